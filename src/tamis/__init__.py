@@ -1,0 +1,88 @@
+"""Content-based publish/subscribe: put a million standing questions to a stream of events.
+
+>>> import tamis
+>>> engine = tamis.Engine()
+>>> engine.subscribe("symbol = 'IBM' AND price < 100", id="alice")
+'alice'
+>>> engine.match({"symbol": "IBM", "price": 99.5})
+['alice']
+
+Every public name is here; each is imported when it is first used, so that ``import tamis`` is quick and
+compiles nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tamis.algebra.conflicts import conflicts
+    from tamis.algebra.covers import Covering, covers, equivalent
+    from tamis.algebra.explain import Explanation
+    from tamis.algebra.simplify import simplify
+    from tamis.engine import Engine, Matches
+    from tamis.errors import (
+        DuplicateSubscriptionError,
+        EventError,
+        LimitError,
+        ModelError,
+        SchemaError,
+        SnapshotError,
+        SubscriptionError,
+        SubscriptionSyntaxError,
+        TableError,
+        TamisError,
+        UnknownSubscriptionError,
+    )
+    from tamis.geometry.relations import relation
+    from tamis.model.schema import Schema
+    from tamis.model.subscription import Relation, Subscription
+    from tamis.model.tables import EventTable, SubscriptionTable
+    from tamis.model.types import Boolean, Number, Region, String, Timestamp, Vector
+    from tamis.reduction import Reduction, Subsumption, merge, reduce, subsumed
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "tamis.algebra.conflicts": ["conflicts"],
+    "tamis.algebra.covers": ["Covering", "covers", "equivalent"],
+    "tamis.algebra.explain": ["Explanation"],
+    "tamis.algebra.simplify": ["simplify"],
+    "tamis.engine": ["Engine", "Matches"],
+    "tamis.errors": [
+        "DuplicateSubscriptionError",
+        "EventError",
+        "LimitError",
+        "ModelError",
+        "SchemaError",
+        "SnapshotError",
+        "SubscriptionError",
+        "SubscriptionSyntaxError",
+        "TableError",
+        "TamisError",
+        "UnknownSubscriptionError",
+    ],
+    "tamis.geometry.relations": ["relation"],
+    "tamis.model.schema": ["Schema"],
+    "tamis.model.subscription": ["Relation", "Subscription"],
+    "tamis.model.tables": ["EventTable", "SubscriptionTable"],
+    "tamis.model.types": ["Boolean", "Number", "Region", "String", "Timestamp", "Vector"],
+    "tamis.reduction": ["Reduction", "Subsumption", "merge", "reduce", "subsumed"],
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = sorted([*_HOME_OF, "__version__"])  # noqa: PLE0605 -- the table above is the list
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'tamis' has no attribute {name!r}")
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,1 @@
+"""Pairs of filters: evaluate, cover, conflict, simplify."""

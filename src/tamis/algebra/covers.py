@@ -1,0 +1,130 @@
+"""Covering: does every event that matches b match a?
+
+Each filter of b must lie in the *union* of the filters of a; `pieces` takes the filters of a away from it
+and nothing may be left. What is left is turned into an event, and the event is checked against both
+subscriptions before it is shown: a "no" comes with a witness, or else it is marked unknown. A "yes" is
+always a proof (PAPERS R-A: withholding a subscription that is not covered loses events).
+
+Exact both ways: conjunctions and disjunctions of ranges, sets, prefixes, booleans, moments and NULL tests,
+LIKE patterns of ordinary size, one ball or one region per attribute, all within `MAX_PIECES`. See
+docs/algebra.md for what stays unknown.
+
+Implements: [zcurve] section 2, subscription covering; [crtree] section 4.2 rule 3.
+Deviation: containment of match sets is not strict (equal subscriptions cover each other), although
+[zcurve] prints the strict symbol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tamis.algebra.evaluate import matches
+from tamis.algebra.pieces import MAX_PIECES, Budget, Subtraction, pieces_of
+from tamis.algebra.sources import Source, as_subscriptions
+from tamis.algebra.witness import event_for
+from tamis.model.schema import Schema
+from tamis.model.subscription import Filter
+from tamis.model.types import AttributeType
+from tamis.model.values import Value
+
+__all__ = ["Covering", "compare", "covers", "equivalent", "is_covered"]
+
+#: Leftover pieces that are tried for a witness before the difference is called unknown.
+MAX_TRIES = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Covering:
+    """The answer of `covers`; true when ``yes``.
+
+    ``witness`` is an event (canonical values) that matches the second subscription and not the first;
+    ``unknown`` says that neither a proof nor a witness was found, so that "no" is only the safe answer;
+    ``reason`` is a sentence for people.
+    """
+
+    yes: bool
+    reason: str
+    witness: dict[str, Value] | None = field(default=None, compare=False)
+    unknown: bool = False
+
+    def __bool__(self) -> bool:
+        return self.yes
+
+
+def covers(a: Source, b: Source, schema: Schema | None = None) -> Covering:
+    """Whether every event that matches ``b`` matches ``a``, with a proof or a witness.
+
+    ``a`` and ``b`` are CQL2 text, CQL2-JSON or compiled subscriptions; without a schema their literals
+    give the types. Namespaces and expiry take no part.
+
+    Examples
+    --------
+    >>> covers("price < 100", "price < 50 AND symbol = 'IBM'").yes
+    True
+    >>> covers("price < 100 OR price >= 100", "TRUE").witness
+    {}
+    >>> covers("price <= 50", "price BETWEEN 10 AND 51").witness
+    {'price': 50.1}
+    """
+    [first, second], known = as_subscriptions([("a", a), ("b", b)], schema)
+    return compare(first.filters, second.filters, known)
+
+
+def equivalent(a: Source, b: Source, schema: Schema | None = None) -> bool:
+    """Whether ``a`` and ``b`` are proved to match the same events.
+
+    >>> equivalent("NOT (x < 1 OR y = 2)", "x >= 1 AND y <> 2"), equivalent("x < 1", "x <= 1")
+    (True, False)
+    """
+    [first, second], _ = as_subscriptions([("a", a), ("b", b)], schema)
+    return is_covered(first.filters, second.filters) and is_covered(second.filters, first.filters)
+
+
+def is_covered(inner: Sequence[Filter], outer: Sequence[Filter], pieces: int = MAX_PIECES) -> bool:
+    """Whether the union of ``inner`` is proved to lie in the union of ``outer``; no witness is sought."""
+    subtraction = Subtraction(outer, Budget(pieces))
+    known = set(outer)
+    for filter in inner:
+        if filter in known:
+            continue
+        for piece in pieces_of(filter, subtraction.budget):
+            if next(subtraction.leftovers(piece), None) is not None:
+                return False
+        if subtraction.budget.exhausted:
+            return False
+    return True
+
+
+def compare(
+    outer: Sequence[Filter], inner: Sequence[Filter], kinds: Mapping[str, AttributeType], pieces: int = MAX_PIECES
+) -> Covering:
+    """Return whether ``outer`` covers ``inner``, with a witness when it does not."""
+    subtraction, known = Subtraction(outer, Budget(pieces)), set(outer)
+    open_attributes: set[str] = set()
+    tried = 0
+    for filter in inner:
+        if filter in known:
+            continue
+        for piece in pieces_of(filter, subtraction.budget):
+            for left in subtraction.leftovers(piece):
+                event = event_for(left, kinds)
+                if event is not None and matches(event, filter) and not any(matches(event, one) for one in outer):
+                    return Covering(False, "an event matches the second subscription and not the first", event)
+                open_attributes.update(name for name, facts in left.items() if facts.conditions)
+                tried += 1
+                if tried == MAX_TRIES:
+                    return _unknown(subtraction, open_attributes)
+    if tried or subtraction.budget.exhausted:
+        return _unknown(subtraction, open_attributes)
+    return Covering(True, "every event that matches the second subscription matches the first")
+
+
+def _unknown(subtraction: Subtraction, attributes: set[str]) -> Covering:
+    if subtraction.budget.exhausted:
+        reason = "unknown: the question falls into too many pieces; it counts as not covered"
+    else:
+        names = ", ".join(sorted(attributes)) or "some attribute"
+        reason = f"unknown: neither a proof nor an event that differs was found for {names}; it counts as not covered"
+    return Covering(False, reason, unknown=True)
+

@@ -1,0 +1,92 @@
+"""What is known of one attribute: the values it may have and the conditions its value satisfies.
+
+A filter says something about each of its attributes and nothing across attributes, so a conjunction can be
+satisfied iff what it says about *each single attribute* can. That is the whole burden of the algebra:
+`Facts` are what a conjunction says about one attribute, `impossible` proves that no value fits, and
+`value_for` finds one. Scalars and LIKE are exact both ways, two balls and conditions on one region too;
+beyond that ``impossible`` errs towards "no" and never towards "yes".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+from tamis.algebra import balls, patterns, regions
+from tamis.model.subscription import Ball, Constraint, Like, Spatial, Values
+from tamis.model.value_set import ANYTHING, MISSING, PRESENT, ValueSet
+
+__all__ = ["UNCONSTRAINED", "Condition", "Facts", "negation"]
+
+#: A constraint that is not a set of values.
+Condition = Like | Spatial | Ball
+
+_Kind = TypeVar("_Kind", Like, Spatial, Ball)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """A set of values, and conditions that hold; where there are conditions the value is not missing."""
+
+    allowed: ValueSet = ANYTHING
+    conditions: tuple[Condition, ...] = ()
+
+    def and_also(self, constraint: Constraint) -> Facts:
+        """Return what is known when the constraint holds as well."""
+        if isinstance(constraint, Values):
+            return Facts(self.allowed & constraint.allowed, self.conditions)
+        if constraint in self.conditions:
+            return self
+        return Facts(self.allowed & PRESENT if self.allowed.missing else self.allowed, (*self.conditions, constraint))
+
+    def impossible(self) -> bool:
+        """Whether it is proved that no value fits, nor a missing one."""
+        if not self.allowed:
+            return True
+        if not self.conditions:
+            return False
+        some_balls = self._of(Ball)
+        if some_balls:
+            return len(some_balls) > 1 and balls.balls_impossible(some_balls)
+        some_regions = self._of(Spatial)
+        if some_regions:
+            return regions.regions_impossible(some_regions)
+        answer = patterns.search_strings(self.allowed, self._of(Like))
+        return answer.proved and answer.found is None
+
+    def implies(self, constraint: Constraint) -> bool:
+        """Whether it is proved that the constraint holds."""
+        if isinstance(constraint, Values):
+            if self.allowed <= constraint.allowed:
+                return True
+            return bool(self.conditions) and Facts(self.allowed - constraint.allowed, self.conditions).impossible()
+        return not self.allowed.missing and self.and_also(negation(constraint)).impossible()
+
+    def excludes(self, constraint: Constraint) -> bool:
+        """Whether it is proved that the constraint does not hold."""
+        return self.and_also(constraint).impossible()
+
+    def without(self, constraint: Constraint) -> list[Facts]:
+        """Return the ways in which the constraint can fail: by another value, or by a missing one."""
+        if isinstance(constraint, Values):
+            ways = [Facts(self.allowed - constraint.allowed, self.conditions)]
+        else:
+            ways = [self.and_also(negation(constraint))]
+            if self.allowed.missing:
+                ways.append(Facts(MISSING))
+        return [way for way in ways if not way.impossible()]
+
+    def _of(self, kind: type[_Kind]) -> tuple[_Kind, ...]:
+        return tuple(one for one in self.conditions if isinstance(one, kind))
+
+
+UNCONSTRAINED = Facts()
+
+
+def negation(condition: Condition) -> Condition:
+    """Return the condition that holds for the values, never a missing one, that do not satisfy this one."""
+    if isinstance(condition, Spatial):
+        return regions.complement(condition)
+    if isinstance(condition, Like):
+        return Like(condition.attribute, condition.pattern, not condition.negated)
+    return Ball(condition.attribute, condition.center, condition.radius, not condition.negated)

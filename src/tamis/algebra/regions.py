@@ -1,0 +1,146 @@
+"""Region conditions together: which cover or exclude each other, and a region that satisfies some.
+
+A condition is (attribute, set of relations, polygon). Two conditions on the *same* region are sets of
+relations, and everything about them is exact, since exactly one of the eight relations holds. Same means
+topologically equal, however the ring is written. Conditions on different regions would need the
+composition table of the eight relations; until it is asked here, they count as unknown: neither covering
+nor conflicting.
+
+`regions_conflict` is the only question that the rest of the algebra asks: ``c1 covers c2`` is the same as
+``c2 conflicts with the complement of c1``, and that stays true with a composition table.
+
+Implements: [crtree] section 4.2, covering and conflict of two constraints, for equal regions.
+Deviation: the section's example (covered-by A conflicts with disjoint B when A overlaps B) is wrong and
+not used: [0,1]x[0,1] is covered by [0,4]x[0,4] and disjoint from [3,6]x[3,6].
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import shapely
+
+from tamis.geometry.relations import relation
+from tamis.model.shapes import RegionValue
+from tamis.model.subscription import Relation, Spatial
+
+__all__ = ["ALL_RELATIONS", "complement", "region_covers", "regions_conflict", "regions_impossible", "same_region", "shape_in"]
+
+ALL_RELATIONS = frozenset(Relation)
+
+
+def same_region(a: shapely.Polygon, b: shapely.Polygon) -> bool:
+    """Whether two polygons are the same set of points.
+
+    >>> same_region(shapely.box(0, 0, 2, 2), shapely.Polygon([(0, 0), (1, 0), (2, 0), (2, 2), (0, 2)]))
+    True
+    """
+    if a is b or a == b:
+        return True
+    return bool(a.bounds == b.bounds) and relation(a, b) is Relation.EQUALS
+
+
+def complement(condition: Spatial) -> Spatial:
+    """Return the condition that holds for every region that does not satisfy this one."""
+    return Spatial(condition.attribute, ALL_RELATIONS - condition.relations, condition.region)
+
+
+def region_covers(c1: Spatial, c2: Spatial) -> bool:
+    """Whether every region that satisfies c2 satisfies c1, as far as it can be proved."""
+    return regions_conflict(complement(c1), c2)
+
+
+def regions_conflict(c1: Spatial, c2: Spatial) -> bool:
+    """Whether no region satisfies both, as far as it can be proved.
+
+    This is the seam for the composition table: conditions on different regions are unknown here.
+
+    >>> here = shapely.box(0, 0, 1, 1)
+    >>> inside = Spatial("area", frozenset({Relation.INSIDE, Relation.EQUALS}), here)
+    >>> regions_conflict(inside, Spatial("area", frozenset({Relation.DISJOINT}), here))
+    True
+    """
+    if not c1.relations or not c2.relations:
+        return True
+    return not c1.relations & c2.relations and same_region(c1.region, c2.region)
+
+
+def regions_impossible(conditions: Sequence[Spatial]) -> bool:
+    """Whether the conditions exclude each other, found by pairs and by joining those on one region."""
+    joined = joined_by_region(conditions)
+    if not all(one.relations for one in joined):
+        return True
+    return any(regions_conflict(a, b) for a, b in itertools.combinations(joined, 2))
+
+
+def joined_by_region(conditions: Sequence[Spatial]) -> list[Spatial]:
+    """Return the conditions with those on the same region made one, by the relations all of them allow."""
+    joined: list[Spatial] = []
+    for one in conditions:
+        for place, known in enumerate(joined):
+            if same_region(known.region, one.region):
+                joined[place] = Spatial(known.attribute, known.relations & one.relations, known.region)
+                break
+        else:
+            joined.append(one)
+    return joined
+
+
+def shape_in(conditions: Sequence[Spatial]) -> RegionValue | None:
+    """Return a region or point that satisfies every condition, or None when none was found."""
+    for one in joined_by_region(conditions):
+        for wanted in Relation:
+            if wanted in one.relations:
+                for shape in _shapes(one.region, wanted):
+                    if shape.is_valid and all(relation(shape, c.region) in c.relations for c in conditions):
+                        return shape
+    return None
+
+
+def _shapes(region: shapely.Polygon, wanted: Relation) -> Iterator[RegionValue]:
+    """Yield shapes that probably stand in a relation to a polygon; the caller checks."""
+    min_x, min_y, max_x, max_y = region.bounds
+    pad = max(max_x - min_x, max_y - min_y, abs(max_x) * 1e-9, abs(max_y) * 1e-9)
+    ring = shapely.get_coordinates(region)[:-1]
+    within = shapely.point_on_surface(region)
+    if wanted is Relation.EQUALS:
+        yield region
+    elif wanted is Relation.DISJOINT:
+        yield shapely.box(max_x + pad, max_y + pad, max_x + 2 * pad, max_y + 2 * pad)
+        yield shapely.box(min_x - 2 * pad, min_y - 2 * pad, min_x - pad, min_y - pad)
+    elif wanted is Relation.MEETS:
+        yield shapely.box(max_x, min_y - pad, max_x + pad, max_y + pad)
+        yield from (shapely.Point(corner) for corner in ring)
+    elif wanted is Relation.OVERLAPS:
+        yield shapely.box(min_x - pad, min_y - pad, within.x, max_y + pad)
+        yield shapely.box(within.x, min_y - pad, max_x + pad, max_y + pad)
+    elif wanted is Relation.CONTAINS:
+        yield shapely.box(min_x - pad, min_y - pad, max_x + pad, max_y + pad)
+    elif wanted is Relation.COVERS:
+        yield shapely.box(min_x, min_y - pad, max_x + pad, max_y + pad)
+    elif wanted is Relation.INSIDE:
+        yield from _small_shapes(within, pad)
+    else:
+        yield from _ears(ring, within)
+
+
+def _small_shapes(within: shapely.Point, pad: float) -> Iterator[RegionValue]:
+    """Yield smaller and smaller squares around an inner point, then the point itself."""
+    for share in (0.125, 0.01, 1e-4, 1e-8):
+        half = pad * share
+        yield shapely.box(within.x - half, within.y - half, within.x + half, within.y + half)
+    yield within
+
+
+def _ears(ring: np.ndarray, within: shapely.Point) -> Iterator[shapely.Polygon]:
+    """Yield triangles on an edge of a ring: with an inner point, with the next corner, and flat ones."""
+    n, top = len(ring), np.array([within.x, within.y])
+    for i in range(n):
+        a, b = ring[i], ring[(i + 1) % n]
+        yield shapely.Polygon([a, b, top])
+        if n > 3:
+            yield shapely.Polygon([a, b, ring[(i + 2) % n]])
+        for share in (0.05, 1e-4):
+            yield shapely.Polygon([a, b, (a + b) / 2 * (1 - share) + top * share])

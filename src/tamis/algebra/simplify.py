@@ -1,0 +1,223 @@
+"""Simplifying: the same events with fewer words.
+
+Three rules, applied until nothing changes:
+
+1. a filter that can never hold is dropped;
+2. inside a filter, a constraint that the others imply is dropped (and LIKE patterns beside a list of
+   strings leave the strings that fit);
+3. a filter that lies in the union of the others is dropped.
+
+Between them, filters that differ in one attribute only are joined when their union on that attribute can
+be written as one constraint. Equal filters cover each other, so the rules work one filter after the other
+and never compare a filter with itself: one of equals stays. The result is in a canonical order, and so
+equal subscriptions written differently often become equal objects; `equivalent` is the exact question.
+
+Implements: [crtree] section 4.2, rules 1 to 3.
+Deviation: sequential with a tie-break; applied to all filters at once, as printed, rule 3 drops both of
+two equal filters and loses messages (PAPERS S.3.6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from tamis.algebra import patterns, regions
+from tamis.algebra.covers import is_covered
+from tamis.algebra.facts import Condition, Facts, negation
+from tamis.algebra.pieces import Budget, pieces_of
+from tamis.algebra.sources import Source, as_subscription
+from tamis.model.schema import Schema
+from tamis.model.subscription import Ball, Constraint, Filter, Like, Predicate, Spatial, Subscription, Values
+from tamis.model.value_set import ANYTHING, PRESENT, ValueSet
+
+__all__ = ["join_filters", "simplify", "simplify_filters"]
+
+#: Pieces that one filter's rule 3 may cost; simplifying is done at subscribe time.
+RULE_3_PIECES = 1_000
+
+
+def simplify(a: Source, schema: Schema | None = None) -> Subscription:
+    """Return a subscription that matches exactly the same events, with as few filters as could be found.
+
+    Id, text, namespace, expiry and metadata stay; no filters at all: nothing can match.
+
+    >>> [len(simplify(text).filters) for text in ("x < 1 OR x < 2", "x < 1 AND x > 2", "x < 1 OR x >= 1")]
+    [1, 0, 1]
+    >>> simplify("x < 1 OR x >= 1").filters == simplify("x IS NOT NULL").filters
+    True
+    """
+    found = as_subscription(a, schema)
+    return replace(found, filters=simplify_filters(found.filters))
+
+
+def simplify_filters(filters: Iterable[Filter]) -> tuple[Filter, ...]:
+    """Return filters with the same union: rules 1 to 3, joined where possible, in canonical order."""
+    current = _ordered(one for filter in filters if (one := _simplified(filter)) is not None)
+    while True:
+        following = _ordered(_without_covered(_joined(current)))
+        if following == current:
+            return tuple(current)
+        current = following
+
+
+def join_filters(a: Filter, b: Filter) -> Filter | None:
+    """Return the one filter that is the union of two which differ in one attribute at most, if there is one.
+
+    For sets that are products over the attributes nothing else is possible: a union of two is again a
+    product only if one contains the other or they differ in a single factor.
+    """
+    if a == b:
+        return a
+    if a.rest is not None or b.rest is not None:
+        return None
+    mine, yours = _by_attribute(a), _by_attribute(b)
+    differing = [name for name in {**mine, **yours} if mine.get(name) != yours.get(name)]
+    if len(differing) != 1:
+        return None
+    [name] = differing
+    union = _union(mine.get(name, Facts()), yours.get(name, Facts()), name)
+    if union is None:
+        return None
+    return _filter_of({**mine, name: union})
+
+
+# Rules 1 and 2: inside one filter.
+
+
+def _simplified(filter: Filter) -> Filter | None:
+    """Return the filter without redundant constraints; None when it can never hold."""
+    budget = Budget(RULE_3_PIECES)
+    if next(pieces_of(filter, budget), None) is None and not budget.exhausted:
+        return None
+    if filter.rest is not None:
+        return filter
+    return _filter_of({name: _essential(facts) for name, facts in _by_attribute(filter).items()})
+
+
+def _essential(facts: Facts) -> Facts:
+    """Return the same facts with what the others imply left out."""
+    conditions = _joined_regions(facts.conditions)
+    listed = patterns.finite_strings(facts.allowed) if any(isinstance(one, Like) for one in conditions) else None
+    if listed is not None:
+        likes = tuple(one for one in conditions if isinstance(one, Like))
+        unfit = [text for text in listed if patterns.search_strings(_only(text), likes).found is None]
+        return Facts(facts.allowed - ValueSet.any_of([_only(text) for text in unfit]))
+    kept = list(conditions)
+    for one in conditions:  # one after the other: of two that imply each other the second stays
+        others = tuple(other for other in kept if other is not one)
+        alone = Facts(facts.allowed & PRESENT, others)
+        if alone.implies(one):
+            kept.remove(one)
+    return Facts(facts.allowed & PRESENT if conditions else facts.allowed, tuple(kept))
+
+
+def _joined_regions(conditions: Sequence[Condition]) -> list[Condition]:
+    some = regions.joined_by_region([one for one in conditions if isinstance(one, Spatial)])
+    return [*some, *(one for one in conditions if not isinstance(one, Spatial))]
+
+
+def _only(text: str) -> ValueSet:
+    return ValueSet.between((text, 0) if text else None, (f"{text}\0", 0))
+
+
+# Joining and rule 3: between filters.
+
+
+def _joined(filters: Sequence[Filter]) -> list[Filter]:
+    """Join filters that differ in one attribute, pair after pair, until no pair is left."""
+    done: list[Filter] = []
+    waiting = list(reversed(filters))
+    while waiting:
+        one = waiting.pop()
+        for place, other in enumerate(done):
+            union = join_filters(other, one)
+            if union is not None:
+                del done[place]
+                waiting.append(union)
+                break
+        else:
+            done.append(one)
+    return done
+
+
+def _without_covered(filters: Sequence[Filter]) -> list[Filter]:
+    """Drop each filter that lies in the union of those still there (rule 3), the last one first."""
+    kept = list(filters)
+    for one in reversed(filters):
+        others = [other for other in kept if other is not one]
+        if others and is_covered([one], others, RULE_3_PIECES):
+            kept = others
+    return kept
+
+
+def _union(a: Facts, b: Facts, name: str) -> Facts | None:
+    """Return facts that hold iff one of two does; None when they cannot be written as one."""
+    if a.conditions == b.conditions:
+        return Facts(a.allowed | b.allowed, a.conditions)
+    if _implies_all(a, b, name):
+        return b
+    if _implies_all(b, a, name):
+        return a
+    if len(a.conditions) == len(b.conditions) == 1 and a.allowed == b.allowed:
+        return _union_of_conditions(a.conditions[0], b.conditions[0], a.allowed)
+    return None
+
+
+def _implies_all(a: Facts, b: Facts, name: str) -> bool:
+    return a.implies(Values(name, b.allowed)) and all(a.implies(one) for one in b.conditions)
+
+
+def _union_of_conditions(a: Condition, b: Condition, allowed: ValueSet) -> Facts | None:
+    if a == negation(b):
+        return Facts(allowed)
+    if isinstance(a, Spatial) and isinstance(b, Spatial) and regions.same_region(a.region, b.region):
+        relations = a.relations | b.relations
+        full = relations == regions.ALL_RELATIONS
+        return Facts(allowed, () if full else (replace(a, relations=relations),))
+    return None
+
+
+# Between filters and facts, and the canonical order.
+
+
+def _by_attribute(filter: Filter) -> dict[str, Facts]:
+    found: dict[str, Facts] = {}
+    for constraint in filter.constraints:
+        found[constraint.attribute] = found.get(constraint.attribute, Facts()).and_also(constraint)
+    return found
+
+
+def _filter_of(facts: dict[str, Facts]) -> Filter:
+    constraints: list[Constraint] = []
+    for name, one in facts.items():
+        if one.allowed != ANYTHING and not (one.conditions and one.allowed == PRESENT):
+            constraints.append(Values(name, one.allowed))
+        constraints += one.conditions
+    return Filter(tuple(sorted(constraints, key=_constraint_key)))
+
+
+def _ordered(filters: Iterable[Filter]) -> list[Filter]:
+    return sorted(dict.fromkeys(filters), key=_filter_key)
+
+
+def _filter_key(filter: Filter) -> tuple[object, ...]:
+    constraints = tuple(_constraint_key(one) for one in filter.constraints)
+    return (len(constraints), constraints, () if filter.rest is None else _predicate_key(filter.rest))
+
+
+def _predicate_key(predicate: Predicate) -> tuple[object, ...]:
+    if isinstance(predicate, Values | Like | Spatial | Ball):
+        return ("", _constraint_key(predicate))
+    return (type(predicate).__name__, tuple(_predicate_key(part) for part in predicate.parts))
+
+
+def _constraint_key(one: Constraint) -> tuple[object, ...]:
+    """Order constraints whatever they were written like; values are compared on one attribute only."""
+    if isinstance(one, Values):
+        return (one.attribute, 0, one.allowed.missing, one.allowed.from_below, one.allowed.cuts)
+    if isinstance(one, Like):
+        return (one.attribute, 1, one.pattern, one.negated)
+    if isinstance(one, Spatial):
+        return (one.attribute, 2, one.region.wkb, sorted(one.relations))
+    return (one.attribute, 3, one.center, one.radius, one.negated)

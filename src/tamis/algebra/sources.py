@@ -1,0 +1,128 @@
+"""Subscriptions however they come: CQL2 text, CQL2-JSON or compiled, under one schema.
+
+Without a schema the literals of all sources give the types. Each source is learned alone and then compared
+with the others, so that two that disagree are named in one `SchemaError`. A compiled subscription shows
+its types by its constraints; whole numbers in it may be numbers or moments, and settle nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from tamis.model.language.bind import learn_from_node
+from tamis.model.language.compiler import compile_node
+from tamis.model.language.format import format_node
+from tamis.model.language.nodes import Node
+from tamis.model.language.parse import parse
+from tamis.model.schema import Schema
+from tamis.model.subscription import (
+    AllOf,
+    AnyOf,
+    Ball,
+    Constraint,
+    Like,
+    Predicate,
+    Spatial,
+    Subscription,
+    SubscriptionId,
+)
+from tamis.model.types import AttributeType, Boolean, Number, Region, String, Timestamp, Vector
+from tamis.model.value_set import ValueSet
+
+__all__ = ["Source", "as_subscription", "as_subscriptions"]
+
+#: A subscription as a caller gives it.
+Source = str | Mapping[str, Any] | Subscription
+
+
+def as_subscription(source: Source, schema: Schema | None = None, *, id: SubscriptionId = 0) -> Subscription:
+    """Return the compiled subscription of a text, of CQL2-JSON or of itself (which keeps its own id).
+
+    >>> as_subscription("price < 100", id="alice").id
+    'alice'
+    """
+    [found], _ = as_subscriptions([(id, source)], schema)
+    return found
+
+
+def as_subscriptions(
+    sources: Iterable[tuple[SubscriptionId, Source]], schema: Schema | None = None
+) -> tuple[list[Subscription], Schema]:
+    """Compile sources under one schema, given or learned; return them and the schema.
+
+    >>> as_subscriptions([("a", "x < 1"), ("b", "x = 'one'")])
+    Traceback (most recent call last):
+    tamis.errors.SchemaError: attribute 'x': known as a number, but subscription 'b' uses it as a string
+    """
+    read: list[tuple[SubscriptionId, Source, Node | None]] = [
+        (id, one, None if isinstance(one, Subscription) else parse(one)) for id, one in sources
+    ]
+    open = schema is None
+    known = _learned(read) if schema is None else schema
+    return [_compiled(id, one, node, known, open) for id, one, node in read], known
+
+
+def _compiled(id: SubscriptionId, one: Source, node: Node | None, schema: Schema, open: bool) -> Subscription:
+    if isinstance(one, Subscription) or node is None:
+        assert isinstance(one, Subscription)
+        return one
+    text = one if isinstance(one, str) else format_node(node)
+    return Subscription(id, compile_node(node, schema, text, open=open), text)
+
+
+def _learned(read: Iterable[tuple[SubscriptionId, Source, Node | None]]) -> Schema:
+    schema = Schema()
+    uncertain: list[tuple[SubscriptionId, str]] = []
+    for id, one, node in read:
+        source = f"subscription {id!r}"
+        if node is not None:
+            schema = schema.extended(learn_from_node(Schema(), node), source)
+            continue
+        assert isinstance(one, Subscription)
+        for constraint in _constraints(one):
+            kind = _shown_type(constraint)
+            if isinstance(kind, AttributeType):
+                schema = schema.extended({constraint.attribute: kind}, source)
+            elif kind is not None:
+                uncertain.append((id, constraint.attribute))
+    for id, name in uncertain:
+        known = schema.get(name)
+        if known is not None and not isinstance(known, Number | Timestamp):
+            schema.extended({name: Number()}, f"subscription {id!r}")  # raises, naming both
+    return schema
+
+
+def _constraints(subscription: Subscription) -> Iterator[Constraint]:
+    waiting: list[Predicate] = []
+    for filter in subscription.filters:
+        waiting += filter.constraints if filter.rest is None else (*filter.constraints, filter.rest)
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, AllOf | AnyOf):
+            waiting += one.parts
+        else:
+            yield one
+
+
+def _shown_type(constraint: Constraint) -> AttributeType | str | None:
+    """Return the type a constraint shows; None when it shows none, a word when it may be one of two."""
+    if isinstance(constraint, Like):
+        return String()
+    if isinstance(constraint, Spatial):
+        return Region()
+    if isinstance(constraint, Ball):
+        return Vector(len(constraint.center))
+    return _type_of_cuts(constraint.allowed)
+
+
+def _type_of_cuts(allowed: ValueSet) -> AttributeType | str | None:
+    if not allowed.cuts:
+        return None
+    first = allowed.cuts[0][0]
+    if isinstance(first, bool):
+        return Boolean()
+    if isinstance(first, str):
+        return String()
+    whole = all(isinstance(value, int) and side == 0 for value, side in allowed.cuts)
+    return "number or timestamp" if whole else Number()

@@ -1,0 +1,165 @@
+"""Events that show a difference: one value per attribute, from what is known of it.
+
+A "no" should be shown, not claimed: `event_for` turns a leftover piece into an event, and the caller checks
+it against the filters themselves. Values are chosen to be read by people: round numbers away from the ends
+of a range, short strings. Numbers are dense, so between two neighbouring float64 there is still a decimal.
+A value is preferred to a missing one, which says less.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import shapely
+
+from tamis.algebra import balls, patterns, regions
+from tamis.algebra.facts import Facts
+from tamis.algebra.pieces import Piece
+from tamis.errors import LimitError
+from tamis.model.subscription import Ball, Like, Spatial
+from tamis.model.types import AttributeType, Boolean, Number, Region, String, Timestamp, Vector
+from tamis.model.value_set import Cut, ValueSet
+from tamis.model.values import INT64_MAX, INT64_MIN, UnfitError, Value
+
+__all__ = ["event_for", "value_for"]
+
+#: Decimal places tried when a range is too narrow for a rounder number.
+_PLACES = 20
+
+#: Round numbers tried; one may be refused, since a decimal that prints like a float64 is that float64.
+_TRIES = 4
+
+
+def event_for(piece: Piece, kinds: Mapping[str, AttributeType]) -> dict[str, Value] | None:
+    """Return an event in a piece; None when no value was found for some attribute.
+
+    >>> event_for({"price": Facts(ValueSet.between((99, 1), (100.5, 0)))}, {"price": Number()})
+    {'price': 100}
+    """
+    event: dict[str, Value] = {}
+    for name, facts in piece.items():
+        value = value_for(facts, kinds.get(name))
+        if value is not None:
+            event[name] = value
+        elif not facts.allowed.missing:
+            return None
+    return event
+
+
+def value_for(facts: Facts, kind: AttributeType | None) -> Value | None:
+    """Return a canonical value that fits, or None when none was found (or only a missing one fits)."""
+    if facts.conditions:
+        return _conditioned(facts)
+    if not facts.allowed.has_values:
+        return None
+    for value in _scalars(facts.allowed, kind):
+        try:
+            canonical = value if kind is None else kind.canonical(value)
+        except (UnfitError, LimitError):
+            continue
+        if not facts.allowed.cuts or canonical in facts.allowed:
+            return canonical
+    return None
+
+
+def _conditioned(facts: Facts) -> Value | None:
+    some_balls = [one for one in facts.conditions if isinstance(one, Ball)]
+    if some_balls:
+        return balls.point_in(some_balls)
+    some_regions = [one for one in facts.conditions if isinstance(one, Spatial)]
+    if some_regions:
+        return regions.shape_in(some_regions)
+    likes = tuple(one for one in facts.conditions if isinstance(one, Like))
+    return patterns.search_strings(facts.allowed, likes).found
+
+
+def _scalars(allowed: ValueSet, kind: AttributeType | None) -> Iterator[Any]:
+    """Yield values to try, the best first."""
+    if isinstance(kind, Region):
+        yield shapely.Point(0, 0)
+    elif isinstance(kind, Vector):
+        yield np.zeros(kind.n)
+    elif isinstance(kind, Boolean) or any(isinstance(value, bool) for value, _ in allowed.cuts):
+        yield from (True, False)
+    else:
+        for start, stop in allowed.intervals():
+            yield from _between(start, stop, kind)
+
+
+def _between(start: Cut | None, stop: Cut | None, kind: AttributeType | None) -> Iterator[Any]:
+    end = start or stop
+    if isinstance(kind, String) or (end is not None and isinstance(end[0], str)):
+        yield from _strings(start, stop)
+    elif isinstance(kind, Timestamp):
+        yield from _moments(start, stop)
+    elif kind is None:  # a number or a moment: an integer is both
+        yield from _moments(start, stop)
+        yield from _numbers(start, stop)
+    else:
+        yield from _numbers(start, stop)
+
+
+def _strings(start: Cut | None, stop: Cut | None) -> Iterator[str]:
+    if start is None:
+        yield from ("x", "a", "A", "0") if stop is None or stop[0] > "x" else ("a", "A", "0")
+        yield ""
+    else:
+        yield from (start[0] + "x", start[0]) if stop is None else (start[0], start[0] + "x")
+
+
+def _moments(start: Cut | None, stop: Cut | None) -> Iterator[int]:
+    if start is None and stop is None:
+        yield 0
+    if start is not None and isinstance(start[0], int):
+        yield start[0] + start[1]
+    if stop is not None and isinstance(stop[0], int):
+        yield stop[0] - 1 + stop[1]
+    yield from (INT64_MIN, INT64_MAX)
+
+
+def _numbers(start: Cut | None, stop: Cut | None) -> Iterator[int | float | Decimal]:
+    """Yield round numbers strictly inside, then the ends (of which the caller keeps those that belong)."""
+    low = None if start is None else Fraction(start[0])
+    high = None if stop is None else Fraction(stop[0])
+    if low is None:
+        low = Fraction(-1) if high is None else min(high - max(abs(high), 1) * 2, Fraction(-1))
+    if high is None:
+        high = max(low + max(abs(low), 1) * 2, Fraction(1))
+    if low < 0 < high:
+        yield 0
+    if low < high:
+        yield from _rounded(low, high)
+    yield from (end[0] for end in (start, stop) if end is not None)
+    if low < high:
+        yield _decimal((low + high) / 2)
+        for value in (start, stop):
+            if value is not None:
+                yield from (math.nextafter(value[0], math.inf), math.nextafter(value[0], -math.inf))
+
+
+def _rounded(low: Fraction, high: Fraction) -> Iterator[Decimal]:
+    """Yield the first multiple of the largest powers of ten that lies strictly between."""
+    width = high - low
+    exponent = len(str(width.numerator)) - len(str(width.denominator))
+    found = 0
+    for power in range(exponent + 1, exponent - _PLACES, -1):
+        step = Fraction(10) ** power
+        multiple = (low / step).__floor__() + 1
+        if multiple * step < high:
+            yield Decimal(f"{multiple}E{power}")  # scaleb would round to the context's digits
+            found += 1
+        if found == _TRIES:
+            return
+
+
+def _decimal(value: Fraction) -> Decimal:
+    """Return a decimal with enough digits to stay between two neighbouring float64."""
+    digits = 40
+    scale = digits - (len(str(abs(value.numerator))) - len(str(value.denominator)))
+    whole = (value * Fraction(10) ** scale).__floor__()
+    return Decimal(f"{whole}E{-scale}")

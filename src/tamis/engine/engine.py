@@ -1,0 +1,304 @@
+"""Engine: the library's front door.
+
+An engine owns the schema, the map from what users call a subscription to the rows of the indexes, and one
+matcher per namespace. One thread may write while many read: a writer holds the lock, readers take none.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from tamis.algebra.explain import Explanation, explain
+from tamis.engine import snapshot
+from tamis.engine.matches import Matches, id_order
+from tamis.engine.namespace import Namespace
+from tamis.errors import ModelError, SubscriptionError, TableError
+from tamis.index.protocols import Guarantee, Matcher, demand
+from tamis.index.registry import DEFAULT_MATCHER, MATCHERS
+from tamis.model.language.bind import learn_from_node
+from tamis.model.language.compiler import compile_node
+from tamis.model.language.format import format_node
+from tamis.model.language.parse import parse
+from tamis.model.language.unbind import format_filters
+from tamis.model.schema import Schema, learn_from_event
+from tamis.model.subscription import DEFAULT_NAMESPACE, Subscription, SubscriptionId
+from tamis.model.tables import EventTable, SubscriptionTable, checked_id, learn_from_table
+from tamis.model.types import Number
+from tamis.model.values import UnfitError, moment
+
+__all__ = ["Engine"]
+
+
+def _now() -> int:
+    return time.time_ns() // 1000
+
+
+class Engine:
+    """Subscriptions in, events in, matching ids out.
+
+    Parameters
+    ----------
+    schema
+        The attributes events may carry. Without one the engine learns types from the literals of
+        subscriptions and the first values of events.
+    matcher
+        The structure that finds matches; every one gives the same answers.
+    clock
+        Returns microseconds since 1970 UTC; decides which subscriptions have expired.
+
+    Examples
+    --------
+    >>> engine = Engine()
+    >>> engine.subscribe("symbol = 'IBM' AND price < 100", id="alice")
+    'alice'
+    >>> engine.match({"symbol": "IBM", "price": 99.5})
+    ['alice']
+    """
+
+    def __init__(
+        self, schema: Schema | None = None, matcher: str = DEFAULT_MATCHER, *, clock: Callable[[], int] = _now
+    ) -> None:
+        if matcher not in MATCHERS:
+            raise ModelError(f"there is no matcher {matcher!r}; choose one of {', '.join(sorted(MATCHERS))}")
+        self._matcher = matcher
+        self._schema = Schema() if schema is None else schema
+        self._learns = schema is None
+        self._clock = clock
+        self._namespaces: dict[str, Namespace] = {}
+        self._next_id = 0
+        self._lock = threading.RLock()
+
+    @property
+    def schema(self) -> Schema:
+        """The attributes known so far."""
+        return self._schema
+
+    def __len__(self) -> int:
+        self._expire()
+        return sum(len(one) for one in self._namespaces.values())
+
+    def __contains__(self, id: object) -> bool:
+        self._expire()
+        return id in self._namespaces.get(DEFAULT_NAMESPACE, ())
+
+    def __iter__(self) -> Iterator[Subscription]:
+        """Yield every live subscription, by namespace in order of arrival."""
+        self._expire()
+        for name in sorted(self._namespaces):
+            yield from self._namespaces[name]
+
+    def subscribe(
+        self,
+        source: str | Mapping[str, Any],
+        *,
+        id: SubscriptionId | None = None,
+        namespace: str = DEFAULT_NAMESPACE,
+        expires: object = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> SubscriptionId:
+        """Add a subscription given as CQL2 text or JSON; return its id (a number when none is given).
+
+        ``expires`` is a moment (aware datetime, RFC 3339 text or int microseconds UTC). Raises
+        `SubscriptionSyntaxError`, `SubscriptionError` or `DuplicateSubscriptionError`; then nothing changed.
+        """
+        with self._lock:
+            chosen = None if id is None else checked_id(id)
+            end = None if expires is None else _moment(expires)
+            schema, one = self._compile(source, chosen, namespace, end, metadata)
+            self._admit([one])
+            self._schema = schema
+            return one.id
+
+    def subscribe_table(self, table: SubscriptionTable) -> list[SubscriptionId]:
+        """Add all subscriptions of a table, or none: an error names the first bad row. Return their ids."""
+        with self._lock:
+            schema, first_id = self._schema, self._next_id
+            taken = {one for one in table.ids or () if isinstance(one, int)}
+            try:
+                if table.texts is None:
+                    self._schema = self._with_numbers(table.names)
+                added = [self._compile_row(table, row, taken) for row in range(len(table))]
+                self._admit(added)
+            except BaseException:
+                self._schema, self._next_id = schema, first_id
+                raise
+            return [one.id for one in added]
+
+    def subscribe_boxes(
+        self, names: Sequence[str], lo: Any, hi: Any, ids: Sequence[SubscriptionId] | None = None
+    ) -> list[SubscriptionId]:
+        """Add closed boxes, float64[n, d]; an infinite side is unconstrained. Return their ids."""
+        return self.subscribe_table(SubscriptionTable.from_boxes(names, lo, hi, ids))
+
+    def unsubscribe(self, id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE) -> None:
+        """Remove a subscription; `UnknownSubscriptionError` when there is none."""
+        with self._lock:
+            space = self._space(namespace)
+            space.remove(id)
+            if space.is_mostly_dead:
+                self._namespaces[namespace] = space.renewed(self._new_matcher())
+
+    def match(self, event: Mapping[str, Any], *, namespace: str = DEFAULT_NAMESPACE) -> list[SubscriptionId]:
+        """Return the sorted ids of the subscriptions an event matches."""
+        self._expire()
+        canonical = self._known(event, learn_from_event).event(event)
+        space = self._space(namespace)
+        ids = space.ids
+        return sorted((ids[row] for row in space.matcher.match(canonical).tolist()), key=id_order)
+
+    def match_table(self, events: Any, *, namespace: str = DEFAULT_NAMESPACE, on_bad: str = "raise") -> Matches:
+        """Match every row of a pyarrow table, a pandas frame or a dict of arrays.
+
+        A value that does not fit raises `EventError` with its row, or, with ``on_bad="skip"``, makes its
+        row match nothing.
+        """
+        if on_bad not in ("raise", "skip"):
+            raise ModelError(f"on_bad is 'raise' or 'skip', not {on_bad!r}")
+        self._expire()
+        table = EventTable.of(events, self._known(events, learn_from_table))
+        if on_bad == "raise" and table.bad:
+            raise next(iter(table.bad.values()))
+        space = self._space(namespace)
+        return Matches(*space.matcher.match_table(table), space.ids)
+
+    def explain(
+        self, event: Mapping[str, Any], id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE
+    ) -> Explanation:
+        """Say why an event matches a subscription or does not, condition by condition."""
+        self._expire()
+        schema = self._known(event, learn_from_event)
+        one = self._space(namespace).subscription(id)
+        text = one.text if one.text is not None else format_filters(one.filters, schema)
+        node = parse(text)
+        if text.lstrip().startswith("{"):  # JSON has no places to point at: show it as text
+            text = format_node(node)
+            node = parse(text)
+        return explain(schema.event(event), node, text, schema, id)
+
+    def subscription(self, id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE) -> Subscription:
+        """Return a subscription by its id."""
+        return self._space(namespace).subscription(id)
+
+    def statistics(self) -> dict[str, Any]:
+        """Return counts: subscriptions, namespaces, attributes, and what each matcher says of itself."""
+        self._expire()
+        return {
+            "subscriptions": len(self),
+            "attributes": len(self._schema),
+            "matcher": self._matcher,
+            "namespaces": {
+                name: {"subscriptions": len(space), **space.matcher.statistics().details}
+                for name, space in sorted(self._namespaces.items())
+            },
+        }
+
+    def save(self, directory: str | Path) -> Path:
+        """Write a new version into a directory, atomically; return where. Nothing there is overwritten."""
+        with self._lock:
+            state = snapshot.State(self._schema, self._learns, self._matcher, self._next_id)
+            return snapshot.write(Path(directory), state, list(self))
+
+    @classmethod
+    def load(cls, directory: str | Path, *, matcher: str | None = None) -> Self:
+        """Open the newest version in a directory; `SnapshotError` when there is none that can be trusted."""
+        state, records = snapshot.read(Path(directory))
+        engine = cls(None if state.learns else state.schema, matcher or state.matcher)
+        engine._schema = state.schema
+        with engine._lock:
+            added = [engine._compile(*record)[1] for record in records]
+            engine._admit(added)
+            engine._next_id = state.next_id
+        return engine
+
+    def _compile(
+        self,
+        source: str | Mapping[str, Any],
+        id: SubscriptionId | None,
+        namespace: str,
+        expires: int | None,
+        metadata: Mapping[str, str] | None,
+    ) -> tuple[Schema, Subscription]:
+        """Return the schema after learning from a subscription, and the subscription."""
+        node = parse(source)
+        text = source if isinstance(source, str) else format_node(node)
+        schema = learn_from_node(self._schema, node) if self._learns else self._schema
+        filters = compile_node(node, schema, text, open=self._learns)
+        chosen = self._fresh_id(namespace) if id is None else id
+        return schema, Subscription(chosen, filters, text, namespace, expires, dict(metadata or {}))
+
+    def _compile_row(self, table: SubscriptionTable, row: int, taken: set[int]) -> Subscription:
+        id = table.ids[row] if table.ids is not None else None
+        namespace = table.namespace(row)
+        if id is None:
+            id = self._fresh_id(namespace, taken)
+        if table.texts is None:
+            return table.box_subscription(row, id)
+        end = table.expires[row] if table.expires is not None else None
+        try:
+            self._schema, one = self._compile(table.texts[row], id, namespace, end, None)
+        except ModelError as error:
+            raise TableError(f"subscription {id!r}: {error}", row) from error
+        return one
+
+    def _with_numbers(self, names: Sequence[str]) -> Schema:
+        """Return the schema in which these names are numbers, as boxes need."""
+        for name in names:
+            if name not in self._schema and not self._learns:
+                raise SubscriptionError(f"attribute {name!r} is unknown; known are {', '.join(self._schema)}", name)
+        return self._schema.extended({name: Number() for name in names}, "a box")
+
+    def _admit(self, added: Sequence[Subscription]) -> None:
+        """Add all subscriptions or none."""
+        done: list[Subscription] = []
+        try:
+            for one in added:
+                self._namespaces.setdefault(one.namespace, Namespace(self._new_matcher())).add(one)
+                done.append(one)
+        except BaseException:
+            for one in done:
+                self._namespaces[one.namespace].remove(one.id)
+            raise
+
+    def _fresh_id(self, namespace: str, taken: set[int] | frozenset[int] = frozenset()) -> int:
+        space = self._namespaces.get(namespace, ())
+        while self._next_id in space or self._next_id in taken:
+            self._next_id += 1
+        self._next_id += 1
+        return self._next_id - 1
+
+    def _space(self, namespace: str) -> Namespace:
+        found = self._namespaces.get(namespace)
+        return Namespace(self._new_matcher()) if found is None else found
+
+    def _new_matcher(self) -> Matcher:
+        matcher = MATCHERS[self._matcher]()
+        demand(Guarantee.COMPLETE, matcher.guarantee)
+        return matcher
+
+    def _known(self, source: Any, learn: Callable[[Schema, Any], Schema]) -> Schema:
+        """Return the schema for an event or a table, extended by what it shows when the engine learns."""
+        if not self._learns:
+            return self._schema
+        with self._lock:
+            self._schema = learn(self._schema, source)
+            return self._schema
+
+    def _expire(self) -> None:
+        ends = [space.next_end for space in self._namespaces.values()]
+        if not any(end is not None for end in ends):
+            return
+        with self._lock:
+            now = self._clock()
+            for space in self._namespaces.values():
+                space.expire(now)
+
+
+def _moment(value: object) -> int:
+    try:
+        return moment(value)
+    except UnfitError as error:
+        raise ModelError(f"expires: {error}") from None

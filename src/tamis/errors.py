@@ -1,0 +1,241 @@
+"""Every error tamis raises on purpose, on one page.
+
+An error is its fields; the message is built from them in ``__str__``. ``args`` are the constructor's
+arguments, so that each error survives a pickle on its way back from a Spark worker. Whoever catches
+``TamisError`` catches everything a caller can cause; ``InvariantError`` is ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = [
+    "DuplicateSubscriptionError",
+    "EventError",
+    "InvariantError",
+    "LimitError",
+    "MissingExtraError",
+    "ModelError",
+    "SchemaError",
+    "SnapshotError",
+    "SubscriptionError",
+    "SubscriptionSyntaxError",
+    "TableError",
+    "TamisError",
+    "UnknownSubscriptionError",
+    "WeakGuaranteeError",
+    "shorten",
+]
+
+#: A value is quoted in a message up to this many characters; a polygon may have ten thousand points.
+QUOTED = 80
+
+
+def shorten(value: object) -> str:
+    """Quote a value for a message: its repr, cut in the middle when it is long.
+
+    >>> shorten("x" * 100)
+    "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx ... xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx'"
+    """
+    text = str(value) if hasattr(value, "geom_type") else repr(value)
+    half = QUOTED // 2 - 2
+    return text if len(text) <= QUOTED else f"{text[:half]} ... {text[-half:]}"
+
+
+class TamisError(Exception):
+    """The root: every error that tamis raises on purpose."""
+
+
+class ModelError(TamisError, ValueError):
+    """Something in the model is wrong: a schema, a subscription, an event, a table."""
+
+
+class SchemaError(ModelError):
+    """A schema is wrong or two sources disagree about the type of an attribute."""
+
+    def __init__(self, attribute: str, problem: str) -> None:
+        super().__init__(attribute, problem)
+        self.attribute = attribute
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"attribute {self.attribute!r}: {self.problem}" if self.attribute else self.problem
+
+
+class SubscriptionError(ModelError):
+    """A subscription reads well but cannot be meant: a wrong type, an unknown attribute, a bad polygon.
+
+    ``position`` is the offset of the culprit in ``text`` when the subscription came as text.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        attribute: str | None = None,
+        value: object = None,
+        text: str | None = None,
+        position: int | None = None,
+    ) -> None:
+        super().__init__(problem, attribute, value, text, position)
+        self.problem = problem
+        self.attribute = attribute
+        self.value = value
+        self.text = text
+        self.position = position
+
+    def __str__(self) -> str:
+        if self.text is None or self.position is None:
+            return self.problem
+        return f"{self.problem}, at {_place(self.text, self.position)}"
+
+
+class SubscriptionSyntaxError(ModelError):
+    """A subscription text cannot be read; ``position`` is where, ``expected`` what would have fitted.
+
+    >>> print(SubscriptionSyntaxError("price >< 10", 7, "a number"))
+    expected a number at column 8
+      price >< 10
+             ^
+    """
+
+    def __init__(self, text: str, position: int, expected: str) -> None:
+        super().__init__(text, position, expected)
+        self.text = text
+        self.position = position
+        self.expected = expected
+
+    def __str__(self) -> str:
+        return f"expected {self.expected} at {_place(self.text, self.position)}"
+
+
+class LimitError(ModelError):
+    """An input is larger than tamis accepts; ``limit`` says what is accepted."""
+
+    def __init__(self, what: str, given: int, limit: int) -> None:
+        super().__init__(what, given, limit)
+        self.what = what
+        self.given = given
+        self.limit = limit
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.given:,} is more than the {self.limit:,} accepted"
+
+
+class EventError(ModelError):
+    """An event carries a value its attribute cannot have; ``row`` is its place in a table, if any."""
+
+    def __init__(self, attribute: str, value: object, problem: str, row: int | None = None) -> None:
+        super().__init__(attribute, value, problem, row)
+        self.attribute = attribute
+        self.value = value
+        self.problem = problem
+        self.row = row
+
+    def __str__(self) -> str:
+        where = "" if self.row is None else f"row {self.row}, "
+        return f"{where}attribute {self.attribute!r}: {self.problem} (got {shorten(self.value)})"
+
+
+class TableError(ModelError):
+    """A bulk table is wrong at ``row`` (or as a whole, when ``row`` is None)."""
+
+    def __init__(self, problem: str, row: int | None = None) -> None:
+        super().__init__(problem, row)
+        self.problem = problem
+        self.row = row
+
+    def __str__(self) -> str:
+        return self.problem if self.row is None else f"row {self.row}: {self.problem}"
+
+
+class UnknownSubscriptionError(TamisError, KeyError):
+    """There is no subscription with this id."""
+
+    def __init__(self, subscription_id: int | str) -> None:
+        super().__init__(subscription_id)
+        self.subscription_id = subscription_id
+
+    def __str__(self) -> str:
+        return f"there is no subscription {self.subscription_id!r}"
+
+
+class DuplicateSubscriptionError(TamisError):
+    """The id is taken; unsubscribe it first or choose another."""
+
+    def __init__(self, subscription_id: int | str) -> None:
+        super().__init__(subscription_id)
+        self.subscription_id = subscription_id
+
+    def __str__(self) -> str:
+        return f"subscription {self.subscription_id!r} exists already; unsubscribe it first or choose another id"
+
+
+class SnapshotError(TamisError):
+    """A saved engine cannot be read or written; nothing on disk was changed."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(path, problem)
+        self.path = path
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.problem}"
+
+
+class WeakGuaranteeError(TamisError):
+    """A structure promises less than its place needs, so that events could be lost."""
+
+    def __init__(self, needed: str, given: str) -> None:
+        super().__init__(needed, given)
+        self.needed = needed
+        self.given = given
+
+    def __str__(self) -> str:
+        return f"this place needs a structure that is {self.needed}, the one given is only {self.given}"
+
+
+class MissingExtraError(TamisError, ImportError):
+    """A feature needs an optional part of tamis that is not installed."""
+
+    def __init__(self, feature: str, extra: str) -> None:
+        super().__init__(feature, extra)
+        self.feature = feature
+        self.extra = extra
+
+    def __str__(self) -> str:
+        return f"{self.feature} needs an optional part: pip install 'tamis[{self.extra}]'"
+
+
+class InvariantError(TamisError):
+    """A bug in tamis, not in your input: please report it with the story that led here."""
+
+    def __init__(self, broken: str, story: Sequence[str] = ()) -> None:
+        super().__init__(broken, story)
+        self.broken = broken
+        self.story = story
+
+    def __str__(self) -> str:
+        steps = "".join(f"\n  {number}. {step}" for number, step in enumerate(self.story, 1))
+        return f"invariant broken: {self.broken}{steps}"
+
+
+def _place(text: str, position: int) -> str:
+    """Describe a place in a text: the column, the line it stands in and a caret below."""
+    start = text.rfind("\n", 0, position) + 1
+    end = text.find("\n", position)
+    line = text[start : len(text) if end < 0 else end]
+    column = position - start
+    number = text.count("\n", 0, position) + 1
+    shown, caret = _window(line.expandtabs(1), column)
+    where = f"column {column + 1}" if number == 1 else f"line {number}, column {column + 1}"
+    return f"{where}\n  {shown}\n  {' ' * caret}^"
+
+
+def _window(line: str, column: int, width: int = 100) -> tuple[str, int]:
+    """Cut a long line around a column; return the cut and where the column is in it."""
+    if len(line) <= width:
+        return line, column
+    start = max(0, min(column - width // 2, len(line) - width))
+    cut = line[start : start + width]
+    head, tail = ("..." if start else ""), ("..." if start + width < len(line) else "")
+    return head + cut + tail, column - start + len(head)

@@ -1,0 +1,1 @@
+"""Regions and balls: the exact geometry that decides when the boxes cannot."""

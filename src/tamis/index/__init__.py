@@ -1,0 +1,1 @@
+"""The data structures: every algorithm that finds subscriptions, under common protocols."""

@@ -1,0 +1,85 @@
+"""Linear scan: exact and slow, the judge of every other structure.
+
+It asks the one truth, `tamis.algebra.evaluate.matches` and `tamis.algebra.covers`, of each subscription in
+turn. There is nothing to get wrong, so contract tests compare every other index with it.
+
+When not to use it: beyond a few thousand subscriptions. An event costs about a microsecond per constraint.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tamis.algebra.covers import covers_compiled
+from tamis.algebra.evaluate import matches_subscription
+from tamis.index.protocols import Guarantee, IndexStatistics, MatchRows, Rows
+from tamis.model.schema import Event
+from tamis.model.subscription import Subscription
+from tamis.model.tables import EventTable
+
+__all__ = ["LinearCovering", "LinearMatcher"]
+
+
+class _LinearScan:
+    """What both roles share: subscriptions by row."""
+
+    guarantee = Guarantee.EXACT
+    kind = "linear"
+
+    def __init__(self) -> None:
+        #: ``{row: subscription}``, exactly those added and not removed.
+        self._subscriptions: dict[int, Subscription] = {}
+
+    def add(self, row: int, subscription: Subscription) -> None:
+        """Add a subscription under a row that is free."""
+        if row in self._subscriptions:
+            raise KeyError(f"row {row} is taken")
+        self._subscriptions[row] = subscription
+
+    def remove(self, row: int) -> None:
+        """Remove a row; KeyError when it is not there."""
+        del self._subscriptions[row]
+
+    def __len__(self) -> int:
+        return len(self._subscriptions)
+
+    def statistics(self) -> IndexStatistics:
+        """Return the number of subscriptions."""
+        return IndexStatistics(self.kind, len(self))
+
+    def _items(self) -> list[tuple[int, Subscription]]:
+        """Return the rows and subscriptions as they are now; a writer may go on meanwhile."""
+        return sorted(self._subscriptions.items())
+
+
+class LinearMatcher(_LinearScan):
+    """Matches an event by asking every subscription."""
+
+    def match(self, event: Event) -> Rows:
+        """Return the rows that match a canonical event, ascending."""
+        found = [row for row, subscription in self._items() if matches_subscription(event, subscription)]
+        return np.array(found, dtype=np.int32)
+
+    def match_table(self, events: EventTable) -> MatchRows:
+        """Return the rows that match each event of a table, ascending; a bad row matches nothing."""
+        bad = events.bad
+        found = [self.match(events.event(i)) if i not in bad else _NONE for i in range(len(events))]
+        offsets = np.zeros(len(events) + 1, dtype=np.int64)
+        np.cumsum([len(rows) for rows in found], out=offsets[1:])
+        return MatchRows(offsets, np.concatenate([_NONE, *found]))
+
+
+class LinearCovering(_LinearScan):
+    """Finds covers by asking every subscription."""
+
+    def find_cover(self, subscription: Subscription) -> int | None:
+        """Return the smallest row whose subscription covers the given one."""
+        return next((row for row, other in self._items() if covers_compiled(other, subscription)), None)
+
+    def find_covered(self, subscription: Subscription) -> Rows:
+        """Return the rows the given subscription covers, ascending."""
+        found = [row for row, other in self._items() if covers_compiled(subscription, other)]
+        return np.array(found, dtype=np.int32)
+
+
+_NONE = np.empty(0, dtype=np.int32)

@@ -1,0 +1,158 @@
+"""An immutable packed segment: a few flat arrays, and alive bits that only ever go from one to zero.
+
+All arrays can be written to files and opened again read-only, memory-mapped (:meth:`Segment.to_arrays`,
+:meth:`Segment.from_arrays`); only the alive bits are private to the process. Kernels see a segment as one
+row of the directory; the row holds addresses, so a segment owns its arrays as long as it lives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tamis.index.packed.coding import Coding
+from tamis.kernels import directory as at
+from tamis.kernels.bits import live_slots
+from tamis.kernels.boxes import Boxes, take_boxes
+from tamis.kernels.tree import LEAF_BLOCKS, build_blocks, dense_codes, order_boxes
+
+__all__ = ["Segment", "all_alive", "columns_of", "padded"]
+
+#: Rows and alive bits are padded to whole leaves, because kernels read sixteen at a time.
+_LEAF: Final = 16 * LEAF_BLOCKS
+
+_LAYOUT_NAMES: Final = {at.FLAT: "flat", at.TREE: "tree"}
+
+
+def padded(rows: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """Copy rows to an array of whole leaves (at least one); the padding is never reported."""
+    result = np.zeros(max(1, -(-rows.size // _LEAF)) * _LEAF, np.int32)
+    result[: rows.size] = rows
+    return result
+
+
+def all_alive(n_slots: int) -> npt.NDArray[np.uint8]:
+    """Return the bits of ``n_slots`` living slots, padded with zeros to whole leaves."""
+    bits = np.zeros(max(1, -(-n_slots // _LEAF)) * (_LEAF // 8), np.uint8)
+    bits[: n_slots // 8] = 255
+    if n_slots % 8:
+        bits[n_slots // 8] = (1 << n_slots % 8) - 1
+    return bits
+
+
+def columns_of(boxes: Boxes) -> npt.NDArray[np.int32]:
+    """Return the axes that some box constrains, ascending; axis 0 if there is none."""
+    used = np.flatnonzero(np.bincount(boxes.axis)) if boxes.axis.size else np.zeros(1, np.int64)
+    return used.astype(np.int32)
+
+
+def corners_of(boxes: Boxes, codes: npt.NDArray[np.int16], columns: npt.NDArray[np.int32]) -> npt.NDArray[np.int16]:
+    """Return int16[n, 2 * columns]: the lo and hi code of every column, free where a box is silent."""
+    corners = np.empty((boxes.first.size - 1, 2 * columns.size), np.int16)
+    column = np.zeros(int(columns[-1]) + 1, np.int32)
+    column[columns] = np.arange(columns.size)
+    dense_codes(boxes.first, boxes.axis, codes, column, corners)
+    return corners
+
+
+class Segment:
+    """n boxes with their rows, in slot order.
+
+    Attributes
+    ----------
+    arrays
+        The flat arrays by name; never written after the segment is built.
+    alive
+        uint8, one bit per slot; the writer clears bits.
+    coding
+        How ``blocks`` were coded.
+    row
+        int64[WIDTH]; this segment's row of a directory.
+    """
+
+    def __init__(self, arrays: Mapping[str, npt.NDArray[Any]], alive: npt.NDArray[np.uint8], coding: Coding) -> None:
+        self.arrays = dict(arrays)
+        self.alive = alive
+        self.coding = coding
+        self.n_slots = int(arrays["meta"][0])
+        self.layout = int(arrays["meta"][1])
+        self.n_dead = 0
+        self.row = self._directory_row()
+
+    @classmethod
+    def build(cls, boxes: Boxes, rows: npt.NDArray[np.int32], coding: Coding) -> Segment:
+        """Pack boxes into a tree. Cost: O(n log n), about half a second for a million boxes of four axes."""
+        columns = columns_of(boxes)
+        corners = corners_of(boxes, coding.codes_of(boxes), columns)
+        order = order_boxes(corners)
+        blocks, levels = build_blocks(corners, order)
+        n = rows.size
+        sorted_boxes = Boxes(np.zeros(n + 1, np.uint32), np.empty_like(boxes.axis), np.empty_like(boxes.ends))
+        take_boxes(boxes, order.astype(np.int64), sorted_boxes, 0)
+        arrays = {
+            "meta": np.array([n, at.TREE], np.int64),
+            "rows": padded(rows[order]),
+            **sorted_boxes._asdict(),
+            "column_axes": columns,
+            "blocks": blocks,
+            "levels": levels,
+        }
+        return cls(arrays, all_alive(n), coding)
+
+    def _directory_row(self) -> npt.NDArray[np.int64]:
+        """Write addresses and counts in the order of :mod:`tamis.kernels.directory`."""
+        row = np.zeros(at.WIDTH, np.int64)
+        address = {name: array.ctypes.data for name, array in self.arrays.items()}
+        row[at.FIRST], row[at.AXIS], row[at.ENDS] = address["first"], address["axis"], address["ends"]
+        row[at.ROWS], row[at.ALIVE] = address["rows"], self.alive.ctypes.data
+        row[at.N_SLOTS], row[at.LAYOUT] = self.n_slots, self.layout
+        row[at.QUANTISER : at.QUANTISER + 5] = self.coding.table
+        row[at.COLUMN_AXES], row[at.N_COLUMNS] = address["column_axes"], self.arrays["column_axes"].size
+        row[at.BLOCKS], row[at.LEVELS] = address["blocks"], address["levels"]
+        row[at.HEIGHT] = self.arrays["levels"].size - 2
+        return row
+
+    @property
+    def boxes(self) -> Boxes:
+        """The boxes in slot order, dead ones too."""
+        return Boxes(self.arrays["first"], self.arrays["axis"], self.arrays["ends"])
+
+    @property
+    def rows(self) -> npt.NDArray[np.int32]:
+        """The row of each slot."""
+        return self.arrays["rows"][: self.n_slots]
+
+    @property
+    def n_live(self) -> int:
+        """Slots that are not dead."""
+        return self.n_slots - self.n_dead
+
+    @property
+    def layout_name(self) -> str:
+        """How this segment is laid out, for statistics."""
+        return _LAYOUT_NAMES[self.layout]
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all arrays, the alive bits included."""
+        return sum(array.nbytes for array in self.arrays.values()) + self.alive.nbytes
+
+    def find_live(self, alive: npt.NDArray[np.uint8] | None = None) -> npt.NDArray[np.int64]:
+        """Return the living slots, ascending, by the given bits or the present ones."""
+        slots = np.empty(self.n_slots + 1, np.int64)
+        return slots[: live_slots(self.alive if alive is None else alive, self.n_slots, slots)]
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return every array by name, to be written to files; the coding is saved by the index."""
+        return {**self.arrays, "alive": self.alive}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], coding: Coding) -> Segment:
+        """Open a segment on arrays as :meth:`to_arrays` gave them; they may be read-only."""
+        kept = {name: array for name, array in arrays.items() if name != "alive"}
+        segment = cls(kept, np.array(arrays["alive"], np.uint8), coding)
+        segment.n_dead = segment.n_slots - segment.find_live().size
+        return segment

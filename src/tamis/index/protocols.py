@@ -1,0 +1,119 @@
+"""The roles a structure can play, and what it promises in them.
+
+Every index works on *rows*: small integers the owner of the index gives out, one per subscription. What
+users call a subscription is known in one place above. A structure states its `Guarantee`: a matcher must
+be COMPLETE, or events would be lost; a covering index must be SOUND, or subscriptions would be withheld
+that nobody covers.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from tamis.errors import WeakGuaranteeError
+from tamis.model.schema import Event
+from tamis.model.subscription import Subscription
+from tamis.model.tables import EventTable
+
+__all__ = [
+    "CoveringIndex",
+    "Guarantee",
+    "IndexStatistics",
+    "MatchRows",
+    "Matcher",
+    "Rows",
+    "demand",
+]
+
+#: Rows of subscriptions: int32, each at most once.
+Rows = npt.NDArray[np.int32]
+
+
+class Guarantee(enum.Flag):
+    """What an answer is worth."""
+
+    #: Every reported answer is true.
+    SOUND = enum.auto()
+    #: Every true answer is reported.
+    COMPLETE = enum.auto()
+    EXACT = SOUND | COMPLETE
+
+
+class MatchRows(NamedTuple):
+    """Matching rows of many events: those of event i are ``rows[offsets[i]:offsets[i + 1]]``, in any order."""
+
+    offsets: npt.NDArray[np.int64]
+    rows: Rows
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStatistics:
+    """What a structure holds and what it did; ``details`` are its own counters."""
+
+    kind: str
+    size: int
+    details: Mapping[str, int | float | str] = field(default_factory=dict)
+
+
+@runtime_checkable
+class Matcher(Protocol):
+    """Finds the subscriptions an event matches."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What the answers are worth; a matcher needs COMPLETE."""
+
+    def add(self, row: int, subscription: Subscription) -> None:
+        """Add a subscription under a row that is free."""
+
+    def remove(self, row: int) -> None:
+        """Remove a row; KeyError when it is not there."""
+
+    def match(self, event: Event) -> Rows:
+        """Return the rows that match a canonical event, ascending."""
+
+    def match_table(self, events: EventTable) -> MatchRows:
+        """Return the rows that match each event of a table; a bad row of the table matches nothing."""
+
+    def __len__(self) -> int: ...
+
+    def statistics(self) -> IndexStatistics:
+        """Return what the structure holds."""
+
+
+@runtime_checkable
+class CoveringIndex(Protocol):
+    """Finds who covers a subscription and whom it covers, among those added."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What the answers are worth; a covering index needs SOUND."""
+
+    def add(self, row: int, subscription: Subscription) -> None:
+        """Add a subscription under a row that is free."""
+
+    def remove(self, row: int) -> None:
+        """Remove a row; KeyError when it is not there."""
+
+    def find_cover(self, subscription: Subscription) -> int | None:
+        """Return the row of one subscription that covers the given one, the smallest if EXACT."""
+
+    def find_covered(self, subscription: Subscription) -> Rows:
+        """Return the rows the given subscription covers, ascending."""
+
+    def __len__(self) -> int: ...
+
+    def statistics(self) -> IndexStatistics:
+        """Return what the structure holds."""
+
+
+def demand(needed: Guarantee, given: Guarantee) -> None:
+    """Raise `WeakGuaranteeError` unless a structure promises what its place needs."""
+    if needed not in given:
+        raise WeakGuaranteeError(str(needed.name), str(given.name))

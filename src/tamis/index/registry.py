@@ -1,0 +1,19 @@
+"""The structures by name: what users choose from and contract tests run over. A new one joins by one line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tamis.index.linear_scan import LinearCovering, LinearMatcher
+from tamis.index.protocols import CoveringIndex, Matcher
+
+__all__ = ["COVERING_INDEXES", "DEFAULT_MATCHER", "MATCHERS"]
+
+MATCHERS: dict[str, Callable[[], Matcher]] = {
+    "linear": LinearMatcher,
+}
+DEFAULT_MATCHER = "linear"
+
+COVERING_INDEXES: dict[str, Callable[[], CoveringIndex]] = {
+    "linear": LinearCovering,
+}

@@ -1,0 +1,66 @@
+"""Alive bits: one per slot, little end first, so that sixteen slots of a block are one uint16.
+
+The writer clears bits in place while readers scan: a reader sees a removal at once or at its next call,
+and never a torn one, since a byte is written whole.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from tamis.kernels.compile import hot_kernel
+
+__all__ = ["adopt_rows", "clear_bits", "live_slots"]
+
+
+@hot_kernel
+def clear_bits(alive: npt.NDArray[np.uint8], slots: npt.NDArray[np.int32]) -> int:
+    """Clear the bits of ``slots``; return how many were set. A slot may be named twice."""
+    cleared = 0
+    for i in range(slots.size):
+        slot = np.int64(slots[i])
+        bit = np.uint8(1 << (slot & 7))
+        if alive[slot >> 3] & bit != 0:
+            alive[slot >> 3] = alive[slot >> 3] & np.uint8(255 - bit)
+            cleared += 1
+    return cleared
+
+
+@hot_kernel
+def live_slots(alive: npt.NDArray[np.uint8], n_slots: int, slots: npt.NDArray[np.int64]) -> int:
+    """Write the slots below ``n_slots`` whose bit is set, ascending; return how many."""
+    count = 0
+    for slot in range(n_slots):
+        slots[count] = slot
+        count += (alive[slot >> 3] >> (slot & 7)) & 1
+    return count
+
+
+@hot_kernel
+def adopt_rows(
+    rows: npt.NDArray[np.int32],
+    sources: npt.NDArray[np.int32],
+    serial: int,
+    home: npt.NDArray[np.int32],
+    slot_of: npt.NDArray[np.int32],
+    alive: npt.NDArray[np.uint8],
+) -> int:
+    """Move rows to the segment ``serial``, where row ``rows[i]`` has slot ``i``; return how many had left.
+
+    A row still lives in one of the segments ``sources`` unless it was removed (and perhaps added again
+    elsewhere) while the new segment was being built; then its bit in ``alive`` is cleared instead.
+    """
+    gone = 0
+    for i in range(rows.size):
+        row = rows[i]
+        known = False
+        for j in range(sources.size):
+            known |= home[row] == sources[j]
+        if known:
+            home[row] = serial
+            slot_of[row] = i
+        else:
+            alive[i >> 3] = alive[i >> 3] & np.uint8(255 - (1 << (i & 7)))
+            gone += 1
+    return gone

@@ -1,0 +1,41 @@
+"""The table by which kernels find their arrays: one int64 row per segment, these are its columns.
+
+A row holds addresses and counts only. Python writes it once per segment (:mod:`tamis.index.packed.segment`)
+and keeps the arrays alive as long as anyone may read the row. The first three columns are the address
+table that :func:`tamis.kernels.boxes.holds` expects.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__: list[str] = []
+
+#: Addresses of the three arrays of :class:`tamis.kernels.boxes.Boxes`.
+FIRST: Final = 0
+AXIS: Final = 1
+ENDS: Final = 2
+#: Address of rows int32[slots + padding] and of the alive bits (one per slot, little end first).
+ROWS: Final = 3
+ALIVE: Final = 4
+#: Slots in use.
+N_SLOTS: Final = 5
+#: How the segment is laid out: one of the numbers below.
+LAYOUT: Final = 6
+#: Five columns: the address table of :class:`tamis.kernels.quantise.Quantiser`.
+QUANTISER: Final = 7
+#: Axis of each column: address of int32[columns], and how many.
+COLUMN_AXES: Final = 12
+N_COLUMNS: Final = 13
+#: Tree: address of the blocks, address of int64[height + 2] (first block of each level), height.
+BLOCKS: Final = 14
+LEVELS: Final = 15
+HEIGHT: Final = 16
+#: Layout-specific columns start here.
+EXTRA: Final = 17
+WIDTH: Final = 32
+
+#: Unordered blocks (the delta): every block is scanned.
+FLAT: Final = 0
+#: The packed tree.
+TREE: Final = 1

@@ -1,0 +1,109 @@
+"""Match events against all segments of an index in one call.
+
+One kernel walks the directory (:mod:`tamis.kernels.directory`) for each event: a call costs half a
+microsecond however many segments there are, which is what one event at a time needs. Event values are
+coded once per quantiser; segments that share one stand together in the directory.
+
+Output is CSR: rows of event ``e`` are ``out[offsets[e]:offsets[e + 1]]``. When ``out`` is full the kernel stops at
+that event; the caller enlarges ``out`` and goes on from there, so nothing is computed twice and no
+maximum is assumed.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tamis.kernels.compile import hot_kernel
+from tamis.kernels.directory import (
+    COLUMN_AXES,
+    FLAT,
+    LAYOUT,
+    N_COLUMNS,
+    N_SLOTS,
+    QUANTISER,
+)
+from tamis.kernels.emit import int32_at
+from tamis.kernels.quantise import code_values
+from tamis.kernels.tree import Event, match_tree, scan_blocks
+
+__all__ = ["Scratch", "match_events"]
+
+
+class Scratch(NamedTuple):
+    """Memory of one reader: event codes int16[4, d] and a stack int64[1_024]."""
+
+    codes: npt.NDArray[np.int16]
+    stack: npt.NDArray[np.int64]
+
+
+@hot_kernel
+def _code_event(
+    quantiser: npt.NDArray[np.int64],
+    low: npt.NDArray[np.float64],
+    high: npt.NDArray[np.float64],
+    codes: npt.NDArray[np.int16],
+) -> None:
+    """Write the codes of an event to ``codes[0]`` and ``codes[1]``; a point is coded once."""
+    code_values(quantiser, low, codes[0])
+    for k in range(low.size):
+        if not (low[k] == high[k] or np.isnan(low[k])):
+            code_values(quantiser, high, codes[1])
+            return
+    for k in range(low.size):
+        codes[1, k] = codes[0, k]
+
+
+@hot_kernel
+def _match_segment(
+    segment: npt.NDArray[np.int64], event: Event, scratch: Scratch, out: npt.NDArray[np.int32], count: int
+) -> int:
+    """Match one event against one segment by its layout; return the new count or -1 (full)."""
+    if segment[LAYOUT] == FLAT:
+        return scan_blocks(segment, event, (0, (segment[N_SLOTS] + 15) >> 4), out, count)
+    return match_tree(segment, event, scratch.stack, out, count)
+
+
+@hot_kernel
+def match_events(
+    directory: npt.NDArray[np.int64],
+    events: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]],
+    begin: int,
+    offsets: npt.NDArray[np.int64],
+    out: npt.NDArray[np.int32],
+    scratch: Scratch,
+) -> int:
+    """Match the events from number ``begin`` on; return the number of the first one not done.
+
+    Parameters
+    ----------
+    directory
+        int64[segments, WIDTH].
+    events
+        Least and greatest possible values, float64[n, d] each; NaN in both is missing.
+    begin
+        ``offsets[begin]`` rows are already in ``out``.
+    offsets, out
+        int64[n + 1] and int32; filled as far as the returned event.
+    """
+    lows, highs = events
+    for e in range(begin, lows.shape[0]):
+        count = offsets[e]
+        coded_by = np.int64(-1)
+        event = Event(scratch.codes[2], scratch.codes[3], lows[e], highs[e])
+        for g in range(directory.shape[0]):
+            segment = directory[g]
+            if segment[QUANTISER] != coded_by:
+                coded_by = segment[QUANTISER]
+                _code_event(segment[QUANTISER : QUANTISER + 5], lows[e], highs[e], scratch.codes)
+            for k in range(segment[N_COLUMNS]):
+                axis = int32_at(segment[COLUMN_AXES], k)
+                scratch.codes[2, k] = scratch.codes[0, axis]
+                scratch.codes[3, k] = scratch.codes[1, axis]
+            count = _match_segment(segment, event, scratch, out, count)
+            if count < 0:
+                return e
+        offsets[e + 1] = count
+    return lows.shape[0]

@@ -1,0 +1,286 @@
+"""The packed max-corner tree: boxes in blocks of sixteen, hulls of sixteen children above them.
+
+Matching asks ``lo <= event_hi and hi >= event_lo`` on every axis, which is dominance of the corner
+``(-lo, hi)``; a hull keeps the least ``lo`` and the greatest ``hi`` of what lies below, so a subtree whose
+hull fails is skipped. Leaves and inner nodes have one layout (:mod:`tamis.kernels.emit`): a block is 16
+boxes or 16 hulls, one 64-byte line of int16 codes per *column*. A column is an axis that some box of the
+segment constrains; axes nobody asks for cost nothing.
+
+``blocks`` holds all levels, the root first and the leaves last; ``levels[l]`` is the first block of level
+``l``. A leaf is ``LEAF_BLOCKS`` blocks. The box in lane ``i`` of leaf block ``b`` is *slot* ``16 b + i``: rows, float64
+ends and the alive bits are stored in slot order, so a block's rows are one vector and its alive bits one
+uint16. Lanes beyond the last box never fit.
+
+Codes that tie are settled on float64 (:func:`tamis.kernels.boxes.holds`); everything else is decided by
+codes alone, exactly, because the quantiser is monotone.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tamis.kernels.boxes import holds
+from tamis.kernels.compile import hot_kernel, kernel
+from tamis.kernels.directory import ALIVE, BLOCKS, HEIGHT, LEVELS, N_COLUMNS, ROWS
+from tamis.kernels.emit import emit_lanes, fit_lanes, int32_at, int64_at, lowest_bit, uint16_at
+from tamis.kernels.quantise import FREE, OPEN
+
+__all__ = [
+    "LEAF_BLOCKS",
+    "Event",
+    "append_lanes",
+    "build_blocks",
+    "dense_codes",
+    "match_tree",
+    "order_boxes",
+    "scan_blocks",
+]
+
+#: Blocks per leaf: 128 boxes, so that hulls cost little memory and a leaf is a short stream.
+LEAF_BLOCKS: Final = 8
+_LEAF: Final = 16 * LEAF_BLOCKS
+
+#: Codes of a lane without a box: no event code reaches them.
+_NEVER_LOW: Final = 32767
+_NEVER_HIGH: Final = -3
+
+
+class Event(NamedTuple):
+    """One event as the kernels see it: codes in column order, float64 values in axis order."""
+
+    low_codes: npt.NDArray[np.int16]
+    high_codes: npt.NDArray[np.int16]
+    low: npt.NDArray[np.float64]
+    high: npt.NDArray[np.float64]
+
+
+@hot_kernel
+def dense_codes(
+    first: npt.NDArray[np.uint32],
+    axis: npt.NDArray[np.int16],
+    codes: npt.NDArray[np.int16],
+    column: npt.NDArray[np.int32],
+    corners: npt.NDArray[np.int16],
+) -> None:
+    """Spread the codes of entries to ``corners`` int16[n, 2 * columns]: lo and hi of each column."""
+    for s in range(corners.shape[0]):
+        for k in range(corners.shape[1] // 2):
+            corners[s, 2 * k] = FREE
+            corners[s, 2 * k + 1] = OPEN
+        for j in range(np.int64(first[s]), np.int64(first[s + 1])):
+            k = np.int64(column[axis[j]])
+            corners[s, 2 * k] = codes[j, 0]
+            corners[s, 2 * k + 1] = codes[j, 1]
+
+
+@hot_kernel
+def _widest(corners: npt.NDArray[np.int16], order: npt.NDArray[np.int32], start: int, stop: int) -> int:
+    """Return the corner coordinate with the greatest variance in a sample of ``order[start:stop]``."""
+    best = -1.0
+    chosen = 0
+    step = max(1, (stop - start) // 256)
+    for j in range(corners.shape[1]):
+        total = 0.0
+        squares = 0.0
+        count = 0
+        for i in range(start, stop, step):
+            value = float(corners[order[i], j])
+            total += value
+            squares += value * value
+            count += 1
+        variance = squares / count - (total / count) ** 2
+        if variance > best:
+            best = variance
+            chosen = j
+    return chosen
+
+
+@hot_kernel
+def _select(keys: npt.NDArray[np.int16], order: npt.NDArray[np.int32], span: tuple[int, int], middle: int) -> None:
+    """Rearrange a span so that no key before ``middle`` exceeds a key after it (quickselect)."""
+    left, right = span[0], span[1] - 1
+    while left < right:
+        pivot = keys[(left + right) >> 1]
+        i = left
+        j = right
+        while i <= j:
+            while keys[i] < pivot:
+                i += 1
+            while keys[j] > pivot:
+                j -= 1
+            if i <= j:
+                keys[i], keys[j] = keys[j], keys[i]
+                order[i], order[j] = order[j], order[i]
+                i += 1
+                j -= 1
+        if middle <= j:
+            right = j
+        elif middle >= i:
+            left = i
+        else:
+            return
+
+
+@kernel
+def order_boxes(corners: npt.NDArray[np.int16]) -> npt.NDArray[np.int32]:
+    """Order boxes so that neighbours look alike: median splits on the widest corner coordinate.
+
+    Splits fall on whole leaves of a full left subtree, so every leaf but the last is full. Cost:
+    O(n log n) with one pass over int16 keys per level.
+    """
+    n = corners.shape[0]
+    order = np.arange(n).astype(np.int32)
+    keys = np.empty(n, np.int16)
+    stack = np.empty((128, 2), np.int64)
+    stack[0, 0] = 0
+    stack[0, 1] = n
+    depth = 1
+    while depth > 0:
+        depth -= 1
+        start, stop = stack[depth, 0], stack[depth, 1]
+        if stop - start <= _LEAF:
+            continue
+        coordinate = _widest(corners, order, start, stop)
+        for i in range(start, stop):
+            keys[i] = corners[order[i], coordinate]
+        leaves = (stop - start + _LEAF - 1) // _LEAF
+        half = 1
+        while half * 2 < leaves:
+            half *= 2
+        middle = start + half * _LEAF
+        _select(keys, order, (start, stop), middle)
+        stack[depth, 0] = start
+        stack[depth, 1] = middle
+        stack[depth + 1, 0] = middle
+        stack[depth + 1, 1] = stop
+        depth += 2
+    return order
+
+
+@kernel
+def build_blocks(
+    corners: npt.NDArray[np.int16], order: npt.NDArray[np.int32]
+) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int64]]:
+    """Pack boxes in the given order: return ``blocks`` (flat int16) and ``levels`` (int64).
+
+    ``levels[-1]`` is the number of blocks; ``levels[-2]`` is the first leaf block.
+    """
+    n = corners.shape[0]
+    columns = corners.shape[1] // 2
+    counts = np.zeros(16, np.int64)
+    width = max(1, (n + _LEAF - 1) // _LEAF)
+    counts[0] = width * LEAF_BLOCKS
+    height = 0
+    while width > 1 or height == 0:
+        width = (width + 15) // 16
+        height += 1
+        counts[height] = width
+    levels = np.zeros(height + 2, np.int64)
+    for i in range(height + 1):
+        levels[i + 1] = levels[i] + counts[height - i]
+    size = 32 * columns
+    blocks = np.empty(levels[height + 1] * size, np.int16)
+    for i in range(blocks.size):
+        blocks[i] = _NEVER_LOW if i & 16 == 0 else _NEVER_HIGH
+    for i in range(n):
+        lane = (levels[height] + i // 16) * size + i % 16
+        leaf = i // _LEAF
+        hull = (levels[height - 1] + leaf // 16) * size + leaf % 16
+        for k in range(columns):
+            low, high = corners[order[i], 2 * k], corners[order[i], 2 * k + 1]
+            blocks[lane + 32 * k] = low
+            blocks[lane + 32 * k + 16] = high
+            blocks[hull + 32 * k] = min(blocks[hull + 32 * k], low)
+            blocks[hull + 32 * k + 16] = max(blocks[hull + 32 * k + 16], high)
+    for level in range(height - 2, -1, -1):
+        for child in range(counts[height - level - 1]):
+            hull = (levels[level] + child // 16) * size + child % 16
+            for k in range(columns):
+                lane = (levels[level + 1] + child) * size + 32 * k
+                for i in range(16):
+                    blocks[hull + 32 * k] = min(blocks[hull + 32 * k], blocks[lane + i])
+                    blocks[hull + 32 * k + 16] = max(blocks[hull + 32 * k + 16], blocks[lane + 16 + i])
+    return blocks, levels
+
+
+@hot_kernel
+def _fit_block(address: int, columns: int, event: Event) -> int:
+    """Test all columns of one block: bits 0-15 who may fit, bits 16-31 who tied somewhere."""
+    mask = np.int64(0xFFFF)
+    ties = np.int64(0)
+    for k in range(columns):
+        found = fit_lanes(address + 64 * k, event.low_codes[k], event.high_codes[k])
+        mask &= found
+        ties |= found
+        if k & 1 == 1 and mask == 0:  # at every second column: fewer branches that guess wrong
+            return np.int64(0)
+    return mask | (ties & 0xFFFF0000)
+
+
+@hot_kernel
+def scan_blocks(
+    segment: npt.NDArray[np.int64], event: Event, span: tuple[int, int], out: npt.NDArray[np.int32], count: int
+) -> int:
+    """Test leaf blocks ``span``; write the rows that fit after ``count``; return the new count or -1 (full)."""
+    columns = segment[N_COLUMNS]
+    size = 64 * columns
+    base = segment[BLOCKS] + int64_at(segment[LEVELS], segment[HEIGHT]) * size
+    for b in range(span[0], span[1]):
+        found = _fit_block(base + b * size, columns, event)
+        mask = found & np.int64(uint16_at(segment[ALIVE], b))
+        if mask == 0:
+            continue
+        if count + 32 > out.size:
+            return -1
+        ties = mask & (found >> 16)
+        count += emit_lanes(segment[ROWS] + 64 * b, mask & ~ties, out, count)
+        while ties != 0:
+            slot = 16 * b + lowest_bit(ties)
+            ties &= ties - 1
+            out[count] = int32_at(segment[ROWS], slot)
+            count += holds(segment, slot, event.low, event.high)
+    return count
+
+
+@hot_kernel
+def match_tree(
+    segment: npt.NDArray[np.int64],
+    event: Event,
+    stack: npt.NDArray[np.int64],
+    out: npt.NDArray[np.int32],
+    count: int,
+) -> int:
+    """Write the rows of one tree that match the event after ``count``; return the new count or -1 (full)."""
+    columns = segment[N_COLUMNS]
+    size = 64 * columns
+    height = segment[HEIGHT]
+    stack[0] = 0
+    depth = 1
+    while depth > 0:
+        depth -= 1
+        level, node = stack[depth] >> 40, stack[depth] & 0xFFFFFFFFFF
+        if level == height:
+            count = scan_blocks(segment, event, (node * LEAF_BLOCKS, node * LEAF_BLOCKS + LEAF_BLOCKS), out, count)
+            if count < 0:
+                return -1
+            continue
+        address = segment[BLOCKS] + (int64_at(segment[LEVELS], level) + node) * size
+        mask = _fit_block(address, columns, event) & 0xFFFF
+        while mask != 0:
+            stack[depth] = ((level + 1) << 40) | (node * 16 + lowest_bit(mask))
+            mask &= mask - 1
+            depth += 1
+    return count
+
+
+@hot_kernel
+def append_lanes(blocks: npt.NDArray[np.int16], corners: npt.NDArray[np.int16], at: int) -> None:
+    """Write boxes to the unordered blocks of a delta, from slot ``at`` on."""
+    size = 16 * corners.shape[1]
+    for i in range(corners.shape[0]):
+        lane = (at + i) // 16 * size + (at + i) % 16
+        for k in range(corners.shape[1]):
+            blocks[lane + 16 * k] = corners[i, k]

@@ -1,0 +1,1 @@
+"""The model: attributes and their types, events, subscriptions, the language, bulk columns."""

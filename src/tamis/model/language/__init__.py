@@ -1,0 +1,1 @@
+"""The subscription language: OGC CQL2 as text and as JSON."""

@@ -1,0 +1,44 @@
+"""Text or CQL2-JSON in, subscription out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tamis.model.language.bind import bind, learn_from_node
+from tamis.model.language.format import format_node
+from tamis.model.language.nodes import Node
+from tamis.model.language.normalise import normalise
+from tamis.model.language.parse import parse
+from tamis.model.schema import Schema
+from tamis.model.subscription import DEFAULT_NAMESPACE, Filter, Subscription, SubscriptionId
+
+__all__ = ["compile_node", "compile_text"]
+
+
+def compile_text(
+    source: str | Mapping[str, Any],
+    schema: Schema | None = None,
+    *,
+    id: SubscriptionId = 0,
+    namespace: str = DEFAULT_NAMESPACE,
+    expires: int | None = None,
+    metadata: Mapping[str, str] | None = None,
+) -> Subscription:
+    """Compile a subscription from CQL2 text or JSON; without a schema its literals give the types.
+
+    >>> compile_text("price < 100 OR price >= 100").filters == compile_text("price IS NOT NULL").filters
+    True
+    """
+    node = parse(source)
+    text = source if isinstance(source, str) else format_node(node)
+    if schema is None:
+        filters = compile_node(node, learn_from_node(Schema(), node), text, open=True)
+    else:
+        filters = compile_node(node, schema, text)
+    return Subscription(id, filters, text, namespace, expires, dict(metadata or {}))
+
+
+def compile_node(node: Node, schema: Schema, text: str | None = None, *, open: bool = False) -> tuple[Filter, ...]:
+    """Return the filters a tree means under a schema; ``open`` as in `bind`."""
+    return normalise(bind(node, schema, text, open=open))

@@ -1,0 +1,118 @@
+"""How large a subscription may be, and who says so.
+
+Whoever can send text can send a lot of it, so reading is bounded before it starts: within these limits
+no text takes more than 50 ms to read, and beyond them there is a `LimitError` that names the limit. The
+bulky parts (geometries, vectors, lists of IN) do not count as text; they are lexed as one token each and
+have budgets of their own. A `Budget` is spent by one subscription as a whole, so that two lists of 6,000
+values are no way round a limit of 10,000.
+
+JSON spends the same budgets as the text it says the same as: `CONDITION_TEXT` and `NOT_TEXT` are the
+least that a condition and a NOT can cost in text, so that what can be said in text fits as JSON, too.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tamis.errors import LimitError
+from tamis.model.language.nodes import And, Node, Not, Or
+from tamis.model.shapes import MAX_VERTICES
+
+__all__ = [
+    "CONDITION_TEXT",
+    "COORDINATES",
+    "DEPTH",
+    "IN_VALUES",
+    "JSON_BRACKETS",
+    "JSON_DEPTH",
+    "NOT_TEXT",
+    "REGIONS",
+    "TEXT",
+    "TOTAL",
+    "VERTICES",
+    "Budget",
+    "Limit",
+    "check_nesting",
+]
+
+
+class Limit(NamedTuple):
+    """A number that a subscription may not exceed."""
+
+    what: str
+    most: int
+
+    def check(self, given: int) -> None:
+        """Raise `LimitError` when there is more than this.
+
+        >>> DEPTH.check(33)
+        Traceback (most recent call last):
+        tamis.errors.LimitError: nesting of parentheses and NOT: 33 is more than the 32 accepted
+        """
+        if given > self.most:
+            raise LimitError(self.what, given, self.most)
+
+
+#: RELIABILITY S14: 16 KiB of filter text. Geometries, vectors and IN lists of numbers or strings are apart.
+TEXT = Limit("characters of filter text outside geometries, vectors and IN lists", 16_384)
+#: RELIABILITY S14: a message with a region is at most 1 MiB; no subscription can be larger.
+TOTAL = Limit("characters of filter text", 1_048_576)
+#: RELIABILITY S14. Parentheses and NOT count; so do AND, OR and NOT of JSON where text would need them.
+DEPTH = Limit("nesting of parentheses and NOT", 32)
+#: RELIABILITY S19.
+IN_VALUES = Limit("values in the IN lists of one filter", 10_000)
+#: RELIABILITY S17, for all regions of a filter together: GEOS needs about 1 ms per thousand vertices.
+VERTICES = Limit("vertices in the regions of one filter", MAX_VERTICES)
+#: Each WKT or GeoJSON literal costs 50 microseconds to validate, however small. BBOX is cheap and free.
+REGIONS = Limit("WKT and GeoJSON regions in one filter", 256)
+#: The longest vector that a schema can declare.
+COORDINATES = Limit("coordinates in the vectors of one filter", 65_536)
+#: Objects and arrays of a JSON document: the ten thousand positions of a region, three objects and an
+#: array for each of the 3,277 conditions that fit into 16 KiB of text, and as much again to spare.
+JSON_BRACKETS = Limit("objects and arrays in one JSON filter", 65_536)
+
+#: Brackets inside brackets. Each of 32 parentheses may hold an AND in an OR, two levels, and each level of
+#: JSON is an object with an array; the positions of a region lie six deep below them.
+JSON_DEPTH = Limit("nesting of brackets in one JSON filter", 2 * 2 * (DEPTH.most + 1) + 6)
+
+#: ``a OR`` and a space: what each condition costs in text besides its name and its strings.
+CONDITION_TEXT = 4
+NOT_TEXT = 3
+
+
+class Budget:
+    """What one subscription has used of each limit so far.
+
+    >>> budget = Budget()
+    >>> budget.spend(IN_VALUES, 6_000)
+    >>> budget.spend(IN_VALUES, 6_000)
+    Traceback (most recent call last):
+    tamis.errors.LimitError: values in the IN lists of one filter: 12,000 is more than the 10,000 accepted
+    """
+
+    __slots__ = ("_spent",)
+
+    def __init__(self) -> None:
+        self._spent: dict[Limit, int] = {}
+
+    def spend(self, limit: Limit, amount: int) -> None:
+        """Use ``amount`` of a limit, or raise `LimitError`."""
+        spent = self._spent[limit] = self._spent.get(limit, 0) + amount
+        limit.check(spent)
+
+
+def check_nesting(node: Node) -> None:
+    """Raise `LimitError` when the canonical text of a tree nests deeper than can be read.
+
+    Walks without recursion, so that a tree made by hand may be of any depth.
+    """
+    stack: list[tuple[Node, int]] = [(node, 0)]
+    while stack:
+        one, depth = stack.pop()
+        if isinstance(one, Not):
+            DEPTH.check(depth + 1)
+            stack.append((one.part, depth + 1 + isinstance(one.part, And | Or)))
+        elif isinstance(one, And | Or):
+            DEPTH.check(depth)
+            bracketed = And | Or if isinstance(one, And) else Or
+            stack.extend((part, depth + isinstance(part, bracketed)) for part in one.parts)

@@ -1,0 +1,278 @@
+"""Literals: from the characters in the source to the value that stands in the syntax tree.
+
+Numbers without point or exponent stay ``int`` and are exact, all others are float64; -0.0 becomes 0.0.
+In a string a quote is written twice and a backslash is a backslash (CQL2 also reads ``\\'`` as a quote;
+tamis does not, because LIKE patterns need their backslashes as they are). TIMESTAMP and DATE become
+microseconds UTC. Geometry is read by GEOS and validated by `tamis.model.shapes`, never looked into here.
+
+Nothing here reports to the user: what cannot be read raises `Misreading`, what cannot be meant `Refusal`,
+both with a position, and whoever holds the source makes a `SubscriptionSyntaxError` or a
+`SubscriptionError` of them.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import shapely
+
+from tamis.errors import SubscriptionError
+from tamis.model import shapes, values
+from tamis.model.language import limits
+from tamis.model.language.nodes import Instant
+from tamis.model.values import UnfitError
+
+__all__ = [
+    "NUMBER",
+    "STRING",
+    "Misreading",
+    "Refusal",
+    "bbox",
+    "closing_parenthesis",
+    "decimal",
+    "fitting",
+    "geojson",
+    "instant",
+    "instant_text",
+    "integer",
+    "number",
+    "numbers",
+    "strict_json",
+    "strings",
+    "unquote",
+    "wkt",
+]
+
+#: Possessive quantifiers (``++``) keep every pattern free of backtracking (RELIABILITY S16).
+NUMBER = r"[-+]?+(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][-+]?+[0-9]++)?+"
+STRING = r"'[^']*+(?:''[^']*+)*+'"
+
+_STRINGS = re.compile(STRING)
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_PARENTHESIS = re.compile(r"[()]")
+_JSON_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
+_INTEGER_DIGITS = 40  # more than any integer we accept, fewer than Python would mind
+Made = TypeVar("Made")
+
+
+class Misreading(Exception):  # noqa: N818 - no error of its own, but a message on its way to one
+    """The source cannot be read at ``position``; ``expected`` says what would have fitted there."""
+
+    def __init__(self, position: int, expected: str) -> None:
+        super().__init__(position, expected)
+        self.position = position
+        self.expected = expected
+
+
+class Refusal(Exception):  # noqa: N818 - as above
+    """Something reads well and cannot be meant; ``position`` is where it stands."""
+
+    def __init__(self, problem: str, position: int, value: object = None, attribute: str | None = None) -> None:
+        super().__init__(problem, position, value, attribute)
+        self.problem = problem
+        self.position = position
+        self.value = value
+        self.attribute = attribute
+
+
+def fitting(make: Callable[..., Made], position: int, *given: object) -> Made:
+    """Return ``make(*given)``; a value that does not fit becomes a `Refusal` at ``position``."""
+    try:
+        return make(*given)
+    except UnfitError as error:
+        raise Refusal(str(error), position, given[0] if len(given) == 1 else given) from None
+
+
+def integer(text: str, position: int) -> int:
+    """Return the exact integer that a text of digits denotes.
+
+    >>> integer("-007", 0)
+    -7
+    """
+    if len(text) <= _INTEGER_DIGITS or len(text.lstrip("+-0")) <= _INTEGER_DIGITS:
+        found = int(text if len(text) <= _INTEGER_DIGITS else text[0] + text.lstrip("+-0").rjust(1, "0"))
+        if values.INT64_MIN <= found <= values.UINT64_MAX:
+            return found
+    raise Refusal("an integer outside int64 and uint64", position, text)
+
+
+def decimal(text: str, position: int) -> float:
+    """Return the float64 nearest to a text with a point or an exponent."""
+    found = float(text)
+    if math.isinf(found):
+        raise Refusal("a number beyond the range of float64", position, text)
+    return found + 0.0  # -0.0 becomes 0.0: equal numbers must have equal bits
+
+
+def number(text: str, position: int) -> int | float:
+    """Return the number a text denotes: an int when it is written like one.
+
+    >>> number("9007199254740993", 0), number("1e3", 0), number(".5", 0)
+    (9007199254740993, 1000.0, 0.5)
+    """
+    return integer(text, position) if text.lstrip("+-").isdigit() else decimal(text, position)
+
+
+def numbers(text: str, position: int) -> tuple[int | float, ...]:
+    """Return the numbers of a comma-separated list that stands at ``position``.
+
+    >>> numbers("1, 2.5 ,3", 0)
+    (1, 2.5, 3)
+    """
+    parts = text.split(",")
+    try:
+        found = tuple(map(int, parts))
+        if values.INT64_MIN <= min(found) and max(found) <= values.UINT64_MAX:
+            return found
+    except ValueError:
+        pass  # a point or an exponent somewhere, or digits without end
+    slow: list[int | float] = []
+    for part in parts:
+        slow.append(number(part.strip(), position + len(part) - len(part.lstrip())))
+        position += len(part) + 1
+    return tuple(slow)
+
+
+def unquote(text: str) -> str:
+    """Return the string that a text in quotes (single or double) denotes.
+
+    >>> unquote("'it''s'"), unquote('"a ""b"""')
+    ("it's", 'a "b"')
+    """
+    quote, inner = text[0], text[1:-1]
+    return inner.replace(quote * 2, quote) if quote in inner else inner
+
+
+def strings(text: str) -> tuple[str, ...]:
+    """Return the strings of a comma-separated list.
+
+    >>> strings("'a', 'it''s'")
+    ('a', "it's")
+    """
+    return tuple(map(unquote, _STRINGS.findall(text)))
+
+
+def instant(kind: str, text: str, position: int) -> Instant:
+    """Return the moment of ``TIMESTAMP('text')`` or ``DATE('text')``, the latter at midnight UTC.
+
+    >>> instant("DATE", "1970-01-02", 0)
+    Instant(microseconds=86400000000)
+    """
+    if kind == "DATE":
+        if not _DATE.fullmatch(text):
+            raise Refusal("expected a date such as 2026-01-31", position, text)
+        text += "T00:00:00Z"
+    found = fitting(values.moment, position, text)
+    if not _FIRST <= found <= _LAST:
+        raise Refusal("a time outside the years 1 to 9999", position, text)
+    return Instant(found)
+
+
+def instant_text(moment: Instant) -> str:
+    """Return the RFC 3339 text of a moment, in UTC and with microseconds.
+
+    >>> instant_text(Instant(1_500_000))
+    '1970-01-01T00:00:01.500000Z'
+    """
+    if not _FIRST <= moment.microseconds <= _LAST:
+        raise SubscriptionError("a time outside the years 1 to 9999 cannot be written", value=moment.microseconds)
+    found = _EPOCH + dt.timedelta(microseconds=moment.microseconds)
+    return found.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+
+
+def closing_parenthesis(text: str, start: int, stop: int) -> int | None:
+    """Return the offset just after the parenthesis that closes the first one from ``start`` on."""
+    depth = 0
+    for found in _PARENTHESIS.finditer(text, start, stop):
+        depth += 1 if found[0] == "(" else -1
+        if depth == 0:
+            return found.end()
+    return None
+
+
+def wkt(text: str, position: int, budget: limits.Budget) -> shapely.Polygon:
+    """Return the polygon of a WKT literal."""
+    budget.spend(limits.REGIONS, 1)
+    budget.spend(limits.VERTICES, text.count(","))
+    return fitting(shapes.polygon, position, text)
+
+
+def geojson(document: Mapping[str, Any], position: int, budget: limits.Budget) -> shapely.Polygon:
+    """Return the polygon of a GeoJSON object."""
+    budget.spend(limits.REGIONS, 1)
+    rings = document.get("coordinates")
+    ring = rings[0] if isinstance(rings, Sequence) and rings else ()
+    budget.spend(limits.VERTICES, len(ring) - 1 if isinstance(ring, Sequence) and ring else 0)
+    if unknown := document.keys() - {"type", "coordinates"}:
+        raise Refusal(f"a GeoJSON region has type and coordinates, not {min(unknown)!r}", position, document)
+    return fitting(shapes.polygon, position, document)
+
+
+def bbox(corners: Sequence[int | float], position: int) -> shapely.Polygon:
+    """Return the rectangle of a BBOX literal."""
+    if len(corners) == 6:
+        raise Refusal("a third coordinate is refused: regions lie in the plane", position, corners)
+    if len(corners) != 4:
+        raise Refusal("a BBOX has four numbers: min x, min y, max x, max y", position, corners)
+    return fitting(shapes.bbox_polygon, position, *map(float, corners))
+
+
+def strict_json(text: str) -> object:
+    """Return what a JSON text denotes; NaN, duplicate keys and deep nesting are refused.
+
+    A number too large for float64 becomes an infinity here (Python's decoder gives no other choice that
+    is quick); whoever reads the numbers refuses it.
+    """
+    _check_brackets(text)
+    try:
+        return _DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        expected = next((words for start, words in _JSON_WORDS.items() if error.msg.startswith(start)), "valid JSON")
+        raise Misreading(error.pos, expected) from None
+    except ValueError:  # Python's own limit of 4,300 digits
+        raise Refusal("an integer outside int64 and uint64", 0) from None
+
+
+def _check_brackets(text: str) -> None:
+    """Refuse what would make the decoder recurse too deep or call us too often."""
+    skeleton = np.frombuffer(_JSON_STRING.sub("", text).encode("utf-8", "replace"), np.uint8)
+    opened = (skeleton == ord("[")) | (skeleton == ord("{"))
+    closed = (skeleton == ord("]")) | (skeleton == ord("}"))
+    limits.JSON_BRACKETS.check(int(opened.sum()))
+    depth = np.cumsum(opened.astype(np.int32) - closed)
+    limits.JSON_DEPTH.check(int(depth.max(initial=0)))
+
+
+def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise Refusal(f"the key {twice!r} stands twice in one object", 0)
+    return found
+
+
+def _refuse_constant(name: str) -> object:
+    raise Refusal(f"{name} is not JSON; leave a missing value out", 0)
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_without_duplicates, parse_constant=_refuse_constant)
+_JSON_WORDS = {
+    "Expecting value": "a JSON value",
+    "Expecting property name": "a key in double quotes",
+    "Expecting ':'": "':'",
+    "Expecting ','": "',' or a closing bracket",
+    "Unterminated string": "a closing '\"' for the string that starts here",
+    "Invalid control character": "an escape such as \\n for a control character",
+    "Invalid \\": "an escape that JSON knows",
+    "Illegal trailing comma": "a closing bracket without a comma before it",
+    "Extra data": "the end",
+}

@@ -1,0 +1,213 @@
+"""Disjunctive form: a predicate becomes a few filters, or stays a tree behind its hull.
+
+Filters that cannot hold are dropped on the way, and conditions on one attribute are joined into one set of
+values before anything is multiplied out, so that a thousand-fold ``OR`` on one attribute stays one filter.
+Work is counted: a predicate that would cost more than `BUDGET` steps or give more than `MAX_FILTERS`
+filters is kept as it is, with the hull of its scalar conditions in front.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from tamis.model.subscription import (
+    EVERYTHING,
+    AllOf,
+    AnyOf,
+    Ball,
+    Constraint,
+    Filter,
+    Like,
+    Predicate,
+    Relation,
+    Spatial,
+    Values,
+)
+from tamis.model.value_set import ANYTHING, EMPTY, PRESENT, ValueSet
+
+__all__ = ["MAX_FILTERS", "conjoin", "filter_of", "hull", "normalise"]
+
+#: Filters of one subscription (RELIABILITY S19); more stay a tree.
+MAX_FILTERS = 256
+
+#: Conjunctions of two filters that normalising one predicate may cost (about 10 us each).
+BUDGET = 1_500
+
+
+class _TooLargeError(Exception):
+    """The disjunctive form would be too large."""
+
+
+def normalise(predicate: Predicate) -> tuple[Filter, ...]:
+    """Return the filters whose disjunction the predicate is; none when it can never hold."""
+    try:
+        filters = _Normaliser().filters(predicate)
+    except _TooLargeError:
+        return _unexpanded(predicate)
+    return tuple(filters)
+
+
+def conjoin(a: Filter, b: Filter) -> Filter | None:
+    """Return the filter that holds when both do; None when they plainly exclude each other."""
+    if a.rest is None or b.rest is None:
+        rest = a.rest or b.rest
+    else:
+        rest = AllOf((a.rest, b.rest))
+    return filter_of((*a.constraints, *b.constraints), rest)
+
+
+def filter_of(constraints: Iterable[Constraint], rest: Predicate | None = None) -> Filter | None:
+    """Return the canonical filter of a conjunction; None when it can never hold."""
+    values: dict[str, ValueSet] = {}
+    others: dict[object, Constraint] = {}
+    for one in constraints:
+        if isinstance(one, Values):
+            known = values.get(one.attribute)
+            values[one.attribute] = one.allowed if known is None else known & one.allowed
+        else:
+            _take(others, one)
+    for one in others.values():  # a condition on a value needs the value
+        if isinstance(one, Spatial) and not one.relations:
+            return None
+        values[one.attribute] = values.get(one.attribute, PRESENT) & PRESENT
+    if not all(values.values()):
+        return None
+    implied = {one.attribute for one in others.values()}
+    kept = [
+        Values(name, allowed)
+        for name, allowed in values.items()
+        if allowed != ANYTHING and not (allowed == PRESENT and name in implied)
+    ]
+    ordered = sorted([*kept, *others.values()], key=_order) if others else sorted(kept, key=lambda v: v.attribute)
+    return Filter(tuple(ordered), rest)
+
+
+def hull(predicate: Predicate) -> dict[str, ValueSet]:
+    """Return, per attribute, a set outside which the predicate cannot hold."""
+    if isinstance(predicate, Values):
+        return {predicate.attribute: predicate.allowed}
+    if isinstance(predicate, Like | Spatial | Ball):
+        return {predicate.attribute: PRESENT}
+    hulls = [hull(part) for part in predicate.parts]
+    if isinstance(predicate, AllOf):
+        names = sorted({name for one in hulls for name in one})
+        return {name: ValueSet.all_of([one[name] for one in hulls if name in one]) for name in names}
+    if not hulls:
+        return {"": EMPTY}
+    shared = sorted(set(hulls[0]).intersection(*hulls[1:]))
+    return {name: ValueSet.any_of([one[name] for one in hulls]) for name in shared}
+
+
+def _unexpanded(predicate: Predicate) -> tuple[Filter, ...]:
+    around: Mapping[str, ValueSet] = hull(predicate)
+    found = filter_of((Values(name, allowed) for name, allowed in around.items()), predicate)
+    return () if found is None else (found,)
+
+
+class _Normaliser:
+    """Builds disjunctive forms and counts what they cost."""
+
+    def __init__(self) -> None:
+        self.spent = 0
+
+    def filters(self, predicate: Predicate) -> list[Filter]:
+        if isinstance(predicate, AllOf):
+            return self._all_of(predicate)
+        if isinstance(predicate, AnyOf):
+            return self._any_of(predicate)
+        found = filter_of((predicate,))
+        return [] if found is None else [found]
+
+    def _all_of(self, predicate: AllOf) -> list[Filter]:
+        plain = _joined(predicate, ValueSet.all_of)
+        first = filter_of(plain)
+        if first is None:
+            return []
+        product = [first]
+        for part in predicate.parts:
+            if isinstance(part, AnyOf):
+                product = self._multiply(product, self.filters(part))
+        return product
+
+    def _any_of(self, predicate: AnyOf) -> list[Filter]:
+        union: dict[Filter, None] = {}
+        for one in _joined(predicate, ValueSet.any_of):
+            found = filter_of((one,))
+            if found is not None:
+                union[found] = None
+        for part in predicate.parts:
+            if isinstance(part, AllOf):
+                union.update(dict.fromkeys(self.filters(part)))
+        return self._checked(union)
+
+    def _multiply(self, left: list[Filter], right: list[Filter]) -> list[Filter]:
+        union: dict[Filter, None] = {}
+        for a in left:
+            for b in right:
+                self._spend(1 + _shared_cuts(a, b) // 32)
+                found = conjoin(a, b)
+                if found is not None:
+                    union[found] = None
+        return self._checked(union)
+
+    def _checked(self, union: dict[Filter, None]) -> list[Filter]:
+        if EVERYTHING in union:
+            return [EVERYTHING]
+        if len(union) > MAX_FILTERS:
+            raise _TooLargeError
+        return list(union)
+
+    def _spend(self, steps: int) -> None:
+        self.spent += steps
+        if self.spent > BUDGET:
+            raise _TooLargeError
+
+
+def _joined(predicate: AllOf | AnyOf, join: Callable[[list[ValueSet]], ValueSet]) -> list[Constraint]:
+    """Return the constraints among the parts, those on the values of one attribute joined into one."""
+    sets: dict[str, list[ValueSet]] = {}
+    result: list[Constraint] = []
+    for part in predicate.parts:
+        if isinstance(part, Values):
+            sets.setdefault(part.attribute, []).append(part.allowed)
+        elif not isinstance(part, AllOf | AnyOf):
+            result.append(part)
+    for name, some in sets.items():
+        result.append(Values(name, some[0] if len(some) == 1 else join(some)))
+    return result
+
+
+def _shared_cuts(a: Filter, b: Filter) -> int:
+    """Return how many cuts a conjunction has to walk: those of attributes both filters constrain."""
+    if len(a.constraints) + len(b.constraints) == 0:
+        return 0
+    sizes = {one.attribute: len(one.allowed.cuts) for one in a.constraints if isinstance(one, Values)}
+    return sum(
+        sizes[one.attribute] + len(one.allowed.cuts)
+        for one in b.constraints
+        if isinstance(one, Values) and one.attribute in sizes
+    )
+
+
+def _take(others: dict[object, Constraint], one: Like | Spatial | Ball) -> None:
+    """Add a constraint once; two on the same region become one with the relations both allow."""
+    if isinstance(one, Spatial):
+        key: object = (one.attribute, one.region)
+        known = others.get(key)
+        both: frozenset[Relation] = one.relations
+        if isinstance(known, Spatial):
+            both &= known.relations
+        others[key] = Spatial(one.attribute, both, one.region)
+    else:
+        others[one] = one
+
+
+def _order(one: Constraint) -> tuple[object, ...]:
+    """Order constraints the same way however they were written."""
+    if isinstance(one, Values):
+        return (one.attribute, 0)
+    if isinstance(one, Like):
+        return (one.attribute, 1, one.pattern, one.negated)
+    if isinstance(one, Spatial):
+        return (one.attribute, 2, one.region.wkt, sorted(one.relations))
+    return (one.attribute, 3, one.center, one.radius, one.negated)

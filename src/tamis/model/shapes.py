@@ -1,0 +1,147 @@
+"""Regions as people write them, turned into valid shapely geometry or refused with a reason.
+
+A region is a simple polygon: a closed ring without holes that neither crosses nor touches itself. A
+region attribute may also carry a point. Coordinates are plane x, y; for geographic data that is
+longitude first, latitude second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import shapely
+
+from tamis.errors import LimitError
+from tamis.model.values import UnfitError
+
+__all__ = ["MAX_VERTICES", "RegionValue", "bbox_polygon", "polygon", "region"]
+
+#: What a region attribute of an event may carry.
+RegionValue: TypeAlias = shapely.Polygon | shapely.Point
+
+#: Vertices of one region (RELIABILITY S17).
+MAX_VERTICES = 10_000
+
+
+def region(value: object) -> RegionValue:
+    """Return the polygon or point that ``value`` describes, or raise `UnfitError`.
+
+    Accepts shapely geometry, WKT text, WKB bytes, a GeoJSON dict and a pair ``(x, y)``.
+
+    >>> region((1, 2)), region("POLYGON((0 0, 4 0, 0 4))".replace("0 4))", "0 4, 0 0))"))
+    (<POINT (1 2)>, <POLYGON ((0 0, 4 0, 0 4, 0 0))>)
+    """
+    geometry = _decode(value)
+    if isinstance(geometry, shapely.Point):
+        return _checked_point(geometry)
+    if isinstance(geometry, shapely.Polygon):
+        return _checked_polygon(geometry)
+    raise UnfitError(f"expected a polygon or a point, not a {geometry.geom_type}")
+
+
+def polygon(value: object) -> shapely.Polygon:
+    """Return the polygon that ``value`` describes, or raise `UnfitError`; a point is refused."""
+    found = region(value)
+    if isinstance(found, shapely.Polygon):
+        return found
+    raise UnfitError("expected a polygon, not a point")
+
+
+def bbox_polygon(min_x: float, min_y: float, max_x: float, max_y: float) -> shapely.Polygon:
+    """Return the rectangle of a BBOX literal, or raise `UnfitError` when it has no area."""
+    if not (min_x < max_x and min_y < max_y):
+        raise UnfitError("a BBOX is min x, min y, max x, max y, and each min is below its max")
+    return shapely.box(min_x, min_y, max_x, max_y)
+
+
+def _decode(value: object) -> shapely.Geometry:
+    if isinstance(value, shapely.Geometry):
+        return value
+    if isinstance(value, str):
+        return _decode_with(shapely.from_wkt, value, "WKT")
+    if isinstance(value, bytes | bytearray | memoryview):
+        return _decode_with(shapely.from_wkb, bytes(value), "WKB")
+    if isinstance(value, Mapping):
+        return _from_geojson(value)
+    if isinstance(value, Sequence | np.ndarray) and len(value) == 2:
+        return _point(value)
+    raise UnfitError(f"expected a region (WKT, WKB, GeoJSON, shapely or x, y), not {type(value).__name__}")
+
+
+def _decode_with(reader: Callable[[Any], shapely.Geometry], value: object, form: str) -> shapely.Geometry:
+    try:
+        return reader(value)
+    except (shapely.errors.GEOSException, TypeError, ValueError) as error:
+        reason = str(error).split("\n")[0].removeprefix("ParseException: ")
+        raise UnfitError(f"not {form}: {reason}") from None
+
+
+def _from_geojson(value: Mapping[str, object]) -> shapely.Geometry:
+    kind, coordinates = value.get("type"), value.get("coordinates")
+    if kind == "Point":
+        return _point(coordinates)
+    if kind != "Polygon":
+        raise UnfitError(f"expected GeoJSON of type Polygon or Point, not {kind!r}")
+    if not isinstance(coordinates, Sequence) or isinstance(coordinates, str) or not coordinates:
+        raise UnfitError("a GeoJSON Polygon needs coordinates: a list of rings")
+    if len(coordinates) > 1:
+        raise UnfitError(_NO_HOLES)
+    ring = _numbers(coordinates[0], "a GeoJSON ring is a list of [x, y]")
+    if ring.ndim != 2 or ring.shape[1] != 2:
+        raise UnfitError("a GeoJSON ring is a list of [x, y]; a third coordinate is refused")
+    if len(ring) < 4 or not np.array_equal(ring[0], ring[-1]):
+        raise UnfitError("a GeoJSON ring has at least four positions, the last equal to the first")
+    return shapely.Polygon(ring)
+
+
+def _point(value: object) -> shapely.Point:
+    pair = _numbers(value, "a point is a pair of numbers x, y")
+    if pair.shape != (2,):
+        raise UnfitError("a point is a pair of numbers x, y; a third coordinate is refused")
+    return shapely.Point(pair)
+
+
+def _numbers(value: object, problem: str) -> npt.NDArray[np.float64]:
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise UnfitError(problem) from None
+    if array.dtype.kind not in "iuf":
+        raise UnfitError(problem)
+    return array.astype(np.float64)
+
+
+_NO_HOLES = "a region has no holes; give its outer ring"
+
+
+def _checked_point(point: shapely.Point) -> shapely.Point:
+    _check_coordinates(point)
+    return point
+
+
+def _checked_polygon(found: shapely.Polygon) -> shapely.Polygon:
+    _check_coordinates(found)
+    if len(found.interiors):
+        raise UnfitError(_NO_HOLES)
+    ring = shapely.get_coordinates(found)
+    if len(ring) - 1 > MAX_VERTICES:
+        raise LimitError("vertices of a region", len(ring) - 1, MAX_VERTICES)
+    if len(np.unique(ring, axis=0)) < 3:
+        raise UnfitError("a polygon needs at least three different points")
+    if (ring[1:] == ring[:-1]).all(axis=1).any():
+        raise UnfitError("a polygon with a repeated point")
+    if not found.is_valid:
+        raise UnfitError(f"not a simple polygon: {shapely.is_valid_reason(found)}")
+    return found
+
+
+def _check_coordinates(geometry: shapely.Geometry) -> None:
+    if geometry.is_empty:
+        raise UnfitError("an empty geometry")
+    if geometry.has_z or geometry.has_m:
+        raise UnfitError("a third coordinate is refused: regions lie in the plane")
+    if not np.isfinite(shapely.get_coordinates(geometry)).all():
+        raise UnfitError("NaN and infinity are not coordinates")

@@ -1,0 +1,157 @@
+"""Subscription -> filters -> constraints (Siena's words).
+
+A subscription is a predicate in disjunctive form: it matches an event when one of its *filters* does; a
+filter is a conjunction of *constraints*, each on one attribute. A constraint holds or it does not: NOT
+was pushed into the constraints when the text was read, so that a missing attribute fails a constraint
+and its negation alike, as SQL's three-valued logic demands.
+
+A predicate whose disjunctive form would be too large stays a tree: then there is one filter whose
+constraints are its hull and whose ``rest`` is the whole tree. The hull is necessary, the rest decides.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import shapely
+
+from tamis.model.value_set import ANYTHING, ValueSet
+
+__all__ = [
+    "DEFAULT_NAMESPACE",
+    "EVERYTHING",
+    "AllOf",
+    "AnyOf",
+    "Ball",
+    "Constraint",
+    "Filter",
+    "Like",
+    "Predicate",
+    "Relation",
+    "Spatial",
+    "Subscription",
+    "SubscriptionId",
+    "Values",
+]
+
+#: What users call a subscription.
+SubscriptionId = int | str
+
+DEFAULT_NAMESPACE = "default"
+
+
+class Relation(enum.StrEnum):
+    """The eight relations of two regions, read "a REL b"; exactly one holds for every pair.
+
+    The order is that of the codes 0..7 which `tamis.relations` returns.
+    """
+
+    DISJOINT = "disjoint"
+    MEETS = "meets"
+    OVERLAPS = "overlaps"
+    EQUALS = "equals"
+    INSIDE = "inside"
+    CONTAINS = "contains"
+    COVERS = "covers"
+    COVERED_BY = "covered_by"
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """The attribute's value (or its absence) belongs to a set: ranges, equality, IN, <>, prefix, NULL."""
+
+    attribute: str
+    allowed: ValueSet
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    """The string matches (or, negated, does not match) a LIKE pattern that is neither exact nor a prefix."""
+
+    attribute: str
+    pattern: str
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Spatial:
+    """The event's region or point stands in one of these relations to ``region``."""
+
+    attribute: str
+    relations: frozenset[Relation]
+    region: shapely.Polygon
+
+
+@dataclass(frozen=True, slots=True)
+class Ball:
+    """The event's vector lies within (or, negated, beyond) ``radius`` of ``center``, the rim included."""
+
+    attribute: str
+    center: tuple[float, ...]
+    radius: float
+    negated: bool = False
+
+
+Constraint = Values | Like | Spatial | Ball
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """A conjunction."""
+
+    parts: tuple[Predicate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """A disjunction."""
+
+    parts: tuple[Predicate, ...]
+
+
+#: A predicate without NOT: negation is inside the constraints. ``AllOf(())`` is true, ``AnyOf(())`` false.
+Predicate = Constraint | AllOf | AnyOf
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A conjunction of constraints.
+
+    ``constraints`` are ordered by attribute; at most one `Values` per attribute, never an empty one.
+    ``rest``, if any, must hold as well (see the module's text); no constraints and no rest match everything.
+    """
+
+    constraints: tuple[Constraint, ...] = ()
+    rest: Predicate | None = None
+
+    def allowed(self, attribute: str) -> ValueSet:
+        """Return the values this filter allows for an attribute, as far as `Values` say."""
+        for constraint in self.constraints:
+            if isinstance(constraint, Values) and constraint.attribute == attribute:
+                return constraint.allowed
+        return ANYTHING
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The names the constraints speak of, ascending, each once."""
+        return tuple(sorted({constraint.attribute for constraint in self.constraints}))
+
+
+EVERYTHING = Filter()
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A standing question: who asks (``id``) and what for (``filters``; none: nothing ever matches).
+
+    ``text`` is what the user wrote, if it came as text; ``expires`` is in microseconds UTC.
+    """
+
+    id: SubscriptionId
+    filters: tuple[Filter, ...]
+    text: str | None = None
+    namespace: str = DEFAULT_NAMESPACE
+    expires: int | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict, hash=False)

@@ -1,0 +1,221 @@
+"""Bulk columns: events and subscriptions by the thousand, without an object per row.
+
+`EventTable` is what `Engine.match_table` and Spark read; `SubscriptionTable` is what bulk loading takes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tamis.errors import EventError, LimitError, TableError
+from tamis.model.arrow_types import schema_from_arrow
+from tamis.model.columns import Column, column_from, is_null
+from tamis.model.schema import MAX_ATTRIBUTES, Schema
+from tamis.model.subscription import DEFAULT_NAMESPACE, Filter, Subscription, SubscriptionId, Values
+from tamis.model.types import AttributeType, Timestamp, type_of_value
+from tamis.model.value_set import ValueSet
+from tamis.model.values import INT64_MAX, INT64_MIN, Value
+
+__all__ = ["EventTable", "SubscriptionTable", "checked_id", "learn_from_table", "table_columns"]
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True)
+class EventTable:
+    """Many events as canonical columns.
+
+    Examples
+    --------
+    >>> from tamis.model.types import Number
+    >>> table = EventTable.of({"price": np.array([1.0, np.nan])}, Schema({"price": Number()}))
+    >>> table.event(0), table.event(1)
+    ({'price': 1.0}, {})
+    """
+
+    n: int
+    columns: Mapping[str, Column]
+
+    @classmethod
+    def of(cls, source: Any, schema: Schema) -> Self:
+        """Read a pyarrow table or batch, a pandas frame or a dict of arrays; unknown columns are ignored."""
+        data, n = table_columns(source)
+        known = ((name, values) for name, values in data.items() if name in schema)
+        return cls(n, {name: column_from(name, schema[name], values) for name, values in known})
+
+    @property
+    def bad(self) -> dict[int, EventError]:
+        """The rows with a value that does not fit, each with its first reason."""
+        found: dict[int, EventError] = {}
+        for column in self.columns.values():
+            for row, error in column.bad.items():
+                found.setdefault(row, error)
+        return dict(sorted(found.items()))
+
+    def event(self, row: int) -> dict[str, Value]:
+        """Return one row as a canonical event."""
+        values = ((name, column.value(row)) for name, column in self.columns.items())
+        return {name: value for name, value in values if value is not None}
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __iter__(self) -> Iterator[dict[str, Value]]:
+        return (self.event(row) for row in range(self.n))
+
+
+def table_columns(source: Any) -> tuple[dict[str, Any], int]:
+    """Return the columns of a table-like object by name, and how many rows it has."""
+    if isinstance(source, pa.Table | pa.RecordBatch):
+        names = source.schema.names
+        columns = {name: source.column(i) for i, name in enumerate(names)}
+        n = source.num_rows
+    elif isinstance(source, Mapping):
+        columns = {str(name): _sized(name, values) for name, values in source.items()}
+        n = len(next(iter(columns.values()))) if columns else 0
+    elif hasattr(source, "columns") and hasattr(source, "iloc"):
+        columns, n = {str(name): source[name] for name in source.columns}, len(source)
+    else:
+        kind = type(source).__name__
+        raise TableError(f"expected a pyarrow table, a pandas frame or a dict of arrays, not {kind}")
+    if len(columns) > MAX_ATTRIBUTES:
+        raise LimitError("columns of an event table", len(columns), MAX_ATTRIBUTES)
+    for name, values in columns.items():
+        if len(values) != n:
+            raise TableError(f"column {name!r} has {len(values)} rows, the first column has {n}")
+    return columns, n
+
+
+def learn_from_table(schema: Schema, source: Any) -> Schema:
+    """Return the schema extended by the columns of a table that it does not know yet."""
+    columns, _ = table_columns(source)
+    suggested = schema_from_arrow(source) if isinstance(source, pa.Table | pa.RecordBatch) else {}
+    found = {}
+    for name, values in columns.items():
+        kind = suggested.get(name) if suggested else _shown_type(values)
+        if kind is not None and name not in schema:
+            found[name] = kind
+    return schema.extended(found, "the event table")
+
+
+def _shown_type(values: Any) -> AttributeType | None:
+    """Guess the type of a column that is not Arrow from its first value that is not missing."""
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return schema_from_arrow(pa.table({"": values})).get("")
+    for value in values:
+        kind = None if is_null(value) else type_of_value(value)
+        if kind is not None:
+            return kind
+    return None
+
+
+def _sized(name: object, values: Any) -> Any:
+    if isinstance(values, str | bytes) or not hasattr(values, "__len__"):
+        raise TableError(f"column {name!r}: expected an array of values, not {type(values).__name__}")
+    return values
+
+
+def checked_id(value: object, row: int | None = None) -> SubscriptionId:
+    """Return a subscription id as str or int, or raise `TableError`: bool and everything else are refused."""
+    if isinstance(value, np.integer):
+        value = int(value)
+    if isinstance(value, str) and not _SURROGATE.search(value):
+        return str(value)
+    if isinstance(value, int) and not isinstance(value, bool) and INT64_MIN <= value <= INT64_MAX:
+        return value
+    raise TableError(f"a subscription id is a string or an int64, not {value!r}", row)
+
+
+@dataclass(frozen=True)
+class SubscriptionTable:
+    """Many subscriptions as columns: boxes (``from_boxes``) or texts (``from_arrow``).
+
+    ``ids`` is None when the engine is to number them; an id in it may be None for the same reason.
+    """
+
+    n: int
+    ids: Sequence[SubscriptionId | None] | None = None
+    names: tuple[str, ...] = ()
+    lo: npt.NDArray[np.float64] | None = None
+    hi: npt.NDArray[np.float64] | None = None
+    texts: Sequence[str] | None = None
+    namespaces: Sequence[str | None] | None = None
+    expires: Sequence[int | None] | None = None
+
+    def __len__(self) -> int:
+        return self.n
+
+    @classmethod
+    def from_boxes(cls, names: Sequence[str], lo: Any, hi: Any, ids: Sequence[SubscriptionId] | None = None) -> Self:
+        """Take closed boxes: float64[n, d], a column per name; an infinite side is unconstrained.
+
+        Raises `TableError` that names the row of a NaN or of a lower bound above its upper bound.
+        """
+        low, high = (np.ascontiguousarray(side, dtype=np.float64) for side in (lo, hi))
+        if low.ndim != 2 or low.shape != high.shape or low.shape[1] != len(names):
+            raise TableError(f"expected two arrays [n, {len(names)}], got {low.shape} and {high.shape}")
+        if len(set(names)) != len(names):
+            raise TableError("an attribute is named twice")
+        wrong = ~(low <= high) | (low == np.inf) | (high == -np.inf)
+        if wrong.any():
+            row, axis = (int(i) for i in np.argwhere(wrong)[0])
+            raise TableError(f"{names[axis]!r} from {low[row, axis]} to {high[row, axis]} is no range", row)
+        if ids is not None and len(ids) != len(low):
+            raise TableError(f"{len(ids)} ids for {len(low)} boxes")
+        checked = None if ids is None else [checked_id(one, row) for row, one in enumerate(ids)]
+        return cls(len(low), checked, tuple(names), low + 0.0, high + 0.0)
+
+    @classmethod
+    def from_arrow(cls, arrow: pa.Table | pa.RecordBatch) -> Self:
+        """Take a table with the columns id, filter and, optionally, namespace and expires."""
+        columns, n = table_columns(arrow)
+        if "filter" not in columns:
+            raise TableError(f"there is no column 'filter' (columns: {', '.join(columns) or 'none'})")
+        texts = columns["filter"].to_pylist()
+        for row, text in enumerate(texts):
+            if not isinstance(text, str):
+                raise TableError(f"the filter is {text!r}, not text", row)
+        ids = columns["id"].to_pylist() if "id" in columns else None
+        for row, one in enumerate(ids or ()):
+            if one is not None:
+                checked_id(one, row)
+        namespaces = columns["namespace"].to_pylist() if "namespace" in columns else None
+        return cls(n, ids, texts=texts, namespaces=namespaces, expires=_moments(columns.get("expires")))
+
+    def namespace(self, row: int) -> str:
+        """Return the namespace of a row."""
+        given = self.namespaces[row] if self.namespaces is not None else None
+        return DEFAULT_NAMESPACE if given is None else given
+
+    def box_subscription(self, row: int, id: SubscriptionId) -> Subscription:
+        """Return the subscription of one box."""
+        expires = self.expires[row] if self.expires is not None else None
+        return Subscription(id, (self._box(row),), None, self.namespace(row), expires)
+
+    def _box(self, row: int) -> Filter:
+        if self.lo is None or self.hi is None:
+            raise TableError("a table of texts has no boxes", row)
+        constraints = []
+        for name, lo, hi in sorted(zip(self.names, self.lo[row].tolist(), self.hi[row].tolist(), strict=True)):
+            start = None if lo == -np.inf else (lo, 0)
+            stop = None if hi == np.inf else (hi, 1)
+            if start is not None or stop is not None:
+                constraints.append(Values(name, ValueSet.between(start, stop)))
+        return Filter(tuple(constraints))
+
+
+def _moments(column: Any) -> list[int | None] | None:
+    if column is None:
+        return None
+    read = column_from("expires", Timestamp(), column)
+    for row, error in read.bad.items():
+        raise TableError(error.problem, row)
+    return [None if value is None else int(value) for value in map(read.value, range(len(column)))]

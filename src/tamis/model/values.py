@@ -1,0 +1,193 @@
+"""Canonical values: what an attribute's value is, whatever it came as.
+
+A user's value may be a NumPy scalar, a decimal, an RFC 3339 string or a GeoJSON dict. Inside there is
+one form per type, and only canonical values are ever compared:
+
+========= =========================================================================
+number    ``int`` (within int64 or uint64), ``float`` (finite, never -0.0), ``Decimal``
+string    ``str`` without lone surrogates; ordered by code point
+boolean   ``bool``
+timestamp ``int``, microseconds since 1970-01-01 UTC, within int64
+region    shapely ``Polygon`` (simple, no holes) or ``Point``
+vector    read-only ``float64[n]``, finite
+========= =========================================================================
+
+Python compares int, float and Decimal exactly with one another, so large integers need no care here.
+A decimal that prints like a float64 *is* that float64: ``Decimal("99.95")`` and the literal ``99.95``
+are the same number to every user. A longer decimal keeps its digits and is compared exactly.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+import zoneinfo
+from decimal import Decimal
+
+import numpy as np
+import numpy.typing as npt
+import shapely
+
+__all__ = [
+    "INT64_MAX",
+    "INT64_MIN",
+    "UINT64_MAX",
+    "Number",
+    "UnfitError",
+    "Value",
+    "boolean",
+    "decimal_number",
+    "moment",
+    "number",
+    "string",
+    "vector",
+]
+
+#: A canonical number; Python compares the three exactly with one another.
+Number = int | float | Decimal
+#: A canonical value of any attribute.
+Value = bool | int | float | Decimal | str | shapely.Polygon | shapely.Point | npt.NDArray[np.float64]
+
+INT64_MIN, INT64_MAX, UINT64_MAX = -(2**63), 2**63 - 1, 2**64 - 1
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MICROSECOND = dt.timedelta(microseconds=1)
+_RFC3339 = re.compile(
+    r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d{1,30}))?([Zz]|[+-]\d\d:\d\d)?", re.ASCII
+)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class UnfitError(ValueError):
+    """A value does not fit its type. Its text is the problem; the caller knows the attribute."""
+
+
+def number(value: object) -> Number:
+    """Return the canonical number, or raise `UnfitError`.
+
+    >>> number(np.float32(0.5)), number(Decimal("99.95")), number(-0.0)
+    (0.5, 99.95, 0.0)
+    """
+    if isinstance(value, bool | np.bool_):
+        raise UnfitError("a boolean is not a number")
+    if isinstance(value, int | np.integer):
+        return _integer(int(value))
+    if isinstance(value, float | np.floating):
+        if not math.isfinite(value):
+            raise UnfitError("NaN and infinity are not numbers; leave a missing value out")
+        return float(value) + 0.0  # -0.0 becomes 0.0: equal numbers must have equal bits
+    if isinstance(value, Decimal):
+        return decimal_number(value)
+    raise UnfitError(f"expected a number, not {type(value).__name__}")
+
+
+def decimal_number(value: Decimal) -> Number:
+    """Return the int or float that a decimal denotes, or the decimal itself when it has more digits.
+
+    >>> decimal_number(Decimal("0.1")), decimal_number(Decimal("0.10000000000000000001"))
+    (0.1, Decimal('0.10000000000000000001'))
+    """
+    if not value.is_finite():
+        raise UnfitError("NaN and infinity are not numbers; leave a missing value out")
+    if value.adjusted() > 400 or value.adjusted() < -400:
+        raise UnfitError("a decimal beyond the range of float64")
+    if value == value.to_integral_value() and INT64_MIN <= value <= UINT64_MAX:
+        return int(value)
+    nearest = float(value)
+    if not math.isfinite(nearest):
+        raise UnfitError("a decimal beyond the range of float64")
+    return nearest if Decimal(repr(nearest)) == value else value
+
+
+def _integer(value: int) -> int:
+    if INT64_MIN <= value <= UINT64_MAX:
+        return value
+    raise UnfitError("an integer outside int64 and uint64")
+
+
+def string(value: object) -> str:
+    """Return the canonical string, or raise `UnfitError`."""
+    if not isinstance(value, str):
+        raise UnfitError(f"expected a string, not {type(value).__name__}")
+    if not value.isascii() and _SURROGATE.search(value):
+        raise UnfitError("a lone surrogate is not text")
+    return str(value)
+
+
+def boolean(value: object) -> bool:
+    """Return the canonical boolean, or raise `UnfitError`."""
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    raise UnfitError(f"expected true or false, not {type(value).__name__}")
+
+
+def moment(value: object, zone: str | None = None) -> int:
+    """Return microseconds since 1970 UTC, or raise `UnfitError`.
+
+    Digits below a microsecond are cut. A time without a zone is refused unless ``zone`` names one.
+
+    >>> moment("1970-01-01T00:00:01.5Z"), moment("1970-01-01T01:00:00", zone="Europe/Berlin")
+    (1500000, 0)
+    """
+    if isinstance(value, bool | np.bool_):
+        raise UnfitError("expected a timestamp, not a boolean")
+    if isinstance(value, int | np.integer):
+        return _moment_in_range(int(value))
+    if isinstance(value, str):
+        value = _rfc3339(value)
+    elif isinstance(value, np.datetime64):
+        value = _from_datetime64(value)
+    if not isinstance(value, dt.datetime):
+        raise UnfitError(f"expected a timestamp, not {type(value).__name__}")
+    if value.tzinfo is None:
+        if zone is None:
+            raise UnfitError("a time without a zone; add an offset or declare Timestamp(zone=...)")
+        value = value.replace(tzinfo=zoneinfo.ZoneInfo(zone))
+    return (value - _EPOCH) // _MICROSECOND
+
+
+def _moment_in_range(value: int) -> int:
+    if INT64_MIN <= value <= INT64_MAX:
+        return value
+    raise UnfitError("a timestamp outside int64 microseconds")
+
+
+def _rfc3339(text: str) -> dt.datetime:
+    found = _RFC3339.fullmatch(text)
+    if found is None:
+        raise UnfitError("expected a timestamp such as 2026-01-31T12:00:00Z")
+    day, clock, fraction, offset = found.groups()
+    offset = "+00:00" if offset in ("Z", "z") else offset or ""
+    try:
+        return dt.datetime.fromisoformat(f"{day}T{clock}.{(fraction or '').ljust(6, '0')[:6]}{offset}")
+    except ValueError as error:
+        raise UnfitError(f"there is no such time: {error}") from None
+
+
+def _from_datetime64(value: np.datetime64) -> dt.datetime:
+    if np.isnat(value):
+        raise UnfitError("NaT is not a time; leave a missing value out")
+    converted = value.astype("datetime64[us]").item()
+    if not isinstance(converted, dt.datetime):
+        raise UnfitError("a time outside the years 1 to 9999")
+    return converted
+
+
+def vector(value: object, n: int) -> npt.NDArray[np.float64]:
+    """Return a read-only ``float64[n]``, or raise `UnfitError`."""
+    if isinstance(value, str | bytes | dict) or not hasattr(value, "__len__"):
+        raise UnfitError(f"expected {n} numbers, not {type(value).__name__}")
+    try:
+        given = np.asarray(value)
+    except ValueError:
+        raise UnfitError(f"expected {n} numbers") from None
+    if given.dtype.kind not in "iuf":
+        raise UnfitError(f"expected {n} numbers")
+    if given.shape != (n,):
+        raise UnfitError(f"expected {n} numbers, got {' x '.join(map(str, given.shape))}")
+    result = given.astype(np.float64)
+    if not np.isfinite(result).all():
+        raise UnfitError("NaN and infinity are not coordinates")
+    result.setflags(write=False)
+    return result

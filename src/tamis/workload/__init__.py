@@ -1,0 +1,1 @@
+"""Data sets and generators: what examples, experiments and benchmarks run on."""

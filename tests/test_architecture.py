@@ -1,0 +1,376 @@
+"""The house rules that a reader relies on, checked on the syntax trees of ``src/tamis``.
+
+Each rule is a function from a module to its faults. ``test_rule`` runs every rule over every module, and
+``test_rule_can_fail`` shows each rule a small bad module, because a check that cannot fail checks nothing.
+The layers below are the picture at the top of ``docs/architecture.md``; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import subprocess
+import sys
+import tokenize
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "src" / "tamis"
+
+#: Bottom to top. An import points down; the names on one line do not see each other.
+LAYERS = (
+    ("kernels", "errors"),
+    ("model",),
+    ("curves", "geometry"),
+    ("algebra",),
+    ("index",),
+    ("node", "engine", "reduction"),
+    ("routing", "overlay"),
+    ("runtime",),
+    ("spark", "workload"),
+    ("plots",),
+    ("cli", "web", "lab"),
+)
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+LEVEL["__main__"] = len(LAYERS)  # `python -m tamis` only calls the command line
+
+#: These hear the time and send messages through their arguments and results only.
+SANS_IO = {"routing", "overlay", "node", "index"}
+WORLDLY = {"asyncio", "socket", "time", "random", "threading"}
+#: Who alone may import what.
+OWNERS = {"numba": "kernels", "llvmlite": "kernels", "pyspark": "spark", "matplotlib": "plots"}
+UNSAFE_MODULES = {"pickle", "cPickle", "marshal", "shelve", "dill", "cloudpickle"}
+UNSAFE_CALLS = {"eval", "exec", "yaml.load", "yaml.unsafe_load"}
+VAGUE_NAMES = {"utils", "util", "misc", "common", "helpers"}
+
+MODULE_LINES, FUNCTION_LINES, KERNEL_LINES, KERNEL_PARAMETERS = 400, 30, 60, 8
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One broken rule at one line."""
+
+    line: int
+    message: str
+
+
+@dataclass(frozen=True)
+class Module:
+    """A source file and the questions that the rules ask about it."""
+
+    path: str  # below src/tamis, as "index/packed/segment.py"
+    source: str
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.source, self.path)
+
+    @property
+    def parts(self) -> list[str]:
+        return self.path.removesuffix(".py").removesuffix("/__init__").split("/")
+
+    @property
+    def layer(self) -> str:
+        """The name in the picture: the first folder, or the file itself; ``__init__`` is the façade."""
+        return self.parts[0]
+
+    def walk(self, *kinds: type[ast.AST]) -> Iterator[ast.AST]:
+        return (node for node in ast.walk(self.tree) if isinstance(node, kinds))
+
+    @property
+    def functions(self) -> Iterator[Function]:
+        return (node for node in ast.walk(self.tree) if isinstance(node, Function))
+
+    @property
+    def imports(self) -> Iterator[tuple[int, str]]:
+        """Yield (line, full name) of everything imported, wherever the import stands."""
+        package = ["tamis", *self.path.split("/")[:-1]]
+        for node in self.walk(ast.Import, ast.ImportFrom):
+            if isinstance(node, ast.Import):
+                yield from ((node.lineno, alias.name) for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                start = package[: len(package) - node.level + 1] if node.level else []
+                base = [*start, *([node.module] if node.module else [])]
+                yield from ((node.lineno, ".".join([*base, alias.name])) for alias in node.names)
+
+    @cached_property
+    def code_lines(self) -> set[int]:
+        """The lines that hold code: not blank, not only a comment."""
+        silent = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+        tokens = tokenize.generate_tokens(io.StringIO(self.source).readline)
+        return {line for t in tokens if t.type not in silent for line in range(t.start[0], t.end[0] + 1)}
+
+    def body_length(self, function: Function) -> int:
+        """Count the lines of code in a function's body, without its docstring."""
+        body = function.body[1:] if ast.get_docstring(function, clean=False) is not None else function.body
+        if not body:
+            return 0
+        return len(self.code_lines & set(range(body[0].lineno, (function.end_lineno or 0) + 1)))
+
+
+def dotted(node: ast.AST) -> str:
+    """Write ``a.b.c`` for a name or attribute, and for a call the name of what is called."""
+    if isinstance(node, ast.Call):
+        return dotted(node.func)
+    if isinstance(node, ast.Attribute):
+        return f"{dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else "?"
+
+
+def is_kernel(function: Function) -> bool:
+    return any(dotted(decorator).split(".")[-1] in {"njit", "jit"} for decorator in function.decorator_list)
+
+
+def every_module_has_a_layer(module: Module) -> Iterator[Fault]:
+    if module.layer not in {*LEVEL, "__init__"}:
+        yield Fault(1, f"{module.layer} stands in no layer of docs/architecture.md")
+
+
+def imports_point_down(module: Module) -> Iterator[Fault]:
+    if module.layer == "__init__":  # the façade names everything, lazily: test_importing_tamis_is_light
+        return
+    here = LEVEL.get(module.layer, 0)
+    for line, name in module.imports:
+        if name != "tamis" and not name.startswith("tamis."):
+            continue
+        target = name.split(".")[1] if "." in name else ""
+        if target in LEVEL and target != module.layer and LEVEL[target] >= here:
+            yield Fault(line, f"{module.layer} imports {name}, which does not lie below it")
+        elif target not in LEVEL and target != "__version__" and module.layer not in {*LAYERS[-1], "__main__"}:
+            yield Fault(line, f"{module.layer} imports {name} from the façade; name the module that defines it")
+
+
+def cores_know_no_clock_and_no_socket(module: Module) -> Iterator[Fault]:
+    if module.layer in SANS_IO:
+        for line, name in module.imports:
+            if name.split(".")[0] in WORLDLY:
+                yield Fault(line, f"{module.layer} imports {name}: time, chance and messages come as arguments")
+
+
+def heavy_libraries_have_one_owner(module: Module) -> Iterator[Fault]:
+    for line, name in module.imports:
+        owner = OWNERS.get(name.split(".")[0])
+        if owner and module.layer != owner:
+            yield Fault(line, f"{name} is imported by {module.layer}; only {owner} may")
+
+
+def nothing_runs_code_from_data(module: Module) -> Iterator[Fault]:
+    for line, name in module.imports:
+        if name.split(".")[0] in UNSAFE_MODULES:
+            yield Fault(line, f"{name} can run code that comes with the data")
+    for node in module.walk(ast.Call):
+        assert isinstance(node, ast.Call)
+        allows = any(k.arg == "allow_pickle" and getattr(k.value, "value", True) is not False for k in node.keywords)
+        if dotted(node) in UNSAFE_CALLS or allows:
+            yield Fault(node.lineno, f"{dotted(node)} can run code that comes with the data")
+
+
+def modules_are_short(module: Module) -> Iterator[Fault]:
+    length = len(module.source.splitlines())
+    if length > MODULE_LINES:
+        yield Fault(length, f"{length} lines; a module has at most {MODULE_LINES}")
+
+
+def functions_are_short(module: Module) -> Iterator[Fault]:
+    limit = KERNEL_LINES if module.layer == "kernels" else FUNCTION_LINES
+    for function in module.functions:
+        length = module.body_length(function)
+        if length > limit:
+            yield Fault(function.lineno, f"{function.name} has {length} lines of code; at most {limit}")
+
+
+def kernels_have_few_parameters(module: Module) -> Iterator[Fault]:
+    for function in filter(is_kernel, module.functions):
+        given = function.args
+        count = len(given.posonlyargs) + len(given.args) + len(given.kwonlyargs)
+        if count > KERNEL_PARAMETERS:
+            yield Fault(function.lineno, f"{function.name} takes {count} parameters; at most {KERNEL_PARAMETERS}")
+
+
+def names_say_what_is_inside(module: Module) -> Iterator[Fault]:
+    for part in module.parts:
+        if part in VAGUE_NAMES:
+            yield Fault(1, f"{part} says nothing about what is inside")
+
+
+def public_things_have_docstrings(module: Module) -> Iterator[Fault]:
+    if any(part.startswith("_") and not part.startswith("__") for part in module.parts):
+        return
+    if ast.get_docstring(module.tree) is None:
+        yield Fault(1, "the module has no docstring")
+    waiting: list[ast.AST] = list(module.tree.body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.If | ast.Try):  # definitions may stand under `if TYPE_CHECKING` and the like
+            waiting += [*ast.iter_child_nodes(node)]
+        if not isinstance(node, ast.ClassDef | Function) or node.name.startswith("_"):
+            continue
+        exempt = {"overload", "setter", "deleter", "override", "register"}
+        if ast.get_docstring(node) is None and not exempt & {dotted(d).split(".")[-1] for d in node.decorator_list}:
+            yield Fault(node.lineno, f"{node.name} is public and has no docstring")
+        if isinstance(node, ast.ClassDef):
+            waiting += node.body
+
+
+def functions_say_what_they_return(module: Module) -> Iterator[Fault]:
+    for function in module.functions:
+        if function.returns is None:
+            yield Fault(function.lineno, f"{function.name} has no return annotation")
+
+
+RULES: tuple[Callable[[Module], Iterator[Fault]], ...] = (
+    every_module_has_a_layer,
+    imports_point_down,
+    cores_know_no_clock_and_no_socket,
+    heavy_libraries_have_one_owner,
+    nothing_runs_code_from_data,
+    modules_are_short,
+    functions_are_short,
+    kernels_have_few_parameters,
+    names_say_what_is_inside,
+    public_things_have_docstrings,
+    functions_say_what_they_return,
+)
+
+
+def modules() -> list[Module]:
+    return [
+        Module(path.relative_to(PACKAGE).as_posix(), path.read_text(encoding="utf-8"))
+        for path in sorted(PACKAGE.rglob("*.py"))
+    ]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_rule(rule: Callable[[Module], Iterator[Fault]]) -> None:
+    faults = [
+        f"src/tamis/{module.path}:{fault.line}: {fault.message}  [{rule.__name__}]"
+        for module in modules()
+        for fault in rule(module)
+    ]
+    assert not faults, "\n" + "\n".join(faults)
+
+
+def lines(count: int, text: str = "    x = 1\n") -> str:
+    return text * count
+
+
+BAD = [
+    (every_module_has_a_layer, "cellar.py", "", 1),
+    (imports_point_down, "model/schema.py", "from tamis.index import protocols\n", 1),
+    (imports_point_down, "model/schema.py", "\nfrom tamis import index\n", 2),
+    (imports_point_down, "model/language/parse.py", "from ...engine import Engine\n", 1),
+    (imports_point_down, "curves/zcurve.py", "import tamis.geometry.relations\n", 1),  # a sibling
+    (imports_point_down, "kernels/boxes.py", "import tamis.errors\n", 1),
+    (imports_point_down, "index/linear_scan.py", "def f() -> None:\n    from tamis.engine import Engine\n", 2),
+    (imports_point_down, "routing/broker.py", "from tamis import Engine\n", 1),
+    (imports_point_down, "engine.py", "import tamis\n", 1),
+    (cores_know_no_clock_and_no_socket, "routing/broker.py", "import asyncio\n", 1),
+    (cores_know_no_clock_and_no_socket, "index/packed/segment.py", "from time import monotonic\n", 1),
+    (cores_know_no_clock_and_no_socket, "overlay/peer.py", "x = 1\nimport threading\n", 2),
+    (heavy_libraries_have_one_owner, "index/rtree.py", "from numba import njit\n", 1),
+    (heavy_libraries_have_one_owner, "engine.py", "import pyspark.sql\n", 1),
+    (heavy_libraries_have_one_owner, "lab/report.py", "import matplotlib.pyplot as plt\n", 1),
+    (nothing_runs_code_from_data, "runtime/wire.py", "import pickle\n", 1),
+    (nothing_runs_code_from_data, "cli/main.py", "\nx = eval('1')\n", 2),
+    (nothing_runs_code_from_data, "lab/base.py", "import yaml\ny = yaml.load(f)\n", 2),
+    (nothing_runs_code_from_data, "index/packed/segment.py", "a = np.load(p, allow_pickle=True)\n", 1),
+    (modules_are_short, "engine.py", lines(401, "x = 1\n"), 401),
+    (functions_are_short, "engine.py", "def f() -> None:\n" + lines(31), 1),
+    (functions_are_short, "engine.py", 'def f() -> None:\n    """One.\n\n    Two."""\n' + lines(31), 1),
+    (functions_are_short, "kernels/boxes.py", "def f() -> None:\n" + lines(61), 1),
+    (
+        kernels_have_few_parameters,
+        "kernels/tree.py",
+        "@njit(**KERNEL)\ndef f(a, b, c, d, e, f, g, h, i) -> int: ...\n",
+        2,
+    ),
+    (names_say_what_is_inside, "index/utils.py", "", 1),
+    (names_say_what_is_inside, "common/boxes.py", "", 1),
+    (public_things_have_docstrings, "engine.py", "x = 1\n", 1),
+    (public_things_have_docstrings, "engine.py", '"""Module."""\ndef f() -> None: ...\n', 2),
+    (
+        public_things_have_docstrings,
+        "engine.py",
+        '"""Module."""\nclass C:\n    """C."""\n    def m(self) -> int: ...\n',
+        4,
+    ),
+    (functions_say_what_they_return, "engine.py", "def f():\n    def g() -> int: ...\n", 1),
+    (functions_say_what_they_return, "engine.py", "def f() -> int:\n    async def g(): ...\n", 2),
+]
+
+
+@pytest.mark.parametrize(("rule", "path", "source", "line"), BAD)
+def test_rule_can_fail(rule: Callable[[Module], Iterator[Fault]], path: str, source: str, line: int) -> None:
+    assert [fault.line for fault in rule(Module(path, source))] == [line]
+
+
+def test_every_rule_is_shown_something_bad() -> None:
+    assert {rule for rule, *_ in BAD} == set(RULES)
+
+
+GOOD = [
+    (
+        imports_point_down,
+        "index/rtree.py",
+        "from tamis.kernels import boxes\nfrom tamis.index.protocols import Matcher\n",
+    ),
+    (imports_point_down, "index/rtree.py", "from . import protocols\nfrom ..errors import TamisError\n"),
+    (imports_point_down, "runtime/server.py", "from tamis import __version__, engine\n"),
+    (imports_point_down, "cli/main.py", "import tamis\nfrom tamis import Engine\nimport tamisier\n"),
+    (imports_point_down, "__init__.py", "from tamis.engine import Engine\n"),
+    (nothing_runs_code_from_data, "spark/match.py", "a = np.load(p, allow_pickle=False)\nb = re.compile('x')\n"),
+    (modules_are_short, "engine.py", lines(400, "x = 1\n")),
+    (
+        functions_are_short,
+        "engine.py",
+        'def f() -> None:\n    """Doc.\n\n    More."""\n' + lines(30, "    x = 1\n    # y\n\n"),
+    ),
+    (functions_are_short, "engine.py", 'def f() -> None:\n    """Doc only."""\n'),
+    (functions_are_short, "kernels/boxes.py", "def f() -> None:\n" + lines(60)),
+    (kernels_have_few_parameters, "kernels/tree.py", "@njit\ndef f(a, b, c, d, e, f, g, h) -> int: ...\n"),
+    (
+        public_things_have_docstrings,
+        "engine.py",
+        '"""M."""\ndef _f() -> None: ...\nclass _C:\n    def m(self) -> int: ...\n',
+    ),
+    (public_things_have_docstrings, "index/_order.py", "def f() -> None: ...\n"),
+]
+
+
+@pytest.mark.parametrize(("rule", "path", "source"), GOOD)
+def test_rule_lets_good_code_pass(rule: Callable[[Module], Iterator[Fault]], path: str, source: str) -> None:
+    assert list(rule(Module(path, source))) == []
+
+
+def layers_of_picture(text: str) -> tuple[tuple[str, ...], ...]:
+    """Read the first fenced block: a line is names between dots, two blanks, a description; bars join lines."""
+    block = re.search(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert block, "docs/architecture.md has no fenced picture"
+    named = (re.split(r"\s{2,}", line.strip())[0] for line in block[1].splitlines() if line.strip(" │|"))
+    return tuple(tuple(name.strip() for name in line.split("·")) for line in named)[::-1]
+
+
+def test_picture_shows_these_layers() -> None:
+    assert layers_of_picture((ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")) == LAYERS
+
+
+def test_picture_is_read_bottom_to_top() -> None:
+    picture = (
+        "# Title\n```\n   cli · web      what people touch · see\n     │\n  kernels   Numba\n```\n```\nmore\n```\n"
+    )
+    assert layers_of_picture(picture) == (("kernels",), ("cli", "web"))
+
+
+def test_importing_tamis_is_light() -> None:
+    heavy = sorted(OWNERS)
+    program = f"import sys, tamis; print([name for name in {heavy} if name in sys.modules])"
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert shown.stdout.strip() == "[]", "`import tamis` must compile nothing and need no JVM"

@@ -1,0 +1,120 @@
+"""What a user gets: the wheel, installed into an empty environment, works from anywhere.
+
+No network: the wheel is built with the hatchling of the running environment, and the new environment borrows
+the dependencies (not tamis itself) from the running one through a .pth file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import tomllib
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import tamis
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+@dataclass(frozen=True)
+class Installed:
+    """An environment with the wheel in it, and an empty directory to run from."""
+
+    wheel: Path
+    scripts: Path
+    elsewhere: Path
+
+    def run(self, program: str, *arguments: str) -> str:
+        """Run a program of that environment far from the checkout; give what it prints."""
+        told = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "COVERAGE", "NUMBA"))}
+        environment = told | {"HOME": str(self.elsewhere), "NO_COLOR": "1"}
+        command = [self.scripts / program, *arguments]
+        done = subprocess.run(
+            command, cwd=self.elsewhere, env=environment, capture_output=True, text=True, timeout=120, check=False
+        )
+        assert done.returncode == 0, f"{program} {arguments}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    here = tmp_path_factory.mktemp("packaging")
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    build = [*pip, "wheel", "--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", str(here), str(ROOT)]
+    subprocess.run(build, check=True)
+    [wheel] = here.glob("tamis-*.whl")
+
+    environment = here / "environment"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
+    python = environment / "bin" / "python"
+    install = [*pip, "--python", str(python), "install", "--no-deps", "--no-index", "--no-compile", str(wheel)]
+    subprocess.run(install, check=True)
+    question = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    told = subprocess.run([python, "-c", question], check=True, capture_output=True, text=True).stdout
+    # A path named in a .pth file is searched, but its own .pth files (the editable tamis) are not obeyed.
+    borrowed = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    (Path(told.strip()) / "borrowed.pth").write_text("\n".join(sorted(borrowed)), encoding="utf-8")
+
+    elsewhere = here / "elsewhere"
+    elsewhere.mkdir()
+    return Installed(wheel, environment / "bin", elsewhere)
+
+
+def test_the_wheel_holds_all_that_is_read_at_run_time(installed: Installed) -> None:
+    names = set(zipfile.ZipFile(installed.wheel).namelist())
+    wanted = {
+        path for path in (ROOT / "src" / "tamis").rglob("*") if path.is_file() and "__pycache__" not in path.parts
+    }
+    missing = {path.relative_to(ROOT / "src").as_posix() for path in wanted} - names
+    assert not missing
+    assert {"tamis/py.typed", "tamis/data/LICENSES.md"} <= names
+    assert any(name.startswith("tamis/model/language/") and name.endswith(".lark") for name in names)
+    assert any(name.endswith("/licenses/LICENSE") for name in names)
+
+
+def test_the_wheel_holds_nothing_else(installed: Installed) -> None:
+    names = zipfile.ZipFile(installed.wheel).namelist()
+    assert {name.split("/")[0] for name in names} == {"tamis", f"tamis-{tamis.__version__}.dist-info"}
+    assert not [name for name in names if name.endswith((".pyc", ".nbi", ".nbc"))]
+
+
+def test_the_installed_package_is_the_one_that_runs(installed: Installed) -> None:
+    told = installed.run("python", "-c", "import tamis; print(tamis.__file__)").strip()
+    assert Path(told).is_relative_to(installed.scripts.parent)
+
+
+def test_one_version_everywhere(installed: Installed) -> None:
+    assert tamis.__version__ in installed.run("tamis", "--version")
+    program = "import importlib.metadata; print(importlib.metadata.version('tamis'))"
+    assert installed.run("python", "-c", program).strip() == tamis.__version__
+    assert f"version: {tamis.__version__}" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+
+
+def test_the_demonstration_runs_from_anywhere(installed: Installed) -> None:
+    assert json.loads(installed.run("tamis", "demo", "--json"))
+    assert not [path for path in installed.elsewhere.iterdir() if not path.name.startswith(".")], "it left files behind"
+
+
+def test_data_and_grammar_are_found(installed: Installed) -> None:
+    program = (
+        "from tamis.workload import datasets as d; import tamis\n"
+        "table = d.earthquakes()\n"
+        "engine = tamis.Engine(tamis.Schema.from_arrow(table.schema))\n"
+        "[engine.subscribe(text, id=name) for name, text in d.quake_subscriptions()]\n"
+        "print(table.num_rows, d.quake_regions().num_rows, len(engine))"
+    )
+    assert installed.run("python", "-c", program).split() == ["1707", "217", "67"]
+
+
+def test_the_spark_extra_and_the_tests_agree_on_pandas() -> None:
+    extras = PROJECT["optional-dependencies"]
+    bounds = {name: [need for need in extras[name] if need.startswith("pandas")] for name in ("spark", "dev")}
+    assert bounds["spark"] == bounds["dev"] != []

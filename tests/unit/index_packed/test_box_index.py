@@ -1,0 +1,328 @@
+"""The box index against brute force: the traps, the life of a row, saving, merging."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "kernels"))
+from naive_boxes import fast_match, naive_match, nasty_boxes, nasty_events
+
+from tamis.index.packed import ANY_VALUE, BoxIndex
+from tamis.kernels.match import Scratch, match_events
+
+INF = np.inf
+HUGE = np.finfo(float).max
+
+
+def index_of(lo, hi, rows=None):
+    lo, hi = np.atleast_2d(np.asarray(lo, float)), np.atleast_2d(np.asarray(hi, float))
+    index = BoxIndex(lo.shape[1])
+    index.add_boxes(lo, hi, np.arange(len(lo), dtype=np.int32) if rows is None else rows)
+    return index
+
+
+def found(index, low, high=None):
+    low = np.asarray(low, float)
+    high = low if high is None else np.asarray(high, float)
+    one = sorted(index.match_point(low, high).tolist())
+    offsets, rows = index.match_points(low.reshape(1, -1), high.reshape(1, -1))
+    assert sorted(rows.tolist()) == one
+    assert offsets.tolist() == [0, len(one)]
+    return one
+
+
+def agrees(index, lo, hi, lows, highs, rows=None):
+    """Compare batch and single answers with brute force."""
+    rows = np.arange(len(lo)) if rows is None else rows
+    offsets, got = index.match_points(lows, highs)
+    for e in range(len(lows)):
+        want = sorted(rows[fast_match(lo, hi, lows[e], highs[e])].tolist())
+        assert sorted(got[offsets[e] : offsets[e + 1]].tolist()) == want
+        assert sorted(index.match_point(lows[e], highs[e]).tolist()) == want
+
+
+# ---- the traps
+
+
+@pytest.mark.parametrize("bulk", [False, True], ids=["delta", "segment"])
+class TestTraps:
+    def make(self, lo, hi, bulk):
+        index = index_of(lo, hi)
+        if bulk:
+            index.compact()
+        return index
+
+    def test_missing_fits_free_axes_only(self, bulk):
+        lo = [[-INF, 0], [0, 0], [-INF, -INF], [ANY_VALUE, 0], [-INF, 0]]
+        hi = [[INF, 1], [1, 1], [INF, INF], [INF, 1], [5, 1]]
+        index = self.make(lo, hi, bulk)
+        assert found(index, [np.nan, 0.5]) == [0, 2]
+        assert found(index, [np.nan, np.nan]) == [2]
+        assert found(index, [0.5, 0.5]) == [0, 1, 2, 3, 4]
+        assert found(index, [9.0, 0.5]) == [0, 2, 3]
+
+    def test_finite_extremes_are_not_unbounded(self, bulk):
+        index = self.make([[-HUGE], [-INF], [1.0], [ANY_VALUE / 2]], [[HUGE], [INF], [HUGE], [INF]], bulk)
+        assert found(index, [np.nan]) == [1]
+        assert found(index, [HUGE]) == [0, 1, 2, 3]
+        assert found(index, [-HUGE]) == [0, 1]
+
+    def test_equality(self, bulk):
+        numbers = np.array([0.0, 1.0, np.nextafter(1.0, 2), 5e-324, -1.0, 1e308]).reshape(-1, 1)
+        index = self.make(numbers, numbers, bulk)
+        for i, number in enumerate(numbers[:, 0]):
+            assert found(index, [number]) == [i]
+        assert found(index, [-0.0]) == [0]
+
+    def test_negative_zero_as_a_bound(self, bulk):
+        index = self.make([[-0.0], [0.0]], [[-0.0], [0.0]], bulk)
+        assert found(index, [0.0]) == found(index, [-0.0]) == [0, 1]
+
+    def test_one_distinct_value_and_equal_columns(self, bulk):
+        index = self.make(np.full((50, 3), 7.0), np.full((50, 3), 7.0), bulk)
+        assert found(index, [7.0, 7.0, 7.0]) == list(range(50))
+        assert found(index, [7.0, 7.0, np.nextafter(7.0, 8)]) == []
+
+    def test_an_integer_known_only_between_two_floats(self, bulk):
+        """2**53 + 1 is not a float64: it lies between its neighbours, and both must be found."""
+        index = self.make([[2.0**53], [2.0**53 + 2], [0.0]], [[2.0**53], [2.0**53 + 2], [2.0**53 - 1]], bulk)
+        assert found(index, [2.0**53], [2.0**53 + 2]) == [0, 1]
+        assert found(index, [2.0**53]) == [0]
+
+    def test_event_intervals_touch_closed_boxes(self, bulk):
+        index = self.make([[0.0, 0.0]], [[1.0, 1.0]], bulk)
+        assert found(index, [1.0, 1.0], [3.0, 3.0]) == [0]
+        assert found(index, [np.nextafter(1.0, 2), 0.0], [3.0, 3.0]) == []
+        assert found(index, [-5.0, -5.0], [5.0, 5.0]) == [0]
+
+    def test_boxes_without_any_bound(self, bulk):
+        index = self.make(np.full((20, 2), -INF), np.full((20, 2), INF), bulk)
+        assert found(index, [np.nan, np.nan]) == found(index, [1.0, HUGE]) == list(range(20))
+
+    def test_equal_boxes_are_all_found(self, bulk):
+        index = self.make(np.zeros((300, 1)), np.ones((300, 1)), bulk)
+        assert found(index, [0.5]) == list(range(300))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_nasty_boxes_and_events(seed):
+    rng = np.random.default_rng(seed)
+    d = int(rng.integers(1, 8))
+    n = int(rng.choice([3, 60, 700, 3_000]))
+    lo, hi = nasty_boxes(rng, n, d, free=rng.choice([0.0, 0.3, 0.7]))
+    lows, highs = nasty_events(rng, lo, hi, 60, missing=rng.choice([0.0, 0.2, 0.6]))
+    index = BoxIndex(d)
+    for part in np.array_split(np.arange(n), 4):
+        index.add_boxes(lo[part], hi[part], part.astype(np.int32))
+    agrees(index, lo, hi, lows, highs)
+    index.compact()
+    agrees(index, lo, hi, lows, highs)
+    index.check_invariants()
+
+
+def test_the_two_references_agree():
+    rng = np.random.default_rng(5)
+    lo, hi = nasty_boxes(rng, 100, 3)
+    lows, highs = nasty_events(rng, lo, hi, 50)
+    for low, high in zip(lows, highs, strict=True):
+        assert naive_match(lo, hi, low, high) == fast_match(lo, hi, low, high)
+
+
+@pytest.mark.parametrize("n", [40, 300])
+def test_the_kernel_gives_the_same_rows_as_plain_python(n):
+    rng = np.random.default_rng(6)
+    lo, hi = nasty_boxes(rng, n, 3)
+    lows, highs = nasty_events(rng, lo, hi, 6)
+    index = index_of(lo, hi)
+    if n > 100:
+        index.compact()
+        index.add_boxes(lo[:20], hi[:20], np.arange(n, n + 20, dtype=np.int32))
+    results = []
+    for function in (match_events, match_events.py_func):
+        scratch = Scratch(np.full((4, 3), -1, np.int16), np.empty(1_024, np.int64))
+        offsets, out = np.zeros(7, np.int64), np.empty(4_096, np.int32)
+        assert function(index._snapshot.directory, (lows, highs), 0, offsets, out, scratch) == 6
+        results.append((offsets.tolist(), out[: offsets[6]].tolist()))
+    assert results[0] == results[1]
+
+
+# ---- amounts
+
+
+def test_an_empty_index():
+    index = BoxIndex(3)
+    assert found(index, [1.0, 2.0, np.nan]) == []
+    offsets, rows = index.match_points(np.zeros((0, 3)))
+    assert offsets.tolist() == [0] and rows.size == 0
+    index.compact()
+    index.add_boxes(np.zeros((0, 3)), np.zeros((0, 3)), np.zeros(0, np.int32))
+    assert index.plan_merge() is None and len(index) == 0
+
+
+def test_one_event_matches_a_million_rows():
+    n = 1_000_000
+    index = index_of(np.zeros((n, 1)), np.ones((n, 1)))
+    rows = index.match_point(np.array([0.5]))
+    assert rows.size == n and np.array_equal(np.sort(rows), np.arange(n))
+    offsets, rows = index.match_points(np.full((3, 1), 0.5))
+    assert offsets.tolist() == [0, n, 2 * n, 3 * n]
+    assert np.array_equal(np.sort(rows[n : 2 * n]), np.arange(n))
+
+
+def test_answers_do_not_depend_on_insertion_order():
+    rng = np.random.default_rng(3)
+    lo, hi = nasty_boxes(rng, 4_000, 3)
+    lows, highs = nasty_events(rng, lo, hi, 50)
+    answers = []
+    for seed in range(3):
+        order = np.random.default_rng(seed).permutation(4_000)
+        index = BoxIndex(3)
+        for part in np.array_split(order, [10, 500, 1_600, 1_700]):
+            index.add_boxes(lo[part], hi[part], part.astype(np.int32))
+        offsets, rows = index.match_points(lows, highs)
+        answers.append([sorted(rows[a:b].tolist()) for a, b in zip(offsets[:-1], offsets[1:], strict=True)])
+    assert answers[0] == answers[1] == answers[2]
+
+
+def test_the_same_insertions_give_the_same_bytes():
+    rng = np.random.default_rng(4)
+    lo, hi = nasty_boxes(rng, 3_000, 3)
+    first, second = (index_of(lo, hi).to_arrays() for _ in range(2))
+    assert first.keys() == second.keys()
+    for name in first:
+        assert first[name].tobytes() == second[name].tobytes(), name
+
+
+# ---- the life of a row
+
+
+def test_bad_input_changes_nothing():
+    index = index_of([[0.0], [1.0]], [[1.0], [2.0]])
+    one = np.ones((1, 1))
+    for lo, hi, rows in [
+        (one * 2, one, [5]),
+        (one * np.nan, one, [5]),
+        (one, one, [1]),
+        (one, one, [-1]),
+        (np.ones((2, 1)), np.ones((2, 1)), [6, 6]),
+        (np.ones((1, 2)), np.ones((1, 2)), [5]),
+        (one, one, [5, 6]),
+    ]:
+        with pytest.raises(ValueError):
+            index.add_boxes(lo, hi, np.array(rows, np.int32))
+    for rows in ([9], [-1], [0, 9]):
+        with pytest.raises(KeyError):
+            index.remove(np.array(rows, np.int32))
+    assert len(index) == 2 and found(index, [1.0]) == [0, 1]
+    index.check_invariants()
+
+
+def test_a_removed_row_can_return_with_another_box():
+    index = index_of([[0.0]], [[1.0]], np.array([4], np.int32))
+    index.compact()
+    index.remove(np.array([4], np.int32))
+    assert found(index, [0.5]) == [] and len(index) == 0
+    index.add_boxes(np.array([[5.0]]), np.array([[6.0]]), np.array([4], np.int32))
+    assert found(index, [0.5]) == [] and found(index, [5.5]) == [4]
+    index.compact()
+    assert found(index, [0.5]) == [] and found(index, [5.5]) == [4]
+    index.check_invariants()
+
+
+def test_a_row_removed_and_added_again_during_a_merge():
+    index = index_of(np.zeros((4_000, 1)), np.ones((4_000, 1)))
+    index.remove(np.arange(0, 2_000, dtype=np.int32))
+    plan = index.plan_merge()
+    assert plan is not None
+    index.remove(np.array([3_000, 3_001], np.int32))
+    index.add_boxes(np.array([[7.0]]), np.array([[8.0]]), np.array([3_001], np.int32))
+    plan.run()
+    assert found(index, [0.5]) == [r for r in range(2_000, 4_000) if r not in (3_000, 3_001)]
+    assert index.install(plan)
+    assert not index.install(plan)
+    assert found(index, [0.5]) == [r for r in range(2_000, 4_000) if r not in (3_000, 3_001)]
+    assert found(index, [7.5]) == [3_001]
+    index.check_invariants()
+
+
+def test_a_plan_lapses_when_another_is_made():
+    index = index_of(np.zeros((2_000, 1)), np.ones((2_000, 1)))
+    index.remove(np.arange(1_000, dtype=np.int32))
+    old = index.plan_merge()
+    new = index.plan_merge()
+    old.run()
+    assert not index.install(old)
+    assert not index.install(new)
+    new.run()
+    assert index.install(new)
+    assert found(index, [0.5]) == list(range(1_000, 2_000))
+
+
+def test_everything_removed_then_merged():
+    index = index_of(np.zeros((2_000, 1)), np.ones((2_000, 1)))
+    index.remove(np.arange(2_000, dtype=np.int32))
+    plan = index.plan_merge()
+    plan.run()
+    assert index.install(plan) and found(index, [0.5]) == [] and index.statistics()["segments"] == []
+
+
+def test_a_reader_keeps_its_snapshot_while_segments_merge():
+    rng = np.random.default_rng(8)
+    lo = rng.random((9_000, 2))
+    index = BoxIndex(2)
+    for part in np.array_split(np.arange(9_000), 6):
+        index.add_boxes(lo[part], lo[part] + 0.1, part.astype(np.int32))
+    old = index._snapshot
+    plan = index.plan_merge()
+    plan.run()
+    assert index.install(plan)
+    event = np.array([0.5, 0.5])
+    want = fast_match(lo, lo + 0.1, event, event)
+    reader = index._take_reader()
+    assert sorted(reader.match_one(old, event, event).tolist()) == want
+    assert sorted(reader.match_one(index._snapshot, event, event).tolist()) == want
+
+
+def test_growing_leaves_new_axes_free():
+    index = index_of([[0.0], [5.0]], [[1.0], [6.0]])
+    index.compact()
+    index.grow(3)
+    index.add_boxes(np.array([[-INF, -INF, 2.0]]), np.array([[INF, INF, 3.0]]), np.array([2], np.int32))
+    assert found(index, [0.5, np.nan, 2.5]) == [0, 2]
+    assert found(index, [0.5, 4.0, np.nan]) == [0]
+    index.compact()
+    assert found(index, [0.5, np.nan, 2.5]) == [0, 2]
+    with pytest.raises(ValueError):
+        index.grow(2)
+
+
+# ---- saving
+
+
+def test_saved_arrays_open_read_only_from_files(tmp_path):
+    rng = np.random.default_rng(9)
+    lo, hi = nasty_boxes(rng, 5_000, 4)
+    index = BoxIndex(4)
+    index.add_boxes(lo[:3_000], hi[:3_000], np.arange(3_000, dtype=np.int32))
+    index.add_boxes(lo[3_000:3_900], hi[3_000:3_900], np.arange(3_000, 3_900, dtype=np.int32))
+    index.add_boxes(lo[3_900:], hi[3_900:], np.arange(3_900, 5_000, dtype=np.int32))
+    gone = np.arange(0, 5_000, 7, dtype=np.int32)
+    index.remove(gone)
+    for name, array in index.to_arrays().items():
+        np.save(tmp_path / f"{name}.npy", array)
+    arrays = {path.name[:-4]: np.load(path, mmap_mode="r") for path in tmp_path.glob("*.npy")}
+    opened = BoxIndex.from_arrays(arrays)
+    opened.check_invariants()
+    live = np.setdiff1d(np.arange(5_000), gone)
+    lows, highs = nasty_events(rng, lo, hi, 60)
+    agrees(opened, lo[live], hi[live], lows, highs, live)
+    opened.remove(live[:50].astype(np.int32))
+    opened.add_boxes(lo[:1], hi[:1], np.array([0], np.int32))
+    live = np.concatenate(([0], live[50:]))
+    agrees(opened, lo[live], hi[live], lows, highs, live)
+    opened.compact()
+    agrees(opened, lo[live], hi[live], lows, highs, live)

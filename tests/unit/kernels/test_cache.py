@@ -1,0 +1,55 @@
+"""Importing the kernels compiles nothing and survives directories that cannot be written."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tamis.kernels
+
+PATHS = os.pathsep.join(p for p in sys.path if p)
+
+
+def run(script, **environment):
+    return subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": PATHS, **environment},
+        check=True,
+        timeout=120,
+        capture_output=True,
+        text=True,
+    ).stdout.strip()
+
+
+def test_importing_compiles_nothing_and_needs_no_numba():
+    script = "import sys, tamis.kernels; print('numba' in sys.modules)"
+    assert run(script) == "False"
+
+
+def test_a_given_directory_is_used(tmp_path):
+    script = "import os, tamis.kernels; print(os.environ['NUMBA_CACHE_DIR'])"
+    assert run(script, NUMBA_CACHE_DIR=str(tmp_path)) == str(tmp_path)
+
+
+def test_an_unusable_directory_is_passed_over(tmp_path):
+    occupied = tmp_path / "file"
+    occupied.write_text("not a directory")
+    script = "import os, tamis.kernels; print(os.environ['NUMBA_CACHE_DIR'])"
+    assert run(script, NUMBA_CACHE_DIR=str(occupied)) != str(occupied)
+
+
+def test_without_any_directory_kernels_are_not_cached(monkeypatch):
+    monkeypatch.setattr(tamis.kernels, "_is_writable", lambda directory: False)
+    assert tamis.kernels._choose_cache() is False
+
+
+def test_a_read_only_directory_is_not_writable(tmp_path):
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o500)
+    if os.access(closed, os.W_OK):
+        pytest.skip("not run: this user may write everywhere")
+    assert not tamis.kernels._is_writable(Path(closed))

@@ -1,0 +1,130 @@
+"""Lane primitives: compiled, plain, and against the obvious loop."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tamis.kernels import emit
+from tamis.kernels.compile import hot_kernel
+
+
+@hot_kernel
+def call_fit_lanes(address, low, high):
+    return emit.fit_lanes(address, low, high)
+
+
+@hot_kernel
+def call_fit_bytes(address, low, high):
+    return emit.fit_bytes(address, low, high)
+
+
+@hot_kernel
+def call_emit(address, mask, out, at):
+    return emit.emit_lanes(address, mask, out, at)
+
+
+@hot_kernel
+def call_bit(mask):
+    return emit.lowest_bit(mask)
+
+
+@hot_kernel
+def call_readers(address, index):
+    emit.prefetch(address)
+    return (
+        emit.uint8_at(address, index)
+        + emit.int16_at(address, index)
+        + emit.uint16_at(address, index)
+        + emit.int32_at(address, index)
+        + emit.uint32_at(address, index)
+        + emit.int64_at(address, index)
+        + emit.float64_at(address, index)
+    )
+
+
+def both(function):
+    return pytest.mark.parametrize("call", [function, function.py_func], ids=["compiled", "plain"])
+
+
+@both(call_fit_lanes)
+def test_fit_lanes_says_who_fits_and_who_ties(call):
+    rng = np.random.default_rng(1)
+    for _ in range(200):
+        lo = rng.integers(-2, 12, 16)
+        hi = rng.integers(-3, 12, 16)
+        line = np.concatenate((lo, hi)).astype(np.int16)
+        low = int(rng.integers(-1, 10))
+        high = low + int(rng.integers(0, 3))
+        found = call(line.ctypes.data, low, high)
+        for i in range(16):
+            fits = lo[i] <= high and hi[i] >= low
+            ties = fits and (lo[i] == high or hi[i] == low)
+            assert bool(found >> i & 1) == fits
+            assert bool(found >> 16 + i & 1) == ties or not fits
+
+
+@both(call_fit_lanes)
+def test_fit_lanes_does_not_overflow_at_the_extreme_codes(call):
+    lo = np.array([-2, 0, 32767, 31999] * 4)
+    hi = np.array([32766, 32766, -3, 32000] * 4)
+    line = np.concatenate((lo, hi)).astype(np.int16)
+    assert call(line.ctypes.data, -1, -1) & 0xFFFF == 0x1111  # missing: free lanes only
+    assert call(line.ctypes.data, 2, 2) & 0xFFFF == 0x3333
+    assert call(line.ctypes.data, 32000, 32000) & 0xFFFF == 0xBBBB
+
+
+@both(call_fit_bytes)
+def test_fit_bytes_agrees_with_a_loop(call):
+    rng = np.random.default_rng(2)
+    for _ in range(200):
+        line = rng.integers(0, 256, 32).astype(np.uint8)
+        low = int(rng.integers(0, 256))
+        high = int(rng.integers(low, 256))
+        found = call(line.ctypes.data, low, high)
+        assert found == sum(1 << i for i in range(16) if line[i] <= high and line[16 + i] >= low)
+
+
+@both(call_emit)
+def test_emit_writes_the_set_lanes_in_order(call):
+    rows = np.arange(100, 116, dtype=np.int32)
+    rng = np.random.default_rng(3)
+    for mask in [0, 0xFFFF, 1, 0x8000, *rng.integers(0, 65536, 50).tolist()]:
+        out = np.full(40, -1, np.int32)
+        count = call(rows.ctypes.data, mask, out, 5)
+        want = [100 + i for i in range(16) if mask >> i & 1]
+        assert count == len(want)
+        assert out[5 : 5 + count].tolist() == want
+        assert (out[:5] == -1).all()
+
+
+@both(call_bit)
+def test_lowest_bit(call):
+    assert [call(1 << i | 1 << 40) for i in range(20)] == list(range(20))
+
+
+@both(call_readers)
+def test_readers_read_their_types(call):
+    numbers = np.arange(8, dtype=np.float64) + 0.5
+    index = 2
+    want = sum(
+        float(numbers.view(kind)[index])
+        for kind in (np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.float64)
+    )
+    assert call(numbers.ctypes.data, index) == pytest.approx(want)
+
+
+def test_the_loop_form_gives_the_same_rows(tmp_path):
+    """On a processor without the compress instruction: same rows (forced in a process of its own)."""
+    script = (
+        "import numpy as np, test_emit as t\n"
+        "assert not t.emit.HAS_COMPRESS\n"
+        "t.test_emit_writes_the_set_lanes_in_order(t.call_emit)\n"
+    )
+    paths = os.pathsep.join([os.path.dirname(__file__), *[p for p in sys.path if p]])
+    environment = {**os.environ, "TAMIS_NO_COMPRESS": "1", "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": paths}
+    subprocess.run([sys.executable, "-c", script], env=environment, check=True, timeout=120)
