@@ -42,8 +42,49 @@ if TYPE_CHECKING:
     from tamis.model.types import Boolean, Number, Region, String, Timestamp, Vector
     from tamis.reduction import Reduction, Subsumption, merge, reduce, subsumed
 
+__all__ = [
+    "Boolean",
+    "Covering",
+    "DuplicateSubscriptionError",
+    "Engine",
+    "EventError",
+    "EventTable",
+    "Explanation",
+    "LimitError",
+    "Matches",
+    "ModelError",
+    "Number",
+    "Reduction",
+    "Region",
+    "Relation",
+    "Schema",
+    "SchemaError",
+    "SnapshotError",
+    "String",
+    "Subscription",
+    "SubscriptionError",
+    "SubscriptionSyntaxError",
+    "SubscriptionTable",
+    "Subsumption",
+    "TableError",
+    "TamisError",
+    "Timestamp",
+    "UnknownSubscriptionError",
+    "Vector",
+    "__version__",
+    "conflicts",
+    "covers",
+    "equivalent",
+    "merge",
+    "reduce",
+    "relation",
+    "simplify",
+    "subsumed",
+]
+
 __version__ = "0.1.0"
 
+#: Where each public name lives.
 _HOMES = {
     "tamis.algebra.conflicts": ["conflicts"],
     "tamis.algebra.covers": ["Covering", "covers", "equivalent"],
@@ -72,7 +113,7 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = sorted([*_HOME_OF, "__version__"])  # noqa: PLE0605 -- the table above is the list
+__all__ = sorted([*_HOME_OF, "__version__"])
 
 
 def __getattr__(name: str) -> Any:

@@ -139,7 +139,8 @@ def _far_points(balls: Sequence[Ball]) -> Iterator[_Point]:
     starts = np.array([one.center for one in balls])
     with np.errstate(over="ignore"):
         reach = float(max(starts[:, 0] + [one.radius for one in balls]))
-    for first in (np.ceil(reach) + 1.0, reach * (1 + 1e-9) + 1.0, np.nextafter(reach, np.inf), np.finfo(np.float64).max):
+    largest = np.finfo(np.float64).max
+    for first in (np.ceil(reach) + 1.0, reach * (1 + 1e-9) + 1.0, np.nextafter(reach, np.inf), largest):
         point = starts[0].copy()
         point[0] = first
         yield point
@@ -156,8 +157,8 @@ def _along_the_line(ball: Ball, other: Ball) -> Iterator[_Point]:
     nearest = max(other.radius - distance if other.negated else distance - other.radius, 0.0)
     if not other.negated:  # where touching balls touch, exactly if float64 has the point
         share = Fraction(radius) / (Fraction(radius) + Fraction(other.radius) or Fraction(1))
-        exact = [Fraction(s) + (Fraction(t) - Fraction(s)) * share for s, t in zip(ball.center, other.center, strict=True)]
-        yield np.array([_float(one) for one in exact])
+        pairs = zip(map(Fraction, ball.center), map(Fraction, other.center), strict=True)
+        yield np.array([_float(s + (t - s) * share) for s, t in pairs])
     for length in (nearest / 2 + radius / 2, radius, np.nextafter(radius, 0), nearest, radius * (1 - 1e-12)):
         with np.errstate(all="ignore"):
             yield from _with_neighbours(center + line * (length / distance))

@@ -1,4 +1,4 @@
-"""Conflicts: can no event match both?
+"""Conflicts: whether no event can match both.
 
 Two subscriptions conflict iff every filter of one excludes every filter of the other, and two filters
 exclude each other iff their conjunction is impossible on some single attribute. True is a proof; False

@@ -1,4 +1,4 @@
-"""Covering: does every event that matches b match a?
+"""Covering: whether every event that matches b matches a.
 
 Each filter of b must lie in the *union* of the filters of a; `pieces` takes the filters of a away from it
 and nothing may be left. What is left is turned into an event, and the event is checked against both
@@ -24,11 +24,11 @@ from tamis.algebra.pieces import MAX_PIECES, Budget, Subtraction, pieces_of
 from tamis.algebra.sources import Source, as_subscriptions
 from tamis.algebra.witness import event_for
 from tamis.model.schema import Schema
-from tamis.model.subscription import Filter
+from tamis.model.subscription import Filter, Subscription
 from tamis.model.types import AttributeType
 from tamis.model.values import Value
 
-__all__ = ["Covering", "compare", "covers", "equivalent", "is_covered"]
+__all__ = ["Covering", "compare", "covers", "covers_compiled", "equivalent", "find_cover", "is_covered"]
 
 #: Leftover pieces that are tried for a witness before the difference is called unknown.
 MAX_TRIES = 50
@@ -65,7 +65,7 @@ def covers(a: Source, b: Source, schema: Schema | None = None) -> Covering:
     >>> covers("price < 100 OR price >= 100", "TRUE").witness
     {}
     >>> covers("price <= 50", "price BETWEEN 10 AND 51").witness
-    {'price': 50.1}
+    {'price': 50.5}
     """
     [first, second], known = as_subscriptions([("a", a), ("b", b)], schema)
     return compare(first.filters, second.filters, known)
@@ -83,17 +83,23 @@ def equivalent(a: Source, b: Source, schema: Schema | None = None) -> bool:
 
 def is_covered(inner: Sequence[Filter], outer: Sequence[Filter], pieces: int = MAX_PIECES) -> bool:
     """Whether the union of ``inner`` is proved to lie in the union of ``outer``; no witness is sought."""
+    return find_cover(inner, outer, pieces) is not None
+
+
+def find_cover(inner: Sequence[Filter], outer: Sequence[Filter], pieces: int = MAX_PIECES) -> frozenset[int] | None:
+    """Return positions in ``outer`` whose union covers ``inner``; None when no proof was found."""
     subtraction = Subtraction(outer, Budget(pieces))
-    known = set(outer)
+    places = {filter: place for place, filter in enumerate(outer)}
     for filter in inner:
-        if filter in known:
+        if filter in places:
+            subtraction.used.add(places[filter])
             continue
         for piece in pieces_of(filter, subtraction.budget):
             if next(subtraction.leftovers(piece), None) is not None:
-                return False
+                return None
         if subtraction.budget.exhausted:
-            return False
-    return True
+            return None
+    return frozenset(subtraction.used)
 
 
 def compare(
@@ -128,3 +134,7 @@ def _unknown(subtraction: Subtraction, attributes: set[str]) -> Covering:
         reason = f"unknown: neither a proof nor an event that differs was found for {names}; it counts as not covered"
     return Covering(False, reason, unknown=True)
 
+
+def covers_compiled(a: Subscription, b: Subscription) -> bool:
+    """Whether ``a`` is proved to cover ``b``: the form for indexes, without a schema and without a witness."""
+    return is_covered(b.filters, a.filters)

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from tamis.algebra.evaluate import holds
 from tamis.errors import shorten
 from tamis.model.language.bind import bind
-from tamis.model.language.nodes import Constant, Leaf, Node, Not, leaves
+from tamis.model.language.literals import instant_text
+from tamis.model.language.nodes import Constant, Instant, Leaf, Node, Not, leaves
 from tamis.model.schema import Event, Schema
 from tamis.model.subscription import SubscriptionId
 from tamis.model.types import Timestamp
@@ -98,9 +101,5 @@ def _outcome(event: Event, leaf: Leaf, schema: Schema) -> bool | None:
 def _shown(value: Value, leaf: Leaf, schema: Schema) -> str:
     assert not isinstance(leaf, Constant)
     if isinstance(schema.get(leaf.attribute), Timestamp) and isinstance(value, int):
-        from tamis.model.language.format import format_instant
-
-        return format_instant(value)
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    return shorten(value)
+        return instant_text(Instant(value))
+    return shorten(value.tolist() if isinstance(value, np.ndarray) else value)

@@ -1,4 +1,4 @@
-"""LIKE patterns together: is there a string that fits some of them, misses others and lies in a range?
+"""LIKE patterns together: whether a string fits some of them, misses others and lies in a range.
 
 A LIKE pattern is a regular language, and so is "not before this string": both can be read one character
 at a time. Walking all of them in step gives one machine whose states are (positions reached in each

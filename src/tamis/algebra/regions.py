@@ -26,7 +26,16 @@ from tamis.geometry.relations import relation
 from tamis.model.shapes import RegionValue
 from tamis.model.subscription import Relation, Spatial
 
-__all__ = ["ALL_RELATIONS", "complement", "region_covers", "regions_conflict", "regions_impossible", "same_region", "shape_in"]
+__all__ = [
+    "ALL_RELATIONS",
+    "complement",
+    "joined_by_region",
+    "region_covers",
+    "regions_conflict",
+    "regions_impossible",
+    "same_region",
+    "shape_in",
+]
 
 ALL_RELATIONS = frozenset(Relation)
 

@@ -27,9 +27,10 @@ from tamis.algebra.covers import is_covered
 from tamis.algebra.facts import Condition, Facts, negation
 from tamis.algebra.pieces import Budget, pieces_of
 from tamis.algebra.sources import Source, as_subscription
+from tamis.model.language.normalise import filter_of
 from tamis.model.schema import Schema
 from tamis.model.subscription import Ball, Constraint, Filter, Like, Predicate, Spatial, Subscription, Values
-from tamis.model.value_set import ANYTHING, PRESENT, ValueSet
+from tamis.model.value_set import PRESENT, ValueSet
 
 __all__ = ["join_filters", "simplify", "simplify_filters"]
 
@@ -113,8 +114,10 @@ def _essential(facts: Facts) -> Facts:
 
 
 def _joined_regions(conditions: Sequence[Condition]) -> list[Condition]:
+    """Make conditions on one region one condition, and write every ring from the same corner on."""
     some = regions.joined_by_region([one for one in conditions if isinstance(one, Spatial)])
-    return [*some, *(one for one in conditions if not isinstance(one, Spatial))]
+    others = [one for one in conditions if not isinstance(one, Spatial)]
+    return [*(replace(one, region=one.region.normalize()) for one in some), *others]
 
 
 def _only(text: str) -> ValueSet:
@@ -188,13 +191,11 @@ def _by_attribute(filter: Filter) -> dict[str, Facts]:
     return found
 
 
-def _filter_of(facts: dict[str, Facts]) -> Filter:
+def _filter_of(facts: dict[str, Facts]) -> Filter | None:
     constraints: list[Constraint] = []
     for name, one in facts.items():
-        if one.allowed != ANYTHING and not (one.conditions and one.allowed == PRESENT):
-            constraints.append(Values(name, one.allowed))
-        constraints += one.conditions
-    return Filter(tuple(sorted(constraints, key=_constraint_key)))
+        constraints += (Values(name, one.allowed), *one.conditions)
+    return filter_of(constraints)
 
 
 def _ordered(filters: Iterable[Filter]) -> list[Filter]:

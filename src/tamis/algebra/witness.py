@@ -22,7 +22,7 @@ from tamis.algebra.facts import Facts
 from tamis.algebra.pieces import Piece
 from tamis.errors import LimitError
 from tamis.model.subscription import Ball, Like, Spatial
-from tamis.model.types import AttributeType, Boolean, Number, Region, String, Timestamp, Vector
+from tamis.model.types import AttributeType, Boolean, Region, String, Timestamp, Vector
 from tamis.model.value_set import Cut, ValueSet
 from tamis.model.values import INT64_MAX, INT64_MIN, UnfitError, Value
 
@@ -38,6 +38,7 @@ _TRIES = 4
 def event_for(piece: Piece, kinds: Mapping[str, AttributeType]) -> dict[str, Value] | None:
     """Return an event in a piece; None when no value was found for some attribute.
 
+    >>> from tamis.model.types import Number
     >>> event_for({"price": Facts(ValueSet.between((99, 1), (100.5, 0)))}, {"price": Number()})
     {'price': 100}
     """
@@ -143,13 +144,15 @@ def _numbers(start: Cut | None, stop: Cut | None) -> Iterator[int | float | Deci
 
 
 def _rounded(low: Fraction, high: Fraction) -> Iterator[Decimal]:
-    """Yield the first multiple of the largest powers of ten that lies strictly between."""
-    width = high - low
+    """Yield multiples of large powers of ten that lie strictly between, near the middle if possible."""
+    width, middle = high - low, (low + high) / 2
     exponent = len(str(width.numerator)) - len(str(width.denominator))
     found = 0
     for power in range(exponent + 1, exponent - _PLACES, -1):
         step = Fraction(10) ** power
-        multiple = (low / step).__floor__() + 1
+        multiple = round(middle / step)
+        if not low < multiple * step < high:
+            multiple = math.floor(low / step) + 1
         if multiple * step < high:
             yield Decimal(f"{multiple}E{power}")  # scaleb would round to the context's digits
             found += 1
@@ -161,5 +164,5 @@ def _decimal(value: Fraction) -> Decimal:
     """Return a decimal with enough digits to stay between two neighbouring float64."""
     digits = 40
     scale = digits - (len(str(abs(value.numerator))) - len(str(value.denominator)))
-    whole = (value * Fraction(10) ** scale).__floor__()
+    whole = math.floor(value * Fraction(10) ** scale)
     return Decimal(f"{whole}E{-scale}")

@@ -1,6 +1,6 @@
 """Linear scan: exact and slow, the judge of every other structure.
 
-It asks the one truth, `tamis.algebra.evaluate.matches` and `tamis.algebra.covers`, of each subscription in
+It asks the one truth, `tamis.algebra.evaluate.matches` and `tamis.algebra.covers.is_covered`, of each subscription in
 turn. There is nothing to get wrong, so contract tests compare every other index with it.
 
 When not to use it: beyond a few thousand subscriptions. An event costs about a microsecond per constraint.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tamis.algebra.covers import covers_compiled
+from tamis.algebra.covers import is_covered
 from tamis.algebra.evaluate import matches_subscription
 from tamis.index.protocols import Guarantee, IndexStatistics, MatchRows, Rows
 from tamis.model.schema import Event
@@ -74,11 +74,11 @@ class LinearCovering(_LinearScan):
 
     def find_cover(self, subscription: Subscription) -> int | None:
         """Return the smallest row whose subscription covers the given one."""
-        return next((row for row, other in self._items() if covers_compiled(other, subscription)), None)
+        return next((row for row, other in self._items() if is_covered(subscription.filters, other.filters)), None)
 
     def find_covered(self, subscription: Subscription) -> Rows:
         """Return the rows the given subscription covers, ascending."""
-        found = [row for row, other in self._items() if covers_compiled(subscription, other)]
+        found = [row for row, other in self._items() if is_covered(other.filters, subscription.filters)]
         return np.array(found, dtype=np.int32)
 
 

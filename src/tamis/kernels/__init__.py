@@ -16,6 +16,7 @@ in its name: an edited helper never meets a stale caller.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import sys
@@ -44,10 +45,8 @@ def _candidates() -> Iterator[Path]:
     name = f"kernels-{_checksum_of_sources()}"
     yield Path(__file__).parent / "__pycache__" / name
     user = os.environ.get("XDG_CACHE_HOME")
-    try:
+    with contextlib.suppress(RuntimeError):  # there is no home directory
         yield (Path(user) if user else Path.home() / ".cache") / "tamis" / name
-    except RuntimeError:  # no home directory
-        pass
     owner = os.getuid() if hasattr(os, "getuid") else 0
     yield Path(tempfile.gettempdir()) / f"tamis-{owner}" / name
 

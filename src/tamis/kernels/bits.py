@@ -9,13 +9,13 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from tamis.kernels.compile import hot_kernel
+from tamis.kernels.compile import Int, hot_kernel
 
 __all__ = ["adopt_rows", "clear_bits", "live_slots"]
 
 
 @hot_kernel
-def clear_bits(alive: npt.NDArray[np.uint8], slots: npt.NDArray[np.int32]) -> int:
+def clear_bits(alive: npt.NDArray[np.uint8], slots: npt.NDArray[np.int32]) -> Int:
     """Clear the bits of ``slots``; return how many were set. A slot may be named twice."""
     cleared = 0
     for i in range(slots.size):
@@ -28,7 +28,7 @@ def clear_bits(alive: npt.NDArray[np.uint8], slots: npt.NDArray[np.int32]) -> in
 
 
 @hot_kernel
-def live_slots(alive: npt.NDArray[np.uint8], n_slots: int, slots: npt.NDArray[np.int64]) -> int:
+def live_slots(alive: npt.NDArray[np.uint8], n_slots: Int, slots: npt.NDArray[np.int64]) -> Int:
     """Write the slots below ``n_slots`` whose bit is set, ascending; return how many."""
     count = 0
     for slot in range(n_slots):
@@ -41,11 +41,11 @@ def live_slots(alive: npt.NDArray[np.uint8], n_slots: int, slots: npt.NDArray[np
 def adopt_rows(
     rows: npt.NDArray[np.int32],
     sources: npt.NDArray[np.int32],
-    serial: int,
+    serial: Int,
     home: npt.NDArray[np.int32],
     slot_of: npt.NDArray[np.int32],
     alive: npt.NDArray[np.uint8],
-) -> int:
+) -> Int:
     """Move rows to the segment ``serial``, where row ``rows[i]`` has slot ``i``; return how many had left.
 
     A row still lives in one of the segments ``sources`` unless it was removed (and perhaps added again

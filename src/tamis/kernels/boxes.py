@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tamis.kernels.compile import hot_kernel
+from tamis.kernels.compile import Int, hot_kernel
 from tamis.kernels.emit import float64_at, int16_at, uint32_at
 
 __all__ = ["Boxes", "count_boxes", "holds", "pack_boxes", "take_boxes"]
@@ -38,9 +38,7 @@ class Boxes(NamedTuple):
 
 
 @hot_kernel
-def count_boxes(
-    lo: npt.NDArray[np.float64], hi: npt.NDArray[np.float64], first: npt.NDArray[np.uint32]
-) -> int:
+def count_boxes(lo: npt.NDArray[np.float64], hi: npt.NDArray[np.float64], first: npt.NDArray[np.uint32]) -> Int:
     """Count the constrained axes of each dense box into ``first``; return the first bad row, or -1.
 
     A row is bad if an end is NaN, ``lo > hi``, ``lo = +inf`` or ``hi = -inf``.
@@ -75,7 +73,7 @@ def pack_boxes(
 
 
 @hot_kernel
-def take_boxes(source: Boxes, slots: npt.NDArray[np.int64], target: Boxes, at: int) -> int:
+def take_boxes(source: Boxes, slots: npt.NDArray[np.int64], target: Boxes, at: Int) -> Int:
     """Append the boxes ``slots`` of ``source`` to ``target``, which holds ``at`` boxes; return the new count.
 
     ``target`` must be large enough; only its first ``at`` boxes are read.
@@ -93,9 +91,7 @@ def take_boxes(source: Boxes, slots: npt.NDArray[np.int64], target: Boxes, at: i
 
 
 @hot_kernel
-def holds(
-    boxes: npt.NDArray[np.int64], slot: int, low: npt.NDArray[np.float64], high: npt.NDArray[np.float64]
-) -> bool:
+def holds(boxes: npt.NDArray[np.int64], slot: Int, low: npt.NDArray[np.float64], high: npt.NDArray[np.float64]) -> bool:
     """Decide in float64 whether box ``slot`` meets the event ``[low, high]``; NaN fits no entry.
 
     ``boxes`` begins with the addresses of ``first``, ``axis`` and ``ends``.

@@ -27,12 +27,14 @@ QUANTISER: Final = 7
 #: Axis of each column: address of int32[columns], and how many.
 COLUMN_AXES: Final = 12
 N_COLUMNS: Final = 13
-#: Tree: address of the blocks, address of int64[height + 2] (first block of each level), height.
+#: Tree: address of the blocks, address of int64[height + 2] (first block of each level), height,
+#: address of the leaf blocks.
 BLOCKS: Final = 14
 LEVELS: Final = 15
 HEIGHT: Final = 16
+LEAVES: Final = 17
 #: Layout-specific columns start here.
-EXTRA: Final = 17
+EXTRA: Final = 18
 WIDTH: Final = 32
 
 #: Unordered blocks (the delta): every block is scanned.

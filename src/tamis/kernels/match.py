@@ -16,18 +16,17 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tamis.kernels.compile import hot_kernel
+from tamis.kernels.compile import Int, hot_kernel, inline_kernel
 from tamis.kernels.directory import (
     COLUMN_AXES,
     FLAT,
     LAYOUT,
     N_COLUMNS,
-    N_SLOTS,
     QUANTISER,
 )
 from tamis.kernels.emit import int32_at
 from tamis.kernels.quantise import code_values
-from tamis.kernels.tree import Event, match_tree, scan_blocks
+from tamis.kernels.tree import Event, match_flat, match_tree
 
 __all__ = ["Scratch", "match_events"]
 
@@ -39,7 +38,7 @@ class Scratch(NamedTuple):
     stack: npt.NDArray[np.int64]
 
 
-@hot_kernel
+@inline_kernel
 def _code_event(
     quantiser: npt.NDArray[np.int64],
     low: npt.NDArray[np.float64],
@@ -56,13 +55,13 @@ def _code_event(
         codes[1, k] = codes[0, k]
 
 
-@hot_kernel
+@inline_kernel
 def _match_segment(
-    segment: npt.NDArray[np.int64], event: Event, scratch: Scratch, out: npt.NDArray[np.int32], count: int
-) -> int:
+    segment: npt.NDArray[np.int64], event: Event, scratch: Scratch, out: npt.NDArray[np.int32], count: Int
+) -> Int:
     """Match one event against one segment by its layout; return the new count or -1 (full)."""
     if segment[LAYOUT] == FLAT:
-        return scan_blocks(segment, event, (0, (segment[N_SLOTS] + 15) >> 4), out, count)
+        return match_flat(segment, event, out, count)
     return match_tree(segment, event, scratch.stack, out, count)
 
 
@@ -70,11 +69,11 @@ def _match_segment(
 def match_events(
     directory: npt.NDArray[np.int64],
     events: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]],
-    begin: int,
+    begin: Int,
     offsets: npt.NDArray[np.int64],
     out: npt.NDArray[np.int32],
     scratch: Scratch,
-) -> int:
+) -> Int:
     """Match the events from number ``begin`` on; return the number of the first one not done.
 
     Parameters

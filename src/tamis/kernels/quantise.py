@@ -34,7 +34,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tamis.kernels.compile import hot_kernel
+from tamis.kernels.compile import Int, hot_kernel, inline_kernel
 from tamis.kernels.emit import float64_at, int16_at
 
 __all__ = [
@@ -160,8 +160,8 @@ def _fill_cells(knots: npt.NDArray[np.float64], cells: npt.NDArray[np.int16]) ->
     return scale
 
 
-@hot_kernel
-def code_of(quantiser: npt.NDArray[np.int64], axis: int, value: float) -> int:
+@inline_kernel
+def code_of(quantiser: npt.NDArray[np.int64], axis: Int, value: float) -> Int:
     """Map a value of an axis that has knots to twice its level, plus 1 if it is exactly a knot."""
     fields = quantiser[3] + axis * 40
     first = np.int64(float64_at(fields, 0))
@@ -212,7 +212,7 @@ def code_sides(
             codes[i, 1] = code_of(quantiser, np.int64(axis[i]), ends[i, 1])
 
 
-@hot_kernel
+@inline_kernel
 def code_values(
     quantiser: npt.NDArray[np.int64], values: npt.NDArray[np.float64], codes: npt.NDArray[np.int16]
 ) -> None:

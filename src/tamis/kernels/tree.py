@@ -23,9 +23,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.kernels.boxes import holds
-from tamis.kernels.compile import hot_kernel, kernel
-from tamis.kernels.directory import ALIVE, BLOCKS, HEIGHT, LEVELS, N_COLUMNS, ROWS
-from tamis.kernels.emit import emit_lanes, fit_lanes, int32_at, int64_at, lowest_bit, uint16_at
+from tamis.kernels.compile import Int, hot_kernel, inline_kernel, kernel
+from tamis.kernels.directory import ALIVE, BLOCKS, HEIGHT, LEAVES, LEVELS, N_COLUMNS, N_SLOTS, ROWS
+from tamis.kernels.emit import emit_lanes, fit_block, int32_at, int64_at, lowest_bit, prefetch, uint16_at
 from tamis.kernels.quantise import FREE, OPEN
 
 __all__ = [
@@ -34,13 +34,13 @@ __all__ = [
     "append_lanes",
     "build_blocks",
     "dense_codes",
+    "match_flat",
     "match_tree",
     "order_boxes",
-    "scan_blocks",
 ]
 
 #: Blocks per leaf: 128 boxes, so that hulls cost little memory and a leaf is a short stream.
-LEAF_BLOCKS: Final = 8
+LEAF_BLOCKS: Final = 1
 _LEAF: Final = 16 * LEAF_BLOCKS
 
 #: Codes of a lane without a box: no event code reaches them.
@@ -71,13 +71,13 @@ def dense_codes(
             corners[s, 2 * k] = FREE
             corners[s, 2 * k + 1] = OPEN
         for j in range(np.int64(first[s]), np.int64(first[s + 1])):
-            k = np.int64(column[axis[j]])
-            corners[s, 2 * k] = codes[j, 0]
-            corners[s, 2 * k + 1] = codes[j, 1]
+            own = np.int64(column[axis[j]])
+            corners[s, 2 * own] = codes[j, 0]
+            corners[s, 2 * own + 1] = codes[j, 1]
 
 
 @hot_kernel
-def _widest(corners: npt.NDArray[np.int16], order: npt.NDArray[np.int32], start: int, stop: int) -> int:
+def _widest(corners: npt.NDArray[np.int16], order: npt.NDArray[np.int32], start: Int, stop: Int) -> Int:
     """Return the corner coordinate with the greatest variance in a sample of ``order[start:stop]``."""
     best = -1.0
     chosen = 0
@@ -99,7 +99,7 @@ def _widest(corners: npt.NDArray[np.int16], order: npt.NDArray[np.int32], start:
 
 
 @hot_kernel
-def _select(keys: npt.NDArray[np.int16], order: npt.NDArray[np.int32], span: tuple[int, int], middle: int) -> None:
+def _select(keys: npt.NDArray[np.int16], order: npt.NDArray[np.int32], span: tuple[Int, Int], middle: Int) -> None:
     """Rearrange a span so that no key before ``middle`` exceeds a key after it (quickselect)."""
     left, right = span[0], span[1] - 1
     while left < right:
@@ -206,78 +206,96 @@ def build_blocks(
     return blocks, levels
 
 
-@hot_kernel
-def _fit_block(address: int, columns: int, event: Event) -> int:
-    """Test all columns of one block: bits 0-15 who may fit, bits 16-31 who tied somewhere."""
+@inline_kernel
+def _fit(address: Int, columns: Int, event: Event) -> Int:
+    """Test one block: bits 0-15 who may fit, bits 16-31 who ties. Many columns are tested eight at a time."""
+    if columns <= 8:
+        return fit_block(address, columns, event.low_codes, event.high_codes)
     mask = np.int64(0xFFFF)
     ties = np.int64(0)
-    for k in range(columns):
-        found = fit_lanes(address + 64 * k, event.low_codes[k], event.high_codes[k])
+    for k in range(0, columns, 8):
+        found = fit_block(address + 64 * k, min(8, columns - k), event.low_codes[k:], event.high_codes[k:])
         mask &= found
         ties |= found
-        if k & 1 == 1 and mask == 0:  # at every second column: fewer branches that guess wrong
-            return np.int64(0)
+        if mask == 0:
+            return mask
     return mask | (ties & 0xFFFF0000)
 
 
-@hot_kernel
-def scan_blocks(
-    segment: npt.NDArray[np.int64], event: Event, span: tuple[int, int], out: npt.NDArray[np.int32], count: int
-) -> int:
-    """Test leaf blocks ``span``; write the rows that fit after ``count``; return the new count or -1 (full)."""
+@inline_kernel
+def _scan_block(
+    segment: npt.NDArray[np.int64], event: Event, block: Int, out: npt.NDArray[np.int32], count: Int
+) -> Int:
+    """Write the rows of one leaf block that match; return the new count. There is room for 32 rows."""
     columns = segment[N_COLUMNS]
-    size = 64 * columns
-    base = segment[BLOCKS] + int64_at(segment[LEVELS], segment[HEIGHT]) * size
-    for b in range(span[0], span[1]):
-        found = _fit_block(base + b * size, columns, event)
-        mask = found & np.int64(uint16_at(segment[ALIVE], b))
-        if mask == 0:
-            continue
-        if count + 32 > out.size:
-            return -1
-        ties = mask & (found >> 16)
-        count += emit_lanes(segment[ROWS] + 64 * b, mask & ~ties, out, count)
-        while ties != 0:
-            slot = 16 * b + lowest_bit(ties)
-            ties &= ties - 1
-            out[count] = int32_at(segment[ROWS], slot)
-            count += holds(segment, slot, event.low, event.high)
+    found = _fit(segment[LEAVES] + 64 * columns * block, columns, event)
+    mask = found & np.int64(uint16_at(segment[ALIVE], block))
+    ties = mask & (found >> 16)
+    count += emit_lanes(segment[ROWS] + 64 * block, mask & ~ties, out, count)
+    while ties != 0:
+        slot = 16 * block + lowest_bit(ties)
+        ties &= ties - 1
+        out[count] = int32_at(segment[ROWS], slot)
+        count += holds(segment, slot, event.low, event.high)
     return count
 
 
-@hot_kernel
+@inline_kernel
+def match_flat(segment: npt.NDArray[np.int64], event: Event, out: npt.NDArray[np.int32], count: Int) -> Int:
+    """Test every block of a delta; return the new count or -1 (full)."""
+    if count + segment[N_SLOTS] + 32 > out.size:
+        return -1
+    for block in range((segment[N_SLOTS] + 15) >> 4):
+        count = _scan_block(segment, event, block, out, count)
+    return count
+
+
+@inline_kernel
+def _prefetch_children(segment: npt.NDArray[np.int64], children: Int, mask: Int, leaves: bool) -> None:
+    """Ask for the lines of the chosen children before the first of them is tested."""
+    size = 64 * segment[N_COLUMNS]
+    while mask != 0:
+        child = lowest_bit(mask)
+        mask &= mask - 1
+        for line in range(0, min(size, 256), 64):
+            prefetch(children + child * size + line)
+
+
+@inline_kernel
 def match_tree(
     segment: npt.NDArray[np.int64],
     event: Event,
     stack: npt.NDArray[np.int64],
     out: npt.NDArray[np.int32],
-    count: int,
-) -> int:
+    count: Int,
+) -> Int:
     """Write the rows of one tree that match the event after ``count``; return the new count or -1 (full)."""
-    columns = segment[N_COLUMNS]
-    size = 64 * columns
-    height = segment[HEIGHT]
+    size = 64 * segment[N_COLUMNS]
+    last = segment[HEIGHT] - 1
     stack[0] = 0
     depth = 1
     while depth > 0:
         depth -= 1
         level, node = stack[depth] >> 40, stack[depth] & 0xFFFFFFFFFF
-        if level == height:
-            count = scan_blocks(segment, event, (node * LEAF_BLOCKS, node * LEAF_BLOCKS + LEAF_BLOCKS), out, count)
-            if count < 0:
-                return -1
-            continue
         address = segment[BLOCKS] + (int64_at(segment[LEVELS], level) + node) * size
-        mask = _fit_block(address, columns, event) & 0xFFFF
+        mask = _fit(address, segment[N_COLUMNS], event) & 0xFFFF
+        children = segment[BLOCKS] + (int64_at(segment[LEVELS], level + 1) + 16 * node) * size
+        if level < last:
+            while mask != 0:
+                stack[depth] = ((level + 1) << 40) | (16 * node + lowest_bit(mask))
+                mask &= mask - 1
+                depth += 1
+            continue
+        if count + 288 > out.size:
+            return -1
         while mask != 0:
-            stack[depth] = ((level + 1) << 40) | (node * 16 + lowest_bit(mask))
+            count = _scan_block(segment, event, 16 * node + lowest_bit(mask), out, count)
             mask &= mask - 1
-            depth += 1
     return count
 
 
 @hot_kernel
-def append_lanes(blocks: npt.NDArray[np.int16], corners: npt.NDArray[np.int16], at: int) -> None:
+def append_lanes(blocks: npt.NDArray[np.int16], corners: npt.NDArray[np.int16], at: Int) -> None:
     """Write boxes to the unordered blocks of a delta, from slot ``at`` on."""
     size = 16 * corners.shape[1]
     for i in range(corners.shape[0]):

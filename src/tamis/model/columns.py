@@ -66,8 +66,8 @@ def column_from(name: str, kind: AttributeType, data: Any) -> Column:
     """Return the column of canonical values; what does not fit is in its ``bad`` rows."""
     if isinstance(data, pa.ChunkedArray | pa.Array):
         return _from_arrow(name, kind, data)
-    if hasattr(data, "to_numpy") and not isinstance(data, np.ndarray):  # pandas
-        data = data.array if str(data.dtype) in ("category", "string", "str") else data.to_numpy()
+    if hasattr(data, "iloc"):
+        return _from_pandas(name, kind, data)
     if isinstance(data, np.ndarray) and data.dtype.kind == "f" and isinstance(kind, Number):
         wide = data.astype(np.float64)
         return _floats(name, kind, wide, ~np.isnan(wide))
@@ -103,6 +103,15 @@ def _from_arrow(name: str, kind: AttributeType, data: pa.ChunkedArray | pa.Array
     if isinstance(kind, Vector) and pat.is_fixed_size_list(given) and given.list_size == kind.n:
         return _arrow_vectors(name, kind, array, present)
     return _one_by_one(name, kind, array.to_pylist())
+
+
+def _from_pandas(name: str, kind: AttributeType, data: Any) -> Column:
+    """Read a pandas series, in which NaN stands for a missing value whatever the type."""
+    try:
+        return _from_arrow(name, kind, pa.Array.from_pandas(data))
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):  # mixed objects
+        missing = data.isna().tolist()
+        return _one_by_one(name, kind, [None if gone else one for one, gone in zip(data, missing, strict=True)])
 
 
 def _arrow_numbers(name: str, kind: Number, array: pa.Array, present: Mask) -> Column:

@@ -153,7 +153,7 @@ def _describe(kind: AttributeType) -> dict[str, object]:
 
 def _from_description(name: str, one: object) -> AttributeType:
     if not isinstance(one, dict) or one.get("type") not in _TYPES:
-        raise SchemaError(name, f"expected {{\"type\": one of {', '.join(_TYPES)}}}, not {one!r}")
+        raise SchemaError(name, f'expected {{"type": one of {", ".join(_TYPES)}}}, not {one!r}')
     fields = {key: value for key, value in one.items() if key != "type"}
     try:
         return _TYPES[one["type"]](**fields)

@@ -1,0 +1,10 @@
+"""Sets of subscriptions: subsume, merge, reduce. It shrinks what links carry, never who is delivered to."""
+
+from __future__ import annotations
+
+from tamis.reduction.merge import merge
+from tamis.reduction.reduce import reduce
+from tamis.reduction.report import Reduction
+from tamis.reduction.subsume import Subsumption, subsumed
+
+__all__ = ["Reduction", "Subsumption", "merge", "reduce", "subsumed"]

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
+import itertools
 
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "kernels"))
-from naive_boxes import fast_match, naive_match, nasty_boxes, nasty_events
-
 from tamis.index.packed import ANY_VALUE, BoxIndex
 from tamis.kernels.match import Scratch, match_events
+from tests.unit.kernels.naive_boxes import fast_match, naive_match, nasty_boxes, nasty_events
 
 INF = np.inf
 HUGE = np.finfo(float).max
@@ -157,17 +154,20 @@ def test_an_empty_index():
     index = BoxIndex(3)
     assert found(index, [1.0, 2.0, np.nan]) == []
     offsets, rows = index.match_points(np.zeros((0, 3)))
-    assert offsets.tolist() == [0] and rows.size == 0
+    assert offsets.tolist() == [0]
+    assert rows.size == 0
     index.compact()
     index.add_boxes(np.zeros((0, 3)), np.zeros((0, 3)), np.zeros(0, np.int32))
-    assert index.plan_merge() is None and len(index) == 0
+    assert index.plan_merge() is None
+    assert len(index) == 0
 
 
 def test_one_event_matches_a_million_rows():
     n = 1_000_000
     index = index_of(np.zeros((n, 1)), np.ones((n, 1)))
     rows = index.match_point(np.array([0.5]))
-    assert rows.size == n and np.array_equal(np.sort(rows), np.arange(n))
+    assert rows.size == n
+    assert np.array_equal(np.sort(rows), np.arange(n))
     offsets, rows = index.match_points(np.full((3, 1), 0.5))
     assert offsets.tolist() == [0, n, 2 * n, 3 * n]
     assert np.array_equal(np.sort(rows[n : 2 * n]), np.arange(n))
@@ -184,7 +184,7 @@ def test_answers_do_not_depend_on_insertion_order():
         for part in np.array_split(order, [10, 500, 1_600, 1_700]):
             index.add_boxes(lo[part], hi[part], part.astype(np.int32))
         offsets, rows = index.match_points(lows, highs)
-        answers.append([sorted(rows[a:b].tolist()) for a, b in zip(offsets[:-1], offsets[1:], strict=True)])
+        answers.append([sorted(rows[a:b].tolist()) for a, b in itertools.pairwise(offsets)])
     assert answers[0] == answers[1] == answers[2]
 
 
@@ -217,7 +217,8 @@ def test_bad_input_changes_nothing():
     for rows in ([9], [-1], [0, 9]):
         with pytest.raises(KeyError):
             index.remove(np.array(rows, np.int32))
-    assert len(index) == 2 and found(index, [1.0]) == [0, 1]
+    assert len(index) == 2
+    assert found(index, [1.0]) == [0, 1]
     index.check_invariants()
 
 
@@ -225,11 +226,14 @@ def test_a_removed_row_can_return_with_another_box():
     index = index_of([[0.0]], [[1.0]], np.array([4], np.int32))
     index.compact()
     index.remove(np.array([4], np.int32))
-    assert found(index, [0.5]) == [] and len(index) == 0
+    assert found(index, [0.5]) == []
+    assert len(index) == 0
     index.add_boxes(np.array([[5.0]]), np.array([[6.0]]), np.array([4], np.int32))
-    assert found(index, [0.5]) == [] and found(index, [5.5]) == [4]
+    assert found(index, [0.5]) == []
+    assert found(index, [5.5]) == [4]
     index.compact()
-    assert found(index, [0.5]) == [] and found(index, [5.5]) == [4]
+    assert found(index, [0.5]) == []
+    assert found(index, [5.5]) == [4]
     index.check_invariants()
 
 
@@ -267,7 +271,9 @@ def test_everything_removed_then_merged():
     index.remove(np.arange(2_000, dtype=np.int32))
     plan = index.plan_merge()
     plan.run()
-    assert index.install(plan) and found(index, [0.5]) == [] and index.statistics()["segments"] == []
+    assert index.install(plan)
+    assert found(index, [0.5]) == []
+    assert index.statistics()["segments"] == []
 
 
 def test_a_reader_keeps_its_snapshot_while_segments_merge():

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "kernels"))
-from naive_boxes import fast_match, nasty_boxes, nasty_events
-
 from tamis.index.packed import BoxIndex
+from tests.unit.kernels.naive_boxes import fast_match, nasty_boxes, nasty_events
 
 seeds = st.integers(0, 2**32 - 1)
 

@@ -63,8 +63,9 @@ def nasty_events(rng, lo, hi, n, missing=0.2):
     on = np.take_along_axis(np.where(rng.random(lo.shape) < 0.5, lo, hi), pick, 0)
     low = np.where((rng.random((n, d)) < 0.5) & np.isfinite(on), on, nasty_values(rng, (n, d)))
     kind = rng.integers(0, 5, (n, 1))
-    high = np.where(kind == 0, np.nextafter(low, np.inf), np.where(kind == 1, low + rng.random((n, d)) * 3, low))
-    high = np.minimum(high, np.finfo(float).max)
+    with np.errstate(over="ignore"):
+        above = np.minimum(np.nextafter(low, np.inf), np.finfo(float).max)
+    high = np.where(kind == 0, above, np.where(kind == 1, low + rng.random((n, d)) * 3, low))
     gone = rng.random((n, d)) < missing
     low[gone] = high[gone] = np.nan
     return low, high

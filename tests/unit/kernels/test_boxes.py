@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from naive_boxes import naive_match, nasty_boxes, nasty_events
 
 from tamis.kernels import bits
 from tamis.kernels import boxes as b
+from tests.unit.kernels.naive_boxes import naive_match, nasty_boxes, nasty_events
 
 FORMS = pytest.mark.parametrize("plain", [False, True], ids=["compiled", "plain"])
 

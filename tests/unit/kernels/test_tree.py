@@ -28,7 +28,7 @@ def test_hulls_hold_what_lies_below(plain, n):
     columns = 2
     rng = np.random.default_rng(n)
     low = rng.integers(-2, 90, (n, columns))
-    corners = np.stack((low, low + rng.integers(0, 9, (n, columns))), 2).reshape(n, -1).astype(np.int16)
+    corners = np.stack((low, low + rng.integers(0, 9, (n, columns))), 2).reshape(n, 2 * columns).astype(np.int16)
     order = np.arange(n, dtype=np.int32)
     blocks, levels = pick(tree.build_blocks, plain)(corners, order)
     cube = blocks.reshape(-1, columns, 2, 16)

@@ -46,7 +46,6 @@ class Delta:
         self.rows = padded(np.zeros(CAPACITY, np.int32))
         self.alive = np.zeros(CAPACITY // 8, np.uint8)
         self._blocks = np.zeros(CAPACITY * 2 * columns.size, np.int16)
-        self._levels = np.zeros(2, np.int64)
         self.row = self._directory_row()
 
     @classmethod
@@ -100,5 +99,5 @@ class Delta:
         row[at.N_SLOTS], row[at.LAYOUT] = self.n_slots, at.FLAT
         row[at.QUANTISER : at.QUANTISER + 5] = self.coding.table
         row[at.COLUMN_AXES], row[at.N_COLUMNS] = self.columns.ctypes.data, self.columns.size
-        row[at.BLOCKS], row[at.LEVELS] = self._blocks.ctypes.data, self._levels.ctypes.data
+        row[at.LEAVES] = self._blocks.ctypes.data
         return row

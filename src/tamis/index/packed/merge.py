@@ -44,7 +44,9 @@ def choose_segments(segments: Sequence[Segment]) -> list[Segment]:
     return [segment for segment in by_size if segment.n_dead > _MOST_DEAD * segment.n_slots][:1]
 
 
-def gather(parts: Sequence[tuple[Boxes, npt.NDArray[np.int32], npt.NDArray[np.int64]]]) -> tuple[Boxes, npt.NDArray[np.int32]]:
+def gather(
+    parts: Sequence[tuple[Boxes, npt.NDArray[np.int32], npt.NDArray[np.int64]]],
+) -> tuple[Boxes, npt.NDArray[np.int32]]:
     """Join the chosen slots of several parts, each given as boxes, rows and slots."""
     n = sum(slots.size for _, _, slots in parts)
     entries = sum(

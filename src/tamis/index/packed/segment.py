@@ -113,6 +113,7 @@ class Segment:
         row[at.COLUMN_AXES], row[at.N_COLUMNS] = address["column_axes"], self.arrays["column_axes"].size
         row[at.BLOCKS], row[at.LEVELS] = address["blocks"], address["levels"]
         row[at.HEIGHT] = self.arrays["levels"].size - 2
+        row[at.LEAVES] = address["blocks"] + int(self.arrays["levels"][-2]) * 64 * row[at.N_COLUMNS]
         return row
 
     @property

@@ -25,6 +25,7 @@ __all__ = [
     "IN_VALUES",
     "JSON_BRACKETS",
     "JSON_DEPTH",
+    "JSON_VALUES",
     "NOT_TEXT",
     "REGIONS",
     "TEXT",
@@ -71,6 +72,8 @@ COORDINATES = Limit("coordinates in the vectors of one filter", 65_536)
 #: array for each of the 3,277 conditions that fit into 16 KiB of text, and as much again to spare.
 JSON_BRACKETS = Limit("objects and arrays in one JSON filter", 65_536)
 
+#: Values of a JSON document: more than a filter that uses up all of the above can hold.
+JSON_VALUES = Limit("values in one JSON filter", 131_072)
 #: Brackets inside brackets. Each of 32 parentheses may hold an AND in an OR, two levels, and each level of
 #: JSON is an object with an array; the positions of a region lie six deep below them.
 JSON_DEPTH = Limit("nesting of brackets in one JSON filter", 2 * 2 * (DEPTH.most + 1) + 6)

@@ -1,7 +1,7 @@
-"""Literals: from the characters in the source to the value that stands in the syntax tree.
+r"""Literals: from the characters in the source to the value that stands in the syntax tree.
 
 Numbers without point or exponent stay ``int`` and are exact, all others are float64; -0.0 becomes 0.0.
-In a string a quote is written twice and a backslash is a backslash (CQL2 also reads ``\\'`` as a quote;
+In a string a quote is written twice and a backslash is a backslash (CQL2 also reads ``\'`` as a quote;
 tamis does not, because LIKE patterns need their backslashes as they are). TIMESTAMP and DATE become
 microseconds UTC. Geometry is read by GEOS and validated by `tamis.model.shapes`, never looked into here.
 
@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 import numpy as np
 import shapely
 
-from tamis.errors import SubscriptionError
+from tamis.errors import SubscriptionError, shorten
 from tamis.model import shapes, values
 from tamis.model.language import limits
 from tamis.model.language.nodes import Instant
@@ -35,6 +35,7 @@ __all__ = [
     "Refusal",
     "bbox",
     "closing_parenthesis",
+    "coordinates",
     "decimal",
     "fitting",
     "geojson",
@@ -55,6 +56,7 @@ STRING = r"'[^']*+(?:''[^']*+)*+'"
 
 _STRINGS = re.compile(STRING)
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_OFFSET = re.compile(r"(?:[Zz]|[-+][0-9]{2}:[0-9]{2})$")
 _PARENTHESIS = re.compile(r"[()]")
 _JSON_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -63,7 +65,7 @@ _INTEGER_DIGITS = 40  # more than any integer we accept, fewer than Python would
 Made = TypeVar("Made")
 
 
-class Misreading(Exception):  # noqa: N818 - no error of its own, but a message on its way to one
+class Misreading(Exception):
     """The source cannot be read at ``position``; ``expected`` says what would have fitted there."""
 
     def __init__(self, position: int, expected: str) -> None:
@@ -72,7 +74,7 @@ class Misreading(Exception):  # noqa: N818 - no error of its own, but a message 
         self.expected = expected
 
 
-class Refusal(Exception):  # noqa: N818 - as above
+class Refusal(Exception):
     """Something reads well and cannot be meant; ``position`` is where it stands."""
 
     def __init__(self, problem: str, position: int, value: object = None, attribute: str | None = None) -> None:
@@ -88,7 +90,7 @@ def fitting(make: Callable[..., Made], position: int, *given: object) -> Made:
     try:
         return make(*given)
     except UnfitError as error:
-        raise Refusal(str(error), position, given[0] if len(given) == 1 else given) from None
+        raise Refusal(str(error), position, given[0]) from None
 
 
 def integer(text: str, position: int) -> int:
@@ -130,7 +132,7 @@ def numbers(text: str, position: int) -> tuple[int | float, ...]:
     parts = text.split(",")
     try:
         found = tuple(map(int, parts))
-        if values.INT64_MIN <= min(found) and max(found) <= values.UINT64_MAX:
+        if min(found) >= values.INT64_MIN and max(found) <= values.UINT64_MAX:
             return found
     except ValueError:
         pass  # a point or an exponent somewhere, or digits without end
@@ -141,11 +143,23 @@ def numbers(text: str, position: int) -> tuple[int | float, ...]:
     return tuple(slow)
 
 
+def coordinates(text: str, position: int) -> tuple[float, ...]:
+    """Return the coordinates of a comma-separated list that stands at ``position``.
+
+    >>> coordinates("1, -0", 0)
+    (1.0, 0.0)
+    """
+    found = tuple(map(float, text.split(",")))
+    if math.isinf(max(found)) or math.isinf(min(found)) or "-0" in text:
+        return tuple(map(float, numbers(text, position)))  # slower, but it knows what to refuse
+    return found
+
+
 def unquote(text: str) -> str:
     """Return the string that a text in quotes (single or double) denotes.
 
-    >>> unquote("'it''s'"), unquote('"a ""b"""')
-    ("it's", 'a "b"')
+    >>> unquote("'it''s'"), unquote('"6"" nails"')
+    ("it's", '6" nails')
     """
     quote, inner = text[0], text[1:-1]
     return inner.replace(quote * 2, quote) if quote in inner else inner
@@ -170,7 +184,9 @@ def instant(kind: str, text: str, position: int) -> Instant:
         if not _DATE.fullmatch(text):
             raise Refusal("expected a date such as 2026-01-31", position, text)
         text += "T00:00:00Z"
-    found = fitting(values.moment, position, text)
+    found = fitting(values.moment, position, text, "UTC")
+    if not _OFFSET.search(text):
+        raise Refusal("a time without a zone; add Z or an offset such as +01:00", position, text)
     if not _FIRST <= found <= _LAST:
         raise Refusal("a time outside the years 1 to 9999", position, text)
     return Instant(found)
@@ -211,8 +227,8 @@ def geojson(document: Mapping[str, Any], position: int, budget: limits.Budget) -
     rings = document.get("coordinates")
     ring = rings[0] if isinstance(rings, Sequence) and rings else ()
     budget.spend(limits.VERTICES, len(ring) - 1 if isinstance(ring, Sequence) and ring else 0)
-    if unknown := document.keys() - {"type", "coordinates"}:
-        raise Refusal(f"a GeoJSON region has type and coordinates, not {min(unknown)!r}", position, document)
+    if unknown := sorted(map(str, document.keys() - {"type", "coordinates"})):
+        raise Refusal(f"a GeoJSON region has type and coordinates, not {shorten(unknown[0])}", position, document)
     return fitting(shapes.polygon, position, document)
 
 
@@ -247,6 +263,7 @@ def _check_brackets(text: str) -> None:
     opened = (skeleton == ord("[")) | (skeleton == ord("{"))
     closed = (skeleton == ord("]")) | (skeleton == ord("}"))
     limits.JSON_BRACKETS.check(int(opened.sum()))
+    limits.JSON_VALUES.check(int((skeleton == ord(",")).sum()) + 1)
     depth = np.cumsum(opened.astype(np.int32) - closed)
     limits.JSON_DEPTH.check(int(depth.max(initial=0)))
 
@@ -256,7 +273,7 @@ def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise Refusal(f"the key {twice!r} stands twice in one object", 0)
+        raise Refusal(f"the key {shorten(twice)} stands twice in one object", 0)
     return found
 
 

@@ -151,11 +151,12 @@ class _Normaliser:
         return self._checked(union)
 
     def _checked(self, union: dict[Filter, None]) -> list[Filter]:
-        if EVERYTHING in union:
+        filters = _join_plain(union)
+        if EVERYTHING in filters:
             return [EVERYTHING]
-        if len(union) > MAX_FILTERS:
+        if len(filters) > MAX_FILTERS:
             raise _TooLargeError
-        return list(union)
+        return filters
 
     def _spend(self, steps: int) -> None:
         self.spent += steps
@@ -175,6 +176,20 @@ def _joined(predicate: AllOf | AnyOf, join: Callable[[list[ValueSet]], ValueSet]
     for name, some in sets.items():
         result.append(Values(name, some[0] if len(some) == 1 else join(some)))
     return result
+
+
+def _join_plain(filters: Iterable[Filter]) -> list[Filter]:
+    """Join the filters that only say which values one attribute may have: ``x = 1 OR x = 2`` is one filter."""
+    sets: dict[str, list[ValueSet]] = {}
+    others: list[Filter] = []
+    for one in filters:
+        first = one.constraints[0] if len(one.constraints) == 1 and one.rest is None else None
+        if isinstance(first, Values):
+            sets.setdefault(first.attribute, []).append(first.allowed)
+        else:
+            others.append(one)
+    joined = (filter_of((Values(name, ValueSet.any_of(some)),)) for name, some in sorted(sets.items()))
+    return [*(one for one in joined if one is not None), *others]
 
 
 def _shared_cuts(a: Filter, b: Filter) -> int:

@@ -90,8 +90,8 @@ def _values_node(constraint: Values, kind: AttributeType | None) -> Node:
     if not allowed.cuts:
         return Constant(True) if allowed.missing else IsNull(name, negated=True)
     points, ranges = _split(allowed, kind)
-    holes, rest = _split(allowed.negated(), kind)
-    if holes and not rest:  # everything but some values
+    holes, others = _split(allowed.negated(), kind)
+    if ranges and not others:  # everything but some values
         parts.append(Compare(name, "<>", holes[0]) if len(holes) == 1 else IsIn(name, tuple(holes), negated=True))
         return _any(parts)
     if points:

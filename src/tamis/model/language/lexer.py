@@ -1,0 +1,347 @@
+"""From characters to pieces: the terminals of ``grammar.lark``, and the vocabulary of the language.
+
+One pattern is matched again and again; the name of the group that matched last says what was found and
+which *reader* makes a piece of it. lark's parser costs a microsecond or more per token, so that pieces
+are as large as they can be: a whole comparison, a whole list of numbers, a whole geometry. Where such a
+large piece does not fit, smaller ones do, and the parser finds out what is wrong.
+
+Nothing here backtracks: every repetition is possessive, so a text is read in linear time (RELIABILITY
+S16). Keywords are ASCII and of either case; a Turkish dotless i does not make an IN.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from lark.lexer import Lexer, LexerState
+
+from tamis.model.language import limits, literals
+from tamis.model.language.functions import SPATIAL_FUNCTIONS
+from tamis.model.language.literals import NUMBER, STRING, Misreading, Refusal
+from tamis.model.language.nodes import Compare
+
+__all__ = ["FUNCTIONS", "RESERVED", "TURNED", "Piece", "Source", "TextLexer", "is_plain_name", "unsupported"]
+
+#: Words that need double quotes when an attribute is called so.
+RESERVED = frozenset({"AND", "OR", "NOT", "BETWEEN", "IN", "LIKE", "IS", "NULL", "TRUE", "FALSE"})
+
+#: Everything that is called like a function, the OGC's own first.
+FUNCTIONS = (*sorted(SPATIAL_FUNCTIONS, key=lambda name: (name[:2] != "S_", name)), "V_WITHIN")
+
+#: What ``x OP y`` and ``F(x, y)`` become when the sides are exchanged; those not named stay.
+TURNED = {
+    "<": ">",
+    "<=": ">=",
+    ">": "<",
+    ">=": "<=",
+    "S_WITHIN": "S_CONTAINS",
+    "S_CONTAINS": "S_WITHIN",
+    "RCC_INSIDE": "RCC_CONTAINS",
+    "RCC_CONTAINS": "RCC_INSIDE",
+    "RCC_COVERS": "RCC_COVERED_BY",
+    "RCC_COVERED_BY": "RCC_COVERS",
+}
+
+_WKT_KINDS = frozenset(
+    {"POINT", "LINESTRING", "POLYGON", "LINEARRING", "GEOMETRYCOLLECTION"}
+    | {"MULTIPOINT", "MULTILINESTRING", "MULTIPOLYGON"}
+)
+#: Misspellings of other languages and what they are called here.
+_MISSPELT = {"!=": "<>", "==": "=", "=>": ">=", "=<": "<=", "&&": "AND", "||": "OR", "!": "NOT"}
+
+# Letters as in the CQL2 grammar (which took them from XML), without the space U+1680 among them.
+_LETTERS = (
+    r"A-Za-z_\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02ff\u0370-\u037d\u037f-\u167f\u1681-\u1fff\u200c\u200d\u2070-\u218f"
+    r"\u2c00-\u2fef\u3001-\ud7ff\uf900-\ufdcf\ufdf0-\ufffd\U00010000-\U000effff"
+)
+_PART = rf"[{_LETTERS}0-9.:\u00b7\u0300-\u036f\u203f\u2040]"
+_NAME = rf"[{_LETTERS}]{_PART}*+"
+_END = rf"(?!{_PART})"
+_NUMBERS = rf"\s*+{NUMBER}\s*+(?:,\s*+{NUMBER}\s*+)*+"
+
+_PIECE = re.compile(
+    rf"""\s*+(?:
+    (?P<word>{_NAME})
+        (?: \s*+ (?P<operator_here><>|<=|>=|[=<>]) \s*+
+            (?: (?P<integer>[-+]?+[0-9]++){_END}
+              | (?P<decimal>{NUMBER}){_END}
+              | '(?P<simple_string>[^']*+)'(?!')
+              | (?P<boolean>(?ai:TRUE|FALSE)){_END} )
+          | (?P<call>\s*+(?=\()) )?+
+    | (?P<vector>\({_NUMBERS}\)) | (?P<open>\() | (?P<close>\)) | (?P<comma>,)
+    | (?P<number>{NUMBER}{_END})
+    | (?P<string>{STRING})
+    | (?P<misspelt>!=|==|=>|=<|&&|\|\||!)
+    | (?P<operator><>|<=|>=|[=<>])
+    | (?P<quoted_name>"[^"]*+(?:""[^"]*+)*+")
+    | (?P<object>\{{[^{{}}]*+\}})
+    | (?P<unknown>.) )""",
+    re.VERBOSE | re.DOTALL,
+)
+_IN_LIST = re.compile(rf"\(({_NUMBERS})\)|\((\s*+{STRING}\s*+(?:,\s*+{STRING}\s*+)*+)\)")
+_NUMBER = re.compile(NUMBER)
+_VECTOR = re.compile(rf"\(({_NUMBERS})\)")
+_QUOTED_ARGUMENT = re.compile(rf"\(\s*+({STRING})\s*+\)")
+_WKT_BODY = re.compile(r"\s*+(?:(?ai:ZM?|M)\s*+)?+(?:(?=\()|(?ai:EMPTY)\b)")
+_LONGEST_FUNCTION = 40
+_PLAIN_NAME = re.compile(_NAME)
+
+
+class Piece:
+    """A stretch of the source that has been understood: a token, or what the parser made of several.
+
+    ``value`` is the literal, name or node; while a chain of ANDs or ORs grows it is the list of its parts.
+    ``depth`` counts the parentheses and NOTs inside. The other names are what lark asks of a token.
+    """
+
+    __slots__ = ("depth", "end", "start", "type", "value")
+    start_pos = end_pos = line = column = end_line = end_column = None
+
+    def __init__(self, type: str, value: Any, start: int, end: int, depth: int = 0) -> None:
+        self.type = type
+        self.value = value
+        self.start = start
+        self.end = end
+        self.depth = depth
+
+
+class Source:
+    """A text on its way through the lexer, with what it has spent.
+
+    ``stop`` is the end without trailing space; the text may be read up to ``allowed``, which moves on as
+    geometries, vectors and lists turn up that do not count as text.
+    """
+
+    __slots__ = ("allowed", "budget", "stop", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.stop = len(text.rstrip())
+        self.allowed = min(self.stop, limits.TEXT.most)
+        self.budget = limits.Budget()
+
+    def bulky(self, piece: Piece) -> Piece:
+        """Return the piece, and do not count its characters."""
+        self.allowed = min(self.stop, self.allowed + piece.end - piece.start)
+        return piece
+
+
+class TextLexer(Lexer):
+    """What lark calls for tokens; the "text" it was given is a `Source`."""
+
+    __future_interface__ = 2
+
+    def __init__(self, conf: object) -> None:
+        pass
+
+    def lex(self, lexer_state: LexerState, parser_state: Any) -> Iterator[Any]:
+        """Yield the pieces of a source."""
+        source: Source = lexer_state.text  # type: ignore[assignment]
+        match, text, position = _PIECE.match, source.text, 0
+        while position < source.allowed:
+            found = match(text, position)
+            assert found is not None  # the last alternative takes any character
+            piece = _READERS[found.lastgroup](source, found)  # type: ignore[index]
+            position = piece.end
+            yield piece
+        if source.allowed < source.stop:
+            limits.TEXT.check(limits.TEXT.most + source.stop - source.allowed)
+
+
+def is_plain_name(name: str) -> bool:
+    """Whether an attribute's name needs no double quotes.
+
+    >>> is_plain_name("größe.x"), is_plain_name("in"), is_plain_name("2nd")
+    (True, False, False)
+    """
+    return _PLAIN_NAME.fullmatch(name) is not None and name.upper() not in RESERVED
+
+
+def unsupported(name: str, known: Sequence[str]) -> str:
+    """Say that there is no such function or operation, and which one may have been meant.
+
+    >>> unsupported("S_INTERSECT", FUNCTIONS)
+    'S_INTERSECT is not supported, but S_INTERSECTS is'
+    """
+    short = name if len(name) <= _LONGEST_FUNCTION else f"{name[:_LONGEST_FUNCTION]}..."
+    close = difflib.get_close_matches(short, known, 1, cutoff=0.8)
+    meant = f"but {close[0]} is" if close else f"there are {', '.join(known[:-1])} and {known[-1]}"
+    return f"{short} is not supported{',' if close else ';'} {meant}"
+
+
+_Match = re.Match[str]
+
+
+def _comparison(convert: Callable[[str, int], Any], source: Source, found: _Match) -> Piece:
+    """Read ``name operator literal`` at one go."""
+    name, operator, literal = found.group(1, 2, found.lastindex or 0)
+    start, end = found.start(1), found.end()
+    if name.upper() in RESERVED and name.isascii():
+        return _word(source, found)
+    value = convert(literal, found.start(found.lastindex or 0))
+    return Piece("COMPARISON", Compare(name, operator, value, (start, end)), start, end)
+
+
+def _word(source: Source, found: _Match) -> Piece:
+    """Read a keyword or a name; only the word itself, whatever else was found."""
+    word, (start, end) = found["word"], found.span("word")
+    keyword = word.upper() if word.isascii() else word
+    if keyword in RESERVED:
+        is_value = keyword in ("TRUE", "FALSE")
+        return Piece("BOOLEAN", keyword == "TRUE", start, end) if is_value else Piece(keyword, None, start, end)
+    if keyword in _WKT_KINDS and (body := _WKT_BODY.match(source.text, end)):
+        return _wkt(source, start, body)
+    return Piece("NAME", word, start, end)
+
+
+def _call(source: Source, found: _Match) -> Piece:
+    """Read a word before a parenthesis: a keyword, a literal that looks like a call, or a function."""
+    word, (start, end) = found["word"], found.span("word")
+    keyword = word.upper() if word.isascii() else word
+    if keyword in SPATIAL_FUNCTIONS:
+        return Piece("SPATIAL", keyword, start, end)
+    if keyword == "IN" and (values := _IN_LIST.match(source.text, found.end())):
+        return _in_list(source, start, values)
+    if keyword in RESERVED or keyword in _WKT_KINDS:
+        return _word(source, found)
+    if keyword == "V_WITHIN":
+        return Piece(keyword, keyword, start, end)
+    if keyword in ("TIMESTAMP", "DATE"):
+        return _instant(source, keyword, start, found.end())
+    if keyword == "BBOX":
+        return _bbox(source, start, found.end())
+    raise Refusal(f"the function {unsupported(keyword, FUNCTIONS)}", start, word)
+
+
+def _in_list(source: Source, start: int, found: _Match) -> Piece:
+    body = found[found.lastindex or 0]
+    if found.lastindex == 1:
+        source.budget.spend(limits.IN_VALUES, body.count(",") + 1)
+        values: tuple[Any, ...] = literals.numbers(body, found.start(1))
+    else:
+        values = literals.strings(body)
+        source.budget.spend(limits.IN_VALUES, len(values))
+    return source.bulky(Piece("IN_LIST", values, start, found.end()))
+
+
+def _vector(source: Source, found: _Match) -> Piece:
+    start, end = found.span("vector")
+    body = source.text[start + 1 : end - 1]
+    source.budget.spend(limits.COORDINATES, body.count(",") + 1)
+    return source.bulky(Piece("VECTOR", literals.coordinates(body, start + 1), start, end))
+
+
+def _instant(source: Source, kind: str, start: int, position: int) -> Piece:
+    found = _QUOTED_ARGUMENT.match(source.text, position)
+    if found is None:
+        example = "('2026-01-31T12:00:00Z')" if kind == "TIMESTAMP" else "('2026-01-31')"
+        raise Misreading(position, example)
+    value = literals.instant(kind, literals.unquote(found[1]), found.start(1))
+    return Piece("INSTANT", value, start, found.end())
+
+
+def _bbox(source: Source, start: int, position: int) -> Piece:
+    found = _VECTOR.match(source.text, position)
+    if found is None:
+        raise Misreading(position, "four numbers in parentheses, (min x, min y, max x, max y)")
+    corners = literals.numbers(found[1], found.start(1)) if found[1].count(",") < 6 else ()
+    return Piece("GEOMETRY", literals.bbox(corners, start), start, found.end())
+
+
+def _wkt(source: Source, start: int, body: _Match) -> Piece:
+    end: int | None = body.end()
+    if source.text[body.end() - 1 : body.end()] not in ("Y", "y"):  # not EMPTY: a parenthesis follows
+        end = literals.closing_parenthesis(source.text, body.end(), source.stop)
+    if end is None:
+        raise Misreading(body.end(), "a closing ')' for the geometry that starts here")
+    value = literals.wkt(source.text[start:end], start, source.budget)
+    return source.bulky(Piece("GEOMETRY", value, start, end))
+
+
+def _object(source: Source, found: _Match) -> Piece:
+    start = found.start("object")
+    try:
+        document = literals.strict_json(found["object"])
+    except Misreading as error:
+        raise Misreading(start + error.position, error.expected) from None
+    except Refusal as error:
+        raise Refusal(error.problem, start) from None
+    assert isinstance(document, dict)
+    value = literals.geojson(document, start, source.budget)
+    return source.bulky(Piece("GEOMETRY", value, start, found.end()))
+
+
+def _unknown(source: Source, found: _Match) -> Piece:
+    start, character = found.start("unknown"), found["unknown"]
+    if character in "'\"{":
+        closing, what = {"'": ("'", "string"), '"': ('"', "name"), "{": ("}", "geometry")}[character]
+        raise Misreading(start, f"a closing {closing} for the {what} that starts here")
+    if number := _NUMBER.match(source.text, start):
+        raise Misreading(number.end(), f"a space or an operator after the number {number[0]}")
+    if character in "+-*/%^":
+        raise Refusal(f"arithmetic ({character}) is not supported: an attribute is compared with a value", start)
+    return Piece("UNKNOWN", character, start, found.end())
+
+
+def _misspelt(source: Source, found: _Match) -> Piece:
+    wrong = found["misspelt"]
+    raise Misreading(found.start("misspelt"), f"{_MISSPELT[wrong]} instead of {wrong}")
+
+
+def _token(type: str, group: str, convert: Callable[[str, int], Any]) -> Callable[[Source, _Match], Piece]:
+    def read(source: Source, found: _Match) -> Piece:
+        start, end = found.span(group)
+        return Piece(type, convert(found[group], start), start, end)
+
+    return read
+
+
+def _bracket(type: str) -> Callable[[Source, _Match], Piece]:
+    def read(source: Source, found: _Match) -> Piece:
+        end = found.end()
+        return Piece(type, None, end - 1, end)
+
+    return read
+
+
+def _name(text: str, position: int) -> str:
+    if text == '""':
+        raise Refusal("an attribute needs a name", position)
+    return literals.unquote(text)
+
+
+def _as_written(text: str, position: int) -> str:
+    return text
+
+
+def _boolean(text: str, position: int) -> bool:
+    return text.upper() == "TRUE"
+
+
+def _compared_with(convert: Callable[[str, int], Any]) -> Callable[[Source, _Match], Piece]:
+    return lambda source, found: _comparison(convert, source, found)
+
+
+#: The group of `_PIECE` that matched last -> what makes a piece of it.
+_READERS: dict[str, Callable[[Source, _Match], Piece]] = {
+    "integer": _compared_with(literals.integer),
+    "decimal": _compared_with(literals.decimal),
+    "simple_string": _compared_with(_as_written),
+    "boolean": _compared_with(_boolean),
+    "word": _word,
+    "call": _call,
+    "vector": _vector,
+    "open": _bracket("LPAR"),
+    "close": _bracket("RPAR"),
+    "comma": _bracket("COMMA"),
+    "number": _token("NUMBER", "number", literals.number),
+    "string": _token("STRING", "string", lambda text, position: literals.unquote(text)),
+    "operator": _token("OPERATOR", "operator", _as_written),
+    "quoted_name": _token("NAME", "quoted_name", _name),
+    "object": _object,
+    "misspelt": _misspelt,
+    "unknown": _unknown,
+}

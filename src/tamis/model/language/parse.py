@@ -1,0 +1,301 @@
+"""Reading a subscription: CQL2 text or CQL2-JSON in, syntax tree out.
+
+The text goes through `lexer` (characters to pieces) and lark's LALR(1) parser with ``grammar.lark``; the
+methods of `_Builder` make syntax nodes while the parser reduces, so that no parse tree is ever built.
+The parser keeps its own stack: no input can exhaust Python's. The tables are made on first use, once per
+process (about 40 ms), and never cached on disk, for lark's cache is a pickle.
+
+Where no rule fits, the terminals that would have fitted are put into plain words (`_WORDS`), after a look
+at the mistakes that people make most: a string in double quotes, ``= NULL``, arithmetic.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import re
+import threading
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from lark import Lark
+from lark.exceptions import UnexpectedToken
+
+from tamis.errors import SubscriptionError, SubscriptionSyntaxError, shorten
+from tamis.model.language import cql2_json, limits
+from tamis.model.language.lexer import RESERVED, TURNED, Piece, Source, TextLexer
+from tamis.model.language.literals import Misreading, Refusal
+from tamis.model.language.nodes import (
+    And,
+    Between,
+    Compare,
+    Constant,
+    IsIn,
+    IsLike,
+    IsNull,
+    Node,
+    Not,
+    Or,
+    SpatialTest,
+    WithinBall,
+)
+
+__all__ = ["parse"]
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_OPERATOR = re.compile(r"\s*+[=<>]")
+_building = threading.Lock()
+_built: Lark | None = None
+
+
+def parse(source: str | Mapping[str, Any]) -> Node:
+    """Return the syntax tree of a subscription given as CQL2 text or as CQL2-JSON.
+
+    A string whose first character is ``{`` is read as JSON, every other one as text.
+
+    Raises
+    ------
+    SubscriptionSyntaxError
+        The source cannot be read; the error says where, and what would have fitted.
+    SubscriptionError
+        It can be read, but not be meant: a polygon that crosses itself, a number without end.
+    LimitError
+        It is larger than the limits in `tamis.model.language.limits`.
+
+    Examples
+    --------
+    >>> parse("100 > price")
+    Compare(attribute='price', op='<', value=100, span=(0, 11))
+    >>> parse({"op": "isNull", "args": [{"property": "price"}]})
+    IsNull(attribute='price', negated=False, span=None)
+    >>> parse("price >< 10")
+    Traceback (most recent call last):
+    tamis.errors.SubscriptionSyntaxError: expected a value at column 8
+      price >< 10
+             ^
+    """
+    if isinstance(source, str):
+        return cql2_json.from_json_text(source) if source.lstrip()[:1] == "{" else _parse_text(source)
+    if isinstance(source, Mapping | bool):
+        return cql2_json.from_json(source)
+    raise SubscriptionError(f"expected CQL2 as text or as JSON, not {type(source).__name__}", value=source)
+
+
+def _parse_text(text: str) -> Node:
+    limits.TOTAL.check(len(text))
+    if not text.isascii() and (found := _SURROGATE.search(text)):
+        raise SubscriptionError(f"a lone surrogate is not text: character {found.start() + 1}")
+    source = Source(text)
+    try:
+        node: Node = _lark().parse(source)  # type: ignore[assignment]
+    except Refusal as error:
+        raise SubscriptionError(error.problem, error.attribute, error.value, text, error.position) from None
+    except Misreading as error:
+        raise SubscriptionSyntaxError(text, error.position, error.expected) from None
+    except UnexpectedToken as error:
+        _explain(error, source)
+    return node
+
+
+def _lark() -> Lark:
+    """Return the parser; built by whoever comes first, while others wait."""
+    global _built
+    if _built is None:
+        with _building:
+            if _built is None:
+                grammar = importlib.resources.files(__package__).joinpath("grammar.lark").read_text("utf-8")
+                _built = Lark(
+                    grammar,
+                    parser="lalr",
+                    lexer=TextLexer,
+                    transformer=_Builder(),
+                    keep_all_tokens=True,
+                    maybe_placeholders=False,
+                )
+    return _built
+
+
+def _node(piece: Piece) -> Node:
+    """Return the node of an operand, or close a chain of ANDs or ORs and return that."""
+    if piece.type == "AND":
+        return And(tuple(piece.value), (piece.start, piece.end))
+    if piece.type == "OR":
+        return Or(tuple(piece.value), (piece.start, piece.end))
+    node: Node = piece.value
+    return node
+
+
+def _leaf(node: Node, first: Piece, last: Piece) -> Piece:
+    return Piece("operand", node, first.start, last.end)
+
+
+class _Builder:
+    """One method per alternative of the grammar: its pieces in, one piece out."""
+
+    def start(self, pieces: list[Piece]) -> Node:
+        return _node(pieces[0])
+
+    def as_it_is(self, pieces: list[Piece]) -> Piece:
+        return pieces[0]
+
+    def disjunction(self, pieces: list[Piece]) -> Piece:
+        left, _, right = pieces
+        return Piece("OR", [_node(left), _node(right)], left.start, right.end, max(left.depth, right.depth))
+
+    def conjunction(self, pieces: list[Piece]) -> Piece:
+        left, _, right = pieces
+        return Piece("AND", [left.value, right.value], left.start, right.end, max(left.depth, right.depth))
+
+    def longer_chain(self, pieces: list[Piece]) -> Piece:
+        chain, _, right = pieces
+        chain.value.append(_node(right))
+        chain.end = right.end
+        chain.depth = max(chain.depth, right.depth)
+        return chain
+
+    def group(self, pieces: list[Piece]) -> Piece:
+        opened, inner, closed = pieces
+        limits.DEPTH.check(inner.depth + 1)
+        return Piece("operand", _node(inner), opened.start, closed.end, inner.depth + 1)
+
+    def negation(self, pieces: list[Piece]) -> Piece:
+        word, operand = pieces
+        limits.DEPTH.check(operand.depth + 1)
+        node = Not(operand.value, (word.start, operand.end))
+        return Piece("operand", node, word.start, operand.end, operand.depth + 1)
+
+    def bare_attribute(self, pieces: list[Piece]) -> Piece:
+        (name,) = pieces
+        return _leaf(Compare(name.value, "=", True, (name.start, name.end)), name, name)
+
+    def constant(self, pieces: list[Piece]) -> Piece:
+        (word,) = pieces
+        return _leaf(Constant(word.value, (word.start, word.end)), word, word)
+
+    def comparison(self, pieces: list[Piece]) -> Piece:
+        name, operator, literal = pieces
+        node = Compare(name.value, operator.value, literal.value, (name.start, literal.end))
+        return _leaf(node, name, literal)
+
+    def turned_comparison(self, pieces: list[Piece]) -> Piece:
+        literal, operator, name = pieces
+        turned = TURNED.get(operator.value, operator.value)
+        return _leaf(Compare(name.value, turned, literal.value, (literal.start, name.end)), literal, name)
+
+    def between(self, pieces: list[Piece]) -> Piece:
+        name, lo, hi = pieces[0], pieces[-3], pieces[-1]
+        node = Between(name.value, lo.value, hi.value, len(pieces) == 6, (name.start, hi.end))
+        return _leaf(node, name, hi)
+
+    def is_in(self, pieces: list[Piece]) -> Piece:
+        name, values = pieces[0], pieces[-1]
+        return _leaf(IsIn(name.value, values.value, len(pieces) == 3, (name.start, values.end)), name, values)
+
+    def in_list(self, pieces: list[Piece]) -> Piece:
+        values = tuple(piece.value for piece in pieces[2::2])
+        return Piece("IN_LIST", values, pieces[0].start, pieces[-1].end)
+
+    def empty_list(self, pieces: list[Piece]) -> NoReturn:
+        raise Refusal("IN needs at least one value", pieces[-1].start)
+
+    def is_like(self, pieces: list[Piece]) -> Piece:
+        name, pattern = pieces[0], pieces[-1]
+        return _leaf(IsLike(name.value, pattern.value, len(pieces) == 4, (name.start, pattern.end)), name, pattern)
+
+    def is_null(self, pieces: list[Piece]) -> Piece:
+        name, null = pieces[0], pieces[-1]
+        return _leaf(IsNull(name.value, len(pieces) == 4, (name.start, null.end)), name, null)
+
+    def spatial_test(self, pieces: list[Piece]) -> Piece:
+        function, _, name, _, geometry, closed = pieces
+        node = SpatialTest(function.value, name.value, geometry.value, (function.start, closed.end))
+        return _leaf(node, function, closed)
+
+    def turned_spatial_test(self, pieces: list[Piece]) -> Piece:
+        function, _, geometry, _, name, closed = pieces
+        turned = TURNED.get(function.value, function.value)
+        node = SpatialTest(turned, name.value, geometry.value, (function.start, closed.end))
+        return _leaf(node, function, closed)
+
+    def vector(self, pieces: list[Piece]) -> Piece:
+        center = tuple(float(piece.value) for piece in pieces[1::2])
+        return Piece("VECTOR", center, pieces[0].start, pieces[-1].end)
+
+    def within_ball(self, pieces: list[Piece]) -> Piece:
+        function, _, name, _, center, _, radius, closed = pieces
+        if radius.value < 0:
+            raise Refusal("a radius is not negative", radius.start, radius.value, name.value)
+        span = (function.start, closed.end)
+        return _leaf(WithinBall(name.value, center.value, float(radius.value), span), function, closed)
+
+
+_LITERALS = frozenset({"NUMBER", "STRING", "BOOLEAN", "INSTANT"})
+#: Terminals that would have fitted -> what to call them, in the order in which they are named.
+_WORDS: tuple[tuple[frozenset[str], str], ...] = (
+    (frozenset({"COMPARISON", "NAME", *_LITERALS, "SPATIAL"}), "a condition"),
+    (frozenset({"NAME", "GEOMETRY"}), "an attribute or a geometry"),
+    (frozenset({"NAME"}), "an attribute"),
+    (_LITERALS, "a value"),
+    (frozenset({"NUMBER"}), "a number"),
+    (frozenset({"STRING"}), "a string in single quotes"),
+    (frozenset({"GEOMETRY"}), "a geometry: POLYGON((...)), BBOX(...) or GeoJSON"),
+    (frozenset({"VECTOR", "LPAR"}), "a vector such as (0.5, 1)"),
+    (frozenset({"OPERATOR", "BETWEEN", "IN", "IN_LIST", "LIKE", "IS", "NOT"}), "a comparison"),
+    (frozenset({"OPERATOR"}), "a comparison"),
+    (frozenset({"IN_LIST", "IN"}), "IN"),
+    (frozenset({"BETWEEN"}), "BETWEEN"),
+    (frozenset({"LIKE"}), "LIKE"),
+    (frozenset({"NOT"}), "NOT"),
+    (frozenset({"NULL"}), "NULL"),
+    (frozenset({"LPAR"}), "'('"),
+    (frozenset({"COMMA"}), "','"),
+    (frozenset({"AND"}), "AND"),
+    (frozenset({"OR"}), "OR"),
+    (frozenset({"RPAR"}), "')'"),
+    (frozenset({"$END"}), "the end"),
+)
+
+
+def _in_words(terminals: set[str]) -> str:
+    """Say in plain words what would have fitted.
+
+    >>> _in_words({"AND", "OR", "$END"})
+    'AND, OR or the end'
+    """
+    left, found = set(terminals), []
+    for group, words in _WORDS:
+        if group <= left:
+            left -= group
+            found.append(words)
+    return " or ".join(filter(None, (", ".join(found[:-1]), *found[-1:])))
+
+
+def _explain(error: UnexpectedToken, source: Source) -> NoReturn:
+    """Raise the error that tells a user what is wrong with a token that does not fit."""
+    text, token = source.text, error.token
+    parser = error.interactive_parser
+    fitting: set[str] = set(parser.accepts()) if parser else set()  # type: ignore[no-untyped-call]
+    expected = _in_words(fitting)
+    if not isinstance(token, Piece):  # lark's own: the end of the text
+        raise SubscriptionSyntaxError(text, source.stop, expected) from None
+    start, written = token.start, text[token.start : token.end]
+    wants_value = fitting >= _LITERALS and "NAME" not in fitting
+    if _is_arithmetic(token, written, fitting):
+        problem = f"arithmetic ({shorten(written)[1:-1]}) is not supported: an attribute is compared with a value"
+        raise SubscriptionError(problem, value=written, text=text, position=start) from None
+    if token.type == "NAME" and wants_value:
+        problem = f"{shorten(token.value)} is read as an attribute, and attributes are compared with values only"
+        hint = "; a string stands in single quotes"
+        raise SubscriptionError(problem + hint, token.value, text=text, position=start) from None
+    if token.type == "NULL" and wants_value:
+        expected += " (a missing value is asked for with IS NULL)"
+    if token.type in RESERVED and "NAME" in fitting and _OPERATOR.match(text, token.end):
+        expected += f" (an attribute called {written} stands in double quotes)"
+    if text[:start].rstrip().endswith("\\'"):
+        expected += " (a quote inside a string is written twice)"
+    raise SubscriptionSyntaxError(text, start, expected) from None
+
+
+def _is_arithmetic(token: Piece, written: str, fitting: set[str]) -> bool:
+    """Whether a token that stands after an operand looks like the rest of a sum."""
+    after_operand = not fitting & {"NAME", *_LITERALS}
+    return after_operand and (written.upper() == "DIV" or (token.type == "NUMBER" and written[0] in "+-"))

@@ -1,0 +1,146 @@
+"""A scan over the boxes of subscriptions: who may cover this one, and who may touch it.
+
+Each subscription has a box: per axis a lowest and a highest key and whether a missing value fits. Keys are
+float64, made from values by a map that never reverses their order (rounded numbers, the first bytes of a
+string), so that covering of subscriptions implies covering of boxes; scalar attributes are one axis each,
+a ball is its bounding box on a few coordinates. The boxes are rows of one array as corners (-low, high,
+missing), and "may cover" is dominance of corners: one comparison of arrays for a whole set.
+
+What the scan returns are candidates: the exact question is asked of each. `Candidates` is the protocol, so
+that an index with the same promise (no candidate that covers is left out) can take the scan's place.
+
+Implements: [zcurve] section 2, covering of boxes as dominance of points (-low, high).
+Deviation: keys are only monotone, so dominance is necessary, not sufficient; a third coordinate holds the
+missing value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from tamis.model.subscription import Ball, Filter, Subscription, Values
+from tamis.model.value_set import ANYTHING, PRESENT, Cut, ValueSet
+
+__all__ = ["BoxScan", "Candidates"]
+
+#: Coordinates of a ball that get an axis.
+BALL_AXES = 4
+
+#: Bytes of a string that its key holds: 48 bits are exact in a float64.
+STRING_BYTES = 6
+
+#: (low, high, whether a missing value fits) of one axis.
+Span = tuple[float, float, bool]
+#: An attribute, or one coordinate of a vector attribute.
+Axis = tuple[str, int]
+
+FREE: Span = (-np.inf, np.inf, True)
+
+
+class Candidates(Protocol):
+    """Finds rows (positions in the sequence it was built from) worth an exact question."""
+
+    def may_cover(self, row: int) -> list[int]:
+        """Return every row that covers this one, and perhaps others; ascending, never itself."""
+
+    def may_touch(self, row: int) -> list[int]:
+        """Return every row that shares an event with this one, and perhaps others; ascending."""
+
+    def remove(self, row: int) -> None:
+        """Leave a row out of later answers."""
+
+
+class BoxScan:
+    """The boxes of subscriptions, compared with all others at once. Satisfies `Candidates`.
+
+    Examples
+    --------
+    >>> from tamis.model.value_set import ValueSet
+    >>> sets = [ValueSet.between((low, 0), (high, 1)) for low, high in ((0, 9), (2, 3), (20, 30))]
+    >>> scan = BoxScan([Subscription(i, (Filter((Values("x", one),)),)) for i, one in enumerate(sets)])
+    >>> scan.may_cover(1), scan.may_touch(0)
+    ([0], [1])
+    """
+
+    def __init__(self, subscriptions: Sequence[Subscription]) -> None:
+        boxes = [_box(one.filters) for one in subscriptions]
+        axes = sorted({axis for box in boxes for axis in box})
+        shape = (len(boxes), len(axes))
+        self._low, self._high = np.full(shape, -np.inf), np.full(shape, np.inf)
+        self._missing = np.ones(shape, dtype=bool)
+        places = {axis: place for place, axis in enumerate(axes)}
+        for row, box in enumerate(boxes):
+            for axis, (low, high, missing) in box.items():
+                place = places[axis]
+                self._low[row, place], self._high[row, place], self._missing[row, place] = low, high, missing
+        self._corners = np.hstack([-self._low, self._high, self._missing])
+        self._alive = np.ones(len(boxes), dtype=bool)
+
+    def may_cover(self, row: int) -> list[int]:
+        """Return the rows whose box covers this row's box; ascending, never the row itself."""
+        return self._others((self._corners >= self._corners[row]).all(axis=1), row)
+
+    def may_touch(self, row: int) -> list[int]:
+        """Return the rows whose box has a point in common with this row's box; ascending."""
+        meets = (self._low <= self._high[row]) & (self._high >= self._low[row])
+        return self._others((meets | (self._missing & self._missing[row])).all(axis=1), row)
+
+    def remove(self, row: int) -> None:
+        """Leave a row out of later answers."""
+        self._alive[row] = False
+
+    def _others(self, found: npt.NDArray[np.bool_], row: int) -> list[int]:
+        found &= self._alive
+        found[row] = False
+        rows: list[int] = np.flatnonzero(found).tolist()
+        return rows
+
+
+def _box(filters: Sequence[Filter]) -> dict[Axis, Span]:
+    """Return the axes on which every filter says something, with the hull of what they say."""
+    spans = [dict(_spans(filter)) for filter in filters]
+    shared = set(spans[0]).intersection(*spans[1:]) if spans else set()
+    return {axis: _hull([one[axis] for one in spans]) for axis in shared}
+
+
+def _hull(spans: Sequence[Span]) -> Span:
+    return min(one[0] for one in spans), max(one[1] for one in spans), any(one[2] for one in spans)
+
+
+def _spans(filter: Filter) -> Iterator[tuple[Axis, Span]]:
+    allowed: dict[str, ValueSet] = {}
+    around: dict[Axis, Span] = {}
+    for one in filter.constraints:
+        narrowed = one.allowed if isinstance(one, Values) else PRESENT
+        allowed[one.attribute] = allowed.get(one.attribute, ANYTHING) & narrowed
+        if isinstance(one, Ball) and not one.negated:
+            for i, center in enumerate(one.center[:BALL_AXES]):
+                low, high, _ = around.get((one.attribute, i), FREE)
+                span = max(low, center - one.radius), min(high, center + one.radius), False
+                around[one.attribute, i] = span
+    yield from (((name, -1), _span(one)) for name, one in allowed.items() if one != ANYTHING)
+    yield from around.items()
+
+
+def _span(allowed: ValueSet) -> Span:
+    parts = list(allowed.intervals())
+    if not parts:
+        return np.inf, -np.inf, allowed.missing
+    start, stop = parts[0][0], parts[-1][1]
+    return (
+        -np.inf if start is None else _key(start),
+        np.inf if stop is None else _key(stop),
+        allowed.missing,
+    )
+
+
+def _key(cut: Cut) -> float:
+    """Return a float64 that grows with the value, though not strictly."""
+    value = cut[0]
+    if isinstance(value, str):
+        return float(int.from_bytes(value.encode()[:STRING_BYTES].ljust(STRING_BYTES, b"\0"), "big"))
+    return float(value)

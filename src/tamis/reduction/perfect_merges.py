@@ -1,0 +1,116 @@
+"""Perfect merges over a set: join everything that differs on one attribute only.
+
+Two filters that agree on all attributes but one have the same *remainder* without it, so a table from
+remainder to filters finds all joinable groups at once, without comparing pairs; the values of a group are
+united in one go. That is repeated over the attributes until nothing joins any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from tamis.algebra.simplify import join_filters
+from tamis.model.language.normalise import filter_of
+from tamis.model.subscription import Filter, Subscription, SubscriptionId, Values
+from tamis.model.value_set import ValueSet
+from tamis.reduction.merge import merged_id
+from tamis.reduction.subsume import id_order
+
+__all__ = ["perfect_merges"]
+
+#: Filters of one group that are compared pair by pair, where sets of values alone do not join them.
+MAX_PAIRWISE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """One filter that remains, and the ids of the subscriptions it stands for."""
+
+    ids: tuple[SubscriptionId, ...]
+    filter: Filter
+    expires: int | None
+
+
+def perfect_merges(
+    group: Sequence[Subscription], taken: Collection[SubscriptionId]
+) -> list[tuple[tuple[SubscriptionId, ...], Subscription]]:
+    """Return what remains of a group of one namespace, each with the ids it stands for.
+
+    Subscriptions of several filters, or with a tree, and those of different expiry are left alone.
+    """
+    items = [_Item((one.id,), one.filters[0], one.expires) for one in group if _is_plain(one)]
+    names = sorted({name for one in items for name in one.filter.attributes})
+    while True:
+        before = len(items)
+        for name in names:
+            items = _joined_on(name, items)
+        if len(items) == before:
+            break
+    known = {one.id: one for one in group}
+    result = [((one.id,), one) for one in group if not _is_plain(one)]
+    used = set(taken)
+    for item in sorted(items, key=lambda one: id_order(one.ids[0])):
+        first = known[item.ids[0]]
+        result.append((item.ids, first if len(item.ids) == 1 else _named(item, first.namespace, used)))
+    return sorted(result, key=lambda pair: id_order(pair[0][0]))
+
+
+def _is_plain(one: Subscription) -> bool:
+    return len(one.filters) == 1 and one.filters[0].rest is None
+
+
+def _named(item: _Item, namespace: str, used: set[SubscriptionId]) -> Subscription:
+    id = merged_id(item.ids)
+    while id in used:
+        id += "'"
+    used.add(id)
+    return Subscription(id, (item.filter,), None, namespace, item.expires)
+
+
+def _joined_on(name: str, items: Sequence[_Item]) -> list[_Item]:
+    """Join the items whose filters agree on everything but this attribute."""
+    groups: dict[object, dict[object, list[_Item]]] = {}
+    for item in items:
+        remainder = tuple(one for one in item.filter.constraints if one.attribute != name)
+        conditions = tuple(
+            one for one in item.filter.constraints if one.attribute == name and not isinstance(one, Values)
+        )
+        groups.setdefault((item.expires, remainder), {}).setdefault(conditions, []).append(item)
+    result: list[_Item] = []
+    for by_conditions in groups.values():
+        united = [_united(name, some) for some in by_conditions.values()]
+        result += united if not 1 < len(united) <= MAX_PAIRWISE else _joined_pairwise(united)
+    return result
+
+
+def _united(name: str, items: Sequence[_Item]) -> _Item:
+    """Join items that differ in the values of one attribute only."""
+    if len(items) == 1:
+        return items[0]
+    first = items[0].filter
+    allowed = ValueSet.any_of([one.filter.allowed(name) for one in items])
+    others = tuple(one for one in first.constraints if not (isinstance(one, Values) and one.attribute == name))
+    joined = filter_of((*others, Values(name, allowed)))
+    assert joined is not None  # each of the items could hold
+    return _Item(_ids(items), joined, items[0].expires)
+
+
+def _joined_pairwise(items: Sequence[_Item]) -> list[_Item]:
+    done: list[_Item] = []
+    waiting = list(reversed(items))
+    while waiting:
+        one = waiting.pop()
+        for place, other in enumerate(done):
+            union = join_filters(other.filter, one.filter)
+            if union is not None:
+                del done[place]
+                waiting.append(_Item(_ids((other, one)), union, one.expires))
+                break
+        else:
+            done.append(one)
+    return done
+
+
+def _ids(items: Sequence[_Item]) -> tuple[SubscriptionId, ...]:
+    return tuple(sorted((id for one in items for id in one.ids), key=id_order))

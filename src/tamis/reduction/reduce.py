@@ -1,0 +1,149 @@
+"""Reducing a set of subscriptions to what has to be carried so that no event is missed.
+
+The stages, each of which leaves the union of what remains unchanged:
+
+1. simplify each subscription; drop those that can never match (*impossible*);
+2. of those that match the same events one stays (*equivalent*);
+3. drop each that a single other covers (*covered*);
+4. drop each that several others cover together (*subsumed*), under a budget;
+5. join those that have a perfect merge (*merged*).
+
+Items are removed one after the other, and each is compared only with what is still there, so no two can
+vouch for each other. An item is removed only for items of the same namespace that live at least as long.
+Everything runs in the order of the ids (whole numbers, then strings), so the result does not depend on
+the order of the input. Reducing shrinks what a *link* has to carry; deliveries still go to everybody.
+
+Implements: [crtree] section 4.2 rules 1 to 3 over a set of subscriptions; [mics] sections 4 and 5.
+Deviation: sequential (PAPERS S.3.6), exact on raw values, merges are perfect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from tamis.algebra.covers import is_covered
+from tamis.algebra.simplify import simplify_filters
+from tamis.algebra.sources import Source, as_subscriptions
+from tamis.errors import DuplicateSubscriptionError
+from tamis.model.schema import Schema
+from tamis.model.subscription import Filter, Subscription, SubscriptionId
+from tamis.reduction.box_scan import BoxScan, Candidates
+from tamis.reduction.merge import outlives
+from tamis.reduction.perfect_merges import perfect_merges
+from tamis.reduction.report import Reduction
+from tamis.reduction.story import Story
+from tamis.reduction.subsume import find_union, id_order
+
+__all__ = ["reduce"]
+
+#: Pieces that one question may cost here; a set asks thousands of them.
+COVER_PIECES, UNION_PIECES = 1_000, 400
+
+#: Others that are asked to cover an item together; leaving some out can only keep an item.
+MAX_OTHERS = 64
+
+
+def reduce(
+    subscriptions: Mapping[SubscriptionId, Source] | Iterable[Subscription],
+    schema: Schema | None = None,
+    *,
+    merge: bool = True,
+) -> Reduction:
+    """Return which subscriptions remain, and why the others need not be carried.
+
+    ``subscriptions`` maps ids to CQL2 text, CQL2-JSON or compiled subscriptions, or lists compiled ones.
+
+    Examples
+    --------
+    >>> result = reduce({"a": "x < 9", "b": "x < 5", "c": "9 > x", "d": "x < 1 AND x > 2", "e": "y = 1", "f": "y = 2"})
+    >>> result.kept, result.covered, result.equivalent, result.impossible, result.merged
+    (('a',), {'b': 'a'}, {'c': 'a'}, ('d',), {'e+f': ('e', 'f')})
+    """
+    items = _items(subscriptions, schema)
+    story = Story()
+    alive = _possible(items, story)
+    for namespace in sorted({one.namespace for one in alive}):
+        group = _one_of_equals([one for one in alive if one.namespace == namespace], story)
+        group = _uncovered(group, story)
+        group = _unsubsumed(group, story)
+        taken = {one.id for one in items}
+        story.keep(perfect_merges(group, taken) if merge else [((one.id,), one) for one in group])
+    return story.reduction(len(items))
+
+
+def _items(
+    subscriptions: Mapping[SubscriptionId, Source] | Iterable[Subscription], schema: Schema | None
+) -> list[Subscription]:
+    """Compile, check that ids are unique, and sort."""
+    if isinstance(subscriptions, Mapping):
+        compiled, _ = as_subscriptions(subscriptions.items(), schema)
+        found = [replace(one, id=id) for id, one in zip(subscriptions, compiled, strict=True)]
+    else:
+        found, _ = as_subscriptions(((one.id, one) for one in subscriptions), schema)
+    seen: set[SubscriptionId] = set()
+    for one in found:
+        if one.id in seen:
+            raise DuplicateSubscriptionError(one.id)
+        seen.add(one.id)
+    return sorted(found, key=lambda one: id_order(one.id))
+
+
+def _possible(items: list[Subscription], story: Story) -> list[Subscription]:
+    alive = []
+    for one in items:
+        simple = replace(one, filters=simplify_filters(one.filters))
+        if simple.filters:
+            alive.append(simple)
+        else:
+            story.impossible(one.id)
+    return alive
+
+
+def _one_of_equals(group: list[Subscription], story: Story) -> list[Subscription]:
+    """Keep one of those that are the same object after simplifying: the longest lived, then the first."""
+    best: dict[tuple[Filter, ...], Subscription] = {}
+    for one in group:
+        known = best.get(one.filters)
+        if known is None or not outlives(known, one):
+            best[one.filters] = one
+    for one in group:
+        if best[one.filters] is not one:
+            story.remove("equivalent", one.id, (best[one.filters].id,))
+    return [one for one in group if best[one.filters] is one]
+
+
+def _uncovered(group: list[Subscription], story: Story) -> list[Subscription]:
+    scan: Candidates = BoxScan(group)
+    kept = []
+    for row, one in enumerate(group):
+        for candidate in scan.may_cover(row):
+            other = group[candidate]
+            if not outlives(other, one) or not is_covered(one.filters, other.filters, COVER_PIECES):
+                continue
+            mutual = is_covered(other.filters, one.filters, COVER_PIECES)
+            if mutual and row < candidate and outlives(one, other):
+                continue  # the first of two equivalents stays; the other falls when its turn comes
+            story.remove("equivalent" if mutual else "covered", one.id, (other.id,))
+            scan.remove(row)
+            break
+        else:
+            kept.append(one)
+    return kept
+
+
+def _unsubsumed(group: list[Subscription], story: Story) -> list[Subscription]:
+    """Drop what the others cover together, the last ids first, so that the first ones tend to stay."""
+    scan: Candidates = BoxScan(group)
+    kept = []
+    for row in reversed(range(len(group))):
+        one = group[row]
+        others = [group[place] for place in scan.may_touch(row) if outlives(group[place], one)]
+        named = [(other.id, other) for other in others[:MAX_OTHERS]]
+        union = find_union(one.filters, named, UNION_PIECES) if len(named) > 1 else None
+        if union is None:
+            kept.append(one)
+        else:
+            story.remove("subsumed", one.id, union)
+            scan.remove(row)
+    return kept[::-1]

@@ -1,0 +1,83 @@
+"""The result of a reduction, for programs and for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tamis.model.subscription import Subscription, SubscriptionId
+
+__all__ = ["Reduction"]
+
+#: Rows of each kind that the text report lists.
+MAX_ROWS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """What remains of a set of subscriptions, and why the others need not be carried.
+
+    Every id of the input is in exactly one of ``kept``, ``covered``, ``equivalent``, ``subsumed``,
+    ``impossible`` and the values of ``merged``. The ids on the right hand side remain: they are in
+    ``kept`` or are keys of ``merged``. ``subscriptions`` are those that remain, simplified; their union
+    matches exactly what all of the input matched.
+    """
+
+    before: int
+    kept: tuple[SubscriptionId, ...]
+    covered: Mapping[SubscriptionId, SubscriptionId]
+    equivalent: Mapping[SubscriptionId, SubscriptionId]
+    subsumed: Mapping[SubscriptionId, tuple[SubscriptionId, ...]]
+    merged: Mapping[SubscriptionId, tuple[SubscriptionId, ...]]
+    impossible: tuple[SubscriptionId, ...]
+    subscriptions: tuple[Subscription, ...]
+
+    @property
+    def after(self) -> int:
+        """How many subscriptions remain."""
+        return len(self.subscriptions)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the result as plain lists and dicts."""
+        return {
+            "before": self.before,
+            "kept": list(self.kept),
+            "covered": dict(self.covered),
+            "equivalent": dict(self.equivalent),
+            "subsumed": {id: list(by) for id, by in self.subsumed.items()},
+            "merged": {id: list(ids) for id, ids in self.merged.items()},
+            "impossible": list(self.impossible),
+        }
+
+    def report(self) -> str:
+        """Return the result as text: how many remain, and why each of the others is not needed."""
+        share = f" ({self.after / self.before:.0%})" if self.before else ""
+        lines = [
+            f"{self.before:,} subscriptions -> {self.after:,}{share}",
+            "",
+            f"{'kept as they are':<28}{len(self.kept):>8,}",
+            f"{'merged into ' + format(len(self.merged), ','):<28}{sum(map(len, self.merged.values())):>8,}",
+            f"{'covered by another':<28}{len(self.covered):>8,}",
+            f"{'equivalent to another':<28}{len(self.equivalent):>8,}",
+            f"{'subsumed by several':<28}{len(self.subsumed):>8,}",
+            f"{'can never match':<28}{len(self.impossible):>8,}",
+        ]
+        lines += _section("covered", (f"{id} by {by}" for id, by in self.covered.items()))
+        lines += _section("equivalent", (f"{id} to {by}" for id, by in self.equivalent.items()))
+        lines += _section("subsumed", (f"{id} by {_listed(by)}" for id, by in self.subsumed.items()))
+        lines += _section("merged", (f"{id} from {_listed(ids)}" for id, ids in self.merged.items()))
+        lines += _section("can never match", (str(id) for id in self.impossible))
+        return "\n".join(lines)
+
+
+def _section(title: str, rows: Iterable[str]) -> list[str]:
+    listed = list(rows)
+    if not listed:
+        return []
+    more = [f"  ... and {len(listed) - MAX_ROWS:,} more"] if len(listed) > MAX_ROWS else []
+    return ["", title, *(f"  {row}" for row in listed[:MAX_ROWS]), *more]
+
+
+def _listed(ids: Iterable[SubscriptionId]) -> str:
+    return ", ".join(str(id) for id in ids)

@@ -1,0 +1,96 @@
+"""Subsumption: whether several others together cover a subscription, though perhaps no single one does.
+
+The filters of all the others are one union, and the question is `covers` with that union. The walk notes
+which filters took something away; the ids of those are the answer's ``by``, made smaller by leaving out
+one id after the other as long as the proof still holds.
+
+Implements: [mics] section 5, subsumption of a subscription by the union of those already announced.
+Deviation: exact on raw values, under a budget; the paper's ranges of cells are exact for the cells only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tamis.algebra.covers import compare, find_cover
+from tamis.algebra.pieces import MAX_PIECES
+from tamis.algebra.sources import Source, as_subscriptions
+from tamis.model.schema import Schema
+from tamis.model.subscription import Filter, Subscription, SubscriptionId
+from tamis.model.values import Value
+
+__all__ = ["Subsumption", "find_union", "id_order", "subsumed"]
+
+#: A set of covering ids up to this size is made smaller; a larger one is returned as it was found.
+MAX_TRIMMED = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Subsumption:
+    """The answer of `subsumed`; true when ``yes``.
+
+    ``by`` are ids whose union covers the subscription; ``witness`` is an event that matches it and none of
+    the others; ``unknown`` says that neither was found.
+    """
+
+    yes: bool
+    by: tuple[SubscriptionId, ...] = ()
+    witness: dict[str, Value] | None = field(default=None, compare=False)
+    unknown: bool = False
+    reason: str = ""
+
+    def __bool__(self) -> bool:
+        return self.yes
+
+
+def subsumed(
+    a: Source, others: Mapping[SubscriptionId, Source] | Iterable[Source], schema: Schema | None = None
+) -> Subsumption:
+    """Whether every event that matches ``a`` matches one of ``others``, with the ids that prove it.
+
+    ``others`` maps ids to subscriptions, or lists compiled ones (texts in a list are numbered from 0).
+
+    Examples
+    --------
+    >>> subsumed("x BETWEEN 2 AND 8", {"low": "x < 5", "high": "x >= 5", "other": "y = 1"}).by
+    ('high', 'low')
+    >>> subsumed("x BETWEEN 2 AND 8", {"low": "x < 5", "high": "x > 5"}).witness
+    {'x': 5}
+    """
+    named = _named(others)
+    [first, *rest], known = as_subscriptions([("the subscription", a), *named], schema)
+    ids = [id for id, _ in named]
+    union = find_union(first.filters, list(zip(ids, rest, strict=True)))
+    if union is not None:
+        return Subsumption(True, union, reason="every event that matches it matches one of the others")
+    answer = compare([filter for one in rest for filter in one.filters], first.filters, known)
+    reason = answer.reason.replace("the second subscription and not the first", "it and none of the others")
+    return Subsumption(False, (), answer.witness, answer.unknown, reason)
+
+
+def find_union(
+    inner: Sequence[Filter], others: Sequence[tuple[SubscriptionId, Subscription]], pieces: int = MAX_PIECES
+) -> tuple[SubscriptionId, ...] | None:
+    """Return a small set of ids whose union covers ``inner``, in order; None when no proof was found."""
+    owners = [(id, filter) for id, one in others for filter in one.filters]
+    used = find_cover(inner, [filter for _, filter in owners], pieces)
+    if used is None:
+        return None
+    ids = sorted({owners[place][0] for place in used}, key=id_order)
+    for id in reversed(ids) if len(ids) <= MAX_TRIMMED else ():
+        fewer = [filter for owner, filter in owners if owner in ids and owner != id]
+        if find_cover(inner, fewer, pieces) is not None:
+            ids = [one for one in ids if one != id]
+    return tuple(ids)
+
+
+def id_order(id: SubscriptionId) -> tuple[int, int, str]:
+    """Return the sort key of ids: whole numbers first, then strings by code point."""
+    return (1, 0, id) if isinstance(id, str) else (0, id, "")
+
+
+def _named(others: Mapping[SubscriptionId, Source] | Iterable[Source]) -> list[tuple[SubscriptionId, Source]]:
+    if isinstance(others, Mapping):
+        return list(others.items())
+    return [(one.id if isinstance(one, Subscription) else place, one) for place, one in enumerate(others)]

@@ -1,0 +1,135 @@
+"""Every matcher against the naive evaluator, by its guarantee, under random histories."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule, run_state_machine_as_test
+
+from tamis.index.protocols import Guarantee, Matcher
+from tamis.index.registry import MATCHERS
+from tamis.model.language.nodes import Constant, Node
+from tamis.model.subscription import Subscription
+from tamis.model.tables import EventTable
+from tests import naive
+from tests.contract.strategies import SCHEMA, compiled, events, nodes
+
+
+class MatcherMachine(RuleBasedStateMachine):
+    """Adds, removes and matches; the model is a dict of syntax trees."""
+
+    name = "linear"
+    rows = Bundle("rows")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.matcher = MATCHERS[self.name]()
+        self.trees: dict[int, Node] = {}
+        self.next_row = 0
+
+    @rule(target=rows, node=nodes)
+    def add(self, node: Node) -> int:
+        row, self.next_row = self.next_row, self.next_row + 1
+        self.matcher.add(row, compiled(node, row))
+        self.trees[row] = node
+        return row
+
+    @rule(row=consumes(rows))
+    def remove(self, row: int) -> None:
+        self.matcher.remove(row)
+        del self.trees[row]
+
+    @rule(row=consumes(rows), target=rows)
+    def return_of_a_row(self, row: int) -> int:
+        self.matcher.remove(row)
+        self.matcher.add(row, compiled(self.trees[row], row))
+        return row
+
+    @rule(event=events)
+    def match(self, event: dict[str, Any]) -> None:
+        canonical = SCHEMA.event(event)
+        want = {row for row, tree in self.trees.items() if naive.evaluate(tree, canonical) is True}
+        got = self.matcher.match(canonical)
+        assert got.dtype == np.int32
+        assert got.tolist() == sorted(set(got.tolist()))
+        _judge(self.matcher, want, set(got.tolist()))
+
+    @rule(some=st.lists(events, max_size=4))
+    def match_table(self, some: list[dict[str, Any]]) -> None:
+        table = EventTable.of({name: [one.get(name) for one in some] for name in SCHEMA}, SCHEMA)
+        offsets, rows = self.matcher.match_table(table)
+        assert len(offsets) == len(some) + 1
+        for i, event in enumerate(some):
+            found = rows[offsets[i] : offsets[i + 1]].tolist()
+            assert len(found) == len(set(found))
+            want = {r for r, tree in self.trees.items() if naive.evaluate(tree, SCHEMA.event(event)) is True}
+            _judge(self.matcher, want, set(found))
+
+    @rule()
+    def remove_what_is_not_there(self) -> None:
+        with pytest.raises(KeyError):
+            self.matcher.remove(self.next_row)
+
+    @invariant()
+    def counts(self) -> None:
+        assert len(self.matcher) == len(self.trees)
+        assert self.matcher.statistics().size == len(self.trees)
+
+
+def _judge(matcher: Matcher, want: set[int], got: set[int]) -> None:
+    if Guarantee.COMPLETE in matcher.guarantee:
+        assert want <= got
+    if Guarantee.SOUND in matcher.guarantee:
+        assert got <= want
+
+
+@pytest.mark.parametrize("name", MATCHERS)
+def test_matcher_agrees_with_the_naive_evaluator(name: str) -> None:
+    machine = type(f"{name}Machine", (MatcherMachine,), {"name": name})
+    run_state_machine_as_test(machine, settings=settings(max_examples=100, stateful_step_count=40, deadline=None))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", MATCHERS)
+def test_soak_matcher_agrees_with_the_naive_evaluator(name: str) -> None:
+    machine = type(f"{name}SoakMachine", (MatcherMachine,), {"name": name})
+    run_state_machine_as_test(machine, settings=settings(max_examples=20_000, stateful_step_count=60, deadline=None))
+
+
+@pytest.mark.parametrize("name", MATCHERS)
+def test_empty_matcher(name: str) -> None:
+    matcher = MATCHERS[name]()
+    assert matcher.match({}).tolist() == []
+    offsets, rows = matcher.match_table(EventTable.of(pa.table({"x": pa.array([], pa.float64())}), SCHEMA))
+    assert offsets.tolist() == [0]
+    assert rows.tolist() == []
+
+
+@pytest.mark.parametrize("name", MATCHERS)
+def test_everything_and_nothing(name: str) -> None:
+    matcher = MATCHERS[name]()
+    matcher.add(0, compiled(Constant(True)))
+    matcher.add(1, compiled(Constant(False)))
+    assert matcher.match({}).tolist() == [0]
+    assert matcher.match(SCHEMA.event({"x": 1})).tolist() == [0]
+
+
+@pytest.mark.parametrize("name", MATCHERS)
+def test_a_taken_row_is_refused(name: str) -> None:
+    matcher = MATCHERS[name]()
+    matcher.add(0, Subscription(0, ()))
+    with pytest.raises(KeyError):
+        matcher.add(0, Subscription(0, ()))
+
+
+@pytest.mark.parametrize("name", MATCHERS)
+def test_a_bad_row_of_a_table_matches_nothing(name: str) -> None:
+    matcher = MATCHERS[name]()
+    matcher.add(0, compiled(Constant(True)))
+    table = EventTable.of({"x": [1, "not a number", 2]}, SCHEMA)
+    assert matcher.match_table(table).offsets.tolist() == [0, 1, 1, 2]

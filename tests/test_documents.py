@@ -1,0 +1,28 @@
+"""What the documents show is run: README's Python, and the explanation it prints."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+
+def _blocks(path: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", path.read_text(), re.DOTALL | re.MULTILINE)
+
+
+def test_the_python_of_the_readme_runs_and_prints_what_it_says() -> None:
+    [code] = _blocks(ROOT / "README.md", "python")
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(code, "README.md", "exec"), {})
+    lines = printed.getvalue().splitlines()
+    promised = [line.split("# ", 1)[1] for line in code.splitlines() if line.startswith("print(") and "# " in line]
+    for line in promised:
+        assert line in lines
+    [explanation] = _blocks(ROOT / "README.md", "text")
+    assert explanation in printed.getvalue()
+    assert lines[-1].startswith("[{'event': 0, 'subscription': 'alice'}")

@@ -1,0 +1,87 @@
+"""LIKE patterns together, against all short strings of a small alphabet."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tamis.algebra.covers import covers
+from tamis.algebra.patterns import MAX_STATES, finite_strings, search_strings
+from tamis.model.pattern import like_matches
+from tamis.model.subscription import Like
+from tamis.model.types import String
+from tamis.model.value_set import EMPTY, PRESENT, ValueSet
+
+TEXTS = ["".join(some) for n in range(7) for some in itertools.product("abc", repeat=n)]
+patterns = st.text("ab%_", max_size=4)
+
+
+@given(st.lists(st.tuples(patterns, st.booleans()), min_size=1, max_size=3))
+def test_the_search_is_right_both_ways(given_patterns: list[tuple[str, bool]]) -> None:
+    likes = tuple(Like("s", pattern, negated) for pattern, negated in given_patterns)
+    answer = search_strings(PRESENT, likes)
+    fitting = [t for t in TEXTS if all(like_matches(p, t) != negated for p, negated in given_patterns)]
+    assert answer.proved
+    if answer.found is None:
+        assert not fitting
+    else:
+        assert all(like_matches(p, answer.found) != negated for p, negated in given_patterns)
+
+
+@given(patterns, patterns, st.text("ab\0", max_size=3), st.text("ab\0", max_size=3))
+def test_with_a_range(yes: str, no: str, low: str, high: str) -> None:
+    kind = String()
+    allowed = ValueSet.between(kind.before(low), kind.after(high)) if low <= high else EMPTY
+    answer = search_strings(allowed, (Like("s", yes), Like("s", no, negated=True)))
+    fitting = [t for t in (*TEXTS, low, high) if low <= t <= high and like_matches(yes, t) and not like_matches(no, t)]
+    assert answer.proved
+    if answer.found is None:
+        assert not fitting
+    else:
+        assert low <= answer.found <= high
+        assert like_matches(yes, answer.found)
+        assert not like_matches(no, answer.found)
+
+
+def test_sets_that_can_be_listed() -> None:
+    kind = String()
+    one = ValueSet.between(kind.before("a"), kind.after("a"))
+    assert finite_strings(one) == ("a",)
+    assert finite_strings(EMPTY) == ()
+    assert finite_strings(ValueSet.between(("a", 0), ("a\0\0", 0))) == ("a", "a\0")
+    assert finite_strings(ValueSet.between(None, ("\0\0", 0))) == ("", "\0")
+    assert finite_strings(ValueSet.between(("a", 0), ("b", 0))) is None
+    assert finite_strings(ValueSet.between(("a\0", 0), ("a\1", 0))) is None
+    assert finite_strings(PRESENT) is None
+
+
+def test_a_search_that_grows_too_large_is_unknown() -> None:
+    stubborn = "%" + "a" + "_" * 14 + "b%"
+    answer = search_strings(PRESENT, (Like("s", stubborn), Like("s", "%" + "a" + "_" * 15 + "b%", negated=True)))
+    assert answer.found is not None or not answer.proved
+    equal = search_strings(PRESENT, (Like("s", stubborn), Like("s", stubborn + "%", negated=True)))
+    assert not equal.proved or equal.found is None
+    assert MAX_STATES < 10_000
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "yes"),
+    [
+        ("s LIKE '%a%'", "s LIKE '%a%b%'", True),
+        ("s LIKE '%a%b%'", "s LIKE '%a%'", False),
+        ("s LIKE '_%'", "s <> ''", True),
+        ("s <> ''", "s LIKE '_%'", True),
+        ("s LIKE '__%'", "s LIKE 'a%b'", True),
+        ("s LIKE '__'", "s LIKE 'a%b'", False),
+        (r"s LIKE '%\%%'", r"s LIKE '100\%%'", True),
+        ("s LIKE 'a%' OR s LIKE 'b%'", "s LIKE 'a%c'", True),
+        ("s LIKE '%a' OR s LIKE '%b' OR s NOT LIKE '%_'", "s LIKE '%'", False),
+    ],
+)
+def test_covering_of_patterns(a: str, b: str, yes: bool) -> None:
+    answer = covers(a, b)
+    assert answer.yes is yes
+    assert not answer.unknown

@@ -1,0 +1,113 @@
+"""Values for witnesses: they belong to their set, and people can read them."""
+
+from __future__ import annotations
+
+import itertools
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pytest
+import shapely
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tamis.algebra.facts import Facts
+from tamis.algebra.witness import event_for, value_for
+from tamis.model.subscription import Ball, Like, Relation, Spatial
+from tamis.model.types import AttributeType, Boolean, Number, Region, String, Timestamp, Vector
+from tamis.model.value_set import ANYTHING, EMPTY, MISSING, PRESENT, ValueSet
+from tamis.model.values import INT64_MAX, INT64_MIN
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "value"),
+    [
+        (None, None, 0),
+        (None, (100, 0), 0),
+        ((100, 0), None, 200),
+        ((99, 1), (100.5, 0), 100),
+        ((0.1, 1), (0.2, 0), 0.15),
+        ((5, 0), (5, 1), 5),
+        ((0.1, 1), (0.10000000000000002, 0), Decimal("0.10000000000000001")),
+        ((2**53, 1), (2**53 + 2, 0), 2**53 + 1),
+        ((1e300, 1), None, 2e300),
+        ((1.7976931348623157e308, 0), None, 1.7976931348623157e308),
+    ],
+)
+def test_numbers_are_round(start: Any, stop: Any, value: Any) -> None:
+    found = value_for(Facts(ValueSet.between(start, stop)), Number())
+    assert found == value
+    assert type(found) is type(value)
+
+
+ends = st.one_of(
+    st.integers(-(2**63), 2**64 - 1), st.floats(allow_nan=False, allow_infinity=False), st.decimals(-1, 1, places=25)
+)
+
+
+@given(ends, ends, st.integers(0, 1), st.integers(0, 1))
+def test_every_interval_of_numbers_has_a_value(a: Any, b: Any, s: int, t: int) -> None:
+    kind = Number()
+    low, high = sorted([(kind.canonical(a), s), (kind.canonical(b), t)])
+    for start, stop in ((low, high), (None, low), (high, None)):
+        allowed = ValueSet.between(start, stop)
+        value = value_for(Facts(allowed), kind)
+        assert (value is not None) == allowed.has_values
+        assert value is None or (value in allowed and kind.canonical(value) == value)
+
+
+moments = st.one_of(st.integers(INT64_MIN, INT64_MAX), st.sampled_from([INT64_MIN, INT64_MAX, 0, 1]))
+texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=3)
+
+
+@given(moments, moments)
+def test_every_interval_of_moments_has_a_value(a: int, b: int) -> None:
+    kind = Timestamp()
+    allowed = ValueSet.between(kind.before(min(a, b)), kind.after(max(a, b)))
+    assert value_for(Facts(allowed), kind) in allowed
+    outside = allowed.negated()
+    assert (value_for(Facts(outside), kind) is not None) == outside.has_values
+
+
+@given(texts, texts)
+def test_every_interval_of_strings_has_a_value(a: str, b: str) -> None:
+    kind = String()
+    allowed = ValueSet.between(kind.before(min(a, b)), kind.after(max(a, b)))
+    for one in (allowed, allowed.negated()):
+        assert value_for(Facts(one), kind) in one
+
+
+def test_every_set_of_booleans_has_a_value() -> None:
+    kind = Boolean()
+    for cut, from_below in itertools.product(((), ((True, 0),)), (False, True)):
+        allowed = ValueSet(cut, from_below)
+        found = value_for(Facts(allowed), kind)
+        assert (found is not None) == allowed.has_values
+        assert found is None or found in allowed
+
+
+@pytest.mark.parametrize("kind", [Number(), String(), Boolean(), Timestamp(), Region(), Vector(3), None])
+def test_present_has_a_value_of_every_type(kind: AttributeType | None) -> None:
+    for allowed in (PRESENT, ANYTHING):
+        value = value_for(Facts(allowed), kind)
+        assert value is not None
+        assert kind is None or kind.canonical(value) is not None
+    assert value_for(Facts(MISSING), kind) is None
+    assert value_for(Facts(EMPTY), kind) is None
+
+
+def test_an_event_leaves_out_what_must_be_missing() -> None:
+    piece = {"gone": Facts(MISSING), "x": Facts(PRESENT)}
+    assert event_for(piece, {"x": Number()}) == {"x": 0}
+    assert event_for({"x": Facts(EMPTY)}, {}) is None
+
+
+def test_conditions() -> None:
+    square = shapely.box(0, 0, 1, 1)
+    region = value_for(Facts(PRESENT, (Spatial("r", frozenset({Relation.EQUALS}), square),)), Region())
+    assert region == square
+    vector: Any = value_for(Facts(PRESENT, (Ball("v", (1.0, 2.0), 0.0),)), Vector(2))
+    assert np.array_equal(vector, [1.0, 2.0])
+    assert not vector.flags.writeable
+    assert value_for(Facts(PRESENT, (Like("s", "%ab%"),)), String()) == "ab"

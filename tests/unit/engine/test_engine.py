@@ -1,0 +1,349 @@
+"""The engine's surface: ids, namespaces, expiry, learning, tables, explanations."""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import shapely
+
+import tamis
+
+SCHEMA = tamis.Schema({"symbol": tamis.String(), "price": tamis.Number(0, 10_000), "halted": tamis.Boolean()})
+
+
+class Clock:
+    """A clock that stands still until told."""
+
+    now = 0
+
+    def __call__(self) -> int:
+        return self.now
+
+
+class TestSubscribe:
+    def test_the_first_example(self) -> None:
+        engine = tamis.Engine(SCHEMA)
+        assert engine.subscribe("symbol = 'IBM' AND price < 100", id="alice") == "alice"
+        assert engine.match({"symbol": "IBM", "price": 99.5}) == ["alice"]
+        assert engine.match({"symbol": "IBM", "price": 100}) == []
+        assert engine.match({"price": 1}) == []
+
+    def test_ids_sort_numbers_first_then_strings_by_code_point(self) -> None:
+        engine = tamis.Engine(SCHEMA)
+        for id in ("b", 10, "Z", 9, "a", "\U0001f600", "\uffff"):
+            engine.subscribe("price > 0", id=id)
+        assert engine.match({"price": 1}) == [9, 10, "Z", "a", "b", "\uffff", "\U0001f600"]
+
+    def test_missing_ids_are_numbers_from_one_counter_that_steps_over_taken_ones(self) -> None:
+        engine = tamis.Engine(SCHEMA)
+        engine.subscribe("price > 0", id=1)
+        assert [engine.subscribe("price > 0") for _ in range(3)] == [0, 2, 3]
+        engine.unsubscribe(3)
+        assert engine.subscribe("price > 0") == 4
+
+    @pytest.mark.parametrize("id", [True, 1.5, b"x", (1,), 2**63, "\ud800"])
+    def test_other_ids_are_refused(self, id: object) -> None:
+        with pytest.raises(tamis.TableError, match="a subscription id is a string or an int64"):
+            tamis.Engine(SCHEMA).subscribe("price > 0", id=id)  # type: ignore[arg-type]
+
+    def test_numpy_ids_become_numbers(self) -> None:
+        assert tamis.Engine(SCHEMA).subscribe("price > 0", id=np.int64(7)) == 7  # type: ignore[arg-type]
+
+    def test_a_taken_id_changes_nothing(self) -> None:
+        engine = tamis.Engine(SCHEMA)
+        engine.subscribe("price > 5", id="a")
+        with pytest.raises(tamis.DuplicateSubscriptionError, match="'a' exists already"):
+            engine.subscribe("price > 0", id="a")
+        assert engine.match({"price": 1}) == []
+
+    def test_an_id_can_return(self) -> None:
+        engine = tamis.Engine(SCHEMA)
+        engine.subscribe("price > 5", id="a")
+        engine.unsubscribe("a")
+        engine.subscribe("price < 5", id="a")
+        assert engine.match({"price": 1}) == ["a"]
+        assert engine.match({"price": 9}) == []
+
+    def test_unsubscribing_an_unknown_id(self) -> None:
+        with pytest.raises(tamis.UnknownSubscriptionError, match="there is no subscription 'ghost'"):
+            tamis.Engine(SCHEMA).unsubscribe("ghost")
+
+    def test_a_subscription_as_json(self) -> None:
+        engine = tamis.Engine(SCHEMA)
+        engine.subscribe({"op": "<", "args": [{"property": "price"}, 5]}, id="json")
+        assert engine.match({"price": 1}) == ["json"]
+        assert str(engine.explain({"price": 1}, "json")).startswith("match: subscription 'json'\n  price < 5")
+
+    def test_an_unknown_matcher(self) -> None:
+        with pytest.raises(tamis.ModelError, match="there is no matcher 'magic'; choose one of"):
+            tamis.Engine(SCHEMA, matcher="magic")
+
+
+class TestNamespaces:
+    def test_they_never_cross(self) -> None:
+        engine = tamis.Engine(SCHEMA)
+        engine.subscribe("price > 0", id="a", namespace="red")
+        engine.subscribe("price > 0", id="a", namespace="blue")
+        assert engine.match({"price": 1}) == []
+        assert engine.match({"price": 1}, namespace="red") == ["a"]
+        engine.unsubscribe("a", namespace="red")
+        assert engine.match({"price": 1}, namespace="red") == []
+        assert engine.match({"price": 1}, namespace="blue") == ["a"]
+        assert len(engine) == 1
+
+
+class TestExpiry:
+    def test_an_expired_subscription_is_gone(self) -> None:
+        clock = Clock()
+        engine = tamis.Engine(SCHEMA, clock=clock)
+        engine.subscribe("price > 0", id="short", expires="1970-01-01T00:00:10Z")
+        engine.subscribe("price > 0", id="long")
+        assert engine.match({"price": 1}) == ["long", "short"]
+        clock.now = 10_000_000
+        assert engine.match({"price": 1}) == ["long"]
+        assert engine.match_table({"price": [1]}).of(0) == ["long"]
+        assert "short" not in engine
+        assert len(engine) == 1
+
+    def test_an_id_that_returned_does_not_inherit_the_old_end(self) -> None:
+        clock = Clock()
+        engine = tamis.Engine(SCHEMA, clock=clock)
+        engine.subscribe("price > 0", id="a", expires=10)
+        engine.unsubscribe("a")
+        engine.subscribe("price > 0", id="a", expires=100)
+        clock.now = 50
+        assert engine.match({"price": 1}) == ["a"]
+
+    def test_a_time_without_a_zone_is_refused(self) -> None:
+        with pytest.raises(tamis.ModelError, match="expires: a time without a zone"):
+            tamis.Engine(SCHEMA).subscribe("price > 0", expires=dt.datetime(2026, 1, 1))
+
+
+class TestLearning:
+    def test_types_come_from_literals_and_first_values(self) -> None:
+        engine = tamis.Engine()
+        engine.subscribe("price < 100", id="a")
+        engine.match({"volume": 5, "nested": {"ignored": 1}})
+        assert dict(engine.schema) == {"price": tamis.Number(), "volume": tamis.Number()}
+
+    def test_a_conflict_names_both(self) -> None:
+        engine = tamis.Engine()
+        engine.subscribe("price < 100")
+        with pytest.raises(tamis.SubscriptionError, match="'price': it is a number, and 'cheap' does not fit"):
+            engine.subscribe("price = 'cheap'")
+        with pytest.raises(tamis.EventError, match="'price': expected a number, not str"):
+            engine.match({"price": "cheap"})
+
+    def test_is_null_needs_no_type(self) -> None:
+        engine = tamis.Engine()
+        engine.subscribe("price IS NULL", id="none")
+        assert engine.match({}) == ["none"]
+        assert engine.match({"price": 3}) == []
+
+    def test_a_failed_subscription_teaches_nothing(self) -> None:
+        engine = tamis.Engine()
+        engine.subscribe("a = 1", id="x")
+        with pytest.raises(tamis.DuplicateSubscriptionError):
+            engine.subscribe("b = 1", id="x")
+        assert "b" not in engine.schema
+
+    def test_a_closed_schema_names_the_nearest_attribute(self) -> None:
+        with pytest.raises(tamis.SubscriptionError, match="'prise': unknown; did you mean 'price'"):
+            tamis.Engine(SCHEMA).subscribe("prise < 5")
+
+    def test_tables_teach_too(self) -> None:
+        engine = tamis.Engine()
+        engine.subscribe("x > 0 AND flag = TRUE", id="a")
+        engine.match_table(pa.table({"x": [1], "flag": [True], "when": pa.array([0], pa.timestamp("s", "UTC"))}))
+        assert engine.schema["when"] == tamis.Timestamp()
+
+
+class TestMatchTable:
+    def engine(self) -> tamis.Engine:
+        engine = tamis.Engine(SCHEMA)
+        engine.subscribe("price < 5", id="low")
+        engine.subscribe("symbol LIKE 'I%'", id="i")
+        return engine
+
+    def test_all_layouts_give_the_same_rows(self) -> None:
+        names = ["IBM", None, "AAPL", "ICE"]
+        plain = pa.table({"price": pa.array([1.0, 2.0, None, 9.0]), "symbol": pa.array(names)})
+        layouts = [
+            plain,
+            pa.concat_tables([plain.slice(0, 1), plain.slice(1)]),
+            pa.concat_tables([plain.slice(2), plain]).slice(2),
+            plain.set_column(1, "symbol", pa.array(names).dictionary_encode()),
+            plain.set_column(1, "symbol", pa.array(names, pa.large_string())),
+            plain.set_column(1, "symbol", pa.array(names, pa.string_view())),
+            plain.set_column(0, "price", pa.array([Decimal(1), Decimal("2.0"), None, Decimal(9)])),
+            plain.set_column(0, "price", pa.array([1, 2, None, 9], pa.int8())),
+            plain.to_batches()[0],
+            pd.DataFrame({"price": [1.0, 2.0, np.nan, 9.0], "symbol": names}),
+            {"price": np.array([1.0, 2.0, np.nan, 9.0]), "symbol": names},
+        ]
+        for events in layouts:
+            found = self.engine().match_table(events)
+            assert [found.of(i) for i in range(4)] == [["i", "low"], ["low"], [], ["i"]]
+
+    def test_bad_values_raise_with_their_row_or_are_skipped(self) -> None:
+        events = {"price": [1, float("nan"), "x", 2]}
+        with pytest.raises(tamis.EventError, match="row 1, attribute 'price': NaN and infinity") as caught:
+            self.engine().match_table(events)
+        assert (caught.value.attribute, caught.value.row) == ("price", 1)
+        assert self.engine().match_table(events, on_bad="skip").to_arrow()["event"].to_pylist() == [0, 3]
+
+    def test_nan_is_missing_in_numpy_and_wrong_in_arrow(self) -> None:
+        engine = self.engine()
+        assert len(engine.match_table({"price": np.array([np.nan])})) == 0
+        with pytest.raises(tamis.EventError, match="row 0"):
+            engine.match_table(pa.table({"price": [float("nan")]}))
+        with pytest.raises(tamis.EventError):
+            engine.match_table({"price": np.array([np.inf])})
+
+    def test_to_arrow_is_sorted_by_event_and_id(self) -> None:
+        engine = tamis.Engine(SCHEMA)
+        for id in (10, 9, 2):
+            engine.subscribe("price > 0", id=id)
+        table = engine.match_table({"price": [1, 1]}).to_arrow()
+        assert table["event"].to_pylist() == [0, 0, 0, 1, 1, 1]
+        assert table["subscription"].to_pylist() == [2, 9, 10] * 2
+
+    def test_an_answer_does_not_change_later(self) -> None:
+        engine = self.engine()
+        found = engine.match_table({"price": [1]})
+        engine.unsubscribe("low")
+        engine.subscribe("price < 5", id="other")
+        assert found.subscription == ["low"]
+
+    def test_what_is_no_table_is_said_so(self) -> None:
+        with pytest.raises(tamis.TableError, match="expected a pyarrow table"):
+            self.engine().match_table([{"price": 1}])
+        with pytest.raises(tamis.TableError, match="column 'price' has 2 rows, the first column has 1"):
+            self.engine().match_table({"symbol": ["a"], "price": [1, 2]})
+
+    def test_regions_and_vectors_in_tables(self) -> None:
+        engine = tamis.Engine(tamis.Schema({"area": tamis.Region(), "look": tamis.Vector(2)}))
+        engine.subscribe("S_INTERSECTS(area, BBOX(0, 0, 2, 2))", id="in")
+        engine.subscribe("V_WITHIN(look, (0, 0), 5)", id="near")
+        shapes = [shapely.Point(1, 1), shapely.Point(5, 5), shapely.box(1, 1, 9, 9)]
+        wkb = pa.array([shapely.to_wkb(one) for one in shapes])
+        look = pa.array([[3.0, 4.0], [3.0, 4.1], None], pa.list_(pa.float32(), 2))
+        found = engine.match_table(pa.table({"area": wkb, "look": look}))
+        assert [found.of(i) for i in range(3)] == [["in", "near"], [], ["in"]]
+        wkt = engine.match_table({"area": [one.wkt for one in shapes]})
+        assert [wkt.of(i) for i in range(3)] == [["in"], [], ["in"]]
+
+
+class TestBulk:
+    def test_boxes(self) -> None:
+        engine = tamis.Engine()
+        inf = np.inf
+        lo, hi = [[0, -inf], [5, 1], [-inf, -inf]], [[10, inf], [5, 2], [inf, inf]]
+        assert engine.subscribe_boxes(["price", "volume"], lo, hi) == [0, 1, 2]
+        assert engine.match({"price": 5, "volume": 1}) == [0, 1, 2]
+        assert engine.match({"price": 5}) == [0, 2]
+        assert engine.match({}) == [2]
+        assert str(engine.explain({"price": 5}, 1)).splitlines()[1] == "  price = 5.0 AND volume BETWEEN 1.0 AND 2.0"
+
+    @pytest.mark.parametrize(
+        ("lo", "hi", "message"),
+        [
+            ([[0], [2]], [[1], [1]], "row 1: 'price' from 2.0 to 1.0 is no range"),
+            ([[np.nan]], [[1]], "row 0: 'price' from nan to 1.0 is no range"),
+            ([[np.inf]], [[np.inf]], "row 0: 'price' from inf to inf is no range"),
+            ([[0, 1]], [[1, 1]], r"expected two arrays \[n, 1\]"),
+        ],
+    )
+    def test_bad_boxes_name_the_row(self, lo: object, hi: object, message: str) -> None:
+        with pytest.raises(tamis.TableError, match=message):
+            tamis.Engine().subscribe_boxes(["price"], lo, hi)
+
+    def test_a_table_of_texts_is_all_or_nothing(self) -> None:
+        engine = tamis.Engine(SCHEMA)
+        table = pa.table({"id": ["a", "b"], "filter": ["price < 1", "price <"]})
+        with pytest.raises(tamis.TableError, match="row 1: subscription 'b': expected"):
+            engine.subscribe_table(tamis.SubscriptionTable.from_arrow(table))
+        assert len(engine) == 0
+        twice = pa.table({"id": ["a", "a"], "filter": ["price < 1", "price < 2"]})
+        with pytest.raises(tamis.DuplicateSubscriptionError):
+            engine.subscribe_table(tamis.SubscriptionTable.from_arrow(twice))
+        assert len(engine) == 0
+
+    def test_a_table_with_namespaces_and_expiry(self) -> None:
+        clock = Clock()
+        engine = tamis.Engine(SCHEMA, clock=clock)
+        table = pa.table(
+            {
+                "id": pa.array([None, 0, 7]),
+                "filter": ["price > 0"] * 3,
+                "namespace": ["red", None, None],
+                "expires": pa.array([None, 5, None], pa.timestamp("us", "UTC")),
+            }
+        )
+        assert engine.subscribe_table(tamis.SubscriptionTable.from_arrow(table)) == [1, 0, 7]
+        assert engine.match({"price": 1}) == [0, 7]
+        clock.now = 5
+        assert engine.match({"price": 1}) == [7]
+        assert engine.match({"price": 1}, namespace="red") == [1]
+
+    def test_boxes_are_numbers(self) -> None:
+        with pytest.raises(tamis.SchemaError, match="'symbol': known as a string, but a box uses it as a number"):
+            tamis.Engine(SCHEMA).subscribe_boxes(["symbol"], [[0]], [[1]])
+
+
+class TestExplain:
+    def test_each_condition_stands_under_its_text(self) -> None:
+        engine = tamis.Engine(SCHEMA)
+        engine.subscribe("symbol = 'IBM' AND (price < 100 OR NOT halted = TRUE)", id="alice")
+        explanation = engine.explain({"symbol": "IBM", "price": 120}, "alice")
+        assert not explanation.matched
+        assert str(explanation).splitlines() == [
+            "no match: subscription 'alice'",
+            "  symbol = 'IBM' AND (price < 100 OR NOT halted = TRUE)",
+            "  ^^^^^^^^^^^^^^ yes: symbol is 'IBM'",
+            "                      ^^^^^^^^^^^ no: price is 120",
+            "                                         ^^^^^^^^^^^^^ unknown: halted is missing",
+        ]
+
+    def test_an_unknown_id(self) -> None:
+        with pytest.raises(tamis.UnknownSubscriptionError):
+            tamis.Engine(SCHEMA).explain({}, "ghost")
+
+
+def test_one_writer_and_many_readers() -> None:
+    engine = tamis.Engine(SCHEMA)
+    engine.subscribe("price >= 0", id="always")
+    failures: list[object] = []
+    done = threading.Event()
+
+    def read() -> None:
+        while not done.is_set():
+            found = engine.match({"price": 1})
+            if "always" not in found or not set(found) <= {"always", "coming and going"}:
+                failures.append(found)
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    for reader in readers:
+        reader.start()
+    for _ in range(500):
+        engine.subscribe("price < 5", id="coming and going")
+        engine.unsubscribe("coming and going")
+    done.set()
+    for reader in readers:
+        reader.join()
+    assert failures == []
+
+
+def test_statistics_count() -> None:
+    engine = tamis.Engine(SCHEMA)
+    engine.subscribe("price > 0", id="a")
+    engine.subscribe("price > 0", id="a", namespace="red")
+    statistics = engine.statistics()
+    assert (statistics["subscriptions"], statistics["attributes"]) == (2, 3)
+    assert sorted(statistics["namespaces"]) == ["default", "red"]

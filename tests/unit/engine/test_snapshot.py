@@ -1,0 +1,118 @@
+"""Saving and loading: same answers, and a damaged or foreign directory is refused untouched."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import tamis
+from tamis.errors import SnapshotError
+
+
+def _engine() -> tamis.Engine:
+    engine = tamis.Engine()
+    engine.subscribe("price < 100 AND symbol = 'IBM'", id="alice", metadata={"team": "red"})
+    engine.subscribe("price IS NULL", id=-5, namespace="other", expires="2999-01-01T00:00:00Z")
+    engine.subscribe("S_WITHIN(area, POLYGON((0 0, 4.1 0, 0 4, 0 0)))", id="region")
+    engine.subscribe_boxes(["price", "volume"], [[0.1, 5]], [[0.3, float("inf")]])
+    return engine
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    before = _engine()
+    assert before.save(tmp_path / "saved").name == "v000001"
+    after = tamis.Engine.load(tmp_path / "saved")
+    assert after.schema == before.schema
+    assert [(s.id, s.filters, s.namespace, s.expires, s.metadata) for s in after] == [
+        (s.id, s.filters, s.namespace, s.expires, s.metadata) for s in before
+    ]
+    for event in ({"price": 0.2, "volume": 6}, {"price": 5, "symbol": "IBM"}, {"area": (1, 1)}):
+        assert after.match(event) == before.match(event) != []
+    assert after.match({}, namespace="other") == [-5]
+    assert after.subscribe("price > 1") == before.subscribe("price > 1") == 1
+
+
+def test_a_learning_engine_goes_on_learning(tmp_path: Path) -> None:
+    _engine().save(tmp_path)
+    engine = tamis.Engine.load(tmp_path)
+    engine.subscribe("brand_new = 'yes'", id="n")
+    assert engine.match({"brand_new": "yes"}) == ["n"]
+
+
+def test_a_closed_schema_stays_closed(tmp_path: Path) -> None:
+    tamis.Engine(tamis.Schema({"x": tamis.Number()})).save(tmp_path)
+    with pytest.raises(tamis.SubscriptionError, match="'y': unknown"):
+        tamis.Engine.load(tmp_path).subscribe("y = 1")
+
+
+def test_versions_are_added_and_never_changed(tmp_path: Path) -> None:
+    engine = _engine()
+    first = engine.save(tmp_path)
+    kept = {path.name: path.read_bytes() for path in first.iterdir()}
+    engine.unsubscribe("alice")
+    assert engine.save(tmp_path).name == "v000002"
+    assert {path.name: path.read_bytes() for path in first.iterdir()} == kept
+    assert "alice" not in tamis.Engine.load(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["v000001", "v000002"]
+
+
+def _damage_manifest(version: Path, **changes: object) -> None:
+    path = version / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def test_an_older_or_newer_format_is_refused(tmp_path: Path) -> None:
+    version = _engine().save(tmp_path)
+    for format in (0, 99, "1", None):
+        _damage_manifest(version, format=format, tamis="0.0.1")
+        with pytest.raises(SnapshotError, match=r"format .*, written by tamis 0\.0\.1; tamis .* reads format 1"):
+            tamis.Engine.load(tmp_path)
+
+
+def test_a_torn_file(tmp_path: Path) -> None:
+    path = _engine().save(tmp_path) / "subscriptions.arrow"
+    path.write_bytes(path.read_bytes()[:-10])
+    with pytest.raises(SnapshotError, match="subscriptions.arrow: torn"):
+        tamis.Engine.load(tmp_path)
+
+
+def test_a_flipped_bit(tmp_path: Path) -> None:
+    path = _engine().save(tmp_path) / "subscriptions.arrow"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(SnapshotError, match="damaged: its checksum"):
+        tamis.Engine.load(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["", "not json", "[]", '{"format": 1}', '{"format": 1, "rows": "x"}'])
+def test_a_foreign_manifest(tmp_path: Path, content: str) -> None:
+    (_engine().save(tmp_path) / "manifest.json").write_text(content)
+    with pytest.raises(SnapshotError, match="manifest.json: (not a manifest|format None)"):
+        tamis.Engine.load(tmp_path)
+
+
+def test_what_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(SnapshotError, match="there is no such directory"):
+        tamis.Engine.load(tmp_path / "nowhere")
+    with pytest.raises(SnapshotError, match="there is no saved engine in it"):
+        tamis.Engine.load(tmp_path)
+    version = _engine().save(tmp_path)
+    (version / "subscriptions.arrow").unlink()
+    with pytest.raises(SnapshotError, match="cannot be read: No such file"):
+        tamis.Engine.load(tmp_path)
+
+
+def test_a_file_in_the_way(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(SnapshotError, match="there is a file of this name"):
+        _engine().save(tmp_path / "file")
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_an_unfinished_version_is_ignored(tmp_path: Path) -> None:
+    _engine().save(tmp_path)
+    (tmp_path / ".building-abc").mkdir()
+    assert len(tamis.Engine.load(tmp_path)) == 4

@@ -1,0 +1,115 @@
+"""Schemas: JSON, Arrow, learning, and what is wrong with a wrong one."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+import shapely
+
+import tamis
+from tamis.errors import LimitError, SchemaError
+from tamis.model.schema import MAX_ATTRIBUTES, learn_from_event
+
+FULL = tamis.Schema(
+    {
+        "symbol": tamis.String(),
+        "price": tamis.Number(0, 10_000),
+        "plain": tamis.Number(),
+        "halted": tamis.Boolean(),
+        "at": tamis.Timestamp(),
+        "local": tamis.Timestamp(zone="Europe/Berlin"),
+        "area": tamis.Region(),
+        "look": tamis.Vector(384),
+    }
+)
+
+
+def test_json_round_trip() -> None:
+    assert tamis.Schema.from_json(FULL.to_json()) == FULL
+    assert list(tamis.Schema.from_json(FULL.to_json())) == list(FULL)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "a schema is JSON text"),
+        ("[]", '"attributes"'),
+        ('{"attributes": {"a": {"type": "colour"}}}', "'a': expected"),
+        ('{"attributes": {"a": 5}}', "'a': expected"),
+        ('{"attributes": {"a": {"type": "vector"}}}', "'a': a vector does not take"),
+        ('{"attributes": {"a": {"type": "vector", "n": 0}}}', "'a': a vector has 1 to"),
+        ('{"attributes": {"a": {"type": "number", "lo": 3}}}', "'a': a domain needs both ends"),
+        ('{"attributes": {"a": {"type": "number", "lo": 3, "hi": 1}}}', "'a': an empty domain"),
+        ('{"attributes": {"a": {"type": "number", "size": 1}}}', "'a': a number does not take size"),
+        ('{"attributes": {"a": {"type": "timestamp", "zone": "Mars/Base"}}}', "no time zone 'Mars/Base'"),
+        ('{"attributes": {"": {"type": "number"}}}', "a name is a string"),
+    ],
+)
+def test_bad_json(text: str, problem: str) -> None:
+    with pytest.raises(SchemaError, match=problem):
+        tamis.Schema.from_json(text)
+
+
+def test_wrong_declarations() -> None:
+    with pytest.raises(SchemaError, match="'x': expected a type such as"):
+        tamis.Schema({"x": tamis.Number})  # type: ignore[dict-item]
+    with pytest.raises(LimitError, match="attributes of a schema: 257 is more than the 256"):
+        tamis.Schema({f"a{i}": tamis.Number() for i in range(MAX_ATTRIBUTES + 1)})
+    assert len(tamis.Schema({f"a{i}": tamis.Number() for i in range(MAX_ATTRIBUTES)})) == MAX_ATTRIBUTES
+
+
+def test_from_arrow() -> None:
+    wkb = [None, shapely.Point(1, 2).wkb]
+    table = pa.table(
+        {
+            "i": pa.array([1, 2], pa.uint8()),
+            "f": [1.0, 2.0],
+            "d": pa.array([1, 2], pa.decimal128(10, 2)),
+            "s": pa.array(["a", "b"]).dictionary_encode(),
+            "b": [True, False],
+            "t": pa.array([0, 1], pa.timestamp("ms", "UTC")),
+            "v": pa.array([[1.0], [2.0]], pa.list_(pa.float32(), 1)),
+            "l": [None, [1.0, 2.0]],
+            "g": wkb,
+            "blob": [b"x", b"y"],
+            "struct": [{"a": 1}, {"a": 2}],
+        }
+    )
+    number, text = tamis.Number(), tamis.String()
+    assert dict(tamis.Schema.from_arrow(table)) == {
+        "i": number,
+        "f": number,
+        "d": number,
+        "s": text,
+        "b": tamis.Boolean(),
+        "t": tamis.Timestamp(),
+        "v": tamis.Vector(1),
+        "l": tamis.Vector(2),
+        "g": tamis.Region(),
+    }
+    assert "l" not in tamis.Schema.from_arrow(table.schema)
+    with pytest.raises(SchemaError, match="expected an Arrow table or schema, not int"):
+        tamis.Schema.from_arrow(5)
+
+
+def test_events_are_canonical_and_partial() -> None:
+    event = FULL.event({"price": 5, "symbol": None, "unknown": object()})
+    assert event == {"price": 5}
+    with pytest.raises(tamis.EventError, match=r"attribute 'price': expected a number, not str \(got 'x'\)"):
+        FULL.event({"price": "x"})
+    with pytest.raises(tamis.EventError, match="an event is a mapping"):
+        FULL.event([("price", 5)])  # type: ignore[arg-type]
+
+
+def test_learning_names_both_sides() -> None:
+    schema = learn_from_event(tamis.Schema(), {"a": 1, "b": float("nan"), "c": None, "d": object()})
+    assert dict(schema) == {"a": tamis.Number()}
+    with pytest.raises(SchemaError, match="'a': known as a number, but the file uses it as a string"):
+        schema.extended({"a": tamis.String()}, "the file")
+    with pytest.raises(SchemaError, match="a vector of 2, but the file uses it as a vector of 3"):
+        tamis.Schema({"v": tamis.Vector(2)}).extended({"v": tamis.Vector(3)}, "the file")
+
+
+def test_a_schema_is_a_value() -> None:
+    assert hash(FULL) == hash(tamis.Schema(dict(FULL)))
+    assert repr(tamis.Schema({"x": tamis.Vector(2)})) == "Schema({'x': Vector(n=2)})"

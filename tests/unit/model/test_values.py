@@ -1,0 +1,151 @@
+"""Canonical values: one form per type, and everything else refused with a reason."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tamis.model.types import Boolean, Number, String, Timestamp, Vector, type_of_value
+from tamis.model.values import INT64_MAX, INT64_MIN, UINT64_MAX, UnfitError, decimal_number, moment, number
+
+
+class TestNumber:
+    @pytest.mark.parametrize(
+        ("given", "canonical"),
+        [
+            (5, 5),
+            (2**53 + 1, 2**53 + 1),
+            (UINT64_MAX, UINT64_MAX),
+            (INT64_MIN, INT64_MIN),
+            (np.int8(-3), -3),
+            (np.float32(0.1), float(np.float32(0.1))),
+            (Decimal("5.00"), 5),
+            (Decimal("99.95"), 99.95),
+            (Decimal(2**63), 2**63),
+            (Decimal("1e30"), 1e30),
+        ],
+    )
+    def test_accepted(self, given: object, canonical: object) -> None:
+        assert number(given) == canonical
+        assert type(number(given)) is type(canonical)
+
+    def test_minus_zero_is_zero(self) -> None:
+        assert math.copysign(1, number(-0.0)) == 1
+        assert math.copysign(1, number(Decimal("-0.0"))) == 1
+
+    @pytest.mark.parametrize(
+        "given",
+        [True, np.True_, math.nan, math.inf, Decimal("NaN"), Decimal("inf"), "5", None, 2**64, 1j, Fraction(1, 3)],
+    )
+    def test_refused(self, given: object) -> None:
+        with pytest.raises(UnfitError):
+            number(given)
+
+    @given(st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**20), max_value=10**20, places=5))
+    def test_a_decimal_is_off_by_less_than_half_a_unit_in_the_last_place(self, value: Decimal) -> None:
+        canonical = decimal_number(value)
+        if isinstance(canonical, float):
+            assert Decimal(repr(canonical)) == value
+        else:
+            assert canonical == value
+
+    @given(st.floats(min_value=-(2**53), max_value=2**53))  # beyond, a whole decimal is the exact integer
+    def test_a_float_written_as_decimal_is_itself(self, value: float) -> None:
+        assert decimal_number(Decimal(repr(value))) == value
+
+    def test_a_decimal_with_a_huge_exponent_is_refused_quickly(self) -> None:
+        with pytest.raises(UnfitError):
+            decimal_number(Decimal("1e999999"))
+        with pytest.raises(UnfitError):
+            decimal_number(Decimal("1e-999999"))
+
+
+class TestTimestamp:
+    @pytest.mark.parametrize(
+        ("given", "microseconds"),
+        [
+            ("1970-01-01T00:00:00Z", 0),
+            ("1970-01-01t01:00:00+01:00", 0),
+            ("1970-01-01 00:00:00.123456789Z", 123456),
+            ("1969-12-31T23:59:59.9Z", -100000),
+            (dt.datetime(1970, 1, 1, tzinfo=dt.UTC), 0),
+            (dt.datetime(1970, 1, 1, 2, tzinfo=dt.timezone(dt.timedelta(hours=2))), 0),
+            (17, 17),
+        ],
+    )
+    def test_accepted(self, given: object, microseconds: int) -> None:
+        assert Timestamp().canonical(given) == microseconds
+
+    @pytest.mark.parametrize(
+        ("given", "problem"),
+        [
+            ("yesterday", "expected a timestamp such as"),
+            ("2026-02-30T00:00:00Z", "no such time"),
+            ("2026-01-01T00:00:00", "without a zone"),
+            (dt.datetime(2026, 1, 1), "without a zone"),
+            (np.datetime64("2026-01-01"), "without a zone"),
+            (np.datetime64("NaT"), "NaT"),
+            (True, "not a boolean"),
+            (1.5, "not float"),
+            (INT64_MAX + 1, "outside int64"),
+            ("٢٠٢٦-01-01T00:00:00Z", "expected a timestamp such as"),
+        ],
+    )
+    def test_refused(self, given: object, problem: str) -> None:
+        with pytest.raises(UnfitError, match=problem):
+            Timestamp().canonical(given)
+
+    def test_a_zone_gives_meaning_to_times_without_one(self) -> None:
+        berlin = Timestamp(zone="Europe/Berlin")
+        assert berlin.canonical("2026-07-01T12:00:00") == berlin.canonical("2026-07-01T10:00:00Z")
+        assert berlin.canonical(np.datetime64("2026-07-01T12:00")) == berlin.canonical("2026-07-01T10:00:00Z")
+        assert moment(dt.datetime(2026, 1, 1), "UTC") == moment("2026-01-01T00:00:00Z")
+
+
+class TestOthers:
+    def test_strings_refuse_lone_surrogates(self) -> None:
+        assert String().canonical("\U0001f600") == "\U0001f600"
+        with pytest.raises(UnfitError, match="lone surrogate"):
+            String().canonical("\ud800")
+        with pytest.raises(UnfitError, match="expected a string, not int"):
+            String().canonical(5)
+
+    def test_booleans_refuse_numbers(self) -> None:
+        assert Boolean().canonical(np.True_) is True
+        with pytest.raises(UnfitError, match="expected true or false, not int"):
+            Boolean().canonical(1)
+
+    def test_vectors(self) -> None:
+        found = Vector(2).canonical(np.array([1, 2], np.float32))
+        assert found.dtype == np.float64
+        assert not found.flags.writeable
+        for wrong in (
+            [1],
+            [1, 2, 3],
+            "ab",
+            5,
+            [1, "a"],
+            [math.nan, 1],
+            [[1, 2]],
+            [True, False],
+            [None, 1],
+            [[1], [2, 3]],
+        ):
+            with pytest.raises(UnfitError):
+                Vector(2).canonical(wrong)
+
+    def test_the_type_of_a_first_value(self) -> None:
+        assert type_of_value(np.float32(1)) == Number()
+        assert type_of_value(True) == Boolean()
+        assert type_of_value(dt.datetime(2026, 1, 1)) == Timestamp()
+        assert type_of_value({"type": "Point", "coordinates": [0, 0]}).name == "region"
+        assert type_of_value(np.zeros(3)) == Vector(3)
+        assert type_of_value(["a"]) is None
+        assert type_of_value(object()) is None
