@@ -1,9 +1,10 @@
 """The decorators of this package, with types.
 
 ``@kernel`` may allocate; ``@hot_kernel`` must not, and in return pays nothing for reference counts;
-``@inline_kernel`` is a hot kernel that is copied into its callers. All keep the plain function as ``.py_func``, which the tests run beside the compiled one. A function
-that LLVM must write (an intrinsic) is declared as a plain Python function and given its compiled form
-with :func:`numba.extending.overload`, so that ``.py_func`` still runs without a compiler.
+``@inline_kernel`` is a hot kernel that is copied into its callers. All keep the plain function as
+``.py_func``, which the tests run beside the compiled one. A function that LLVM must write (an intrinsic)
+is declared as a plain Python function and given its compiled form with
+:func:`numba.extending.overload`, so that ``.py_func`` still runs without a compiler.
 """
 
 from __future__ import annotations

@@ -33,11 +33,20 @@ BLOCKS: Final = 14
 LEVELS: Final = 15
 HEIGHT: Final = 16
 LEAVES: Final = 17
-#: Layout-specific columns start here.
-EXTRA: Final = 18
-WIDTH: Final = 32
+#: Pair grids: address of the groups int64[groups, GROUP_WIDTH] and how many; addresses of the first block
+#: of each cell (uint32), of the rectangles (uint8, 64 per block), of their slots (int32, 16 per block) and
+#: of the records (int16, 16 per slot).
+GROUPS: Final = 18
+N_GROUPS: Final = 19
+CELLS: Final = 20
+RECTANGLES: Final = 21
+MEMBERS: Final = 22
+RECORDS: Final = 23
+WIDTH: Final = 24
 
 #: Unordered blocks (the delta): every block is scanned.
 FLAT: Final = 0
 #: The packed tree.
 TREE: Final = 1
+#: Grids over pairs of axes, for boxes that constrain few of many axes.
+PAIRS: Final = 2

@@ -39,7 +39,7 @@ __all__ = [
     "emit_lanes",
     "fit_block",
     "fit_bytes",
-        "float64_at",
+    "float64_at",
     "int16_at",
     "int32_at",
     "int64_at",
@@ -61,6 +61,7 @@ HAS_COMPRESS: Final[bool] = bool(
 
 #: Untyped, like all of llvmlite.
 _insert_function: Any = cgutils.get_or_insert_function
+_allocate: Any = cgutils.alloca_once
 
 _I1, _I8, _I16, _I32, _I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
 
@@ -215,7 +216,7 @@ def _fit_block(_context: Any, address: Any, columns: Any, low: Any, high: Any) -
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kind = ir.VectorType(_I16, LANES)
         codes = [context.make_array(signature.args[i])(context, builder, arguments[i]).data for i in (2, 3)]
-        margin = cgutils.alloca_once(builder, kind)
+        margin = _allocate(builder, kind)
         builder.store(ir.Constant(kind, [32767] * LANES), margin)
         with cgutils.for_range(builder, arguments[1]) as loop:
             line = builder.add(arguments[0], builder.mul(loop.index, _I64(4 * LANES)))

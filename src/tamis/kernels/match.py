@@ -22,9 +22,11 @@ from tamis.kernels.directory import (
     FLAT,
     LAYOUT,
     N_COLUMNS,
+    PAIRS,
     QUANTISER,
 )
 from tamis.kernels.emit import int32_at
+from tamis.kernels.pairs import CodedEvents, PairOutput, match_pairs_one
 from tamis.kernels.quantise import code_values
 from tamis.kernels.tree import Event, match_flat, match_tree
 
@@ -32,10 +34,11 @@ __all__ = ["Scratch", "match_events"]
 
 
 class Scratch(NamedTuple):
-    """Memory of one reader: event codes int16[4, d] and a stack int64[1_024]."""
+    """Memory of one reader: event codes int16[4, d], a stack int64[1_024], survivors int32[2, SURVIVORS]."""
 
     codes: npt.NDArray[np.int16]
     stack: npt.NDArray[np.int64]
+    found: npt.NDArray[np.int32]
 
 
 @inline_kernel
@@ -57,9 +60,23 @@ def _code_event(
 
 @inline_kernel
 def _match_segment(
-    segment: npt.NDArray[np.int64], event: Event, scratch: Scratch, out: npt.NDArray[np.int32], count: Int
+    segment: npt.NDArray[np.int64],
+    low: npt.NDArray[np.float64],
+    high: npt.NDArray[np.float64],
+    scratch: Scratch,
+    out: npt.NDArray[np.int32],
+    count: Int,
 ) -> Int:
-    """Match one event against one segment by its layout; return the new count or -1 (full)."""
+    """Match one coded event, low and high float64[1, d], against one segment; return the new count or -1 (full)."""
+    codes = scratch.codes
+    if segment[LAYOUT] == PAIRS:
+        events = CodedEvents(codes[0:1], codes[1:2], low, high)
+        return match_pairs_one(segment, events, 0, PairOutput(scratch.found, out, scratch.found[0, :0]), count)
+    for k in range(segment[N_COLUMNS]):
+        axis = int32_at(segment[COLUMN_AXES], k)
+        codes[2, k] = codes[0, axis]
+        codes[3, k] = codes[1, axis]
+    event = Event(codes[2], codes[3], low[0], high[0])
     if segment[LAYOUT] == FLAT:
         return match_flat(segment, event, out, count)
     return match_tree(segment, event, scratch.stack, out, count)
@@ -91,17 +108,12 @@ def match_events(
     for e in range(begin, lows.shape[0]):
         count = offsets[e]
         coded_by = np.int64(-1)
-        event = Event(scratch.codes[2], scratch.codes[3], lows[e], highs[e])
         for g in range(directory.shape[0]):
             segment = directory[g]
             if segment[QUANTISER] != coded_by:
                 coded_by = segment[QUANTISER]
                 _code_event(segment[QUANTISER : QUANTISER + 5], lows[e], highs[e], scratch.codes)
-            for k in range(segment[N_COLUMNS]):
-                axis = int32_at(segment[COLUMN_AXES], k)
-                scratch.codes[2, k] = scratch.codes[0, axis]
-                scratch.codes[3, k] = scratch.codes[1, axis]
-            count = _match_segment(segment, event, scratch, out, count)
+            count = _match_segment(segment, lows[e : e + 1], highs[e : e + 1], scratch, out, count)
             if count < 0:
                 return e
         offsets[e + 1] = count

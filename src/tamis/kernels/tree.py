@@ -7,9 +7,12 @@ boxes or 16 hulls, one 64-byte line of int16 codes per *column*. A column is an 
 segment constrains; axes nobody asks for cost nothing.
 
 ``blocks`` holds all levels, the root first and the leaves last; ``levels[l]`` is the first block of level
-``l``. A leaf is ``LEAF_BLOCKS`` blocks. The box in lane ``i`` of leaf block ``b`` is *slot* ``16 b + i``: rows, float64
-ends and the alive bits are stored in slot order, so a block's rows are one vector and its alive bits one
-uint16. Lanes beyond the last box never fit.
+``l``, and block ``b`` of one level has the blocks ``16 b`` to ``16 b + 15`` of the next below it. The box in lane ``i``
+of leaf block ``b`` is *slot* ``16 b + i``: rows, float64 ends and the alive bits are stored in slot order, so a
+block's rows are one vector and its alive bits one uint16. Lanes beyond the last box never fit.
+
+Why leaves of a single block: with 128 boxes per leaf four times as many boxes were tested, and large
+results are limited by the bytes read; hulls cost one byte per box and column pair, an eighth of the whole.
 
 Codes that tie are settled on float64 (:func:`tamis.kernels.boxes.holds`); everything else is decided by
 codes alone, exactly, because the quantiser is monotone.
@@ -25,11 +28,10 @@ import numpy.typing as npt
 from tamis.kernels.boxes import holds
 from tamis.kernels.compile import Int, hot_kernel, inline_kernel, kernel
 from tamis.kernels.directory import ALIVE, BLOCKS, HEIGHT, LEAVES, LEVELS, N_COLUMNS, N_SLOTS, ROWS
-from tamis.kernels.emit import emit_lanes, fit_block, int32_at, int64_at, lowest_bit, prefetch, uint16_at
+from tamis.kernels.emit import LANES, emit_lanes, fit_block, int32_at, int64_at, lowest_bit, uint16_at
 from tamis.kernels.quantise import FREE, OPEN
 
 __all__ = [
-    "LEAF_BLOCKS",
     "Event",
     "append_lanes",
     "build_blocks",
@@ -38,10 +40,6 @@ __all__ = [
     "match_tree",
     "order_boxes",
 ]
-
-#: Blocks per leaf: 128 boxes, so that hulls cost little memory and a leaf is a short stream.
-LEAF_BLOCKS: Final = 1
-_LEAF: Final = 16 * LEAF_BLOCKS
 
 #: Codes of a lane without a box: no event code reaches them.
 _NEVER_LOW: Final = 32767
@@ -128,7 +126,7 @@ def _select(keys: npt.NDArray[np.int16], order: npt.NDArray[np.int32], span: tup
 def order_boxes(corners: npt.NDArray[np.int16]) -> npt.NDArray[np.int32]:
     """Order boxes so that neighbours look alike: median splits on the widest corner coordinate.
 
-    Splits fall on whole leaves of a full left subtree, so every leaf but the last is full. Cost:
+    Splits fall on whole blocks of a full left subtree, so every block but the last is full. Cost:
     O(n log n) with one pass over int16 keys per level.
     """
     n = corners.shape[0]
@@ -141,16 +139,16 @@ def order_boxes(corners: npt.NDArray[np.int16]) -> npt.NDArray[np.int32]:
     while depth > 0:
         depth -= 1
         start, stop = stack[depth, 0], stack[depth, 1]
-        if stop - start <= _LEAF:
+        if stop - start <= LANES:
             continue
         coordinate = _widest(corners, order, start, stop)
         for i in range(start, stop):
             keys[i] = corners[order[i], coordinate]
-        leaves = (stop - start + _LEAF - 1) // _LEAF
+        leaves = (stop - start + LANES - 1) // LANES
         half = 1
         while half * 2 < leaves:
             half *= 2
-        middle = start + half * _LEAF
+        middle = start + half * LANES
         _select(keys, order, (start, stop), middle)
         stack[depth, 0] = start
         stack[depth, 1] = middle
@@ -171,13 +169,11 @@ def build_blocks(
     n = corners.shape[0]
     columns = corners.shape[1] // 2
     counts = np.zeros(16, np.int64)
-    width = max(1, (n + _LEAF - 1) // _LEAF)
-    counts[0] = width * LEAF_BLOCKS
+    counts[0] = max(1, (n + LANES - 1) // LANES)
     height = 0
-    while width > 1 or height == 0:
-        width = (width + 15) // 16
+    while counts[height] > 1 or height == 0:
+        counts[height + 1] = (counts[height] + LANES - 1) // LANES
         height += 1
-        counts[height] = width
     levels = np.zeros(height + 2, np.int64)
     for i in range(height + 1):
         levels[i + 1] = levels[i] + counts[height - i]
@@ -187,20 +183,14 @@ def build_blocks(
         blocks[i] = _NEVER_LOW if i & 16 == 0 else _NEVER_HIGH
     for i in range(n):
         lane = (levels[height] + i // 16) * size + i % 16
-        leaf = i // _LEAF
-        hull = (levels[height - 1] + leaf // 16) * size + leaf % 16
-        for k in range(columns):
-            low, high = corners[order[i], 2 * k], corners[order[i], 2 * k + 1]
-            blocks[lane + 32 * k] = low
-            blocks[lane + 32 * k + 16] = high
-            blocks[hull + 32 * k] = min(blocks[hull + 32 * k], low)
-            blocks[hull + 32 * k + 16] = max(blocks[hull + 32 * k + 16], high)
-    for level in range(height - 2, -1, -1):
+        for k in range(2 * columns):
+            blocks[lane + 16 * k] = corners[order[i], k]
+    for level in range(height - 1, -1, -1):
         for child in range(counts[height - level - 1]):
             hull = (levels[level] + child // 16) * size + child % 16
+            lane = (levels[level + 1] + child) * size
             for k in range(columns):
-                lane = (levels[level + 1] + child) * size + 32 * k
-                for i in range(16):
+                for i in range(32 * k, 32 * k + 16):
                     blocks[hull + 32 * k] = min(blocks[hull + 32 * k], blocks[lane + i])
                     blocks[hull + 32 * k + 16] = max(blocks[hull + 32 * k + 16], blocks[lane + 16 + i])
     return blocks, levels
@@ -251,17 +241,6 @@ def match_flat(segment: npt.NDArray[np.int64], event: Event, out: npt.NDArray[np
 
 
 @inline_kernel
-def _prefetch_children(segment: npt.NDArray[np.int64], children: Int, mask: Int, leaves: bool) -> None:
-    """Ask for the lines of the chosen children before the first of them is tested."""
-    size = 64 * segment[N_COLUMNS]
-    while mask != 0:
-        child = lowest_bit(mask)
-        mask &= mask - 1
-        for line in range(0, min(size, 256), 64):
-            prefetch(children + child * size + line)
-
-
-@inline_kernel
 def match_tree(
     segment: npt.NDArray[np.int64],
     event: Event,
@@ -279,7 +258,6 @@ def match_tree(
         level, node = stack[depth] >> 40, stack[depth] & 0xFFFFFFFFFF
         address = segment[BLOCKS] + (int64_at(segment[LEVELS], level) + node) * size
         mask = _fit(address, segment[N_COLUMNS], event) & 0xFFFF
-        children = segment[BLOCKS] + (int64_at(segment[LEVELS], level + 1) + 16 * node) * size
         if level < last:
             while mask != 0:
                 stack[depth] = ((level + 1) << 40) | (16 * node + lowest_bit(mask))

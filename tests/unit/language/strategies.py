@@ -35,7 +35,20 @@ YEAR_1, YEAR_9999_END = -62_135_596_800_000_000, 253_402_300_799_999_999
 OPERATORS = ("=", "<>", "<", "<=", ">", ">=")
 AWKWARD_NAMES = (
     *("in", "AND", "Null", "true", "2nd", "a b", "", 'say "x"', "größe", "ıs", "價格", "a.b:c", "_", "DATE", "POLYGON"),
-    *("S_WITHIN", "v_within", "bbox", "point", "e\u0301", "\U0001f600", "a\u00a0b", "a\nb", "'", "-1", "{", "TIMESTAMP"),
+    *(
+        "S_WITHIN",
+        "v_within",
+        "bbox",
+        "point",
+        "e\u0301",
+        "\U0001f600",
+        "a\u00a0b",
+        "a\nb",
+        "'",
+        "-1",
+        "{",
+        "TIMESTAMP",
+    ),
 )
 
 
@@ -59,7 +72,9 @@ def instants() -> st.SearchStrategy[Instant]:
 
 
 def literals() -> st.SearchStrategy[Literal]:
-    return st.one_of(numbers(), st.text(max_size=10), st.sampled_from(["it's", "'", "\\'", "%_"]), st.booleans(), instants())
+    return st.one_of(
+        numbers(), st.text(max_size=10), st.sampled_from(["it's", "'", "\\'", "%_"]), st.booleans(), instants()
+    )
 
 
 @st.composite

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 
 import pytest
 import shapely
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.language.strategies import AWKWARD_NAMES, assert_same, every_node, nodes
 
-from tamis.errors import SubscriptionError
+from tamis.errors import SubscriptionError, TamisError
 from tamis.model import shapes
 from tamis.model.language.format import format_node
 from tamis.model.language.functions import SPATIAL_FUNCTIONS
@@ -32,6 +30,7 @@ from tamis.model.language.nodes import (
     WithinBall,
 )
 from tamis.model.language.parse import parse
+from tests.unit.language.strategies import AWKWARD_NAMES, assert_same, every_node, nodes
 
 A, B, C = (Compare(name, "=", True) for name in "abc")
 TRIANGLE = shapely.Polygon([(0, 0), (4, 0), (0, 4), (0, 0)])
@@ -137,7 +136,10 @@ CASES: list[tuple[str, Node]] = [
     ('"in" = 1', Compare("in", "=", 1)),
     ('"a ""b""" = 1', Compare('a "b"', "=", 1)),
     ("android = 1 AND organ = 2", And((Compare("android", "=", 1), Compare("organ", "=", 2)))),
-    ("date = 1 AND polygon = 2 AND bbox = 3", And(tuple(Compare(n, "=", i + 1) for i, n in enumerate(["date", "polygon", "bbox"])))),
+    (
+        "date = 1 AND polygon = 2 AND bbox = 3",
+        And(tuple(Compare(n, "=", i + 1) for i, n in enumerate(["date", "polygon", "bbox"]))),
+    ),
     ("ıs = 1", Compare("ıs", "=", 1)),
     ("a\u00a0=\u30001", Compare("a", "=", 1)),
 ]
@@ -196,8 +198,8 @@ def test_what_is_written_reads_as_the_same_tree(node: Node) -> None:
     assert format_node(parse(text)) == text
 
 
-@given(nodes(max_leaves=4), st.randoms(use_true_random=False))
-def test_space_case_and_needless_parentheses_change_nothing(node: Node, random: object) -> None:
+@given(nodes(max_leaves=4))
+def test_space_and_needless_parentheses_change_nothing(node: Node) -> None:
     text = f"\n(( {format_node(node)}\t) )"
     assert_same(parse(text), node)
     _assert_spans(text)
@@ -206,9 +208,10 @@ def test_space_case_and_needless_parentheses_change_nothing(node: Node, random: 
 @given(st.text(max_size=20))
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
-        assert_same(parse(format_node(parse(text))), parse(text))
-    except ValueError as error:
-        assert str(error)
+        node = parse(text)
+    except TamisError:
+        return
+    assert_same(parse(format_node(node)), node)
 
 
 def test_a_lone_surrogate_is_refused() -> None:
@@ -239,4 +242,3 @@ threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
 assert found == [True] * 400 and made == [1]
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60, env={"PYTHONPATH": ":".join(sys.path)})
-    assert threading.active_count() >= 1

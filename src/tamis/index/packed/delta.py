@@ -70,8 +70,11 @@ class Delta:
         return self.n_slots + n <= CAPACITY and used + boxes.axis.size <= self.boxes.axis.size
 
     def knows(self, boxes: Boxes) -> bool:
-        """Say whether every axis of these boxes is a column."""
-        return bool(np.isin(columns_of(boxes), self.columns).all()) or boxes.axis.size == 0
+        """Say whether every axis of these boxes is a column with knots (a free box has neither)."""
+        if boxes.axis.size == 0:
+            return True
+        columns = columns_of(boxes)
+        return bool(np.isin(columns, self.columns).all()) and self.coding.quantiser.has_axes(columns)
 
     def append(self, boxes: Boxes, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
         """Add boxes, for which there must be room and columns; return their slots."""

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import math
 
-import shapely
-
 from tamis.errors import SubscriptionError
 from tamis.model.language import limits
 from tamis.model.language.lexer import is_plain_name
-from tamis.model.language.literals import instant_text
+from tamis.model.language.literals import instant_text, wkt_text
 from tamis.model.language.nodes import (
     And,
     Between,
@@ -73,7 +71,7 @@ def _leaf(node: Leaf) -> str:
     if isinstance(node, Compare):
         return f"{name} {node.op} {_literal(node.value)}"
     if isinstance(node, SpatialTest):
-        return f"{node.function}({name}, {shapely.to_wkt(node.geometry, rounding_precision=-1)})"
+        return f"{node.function}({name}, {wkt_text(node.geometry)})"
     if isinstance(node, WithinBall):
         center = ", ".join(map(_literal, node.center))
         return f"V_WITHIN({name}, ({center}), {_literal(node.radius)})"

@@ -231,7 +231,7 @@ class _Builder:
 _LITERALS = frozenset({"NUMBER", "STRING", "BOOLEAN", "INSTANT"})
 #: Terminals that would have fitted -> what to call them, in the order in which they are named.
 _WORDS: tuple[tuple[frozenset[str], str], ...] = (
-    (frozenset({"COMPARISON", "NAME", *_LITERALS, "SPATIAL"}), "a condition"),
+    (frozenset({"COMPARISON", "NAME", *_LITERALS, "SPATIAL"}), "an attribute"),
     (frozenset({"NAME", "GEOMETRY"}), "an attribute or a geometry"),
     (frozenset({"NAME"}), "an attribute"),
     (_LITERALS, "a value"),

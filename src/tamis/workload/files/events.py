@@ -55,10 +55,16 @@ class EventFile:
         """How many rows there are, where the file says so."""
         return self._parquet().metadata.num_rows if self._format == "parquet" else None
 
-    def batches(self, names: Collection[str] | None = None, kinds: Kinds | None = None) -> Iterator[Batch]:
-        """Yield the rows; ``names`` are the columns wanted (all when None), ``kinds`` what CSV cells must be."""
+    def batches(
+        self, names: Collection[str] | None = None, kinds: Kinds | None = None, *, whole: bool = False
+    ) -> Iterator[Batch]:
+        """Yield the rows, batch by batch.
+
+        ``names`` are the columns wanted (all when None), ``kinds`` what CSV cells have to be. `Batch.event` gives
+        all of a row of a text file, and of a Parquet file when ``whole`` is set; what is wanted otherwise.
+        """
         if self._format == "parquet":
-            return self._parquet_batches(names)
+            return self._parquet_batches(names, whole)
         if self._format == "csv":
             return self._csv_batches(names, kinds or {})
         items = json_items(self.path) if self._format == "json" else line_items(self.path)
@@ -86,17 +92,18 @@ class EventFile:
             columns = {name: typed_column(texts[name], known[name]) for name in wanted}
             yield Batch(group.rows, group.lines, columns, partial(_csv_event, header, known, group), group.bad)
 
-    def _parquet_batches(self, names: Collection[str] | None) -> Iterator[Batch]:
+    def _parquet_batches(self, names: Collection[str] | None, whole: bool) -> Iterator[Batch]:
         file = self._parquet()
         self.names = dict.fromkeys(file.schema_arrow.names)
-        wanted = None if names is None else [name for name in self.names if name in names]
+        wanted = [name for name in self.names if names is None or name in names]
         start = 0
         try:
-            for read in file.iter_batches(BATCH_ROWS, columns=wanted, use_threads=False):
+            for read in file.iter_batches(BATCH_ROWS, columns=None if whole else wanted, use_threads=False):
                 rows = range(start, start + read.num_rows)
                 start = rows.stop
-                columns = {name: _moments(read.column(i)) for i, name in enumerate(read.schema.names)}
-                yield Batch(rows, None, columns, partial(_arrow_event, read))
+                every = {name: _moments(read.column(i)) for i, name in enumerate(read.schema.names)}
+                columns = {name: every[name] for name in wanted}
+                yield Batch(rows, None, columns, partial(_arrow_event, every))
         except (pa.ArrowInvalid, OSError) as error:
             raise TableError(f"{self.name}: damaged after row {start} ({_first_line(error)})") from None
 
@@ -161,9 +168,8 @@ def _csv_event(header: list[str], kinds: Kinds, group: Group[list[str]], i: int)
     return {name: typed_value(text, kinds[name]) for name, text in cells if text}
 
 
-def _arrow_event(batch: pa.RecordBatch, i: int) -> dict[str, Any]:
-    [event] = batch.slice(i, 1).to_pylist()
-    return {name: value for name, value in event.items() if value is not None}
+def _arrow_event(columns: Mapping[str, pa.Array], i: int) -> dict[str, Any]:
+    return {name: column[i].as_py() for name, column in columns.items() if column[i].is_valid}
 
 
 def _moments(column: pa.Array) -> pa.Array:

@@ -93,7 +93,9 @@ _WRITERS = {".jsonl": _jsonl, ".ndjson": _jsonl, ".csv": _csv, ".parquet": _parq
 
 
 def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    return pa.array([str(value) for value in values] if kind == pa.string() else values, kind)
+    if kind == pa.string():  # a column of text takes whole numbers, too: ids may be of both kinds
+        values = [value if value is None else str(value) for value in values]
+    return pa.array(values, kind)
 
 
 def _umask() -> int:

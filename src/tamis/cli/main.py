@@ -1,0 +1,88 @@
+"""The program ``tamis``.
+
+Commands import what they need when they run, so that ``tamis --version`` is quick and needs no part of the
+library.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from tamis.cli import covers, demo, explain, match, reduce, try_filter
+from tamis.cli.failures import failing_well
+from tamis.cli.options import examples
+
+__all__ = ["app", "main"]
+
+_EPILOG = examples(
+    "tamis demo",
+    "tamis try \"mag >= 4 AND place LIKE '%Alaska'\" quakes.parquet",
+    "tamis match subscriptions.jsonl quakes.parquet --out matches.csv",
+    'tamis explain "mag >= 4" \'{"mag": 3.2}\'',
+    'tamis covers "mag >= 4" "mag >= 5 AND depth < 70"',
+    "tamis reduce subscriptions.jsonl",
+)
+
+
+class Commands(TyperGroup):
+    """The group of all commands: whatever goes wrong in one ends here."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; errors that an input can cause become messages."""
+        with failing_well():
+            return super().invoke(ctx)
+
+
+app = typer.Typer(
+    cls=Commands,
+    help="Put standing questions to events, and learn who asked for each one.",
+    epilog=_EPILOG,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from tamis import __version__
+
+        print(f"tamis {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Put standing questions to events, and learn who asked for each one.
+
+    Exit codes: 0 yes or done, 1 no, 2 bad input.
+    """
+
+
+app.command("demo", epilog=demo.EPILOG)(demo.demo)
+app.command("try", epilog=try_filter.EPILOG)(try_filter.try_filter)
+app.command("match", epilog=match.EPILOG)(match.match)
+app.command("explain", epilog=explain.EPILOG)(explain.explain)
+app.command("covers", epilog=covers.EPILOG)(covers.covers)
+app.command("reduce", epilog=reduce.EPILOG)(reduce.reduce)
+
+
+def main() -> None:
+    """Run the program with the arguments of this process."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            with contextlib.suppress(ValueError):
+                stream.reconfigure(errors="backslashreplace")
+    app(prog_name="tamis")

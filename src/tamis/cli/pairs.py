@@ -1,0 +1,77 @@
+"""Pairs (event, subscription) of a batch, sorted as every part of tamis sorts them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tamis.cli.prepare import Prepared
+from tamis.cli.screen import jsonable
+from tamis.engine.matches import id_order
+from tamis.errors import TableError, shorten
+from tamis.model.subscription import SubscriptionId
+from tamis.workload.files import BadRow, Batch
+
+__all__ = ["Pairs"]
+
+
+class Pairs:
+    """Turns batches into two lists, the events and the ids of the subscriptions they match."""
+
+    def __init__(self, prepared: Prepared, namespace: str, event_id: str | None, skip: bool) -> None:
+        self._prepared = prepared
+        self._namespace = namespace
+        self._event_id = event_id
+        self._skip = skip
+        #: ``rank[row]``: the place of a subscription when ids are sorted.
+        self._rank: npt.NDArray[np.int64] | None = None
+        #: Pairs found so far.
+        self.count = 0
+
+    @property
+    def column_types(self) -> dict[str, pa.DataType]:
+        """What a table of pairs holds: numbers where all are numbers, text otherwise."""
+        ids = [one.id for one in self._prepared.engine if one.namespace == self._namespace]
+        whole = bool(ids) and all(isinstance(one, int) for one in ids)
+        event = pa.int64() if self._event_id is None else pa.string()
+        return {"event": event, "subscription": pa.int64() if whole else pa.string()}
+
+    def of(self, batch: Batch) -> tuple[tuple[Sequence[Any], list[SubscriptionId]], list[BadRow]]:
+        """Return the pairs of a batch and its bad rows."""
+        matches, bad = self._prepared.match(batch, namespace=self._namespace, skip=self._skip)
+        names, unnamed = self._names(batch)
+        rows = matches.event
+        order = np.lexsort((self._ranks(matches.ids)[matches.rows], rows))
+        if unnamed:
+            order = order[~np.isin(rows[order], list(unnamed))]
+        events = [names[i] for i in rows[order].tolist()]
+        ids = [matches.ids[row] for row in matches.rows[order].tolist()]
+        self.count += len(ids)
+        return (events, ids), [*bad, *unnamed.values()]
+
+    def _ranks(self, ids: Sequence[SubscriptionId]) -> npt.NDArray[np.int64]:
+        if self._rank is None or len(self._rank) != len(ids):
+            order = sorted(range(len(ids)), key=lambda row: id_order(ids[row]))
+            self._rank = np.empty(len(ids), np.int64)
+            self._rank[order] = np.arange(len(ids))
+        return self._rank
+
+    def _names(self, batch: Batch) -> tuple[Sequence[Any], dict[int, BadRow]]:
+        """Return what each event of a batch is called, and the rows without a usable name."""
+        if self._event_id is None:
+            return batch.rows, {}
+        column = batch.columns.get(self._event_id, [None] * len(batch))
+        names = [jsonable(name) for name in (column.to_pylist() if isinstance(column, pa.Array) else column)]
+        bad = {}
+        for i, name in enumerate(names):
+            if isinstance(name, bool) or not isinstance(name, str | int):
+                what = "is missing" if name is None else f"is {shorten(name)}, not text or a whole number"
+                bad[i] = BadRow(batch.rows[i], batch.place(i), f"the event id {self._event_id!r} {what}")
+        if bad and not self._skip:
+            first = next(iter(bad.values()))
+            raise TableError(f"{self._prepared.name}, {first.place}: {first.problem}; choose another --event-id")
+        return names, bad

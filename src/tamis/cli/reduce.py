@@ -1,0 +1,116 @@
+"""``tamis reduce``: which subscriptions of a file are redundant, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tamis.cli.options import Json, SchemaPath, Subscriptions, examples, read_schema
+
+if TYPE_CHECKING:
+    from tamis.cli.prepare import Questions
+    from tamis.model.schema import Schema
+    from tamis.model.subscription import Subscription
+    from tamis.reduction import Reduction
+
+__all__ = ["EPILOG", "reduce"]
+
+EPILOG = examples(
+    "tamis reduce subscriptions.jsonl",
+    "tamis reduce subscriptions.csv --json",
+    "tamis reduce subscriptions.jsonl --out smaller.jsonl",
+)
+
+
+def reduce(
+    subscriptions: Subscriptions,
+    schema: SchemaPath = None,
+    out: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write what remains to a .jsonl, .csv or .parquet file.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Say which subscriptions others cover, which are equal, which can never match, and what remains.
+
+    Reducing shrinks what a link between brokers has to carry; everybody still gets their deliveries.
+    """
+    from tamis.cli.screen import errors, output, write_json
+    from tamis.reduction import reduce as library_reduce
+
+    compiled, known = _compiled(subscriptions, read_schema(schema))
+    reduction = library_reduce(compiled, known)
+    if out is not None:
+        _write(out, reduction, known)
+    if json:
+        write_json(reduction.as_json())
+    else:
+        output().say(reduction.report())
+        if out is not None:
+            errors().say(f"wrote {reduction.after:,} subscriptions to {out}", "bold")
+
+
+def _compiled(path: str, schema: Schema | None) -> tuple[list[Subscription], Schema]:
+    """Read and compile a file of subscriptions; an error names its line."""
+    from dataclasses import replace
+
+    from tamis.algebra.sources import as_subscriptions
+    from tamis.cli.prepare import Questions
+    from tamis.errors import SubscriptionError, TableError
+    from tamis.model.values import UnfitError, moment
+    from tamis.workload.files import SubscriptionFile
+
+    file = SubscriptionFile(path)
+    questions = Questions.of(file.name, file)
+    if not questions.records:
+        raise TableError(f"{file.name}: there is no subscription in it")
+    try:
+        found, known = as_subscriptions([(record.id, record.source) for record, _ in questions.records], schema)
+    except SubscriptionError:
+        _name_culprit(questions, schema)
+        raise
+    compiled = []
+    for one, (record, _) in zip(found, questions.records, strict=True):
+        try:
+            expires = None if record.expires is None else moment(record.expires)
+        except UnfitError as error:
+            raise TableError(f"{file.name}, {record.place}: expires: {error}") from None
+        compiled.append(replace(one, namespace=record.namespace, expires=expires))
+    return compiled, known
+
+
+def _name_culprit(questions: Questions, schema: Schema | None) -> None:
+    """Raise the error of the first subscription that cannot be meant, with its place in the file."""
+    from tamis.algebra.sources import as_subscription
+    from tamis.errors import SubscriptionError
+
+    for record, _ in questions.records:
+        try:
+            as_subscription(record.source, schema)
+        except SubscriptionError as error:
+            questions.refuse(record, error, skip=False)
+
+
+def _write(path: str, reduction: Reduction, schema: Schema) -> None:
+    """Write what remains as a file of subscriptions."""
+    import pyarrow as pa
+
+    from tamis.model.language.literals import instant_text
+    from tamis.model.language.nodes import Instant
+    from tamis.model.language.unbind import format_filters
+    from tamis.workload.files import open_rows_writer
+
+    kept = reduction.subscriptions
+    whole = bool(kept) and all(isinstance(one.id, int) for one in kept)
+    kinds = {"id": pa.int64() if whole else pa.string(), "filter": pa.string()}
+    rows: dict[str, list[Any]] = {
+        "id": [one.id for one in kept],
+        "filter": [format_filters(one.filters, schema) for one in kept],
+    }
+    if any(one.namespace != "default" for one in kept):
+        kinds["namespace"], rows["namespace"] = pa.string(), [one.namespace for one in kept]
+    if any(one.expires is not None for one in kept):
+        ends = [None if one.expires is None else instant_text(Instant(one.expires)) for one in kept]
+        kinds["expires"], rows["expires"] = pa.string(), ends
+    with open_rows_writer(path, kinds) as write:
+        write(rows)

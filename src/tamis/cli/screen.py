@@ -1,0 +1,129 @@
+"""What goes to the terminal: text of others is never markup, and never a control character.
+
+A filter, a place name or an id may hold brackets that rich would take for a style, or an escape sequence that
+a terminal would obey. Consoles here read no markup, and `plain` shows what is not printable as an escape.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NoReturn
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+__all__ = ["Screen", "errors", "jsonable", "make_table", "output", "plain", "shown", "write_json", "write_json_lines"]
+
+_ENCODER = msgspec.json.Encoder(decimal_format="number")
+
+
+class Screen(Console):
+    """A console that takes text as text; a closed pipe is left to the caller."""
+
+    def __init__(self, *, stderr: bool = False) -> None:
+        super().__init__(stderr=stderr, markup=False, highlight=False, emoji=False)
+
+    def on_broken_pipe(self) -> NoReturn:
+        """Let the command line end quietly."""
+        raise BrokenPipeError
+
+    def say(self, text: str, style: str = "") -> None:
+        """Print a line that is not wrapped, so that carets stay where they point."""
+        self.print(Text(plain(text), style), soft_wrap=True)
+
+
+def output() -> Screen:
+    """Return the console of answers."""
+    return Screen()
+
+
+def errors() -> Screen:
+    """Return the console of everything that is not the answer."""
+    return Screen(stderr=True)
+
+
+def plain(text: str) -> str:
+    r"""Return text that is safe to print: what is not printable is shown as its escape; lines stay lines.
+
+    >>> plain("red \x1b[31m")
+    'red \\x1b[31m'
+    """
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() or one == "\n" else _escaped(one) for one in text)
+
+
+def _escaped(one: str) -> str:
+    return one.encode("unicode_escape").decode("ascii")
+
+
+def shown(value: object, width: int = 60) -> str:
+    """Return a value for a table cell: one line, cut when it is long."""
+    usable = jsonable(value)
+    text = usable if isinstance(usable, str) else _ENCODER.encode(usable).decode()
+    text = plain(text).replace("\n", "\\n")
+    return text if len(text) <= width else f"{text[: width - 3]}..."
+
+
+def jsonable(value: Any) -> Any:
+    """Return a value as JSON can say it: moments as RFC 3339, geometry as WKT.
+
+    >>> jsonable({"at": dt.datetime(2018, 2, 1, tzinfo=dt.UTC), "n": 1})
+    {'at': '2018-02-01T00:00:00Z', 'n': 1}
+    """
+    if isinstance(value, Mapping):
+        return {str(name): jsonable(one) for name, one in value.items()}
+    if isinstance(value, dt.datetime):
+        text = value.isoformat()
+        return f"{text[:-6]}Z" if text.endswith("+00:00") else text
+    if isinstance(value, bytes):
+        return _bytes_as_text(value)
+    if hasattr(value, "geom_type"):
+        import shapely
+
+        return shapely.to_wkt(value, rounding_precision=-1)
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [jsonable(one) for one in value]
+    return value
+
+
+def _bytes_as_text(value: bytes) -> str:
+    import shapely
+
+    geometry = shapely.from_wkb(value, on_invalid="ignore")
+    return base64.b64encode(value).decode() if geometry is None else str(jsonable(geometry))
+
+
+def make_table(*columns: str, right: Sequence[str] = ()) -> Table:
+    """Return a table with these columns, one line per row; those named in ``right`` hold numbers."""
+    from rich import box
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for name in columns:
+        justify: Literal["left", "right"] = "right" if name in right else "left"
+        table.add_column(Text(plain(name)), justify=justify, no_wrap=True, overflow="ellipsis")
+    return table
+
+
+def write_json(document: object) -> None:
+    """Print one JSON document, in UTF-8 whatever the terminal says."""
+    encoded = _ENCODER.encode(jsonable(document))
+    _write(msgspec.json.format(encoded, indent=2) + b"\n")
+
+
+def write_json_lines(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print one JSON document per line."""
+    _write(_ENCODER.encode_lines(rows))
+
+
+def _write(data: bytes) -> None:
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()

@@ -1,0 +1,98 @@
+"""``tamis try``: a dry run of one filter on a file of events."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tamis.cli.options import Events, Json, OnBad, OnBadRow, SchemaPath, Zone, examples, read_schema
+
+if TYPE_CHECKING:
+    from tamis.cli.reading import Skipped, Stopwatch
+
+__all__ = ["EPILOG", "try_filter"]
+
+EPILOG = examples(
+    'tamis try "mag >= 4" quakes.parquet',
+    "tamis try \"at >= TIMESTAMP('2018-02-05T00:00:00Z')\" quakes.csv --limit 3",
+    'tamis try "S_WITHIN(epicentre, BBOX(-125, 32, -114, 42))" quakes.jsonl --json',
+)
+
+#: Columns of the table that shows matches: more do not fit 80 characters.
+_COLUMNS = 5
+
+
+def try_filter(
+    text: Annotated[str, typer.Argument(metavar="FILTER", help="The question, as CQL2 text or JSON.")],
+    events: Events,
+    limit: Annotated[int, typer.Option(min=0, help="How many matching events to show.")] = 10,
+    schema: SchemaPath = None,
+    zone: Zone = None,
+    on_bad: OnBadRow = OnBad.RAISE,
+    json: Json = False,
+) -> None:
+    """Count the events of a file that match one filter, and show the first of them."""
+    from tamis.cli.prepare import Questions, demand_columns, open_events, warn_of_unseen
+    from tamis.cli.reading import Skipped, Stopwatch, watched
+    from tamis.workload.files import EventFile
+
+    skip = on_bad is OnBad.SKIP
+    known = read_schema(schema, zone)
+    questions, file = Questions.single(text), EventFile(events, skip=skip)
+    prepared, batches = open_events(questions, file, known, zone, whole=True)
+    if known is None:
+        demand_columns(questions, file)
+    watch, skipped = Stopwatch(), Skipped()
+    count, first = 0, list[tuple[int, dict[str, Any]]]()
+    for batch in watched(file, batches, watch, skipped):
+        matches, bad = prepared.match(batch, skip=skip)
+        skipped.add(file.name, bad)
+        count += len(matches)
+        for i in matches.event[: limit - len(first)].tolist():
+            first.append((batch.rows[i], batch.event(i)))
+    if json:
+        _print_json(text, count, first, watch, skipped)
+    else:
+        _print(list(questions.said), count, first, watch)
+    skipped.tell()
+    warn_of_unseen(questions, file)
+
+
+def _print_json(
+    text: str, count: int, first: list[tuple[int, dict[str, Any]]], watch: Stopwatch, skipped: Skipped
+) -> None:
+    from tamis.cli.screen import write_json
+
+    write_json(
+        {
+            "filter": text,
+            "events": watch.rows,
+            "matches": count,
+            "share": count / watch.rows if watch.rows else 0.0,
+            "rows_per_second": round(watch.rate),
+            "skipped": skipped.count,
+            "bad": skipped.as_json(),
+            "rows": [{"row": row, "event": event} for row, event in first],
+        }
+    )
+
+
+def _print(used: list[str], count: int, first: list[tuple[int, dict[str, Any]]], watch: Stopwatch) -> None:
+    from tamis.cli.screen import make_table, output, plain, shown
+
+    console = output()
+    share = f" ({count / watch.rows:.1%})" if watch.rows else ""
+    console.say(f"{count:,} of {watch.rows:,} events match{share}; {watch.rate:,.0f} rows per second", "bold")
+    if not first:
+        return
+    names = list(dict.fromkeys([*used, *(name for _, event in first for name in event)]))
+    table = make_table("row", *names[:_COLUMNS], right=("row",))
+    for row, event in first:
+        table.add_row(str(row), *(plain(shown(event[name])) if name in event else "" for name in names[:_COLUMNS]))
+    console.print(table)
+    hidden = len(names) - _COLUMNS
+    if count > len(first) or hidden > 0:
+        parts = [f"{count - len(first):,} more matches (--limit)"] if count > len(first) else []
+        parts += [f"{hidden} more columns (--json)"] if hidden > 0 else []
+        console.say(f"not shown: {', '.join(parts)}", "dim")

@@ -1,0 +1,139 @@
+"""Axes: where the attributes of filters and events lie in the space of boxes.
+
+An attribute takes the axes its constraints ask for, when they first ask:
+
+========== ===========================================================================================
+NUMBER     a number, timestamp or boolean as float64
+CODE       a string that some filter compares for equality, as a number of its own; others are -1
+KEY        the first six bytes of a string, which keep its order
+PRESENT    0.0 when there is a value of any type
+X, Y       the bounding box of a region or point
+COORDINATE one of the first coordinates of a vector
+========== ===========================================================================================
+
+An event lies at ``[low, high]`` on each axis, a point wherever float64 can say it; NaN where the value is
+missing. On NUMBER and CODE axes a point decides; on the others, and when a number falls between two
+float64, the axes only propose and the raw values decide.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+import shapely
+
+from tamis.model.values import Number, Value
+
+__all__ = ["COORDINATES", "Axes", "Axis", "Part", "float_above", "float_below", "string_key"]
+
+#: Coordinates of a vector that get an axis; more would cost every event and filter little.
+COORDINATES = 4
+
+_KEY_BYTES = 6
+
+
+class Part(enum.Enum):
+    """Which side of an attribute an axis shows."""
+
+    NUMBER = "number"
+    CODE = "code"
+    KEY = "key"
+    PRESENT = "present"
+    X = "x"
+    Y = "y"
+    COORDINATE = "coordinate"
+
+
+class Axis(NamedTuple):
+    """One axis: a part of an attribute; ``i`` is the coordinate of a vector."""
+
+    attribute: str
+    part: Part
+    i: int = 0
+
+
+class Axes:
+    """The axes in use, numbered as they were asked for, and the codes of strings."""
+
+    def __init__(self) -> None:
+        self._number: dict[Axis, int] = {}
+        #: ``{attribute: {string: code}}``; a code is never given twice, so a reader may be behind.
+        self.codes: dict[str, dict[str, int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._number)
+
+    def __iter__(self) -> Iterator[tuple[int, Axis]]:
+        return ((number, axis) for axis, number in list(self._number.items()))
+
+    def number(self, attribute: str, part: Part, i: int = 0) -> int:
+        """Return the number of an axis, which is made if it is new."""
+        return self._number.setdefault(Axis(attribute, part, i), len(self._number))
+
+    def code(self, attribute: str, text: str) -> int:
+        """Return the code of a string, which gets one if it has none."""
+        codes = self.codes.setdefault(attribute, {})
+        return codes.setdefault(text, len(codes))
+
+    def place(self, event: Mapping[str, Value], n_axes: int) -> tuple[list[float], list[float], bool]:
+        """Return where an event lies, low and high, and whether it is a point on every deciding axis."""
+        low = [math.nan] * n_axes
+        high = low.copy()
+        is_point = True
+        for axis, number in self._number.items():
+            value = event.get(axis.attribute)
+            if value is None or number >= n_axes:
+                continue
+            low[number], high[number] = self._interval(axis, value)
+            is_point &= axis.part is not Part.NUMBER or low[number] == high[number]
+        return low, high, is_point
+
+    def _interval(self, axis: Axis, value: Value) -> tuple[float, float]:
+        part = axis.part
+        if part is Part.NUMBER and isinstance(value, int | float):
+            nearest = float(value)
+            return (nearest, nearest) if nearest == value else (float_below(value), float_above(value))
+        if part is Part.CODE and isinstance(value, str):
+            code = float(self.codes.get(axis.attribute, {}).get(value, -1))
+            return code, code
+        if part is Part.KEY and isinstance(value, str):
+            key = string_key(value)
+            return key, key
+        if part in (Part.X, Part.Y) and isinstance(value, shapely.Geometry):
+            bounds = shapely.bounds(value)
+            side = 0 if part is Part.X else 1
+            return float(bounds[side]), float(bounds[side + 2])
+        if part is Part.COORDINATE and isinstance(value, np.ndarray):
+            return float(value[axis.i]), float(value[axis.i])
+        if part is Part.NUMBER:  # a Decimal
+            return float_below(value), float_above(value)  # type: ignore[arg-type]
+        return 0.0, 0.0
+
+
+def string_key(text: str) -> float:
+    """Return a number that keeps the order of strings: ``a <= b`` gives ``string_key(a) <= string_key(b)``.
+
+    >>> string_key("abc") < string_key("abd") < string_key("b")
+    True
+    """
+    return float(int.from_bytes(text.encode()[:_KEY_BYTES].ljust(_KEY_BYTES, b"\0"), "big"))
+
+
+def float_below(value: Number) -> float:
+    """Return the largest float64 that is not above a number.
+
+    >>> float_below(2**53 + 1) == 2.0**53
+    True
+    """
+    nearest = float(value)
+    return nearest if nearest <= value else math.nextafter(nearest, -math.inf)
+
+
+def float_above(value: Number) -> float:
+    """Return the smallest float64 that is not below a number."""
+    nearest = float(value)
+    return nearest if nearest >= value else math.nextafter(nearest, math.inf)

@@ -1,0 +1,94 @@
+"""When boxes are filed under pairs of axes instead of packed into a tree, and under which pairs.
+
+A tree holds every axis of the segment in every block; with four constraints on twenty axes most of that is
+free space, and its hulls become free too. Pair grids (:mod:`tamis.kernels.pairs`) read only the two
+narrowest axes of a box first. Their price is one visit per group and event, so pairs with few boxes are
+folded into the group of the narrower axis alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tamis.kernels import pairs_build as build
+from tamis.kernels.boxes import Boxes
+
+__all__ = ["is_sparse", "pair_arrays"]
+
+#: Up to this many axes a tree is better whatever the boxes look like.
+_FEW_AXES: Final = 6
+#: A pair with fewer boxes costs more to visit than it saves.
+_FOLD: Final = 200
+
+
+def is_sparse(boxes: Boxes, n_columns: int) -> bool:
+    """Say whether pair grids suit these boxes: many axes, of which a box constrains less than half on average."""
+    return n_columns > _FEW_AXES and 2 * boxes.axis.size < n_columns * (boxes.first.size - 1)
+
+
+def pair_arrays(
+    boxes: Boxes, codes: npt.NDArray[np.int16]
+) -> tuple[npt.NDArray[np.int64], dict[str, npt.NDArray[Any]]]:
+    """Return the slot order of the boxes and the arrays of their grids."""
+    n = boxes.first.size - 1
+    records = np.zeros((n, 16), np.int16)
+    build.write_records(boxes.first, boxes.axis, codes, records)
+    counts = np.diff(boxes.first.astype(np.int64))
+    number, axes = _number_groups(records, counts)
+    keys = np.empty(n, np.int64)
+    build.zorder_keys(records, number, axes[number, 1] != build.NO_AXIS, keys)
+    order = np.argsort(keys, kind="stable")
+    records = records[order]
+    groups = _make_groups(records, axes, np.bincount(number, minlength=len(axes)))
+    return order, {"groups": groups, "records": records, **_make_cells(groups, records)}
+
+
+def _number_groups(
+    records: npt.NDArray[np.int16], counts: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the group number of each box and the two axes int64[groups, 2] of each group."""
+    width = int(records[:, :2].max(initial=0)) + 2
+    first = np.where(counts > 0, records[:, 0].astype(np.int64), build.NO_AXIS)
+    second = np.where(counts > 1, records[:, 1].astype(np.int64), build.NO_AXIS)
+    two = second != build.NO_AXIS
+    pair = np.where(two, np.minimum(first, second) * width + np.maximum(first, second) + 1, 0)
+    _, number, often = np.unique(pair, return_inverse=True, return_counts=True)
+    two &= often[number] >= _FOLD
+    pair = np.where(two, pair, (first + 1) * width * width)
+    names, number = np.unique(pair, return_inverse=True)
+    single = (names >= width * width) | (names == 0)
+    axes = np.stack((names // width, names % width - 1), 1)
+    axes[single, 0], axes[single, 1] = names[single] // (width * width) - 1, build.NO_AXIS
+    return number.astype(np.int64), axes
+
+
+def _make_groups(
+    records: npt.NDArray[np.int16], axes: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Choose a grid for each group; return int64[groups, GROUP_WIDTH]."""
+    groups = np.zeros((len(axes), build.GROUP_WIDTH), np.int64)
+    start = cell = 0
+    for group, (axis_0, axis_1), size in zip(groups, axes.tolist(), sizes.tolist(), strict=True):
+        b0, b1 = (0, 0)
+        if axis_0 != build.NO_AXIS:
+            b0, b1 = build.choose_grid(records, start, start + size, axis_1 != build.NO_AXIS)
+        group[:] = axis_0, axis_1, 15 - b0, 15 - b1, b1, cell, start, size
+        start, cell = start + size, cell + (1 << (b0 + b1))
+    return groups
+
+
+def _make_cells(groups: npt.NDArray[np.int64], records: npt.NDArray[np.int16]) -> dict[str, npt.NDArray[Any]]:
+    """List in each cell the rectangles that touch it."""
+    last = groups[-1]
+    n_cells = int(last[build.FIRST_CELL] + (1 << (30 - last[build.SHIFT_0] - last[build.SHIFT_1])))
+    cells = np.empty(n_cells + 1, np.uint32)
+    build.count_cells(groups, records, cells)
+    n_blocks = int(cells[-1])
+    rectangles = np.zeros((n_blocks, 4, 16), np.uint8)
+    rectangles[:, 0] = 255  # lo 255 and hi 0: a lane that fits nothing
+    members = np.zeros(n_blocks * 16, np.int32)
+    build.fill_cells(groups, records, cells, np.zeros(n_cells, np.int32), rectangles.reshape(-1), members)
+    return {"cells": cells, "rectangles": rectangles.reshape(-1), "members": members}

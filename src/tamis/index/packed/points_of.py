@@ -1,0 +1,109 @@
+"""From a table of events to points: each column is laid on the axes that ask for it, without a loop per event."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import shapely
+
+from tamis.index.packed.axes import Axes, Axis, Part, float_above, float_below, string_key
+from tamis.model.columns import Column
+from tamis.model.tables import EventTable
+
+__all__ = ["Points", "points_of"]
+
+_FloatArray = npt.NDArray[np.float64]
+Interval = tuple[_FloatArray, _FloatArray]
+
+#: Integers up to this size are float64.
+_EXACT = 2**53
+
+
+class Points(NamedTuple):
+    """Where events lie: float64[n, axes]; ``high`` is ``low`` when all are points. NaN where a value is missing.
+
+    ``between`` are the rows with a number that falls between two float64: boxes only propose for them.
+    """
+
+    low: _FloatArray
+    high: _FloatArray
+    between: npt.NDArray[np.int64]
+
+
+def points_of(events: EventTable, axes: Axes, n_axes: int) -> Points:
+    """Return the points of all events on the first ``n_axes`` axes."""
+    low = np.full((len(events), n_axes), np.nan)
+    high = low
+    between = np.zeros(len(events), bool)
+    texts: dict[str, pa.DictionaryArray] = {}
+    for number, axis in axes:
+        column = events.columns.get(axis.attribute)
+        if column is None or number >= n_axes:
+            continue
+        lower, upper = _interval(axis, column, axes, texts)
+        if upper is not lower:
+            high = low.copy() if high is low else high
+            if axis.part is Part.NUMBER:
+                between |= (lower != upper) & column.present
+        low[:, number] = np.where(column.present, lower, np.nan)
+        if high is not low:
+            high[:, number] = np.where(column.present, upper, np.nan)
+    return Points(low, high, np.flatnonzero(between))
+
+
+def _interval(axis: Axis, column: Column, axes: Axes, texts: dict[str, pa.DictionaryArray]) -> Interval:
+    part, values = axis.part, column.values
+    if part is Part.NUMBER:
+        return _numbers(values, column.present)
+    if part in (Part.CODE, Part.KEY):
+        return _strings(axis, column, axes, texts)
+    if part in (Part.X, Part.Y):
+        side = 0 if part is Part.X else 1
+        bounds = shapely.bounds(np.where(column.present, values, None))
+        return bounds[:, side], bounds[:, side + 2]
+    flat = values[:, axis.i] if part is Part.COORDINATE else np.zeros(len(column.present))
+    return flat, flat
+
+
+def _numbers(values: npt.NDArray[np.generic], present: npt.NDArray[np.bool_]) -> Interval:
+    if values.dtype == object:
+        lower = _each(float_below, values, present)
+        upper = _each(float_above, values, present)
+        return (lower, lower) if np.array_equal(lower, upper) else (lower, upper)
+    nearest = values.astype(np.float64)
+    if values.dtype.kind not in "iu" or len(values) == 0 or (values.max() <= _EXACT and values.min() >= -_EXACT):
+        return nearest, nearest
+    lower, upper = nearest.copy(), nearest.copy()
+    for row in np.flatnonzero(np.abs(nearest) > _EXACT):
+        lower[row], upper[row] = float_below(int(values[row])), float_above(int(values[row]))
+    return lower, upper
+
+
+def _each(
+    convert: Callable[[float], float], values: npt.NDArray[np.generic], present: npt.NDArray[np.bool_]
+) -> _FloatArray:
+    result = np.zeros(len(values))
+    for row in np.flatnonzero(present):
+        result[row] = convert(values[row])  # type: ignore[arg-type]
+    return result
+
+
+def _strings(axis: Axis, column: Column, axes: Axes, texts: dict[str, pa.DictionaryArray]) -> Interval:
+    """Look up each different string once."""
+    if axis.attribute not in texts:
+        texts[axis.attribute] = column.values.dictionary_encode()
+    encoded = texts[axis.attribute]
+    distinct = encoded.dictionary.to_pylist()
+    if axis.part is Part.CODE:
+        codes = axes.codes.get(axis.attribute, {})
+        mapped = np.array([codes.get(text, -1) for text in distinct], np.float64)
+    else:
+        mapped = np.array([string_key(text) for text in distinct], np.float64)
+    if not len(mapped):
+        return np.zeros(len(column.present)), np.zeros(len(column.present))
+    flat = mapped[np.asarray(encoded.indices.fill_null(0))]
+    return flat, flat
