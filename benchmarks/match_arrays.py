@@ -219,19 +219,20 @@ def measure(name: str, n: int, repeat: int) -> Result:
 def main() -> None:
     """Parse the command line, measure, print one line per workload and size."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", type=lambda text: [int(float(x)) for x in text.split(",")], default=[10**4, 10**5, 10**6])
-    parser.add_argument("--workloads", type=lambda text: text.split(","), default=list(WORKLOADS))
+    parser.add_argument("--sizes", default="1e4,1e5,1e6")
+    parser.add_argument("--workloads", default=",".join(WORKLOADS))
     parser.add_argument("--repeat", type=int, default=9)
     parser.add_argument("--json", action="store_true", help="one JSON object per line")
     chosen = parser.parse_args()
-    for n in chosen.sizes:
-        for name in chosen.workloads:
-            r = measure(name, n, chosen.repeat)
+    for size in chosen.sizes.split(","):
+        for name in chosen.workloads.split(","):
+            r = measure(name, int(float(size)), chosen.repeat)
             if chosen.json:
                 print(json.dumps(asdict(r)), flush=True)
                 continue
             print(
-                f"{r.work:9} {r.n:8,} {r.layouts:9} {r.events:11,.0f} events/s  scan {r.scan_events:9,.0f}/s  ratio {r.ratio:7,.0f}x"
+                f"{r.work:9} {r.n:8,} {r.layouts:9} {r.events:11,.0f} events/s"
+                f"  scan {r.scan_events:9,.0f}/s  ratio {r.ratio:7,.0f}x"
                 f"  {r.rows_per_event:8.1f} rows/event  load {r.load / 1e6:5.2f}M/s  promote {r.promote_seconds:5.2f} s"
                 f"  insert {r.insert / 1e3:5.0f}k/s  delete {r.delete / 1e3:7.0f}k/s"
                 f"  {r.bytes_per_box:4.0f} B/box ({r.index_bytes_per_box:.0f} without bounds and ids)"

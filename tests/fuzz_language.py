@@ -10,6 +10,7 @@ that shows it, and the exit code is 1.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import json
 import random
@@ -17,35 +18,44 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from tamis.errors import InvariantError, LimitError, TamisError
 from tamis.model.language.cql2_json import from_json, to_json
 from tamis.model.language.format import format_node
-from tamis.model.language.nodes import Node
 from tamis.model.language.parse import parse
+from tamis.model.schema import Schema
+from tamis.model.types import Boolean, Number, Region, String, Timestamp, Vector
 
 try:
     from tamis.model.language.compiler import compile_text
 except ImportError:  # the language can be fuzzed before there is a compiler
     compile_text = None  # type: ignore[assignment]
 
-SLOW = 0.05
+Source = str | dict[str, Any]
+#: Seconds of CPU: what reading may take, and compiling (which reads again), on a machine with this yardstick.
+SLOW_READING, SLOW_COMPILING, YARDSTICK = 0.05, 0.15, 0.0017
+LONGEST_LINE = 2000
+SCHEMA = Schema(
+    {"a": Number(), "price": Number(0, 100), "symbol": String(), "b": Boolean(), "at": Timestamp()}
+    | {"area": Region(), "look": Vector(3), "in": Number(), "größe": String()}
+)
 _TOKENS = re.compile(r"'[^']*'|\"[^\"]*\"|\w+|\s+|[<>=]+|.", re.DOTALL)
-_NAMES = ["a", "b", "price", "symbol", "at", "area", "look", "größe", '"in"', '"x y"', "date", "point", "S_WITHIN"]
-_NUMBERS = ["0", "1", "-1", "+5", "1.5", ".5", "5.", "1e3", "-0.0", "1e308", "1e309", "1e-999", "007"]
+_ODD_NAMES = ["größe", '"in"', '"x y"', "date", "point", "S_WITHIN", '"a"']
+_NUMBERS = ["0", "1", "-1", "+5", "1.5", ".5", "5.", "1e3", "-0.0", "1e308", "1e-999", "007"]
 _HUGE = ["9" * 20, "9" * 400, "9" * 5000, "-" + "1" * 30, "1e999999", "0" * 5000, "1." + "0" * 5000, "1e" + "9" * 50]
 _STRINGS = ["'x'", "''", "'it''s'", "'%a_'", "'\\'", "'\\%'", "'é'", "'\U0001f600'", "'a\nb'"]
-_MOMENTS = [
-    *("TIMESTAMP('2026-01-31T12:00:00Z')", "TIMESTAMP('0001-01-01T00:00:00+14:00')", "DATE('9999-12-31')"),
-    *("TIMESTAMP('2026-02-30T00:00:00Z')", "DATE('x')", "TIMESTAMP('2016-12-31T23:59:60Z')"),
-]
+_MOMENTS = ["TIMESTAMP('2026-01-31T12:00:00Z')", "DATE('9999-12-31')", "TIMESTAMP('1969-12-31T23:59:59.9999999-05:00')"]
 _REGIONS = [
-    *("POLYGON((0 0, 4 0, 0 4, 0 0))", "BBOX(0, 0, 1, 1)", "BBOX(1,1,0,0)", "POINT(1 2)", "POLYGON EMPTY"),
-    *("POLYGON((0 0,1 1,1 0,0 1,0 0))", "POLYGON Z((0 0 0,1 0 0,0 1 0,0 0 0))", "POLYGON((nan 0,1 0,0 1,nan 0))"),
+    *("POLYGON((0 0, 4 0, 0 4, 0 0))", "BBOX(0, 0, 1, 1)"),
     '{"type":"Polygon","coordinates":[[[0,0],[1,0],[0,1],[0,0]]]}',
+]
+_BAD_LITERALS = [
+    *("TIMESTAMP('2026-02-30T00:00:00Z')", "DATE('x')", "TIMESTAMP('2016-12-31T23:59:60Z')", "TIMESTAMP('x"),
+    *("TIMESTAMP('0001-01-01T00:00:00+14:00')", "1e309", "BBOX(1,1,0,0)", "POINT(1 2)", "POLYGON EMPTY"),
+    *("POLYGON((0 0,1 1,1 0,0 1,0 0))", "POLYGON Z((0 0 0,1 0 0,0 1 0,0 0 0))", "POLYGON((nan 0,1 0,0 1,nan 0))"),
     '{"type":"Polygon","coordinates":[[[0,0],[1,0],[0,1e999],[0,0]]]}',
 ]
 _FUNCTIONS = ["S_INTERSECTS", "S_WITHIN", "S_DISJOINT", "S_EQUALS", "RCC_MEETS", "RCC_COVERED_BY", "s_touches"]
@@ -60,10 +70,10 @@ class Maker:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
 
-    def source(self) -> str | dict[str, Any]:
+    def source(self) -> Source:
         """Return a text, a JSON text or a document."""
         text = self.condition(self.random.randint(0, 4))
-        for _ in range(self.random.choice([0, 1, 1, 2, 3, 8])):
+        for _ in range(self.random.choice([0, 0, 1, 1, 2, 3, 8])):
             text = self.damaged(text)
         if self.random.random() < 0.7:
             return text
@@ -75,39 +85,42 @@ class Maker:
             return self.leaf()
         parts = [self.condition(depth - 1) for _ in range(one.randint(1, 3))]
         joined = one.choice([" AND ", " OR ", " and ", "\nOR\t"]).join(parts)
-        return one.choice(
-            ["{}", "({})", "NOT {}", "NOT ({})", "({}"] if one.random() < 0.1 else ["{}", "({})"]
-        ).replace("{}", joined)
+        opening, closing = one.choice([("", ""), ("(", ")"), ("NOT ", ""), ("NOT (", ")")])
+        return opening + joined + closing
 
     def leaf(self) -> str:
         one = self.random
-        name, negated = one.choice(_NAMES), one.choice(["", "", "NOT "])
+        if one.random() < 0.25:
+            return self.other_leaf()
+        name, literals = one.choice(
+            [("price", _NUMBERS), ("symbol", _STRINGS), ("at", _MOMENTS), ("b", ["TRUE", "false"])]
+        )
+        if one.random() < 0.1:
+            name, literals = one.choice([(one.choice(_ODD_NAMES), literals), (name, _HUGE), (name, _BAD_LITERALS)])
+        value, negated = one.choice(literals), one.choice(["", "", "NOT "])
         return one.choice(
             [
-                lambda: f"{name} {one.choice(['=', '<>', '<', '<=', '>', '>='])} {self.literal()}",
-                lambda: f"{self.literal()} {one.choice(['=', '<', '>='])} {name}",
-                lambda: f"{name} {negated}BETWEEN {self.literal()} AND {self.literal()}",
-                lambda: f"{name} {negated}IN ({', '.join(self.literal() for _ in range(one.choice([1, 2, 5, 50])))})",
-                lambda: f"{name} {negated}LIKE {one.choice(_STRINGS)}",
-                lambda: f"{name} IS {negated}NULL",
-                lambda: f"{one.choice(_FUNCTIONS)}({name}, {one.choice(_REGIONS)})",
-                lambda: f"{one.choice(_FUNCTIONS)}({one.choice(_REGIONS)}, {name})",
-                lambda: f"V_WITHIN({name}, ({', '.join(one.choices(_NUMBERS, k=3))}), {one.choice(_NUMBERS)})",
-                lambda: name,
-                lambda: one.choice(["TRUE", "FALSE"]),
+                f"{name} {one.choice(['=', '<>', '<', '<=', '>', '>='])} {value}",
+                f"{value} {one.choice(['=', '<', '>='])} {name}",
+                f"{name} {negated}BETWEEN {value} AND {one.choice(literals)}",
+                f"{name} {negated}IN ({', '.join(one.choices(literals, k=one.choice([1, 2, 5, 50])))})",
+                f"{name} IS {negated}NULL",
             ]
-        )()
-
-    def literal(self) -> str:
-        pools = (
-            _NUMBERS,
-            _NUMBERS,
-            _STRINGS,
-            _MOMENTS,
-            ["TRUE", "FALSE"],
-            _HUGE if self.random.random() < 0.1 else ["1"],
         )
-        return self.random.choice(self.random.choice(pools))
+
+    def other_leaf(self) -> str:
+        one = self.random
+        sides = ["area", one.choice(_REGIONS if one.random() < 0.9 else _BAD_LITERALS)]
+        one.shuffle(sides)
+        return one.choice(
+            [
+                f"symbol {one.choice(['', 'NOT '])}LIKE {one.choice(_STRINGS)}",
+                f"{one.choice(_FUNCTIONS)}({', '.join(sides)})",
+                f"V_WITHIN(look, ({', '.join(one.choices(_NUMBERS, k=3))}), {one.choice(_NUMBERS)})",
+                "b",
+                one.choice(["TRUE", "FALSE"]),
+            ]
+        )
 
     def damaged(self, text: str) -> str:
         """Return the text with one thing wrong, or with much more of something."""
@@ -120,7 +133,9 @@ class Maker:
             lambda: "".join([*tokens[:i], tokens[i], " ", *tokens[i:]]),
             lambda: "".join(tokens[j] if n == i else tokens[i] if n == j else token for n, token in enumerate(tokens)),
             lambda: "".join([*tokens[:i], " ", one.choice(_WORDS), " ", *tokens[i:]]),
-            lambda: "".join([*tokens[:i], one.choice([*_NUMBERS, *_HUGE, *_STRINGS, *_REGIONS]), *tokens[i + 1 :]]),
+            lambda: "".join(
+                [*tokens[:i], one.choice([*_NUMBERS, *_HUGE, *_STRINGS, *_REGIONS, *_BAD_LITERALS]), *tokens[i + 1 :]]
+            ),
             lambda: text[:at] + one.choice(_SPICE) + text[at:],
             lambda: text[:at] + chr(one.choice([one.randrange(128), one.randrange(0xD800), 0x10FFFF])) + text[at:],
             lambda: text[:at],
@@ -137,10 +152,10 @@ class Maker:
         return opening * many + text + closing * many
 
     def repeated(self, text: str) -> str:
-        many = self.random.choice([2, 10, 400, 4000])
+        many = self.random.choice([2, 2, 10, 10, 400, 4000])
         return self.random.choice([" OR ", " AND ", "OR", ", ", ""]).join([text[:40]] * many)
 
-    def json_source(self) -> str | dict[str, Any]:
+    def json_source(self) -> Source:
         """Return a document, damaged as a structure or as text."""
         try:
             document = to_json(parse(self.condition(self.random.randint(0, 3))))
@@ -183,27 +198,23 @@ class Finding:
     """What went wrong and with which source."""
 
     kind: str
-    source: str | dict[str, Any]
+    source: Source
 
     def line(self) -> str:
         """Return a line of Python that shows it."""
-        return f"parse({self.source!r})  # {self.kind}"
+        source = repr(self.source)
+        shown = source if len(source) <= LONGEST_LINE else f"{source[:LONGEST_LINE]} ... {len(source):,} characters"
+        return f"parse({shown})  # {self.kind}"
 
 
-def outcome(source: str | dict[str, Any]) -> str:
-    """Return the name of the error, or "accepted"; raise what should not be raised."""
-    try:
-        node = parse(source)
-    except InvariantError:
-        raise
-    except TamisError as error:
-        assert str(error)
-        return type(error).__name__
-    _check_round_trips(node)
-    return "accepted"
+def read(source: Source) -> None:
+    """Read a source."""
+    parse(source)
 
 
-def _check_round_trips(node: Node) -> None:
+def written(source: Source) -> None:
+    """Write what was read, and read it again."""
+    node = parse(source)
     try:
         again = parse(format_node(node))
     except LimitError:  # canonical text is a little longer than what a user may write
@@ -213,71 +224,105 @@ def _check_round_trips(node: Node) -> None:
     assert to_json(from_json(document)) == document, "the JSON reads as another tree"
 
 
-def compiled(source: str | dict[str, Any]) -> str:
-    """Compile, when there is a compiler; the outcome as above."""
-    try:
-        compile_text(source)
-    except InvariantError:
-        raise
-    except TamisError as error:
-        return type(error).__name__
-    return "accepted"
+def compiled(source: Source) -> None:
+    """Compile by what the literals say."""
+    compile_text(source)
 
 
-def problem_of(source: str | dict[str, Any]) -> str | None:
-    """Return what is wrong with how a source is treated, or None."""
-    steps = (parse, outcome) if compile_text is None else (parse, outcome, compiled)
-    for step in steps:
+def compiled_with_schema(source: Source) -> None:
+    """Compile under a schema."""
+    compile_text(source, SCHEMA)
+
+
+STEPS = (read, written) if compile_text is None else (read, written, compiled, compiled_with_schema)
+
+
+def treated(source: Source) -> tuple[str, str | None]:
+    """Return how far a source came, and what is wrong with how it was treated, if anything."""
+    came = "accepted"
+    for step in STEPS:
         start = time.thread_time()
         try:
             step(source)
-        except InvariantError as error:
-            return f"{step.__name__}: InvariantError {error}"
-        except TamisError:
-            pass
-        except BaseException as error:
-            if isinstance(error, KeyboardInterrupt):
-                raise
-            return f"{step.__name__}: {type(error).__name__}"
-        if step is not outcome and time.thread_time() - start > SLOW and _is_slow(step, source):
-            return f"{step.__name__}: slower than {SLOW * 1000:.0f} ms"
-    return None
+        except TamisError as error:
+            if isinstance(error, InvariantError) or not str(error):
+                return came, f"{step.__name__}: {type(error).__name__} {error}"
+            came = f"{type(error).__name__} when {step.__name__}"
+        except Exception as error:
+            return came, f"{step.__name__}: {type(error).__name__}"
+        slow = SLOW_COMPILING if "compiled" in step.__name__ else SLOW_READING
+        if step is not written and time.thread_time() - start > slow and _is_slow(step, source, slow):
+            return came, f"{step.__name__}: slower than {slow * 1000:.0f} ms"
+        if step is read and came != "accepted":
+            break
+    return came, None
 
 
-def _is_slow(step: Callable[[Any], object], source: object) -> bool:
-    """Time it again, thrice and without the garbage collector, to rule out noise."""
+def slowness() -> float:
+    """Return how much slower than usual this machine is now: 1 when it is quiet, or quicker."""
+
+    def work() -> float:
+        start = time.thread_time()
+        assert len({str(number): (number, number) for number in range(10_000)}) == 10_000
+        return time.thread_time() - start
+
+    return max(1.0, min(work() for _ in range(5)) / YARDSTICK)
+
+
+def _is_slow(step: Callable[[Source], None], source: Source, slow: float) -> bool:
+    """Time it again, thrice and without the garbage collector, beside a yardstick to rule out noise."""
     gc.collect()
     gc.disable()
     try:
-        best = SLOW * 100
+        best, usual = float("inf"), slowness()
         for _ in range(3):
             start = time.thread_time()
-            try:
+            with contextlib.suppress(TamisError):
                 step(source)
-            except TamisError:
-                pass
             best = min(best, time.thread_time() - start)
+        return best > slow * max(usual, slowness())
     finally:
         gc.enable()
-    return best > SLOW
 
 
 def minimised(finding: Finding, seconds: float = 20) -> Finding:
-    """Cut pieces out of a text while the problem stays the same."""
-    if not isinstance(finding.source, str):
-        return finding
-    text, stop = finding.source, time.monotonic() + seconds
-    size = max(1, len(text) // 2)
-    while size and time.monotonic() < stop:
-        at, before = 0, len(text)
-        while at < len(text) and time.monotonic() < stop:
-            shorter = text[:at] + text[at + size :]
-            if problem_of(shorter) == finding.kind:
-                text = shorter
-            else:
-                at += size
-        size = size if len(text) < before else size // 2
-    return Finding(finding.kind, text)
+    """Cut pieces out of a source while the problem stays the same."""
+    smaller = _smaller_texts if isinstance(finding.source, str) else _smaller_documents
+    source, stop = finding.source, time.monotonic() + seconds
+    found = True
+    while found and time.monotonic() < stop:
+        found = False
+        for candidate in smaller(source):
+            if time.monotonic() >= stop:
+                break
+            if treated(candidate)[1] == finding.kind:
+                source, found = candidate, True
+                break
+    return Finding(finding.kind, source)
+
+
+def _smaller_texts(text: Any) -> Iterator[Source]:
+    """Yield the text without a piece of it, large pieces first."""
+    size = (len(text) + 1) // 2
+    while size:
+        for at in range(0, len(text), size):
+            yield text[:at] + text[at + size :]
+        size //= 2
+
+
+def _smaller_documents(document: Any) -> Iterator[Any]:
+    """Yield the parts of a document, then the document with less in one place."""
+    if isinstance(document, dict):
+        yield from (part for part in document.get("args", ()) if isinstance(part, dict) and "op" in part)
+        for key, value in document.items():
+            yield from ({**document, key: less} for less in _smaller_documents(value))
+    elif isinstance(document, list):
+        size = (len(document) + 1) // 2
+        while size:
+            yield from (document[:at] + document[at + size :] for at in range(0, len(document), size))
+            size //= 2
+        for at, value in enumerate(document):
+            yield from ([*document[:at], less, *document[at + 1 :]] for less in _smaller_documents(value))
 
 
 def fuzz(seconds: float, seed: int) -> tuple[int, Counter[str], Finding | None]:
@@ -289,11 +334,11 @@ def fuzz(seconds: float, seed: int) -> tuple[int, Counter[str], Finding | None]:
     while time.monotonic() < stop:
         source = maker.source()
         count += 1
-        problem = problem_of(source)
+        came, problem = treated(source)
         if problem is not None:
             return count, outcomes, minimised(Finding(problem, source))
         kind = "JSON" if isinstance(source, dict) or source.lstrip()[:1] == "{" else "text"
-        outcomes[f"{kind} {outcome(source)}"] += 1
+        outcomes[f"{kind}: {came}"] += 1
     return count, outcomes, None
 
 

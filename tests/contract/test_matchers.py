@@ -13,7 +13,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 from tamis.index.protocols import Guarantee, Matcher
 from tamis.index.registry import MATCHERS
-from tamis.model.language.nodes import Constant, Node
+from tamis.model.language.nodes import Compare, Constant, Node
 from tamis.model.subscription import Subscription
 from tamis.model.tables import EventTable
 from tests import naive
@@ -28,14 +28,16 @@ class MatcherMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.matcher = MATCHERS[self.name]()
+        self.subscriptions: dict[int, Subscription] = {}
+        self.matcher = MATCHERS[self.name](self.subscriptions.get)
         self.trees: dict[int, Node] = {}
         self.next_row = 0
 
     @rule(target=rows, node=nodes)
     def add(self, node: Node) -> int:
         row, self.next_row = self.next_row, self.next_row + 1
-        self.matcher.add(row, compiled(node, row))
+        self.subscriptions[row] = compiled(node, row)
+        self.matcher.add(row, self.subscriptions[row])
         self.trees[row] = node
         return row
 
@@ -47,7 +49,7 @@ class MatcherMachine(RuleBasedStateMachine):
     @rule(row=consumes(rows), target=rows)
     def return_of_a_row(self, row: int) -> int:
         self.matcher.remove(row)
-        self.matcher.add(row, compiled(self.trees[row], row))
+        self.matcher.add(row, self.subscriptions[row])
         return row
 
     @rule(event=events)
@@ -103,7 +105,7 @@ def test_soak_matcher_agrees_with_the_naive_evaluator(name: str) -> None:
 
 @pytest.mark.parametrize("name", MATCHERS)
 def test_empty_matcher(name: str) -> None:
-    matcher = MATCHERS[name]()
+    matcher = MATCHERS[name]({}.get)
     assert matcher.match({}).tolist() == []
     offsets, rows = matcher.match_table(EventTable.of(pa.table({"x": pa.array([], pa.float64())}), SCHEMA))
     assert offsets.tolist() == [0]
@@ -112,16 +114,17 @@ def test_empty_matcher(name: str) -> None:
 
 @pytest.mark.parametrize("name", MATCHERS)
 def test_everything_and_nothing(name: str) -> None:
-    matcher = MATCHERS[name]()
+    matcher = MATCHERS[name]({}.get)
     matcher.add(0, compiled(Constant(True)))
     matcher.add(1, compiled(Constant(False)))
+    matcher.add(2, compiled(Compare("x", "=", 1)))
     assert matcher.match({}).tolist() == [0]
-    assert matcher.match(SCHEMA.event({"x": 1})).tolist() == [0]
+    assert matcher.match(SCHEMA.event({"x": 1})).tolist() == [0, 2]
 
 
 @pytest.mark.parametrize("name", MATCHERS)
 def test_a_taken_row_is_refused(name: str) -> None:
-    matcher = MATCHERS[name]()
+    matcher = MATCHERS[name]({}.get)
     matcher.add(0, Subscription(0, ()))
     with pytest.raises(KeyError):
         matcher.add(0, Subscription(0, ()))
@@ -129,7 +132,7 @@ def test_a_taken_row_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("name", MATCHERS)
 def test_a_bad_row_of_a_table_matches_nothing(name: str) -> None:
-    matcher = MATCHERS[name]()
+    matcher = MATCHERS[name]({}.get)
     matcher.add(0, compiled(Constant(True)))
     table = EventTable.of({"x": [1, "not a number", 2]}, SCHEMA)
     assert matcher.match_table(table).offsets.tolist() == [0, 1, 1, 2]

@@ -17,6 +17,7 @@ the radii exchanged: it would withhold a large ball because it covers a small on
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
@@ -26,13 +27,13 @@ import numpy.typing as npt
 from tamis.geometry.balls import in_ball, squared_distance
 from tamis.model.subscription import Ball
 
-__all__ = ["ball_covers", "balls_disjoint", "balls_impossible", "distance_at_most", "point_in"]
+__all__ = ["ball_covers", "balls_conflict", "balls_disjoint", "balls_impossible", "distance_at_most", "point_in"]
 
-#: Relative error of a float64 sum of n squares is below (n + _EXTRA) * _UNIT, with room for the bound's own.
+#: Relative error of a distance in n dimensions is below (n + _EXTRA) * _UNIT, with room for the bound's own.
 _UNIT, _EXTRA = 2.3e-16, 12
 
-#: Outside these the squares may underflow or overflow, and rational arithmetic decides.
-_SAFE_LOW, _SAFE_HIGH = 1e-270, 1e270
+#: Outside these bits may be lost to underflow or overflow, and rational arithmetic decides.
+_SAFE_LOW, _SAFE_HIGH = 1e-290, 1e290
 
 #: Coordinate axes along which rims are tried, and the dimension up to which float neighbours are.
 _AXES, _NEIGHBOURS = 8, 3
@@ -40,26 +41,23 @@ _AXES, _NEIGHBOURS = 8, 3
 _Point = npt.NDArray[np.float64]
 
 
-def distance_at_most(a: Sequence[float], b: Sequence[float], bound: Fraction) -> bool:
-    """Whether two points are at most ``bound`` apart, exactly.
+def distance_at_most(a: Sequence[float], b: Sequence[float], *terms: float) -> bool:
+    """Whether two points are at most the sum of ``terms`` apart, exactly.
 
-    >>> distance_at_most((0.0, 0.0), (3.0, 4.0), Fraction(5)), distance_at_most((0.0,), (0.3,), Fraction(3, 10))
+    >>> distance_at_most((0.0, 0.0), (3.0, 4.0), 5.0), distance_at_most((0.0,), (0.3,), 0.1, 0.2)
     (True, True)
     """
+    bound = math.fsum(terms)  # rounded once, so its sign is exact
     if bound < 0:
         return False
-    limit = bound * bound
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        difference = np.subtract(a, b, dtype=np.float64)
-        total = float(difference @ difference)
-    rounded = _float(limit)
-    if _SAFE_LOW < total < _SAFE_HIGH and _SAFE_LOW < rounded < _SAFE_HIGH:
+    distance = math.dist(a, b)
+    if _SAFE_LOW < distance < _SAFE_HIGH and _SAFE_LOW < bound < _SAFE_HIGH:
         slack = (len(a) + _EXTRA) * _UNIT
-        if total * (1 + slack) < rounded:
+        if distance * (1 + slack) < bound:
             return True
-        if total * (1 - slack) > rounded:
+        if distance * (1 - slack) > bound:
             return False
-    return squared_distance(a, b) <= limit
+    return squared_distance(a, b) <= sum(map(Fraction, terms)) ** 2
 
 
 def ball_covers(outer: Ball, inner: Ball) -> bool:
@@ -72,25 +70,30 @@ def ball_covers(outer: Ball, inner: Ball) -> bool:
     >>> ball_covers(Ball("look", (1.0, 0.0), 1.0), Ball("look", (0.0, 0.0), 2.0))
     False
     """
-    return distance_at_most(outer.center, inner.center, Fraction(outer.radius) - Fraction(inner.radius))
+    return distance_at_most(outer.center, inner.center, outer.radius, -inner.radius)
 
 
 def balls_disjoint(a: Ball, b: Ball) -> bool:
     """Whether two balls have no point in common; touching balls have one."""
-    return not distance_at_most(a.center, b.center, Fraction(a.radius) + Fraction(b.radius))
+    return not distance_at_most(a.center, b.center, a.radius, b.radius)
 
 
 def balls_impossible(balls: Sequence[Ball]) -> bool:
     """Whether some two of these conditions exclude each other; a conflict of three is not seen."""
-    for a, b in itertools.combinations(balls, 2):
-        if a.negated and b.negated:
-            continue
-        if not a.negated and not b.negated:
-            if balls_disjoint(a, b):
-                return True
-        elif ball_covers(a, b) if a.negated else ball_covers(b, a):
-            return True
-    return False
+    return any(balls_conflict(a, b) for a, b in itertools.combinations(balls, 2))
+
+
+def balls_conflict(a: Ball, b: Ball) -> bool:
+    """Whether no point satisfies both conditions, exactly.
+
+    >>> balls_conflict(Ball("v", (0.0,), 1.0), Ball("v", (0.0,), 2.0, negated=True))
+    True
+    """
+    if a.negated and b.negated:
+        return False
+    if a.negated:
+        return ball_covers(a, b)
+    return ball_covers(b, a) if b.negated else balls_disjoint(a, b)
 
 
 def point_in(balls: Sequence[Ball]) -> _Point | None:

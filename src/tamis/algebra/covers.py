@@ -16,11 +16,11 @@ Deviation: containment of match sets is not strict (equal subscriptions cover ea
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tamis.algebra.evaluate import matches
-from tamis.algebra.pieces import MAX_PIECES, Budget, Subtraction, pieces_of
+from tamis.algebra.pieces import MAX_PIECES, Budget, Piece, Subtraction, pieces_of
 from tamis.algebra.sources import Source, as_subscriptions
 from tamis.algebra.witness import event_for
 from tamis.model.schema import Schema
@@ -28,7 +28,16 @@ from tamis.model.subscription import Filter, Subscription
 from tamis.model.types import AttributeType
 from tamis.model.values import Value
 
-__all__ = ["Covering", "compare", "covers", "covers_compiled", "equivalent", "find_cover", "is_covered"]
+__all__ = [
+    "Covering",
+    "compare",
+    "covers",
+    "covers_compiled",
+    "equivalent",
+    "find_cover",
+    "find_cover_of_pieces",
+    "is_covered",
+]
 
 #: Leftover pieces that are tried for a witness before the difference is called unknown.
 MAX_TRIES = 50
@@ -88,18 +97,21 @@ def is_covered(inner: Sequence[Filter], outer: Sequence[Filter], pieces: int = M
 
 def find_cover(inner: Sequence[Filter], outer: Sequence[Filter], pieces: int = MAX_PIECES) -> frozenset[int] | None:
     """Return positions in ``outer`` whose union covers ``inner``; None when no proof was found."""
-    subtraction = Subtraction(outer, Budget(pieces))
     places = {filter: place for place, filter in enumerate(outer)}
-    for filter in inner:
-        if filter in places:
-            subtraction.used.add(places[filter])
-            continue
-        for piece in pieces_of(filter, subtraction.budget):
-            if next(subtraction.leftovers(piece), None) is not None:
-                return None
-        if subtraction.budget.exhausted:
+    budget = Budget(pieces)
+    used = {places[filter] for filter in inner if filter in places}
+    rest = (piece for filter in inner if filter not in places for piece in pieces_of(filter, budget))
+    needed = find_cover_of_pieces(rest, outer, budget)
+    return None if needed is None else needed | used
+
+
+def find_cover_of_pieces(inner: Iterable[Piece], outer: Sequence[Filter], budget: Budget) -> frozenset[int] | None:
+    """Return positions in ``outer`` whose union covers all pieces; None when no proof was found."""
+    subtraction = Subtraction(outer, budget)
+    for piece in inner:
+        if next(subtraction.leftovers(piece), None) is not None:
             return None
-    return frozenset(subtraction.used)
+    return None if budget.exhausted else frozenset(subtraction.used)
 
 
 def compare(

@@ -2,8 +2,8 @@
 
 A filter says something about each of its attributes and nothing across attributes, so a conjunction can be
 satisfied iff what it says about *each single attribute* can. That is the whole burden of the algebra:
-`Facts` are what a conjunction says about one attribute, `impossible` proves that no value fits, and
-`value_for` finds one. Scalars and LIKE are exact both ways, two balls and conditions on one region too;
+`Facts` are what a conjunction says about one attribute, and `Facts.impossible` proves that no value fits.
+Scalars and LIKE are exact both ways, two balls and conditions on one region too;
 beyond that ``impossible`` errs towards "no" and never towards "yes".
 """
 
@@ -37,7 +37,11 @@ class Facts:
             return Facts(self.allowed & constraint.allowed, self.conditions)
         if constraint in self.conditions:
             return self
-        return Facts(self.allowed & PRESENT if self.allowed.missing else self.allowed, (*self.conditions, constraint))
+        allowed = self.allowed & PRESENT if self.allowed.missing else self.allowed
+        if isinstance(constraint, Spatial):  # one condition per region: then pairs see every conflict on it
+            joined = regions.joined_by_region([*self._of(Spatial), constraint])
+            return Facts(allowed, tuple(joined))
+        return Facts(allowed, (*self.conditions, constraint))
 
     def impossible(self) -> bool:
         """Whether it is proved that no value fits, nor a missing one."""
@@ -45,36 +49,48 @@ class Facts:
             return True
         if not self.conditions:
             return False
-        some_balls = self._of(Ball)
-        if some_balls:
-            return len(some_balls) > 1 and balls.balls_impossible(some_balls)
-        some_regions = self._of(Spatial)
-        if some_regions:
-            return regions.regions_impossible(some_regions)
-        answer = patterns.search_strings(self.allowed, self._of(Like))
-        return answer.proved and answer.found is None
+        if isinstance(self.conditions[0], Like):
+            answer = patterns.search_strings(self.allowed, self._of(Like))
+            return answer.proved and answer.found is None
+        return balls.balls_impossible(self._of(Ball)) or regions.regions_impossible(self._of(Spatial))
+
+    def excludes(self, constraint: Constraint) -> bool:
+        """Whether it is proved that the constraint does not hold; the facts themselves are possible.
+
+        Balls and regions are judged by pairs, so only pairs with the new condition have to be looked at.
+        """
+        if isinstance(constraint, Values):
+            both = self.allowed & constraint.allowed
+            if not both or not self.conditions:
+                return not both
+            return isinstance(self.conditions[0], Like) and Facts(both, self.conditions).impossible()
+        if not self.allowed.has_values:
+            return True
+        if isinstance(constraint, Like):
+            return self.and_also(constraint).impossible()
+        if isinstance(constraint, Ball):
+            return any(balls.balls_conflict(one, constraint) for one in self._of(Ball))
+        return not constraint.relations or any(regions.regions_conflict(one, constraint) for one in self._of(Spatial))
 
     def implies(self, constraint: Constraint) -> bool:
         """Whether it is proved that the constraint holds."""
         if isinstance(constraint, Values):
             if self.allowed <= constraint.allowed:
                 return True
-            return bool(self.conditions) and Facts(self.allowed - constraint.allowed, self.conditions).impossible()
-        return not self.allowed.missing and self.and_also(negation(constraint)).impossible()
-
-    def excludes(self, constraint: Constraint) -> bool:
-        """Whether it is proved that the constraint does not hold."""
-        return self.and_also(constraint).impossible()
+            rest = Values(constraint.attribute, constraint.allowed.complement())
+            return bool(self.conditions) and self.excludes(rest)
+        return not self.allowed.missing and self.excludes(negation(constraint))
 
     def without(self, constraint: Constraint) -> list[Facts]:
         """Return the ways in which the constraint can fail: by another value, or by a missing one."""
         if isinstance(constraint, Values):
-            ways = [Facts(self.allowed - constraint.allowed, self.conditions)]
+            opposite: Constraint = Values(constraint.attribute, constraint.allowed.complement())
         else:
-            ways = [self.and_also(negation(constraint))]
-            if self.allowed.missing:
-                ways.append(Facts(MISSING))
-        return [way for way in ways if not way.impossible()]
+            opposite = negation(constraint)
+        ways = [] if self.excludes(opposite) else [self.and_also(opposite)]
+        if self.allowed.missing and not isinstance(constraint, Values):
+            ways.append(Facts(MISSING))
+        return ways
 
     def _of(self, kind: type[_Kind]) -> tuple[_Kind, ...]:
         return tuple(one for one in self.conditions if isinstance(one, kind))

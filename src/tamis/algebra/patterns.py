@@ -27,7 +27,7 @@ __all__ = ["MAX_STATES", "StringSearch", "finite_strings", "search_strings"]
 #: States of the joint machine that one question may visit (about 5 us each and character of the alphabet).
 MAX_STATES = 2_000
 
-#: Steps, one per state and character, that one question may take.
+#: Steps, one per state, character and pattern, that one question may take.
 MAX_STEPS = 60_000
 
 #: What stands for characters that nobody mentions, where one of these fits: a witness should be readable.
@@ -134,7 +134,7 @@ class _Walk:
             state, text = queue.popleft()
             if text in self.allowed and _fits_all(text, self.likes):
                 return StringSearch(text, proved=True)
-            steps += len(self.alphabet)
+            steps += len(self.alphabet) * len(self.patterns)
             if steps > MAX_STEPS:
                 return StringSearch(None, proved=False)
             for character in self.alphabet:

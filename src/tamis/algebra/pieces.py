@@ -55,10 +55,9 @@ class Budget:
 def with_constraint(piece: Piece, constraint: Constraint) -> Piece | None:
     """Return the part of a piece that satisfies a constraint; None when that is proved empty."""
     known = piece.get(constraint.attribute, UNCONSTRAINED)
-    facts = known.and_also(constraint)
-    if facts is known:
-        return piece
-    return None if facts.impossible() else {**piece, constraint.attribute: facts}
+    if known.excludes(constraint):
+        return None
+    return {**piece, constraint.attribute: known.and_also(constraint)}
 
 
 def pieces_of(filter: Filter, budget: Budget, within: Piece | None = None) -> Iterator[Piece]:
@@ -144,6 +143,9 @@ class Subtraction:
                 yield one
                 continue
             first, *later = touching
+            if not later and self.filters[first].rest is None:  # nothing can take the rest away
+                yield from self._minus(one, self.filters[first])
+                continue
             self.used.add(first)
             waiting.extend((part, later) for part in self._minus(one, self.filters[first]))
 

@@ -128,9 +128,9 @@ def _numbers(start: Cut | None, stop: Cut | None) -> Iterator[int | float | Deci
     low = None if start is None else Fraction(start[0])
     high = None if stop is None else Fraction(stop[0])
     if low is None:
-        low = Fraction(-1) if high is None else min(high - max(abs(high), 1) * 2, Fraction(-1))
+        low = Fraction(-1) if high is None else min(high - _room(high), Fraction(-1))
     if high is None:
-        high = max(low + max(abs(low), 1) * 2, Fraction(1))
+        high = max(low + _room(low), Fraction(1))
     if low < 0 < high:
         yield 0
     if low < high:
@@ -141,6 +141,10 @@ def _numbers(start: Cut | None, stop: Cut | None) -> Iterator[int | float | Deci
         for value in (start, stop):
             if value is not None:
                 yield from (math.nextafter(value[0], math.inf), math.nextafter(value[0], -math.inf))
+
+
+def _room(end: Fraction) -> Fraction:
+    return 2 * max(abs(end), Fraction(1))
 
 
 def _rounded(low: Fraction, high: Fraction) -> Iterator[Decimal]:

@@ -46,11 +46,15 @@ def match(
     from tamis.cli.pairs import Pairs
     from tamis.cli.prepare import open_events, warn_of_unseen
     from tamis.cli.reading import Skipped, Stopwatch, watched
+    from tamis.errors import TableError
     from tamis.workload.files import EventFile
 
-    skip, skipped, watch = on_bad is OnBad.SKIP, Skipped(), Stopwatch()
+    skip, skipped = on_bad is OnBad.SKIP, Skipped()
+    if subscriptions == events == "-":
+        raise TableError("standard input holds the subscriptions or the events, not both; give one as a file")
     known = read_schema(schema, zone)
     questions, file = _read_questions(subscriptions, skip), EventFile(events, skip=skip)
+    watch = Stopwatch()
     extra = () if event_id is None else (event_id,)
     prepared, batches = open_events(questions, file, known, zone, skip=skip, extra=extra)
     skipped.add(questions.name, questions.bad)

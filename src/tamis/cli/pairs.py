@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from tamis.cli.prepare import Prepared
 from tamis.cli.screen import jsonable
-from tamis.engine.matches import id_order
 from tamis.errors import TableError, shorten
 from tamis.model.subscription import SubscriptionId
 from tamis.workload.files import BadRow, Batch
@@ -27,8 +25,6 @@ class Pairs:
         self._namespace = namespace
         self._event_id = event_id
         self._skip = skip
-        #: ``rank[row]``: the place of a subscription when ids are sorted.
-        self._rank: npt.NDArray[np.int64] | None = None
         #: Pairs found so far.
         self.count = 0
 
@@ -44,21 +40,13 @@ class Pairs:
         """Return the pairs of a batch and its bad rows."""
         matches, bad = self._prepared.match(batch, namespace=self._namespace, skip=self._skip)
         names, unnamed = self._names(batch)
-        rows = matches.event
-        order = np.lexsort((self._ranks(matches.ids)[matches.rows], rows))
+        order = matches.order()
         if unnamed:
-            order = order[~np.isin(rows[order], list(unnamed))]
-        events = [names[i] for i in rows[order].tolist()]
-        ids = [matches.ids[row] for row in matches.rows[order].tolist()]
+            order = order[~np.isin(matches.event[order], list(unnamed))]
+        events = [names[i] for i in matches.event[order].tolist()]
+        ids = matches.ids.of(matches.rows[order])
         self.count += len(ids)
         return (events, ids), [*bad, *unnamed.values()]
-
-    def _ranks(self, ids: Sequence[SubscriptionId]) -> npt.NDArray[np.int64]:
-        if self._rank is None or len(self._rank) != len(ids):
-            order = sorted(range(len(ids)), key=lambda row: id_order(ids[row]))
-            self._rank = np.empty(len(ids), np.int64)
-            self._rank[order] = np.arange(len(ids))
-        return self._rank
 
     def _names(self, batch: Batch) -> tuple[Sequence[Any], dict[int, BadRow]]:
         """Return what each event of a batch is called, and the rows without a usable name."""
@@ -68,10 +56,17 @@ class Pairs:
         names = [jsonable(name) for name in (column.to_pylist() if isinstance(column, pa.Array) else column)]
         bad = {}
         for i, name in enumerate(names):
-            if isinstance(name, bool) or not isinstance(name, str | int):
-                what = "is missing" if name is None else f"is {shorten(name)}, not text or a whole number"
+            if not _is_name(name):
+                what = "is missing" if name is None else f"is {shorten(name)}, not text or an int64"
                 bad[i] = BadRow(batch.rows[i], batch.place(i), f"the event id {self._event_id!r} {what}")
         if bad and not self._skip:
             first = next(iter(bad.values()))
             raise TableError(f"{self._prepared.name}, {first.place}: {first.problem}; choose another --event-id")
         return names, bad
+
+
+def _is_name(value: object) -> bool:
+    """Whether an event can be called so: text that can be written, or an int64."""
+    if isinstance(value, str):
+        return value.isascii() or not any("\ud800" <= one <= "\udfff" for one in value)
+    return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63

@@ -37,6 +37,8 @@ __all__ = ["Prepared", "Questions", "demand_columns", "open_events", "prepare", 
 _ROW = "\0row"
 #: Values of a column that are tried when its type is settled.
 _SAMPLE = 100
+#: Names that a message lists.
+_NAMED = 20
 
 
 @dataclass
@@ -186,24 +188,31 @@ def demand_columns(questions: Questions, file: EventFile) -> None:
 
 def _no_column(leaf: Leaf, record: Record, file: EventFile) -> SubscriptionError:
     assert not isinstance(leaf, Constant)
-    problem = f"attribute {leaf.attribute!r}: {file.name} has no such column{_nearest(leaf.attribute, file.names)}"
+    problem = f"{file.name} has no column {leaf.attribute!r}{_nearest(leaf.attribute, file.names)}"
     text = record.source if isinstance(record.source, str) else None
     return SubscriptionError(problem, leaf.attribute, None, text, leaf.span[0] if leaf.span else None)
 
 
 def warn_of_unseen(questions: Questions, file: EventFile) -> None:
     """Tell, after all events were read, which attributes of the filters no event had."""
-    for name in questions.said:
-        if name not in file.names:
-            errors().say(f"note: no event of {file.name} has an attribute {name!r}{_nearest(name, file.names)}")
+    unseen = [name for name in questions.said if name not in file.names]
+    if len(unseen) == 1:
+        errors().say(f"note: no event of {file.name} has {unseen[0]!r}{_nearest(unseen[0], file.names)}")
+    elif unseen:
+        errors().say(f"note: no event of {file.name} has any of {_few(unseen)}")
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:
     names = list(known)
-    near = difflib.get_close_matches(name, names, n=1)
+    near = [one for one in names if len(one) > 2 and name.lower().startswith(one.lower())]
+    near = near or difflib.get_close_matches(name, names, n=1)
     if near:
-        return f"; did you mean {near[0]!r}?"
-    return f"; there are {', '.join(names[:20])}{' ...' if len(names) > 20 else ''}" if names else ""
+        return f" (did you mean {near[0]!r}?)"
+    return f" (there are {_few(names)})" if names else ""
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
 
 
 def _settled(name: str, said: list[AttributeType], column: Any, zone: str | None) -> AttributeType | None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
+import json
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NoReturn
@@ -18,8 +20,6 @@ from rich.table import Table
 from rich.text import Text
 
 __all__ = ["Screen", "errors", "jsonable", "make_table", "output", "plain", "shown", "write_json", "write_json_lines"]
-
-_ENCODER = msgspec.json.Encoder(decimal_format="number")
 
 
 class Screen(Console):
@@ -65,13 +65,13 @@ def _escaped(one: str) -> str:
 def shown(value: object, width: int = 60) -> str:
     """Return a value for a table cell: one line, cut when it is long."""
     usable = jsonable(value)
-    text = usable if isinstance(usable, str) else _ENCODER.encode(usable).decode()
-    text = plain(text).replace("\n", "\\n")
+    text = plain(usable if isinstance(usable, str) else json.dumps(usable, ensure_ascii=False))
+    text = text.replace("\n", "\\n")
     return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
 def jsonable(value: Any) -> Any:
-    """Return a value as JSON can say it: moments as RFC 3339, geometry as WKT.
+    """Return a value as JSON can say it: moments as RFC 3339, geometry as WKT, NaN as null.
 
     >>> jsonable({"at": dt.datetime(2018, 2, 1, tzinfo=dt.UTC), "n": 1})
     {'at': '2018-02-01T00:00:00Z', 'n': 1}
@@ -91,7 +91,9 @@ def jsonable(value: Any) -> Any:
         value = value.tolist()
     if isinstance(value, list | tuple):
         return [jsonable(one) for one in value]
-    return value
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, str | int | float) else str(value)
 
 
 def _bytes_as_text(value: bytes) -> str:
@@ -114,16 +116,19 @@ def make_table(*columns: str, right: Sequence[str] = ()) -> Table:
 
 def write_json(document: object) -> None:
     """Print one JSON document, in UTF-8 whatever the terminal says."""
-    encoded = _ENCODER.encode(jsonable(document))
-    _write(msgspec.json.format(encoded, indent=2) + b"\n")
+    # A lone surrogate, which UTF-8 has not, comes out as the escape that JSON has for it.
+    text = json.dumps(jsonable(document), ensure_ascii=False, indent=2, allow_nan=False)
+    _write(text.encode("utf-8", "backslashreplace") + b"\n")
 
 
 def write_json_lines(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print one JSON document per line."""
-    _write(_ENCODER.encode_lines(rows))
+    """Print one JSON document per line; the values are plain already."""
+    _write(msgspec.json.Encoder().encode_lines(rows))
 
 
 def _write(data: bytes) -> None:
     sys.stdout.flush()
-    sys.stdout.buffer.write(data)
+    left = memoryview(data)
+    while left:  # under PYTHONUNBUFFERED a write may take a part only
+        left = left[sys.stdout.buffer.write(left) :]
     sys.stdout.buffer.flush()

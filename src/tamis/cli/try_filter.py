@@ -19,8 +19,8 @@ EPILOG = examples(
     'tamis try "S_WITHIN(epicentre, BBOX(-125, 32, -114, 42))" quakes.jsonl --json',
 )
 
-#: Columns of the table that shows matches: more do not fit 80 characters.
-_COLUMNS = 5
+#: Characters that one cell of the table of matches may take.
+_CELL = 28
 
 
 def try_filter(
@@ -40,10 +40,10 @@ def try_filter(
     skip = on_bad is OnBad.SKIP
     known = read_schema(schema, zone)
     questions, file = Questions.single(text), EventFile(events, skip=skip)
+    watch, skipped = Stopwatch(), Skipped()
     prepared, batches = open_events(questions, file, known, zone, whole=True)
     if known is None:
         demand_columns(questions, file)
-    watch, skipped = Stopwatch(), Skipped()
     count, first = 0, list[tuple[int, dict[str, Any]]]()
     for batch in watched(file, batches, watch, skipped):
         matches, bad = prepared.match(batch, skip=skip)
@@ -79,20 +79,40 @@ def _print_json(
 
 
 def _print(used: list[str], count: int, first: list[tuple[int, dict[str, Any]]], watch: Stopwatch) -> None:
-    from tamis.cli.screen import make_table, output, plain, shown
+    from tamis.cli.screen import make_table, output
 
     console = output()
     share = f" ({count / watch.rows:.1%})" if watch.rows else ""
     console.say(f"{count:,} of {watch.rows:,} events match{share}; {watch.rate:,.0f} rows per second", "bold")
     if not first:
         return
-    names = list(dict.fromkeys([*used, *(name for _, event in first for name in event)]))
-    table = make_table("row", *names[:_COLUMNS], right=("row",))
-    for row, event in first:
-        table.add_row(str(row), *(plain(shown(event[name])) if name in event else "" for name in names[:_COLUMNS]))
+    columns = _columns(used, first)
+    names = _fitting(columns, console.width)
+    table = make_table(*names, right=("row",))
+    for cells in zip(*(columns[name] for name in names), strict=True):
+        table.add_row(*cells)
     console.print(table)
-    hidden = len(names) - _COLUMNS
-    if count > len(first) or hidden > 0:
-        parts = [f"{count - len(first):,} more matches (--limit)"] if count > len(first) else []
-        parts += [f"{hidden} more columns (--json)"] if hidden > 0 else []
+    parts = [f"{count - len(first):,} more matches (--limit)"] if count > len(first) else []
+    parts += [f"{len(columns) - len(names)} more columns (--json)"] if len(columns) > len(names) else []
+    if parts:
         console.say(f"not shown: {', '.join(parts)}", "dim")
+
+
+def _columns(used: list[str], first: list[tuple[int, dict[str, Any]]]) -> dict[str, list[str]]:
+    """Return the cells by column, those that the filter asks for first."""
+    from tamis.cli.screen import shown
+
+    names = dict.fromkeys([*used, *(name for _, event in first for name in event)])
+    cells = {name: [shown(event.get(name, ""), _CELL) for _, event in first] for name in names if name != "row"}
+    return {"row": [str(row) for row, _ in first], **cells}
+
+
+def _fitting(columns: dict[str, list[str]], width: int) -> list[str]:
+    """Return the first columns that fit a width, two at least."""
+    names: list[str] = []
+    for name, cells in columns.items():
+        width -= max(map(len, [name, *cells])) + 2
+        if width < 0 and len(names) > 1:
+            break
+        names.append(name)
+    return names

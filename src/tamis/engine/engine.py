@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 from tamis.algebra.explain import Explanation, explain
 from tamis.engine import snapshot
-from tamis.engine.matches import Matches, id_order
+from tamis.engine.ids import Ids, id_order
+from tamis.engine.matches import Matches
 from tamis.engine.namespace import Namespace
 from tamis.errors import ModelError, SubscriptionError, TableError
-from tamis.index.protocols import Guarantee, Matcher, demand
+from tamis.index.protocols import Guarantee, demand
 from tamis.index.registry import DEFAULT_MATCHER, MATCHERS
 from tamis.model.language.bind import learn_from_node
 from tamis.model.language.compiler import compile_node
@@ -83,7 +84,8 @@ class Engine:
 
     def __contains__(self, id: object) -> bool:
         self._expire()
-        return id in self._namespaces.get(DEFAULT_NAMESPACE, ())
+        space = self._namespaces.get(DEFAULT_NAMESPACE)
+        return space is not None and id in space.ids
 
     def __iter__(self) -> Iterator[Subscription]:
         """Yield every live subscription, by namespace in order of arrival."""
@@ -113,24 +115,19 @@ class Engine:
             self._schema = schema
             return one.id
 
-    def subscribe_table(self, table: SubscriptionTable) -> list[SubscriptionId]:
+    def subscribe_table(self, table: SubscriptionTable) -> Sequence[SubscriptionId]:
         """Add all subscriptions of a table, or none: an error names the first bad row. Return their ids."""
         with self._lock:
             schema, first_id = self._schema, self._next_id
-            taken = {one for one in table.ids or () if isinstance(one, int)}
             try:
-                if table.texts is None:
-                    self._schema = self._with_numbers(table.names)
-                added = [self._compile_row(table, row, taken) for row in range(len(table))]
-                self._admit(added)
+                return self._subscribe_texts(table) if table.texts is not None else self._subscribe_boxes(table)
             except BaseException:
                 self._schema, self._next_id = schema, first_id
                 raise
-            return [one.id for one in added]
 
     def subscribe_boxes(
         self, names: Sequence[str], lo: Any, hi: Any, ids: Sequence[SubscriptionId] | None = None
-    ) -> list[SubscriptionId]:
+    ) -> Sequence[SubscriptionId]:
         """Add closed boxes, float64[n, d]; an infinite side is unconstrained. Return their ids."""
         return self.subscribe_table(SubscriptionTable.from_boxes(names, lo, hi, ids))
 
@@ -140,15 +137,14 @@ class Engine:
             space = self._space(namespace)
             space.remove(id)
             if space.is_mostly_dead:
-                self._namespaces[namespace] = space.renewed(self._new_matcher())
+                self._namespaces[namespace] = space.renewed()
 
     def match(self, event: Mapping[str, Any], *, namespace: str = DEFAULT_NAMESPACE) -> list[SubscriptionId]:
         """Return the sorted ids of the subscriptions an event matches."""
         self._expire()
         canonical = self._known(event, learn_from_event).event(event)
         space = self._space(namespace)
-        ids = space.ids
-        return sorted((ids[row] for row in space.matcher.match(canonical).tolist()), key=id_order)
+        return sorted(space.ids.of(space.matcher.match(canonical)), key=id_order)
 
     def match_table(self, events: Any, *, namespace: str = DEFAULT_NAMESPACE, on_bad: str = "raise") -> Matches:
         """Match every row of a pyarrow table, a pandas frame or a dict of arrays.
@@ -230,16 +226,34 @@ class Engine:
         chosen = self._fresh_id(namespace) if id is None else id
         return schema, Subscription(chosen, filters, text, namespace, expires, dict(metadata or {}))
 
+    def _subscribe_texts(self, table: SubscriptionTable) -> list[SubscriptionId]:
+        taken = {one for one in table.ids or () if isinstance(one, int)}
+        added = [self._compile_row(table, row, taken) for row in range(len(table))]
+        self._admit(added)
+        return [one.id for one in added]
+
+    def _subscribe_boxes(self, table: SubscriptionTable) -> Sequence[SubscriptionId]:
+        self._schema = self._with_numbers(table.names)
+        space = self._namespaces.setdefault(DEFAULT_NAMESPACE, self._new_namespace())
+        ids = table.ids if table.ids is not None else self._fresh_ids(len(table), space.ids)
+        space.add_boxes(table, ids)
+        return ids
+
+    def _fresh_ids(self, n: int, known: Ids) -> range:
+        """Return numbers that are all free: where one is taken, the counter goes on behind it."""
+        while (taken := known.last_taken(range(self._next_id, self._next_id + n))) is not None:
+            self._next_id = taken + 1
+        self._next_id += n
+        return range(self._next_id - n, self._next_id)
+
     def _compile_row(self, table: SubscriptionTable, row: int, taken: set[int]) -> Subscription:
         id = table.ids[row] if table.ids is not None else None
         namespace = table.namespace(row)
         if id is None:
             id = self._fresh_id(namespace, taken)
-        if table.texts is None:
-            return table.box_subscription(row, id)
         end = table.expires[row] if table.expires is not None else None
         try:
-            self._schema, one = self._compile(table.texts[row], id, namespace, end, None)
+            self._schema, one = self._compile((table.texts or ())[row], id, namespace, end, None)
         except ModelError as error:
             raise TableError(f"subscription {id!r}: {error}", row) from error
         return one
@@ -256,7 +270,7 @@ class Engine:
         done: list[Subscription] = []
         try:
             for one in added:
-                self._namespaces.setdefault(one.namespace, Namespace(self._new_matcher())).add(one)
+                self._namespaces.setdefault(one.namespace, self._new_namespace()).add(one)
                 done.append(one)
         except BaseException:
             for one in done:
@@ -264,20 +278,21 @@ class Engine:
             raise
 
     def _fresh_id(self, namespace: str, taken: set[int] | frozenset[int] = frozenset()) -> int:
-        space = self._namespaces.get(namespace, ())
-        while self._next_id in space or self._next_id in taken:
+        space = self._namespaces.get(namespace)
+        known: Container[int] = space.ids if space is not None else ()
+        while self._next_id in known or self._next_id in taken:
             self._next_id += 1
         self._next_id += 1
         return self._next_id - 1
 
     def _space(self, namespace: str) -> Namespace:
         found = self._namespaces.get(namespace)
-        return Namespace(self._new_matcher()) if found is None else found
+        return self._new_namespace() if found is None else found
 
-    def _new_matcher(self) -> Matcher:
-        matcher = MATCHERS[self._matcher]()
-        demand(Guarantee.COMPLETE, matcher.guarantee)
-        return matcher
+    def _new_namespace(self) -> Namespace:
+        space = Namespace(MATCHERS[self._matcher])
+        demand(Guarantee.COMPLETE, space.matcher.guarantee)
+        return space
 
     def _known(self, source: Any, learn: Callable[[Schema, Any], Schema]) -> Schema:
         """Return the schema for an event or a table, extended by what it shows when the engine learns."""

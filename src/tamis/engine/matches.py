@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tamis.engine.ids import Ids, id_order
 from tamis.index.protocols import Rows
 from tamis.model.subscription import SubscriptionId
 
-__all__ = ["Matches", "id_order"]
-
-
-def id_order(one: SubscriptionId) -> tuple[bool, SubscriptionId]:
-    """Sort ids: integers first, then strings by code point.
-
-    >>> sorted(["b", 10, "a", 9], key=id_order)
-    [9, 10, 'a', 'b']
-    """
-    return (isinstance(one, str), one)
+__all__ = ["Matches"]
 
 
 @dataclass(frozen=True)
@@ -34,8 +25,8 @@ class Matches:
 
     offsets: npt.NDArray[np.int64]
     rows: Rows
-    #: ``ids[row]`` is the user's id; later changes of the engine do not touch it.
-    ids: Sequence[SubscriptionId]
+    #: What users call the rows; later changes of the engine do not touch these rows.
+    ids: Ids
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -48,7 +39,7 @@ class Matches:
     @property
     def subscription(self) -> list[SubscriptionId]:
         """The id of the subscription of each match."""
-        return [self.ids[row] for row in self.rows.tolist()]
+        return self.ids.of(self.rows)
 
     def of(self, event: int) -> list[SubscriptionId]:
         """Return the sorted ids that match one event."""
@@ -56,14 +47,20 @@ class Matches:
         if not -n <= event < n:
             raise IndexError(f"there is no event {event} in a table of {n}")
         start, stop = self.offsets[event % n], self.offsets[event % n + 1]
-        return sorted((self.ids[row] for row in self.rows[start:stop].tolist()), key=id_order)
+        return sorted(self.ids.of(self.rows[start:stop]), key=id_order)
+
+    def order(self) -> npt.NDArray[np.intp]:
+        """Return the positions of all matches sorted by event, then by id."""
+        distinct, place = np.unique(self.rows, return_inverse=True)
+        ids = self.ids.of(distinct)
+        rank = np.empty(len(ids), np.int64)
+        rank[sorted(range(len(ids)), key=lambda i: id_order(ids[i]))] = np.arange(len(ids))
+        return np.lexsort((rank[place], self.event))
 
     def to_arrow(self) -> pa.Table:
         """Return a table (event, subscription) sorted by event and id; mixed ids become strings."""
-        pairs = sorted(
-            zip(self.event.tolist(), self.subscription, strict=True), key=lambda pair: (pair[0], id_order(pair[1]))
-        )
-        ids = [pair[1] for pair in pairs]
+        order = self.order()
+        ids = self.ids.of(self.rows[order])
         whole = all(isinstance(one, int) for one in ids)
         column = pa.array(ids, pa.int64()) if whole and ids else pa.array([str(one) for one in ids], pa.string())
-        return pa.table({"event": pa.array([pair[0] for pair in pairs], pa.int64()), "subscription": column})
+        return pa.table({"event": pa.array(self.event[order], pa.int64()), "subscription": column})

@@ -9,7 +9,7 @@ that nobody covers.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -19,12 +19,14 @@ import numpy.typing as npt
 from tamis.errors import WeakGuaranteeError
 from tamis.model.schema import Event
 from tamis.model.subscription import Subscription
-from tamis.model.tables import EventTable
+from tamis.model.tables import EventTable, SubscriptionTable
 
 __all__ = [
+    "BoxMatcher",
     "CoveringIndex",
     "Guarantee",
     "IndexStatistics",
+    "Lookup",
     "MatchRows",
     "Matcher",
     "Rows",
@@ -33,6 +35,10 @@ __all__ = [
 
 #: Rows of subscriptions: int32, each at most once.
 Rows = npt.NDArray[np.int32]
+
+
+#: How a matcher gets at the raw subscription of a row; None when it was removed meanwhile.
+Lookup = Callable[[int], Subscription | None]
 
 
 class Guarantee(enum.Flag):
@@ -85,6 +91,14 @@ class Matcher(Protocol):
 
     def statistics(self) -> IndexStatistics:
         """Return what the structure holds."""
+
+
+@runtime_checkable
+class BoxMatcher(Matcher, Protocol):
+    """A matcher that takes a table of boxes at once."""
+
+    def add_boxes(self, rows: Rows, table: SubscriptionTable) -> None:
+        """Add the boxes of a table under rows that are free."""
 
 
 @runtime_checkable

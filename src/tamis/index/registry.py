@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tamis.index.linear_scan import LinearCovering, LinearMatcher
-from tamis.index.protocols import CoveringIndex, Matcher
+from tamis.index.protocols import CoveringIndex, Lookup, Matcher
 
 __all__ = ["COVERING_INDEXES", "DEFAULT_MATCHER", "MATCHERS"]
 
-MATCHERS: dict[str, Callable[[], Matcher]] = {
-    "linear": LinearMatcher,
+MATCHERS: dict[str, Callable[[Lookup], Matcher]] = {
+    "linear": lambda lookup: LinearMatcher(),
 }
 DEFAULT_MATCHER = "linear"
 

@@ -8,15 +8,18 @@ entry (NaN compares false). These float64 ends are the last word wherever the in
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from tamis.kernels.compile import Int, hot_kernel
-from tamis.kernels.emit import float64_at, int16_at, uint32_at
+from tamis.kernels.emit import float64_at, int16_at, prefetch, uint32_at
 
 __all__ = ["Boxes", "count_boxes", "holds", "pack_boxes", "take_boxes"]
+
+#: Boxes that are asked for ahead while others are copied: their order is random to the memory.
+_AHEAD: Final = 16
 
 
 class Boxes(NamedTuple):
@@ -79,7 +82,12 @@ def take_boxes(source: Boxes, slots: npt.NDArray[np.int64], target: Boxes, at: I
     ``target`` must be large enough; only its first ``at`` boxes are read.
     """
     write = np.int64(target.first[at])
+    ends = source.ends.ctypes.data
+    axes = source.axis.ctypes.data
     for i in range(slots.size):
+        entry = np.int64(source.first[slots[min(i + _AHEAD, slots.size - 1)]])
+        prefetch(ends + 16 * entry)
+        prefetch(axes + 2 * entry)
         for j in range(np.int64(source.first[slots[i]]), np.int64(source.first[slots[i] + 1])):
             target.axis[write] = source.axis[j]
             target.ends[write, 0] = source.ends[j, 0]

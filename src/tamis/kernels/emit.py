@@ -45,6 +45,7 @@ __all__ = [
     "int64_at",
     "lowest_bit",
     "prefetch",
+    "spread_lanes",
     "uint8_at",
     "uint16_at",
     "uint32_at",
@@ -306,3 +307,28 @@ def _emit_lanes_compiled(address: Int, mask: Int, out: Any, at: Int) -> Any:
         return count
 
     return compress if HAS_COMPRESS else loop
+
+
+def spread_lanes(value: Int, out: npt.NDArray[np.int32], at: Int) -> None:
+    """Write one number to ``out[at : at + 16]``."""
+    out[at : at + LANES] = value
+
+
+@intrinsic
+def _spread_lanes(_context: Any, value: Any, out: Any, at: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = ir.VectorType(_I32, LANES)
+        array = context.make_array(signature.args[1])(context, builder, arguments[1])
+        place = builder.bitcast(builder.gep(array.data, [arguments[2]]), kind.as_pointer())
+        builder.store(_splat(builder, arguments[0], kind), place).align = 4
+        return context.get_dummy_value()
+
+    return types.void(types.int64, out, types.int64), generate
+
+
+@overload(spread_lanes)
+def _spread_lanes_compiled(value: Int, out: Any, at: Int) -> Any:
+    def compiled(value: Int, out: Any, at: Int) -> Any:
+        return _spread_lanes(np.int64(value), out, np.int64(at))
+
+    return compiled

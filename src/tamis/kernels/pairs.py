@@ -3,9 +3,9 @@
 A box is filed under its two narrowest axes. Each pair of axes that is used often is a *group* with a
 grid of its own; the boxes of rare pairs form one-axis groups, and boxes without any constraint one group
 without axes. An event looks into one cell of each group. A cell lists the rectangles that touch it in
-blocks of sixteen: one 64-byte line of uint8, ``lo0[16] hi0[16] lo1[16] hi1[16]`` relative to the cell, beside sixteen slots.
-Survivors are tested by their *record*, 32 bytes: the four narrowest axes with their int16 codes, and the row.
-Boxes with more axes, and ties, are settled on float64.
+blocks of sixteen: one 64-byte line of uint8, ``lo0[16] hi0[16] lo1[16] hi1[16]`` relative to the cell, beside
+sixteen slots. Survivors are tested by their *record*, 32 bytes: the four narrowest axes with their int16
+codes, and the row. Boxes with more axes, and ties, are settled on float64.
 
 An event *interval* may touch several cells; a box is then reported by one of them only, the first cell that
 both touch. A missing value skips every group of its axis, because all boxes there ask for it.
@@ -32,7 +32,6 @@ from tamis.kernels.directory import (
     QUANTISER,
     RECORDS,
     RECTANGLES,
-    ROWS,
 )
 from tamis.kernels.emit import (
     emit_lanes,
@@ -41,6 +40,7 @@ from tamis.kernels.emit import (
     int32_at,
     int64_at,
     prefetch,
+    spread_lanes,
     uint8_at,
     uint32_at,
 )
@@ -50,11 +50,9 @@ from tamis.kernels.pairs_build import (
     BITS_1,
     FIRST_CELL,
     GROUP_WIDTH,
-    N_MEMBERS,
     NO_AXIS,
     SHIFT_0,
     SHIFT_1,
-    START,
 )
 from tamis.kernels.quantise import code_values
 
@@ -100,39 +98,59 @@ class PairOutput(NamedTuple):
 
 
 @inline_kernel
-def _matches(segment: npt.NDArray[np.int64], events: CodedEvents, slot: Int, e: Int) -> bool:
-    """Decide by the record of a slot, without a branch, and by float64 where codes tie."""
+def _verify(segment: npt.NDArray[np.int64], events: CodedEvents, slot: Int, e: Int) -> Int:
+    """Decide by the record of a slot and by float64 where codes tie."""
     record = segment[RECORDS] + 32 * slot
-    fits, ties = True, int16_at(record, 12) != 0
+    ties = int16_at(record, 12) != 0
     for z in range(4):
         axis = np.int64(int16_at(record, z))
         lo, hi = int16_at(record, 4 + 2 * z), int16_at(record, 5 + 2 * z)
         low, high = events.low_codes[e, axis], events.high_codes[e, axis]
-        fits &= (lo <= high) & (hi >= low)
-        ties |= (lo == high) | (hi == low)
-    fits &= ((uint8_at(segment[ALIVE], slot >> 3) >> (slot & 7)) & 1) != 0
-    if fits and ties:
-        return holds(segment, slot, events.low[e], events.high[e])
-    return fits
+        if not ((lo <= high) and (hi >= low)):
+            return np.int64(0)
+        ties |= (lo == high) or (hi == low)
+    if (uint8_at(segment[ALIVE], slot >> 3) >> (slot & 7)) & 1 == 0:
+        return np.int64(0)
+    if ties:
+        return np.int64(holds(segment, slot, events.low[e], events.high[e]))
+    return np.int64(1)
 
 
 @inline_kernel
 def _deliver(segment: npt.NDArray[np.int64], events: CodedEvents, n: Int, output: PairOutput, count: Int) -> Int:
-    """Test ``n`` survivors and write those that match after ``count``; return the new count or -1 (full)."""
+    """Test ``n`` survivors and write those that match after ``count``; return the new count or -1 (full).
+
+    The cell has tested the group's axes; the first loop tests the next two without a branch, which leaves
+    few for the second.
+    """
     if count < 0 or count + n > output.rows.size:
-        return -1
-    for i in range(n):
-        slot, e = np.int64(output.found[0, i]), np.int64(output.found[1, i])
-        output.rows[count] = int32_at(segment[ROWS], slot)
+        return np.int64(-1)
+    kept = np.uint64(0)
+    for i in range(np.uint64(n)):  # unsigned: indexing needs no test for a negative number
+        slot, e = np.uint64(output.found[0, i]), np.uint64(output.found[1, i])
+        record = segment[RECORDS] + 32 * np.int64(slot)
+        y, z = np.uint64(int16_at(record, 2)), np.uint64(int16_at(record, 3))
+        fits = (int16_at(record, 8) <= events.high_codes[e, y]) & (int16_at(record, 9) >= events.low_codes[e, y])
+        fits &= (int16_at(record, 10) <= events.high_codes[e, z]) & (int16_at(record, 11) >= events.low_codes[e, z])
+        output.found[0, kept] = slot
+        output.found[1, kept] = e
+        kept += np.uint64(fits)
+    for i in range(kept):
+        output.rows[count] = int32_at(segment[RECORDS] + 32 * np.int64(output.found[0, i]), 7)
         if output.events.size > 0:
-            output.events[count] = e
-        count += _matches(segment, events, slot, e)
+            output.events[count] = output.found[1, i]
+        count += _verify(segment, events, np.int64(output.found[0, i]), np.int64(output.found[1, i]))
     return count
 
 
 @inline_kernel
 def _keep_owned(
-    segment: npt.NDArray[np.int64], group: Int, corner: tuple[Int, Int], cell: Int, found: npt.NDArray[np.int32], span: tuple[Int, Int]
+    segment: npt.NDArray[np.int64],
+    group: Int,
+    corner: tuple[Int, Int],
+    cell: Int,
+    found: npt.NDArray[np.int32],
+    span: tuple[Int, Int],
 ) -> Int:
     """Drop survivors that another cell of the event reports: the owner is the first cell that both touch."""
     kept = span[0]
@@ -171,12 +189,13 @@ def _visit(
             cell = int64_at(group, FIRST_CELL) + (u << int64_at(group, BITS_1)) + v
             low_0, high_0 = _limit(codes[0], u, s0), _limit(codes[1], u, s0)
             low_1, high_1 = _limit(codes[2], v, s1), _limit(codes[3], v, s1)
-            for block in range(np.int64(uint32_at(segment[CELLS], cell)), np.int64(uint32_at(segment[CELLS], cell + 1))):
+            for block in range(
+                np.int64(uint32_at(segment[CELLS], cell)), np.int64(uint32_at(segment[CELLS], cell + 1))
+            ):
                 line = segment[RECTANGLES] + 64 * block
                 mask = fit_bytes(line, low_0, high_0) & fit_bytes(line + 32, low_1, high_1)
                 more = n + emit_lanes(segment[MEMBERS] + 64 * block, mask, output.found[0], n)
-                for i in range(n, n + 16):
-                    output.found[1, i] = e
+                spread_lanes(e, output.found[1], n)
                 n = more if single else _keep_owned(segment, group, corner, cell, output.found, (n, more))
                 if n + _SLACK > SURVIVORS:
                     count = _deliver(segment, events, n, output, count)
@@ -191,10 +210,35 @@ def _code_at(codes: npt.NDArray[np.int16], e: Int, axis: Int) -> Int:
 
 
 @inline_kernel
-def match_pairs_one(
-    segment: npt.NDArray[np.int64], events: CodedEvents, e: Int, output: PairOutput, count: Int
-) -> Int:
+def _first_cell(group: Int, events: CodedEvents, e: Int) -> Int:
+    """Return the first cell of a group that an event looks into, or -1 if it misses a value."""
+    low_0 = _code_at(events.low_codes, e, int64_at(group, AXIS_0))
+    low_1 = _code_at(events.low_codes, e, int64_at(group, AXIS_1))
+    if low_0 < 0 or low_1 < 0:
+        return np.int64(-1)
+    row = low_0 >> int64_at(group, SHIFT_0) << int64_at(group, BITS_1)
+    return int64_at(group, FIRST_CELL) + row + (low_1 >> int64_at(group, SHIFT_1))
+
+
+@inline_kernel
+def _prefetch_cells(segment: npt.NDArray[np.int64], events: CodedEvents, e: Int) -> None:
+    """Ask for the cells of all groups, then for their blocks, so that the waits for memory overlap."""
+    for g in range(segment[N_GROUPS]):
+        cell = _first_cell(segment[GROUPS] + 8 * GROUP_WIDTH * g, events, e)
+        prefetch(segment[CELLS] + 4 * max(cell, 0))
+    for g in range(segment[N_GROUPS]):
+        cell = _first_cell(segment[GROUPS] + 8 * GROUP_WIDTH * g, events, e)
+        if cell >= 0:
+            start, stop = np.int64(uint32_at(segment[CELLS], cell)), np.int64(uint32_at(segment[CELLS], cell + 1))
+            for block in range(start, min(stop, start + 4)):
+                prefetch(segment[RECTANGLES] + 64 * block)
+                prefetch(segment[MEMBERS] + 64 * block)
+
+
+@inline_kernel
+def match_pairs_one(segment: npt.NDArray[np.int64], events: CodedEvents, e: Int, output: PairOutput, count: Int) -> Int:
     """Match one event against every group; return the new count of rows or -1 (full)."""
+    _prefetch_cells(segment, events, e)
     n = np.int64(0)
     for g in range(segment[N_GROUPS]):
         group = segment[GROUPS] + 8 * GROUP_WIDTH * g

@@ -69,9 +69,11 @@ def write_records(
     for s in range(records.shape[0]):
         start, stop = np.int64(first[s]), np.int64(first[s + 1])
         records[s, 12] = stop - start > 4
-        least, least_at = np.int64(-1), np.int64(-1)
+        least: Int = -1
+        least_at: Int = -1
         for z in range(4):
-            best, best_at = np.int64(1 << 20), np.int64(-1)
+            best: Int = 1 << 20
+            best_at: Int = -1
             for j in range(start, stop):
                 width = np.int64(codes[j, 1]) - np.int64(codes[j, 0])
                 if (width > least or (width == least and j > least_at)) and width < best:
@@ -87,10 +89,8 @@ def write_records(
 
 
 @hot_kernel
-def zorder_keys(
-    records: npt.NDArray[np.int16], group: npt.NDArray[np.int64], two: npt.NDArray[np.bool_], keys: npt.NDArray[np.int64]
-) -> None:
-    """Put the axes of a two-axis group in ascending order in the record; write sort keys (group, Z-order of lo).
+def zorder_keys(records: npt.NDArray[np.int16], two: npt.NDArray[np.bool_], keys: npt.NDArray[np.uint16]) -> None:
+    """Put the axes of a two-axis group in ascending order in the record; write sort keys, the Z-order of lo.
 
     Survivors of one cell then lie near each other, and share cache lines of records.
     """
@@ -99,12 +99,12 @@ def zorder_keys(
             records[s, 0], records[s, 1] = records[s, 1], records[s, 0]
             records[s, 4], records[s, 6] = records[s, 6], records[s, 4]
             records[s, 5], records[s, 7] = records[s, 7], records[s, 5]
-        x = max(np.int64(records[s, 4]), 0) >> 7
-        y = max(np.int64(records[s, 6]), 0) >> 7 if two[s] else np.int64(0)
+        x = np.int64(max(records[s, 4], 0)) >> 7
+        y = np.int64(max(records[s, 6], 0)) >> 7 if two[s] else np.int64(0)
         z = np.int64(0)
         for i in range(8):
             z |= ((x >> i) & 1) << (2 * i + 1) | ((y >> i) & 1) << (2 * i)
-        keys[s] = (group[s] << 16) | z
+        keys[s] = z
 
 
 @hot_kernel

@@ -138,11 +138,11 @@ def checked_id(value: object, row: int | None = None) -> SubscriptionId:
 class SubscriptionTable:
     """Many subscriptions as columns: boxes (``from_boxes``) or texts (``from_arrow``).
 
-    ``ids`` is None when the engine is to number them; an id in it may be None for the same reason.
+    ``ids`` is None when the engine is to number them; among texts a single one may be None as well.
     """
 
     n: int
-    ids: Sequence[SubscriptionId | None] | None = None
+    ids: Sequence[Any] | None = None
     names: tuple[str, ...] = ()
     lo: npt.NDArray[np.float64] | None = None
     hi: npt.NDArray[np.float64] | None = None

@@ -3,8 +3,9 @@
 Each subscription has a box: per axis a lowest and a highest key and whether a missing value fits. Keys are
 float64, made from values by a map that never reverses their order (rounded numbers, the first bytes of a
 string), so that covering of subscriptions implies covering of boxes; scalar attributes are one axis each,
-a ball is its bounding box on a few coordinates. The boxes are rows of one array as corners (-low, high,
-missing), and "may cover" is dominance of corners: one comparison of arrays for a whole set.
+a ball is its bounding box on a few coordinates, a region condition says where the sides of the event's
+bounding box can be. The boxes are rows of one array as corners (-low, high, missing), and "may cover" is
+dominance of corners: one comparison of arrays for a whole set.
 
 What the scan returns are candidates: the exact question is asked of each. `Candidates` is the protocol, so
 that an index with the same promise (no candidate that covers is left out) can take the scan's place.
@@ -16,13 +17,13 @@ missing value.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from tamis.model.subscription import Ball, Filter, Subscription, Values
+from tamis.model.subscription import Ball, Constraint, Filter, Relation, Spatial, Subscription, Values
 from tamis.model.value_set import ANYTHING, PRESENT, Cut, ValueSet
 
 __all__ = ["BoxScan", "Candidates"]
@@ -35,7 +36,7 @@ STRING_BYTES = 6
 
 #: (low, high, whether a missing value fits) of one axis.
 Span = tuple[float, float, bool]
-#: An attribute, or one coordinate of a vector attribute.
+#: An attribute (-1), or one coordinate of a vector or side of a region in it.
 Axis = tuple[str, int]
 
 FREE: Span = (-np.inf, np.inf, True)
@@ -117,13 +118,35 @@ def _spans(filter: Filter) -> Iterator[tuple[Axis, Span]]:
     for one in filter.constraints:
         narrowed = one.allowed if isinstance(one, Values) else PRESENT
         allowed[one.attribute] = allowed.get(one.attribute, ANYTHING) & narrowed
-        if isinstance(one, Ball) and not one.negated:
-            for i, center in enumerate(one.center[:BALL_AXES]):
-                low, high, _ = around.get((one.attribute, i), FREE)
-                span = max(low, center - one.radius), min(high, center + one.radius), False
-                around[one.attribute, i] = span
+        for i, (low, high) in enumerate(_shape_spans(one)):
+            known_low, known_high, _ = around.get((one.attribute, i), FREE)
+            around[one.attribute, i] = max(low, known_low), min(high, known_high), False
     yield from (((name, -1), _span(one)) for name, one in allowed.items() if one != ANYTHING)
     yield from around.items()
+
+
+def _shape_spans(one: Constraint) -> Iterator[tuple[float, float]]:
+    """Yield the ranges of a vector's first coordinates, or of the sides of a region's bounding box."""
+    if isinstance(one, Ball) and not one.negated:
+        yield from ((center - one.radius, center + one.radius) for center in one.center[:BALL_AXES])
+    elif isinstance(one, Spatial) and Relation.DISJOINT not in one.relations:
+        min_x, min_y, max_x, max_y = one.region.bounds
+        for low, high in ((min_x, max_x), (min_y, max_y)):
+            sides = [_SIDES[relation](low, high) for relation in one.relations]
+            for spans in zip(*sides, strict=True):  # the lower side, then the upper one
+                yield min(span[0] for span in spans), max(span[1] for span in spans)
+
+
+#: Where the two sides of a region's box can be, for each relation to a region whose sides are low and high.
+_SIDES: dict[Relation, Callable[[float, float], tuple[tuple[float, float], tuple[float, float]]]] = {
+    Relation.MEETS: lambda low, high: ((-np.inf, high), (low, np.inf)),
+    Relation.OVERLAPS: lambda low, high: ((-np.inf, high), (low, np.inf)),
+    Relation.EQUALS: lambda low, high: ((low, low), (high, high)),
+    Relation.INSIDE: lambda low, high: ((low, high), (low, high)),
+    Relation.COVERED_BY: lambda low, high: ((low, high), (low, high)),
+    Relation.CONTAINS: lambda low, high: ((-np.inf, low), (high, np.inf)),
+    Relation.COVERS: lambda low, high: ((-np.inf, low), (high, np.inf)),
+}
 
 
 def _span(allowed: ValueSet) -> Span:

@@ -48,7 +48,8 @@ def perfect_merges(
         if len(items) == before:
             break
     known = {one.id: one for one in group}
-    result = [((one.id,), one) for one in group if not _is_plain(one)]
+    result: list[tuple[tuple[SubscriptionId, ...], Subscription]] = []
+    result += (((one.id,), one) for one in group if not _is_plain(one))
     used = set(taken)
     for item in sorted(items, key=lambda one: id_order(one.ids[0])):
         first = known[item.ids[0]]

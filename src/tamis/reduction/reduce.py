@@ -29,19 +29,14 @@ from tamis.errors import DuplicateSubscriptionError
 from tamis.model.schema import Schema
 from tamis.model.subscription import Filter, Subscription, SubscriptionId
 from tamis.reduction.box_scan import BoxScan, Candidates
+from tamis.reduction.items import COVER_PIECES, Item
 from tamis.reduction.merge import outlives
 from tamis.reduction.perfect_merges import perfect_merges
 from tamis.reduction.report import Reduction
 from tamis.reduction.story import Story
-from tamis.reduction.subsume import find_union, id_order
+from tamis.reduction.subsume import id_order
 
 __all__ = ["reduce"]
-
-#: Pieces that one question may cost here; a set asks thousands of them.
-COVER_PIECES, UNION_PIECES = 1_000, 400
-
-#: Others that are asked to cover an item together; leaving some out can only keep an item.
-MAX_OTHERS = 64
 
 
 def reduce(
@@ -60,33 +55,33 @@ def reduce(
     >>> result.kept, result.covered, result.equivalent, result.impossible, result.merged
     (('a',), {'b': 'a'}, {'c': 'a'}, ('d',), {'e+f': ('e', 'f')})
     """
-    items = _items(subscriptions, schema)
+    items, known = _items(subscriptions, schema)
     story = Story()
     alive = _possible(items, story)
+    taken = {one.id for one in items}
     for namespace in sorted({one.namespace for one in alive}):
-        group = _one_of_equals([one for one in alive if one.namespace == namespace], story)
-        group = _uncovered(group, story)
-        group = _unsubsumed(group, story)
-        taken = {one.id for one in items}
-        story.keep(perfect_merges(group, taken) if merge else [((one.id,), one) for one in group])
+        distinct = _one_of_equals([one for one in alive if one.namespace == namespace], story)
+        group = _unsubsumed(_uncovered([Item(one, known) for one in distinct], story), story)
+        remaining = [one.subscription for one in group]
+        story.keep(perfect_merges(remaining, taken) if merge else [((one.id,), one) for one in remaining])
     return story.reduction(len(items))
 
 
 def _items(
     subscriptions: Mapping[SubscriptionId, Source] | Iterable[Subscription], schema: Schema | None
-) -> list[Subscription]:
-    """Compile, check that ids are unique, and sort."""
+) -> tuple[list[Subscription], Schema]:
+    """Compile, check that ids are unique, and sort; return them with their schema."""
     if isinstance(subscriptions, Mapping):
-        compiled, _ = as_subscriptions(subscriptions.items(), schema)
+        compiled, known = as_subscriptions(subscriptions.items(), schema)
         found = [replace(one, id=id) for id, one in zip(subscriptions, compiled, strict=True)]
     else:
-        found, _ = as_subscriptions(((one.id, one) for one in subscriptions), schema)
+        found, known = as_subscriptions(((one.id, one) for one in subscriptions), schema)
     seen: set[SubscriptionId] = set()
     for one in found:
         if one.id in seen:
             raise DuplicateSubscriptionError(one.id)
         seen.add(one.id)
-    return sorted(found, key=lambda one: id_order(one.id))
+    return sorted(found, key=lambda one: id_order(one.id)), known
 
 
 def _possible(items: list[Subscription], story: Story) -> list[Subscription]:
@@ -113,16 +108,16 @@ def _one_of_equals(group: list[Subscription], story: Story) -> list[Subscription
     return [one for one in group if best[one.filters] is one]
 
 
-def _uncovered(group: list[Subscription], story: Story) -> list[Subscription]:
-    scan: Candidates = BoxScan(group)
+def _uncovered(group: list[Item], story: Story) -> list[Item]:
+    scan: Candidates = BoxScan([one.subscription for one in group])
     kept = []
     for row, one in enumerate(group):
         for candidate in scan.may_cover(row):
             other = group[candidate]
-            if not outlives(other, one) or not is_covered(one.filters, other.filters, COVER_PIECES):
+            if not one.is_covered_by(other):
                 continue
             mutual = is_covered(other.filters, one.filters, COVER_PIECES)
-            if mutual and row < candidate and outlives(one, other):
+            if mutual and row < candidate and outlives(one.subscription, other.subscription):
                 continue  # the first of two equivalents stays; the other falls when its turn comes
             story.remove("equivalent" if mutual else "covered", one.id, (other.id,))
             scan.remove(row)
@@ -132,15 +127,13 @@ def _uncovered(group: list[Subscription], story: Story) -> list[Subscription]:
     return kept
 
 
-def _unsubsumed(group: list[Subscription], story: Story) -> list[Subscription]:
+def _unsubsumed(group: list[Item], story: Story) -> list[Item]:
     """Drop what the others cover together, the last ids first, so that the first ones tend to stay."""
-    scan: Candidates = BoxScan(group)
+    scan: Candidates = BoxScan([one.subscription for one in group])
     kept = []
     for row in reversed(range(len(group))):
         one = group[row]
-        others = [group[place] for place in scan.may_touch(row) if outlives(group[place], one)]
-        named = [(other.id, other) for other in others[:MAX_OTHERS]]
-        union = find_union(one.filters, named, UNION_PIECES) if len(named) > 1 else None
+        union = one.find_union([group[place] for place in scan.may_touch(row)])
         if union is None:
             kept.append(one)
         else:

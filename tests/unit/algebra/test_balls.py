@@ -70,7 +70,7 @@ def test_tangent_balls() -> None:
 def test_proposition_2_1_with_the_radii_of_the_proof_not_of_step_2b() -> None:
     """[projection] section III step 2b(i) prints ||s - s'|| <= r - r' for a coverer (s', r') of (s, r)."""
     new, old = ball(0, 0, radius=5), ball(1, 0, radius=1)
-    printed = distance_at_most(new.center, old.center, Fraction(new.radius) - Fraction(old.radius))
+    printed = distance_at_most(new.center, old.center, new.radius, -old.radius)
     assert printed  # step 2b(i) would withhold the large new ball for the small old one
     assert not ball_covers(old, new)
     assert ball_covers(new, old)

@@ -245,7 +245,7 @@ class TestBulk:
         engine = tamis.Engine()
         inf = np.inf
         lo, hi = [[0, -inf], [5, 1], [-inf, -inf]], [[10, inf], [5, 2], [inf, inf]]
-        assert engine.subscribe_boxes(["price", "volume"], lo, hi) == [0, 1, 2]
+        assert list(engine.subscribe_boxes(["price", "volume"], lo, hi)) == [0, 1, 2]
         assert engine.match({"price": 5, "volume": 1}) == [0, 1, 2]
         assert engine.match({"price": 5}) == [0, 2]
         assert engine.match({}) == [2]

@@ -17,6 +17,7 @@ from tamis.model.language.format import format_node
 from tamis.model.language.limits import Limit
 from tamis.model.language.nodes import Node
 from tamis.model.language.parse import parse
+from tests.fuzz_language import slowness
 from tests.unit.language.strategies import assert_same
 
 A = {"property": "a"}
@@ -91,9 +92,17 @@ def test_the_whole_text_is_limited() -> None:
     parse("a" + " " * (limits.TOTAL.most - 1))
 
 
-@pytest.mark.parametrize("text", ["a OR " * 3276 + "abcd", "(a)OR" * 3276 + "(a)", "NOT a OR " * 1820 + "abcd"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a OR " * 3276 + "abcd",
+        "(a)OR" * 3276 + "(a)",
+        "NOT a OR " * 1820 + "abcd",
+        "S_WITHIN(a,BBOX(0,0,1,1))OR " * 585 + "abcd",
+    ],
+)
 def test_what_fits_as_text_fits_as_json(text: str) -> None:
-    assert len(text) in range(limits.TEXT.most - 5, limits.TEXT.most + 1)
+    assert limits.TEXT.most - 5 <= len(text) <= limits.TEXT.most
     node = parse(text)
     assert_same(from_json(to_json(node)), node)
 
@@ -186,9 +195,9 @@ WORST: dict[str, str] = {
 
 @pytest.mark.parametrize("text", WORST.values(), ids=WORST.keys())
 def test_no_text_takes_long(text: str) -> None:
-    """50 ms is the promise; a quiet machine of 2024 needs at most 30."""
+    """50 ms is the promise, 30 what it takes; a machine that is busy with other things may take longer."""
     parse("a")  # the parser is built by whoever comes first
-    assert min(_seconds(text) for _ in range(3)) < 0.05
+    assert min(_seconds(text) for _ in range(3)) < 0.05 * slowness()
 
 
 def _seconds(text: str) -> float:
@@ -201,4 +210,4 @@ def _seconds(text: str) -> float:
 def test_a_typical_text_takes_less_than_a_tenth_of_a_millisecond() -> None:
     """Four thousand a second and core need 250 microseconds each, compiling included; this is about 40."""
     text = "symbol = 'IBM' AND price < 100 AND volume >= 3000.5 AND (halted = TRUE OR b <> 4)"
-    assert min(_seconds(text) for _ in range(200)) < 100e-6
+    assert min(_seconds(text) for _ in range(200)) < 100e-6 * slowness()

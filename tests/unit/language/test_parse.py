@@ -142,6 +142,8 @@ CASES: list[tuple[str, Node]] = [
     ),
     ("ıs = 1", Compare("ıs", "=", 1)),
     ("a\u00a0=\u30001", Compare("a", "=", 1)),
+    ("V_WITHIN(a, (5\x1c,\x851), 1)", WithinBall("a", (5.0, 1.0), 1.0)),
+    ("a IN (5\x1c,\x851)", IsIn("a", (5, 1))),
 ]
 
 

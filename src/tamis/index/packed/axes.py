@@ -110,7 +110,7 @@ class Axes:
         if part is Part.COORDINATE and isinstance(value, np.ndarray):
             return float(value[axis.i]), float(value[axis.i])
         if part is Part.NUMBER:  # a Decimal
-            return float_below(value), float_above(value)  # type: ignore[arg-type]
+            return float_below(value), float_above(value)
         return 0.0, 0.0
 
 

@@ -88,7 +88,7 @@ def _values(name: str, allowed: ValueSet, axes: Axes, room: int) -> _Choice:
 
 def _inner(start: Cut | None, stop: Cut | None) -> Side | None:
     """Return the closed float64 interval with the float64 values of an interval; None when it has none."""
-    lo, hi = ANY_VALUE, math.inf
+    lo, hi = float(ANY_VALUE), math.inf
     if start is not None:
         value, after = start
         lo = math.nextafter(float_below(value), math.inf) if after else float_above(value)

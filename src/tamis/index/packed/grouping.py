@@ -8,7 +8,7 @@ folded into the group of the narrower axis alone.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,8 @@ from tamis.kernels import pairs_build as build
 from tamis.kernels.boxes import Boxes
 
 __all__ = ["is_sparse", "pair_arrays"]
+
+_IntArray: TypeAlias = npt.NDArray[np.int64]
 
 #: Up to this many axes a tree is better whatever the boxes look like.
 _FEW_AXES: Final = 6
@@ -30,39 +32,61 @@ def is_sparse(boxes: Boxes, n_columns: int) -> bool:
 
 
 def pair_arrays(
-    boxes: Boxes, codes: npt.NDArray[np.int16]
+    boxes: Boxes, codes: npt.NDArray[np.int16], rows: npt.NDArray[np.int32]
 ) -> tuple[npt.NDArray[np.int64], dict[str, npt.NDArray[Any]]]:
-    """Return the slot order of the boxes and the arrays of their grids."""
+    """Return the slot order of the boxes and the arrays of their grids.
+
+    There is one record more than boxes: lanes without a rectangle name it, and its alive bit is never set.
+    """
     n = boxes.first.size - 1
     records = np.zeros((n, 16), np.int16)
     build.write_records(boxes.first, boxes.axis, codes, records)
-    counts = np.diff(boxes.first.astype(np.int64))
+    first = boxes.first.astype(np.int64)
+    counts = first[1:] - first[:-1]
     number, axes = _number_groups(records, counts)
-    keys = np.empty(n, np.int64)
-    build.zorder_keys(records, number, axes[number, 1] != build.NO_AXIS, keys)
-    order = np.argsort(keys, kind="stable")
-    records = records[order]
+    keys = np.empty(n, np.uint16)
+    build.zorder_keys(records, axes[number, 1] != build.NO_AXIS, keys)
+    order = _sort_by(number, keys)
+    sorted_records = np.zeros((n + 1, 16), np.int16)
+    np.take(records, order, axis=0, out=sorted_records[:n], mode="clip")  # "raise" would copy twice
+    records = sorted_records
+    records.view(np.int32)[:n, 7] = rows[order]
     groups = _make_groups(records, axes, np.bincount(number, minlength=len(axes)))
     return order, {"groups": groups, "records": records, **_make_cells(groups, records)}
 
 
-def _number_groups(
-    records: npt.NDArray[np.int16], counts: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _number_groups(records: npt.NDArray[np.int16], counts: _IntArray) -> tuple[_IntArray, _IntArray]:
     """Return the group number of each box and the two axes int64[groups, 2] of each group."""
     width = int(records[:, :2].max(initial=0)) + 2
     first = np.where(counts > 0, records[:, 0].astype(np.int64), build.NO_AXIS)
     second = np.where(counts > 1, records[:, 1].astype(np.int64), build.NO_AXIS)
-    two = second != build.NO_AXIS
-    pair = np.where(two, np.minimum(first, second) * width + np.maximum(first, second) + 1, 0)
-    _, number, often = np.unique(pair, return_inverse=True, return_counts=True)
-    two &= often[number] >= _FOLD
-    pair = np.where(two, pair, (first + 1) * width * width)
-    names, number = np.unique(pair, return_inverse=True)
-    single = (names >= width * width) | (names == 0)
-    axes = np.stack((names // width, names % width - 1), 1)
-    axes[single, 0], axes[single, 1] = names[single] // (width * width) - 1, build.NO_AXIS
-    return number.astype(np.int64), axes
+    pair = np.where(second != build.NO_AXIS, np.minimum(first, second) * width + np.maximum(first, second), 0)
+    number, _, often = _count_values(pair)
+    folded = (second == build.NO_AXIS) | (often[number] < _FOLD)
+    number, names, _ = _count_values(np.where(folded, width * width + first + 1, pair))
+    single = names >= width * width
+    axes = np.stack((names // width, names % width), 1)
+    axes[single, 0], axes[single, 1] = names[single] - width * width - 1, build.NO_AXIS
+    return number, axes
+
+
+def _count_values(values: _IntArray) -> tuple[_IntArray, _IntArray, _IntArray]:
+    """Return the rank of each value among the distinct ones, the distinct ones, and how often each occurs."""
+    if values.max(initial=0) > 1 << 22:
+        distinct, rank, often = np.unique(values, return_inverse=True, return_counts=True)
+        return rank.astype(np.int64), distinct, often.astype(np.int64)
+    table = np.bincount(values)  # twenty times as fast as sorting a million
+    distinct = np.flatnonzero(table)
+    rank_of = np.zeros(table.size, np.int64)
+    rank_of[distinct] = np.arange(distinct.size)
+    return rank_of[values], distinct, table[distinct]
+
+
+def _sort_by(number: _IntArray, keys: npt.NDArray[np.uint16]) -> _IntArray:
+    """Return the order by group number, then key; a stable sort of uint16 is a radix sort."""
+    order = np.argsort(keys, kind="stable")
+    small = number.astype(np.uint16) if number.max(initial=0) < 1 << 16 else number
+    return order[np.argsort(small[order], kind="stable")]
 
 
 def _make_groups(
@@ -88,7 +112,7 @@ def _make_cells(groups: npt.NDArray[np.int64], records: npt.NDArray[np.int16]) -
     build.count_cells(groups, records, cells)
     n_blocks = int(cells[-1])
     rectangles = np.zeros((n_blocks, 4, 16), np.uint8)
-    rectangles[:, 0] = 255  # lo 255 and hi 0: a lane that fits nothing
-    members = np.zeros(n_blocks * 16, np.int32)
+    rectangles[:, 0] = 255  # lo 255 and hi 0: fits an event interval at most
+    members = np.full(n_blocks * 16, records.shape[0] - 1, np.int32)
     build.fill_cells(groups, records, cells, np.zeros(n_cells, np.int32), rectangles.reshape(-1), members)
     return {"cells": cells, "rectangles": rectangles.reshape(-1), "members": members}

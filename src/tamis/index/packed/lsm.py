@@ -120,9 +120,11 @@ class BoxIndex:
     # ---- reading
 
     def match_point(self, low: _FloatArray, high: _FloatArray | None = None) -> _RowArray:
-        """Return the rows whose box meets one event, float64[n_axes], contiguous; order is free."""
+        """Return the rows whose box meets one event, float64[n_axes]; order is free."""
+        low = self._checked_point(low)
+        high = low if high is None else self._checked_point(high)
         reader = self._take_reader()
-        rows = reader.match_one(self._snapshot, low, low if high is None else high)
+        rows = reader.match_one(self._snapshot, low, high)
         self._readers.append(reader)
         return rows
 
@@ -231,10 +233,19 @@ class BoxIndex:
     # ---- inside
 
     def _checked(self, values: _FloatArray) -> _FloatArray:
+        """Return a contiguous, writable float64 matrix: a kernel has one compiled form, for those."""
         values = np.ascontiguousarray(values, np.float64)
+        if not values.flags.writeable:
+            values = values.copy()
         if values.ndim != 2 or values.shape[1] != self.n_axes:
             raise ValueError(f"expected an array of {self.n_axes} columns, not {values.shape}")
         return values
+
+    def _checked_point(self, values: _FloatArray) -> _FloatArray:
+        values = np.ascontiguousarray(values, np.float64)
+        if values.shape != (self.n_axes,):
+            raise ValueError(f"expected {self.n_axes} values, not {values.shape}")
+        return values if values.flags.writeable else values.copy()
 
     def _has(self, row: int) -> bool:
         return 0 <= row < self._home.size and self._home[row] != 0

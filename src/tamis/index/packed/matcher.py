@@ -21,14 +21,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.algebra.evaluate import matches, matches_subscription
-from tamis.index.packed.axes import Axes
+from tamis.index.packed.axes import Axes, Part
 from tamis.index.packed.boxes_of import Box, boxes_of
 from tamis.index.packed.lsm import BoxIndex
 from tamis.index.packed.points_of import Points, points_of
-from tamis.index.protocols import Guarantee, IndexStatistics, MatchRows, Rows
+from tamis.index.protocols import Guarantee, IndexStatistics, Lookup, MatchRows, Rows
 from tamis.model.schema import Event
 from tamis.model.subscription import Filter, Subscription
-from tamis.model.tables import EventTable
+from tamis.model.tables import EventTable, SubscriptionTable
 
 __all__ = ["PackedMatcher"]
 
@@ -49,11 +49,11 @@ class PackedMatcher:
 
     guarantee = Guarantee.EXACT
 
-    def __init__(self) -> None:
+    def __init__(self, lookup: Lookup) -> None:
+        self._lookup = lookup
         self._axes = Axes()
         self._plain = BoxIndex(1)
         self._special = BoxIndex(1)
-        self._subscriptions: dict[int, Subscription] = {}
         self._entries: dict[int, _Entry] = {}
         #: ``{row: entries}``: exactly the rows that are not plain; the list is empty when all is loose.
         self._entries_of: dict[int, list[int]] = {}
@@ -62,15 +62,14 @@ class PackedMatcher:
         self._loose: dict[int, list[Filter]] = {}
 
     def __len__(self) -> int:
-        return len(self._subscriptions)
+        return len(self._plain) + len(self._entries_of)
 
     def add(self, row: int, subscription: Subscription) -> None:
         """Add a subscription under a row that is free."""
-        if row in self._subscriptions:
+        if row in self._entries_of or row in self._plain:
             raise KeyError(f"row {row} is taken")
         boxes = [(box, one) for one in subscription.filters for box in boxes_of(one, self._axes)]
         self._grow()
-        self._subscriptions[row] = subscription
         if len(boxes) == 1 and boxes[0][0].exact:
             self._plain.add_boxes(*self._corners([boxes[0][0]]), np.array([row], np.int32))
             return
@@ -79,9 +78,21 @@ class PackedMatcher:
             self._loose[row] = loose
         self._add_special(row, [(box, one) for box, one in boxes if box.sides or box.exact])
 
+    def add_boxes(self, rows: Rows, table: SubscriptionTable) -> None:
+        """Add the boxes of a table under rows that are free."""
+        assert table.lo is not None
+        assert table.hi is not None
+        axes = [self._axes.number(name, Part.NUMBER) for name in table.names]
+        self._grow()
+        lo, hi = table.lo, table.hi
+        if axes != list(range(self._plain.n_axes)):
+            shape = len(rows), self._plain.n_axes
+            lo, hi = np.full(shape, -math.inf), np.full(shape, math.inf)
+            lo[:, axes], hi[:, axes] = table.lo, table.hi
+        self._plain.add_boxes(lo, hi, rows)
+
     def remove(self, row: int) -> None:
         """Remove a row; KeyError when it is not there."""
-        del self._subscriptions[row]
         entries = self._entries_of.pop(row, None)
         if entries is None:
             self._plain.remove(np.array([row], np.int32))
@@ -151,7 +162,7 @@ class PackedMatcher:
 
     def _verified(self, event: Event, rows: Rows) -> Rows:
         """Keep the candidates whose raw values say so; one removed meanwhile is gone."""
-        found = ((row, self._subscriptions.get(row)) for row in rows.tolist())
+        found = ((row, self._lookup(row)) for row in rows.tolist())
         kept = [row for row, one in found if one is not None and matches_subscription(event, one)]
         return np.array(kept, np.int32)
 

@@ -88,7 +88,7 @@ def _each(
 ) -> _FloatArray:
     result = np.zeros(len(values))
     for row in np.flatnonzero(present):
-        result[row] = convert(values[row])  # type: ignore[arg-type]
+        result[row] = convert(values[row])
     return result
 
 

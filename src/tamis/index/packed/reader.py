@@ -8,7 +8,7 @@ merge. A reader's buffers are its own; the index keeps a pool of readers, becaus
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,27 +17,39 @@ from tamis.index.packed.delta import Delta
 from tamis.index.packed.segment import Segment
 from tamis.kernels import directory as at
 from tamis.kernels.match import Scratch, match_events
+from tamis.kernels.pairs import SURVIVORS, CodedEvents, PairOutput, code_events, join_csr, match_pairs
 from tamis.kernels.quantise import MISSING
 
 __all__ = ["Reader", "Snapshot", "make_snapshot"]
 
 _FloatArray = npt.NDArray[np.float64]
+_Csr: TypeAlias = tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]
 _FIRST_ROOM: Final = 4_096
 _STACK: Final = 1_024
+#: Fewer events than this are matched one by one against grids too.
+_FEW: Final = 16
+#: Events that walk through the grids together: their codes stay in cache.
+_CHUNK: Final = 4_096
 
 
 class Snapshot(NamedTuple):
-    """A directory int64[parts, WIDTH] and the parts that own its arrays."""
+    """A directory int64[parts, WIDTH] and the parts that own its arrays.
+
+    ``blocks`` and ``grids`` are the directory's rows by kind: a batch visits them in different ways.
+    """
 
     directory: npt.NDArray[np.int64]
     parts: tuple[Segment | Delta, ...]
+    blocks: npt.NDArray[np.int64]
+    grids: npt.NDArray[np.int64]
 
 
 def make_snapshot(parts: list[Segment | Delta]) -> Snapshot:
     """Write the directory of these parts; those with one coding stand together."""
     parts = sorted(parts, key=lambda part: id(part.coding))
-    rows = [part.row for part in parts]
-    return Snapshot(np.array(rows, np.int64).reshape(len(rows), at.WIDTH), tuple(parts))
+    directory = np.array([part.row for part in parts], np.int64).reshape(len(parts), at.WIDTH)
+    in_grid = directory[:, at.LAYOUT] == at.PAIRS
+    return Snapshot(directory, tuple(parts), directory[~in_grid], directory[in_grid])
 
 
 class Reader:
@@ -51,9 +63,11 @@ class Reader:
 
     def __init__(self, n_axes: int) -> None:
         self.n_axes = n_axes
-        self._scratch = Scratch(np.full((4, max(1, n_axes)), MISSING, np.int16), np.empty(_STACK, np.int64))
+        codes = np.full((4, max(1, n_axes)), MISSING, np.int16)
+        self._scratch = Scratch(codes, np.empty(_STACK, np.int64), np.empty((2, SURVIVORS), np.int32))
         self._offsets = np.zeros(2, np.int64)
         self._out = np.empty(_FIRST_ROOM, np.int32)
+        self._pairs = np.empty((2, _FIRST_ROOM), np.int32)
 
     def match_one(self, snapshot: Snapshot, low: _FloatArray, high: _FloatArray) -> npt.NDArray[np.int32]:
         """Return the rows whose box meets the event, in no particular order."""
@@ -62,19 +76,58 @@ class Reader:
             self._out = np.empty(4 * self._out.size, np.int32)
         return self._out[: self._offsets[1]].copy()
 
-    def match(
-        self, snapshot: Snapshot, low: _FloatArray, high: _FloatArray, guess: float
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+    def match(self, snapshot: Snapshot, low: _FloatArray, high: _FloatArray, guess: float) -> _Csr:
         """Return CSR offsets and rows of many events; ``guess`` is the expected number of rows per event."""
+        if low.shape[0] < _FEW or not snapshot.grids.size:
+            return self._match_each(snapshot.directory, low, high, guess)
+        parts = self._match_each(snapshot.blocks, low, high, guess if snapshot.blocks.size else 0.0)
+        pairs = [
+            (events + begin, rows)
+            for begin in range(0, low.shape[0], _CHUNK)
+            for grid in snapshot.grids
+            for events, rows in [self._match_grid(grid, low[begin : begin + _CHUNK], high[begin : begin + _CHUNK])]
+        ]
+        found = np.concatenate([events for events, _ in pairs]), np.concatenate([rows for _, rows in pairs])
+        offsets, cursor = np.empty(low.shape[0] + 1, np.int64), np.empty(low.shape[0], np.int64)
+        out = np.empty(parts[1].size + found[0].size, np.int32)
+        join_csr(parts, found, offsets, cursor, out)
+        return offsets, out
+
+    def _match_each(self, directory: npt.NDArray[np.int64], low: _FloatArray, high: _FloatArray, guess: float) -> _Csr:
+        """Match event by event; enlarge the output when it is full and go on."""
         n = low.shape[0]
         offsets = np.zeros(n + 1, np.int64)
+        if not directory.size:
+            return offsets, np.empty(0, np.int32)
         out = np.empty(int(n * guess * 1.2) + _FIRST_ROOM, np.int32)
-        done = match_events(snapshot.directory, (low, high), 0, offsets, out, self._scratch)
+        done = match_events(directory, (low, high), 0, offsets, out, self._scratch)
         while done < n:
             used = int(offsets[done])
             larger = np.empty(max(2 * out.size, int(used / max(done, 1) * n * 1.1)), np.int32)
             larger[:used] = out[:used]
             out = larger
-            done = match_events(snapshot.directory, (low, high), done, offsets, out, self._scratch)
+            done = match_events(directory, (low, high), done, offsets, out, self._scratch)
         rows = out[: offsets[n]]
         return offsets, rows if 2 * rows.size + _FIRST_ROOM >= out.size else rows.copy()
+
+    def _match_grid(
+        self, grid: npt.NDArray[np.int64], low: _FloatArray, high: _FloatArray
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        """Match a chunk of events against the pair grids of one segment; return events and rows of the pairs."""
+        codes, columns = _coded(grid, low)
+        high_codes, high_columns = (codes, columns) if high is low else _coded(grid, high)
+        events = CodedEvents(codes, high_codes, low, high)
+        order = np.argsort(columns, axis=1, kind="stable").astype(np.int32)
+        while True:
+            output = PairOutput(self._scratch.found, self._pairs[1], self._pairs[0])
+            count = match_pairs(grid, events, (columns, high_columns), order, output)
+            if count >= 0:
+                return self._pairs[0, :count].copy(), self._pairs[1, :count].copy()
+            self._pairs = np.empty((2, 4 * self._pairs.shape[1]), np.int32)
+
+
+def _coded(grid: npt.NDArray[np.int64], values: _FloatArray) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int16]]:
+    """Return the codes of many events by row and by column."""
+    codes, columns = np.empty(values.shape, np.int16), np.empty(values.shape[::-1], np.int16)
+    code_events(grid, values, codes, columns)
+    return codes, columns

@@ -27,15 +27,15 @@ _LAYOUT_NAMES: Final = {at.FLAT: "flat", at.TREE: "tree", at.PAIRS: "pairs"}
 
 
 def padded(rows: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-    """Copy rows to an array of whole blocks, at least one, because kernels read sixteen at a time."""
-    result = np.zeros(max(1, -(-rows.size // LANES)) * LANES, np.int32)
+    """Copy rows to an array of whole blocks, with one slot to spare: kernels read sixteen at a time."""
+    result = np.zeros((rows.size // LANES + 1) * LANES, np.int32)
     result[: rows.size] = rows
     return result
 
 
 def all_alive(n_slots: int) -> npt.NDArray[np.uint8]:
-    """Return the bits of ``n_slots`` living slots, padded with zeros to whole blocks."""
-    bits = np.zeros(max(1, -(-n_slots // LANES)) * (LANES // 8), np.uint8)
+    """Return the bits of ``n_slots`` living slots, padded with zeros as :func:`padded` does."""
+    bits = np.zeros((n_slots // LANES + 1) * (LANES // 8), np.uint8)
     bits[: n_slots // 8] = 255
     if n_slots % 8:
         bits[n_slots // 8] = (1 << n_slots % 8) - 1
@@ -88,11 +88,12 @@ class Segment:
         codes = coding.codes_of(boxes)
         if is_sparse(boxes, columns.size):
             layout = at.PAIRS
-            order, special = pair_arrays(boxes, codes)
+            order, special = pair_arrays(boxes, codes, rows)
         else:
             corners = corners_of(boxes, codes, columns)
-            order = order_boxes(corners)
-            blocks, levels = build_blocks(corners, order)
+            packed = order_boxes(corners)
+            blocks, levels = build_blocks(corners, packed)
+            order = packed.astype(np.int64)
             special = {"column_axes": columns, "blocks": blocks, "levels": levels}
             layout = at.TREE
         n = rows.size

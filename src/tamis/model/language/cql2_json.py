@@ -358,8 +358,7 @@ def _leaf(node: Node, attribute: dict[str, str]) -> dict[str, Any]:
     if isinstance(node, IsLike):
         return _op("like", attribute, node.pattern)
     if isinstance(node, SpatialTest):
-        ring = shapely.get_coordinates(node.geometry).tolist()
-        return _op(node.function.lower(), attribute, {"type": "Polygon", "coordinates": [ring]})
+        return _op(node.function.lower(), attribute, _region(node.geometry))
     if isinstance(node, WithinBall):
         return _op("v_within", attribute, list(node.center), node.radius)
     return _op("isNull", attribute)
@@ -367,6 +366,13 @@ def _leaf(node: Node, attribute: dict[str, str]) -> dict[str, Any]:
 
 def _op(name: str, *args: object) -> dict[str, Any]:
     return {"op": name, "args": list(args)}
+
+
+def _region(polygon: shapely.Polygon) -> dict[str, object]:
+    corners = literals.corners(polygon)
+    if corners is not None:
+        return {"bbox": list(corners)}
+    return {"type": "Polygon", "coordinates": [shapely.get_coordinates(polygon).tolist()]}
 
 
 def _document(value: Literal) -> object:

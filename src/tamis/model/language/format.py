@@ -1,7 +1,7 @@
 """Writing a subscription: a syntax tree becomes canonical CQL2 text, which reads back as the same tree.
 
 Parentheses stand only where the tree needs them, names are quoted only where they must be, floats are
-written by their shortest exact digits, moments in UTC with microseconds, and regions as WKT whose
+written by their shortest exact digits, moments in UTC with microseconds, and regions as BBOX or WKT whose
 coordinates read back to the last bit.
 """
 
@@ -12,7 +12,7 @@ import math
 from tamis.errors import SubscriptionError
 from tamis.model.language import limits
 from tamis.model.language.lexer import is_plain_name
-from tamis.model.language.literals import instant_text, wkt_text
+from tamis.model.language.literals import instant_text, region_text
 from tamis.model.language.nodes import (
     And,
     Between,
@@ -71,7 +71,7 @@ def _leaf(node: Leaf) -> str:
     if isinstance(node, Compare):
         return f"{name} {node.op} {_literal(node.value)}"
     if isinstance(node, SpatialTest):
-        return f"{node.function}({name}, {wkt_text(node.geometry)})"
+        return f"{node.function}({name}, {region_text(node.geometry)})"
     if isinstance(node, WithinBall):
         center = ", ".join(map(_literal, node.center))
         return f"V_WITHIN({name}, ({center}), {_literal(node.radius)})"

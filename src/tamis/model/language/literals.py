@@ -36,6 +36,7 @@ __all__ = [
     "bbox",
     "closing_parenthesis",
     "coordinates",
+    "corners",
     "decimal",
     "fitting",
     "geojson",
@@ -44,11 +45,11 @@ __all__ = [
     "integer",
     "number",
     "numbers",
+    "region_text",
     "strict_json",
     "strings",
     "unquote",
     "wkt",
-    "wkt_text",
 ]
 
 #: Possessive quantifiers (``++``) keep every pattern free of backtracking (RELIABILITY S16).
@@ -150,10 +151,13 @@ def coordinates(text: str, position: int) -> tuple[float, ...]:
     >>> coordinates("1, -0", 0)
     (1.0, 0.0)
     """
-    found = tuple(map(float, text.split(",")))
-    if math.isinf(max(found)) or math.isinf(min(found)) or "-0" in text:
-        return tuple(map(float, numbers(text, position)))  # slower, but it knows what to refuse
-    return found
+    try:
+        found = tuple(map(float, text.split(",")))
+        if not (math.isinf(max(found)) or math.isinf(min(found)) or "-0" in text):
+            return found
+    except ValueError:
+        pass  # space that `float` does not skip, such as U+001C
+    return tuple(map(float, numbers(text, position)))  # slower, but it knows what to refuse
 
 
 def unquote(text: str) -> str:
@@ -219,20 +223,36 @@ def wkt(text: str, position: int, budget: limits.Budget) -> shapely.Polygon:
     """Return the polygon of a WKT literal."""
     budget.spend(limits.REGIONS, 1)
     budget.spend(limits.VERTICES, text.count(","))
-    return fitting(shapes.polygon, position, text)
+    with np.errstate(over="ignore"):  # 1e999 becomes an infinity, which is refused; no need to warn as well
+        return fitting(shapes.polygon, position, text)
 
 
-def wkt_text(polygon: shapely.Polygon) -> str:
-    """Return the WKT of a polygon, whose coordinates read back to the last bit.
+def corners(polygon: shapely.Polygon) -> tuple[float, float, float, float] | None:
+    """Return min x, min y, max x, max y of a polygon that `bbox` could have made, else None."""
+    if shapely.get_num_coordinates(polygon) != 5 or polygon != shapely.box(*polygon.bounds):
+        return None
+    found: tuple[float, float, float, float] = polygon.bounds
+    return found
 
-    ``shapely.to_wkt`` stops after 16 decimals whatever precision it is asked for (GEOS 3.14: -0.0002072179058609398
-    loses its last three digits); ``repr`` gives the shortest digits that are exact.
 
-    >>> wkt_text(shapely.box(0, 0, 0.1, 1))
-    'POLYGON ((0.1 0, 0.1 1, 0 1, 0 0, 0.1 0))'
+def region_text(polygon: shapely.Polygon) -> str:
+    """Return the BBOX or WKT of a polygon, whose coordinates read back to the last bit.
+
+    ``shapely.to_wkt`` stops after 16 decimals whatever precision it is asked for (in GEOS 3.14 the number
+    -0.0002072179058609398 loses its last three digits); ``repr`` gives the shortest digits that are exact.
+
+    >>> region_text(shapely.box(0, 0, 0.1, 1)), region_text(shapely.Polygon([(0, 0), (1, 0), (0, 0.1)]))
+    ('BBOX(0, 0, 0.1, 1)', 'POLYGON ((0 0, 1 0, 0 0.1, 0 0))')
     """
-    ring = [repr(one).removesuffix(".0") for one in shapely.get_coordinates(polygon).ravel().tolist()]
-    return f"POLYGON (({', '.join(map(' '.join, zip(ring[::2], ring[1::2], strict=True)))}))"
+    box = corners(polygon)
+    if box is not None:
+        return f"BBOX({', '.join(map(_coordinate, box))})"
+    ring = shapely.get_coordinates(polygon).tolist()
+    return f"POLYGON (({', '.join(f'{_coordinate(x)} {_coordinate(y)}' for x, y in ring)}))"
+
+
+def _coordinate(value: float) -> str:
+    return repr(value).removesuffix(".0")
 
 
 def geojson(document: Mapping[str, Any], position: int, budget: limits.Budget) -> shapely.Polygon:
@@ -246,13 +266,13 @@ def geojson(document: Mapping[str, Any], position: int, budget: limits.Budget) -
     return fitting(shapes.polygon, position, document)
 
 
-def bbox(corners: Sequence[int | float], position: int) -> shapely.Polygon:
+def bbox(given: Sequence[int | float], position: int) -> shapely.Polygon:
     """Return the rectangle of a BBOX literal."""
-    if len(corners) == 6:
-        raise Refusal("a third coordinate is refused: regions lie in the plane", position, corners)
-    if len(corners) != 4:
-        raise Refusal("a BBOX has four numbers: min x, min y, max x, max y", position, corners)
-    return fitting(shapes.bbox_polygon, position, *map(float, corners))
+    if len(given) == 6:
+        raise Refusal("a third coordinate is refused: regions lie in the plane", position, given)
+    if len(given) != 4:
+        raise Refusal("a BBOX has four numbers: min x, min y, max x, max y", position, given)
+    return fitting(shapes.bbox_polygon, position, *map(float, given))
 
 
 def strict_json(text: str) -> object:

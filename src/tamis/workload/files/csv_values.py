@@ -19,21 +19,21 @@ from tamis.model.types import AttributeType, Boolean, Number, String
 __all__ = ["learned_kind", "typed_column", "typed_value"]
 
 _PLAIN_WHOLE = r"^-?(0|[1-9][0-9]{0,18})$"
-_PLAIN_NUMBER = r"^-?(0|[1-9][0-9]*)?(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?$"
+_PLAIN_NUMBER = r"^-?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?$"
 _TRUTH = r"^(?i:true|false)$"
 _WHOLE = re.compile(r"[+-]?\d{1,400}", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
 
 
-def learned_kind(texts: pa.Array) -> AttributeType:
-    """Return the type that all cells of a column can be read as.
+def learned_kind(texts: pa.Array) -> AttributeType | None:
+    """Return the type that all cells of a column can be read as; None when there is nothing to read yet.
 
     >>> learned_kind(pa.array(["1", None, "2.5"])), learned_kind(pa.array(["007"]))
     (Number(lo=None, hi=None), String())
     """
     if texts.null_count == len(texts):
-        return String()
+        return None
     trimmed = pc.utf8_trim_whitespace(texts)
     if _all(trimmed, _PLAIN_NUMBER):
         return Number()
@@ -66,6 +66,8 @@ def typed_value(text: str | None, kind: AttributeType) -> object:
     if text is None:
         return None
     trimmed = text.strip()
+    if not trimmed and isinstance(kind, Number | Boolean):
+        return None
     if isinstance(kind, Boolean):
         return _BOOLEANS.get(trimmed.lower(), text)
     if not isinstance(kind, Number):

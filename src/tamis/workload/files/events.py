@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pyarrow.types as pat
 
 from tamis.errors import TableError
-from tamis.model.types import AttributeType
+from tamis.model.types import AttributeType, String
 from tamis.workload.files.batches import BATCH_ROWS, Batch, Group, Item, grouped, tight_column
 from tamis.workload.files.csv_values import learned_kind, typed_column, typed_value
 from tamis.workload.files.strict_json import Object, json_items, line_items
@@ -83,13 +83,15 @@ class EventFile:
         reader = _CsvReader(self.path)
         header = reader.header()
         self.names = dict.fromkeys(header)
-        known: dict[str, AttributeType] = {}
+        wanted = [name for name in header if names is None or name in names]
+        known = {name: kinds[name] for name in header if name in kinds}
         for group in grouped(reader.items(len(header)), self.name, skip=self.skip):
-            texts = _text_columns(header, group)
-            for name in header:
-                known.setdefault(name, kinds.get(name) or learned_kind(texts[name]))
-            wanted = [name for name in header if names is None or name in names]
-            columns = {name: typed_column(texts[name], known[name]) for name in wanted}
+            texts = _text_columns(header, group, {*wanted, *(set(header) - known.keys())})
+            for name in texts.keys() - known.keys():
+                kind = learned_kind(texts[name])
+                if kind is not None:
+                    known[name] = kind
+            columns = {name: typed_column(texts[name], known.get(name, String())) for name in wanted}
             yield Batch(group.rows, group.lines, columns, partial(_csv_event, header, known, group), group.bad)
 
     def _parquet_batches(self, names: Collection[str] | None, whole: bool) -> Iterator[Batch]:
@@ -104,7 +106,7 @@ class EventFile:
                 every = {name: _moments(read.column(i)) for i, name in enumerate(read.schema.names)}
                 columns = {name: every[name] for name in wanted}
                 yield Batch(rows, None, columns, partial(_arrow_event, every))
-        except (pa.ArrowInvalid, OSError) as error:
+        except (pa.ArrowException, OSError) as error:
             raise TableError(f"{self.name}: damaged after row {start} ({_first_line(error)})") from None
 
     def _parquet(self) -> pq.ParquetFile:
@@ -112,7 +114,7 @@ class EventFile:
             pass
         try:
             return pq.ParquetFile(self.path)
-        except (pa.ArrowInvalid, OSError) as error:
+        except (pa.ArrowException, OSError) as error:
             raise TableError(f"{self.name}: not a Parquet file ({_first_line(error)})") from None
 
 
@@ -155,17 +157,18 @@ class _CsvReader:
             raise TableError(f"{self._name}, line {self._reader.line_num}: not CSV ({error})") from None
 
 
-def _text_columns(header: list[str], group: Group[list[str]]) -> dict[str, pa.Array]:
+def _text_columns(header: list[str], group: Group[list[str]], wanted: Collection[str]) -> dict[str, pa.Array]:
     cells = zip(*group.values, strict=True) if group.values else ((),) * len(header)
     return {
         name: pa.array([text or None for text in column], pa.large_string())
         for name, column in zip(header, cells, strict=True)
+        if name in wanted
     }
 
 
 def _csv_event(header: list[str], kinds: Kinds, group: Group[list[str]], i: int) -> dict[str, Any]:
     cells = zip(header, group.values[i], strict=True)
-    return {name: typed_value(text, kinds[name]) for name, text in cells if text}
+    return {name: typed_value(text, kinds.get(name, String())) for name, text in cells if text}
 
 
 def _arrow_event(columns: Mapping[str, pa.Array], i: int) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import json
 import math
+import re
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
@@ -22,7 +23,7 @@ __all__ = ["json_items", "line_items", "read_object"]
 #: Objects and lists inside one another.
 MAX_DEPTH = 32
 
-_BLANK = " \t\r\n"
+_BLANKS = re.compile(r"[ \t\r\n]*")
 
 Object = dict[str, Any]
 
@@ -96,11 +97,9 @@ class _Text:
     def is_over(self) -> bool:
         """Whether nothing but blanks is left."""
         while True:
-            rest = self._text[self._at :].lstrip(_BLANK)
-            if rest:
-                self._move(len(self._text) - len(rest))
+            self._move(_BLANKS.match(self._text, self._at).end())  # type: ignore[union-attr]
+            if self._at < len(self._text):
                 return False
-            self._move(len(self._text))
             if not self._fill():
                 return True
 

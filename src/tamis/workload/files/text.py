@@ -72,6 +72,8 @@ def _check_total(path: str, total: int) -> None:
 @contextmanager
 def _opened(path: str) -> Iterator[BinaryIO]:
     if path == STDIN:
+        if sys.stdin is None:  # started with its standard input closed
+            raise TableError("standard input is closed; give a file")
         yield sys.stdin.buffer
     elif path.endswith(".gz"):
         with gzip.open(path, "rb") as packed:

@@ -42,7 +42,10 @@ def open_rows_writer(path: str, columns: Mapping[str, pa.DataType]) -> Iterator[
     opened = next((one for suffix, one in _WRITERS.items() if path.lower().endswith(suffix)), None)
     if opened is None:
         raise TableError(f"{path}: not a kind of file that tamis writes; use .jsonl, .csv or .parquet")
-    handle, building = tempfile.mkstemp(prefix=".building-", dir=os.path.dirname(path) or ".")
+    directory = os.path.dirname(path) or "."
+    if not os.path.isdir(directory):
+        raise TableError(f"{path}: there is no directory {directory}")
+    handle, building = tempfile.mkstemp(prefix=".building-", dir=directory)
     os.close(handle)
     try:
         with opened(building, columns) as write:

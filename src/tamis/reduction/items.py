@@ -1,0 +1,89 @@
+"""A subscription on its way through a reduction, with what the stages ask of it again and again.
+
+A set asks millions of covering questions, nearly all of which are answered by "no". So each item carries
+its filters as pieces, ready to be cut, and a few events that match it: whoever covers the item matches
+them too. Only those parts of a match that are quick to evaluate are tried (values and patterns); regions
+and balls are compared with each other more cheaply than with an event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tamis.algebra.covers import find_cover_of_pieces, is_covered
+from tamis.algebra.evaluate import constraint_holds
+from tamis.algebra.facts import UNCONSTRAINED
+from tamis.algebra.pieces import Budget, Piece, pieces_of
+from tamis.algebra.witness import event_for
+from tamis.model.schema import Event
+from tamis.model.subscription import Filter, Like, Subscription, SubscriptionId, Values
+from tamis.model.types import AttributeType
+from tamis.reduction.merge import outlives
+from tamis.reduction.subsume import find_union
+
+__all__ = ["Item"]
+
+#: Pieces that one question may cost here; a set asks thousands of them.
+COVER_PIECES, UNION_PIECES = 1_000, 400
+
+#: Others that are asked to cover an item together; leaving some out can only keep an item.
+MAX_OTHERS = 64
+
+
+class Item:
+    """One simplified subscription that can match something."""
+
+    def __init__(self, subscription: Subscription, kinds: Mapping[str, AttributeType]) -> None:
+        self.subscription = subscription
+        self.id: SubscriptionId = subscription.id
+        self.filters: tuple[Filter, ...] = subscription.filters
+        #: The filters as pieces; None when one of them is a tree, which is expanded only when it must be.
+        self.pieces: list[Piece] | None = None
+        if all(one.rest is None for one in self.filters):
+            self.pieces = [piece for one in self.filters for piece in pieces_of(one, Budget())]
+        #: Events that match, or at least satisfy what is quick to evaluate.
+        self.samples: list[Event] = []
+        for piece in (self.pieces or [])[:1] + (self.pieces or [])[1:][-1:]:
+            event = event_for(piece, kinds)
+            if event is not None:
+                self.samples.append(event)
+
+    def is_covered_by(self, other: Item) -> bool:
+        """Whether another item is proved to cover this one and lives as long."""
+        if not outlives(other.subscription, self.subscription):
+            return False
+        if not all(_may_match(event, other.filters) for event in self.samples):
+            return False
+        if self.pieces is None:
+            return is_covered(self.filters, other.filters, COVER_PIECES)
+        return find_cover_of_pieces(self.pieces, other.filters, Budget(COVER_PIECES)) is not None
+
+    def find_union(self, others: Sequence[Item]) -> tuple[SubscriptionId, ...] | None:
+        """Return ids of others that are proved to cover this item together and live as long."""
+        lasting = [other for other in others if outlives(other.subscription, self.subscription)]
+        for event in self.samples:
+            if not any(_may_match(event, other.filters) for other in lasting):
+                return None
+        helping = [(other.id, other.subscription) for other in lasting if self._may_use(other)][:MAX_OTHERS]
+        return find_union(self.filters, helping, UNION_PIECES) if len(helping) > 1 else None
+
+    def _may_use(self, other: Item) -> bool:
+        """Whether another item may cover a part of this one that a proof can use.
+
+        Parts cut off by a ball, a region or a pattern can hardly be proved empty by further ones of those
+        kinds, so a filter helps only if this item implies all of its conditions of those kinds.
+        """
+        conditions = [[one for one in f.constraints if not isinstance(one, Values)] for f in other.filters]
+        return any(
+            all(piece.get(one.attribute, UNCONSTRAINED).implies(one) for one in some)
+            for piece in self.pieces or ()
+            for some in conditions
+        )
+
+
+def _may_match(event: Event, filters: Sequence[Filter]) -> bool:
+    """Whether the values and patterns of some filter accept an event; balls and regions are not asked."""
+    return any(
+        all(constraint_holds(event, one) for one in filter.constraints if isinstance(one, Values | Like))
+        for filter in filters
+    )

@@ -1,0 +1,112 @@
+"""The shared cases: a subscription, an event and the answer, thought out by hand.
+
+``tests/cases/README.md`` describes the files. `load_cases` is for everything that matches: the library's
+tests, the command line, the broker and Spark read the same cases and must give the same answers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import shapely
+
+from tamis.model.schema import Schema
+from tamis.model.types import AttributeType, Boolean, Number, Region, String, Timestamp, Vector
+from tamis.model.values import INT64_MAX, Value
+
+__all__ = ["DIRECTORY", "Case", "arrow_row", "load_cases"]
+
+DIRECTORY = Path(__file__).parent / "cases"
+
+_KEYS = {"name", "subscription", "event", "expected", "error", "mentions", "why"}
+#: What JSON cannot say, written as an object with one key.
+_SPECIAL = {"$decimal": Decimal, "$float": float}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One subscription put to one event. ``expected`` is the answer, or None where ``error`` is raised."""
+
+    file: str
+    name: str
+    #: None: the engine learns the types from the subscription and the event.
+    schema: Schema | None
+    subscription: str | dict[str, Any]
+    event: Any
+    expected: bool | None
+    #: The name of the error's class in `tamis.errors`, and what its message must contain.
+    error: str | None = None
+    mentions: tuple[str, ...] = ()
+    #: Whether the event can travel as JSON: it has no decimal, no NaN, no infinity.
+    is_json: bool = True
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@cache
+def load_cases() -> tuple[Case, ...]:
+    """Return every case, ordered by file and place in it."""
+    return tuple(case for path in sorted(DIRECTORY.glob("*.json")) for case in _read(path))
+
+
+def _read(path: Path) -> list[Case]:
+    document = json.loads(path.read_text(encoding="utf-8"))
+    described = document["schema"]
+    schema = None if described is None else Schema.from_json(json.dumps(described))
+    return [_case(path.stem, schema, one) for one in document["cases"]]
+
+
+def _case(file: str, schema: Schema | None, one: dict[str, Any]) -> Case:
+    if wrong := one.keys() - _KEYS:
+        raise ValueError(f"{file}: {one.get('name')!r} has unknown keys: {sorted(wrong)}")
+    if ("expected" in one) == ("error" in one):
+        raise ValueError(f"{file}: {one['name']!r} needs one of expected and error")
+    if not isinstance(one.get("expected", True), bool):
+        raise ValueError(f"{file}: {one['name']!r}: expected is true or false")
+    event = _restored(one["event"])
+    is_json = event == one["event"]
+    answer, error, mentions = one.get("expected"), one.get("error"), tuple(one.get("mentions", ()))
+    return Case(file, one["name"], schema, one["subscription"], event, answer, error, mentions, is_json)
+
+
+def _restored(value: Any) -> Any:
+    """Return an event's value with decimals, NaN and infinities in their places."""
+    if isinstance(value, dict):
+        for key, make in _SPECIAL.items():
+            if value.keys() == {key}:
+                return make(value[key])
+        return {key: _restored(one) for key, one in value.items()}
+    return [_restored(one) for one in value] if isinstance(value, list) else value
+
+
+def arrow_row(event: Mapping[str, Value], schema: Schema) -> pa.Table:
+    """Return a table of two rows: a canonical event, and one in which everything is missing."""
+    columns = {name: _arrow_column(event.get(name), kind) for name, kind in schema.items()}
+    return pa.table(columns or {"nothing": pa.nulls(2)})
+
+
+def _arrow_column(value: Any, kind: AttributeType) -> pa.Array:
+    if value is not None and isinstance(kind, Region):
+        value = shapely.to_wkb(value)
+    if value is not None and isinstance(kind, Vector):
+        value = value.tolist()
+    return pa.array([value, None], _arrow_type(value, kind))
+
+
+def _arrow_type(value: Any, kind: AttributeType) -> pa.DataType | None:
+    if isinstance(kind, Vector):
+        return pa.list_(pa.float64(), kind.n)
+    if isinstance(kind, Number):
+        if isinstance(value, int):
+            return pa.int64() if value <= INT64_MAX else pa.uint64()
+        return None if isinstance(value, Decimal) else pa.float64()  # None: as many digits as it takes
+    types = {String: pa.string(), Boolean: pa.bool_(), Timestamp: pa.timestamp("us", "UTC"), Region: pa.binary()}
+    return types[type(kind)]

@@ -1,0 +1,219 @@
+"""Obvious implementations to compare the real ones with: short, slow, and made of other parts.
+
+A subscription is evaluated on its syntax tree in SQL's three-valued logic, where tamis pushes NOT down
+and builds sets of values. LIKE is the textbook recursion, regions are asked with shapely's named
+predicates, where tamis reads a matrix, and balls are measured in fractions. `grid_relations` needs no
+geometry at all: regions made of the cells of a grid are sets of cells, edges and corners.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import shapely
+
+from tamis.model.language.nodes import (
+    And,
+    Between,
+    Compare,
+    Constant,
+    Instant,
+    IsIn,
+    IsLike,
+    IsNull,
+    Literal,
+    Node,
+    Not,
+    Or,
+    SpatialTest,
+    WithinBall,
+)
+
+#: True, False or unknown.
+Outcome = bool | None
+
+RELATIONS = ("disjoint", "meets", "overlaps", "equals", "inside", "contains", "covers", "covered_by")
+
+#: What OGC's functions mean, as relations "event REL operand".
+FUNCTIONS = {
+    **{f"RCC_{name.upper()}": {name} for name in RELATIONS},
+    "S_INTERSECTS": {"meets", "overlaps", "equals", "inside", "contains", "covers", "covered_by"},
+    "S_DISJOINT": {"disjoint"},
+    "S_WITHIN": {"inside", "covered_by", "equals"},
+    "S_CONTAINS": {"contains", "covers", "equals"},
+    "S_TOUCHES": {"meets"},
+    "S_OVERLAPS": {"overlaps"},
+    "S_EQUALS": {"equals"},
+}
+
+_OPERATORS = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def evaluate(node: Node, event: Mapping[str, Any]) -> Outcome:
+    """Return what a syntax tree says of a canonical event: True, False, or None for unknown."""
+    if isinstance(node, And):
+        return conjunction([evaluate(part, event) for part in node.parts])
+    if isinstance(node, Or):
+        return disjunction([evaluate(part, event) for part in node.parts])
+    if isinstance(node, Not):
+        return negation(evaluate(node.part, event))
+    if isinstance(node, Constant):
+        return node.value
+    value = event.get(node.attribute)
+    if isinstance(node, IsNull):
+        return (value is None) != node.negated
+    return None if value is None else _holds(node, value)
+
+
+def conjunction(outcomes: Iterable[Outcome]) -> Outcome:
+    found = list(outcomes)
+    if any(one is False for one in found):
+        return False
+    return None if None in found else True
+
+
+def disjunction(outcomes: Iterable[Outcome]) -> Outcome:
+    found = list(outcomes)
+    if any(one is True for one in found):
+        return True
+    return None if None in found else False
+
+
+def negation(outcome: Outcome) -> Outcome:
+    return None if outcome is None else not outcome
+
+
+def _holds(node: Node, value: Any) -> bool:
+    """Whether a condition holds for a value that is there."""
+    if isinstance(node, Compare):
+        return bool(_OPERATORS[node.op](value, _plain(node.value)))
+    if isinstance(node, Between):
+        return (_plain(node.lo) <= value <= _plain(node.hi)) != node.negated
+    if isinstance(node, IsIn):
+        return any(value == _plain(one) for one in node.values) != node.negated
+    if isinstance(node, IsLike):
+        return like(node.pattern, value) != node.negated
+    if isinstance(node, SpatialTest):
+        return relation(value, node.geometry) in FUNCTIONS[node.function]
+    assert isinstance(node, WithinBall)
+    return within(value, node.center, node.radius)
+
+
+def _plain(literal: Literal) -> Any:
+    return literal.microseconds if isinstance(literal, Instant) else literal
+
+
+def like(pattern: str, text: str) -> bool:
+    """Whether a text fits a LIKE pattern, by recursion over both."""
+
+    @cache
+    def fits(i: int, j: int) -> bool:
+        if i == len(pattern):
+            return j == len(text)
+        if pattern[i] == "%":
+            return fits(i + 1, j) or (j < len(text) and fits(i, j + 1))
+        if j == len(text):
+            return False
+        if pattern[i] == "\\":
+            return pattern[i + 1] == text[j] and fits(i + 2, j + 1)
+        return pattern[i] in ("_", text[j]) and fits(i + 1, j + 1)
+
+    return fits(0, 0)
+
+
+def within(point: Sequence[float], center: Sequence[float], radius: float) -> bool:
+    """Whether a point lies in a closed ball."""
+    squares = [(Fraction(float(x)) - Fraction(c)) ** 2 for x, c in zip(point, center, strict=True)]
+    return sum(squares) <= Fraction(radius) ** 2
+
+
+def relation(a: shapely.Geometry, b: shapely.Polygon) -> str:
+    """Return the one relation "a REL b" of a polygon or a point to a polygon."""
+    [held] = [name for name, holds in _predicates(a, b).items() if holds]
+    return held
+
+
+def relations(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Return the relation of each polygon or point of ``a`` to its partner in ``b``, as a place in `RELATIONS`."""
+    named = _predicates(a, b)
+    held = np.array([named[name] for name in RELATIONS])
+    assert (held.sum(axis=0) == 1).all(), "exactly one relation holds"
+    return held.argmax(axis=0)
+
+
+def _predicates(a: Any, b: Any) -> dict[str, Any]:
+    equals = shapely.equals(a, b)
+    inside, contains = shapely.contains_properly(b, a), shapely.contains_properly(a, b)
+    is_area = shapely.get_dimensions(a) == 2
+    return {
+        "disjoint": shapely.disjoint(a, b),
+        "meets": shapely.touches(a, b),
+        "overlaps": shapely.overlaps(a, b),
+        "equals": equals,
+        "inside": inside,
+        "contains": contains,
+        "covers": shapely.covers(a, b) & ~equals & ~contains,
+        "covered_by": shapely.covered_by(a, b) & ~equals & ~inside & is_area,
+    }
+
+
+def grid_relations(a: npt.NDArray[np.bool_], b: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    """Return the relation of every region of ``a`` to every region of ``b``, as places in `RELATIONS`.
+
+    A region is the cells of a grid that belong to it: ``bool[n, rows, columns]``. Two regions meet where
+    they share a corner or an edge; one is part of the other when its cells are.
+    """
+    closed_a, inner_a = _complex(a)
+    closed_b, inner_b = _complex(b)
+    apart = ~_share(closed_a, closed_b)
+    open_share = _share(inner_a, inner_b)
+    a_within, b_within = ~_share(closed_a, ~closed_b), ~_share(~closed_a, closed_b)
+    rims_share = _share(closed_a & ~inner_a, closed_b & ~inner_b)
+    found = np.full(apart.shape, RELATIONS.index("overlaps"))
+    for name, where in (
+        ("disjoint", apart),
+        ("meets", ~apart & ~open_share),
+        ("equals", a_within & b_within),
+        ("inside", a_within & ~b_within & ~rims_share),
+        ("covered_by", a_within & ~b_within & rims_share),
+        ("contains", b_within & ~a_within & ~rims_share),
+        ("covers", b_within & ~a_within & rims_share),
+    ):
+        found[where] = RELATIONS.index(name)
+    return found
+
+
+def _complex(cells: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Return the closure and the interior of regions as flat sets of cells, edges and corners.
+
+    Cell (i, j) stands at (2i + 1, 2j + 1) of a finer grid; between cells stand edges, between edges corners.
+    Each belongs to the closure when a cell around it is in the region, to the interior when all of them are.
+    """
+    n, rows, columns = cells.shape
+    around = np.zeros((4, n, 2 * rows + 1, 2 * columns + 1), dtype=bool)
+    for quarter, (down, right) in enumerate(((0, 0), (0, 1), (1, 0), (1, 1))):
+        # The cell that each place of the finer grid sees in one of four directions.
+        i, j = (np.arange(2 * size + 1) for size in (rows, columns))
+        seen_i, seen_j = (i - 1 + down) // 2, (j - 1 + right) // 2
+        valid = np.ix_(range(n), (seen_i >= 0) & (seen_i < rows), (seen_j >= 0) & (seen_j < columns))
+        kept_i, kept_j = (seen[(seen >= 0) & (seen < size)] for seen, size in ((seen_i, rows), (seen_j, columns)))
+        around[quarter][valid] = cells[:, kept_i][:, :, kept_j]
+    return around.any(axis=0).reshape(n, -1), around.all(axis=0).reshape(n, -1)
+
+
+def _share(a: npt.NDArray[np.bool_], b: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Whether each set of ``a`` has something in common with each set of ``b``."""
+    return a.astype(np.float32) @ b.T.astype(np.float32) > 0

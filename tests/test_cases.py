@@ -1,0 +1,174 @@
+"""Every shared case through every way an answer is given: single events, tables, explanations, other forms."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tamis import errors
+from tamis.engine import Engine
+from tamis.index.registry import MATCHERS
+from tamis.model.language.cql2_json import from_json, to_json
+from tamis.model.language.format import format_node
+from tamis.model.language.functions import SPATIAL_FUNCTIONS
+from tamis.model.language.nodes import Compare, Leaf, Node, SpatialTest, leaves
+from tamis.model.language.parse import parse
+from tamis.model.schema import Schema
+from tests import naive
+from tests.case_files import Case, arrow_row, load_cases
+
+CASES = load_cases()
+ANSWERED = [case for case in CASES if case.error is None]
+REFUSED = [case for case in CASES if case.error is not None]
+FILES = sorted({case.file for case in CASES})
+#: Files with a schema: their subscriptions and events can live in one engine.
+TYPED = sorted({case.file for case in CASES if case.schema is not None})
+
+
+def engine_of(case: Case, matcher: str = "linear") -> Engine:
+    engine = Engine(case.schema, matcher)
+    engine.subscribe(case.subscription, id=case.name)
+    return engine
+
+
+def canonical(case: Case, engine: Engine) -> tuple[Schema, dict[str, Any]]:
+    """Return what the engine knows of the attributes after it has seen the event, and the canonical event."""
+    engine.match(case.event)
+    return engine.schema, engine.schema.event(case.event)
+
+
+def wanted(case: Case) -> list[str]:
+    return [case.name] if case.expected else []
+
+
+@pytest.mark.parametrize("case", ANSWERED, ids=str)
+def test_answer(case: Case) -> None:
+    for matcher in MATCHERS:
+        assert engine_of(case, matcher).match(case.event) == wanted(case), matcher
+
+
+@pytest.mark.parametrize("case", ANSWERED, ids=str)
+def test_explanation(case: Case) -> None:
+    explanation = engine_of(case).explain(case.event, case.name)
+    assert explanation.matched is case.expected
+    assert str(explanation).startswith("match" if case.expected else "no match")
+
+
+@pytest.mark.parametrize("case", ANSWERED, ids=str)
+def test_answer_in_a_table(case: Case) -> None:
+    rows = {name: [value] for name, value in case.event.items()} or {"nothing": [None]}
+    for matcher in MATCHERS:
+        assert engine_of(case, matcher).match_table(rows).of(0) == wanted(case), matcher
+        engine = engine_of(case, matcher)
+        schema, event = canonical(case, engine)
+        found = engine.match_table(arrow_row(event, schema))
+        assert found.of(0) == wanted(case), matcher
+        assert found.of(1) == engine.match({}), matcher
+
+
+@pytest.mark.parametrize("case", ANSWERED, ids=str)
+def test_answer_by_the_naive_evaluator(case: Case) -> None:
+    _, event = canonical(case, engine_of(case))
+    assert (naive.evaluate(parse(case.subscription), event) is True) is case.expected
+
+
+@pytest.mark.parametrize("case", ANSWERED, ids=str)
+def test_answer_in_another_form(case: Case) -> None:
+    node = parse(case.subscription)
+    document = to_json(node)
+    for form in (format_node(node), document, format_node(from_json(document))):
+        engine = Engine(case.schema)
+        engine.subscribe(form, id=case.name)
+        assert engine.match(case.event) == wanted(case), form
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=str)
+def test_refusal(case: Case) -> None:
+    if case.error == "EventError":
+        engine = engine_of(case)
+        with pytest.raises(errors.EventError) as caught:
+            engine.match(case.event)
+    else:
+        engine = Engine(case.schema)
+        with pytest.raises(errors.ModelError) as caught:
+            engine.subscribe(case.subscription, id=case.name)
+        assert len(engine) == 0
+    assert type(caught.value).__name__ == case.error
+    assert not [words for words in case.mentions if words not in str(caught.value)], str(caught.value)
+
+
+@pytest.mark.parametrize("case", [c for c in REFUSED if c.error == "EventError" and isinstance(c.event, dict)], ids=str)
+def test_refusal_in_a_table(case: Case) -> None:
+    rows = {name: [None, value] for name, value in case.event.items()}
+    with pytest.raises(errors.EventError) as caught:
+        engine_of(case).match_table(rows)
+    assert caught.value.row == 1
+    assert not [words for words in case.mentions if words not in str(caught.value)], str(caught.value)
+    skipped = engine_of(case).match_table(rows, on_bad="skip")
+    assert skipped.of(1) == []
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_answers_after_saving(file: str, tmp_path: Path) -> None:
+    cases = [case for case in ANSWERED if case.file == file]
+    for place, group in enumerate(_engines(cases)):
+        engine = Engine(group[0].schema)
+        for case in group:
+            engine.subscribe(case.subscription, id=case.name)
+        engine.save(tmp_path / str(place))
+        loaded = Engine.load(tmp_path / str(place))
+        assert len(loaded) == len(group)
+        assert {case.name: case.name in loaded.match(case.event) for case in group} == {
+            case.name: case.expected for case in group
+        }
+
+
+def _engines(cases: list[Case]) -> list[list[Case]]:
+    """Return the cases that may share an engine: all with a schema, each alone when types are learned."""
+    return [[case] for case in cases] if cases[0].schema is None else [cases]
+
+
+@pytest.mark.parametrize("matcher", MATCHERS)
+@pytest.mark.parametrize("file", TYPED)
+def test_every_subscription_of_a_file_against_every_event(file: str, matcher: str) -> None:
+    cases = [case for case in ANSWERED if case.file == file]
+    assert cases[0].schema is not None
+    engine = Engine(cases[0].schema, matcher)
+    trees = {case.name: parse(case.subscription) for case in cases}
+    for case in cases:
+        engine.subscribe(case.subscription, id=case.name)
+    for case in cases:
+        event = engine.schema.event(case.event)
+        want = sorted(name for name, tree in trees.items() if naive.evaluate(tree, event) is True)
+        assert engine.match(case.event) == want, case.name
+
+
+def test_there_are_enough_cases_with_names_of_their_own() -> None:
+    assert len(CASES) >= 150
+    assert not [name for name, count in Counter(case.name for case in CASES).items() if count > 1]
+
+
+def test_every_operator_is_seen_to_hold_and_to_fail() -> None:
+    seen = {(words, case.expected) for case in ANSWERED for words in _words(parse(case.subscription))}
+    comparisons = [f"Compare {op}" for op in ("=", "<>", "<", "<=", ">", ">=")]
+    others = ["Between", "Between negated", "IsIn", "IsIn negated", "IsLike", "IsLike negated"]
+    others += ["IsNull", "IsNull negated", "WithinBall", "Constant", "And", "Or", "Not"]
+    needed = itertools.product([*comparisons, *others, *SPATIAL_FUNCTIONS], [True, False])
+    assert not [pair for pair in needed if pair not in seen]
+
+
+def _words(node: Node) -> set[str]:
+    """Name what a subscription is made of; the outcome of a case is the outcome of the whole."""
+    return {_word(leaf) for leaf in leaves(node)} | {type(node).__name__}
+
+
+def _word(leaf: Leaf) -> str:
+    if isinstance(leaf, Compare):
+        return f"Compare {leaf.op}"
+    if isinstance(leaf, SpatialTest):
+        return leaf.function
+    return type(leaf).__name__ + (" negated" if getattr(leaf, "negated", False) else "")

@@ -1,0 +1,182 @@
+"""Pair grids: how they are built, and that they find what brute force finds, compiled and plain."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from tamis.index.packed import BoxIndex
+from tamis.index.packed.coding import Coding, boxes_from_dense
+from tamis.index.packed.grouping import is_sparse, pair_arrays
+from tamis.index.packed.segment import Segment
+from tamis.kernels import pairs, pairs_build
+from tamis.kernels.quantise import FREE, OPEN
+from tests.unit.kernels.naive_boxes import fast_match, nasty_boxes, nasty_events
+
+FORMS = pytest.mark.parametrize("plain", [False, True], ids=["compiled", "plain"])
+
+
+def pick(function, plain):
+    return function.py_func if plain else function
+
+
+def sparse_boxes(rng, n, d, free=0.75):
+    lo, hi = nasty_boxes(rng, n, d, free=free)
+    smooth = rng.random((n, 1)) < 0.7
+    a = rng.random((n, d)) * 8 - 4
+    bounded = np.isfinite(lo) & np.isfinite(hi) & smooth
+    return np.where(bounded, a, lo), np.where(bounded, a + rng.random((n, d)), hi)
+
+
+def segment_of(lo, hi):
+    boxes = boxes_from_dense(lo, hi)
+    return Segment.build(boxes, np.arange(len(lo), dtype=np.int32), Coding.train(boxes))
+
+
+def csr_sets(offsets, rows):
+    return [sorted(rows[a:b].tolist()) for a, b in itertools.pairwise(offsets)]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_sparse_boxes_are_found_in_batches_and_one_by_one(seed):
+    rng = np.random.default_rng(seed)
+    d, n = int(rng.integers(8, 24)), int(rng.choice([20, 400, 6_000]))
+    lo, hi = sparse_boxes(rng, n, d, free=rng.choice([0.7, 0.9, 0.99]))
+    index = BoxIndex(d)
+    index.add_boxes(lo, hi, np.arange(n, dtype=np.int32))
+    index.compact()
+    lows, highs = nasty_events(rng, lo, hi, 60, missing=rng.choice([0.0, 0.2, 0.5]))
+    want = [fast_match(lo, hi, low, high) for low, high in zip(lows, highs, strict=True)]
+    assert csr_sets(*index.match_points(lows, highs)) == want
+    for low, high, rows in zip(lows, highs, want, strict=True):
+        assert sorted(index.match_point(low, high).tolist()) == rows
+
+
+def test_wide_event_intervals_report_each_box_once():
+    rng = np.random.default_rng(3)
+    d, n = 10, 3_000
+    lo = np.full((n, d), -np.inf)
+    hi = np.full((n, d), np.inf)
+    axes = np.argsort(rng.random((n, d)), axis=1)[:, :2]
+    start = rng.random((n, 2)) * 100
+    np.put_along_axis(lo, axes, start, 1)
+    np.put_along_axis(hi, axes, start + rng.random((n, 2)) * 30, 1)
+    index = BoxIndex(d)
+    index.add_boxes(lo, hi, np.arange(n, dtype=np.int32))
+    assert index.statistics()["segments"][0]["layout"] == "pairs"
+    lows = rng.random((40, d)) * 100
+    highs = lows + rng.random((40, d)) * 60
+    highs[0], lows[0] = np.finfo(float).max, -np.finfo(float).max
+    want = [fast_match(lo, hi, low, high) for low, high in zip(lows, highs, strict=True)]
+    assert csr_sets(*index.match_points(lows, highs)) == want
+    assert want[0] == list(range(n))
+
+
+def test_more_matches_than_any_buffer():
+    """All boxes in one cell, all matching: survivors and output both overflow."""
+    n, d = 30_000, 8
+    lo, hi = np.full((n, d), -np.inf), np.full((n, d), np.inf)
+    lo[:, 3], hi[:, 3], lo[:, 5], hi[:, 5] = 0, 1, 0, 1
+    lo[0] = hi[0] = 9.0
+    index = BoxIndex(d)
+    index.add_boxes(lo, hi, np.arange(n, dtype=np.int32))
+    assert index.statistics()["segments"][0]["layout"] == "pairs"
+    events = np.full((20, d), 0.5)
+    offsets, rows = index.match_points(events)
+    assert np.diff(offsets).tolist() == [n - 1] * 20
+    assert np.array_equal(np.sort(rows[: n - 1]), np.arange(1, n))
+    assert index.match_point(events[0]).size == n - 1
+
+
+def test_which_boxes_are_sparse():
+    rng = np.random.default_rng(5)
+    assert is_sparse(boxes_from_dense(*sparse_boxes(rng, 100, 20)), 20)
+    assert not is_sparse(boxes_from_dense(*sparse_boxes(rng, 100, 5)), 5)
+    assert not is_sparse(boxes_from_dense(np.zeros((5, 20)), np.ones((5, 20))), 20)
+
+
+@FORMS
+def test_records_name_the_narrowest_axes_first(plain):
+    first = np.array([0, 0, 2, 7], np.uint32)
+    axis = np.array([3, 5, 0, 1, 2, 3, 4], np.int16)
+    codes = np.array([[10, 90], [20, 30], [0, 50], [0, 10], [0, 30], [5, 15], [0, 40]], np.int16)
+    records = np.zeros((3, 16), np.int16)
+    pick(pairs_build.write_records, plain)(first, axis, codes, records)
+    assert records[0, 4:12].tolist() == [FREE, OPEN] * 4
+    assert records[1, :2].tolist() == [5, 3]
+    assert records[1, 4:12].tolist() == [20, 30, 10, 90, FREE, OPEN, FREE, OPEN]
+    assert records[2, :4].tolist() == [1, 3, 2, 4]  # equal widths: the first axis first
+    assert records[:, 12].tolist() == [0, 0, 1]
+
+
+@FORMS
+def test_every_rectangle_stands_in_every_cell_it_touches(plain):
+    rng = np.random.default_rng(6)
+    lo, hi = sparse_boxes(rng, 150, 8)
+    boxes = boxes_from_dense(lo, hi)
+    _, arrays = pair_arrays(boxes, Coding.train(boxes).codes_of(boxes), np.arange(150, dtype=np.int32))
+    groups, records = arrays["groups"], arrays["records"]
+    groups[:, pairs_build.SHIFT_0], groups[:, pairs_build.BITS_1] = 12, 0  # eight cells each
+    groups[:, pairs_build.SHIFT_1] = 15
+    groups[:, pairs_build.FIRST_CELL] = 8 * np.arange(len(groups))
+    cells = np.empty(8 * len(groups) + 1, np.uint32)
+    pick(pairs_build.count_cells, plain)(groups, records, cells)
+    rectangles = np.zeros((int(cells[-1]), 4, 16), np.uint8)
+    members = np.full(16 * int(cells[-1]), -1, np.int32)
+    fill = np.zeros(cells.size, np.int32)
+    pick(pairs_build.fill_cells, plain)(groups, records, cells, fill, rectangles.reshape(-1), members)
+    for group in groups:
+        for slot in range(group[pairs_build.START], group[pairs_build.START] + group[pairs_build.N_MEMBERS]):
+            for u in range(8):
+                cell = group[pairs_build.FIRST_CELL] + u
+                listed = members[16 * cells[cell] : 16 * cells[cell + 1]]
+                touches = max(records[slot, 4], 0) >> 12 <= u <= records[slot, 5] >> 12
+                assert (slot in listed) == touches
+
+
+@FORMS
+def test_the_grid_choice_and_keys_run_in_both_forms(plain):
+    rng = np.random.default_rng(7)
+    records = np.zeros((500, 16), np.int16)
+    records[:, 0], records[:, 1] = 4, 2
+    for column in (4, 6):
+        records[:, column] = rng.integers(0, 30_000, 500)
+        records[:, column + 1] = records[:, column] + 300
+    b0, b1 = pick(pairs_build.choose_grid, plain)(records, 0, 500, True)
+    assert b0 + b1 >= 4
+    assert pick(pairs_build.choose_grid, plain)(records, 0, 500, False)[1] == 0
+    lower = records[:, 4:7:2].max(axis=1) < 1 << 14
+    keys = np.empty(500, np.uint16)
+    pick(pairs_build.zorder_keys, plain)(records, np.ones(500, bool), keys)
+    assert keys[lower].max() < 1 << 14
+    assert (records[:, 0] == 2).all()
+    assert (records[:, 1] == 4).all()
+
+
+@FORMS
+def test_match_pairs_and_join_run_in_both_forms(plain):
+    rng = np.random.default_rng(8)
+    lo, hi = sparse_boxes(rng, 120, 9)
+    segment = segment_of(lo, hi)
+    lows, highs = nasty_events(rng, lo, hi, 5)
+    coded = []
+    for values in (lows, highs):
+        codes, columns = np.empty(values.shape, np.int16), np.empty(values.shape[::-1], np.int16)
+        pick(pairs.code_events, plain)(segment.row, values, codes, columns)
+        assert np.array_equal(codes.T, columns)
+        coded.append((codes, columns))
+    events = pairs.CodedEvents(coded[0][0], coded[1][0], lows, highs)
+    order = np.argsort(coded[0][1], axis=1, kind="stable").astype(np.int32)
+    output = pairs.PairOutput(
+        np.empty((2, pairs.SURVIVORS), np.int32), np.empty(2_000, np.int32), np.empty(2_000, np.int32)
+    )
+    count = pick(pairs.match_pairs, plain)(segment.row, events, (coded[0][1], coded[1][1]), order, output)
+    part = (np.array([0, 1, 1, 1, 1, 2]), np.array([777, 888], np.int32))
+    offsets, out = np.empty(6, np.int64), np.empty(count + 2, np.int32)
+    found = (output.events[:count], output.rows[:count])
+    pick(pairs.join_csr, plain)(part, found, offsets, np.empty(5, np.int64), out)
+    want = [fast_match(lo, hi, low, high) for low, high in zip(lows, highs, strict=True)]
+    want[0], want[4] = [*want[0], 777], [*want[4], 888]
+    assert csr_sets(offsets, out) == want

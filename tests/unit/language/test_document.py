@@ -1,0 +1,72 @@
+"""docs/language.md: every example is read, and matches the events it says it matches."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tamis.algebra.evaluate import matches_subscription
+from tamis.errors import SubscriptionSyntaxError
+from tamis.model.language import limits
+from tamis.model.language.compiler import compile_text
+from tamis.model.language.format import format_node
+from tamis.model.language.functions import SPATIAL_FUNCTIONS
+from tamis.model.language.parse import parse
+from tamis.model.schema import Schema
+from tamis.model.types import Boolean, Number, Region, String, Timestamp, Vector
+
+TEXT = (Path(__file__).parents[3] / "docs" / "language.md").read_text(encoding="utf-8")
+SCHEMA = Schema(
+    {"symbol": String(), "note": String(), "price": Number(), "volume": Number(), "halted": Boolean()}
+    | {"at": Timestamp(), "area": Region(), "look": Vector(2)}
+    | {"in": Number(), "price (EUR)": Number(), "größe": Number()}
+)
+BLOCKS = re.findall(r"^```cql2\n(.*?)^```\n(?:\n(Matches [^\n]*)\n)?", TEXT, re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize(("text", "claim"), BLOCKS, ids=[block[0].strip() for block in BLOCKS])
+def test_examples_match_what_they_say(text: str, claim: str) -> None:
+    node = parse(text)
+    assert parse(format_node(node)) == node
+    subscription = compile_text(text, SCHEMA)
+    yes, _, no = claim.partition("; not ")
+    for wanted, events in ((True, yes), (False, no)):
+        for event in re.findall(r"`(.*?)`", events):
+            assert matches_subscription(SCHEMA.event(json.loads(event)), subscription) is wanted, event
+
+
+def test_there_are_examples_with_events() -> None:
+    assert len(BLOCKS) > 25
+    assert sum(bool(claim) for _, claim in BLOCKS) > 25
+
+
+def test_the_json_example_is_read() -> None:
+    [document] = re.findall(r"^```json\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
+    node = parse(document)
+    assert parse(format_node(node)) == node
+    assert compile_text(document, SCHEMA).filters
+
+
+def test_the_error_is_what_users_see() -> None:
+    [shown] = re.findall(r"^```text\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
+    with pytest.raises(SubscriptionSyntaxError) as caught:
+        parse("price >< 10")
+    assert str(caught.value) == shown.rstrip("\n")
+
+
+def test_the_limits_are_those_of_the_code() -> None:
+    stated = [int(number.replace(",", "")) for number in re.findall(r"^\| .* \| ([\d,]+) \|$", TEXT, re.MULTILINE)]
+    names = (limits.TEXT, limits.TOTAL, limits.DEPTH, limits.IN_VALUES, limits.VERTICES, limits.REGIONS)
+    assert stated == [limit.most for limit in (*names, limits.COORDINATES)]
+
+
+def test_the_tables_of_functions_are_those_of_the_code() -> None:
+    stated = dict(re.findall(r"^\| `(S_\w+)` \| (.*) \|$", TEXT, re.MULTILINE))
+    every = {relation.value for relations in SPATIAL_FUNCTIONS.values() for relation in relations}
+    for function, words in stated.items():
+        named = every - {"disjoint"} if words == "all but disjoint" else set(words.split(", "))
+        assert {relation.value for relation in SPATIAL_FUNCTIONS[function]} == named
+    assert set(stated) | set(re.findall(r"^\| `(RCC_\w+)`", TEXT, re.MULTILINE)) == set(SPATIAL_FUNCTIONS)
