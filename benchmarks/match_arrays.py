@@ -134,7 +134,7 @@ class Result:
     scan_events: float
     ratio: float
     load: float
-    promote_seconds: float
+    merge_seconds: float
     insert: float
     delete: float
     bytes_per_box: float
@@ -144,7 +144,7 @@ class Result:
 
 
 def settle(index: BoxIndex) -> float:
-    """Run merges and promotions until there is nothing to gain; return the seconds they took."""
+    """Run merges until there is nothing to gain; return the seconds they took."""
     start = time.perf_counter()
     while (plan := index.plan_merge()) is not None:
         plan.run()
@@ -184,8 +184,8 @@ def updates(index: BoxIndex, work: Workload, n: int) -> tuple[float, float]:
 
 
 def measure(name: str, n: int, repeat: int) -> Result:
-    """Build, promote, match, update and scan one workload."""
-    work = WORKLOADS[name](np.random.default_rng(1), n, 2 * BATCH)
+    """Build, match, update and scan one workload."""
+    work = WORKLOADS[name](np.random.default_rng(1), n, BATCH)
     rows = np.arange(n, dtype=np.int32)
 
     def load() -> BoxIndex:
@@ -195,9 +195,8 @@ def measure(name: str, n: int, repeat: int) -> Result:
 
     loading = best(load, 3)
     index = load()
-    index.match_points(work.events[BATCH:])  # what a promotion learns the distribution of events from
-    promoting = settle(index)
-    events = np.ascontiguousarray(work.events[:BATCH])
+    merging = settle(index)
+    events = work.events
     _, found = index.match_points(events)
     matching = best(lambda: index.match_points(events), repeat)
     few = events[: max(4, min(BATCH, 20_000_000 // n))]
@@ -211,7 +210,7 @@ def measure(name: str, n: int, repeat: int) -> Result:
     insert, delete = updates(index, work, n)
     rate = BATCH / matching
     return Result(
-        name, n, layouts, found.size / BATCH, rate, 1 / scanning, rate * scanning, n / loading, promoting,
+        name, n, layouts, found.size / BATCH, rate, 1 / scanning, rate * scanning, n / loading, merging,
         insert, delete, total / n, (total - raw) / n, p50, p99,
     )  # fmt: skip
 
@@ -233,7 +232,7 @@ def main() -> None:
             print(
                 f"{r.work:9} {r.n:8,} {r.layouts:9} {r.events:11,.0f} events/s"
                 f"  scan {r.scan_events:9,.0f}/s  ratio {r.ratio:7,.0f}x"
-                f"  {r.rows_per_event:8.1f} rows/event  load {r.load / 1e6:5.2f}M/s  promote {r.promote_seconds:5.2f} s"
+                f"  {r.rows_per_event:8.1f} rows/event  load {r.load / 1e6:5.2f}M/s  merge {r.merge_seconds:5.2f} s"
                 f"  insert {r.insert / 1e3:5.0f}k/s  delete {r.delete / 1e3:7.0f}k/s"
                 f"  {r.bytes_per_box:4.0f} B/box ({r.index_bytes_per_box:.0f} without bounds and ids)"
                 f"  one event p50 {r.p50:5.1f} p99 {r.p99:6.1f} us",

@@ -25,7 +25,7 @@ __all__ = ["DIRECTORY", "Case", "arrow_row", "load_cases"]
 
 DIRECTORY = Path(__file__).parent / "cases"
 
-_KEYS = {"name", "subscription", "event", "expected", "error", "mentions", "why"}
+_KEYS = {"name", "subscription", "event", "expected", "error", "mentions", "why", "open"}
 #: What JSON cannot say, written as an object with one key.
 _SPECIAL = {"$decimal": Decimal, "$float": float}
 
@@ -44,6 +44,8 @@ class Case:
     #: The name of the error's class in `tamis.errors`, and what its message must contain.
     error: str | None = None
     mentions: tuple[str, ...] = ()
+    #: Why tamis does not give this answer yet; tests expect the failure, and complain when it is gone.
+    open: str | None = None
     #: Whether the event can travel as JSON: it has no decimal, no NaN, no infinity.
     is_json: bool = True
 
@@ -74,7 +76,8 @@ def _case(file: str, schema: Schema | None, one: dict[str, Any]) -> Case:
     event = _restored(one["event"])
     is_json = event == one["event"]
     answer, error, mentions = one.get("expected"), one.get("error"), tuple(one.get("mentions", ()))
-    return Case(file, one["name"], schema, one["subscription"], event, answer, error, mentions, is_json)
+    known = (answer, error, mentions, one.get("open"), is_json)
+    return Case(file, one["name"], schema, one["subscription"], event, *known)
 
 
 def _restored(value: Any) -> Any:

@@ -107,7 +107,7 @@ def test_data_and_grammar_are_found(installed: Installed) -> None:
     program = (
         "from tamis.workload import datasets as d; import tamis\n"
         "table = d.earthquakes()\n"
-        "engine = tamis.Engine(tamis.Schema.from_arrow(table.schema))\n"
+        "engine = tamis.Engine(tamis.Schema.from_arrow(table))\n"
         "[engine.subscribe(text, id=name) for name, text in d.quake_subscriptions()]\n"
         "print(table.num_rows, d.quake_regions().num_rows, len(engine))"
     )

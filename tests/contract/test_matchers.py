@@ -46,12 +46,6 @@ class MatcherMachine(RuleBasedStateMachine):
         self.matcher.remove(row)
         del self.trees[row]
 
-    @rule(row=consumes(rows), target=rows)
-    def return_of_a_row(self, row: int) -> int:
-        self.matcher.remove(row)
-        self.matcher.add(row, self.subscriptions[row])
-        return row
-
     @rule(event=events)
     def match(self, event: dict[str, Any]) -> None:
         canonical = SCHEMA.event(event)
@@ -120,14 +114,6 @@ def test_everything_and_nothing(name: str) -> None:
     matcher.add(2, compiled(Compare("x", "=", 1)))
     assert matcher.match({}).tolist() == [0]
     assert matcher.match(SCHEMA.event({"x": 1})).tolist() == [0, 2]
-
-
-@pytest.mark.parametrize("name", MATCHERS)
-def test_a_taken_row_is_refused(name: str) -> None:
-    matcher = MATCHERS[name]({}.get)
-    matcher.add(0, Subscription(0, ()))
-    with pytest.raises(KeyError):
-        matcher.add(0, Subscription(0, ()))
 
 
 @pytest.mark.parametrize("name", MATCHERS)

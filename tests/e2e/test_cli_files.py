@@ -232,7 +232,8 @@ def test_an_empty_file_has_no_events(tmp_path: Path) -> None:
         assert (told.exit_code, "0 of 0 events match" in told.stdout) == (0, True)
 
 
-def test_a_run_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
+def test_a_run_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "BATCH_ROWS", 1)  # the first event is written before the second one fails
     (tmp_path / "s.jsonl").write_bytes(as_jsonl(SUBSCRIPTIONS[:1]))
     (tmp_path / "e.jsonl").write_text('{"mag": 5}\nbroken\n')
     (tmp_path / "o.jsonl").write_text("old\n")

@@ -98,7 +98,7 @@ CASES: list[tuple[str, list[str]]] = [
     ("explain|dep > 4|numbers.parquet|--row|0", ["numbers.parquet has no column 'dep' (did you mean 'deep'?)"]),
     ("covers|mag >|mag > 4", ["expected a value at column 6"]),
     ("covers|mag > 4|mag = 'x'", ["attribute 'mag': known as a number", "hint: one attribute has one type"]),
-    ("covers|size > 4|mag > 4|--schema|schema.json", ["attribute 'size': unknown; known are mag, at"]),
+    ("covers|size > 4|mag > 4|--schema|schema.json", ["attribute 'size': unknown (known are mag, at"]),
     # events that do not fit
     ("try|mag > 4|mixed.jsonl", ["mixed.jsonl, line 2: attribute 'mag': expected a number, not str (got 'five')"]),
     ("try|mag > 4|nan.parquet", ["nan.parquet, row 1: attribute 'mag': NaN and infinity are not numbers"]),

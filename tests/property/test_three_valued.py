@@ -6,8 +6,10 @@ is right when a tree holds exactly where the textbook says true, and its negatio
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
+import pytest
 import shapely
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -54,16 +56,15 @@ NUMBERS = st.sampled_from([-1, 0, 1, 1.0, 1.5, 2, 5e-324, 2**53, 2.0**53, 2**53 
 STRINGS = st.sampled_from(["", "a", "a\0", "aa", "ab", "b", "B", "\ud7ff", "\uffff", "\U00010000", "\U0010ffff"])
 PATTERNS = st.text("ab%_\U00010000", max_size=4) | st.sampled_from(["\\%", "a\\_%", "\\\\%", "\uffff%", "\U0010ffff%"])
 MOMENTS = st.sampled_from([-(10**15), -1, 0, 1, 10**15])
-POLYGONS = st.sampled_from(
-    [
-        shapely.box(0, 0, 4, 4),
-        shapely.box(4, 0, 8, 4),
-        shapely.box(1, 1, 2, 2),
-        shapely.box(0, 0, 2, 2),
-        shapely.box(2, 2, 6, 6),
-        shapely.Polygon([(0, 0), (6, 0), (6, 6), (4, 6), (4, 2), (2, 2), (2, 6), (0, 6)]),
-    ]
-)
+SHAPES = [
+    shapely.box(0, 0, 4, 4),
+    shapely.box(4, 0, 8, 4),
+    shapely.box(1, 1, 2, 2),
+    shapely.box(0, 0, 2, 2),
+    shapely.box(2, 2, 6, 6),
+    shapely.Polygon([(0, 0), (6, 0), (6, 6), (4, 6), (4, 2), (2, 2), (2, 6), (0, 6)]),
+]
+POLYGONS = st.sampled_from(SHAPES)
 POINTS = st.tuples(st.integers(0, 12), st.integers(0, 12)).map(lambda pair: shapely.Point(pair[0] / 2, pair[1] / 2))
 VECTORS = st.sampled_from([(0.0, 0.0), (3.0, 4.0), (3.0, 4.000000000000001), (1e200, 1e200), (1e-200, 0.0)])
 RADII = st.sampled_from([0.0, 1e-200, 1.0, 5.0, 1.5e200])
@@ -153,7 +154,13 @@ def test_trees_predicates_and_filters_agree(node: Node, raw: dict[str, Any]) -> 
     check(node, raw)
 
 
-@settings(max_examples=EXAMPLES)
+@pytest.mark.parametrize("function", sorted(naive.FUNCTIONS))
+def test_every_spatial_function_on_every_pair_of_regions(function: str) -> None:
+    for region, operand in itertools.product([None, *SHAPES, shapely.Point(4, 2), shapely.Point(3, 3)], SHAPES):
+        check(SpatialTest(function, "area", operand), {"area": region})
+
+
+@settings(max_examples=EXAMPLES // 2)
 @given(large_nodes(), large_events)
 def test_predicates_too_large_to_expand_agree(node: Node, raw: dict[str, Any]) -> None:
     check(node, raw)

@@ -76,7 +76,7 @@ class Matcher(Protocol):
         """What the answers are worth; a matcher needs COMPLETE."""
 
     def add(self, row: int, subscription: Subscription) -> None:
-        """Add a subscription under a row that is free."""
+        """Add a subscription under a row above all rows added before (rows are never used again)."""
 
     def remove(self, row: int) -> None:
         """Remove a row; KeyError when it is not there."""
@@ -98,7 +98,7 @@ class BoxMatcher(Matcher, Protocol):
     """A matcher that takes a table of boxes at once."""
 
     def add_boxes(self, rows: Rows, table: SubscriptionTable) -> None:
-        """Add the boxes of a table under rows that are free."""
+        """Add the boxes of a table under rows above all rows added before, ascending."""
 
 
 @runtime_checkable

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tamis.kernels.compile import Int, hot_kernel
 
-__all__ = ["adopt_rows", "clear_bits", "live_slots"]
+__all__ = ["adopt_rows", "clear_bits", "live_slots", "set_bits"]
 
 
 @hot_kernel
@@ -25,6 +25,13 @@ def clear_bits(alive: npt.NDArray[np.uint8], slots: npt.NDArray[np.int32]) -> In
             alive[slot >> 3] = alive[slot >> 3] & np.uint8(255 - bit)
             cleared += 1
     return cleared
+
+
+@hot_kernel
+def set_bits(alive: npt.NDArray[np.uint8], start: Int, stop: Int) -> None:
+    """Set the bits of the slots ``start`` to ``stop - 1``."""
+    for slot in range(start, stop):
+        alive[slot >> 3] = alive[slot >> 3] | np.uint8(1 << (slot & 7))
 
 
 @hot_kernel

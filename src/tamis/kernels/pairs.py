@@ -39,7 +39,6 @@ from tamis.kernels.emit import (
     int16_at,
     int32_at,
     int64_at,
-    prefetch,
     spread_lanes,
     uint8_at,
     uint32_at,
@@ -210,35 +209,8 @@ def _code_at(codes: npt.NDArray[np.int16], e: Int, axis: Int) -> Int:
 
 
 @inline_kernel
-def _first_cell(group: Int, events: CodedEvents, e: Int) -> Int:
-    """Return the first cell of a group that an event looks into, or -1 if it misses a value."""
-    low_0 = _code_at(events.low_codes, e, int64_at(group, AXIS_0))
-    low_1 = _code_at(events.low_codes, e, int64_at(group, AXIS_1))
-    if low_0 < 0 or low_1 < 0:
-        return np.int64(-1)
-    row = low_0 >> int64_at(group, SHIFT_0) << int64_at(group, BITS_1)
-    return int64_at(group, FIRST_CELL) + row + (low_1 >> int64_at(group, SHIFT_1))
-
-
-@inline_kernel
-def _prefetch_cells(segment: npt.NDArray[np.int64], events: CodedEvents, e: Int) -> None:
-    """Ask for the cells of all groups, then for their blocks, so that the waits for memory overlap."""
-    for g in range(segment[N_GROUPS]):
-        cell = _first_cell(segment[GROUPS] + 8 * GROUP_WIDTH * g, events, e)
-        prefetch(segment[CELLS] + 4 * max(cell, 0))
-    for g in range(segment[N_GROUPS]):
-        cell = _first_cell(segment[GROUPS] + 8 * GROUP_WIDTH * g, events, e)
-        if cell >= 0:
-            start, stop = np.int64(uint32_at(segment[CELLS], cell)), np.int64(uint32_at(segment[CELLS], cell + 1))
-            for block in range(start, min(stop, start + 4)):
-                prefetch(segment[RECTANGLES] + 64 * block)
-                prefetch(segment[MEMBERS] + 64 * block)
-
-
-@inline_kernel
 def match_pairs_one(segment: npt.NDArray[np.int64], events: CodedEvents, e: Int, output: PairOutput, count: Int) -> Int:
     """Match one event against every group; return the new count of rows or -1 (full)."""
-    _prefetch_cells(segment, events, e)
     n = np.int64(0)
     for g in range(segment[N_GROUPS]):
         group = segment[GROUPS] + 8 * GROUP_WIDTH * g

@@ -200,11 +200,16 @@ class SubscriptionTable:
         expires = self.expires[row] if self.expires is not None else None
         return Subscription(id, (self._box(row),), None, self.namespace(row), expires)
 
-    def _box(self, row: int) -> Filter:
+    def corners(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Return the lower and upper bounds of all boxes, float64[n, d]."""
         if self.lo is None or self.hi is None:
-            raise TableError("a table of texts has no boxes", row)
+            raise TableError("a table of texts has no boxes")
+        return self.lo, self.hi
+
+    def _box(self, row: int) -> Filter:
+        lower, upper = self.corners()
         constraints = []
-        for name, lo, hi in sorted(zip(self.names, self.lo[row].tolist(), self.hi[row].tolist(), strict=True)):
+        for name, lo, hi in sorted(zip(self.names, lower[row].tolist(), upper[row].tolist(), strict=True)):
             start = None if lo == -np.inf else (lo, 0)
             stop = None if hi == np.inf else (hi, 1)
             if start is not None or stop is not None:

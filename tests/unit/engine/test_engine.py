@@ -154,7 +154,7 @@ class TestLearning:
         assert "b" not in engine.schema
 
     def test_a_closed_schema_names_the_nearest_attribute(self) -> None:
-        with pytest.raises(tamis.SubscriptionError, match="'prise': unknown; did you mean 'price'"):
+        with pytest.raises(tamis.SubscriptionError, match="'prise': unknown .did you mean 'price'"):
             tamis.Engine(SCHEMA).subscribe("prise < 5")
 
     def test_tables_teach_too(self) -> None:

@@ -293,6 +293,14 @@ def test_a_reader_keeps_its_snapshot_while_segments_merge():
     assert sorted(reader.match_one(index._snapshot, event, event).tolist()) == want
 
 
+def test_a_delta_that_began_with_a_free_box():
+    """Its only column has no knots: a box that bounds this axis must not be coded by it."""
+    index = index_of([[-INF, -INF]], [[INF, INF]])
+    index.add_boxes(np.array([[2.0, -INF]]), np.array([[3.0, INF]]), np.array([1], np.int32))
+    assert found(index, [2.5, np.nan]) == [0, 1]
+    assert found(index, [3.5, np.nan]) == found(index, [np.nan, 1.0]) == [0]
+
+
 def test_growing_leaves_new_axes_free():
     index = index_of([[0.0], [5.0]], [[1.0], [6.0]])
     index.compact()
@@ -304,6 +312,46 @@ def test_growing_leaves_new_axes_free():
     assert found(index, [0.5, np.nan, 2.5]) == [0, 2]
     with pytest.raises(ValueError):
         index.grow(2)
+
+
+def test_thousands_of_axes():
+    rng = np.random.default_rng(10)
+    n, d = 400, 3_000
+    lo, hi = np.full((n, d), -INF), np.full((n, d), INF)
+    for row in range(n):
+        axes = rng.choice(d, int(rng.integers(0, 7)), replace=False)
+        lo[row, axes] = rng.random(axes.size)
+        hi[row, axes] = lo[row, axes] + 1
+    index = index_of(lo, hi)
+    lows = rng.random((20, d)) * 2
+    agrees(index, lo, hi, lows, lows)
+    index.compact()
+    assert index.statistics()["segments"][0]["layout"] == "pairs"
+    agrees(index, lo, hi, lows, lows)
+    with pytest.raises(ValueError):
+        index.grow(32_768)
+
+
+def test_a_row_named_twice_is_removed_once():
+    index = index_of([[0.0], [0.0]], [[1.0], [1.0]])
+    index.remove(np.array([1, 1], np.int32))
+    assert len(index) == 1
+    index.check_invariants()
+
+
+def test_read_only_and_strided_events_need_no_new_kernel():
+    index = index_of(np.zeros((3, 2)), np.ones((3, 2)))
+    index.match_points(np.zeros((2, 2)))
+    forms = len(match_events.signatures)
+    events = np.full((4, 4), 0.5)[:, ::2]
+    closed = events.copy()
+    closed.flags.writeable = False
+    for values in (events, closed, events.astype(np.float32)):
+        assert index.match_points(values)[1].size == 12
+        assert index.match_point(values[0]).size == 3
+    assert len(match_events.signatures) == forms
+    with pytest.raises(ValueError):
+        index.match_point(np.zeros(3))
 
 
 # ---- saving

@@ -24,12 +24,12 @@ def make_boxes(rng, n, d):
 @pytest.mark.parametrize("d", [3, 10], ids=["tree", "pairs"])
 def test_answers_hold_while_the_writer_works(d):
     rng = np.random.default_rng(1)
-    settled, moving = 6_000, 6_000
+    settled, moving = 3_000, 4_000
     lo, hi = make_boxes(rng, settled + moving, d)
     index = BoxIndex(d)
     for part in np.array_split(np.arange(settled), 3):
         index.add_boxes(lo[part], hi[part], part.astype(np.int32))
-    events = rng.random((32, d)) * 100
+    events = rng.random((16, d)) * 100
     sure = [fast_match(lo[:settled], hi[:settled], event, event) for event in events]
     possible = [set(fast_match(lo, hi, event, event)) for event in events]
     index.match_points(events)
@@ -52,7 +52,7 @@ def test_answers_hold_while_the_writer_works(d):
         reader.start()
     try:
         live = np.zeros(moving, bool)
-        for step in range(60):
+        for step in range(40):
             chosen = np.sort(rng.choice(moving, 400, replace=False))
             out, new = chosen[live[chosen]], chosen[~live[chosen]]
             index.remove((settled + out).astype(np.int32))

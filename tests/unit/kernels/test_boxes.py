@@ -63,7 +63,10 @@ def test_a_bad_box_is_named(plain, bad):
 
 @FORMS
 def test_alive_bits(plain):
-    alive = np.full(4, 255, np.uint8)
+    alive = np.zeros(4, np.uint8)
+    pick(bits.set_bits, plain)(alive, 0, 5)
+    pick(bits.set_bits, plain)(alive, 5, 32)
+    assert (alive == 255).all()
     assert pick(bits.clear_bits, plain)(alive, np.array([3, 8, 3, 31], np.int32)) == 3
     slots = np.empty(33, np.int64)
     count = pick(bits.live_slots, plain)(alive, 30, slots)

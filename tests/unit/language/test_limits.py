@@ -24,6 +24,8 @@ A = {"property": "a"}
 
 
 def _circle(vertices: int) -> list[tuple[float, float]]:
+    if vertices > 2 * limits.VERTICES.most:  # refused unseen, so that it need not be round
+        return [(0.0, 0.0)] * (vertices + 1)
     turns = [2 * math.pi * i / vertices for i in range(vertices)]
     ring = [(math.cos(turn), math.sin(turn)) for turn in turns]
     return [*ring, ring[0]]
@@ -133,6 +135,7 @@ def test_json_of_many_conditions_is_limited_like_text() -> None:
         ('{"a": ' + "[" * 1_000_000, limits.JSON_BRACKETS),
         ('{"a": ' + "[" * 60_000, limits.JSON_DEPTH),
         ('{"a": ' * 200, limits.JSON_DEPTH),
+        ("{" + '"a":1,' * 100_000 + '"b":2}', limits.JSON_KEYS),
         ('{"a": [' + "1e5," * 200_000 + "1]}", limits.JSON_VALUES),
     ],
 )
@@ -188,6 +191,9 @@ WORST: dict[str, str] = {
     "JSON vector": json.dumps({"op": "v_within", "args": [A, [0.5] * 65_536, 1]}),
     "JSON strings": '{"a":[' + '"",' * 130_000 + "1]}",
     "JSON string without end": '{"a":"' + "x" * 1_000_000,
+    "JSON escaped quotes without end": '{"' + '\\"' * 500_000,
+    "GeoJSON escaped quotes without end": "S_WITHIN(a,{" + '\\"' * 500_000 + "})",
+    "JSON many keys, one twice": "{" + "".join(f'"{i}":0,' for i in range(32_766)) + '"x":0,"x":0}',
     "many regions": _joined("S_WITHIN(a,POLYGON((0 0,1 0,0 1,0 0)))", 256),
     "one large region": f"S_WITHIN(a, {_wkt(10_000)})",
 }

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from tamis.index.packed.coding import Coding
 from tamis.index.packed.segment import columns_of, corners_of, padded
 from tamis.kernels import directory as at
-from tamis.kernels.bits import live_slots
+from tamis.kernels.bits import live_slots, set_bits
 from tamis.kernels.boxes import Boxes, take_boxes
 from tamis.kernels.tree import append_lanes
 
@@ -46,6 +46,9 @@ class Delta:
         self.rows = padded(np.zeros(CAPACITY, np.int32))
         self.alive = np.zeros(CAPACITY // 8, np.uint8)
         self._blocks = np.zeros(CAPACITY * 2 * columns.size, np.int16)
+        #: Whether an axis is a column with knots: the column of a delta that began with a free box has none.
+        self._known = np.zeros(int(columns[-1]) + 1, bool)
+        self._known[[axis for axis in columns.tolist() if coding.quantiser.has_axes(np.array([axis]))]] = True
         self.row = self._directory_row()
 
     @classmethod
@@ -73,8 +76,7 @@ class Delta:
         """Say whether every axis of these boxes is a column with knots (a free box has neither)."""
         if boxes.axis.size == 0:
             return True
-        columns = columns_of(boxes)
-        return bool(np.isin(columns, self.columns).all()) and self.coding.quantiser.has_axes(columns)
+        return bool(boxes.axis.max() < self._known.size and self._known[boxes.axis].all())
 
     def append(self, boxes: Boxes, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
         """Add boxes, for which there must be room and columns; return their slots."""
@@ -82,12 +84,10 @@ class Delta:
         take_boxes(boxes, np.arange(n), self.boxes, start)
         append_lanes(self._blocks, corners_of(boxes, self.coding.codes_of(boxes), self.columns), start)
         self.rows[start : start + n] = rows
-        bits = np.unpackbits(self.alive, bitorder="little")
-        bits[start : start + n] = 1
+        set_bits(self.alive, start, start + n)
         self.n_slots = start + n
-        first, last = start // 8, -(-self.n_slots // 8)
-        self.alive[first:last] = np.packbits(bits, bitorder="little")[first:last]
-        self.row = self._directory_row()
+        self.row = self.row.copy()
+        self.row[at.N_SLOTS] = self.n_slots
         return np.arange(start, start + n, dtype=np.int32)
 
     def find_live(self) -> npt.NDArray[np.int64]:

@@ -20,6 +20,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from tamis.errors import InvariantError
 from tamis.index.packed.coding import Coding, boxes_from_dense
 from tamis.index.packed.delta import CAPACITY, Delta
 from tamis.index.packed.merge import MergePlan, choose_segments, gather
@@ -36,6 +37,8 @@ _RowArray = npt.NDArray[np.int32]
 
 #: A flush absorbs segments up to this many boxes in all; building them takes a few milliseconds.
 _INLINE: Final = 16_384
+#: An axis is an int16.
+_MOST_AXES: Final = 32_767
 #: A batch larger than this becomes a segment of its own.
 _BULK: Final = CAPACITY // 2
 
@@ -57,7 +60,8 @@ class BoxIndex:
     """
 
     def __init__(self, n_axes: int) -> None:
-        self.n_axes = n_axes
+        self.n_axes = 0
+        self.grow(n_axes)
         self._coding: Coding | None = None
         self._segments: list[Segment] = []
         self._delta: Delta | None = None
@@ -112,9 +116,9 @@ class BoxIndex:
         self._n_rows -= removed
 
     def grow(self, n_axes: int) -> None:
-        """Add axes at the end; the boxes that are here leave them free."""
-        if n_axes < self.n_axes:
-            raise ValueError(f"an index of {self.n_axes} axes cannot shrink to {n_axes}")
+        """Add axes at the end; the boxes that are here leave them free. There are at most 32,767."""
+        if not self.n_axes <= n_axes <= _MOST_AXES:
+            raise ValueError(f"an index of {self.n_axes} axes cannot have {n_axes}")
         self.n_axes = n_axes
 
     # ---- reading
@@ -212,23 +216,28 @@ class BoxIndex:
             index._settle(segment, segment.rows[live], live.astype(np.int32))
             index._segments.append(segment)
             index._n_rows += live.size
+        if codings:
+            index._coding = max(codings, key=lambda coding: coding.trained_on)
         index._publish()
         return index
 
     # ---- invariants
 
     def check_invariants(self) -> None:
-        """Raise ``AssertionError`` unless every living slot is the home of its row and nothing else is."""
+        """Raise ``InvariantError`` unless every living slot is the home of its row, and no row has another home."""
         living = 0
         for serial, part in self._parts.items():
             slots = part.find_live()
             rows = part.rows[slots]
-            assert part.n_live == slots.size
-            assert (self._home[rows] == serial).all()
-            assert (self._slot_of[rows] == slots).all()
+            if part.n_live != slots.size:
+                raise InvariantError(f"part {serial} counts {part.n_live} living slots of {slots.size}")
+            if (self._home[rows] != serial).any() or (self._slot_of[rows] != slots).any():
+                raise InvariantError(f"part {serial} holds a row that lives elsewhere")
             living += slots.size
-        assert living == self._n_rows == np.count_nonzero(self._home)
-        assert len(self._snapshot.parts) == len(self._parts)
+        if not living == self._n_rows == np.count_nonzero(self._home):
+            raise InvariantError(f"{self._n_rows} rows, {living} living slots, {np.count_nonzero(self._home)} homes")
+        if {id(part) for part in self._snapshot.parts} != {id(part) for part in self._parts.values()}:
+            raise InvariantError("the snapshot does not show the present parts")
 
     # ---- inside
 
@@ -259,6 +268,8 @@ class BoxIndex:
         self._make_room(rows)
         if self._home[rows].any():
             raise ValueError(f"row {rows[np.flatnonzero(self._home[rows])[0]]} is in use")
+        if rows.size == 1:
+            return
         self._slot_of[rows] = np.arange(rows.size)
         twice = np.flatnonzero(self._slot_of[rows] != np.arange(rows.size))
         if twice.size:

@@ -4,18 +4,16 @@ Each filter becomes boxes (`boxes_of`); an event becomes a point (`axes`, `point
 them:
 
 * *plain*: subscriptions that are one exact box, under their own row. What the index finds is the answer.
-* *special*: everything else, under entry numbers; an entry knows its row and, if its box only proposes, the
-  filter whose raw values decide. A row may have several entries; it is reported once.
+* *special*: everything else, under entry numbers; an entry knows its row, its filter, and whether its box
+  decides or only proposes. A row may have several entries; it is reported once.
 
-Filters that give no box at all (``LIKE '%x%'`` and ``IS NULL`` still give one axis or none) are *loose* and asked
-one by one. A number that falls between two float64 makes its event ask the raw values of every candidate.
+Filters that give no box at all (``x IS NULL``) are *loose* and asked one by one. A number that falls between two float64 makes its event ask the raw values of every candidate.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Container, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,26 +21,19 @@ import numpy.typing as npt
 from tamis.algebra.evaluate import matches, matches_subscription
 from tamis.index.packed.axes import Axes, Part
 from tamis.index.packed.boxes_of import Box, boxes_of
+from tamis.index.packed.entries import Entries
 from tamis.index.packed.lsm import BoxIndex
 from tamis.index.packed.points_of import Points, points_of
 from tamis.index.protocols import Guarantee, IndexStatistics, Lookup, MatchRows, Rows
 from tamis.model.schema import Event
-from tamis.model.subscription import Filter, Subscription
+from tamis.model.subscription import Subscription
 from tamis.model.tables import EventTable, SubscriptionTable
 
 __all__ = ["PackedMatcher"]
 
 
-class _Entry(NamedTuple):
-    """What a box of the special index stands for; ``exact`` as in `Box`."""
-
-    row: int
-    filter: Filter
-    exact: bool
-
-
 class PackedMatcher:
-    """Finds matches through packed boxes.
+    """Finds matches through packed boxes; ``lookup`` gives the raw subscription of a row.
 
     Guarantee: EXACT. When not to use it: sets of a few dozen subscriptions, or none with a box.
     """
@@ -54,53 +45,52 @@ class PackedMatcher:
         self._axes = Axes()
         self._plain = BoxIndex(1)
         self._special = BoxIndex(1)
-        self._entries: dict[int, _Entry] = {}
-        #: ``{row: entries}``: exactly the rows that are not plain; the list is empty when all is loose.
-        self._entries_of: dict[int, list[int]] = {}
-        self._next_entry = 0
-        #: ``{row: filters}`` that have no box.
-        self._loose: dict[int, list[Filter]] = {}
+        self._entries = Entries()
+        #: Subscriptions that are not plain.
+        self._n_special = 0
+        #: ``{row: numbers of filters}`` that have no box; none of them: the subscription never matches.
+        self._loose: dict[int, tuple[int, ...]] = {}
 
     def __len__(self) -> int:
-        return len(self._plain) + len(self._entries_of)
+        return len(self._plain) + self._n_special
 
     def add(self, row: int, subscription: Subscription) -> None:
-        """Add a subscription under a row that is free."""
-        if row in self._entries_of or row in self._plain:
-            raise KeyError(f"row {row} is taken")
-        boxes = [(box, one) for one in subscription.filters for box in boxes_of(one, self._axes)]
+        """Add a subscription under a row above all others."""
+        boxes = [(i, box) for i, one in enumerate(subscription.filters) for box in boxes_of(one, self._axes)]
         self._grow()
-        if len(boxes) == 1 and boxes[0][0].exact:
-            self._plain.add_boxes(*self._corners([boxes[0][0]]), np.array([row], np.int32))
+        if len(boxes) == 1 and boxes[0][1].exact:
+            self._plain.add_boxes(*self._corners([boxes[0][1]]), np.array([row], np.int32))
             return
-        loose = [one for box, one in boxes if not (box.sides or box.exact)]
-        if loose:
-            self._loose[row] = loose
-        self._add_special(row, [(box, one) for box, one in boxes if box.sides or box.exact])
+        bounded = [(i, box) for i, box in boxes if box.sides or box.exact]
+        if len(bounded) < len(boxes) or not boxes:
+            self._loose[row] = tuple(i for i, box in boxes if not (box.sides or box.exact))
+        if bounded:
+            entries = self._entries.append(row, [(i, box.exact) for i, box in bounded])
+            self._special.add_boxes(*self._corners([box for _, box in bounded]), np.array(entries, np.int32))
+        self._n_special += 1
 
     def add_boxes(self, rows: Rows, table: SubscriptionTable) -> None:
-        """Add the boxes of a table under rows that are free."""
-        assert table.lo is not None
-        assert table.hi is not None
+        """Add the boxes of a table under rows above all others."""
         axes = [self._axes.number(name, Part.NUMBER) for name in table.names]
         self._grow()
-        lo, hi = table.lo, table.hi
+        lo, hi = table.corners()
         if axes != list(range(self._plain.n_axes)):
-            shape = len(rows), self._plain.n_axes
-            lo, hi = np.full(shape, -math.inf), np.full(shape, math.inf)
-            lo[:, axes], hi[:, axes] = table.lo, table.hi
+            wide_lo, wide_hi = (np.full((len(rows), self._plain.n_axes), side) for side in (-math.inf, math.inf))
+            wide_lo[:, axes], wide_hi[:, axes] = lo, hi
+            lo, hi = wide_lo, wide_hi
         self._plain.add_boxes(lo, hi, rows)
 
     def remove(self, row: int) -> None:
         """Remove a row; KeyError when it is not there."""
-        entries = self._entries_of.pop(row, None)
-        if entries is None:
+        entries = self._entries.of(row)
+        if row in self._loose:
+            del self._loose[row]
+        elif not entries:
             self._plain.remove(np.array([row], np.int32))
             return
-        self._loose.pop(row, None)
-        self._special.remove(np.array(entries, np.int32))
-        for entry in entries:
-            del self._entries[entry]
+        if entries:
+            self._special.remove(np.array(entries, np.int32))
+        self._n_special -= 1
 
     def match(self, event: Event) -> Rows:
         """Return the rows that match a canonical event, ascending."""
@@ -109,21 +99,20 @@ class PackedMatcher:
         rows = self._plain.match_point(*corners)
         if not is_point:
             rows = self._verified(event, rows)
-        if self._entries_of:
-            entries = self._special.match_point(*corners) if self._entries else _NONE
-            rows = np.union1d(rows, self._decided(event, entries.tolist(), is_point)).astype(np.int32)
-        else:
-            rows.sort()
+        if self._n_special:
+            entries = self._special.match_point(*corners)
+            return np.union1d(rows, self._decided(event, entries, is_point)).astype(np.int32)
+        rows.sort()
         return rows
 
     def match_table(self, events: EventTable) -> MatchRows:
         """Return the rows that match each event of a table; a bad row matches nothing."""
         bad = events.bad
         points = points_of(events, self._axes, self._plain.n_axes)
-        offsets, rows = self._plain.match_points(points.low, points.high)
-        if not (self._entries_of or bad or points.between.size):
-            return MatchRows(offsets, rows)
-        return self._settled(events, bad, points, MatchRows(offsets, rows))
+        plain = MatchRows(*self._plain.match_points(points.low, points.high))
+        if not (self._n_special or bad or points.between.size):
+            return plain
+        return self._settled(events, bad, points, plain)
 
     def statistics(self) -> IndexStatistics:
         """Return how many subscriptions took which road, and the axes."""
@@ -132,20 +121,13 @@ class PackedMatcher:
             len(self),
             {
                 "plain": len(self._plain),
-                "special": len(self._entries_of),
-                "boxes": len(self._special),
+                "special": self._n_special,
+                "special_boxes": len(self._special),
                 "loose": len(self._loose),
                 "axes": len(self._axes),
+                "bytes": self._plain.statistics()["bytes"] + self._special.statistics()["bytes"],
             },
         )
-
-    def _add_special(self, row: int, boxes: Sequence[tuple[Box, Filter]]) -> None:
-        entries = list(range(self._next_entry, self._next_entry + len(boxes)))
-        self._next_entry += len(boxes)
-        for entry, (box, one) in zip(entries, boxes, strict=True):
-            self._entries[entry] = _Entry(row, one, box.exact)
-        self._special.add_boxes(*self._corners([box for box, _ in boxes]), np.array(entries, np.int32))
-        self._entries_of[row] = entries
 
     def _grow(self) -> None:
         if len(self._axes) > self._plain.n_axes:
@@ -153,8 +135,7 @@ class PackedMatcher:
                 index.grow(len(self._axes))
 
     def _corners(self, boxes: Sequence[Box]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        lo = np.full((len(boxes), self._plain.n_axes), -math.inf)
-        hi = np.full((len(boxes), self._plain.n_axes), math.inf)
+        lo, hi = (np.full((len(boxes), self._plain.n_axes), side) for side in (-math.inf, math.inf))
         for i, box in enumerate(boxes):
             for axis, (low, high) in box.sides.items():
                 lo[i, axis], hi[i, axis] = low, high
@@ -166,14 +147,14 @@ class PackedMatcher:
         kept = [row for row, one in found if one is not None and matches_subscription(event, one)]
         return np.array(kept, np.int32)
 
-    def _decided(self, event: Event, entries: Sequence[int], is_point: bool) -> list[int]:
+    def _decided(self, event: Event, entries: Rows, is_point: bool) -> list[int]:
         """Return the rows among special candidates and loose filters that match; a row may come twice."""
-        found = []
-        for entry in map(self._entries.get, entries):
-            if entry is not None and ((entry.exact and is_point) or matches(event, entry.filter)):
-                found.append(entry.row)
-        for row, filters in list(self._loose.items()):
-            if any(matches(event, one) for one in filters):
+        sure = self._entries.exact[entries] & is_point
+        found: list[int] = self._entries.row[entries[sure]].tolist()
+        open_questions = [(int(self._entries.row[i]), (int(self._entries.filter[i]),)) for i in entries[~sure]]
+        for row, filters in [*open_questions, *list(self._loose.items())]:
+            one = self._lookup(row)
+            if one is not None and any(matches(event, one.filters[i]) for i in filters):
                 found.append(row)
         return found
 
@@ -190,7 +171,7 @@ class PackedMatcher:
             elif mine.size or self._loose or i in between:
                 event, is_point = events.event(i), i not in between
                 rows = rows if is_point else self._verified(event, rows)
-                rows = np.union1d(rows, self._decided(event, mine.tolist(), is_point)).astype(np.int32)
+                rows = np.union1d(rows, self._decided(event, mine, is_point)).astype(np.int32)
             found.append(rows)
         offsets = np.zeros(len(events) + 1, np.int64)
         np.cumsum([len(rows) for rows in found], out=offsets[1:])

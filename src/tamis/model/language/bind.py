@@ -116,8 +116,8 @@ class _Binder:
         if kind is not None:
             return kind
         near = difflib.get_close_matches(leaf.attribute, self.schema, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(self.schema) or 'none'}"
-        raise self.error(leaf, f"unknown{hint}")
+        hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(self.schema) or 'none'}"
+        raise self.error(leaf, f"unknown ({hint})")
 
     def scalar(self, leaf: Leaf) -> ScalarType:
         kind = self.known(leaf)

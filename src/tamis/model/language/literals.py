@@ -16,6 +16,7 @@ import datetime as dt
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -60,7 +61,8 @@ _STRINGS = re.compile(STRING)
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _OFFSET = re.compile(r"(?:[Zz]|[-+][0-9]{2}:[0-9]{2})$")
 _PARENTHESIS = re.compile(r"[()]")
-_JSON_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+#: A string of JSON, also one without end: if that failed, each quote in it would be tried again.
+_JSON_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?+', re.DOTALL)
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
 _INTEGER_DIGITS = 40  # more than any integer we accept, fewer than Python would mind
@@ -297,6 +299,7 @@ def _check_brackets(text: str) -> None:
     opened = (skeleton == ord("[")) | (skeleton == ord("{"))
     closed = (skeleton == ord("]")) | (skeleton == ord("}"))
     limits.JSON_BRACKETS.check(int(opened.sum()))
+    limits.JSON_KEYS.check(int((skeleton == ord(":")).sum()))
     limits.JSON_VALUES.check(int((skeleton == ord(",")).sum()) + 1)
     depth = np.cumsum(opened.astype(np.int32) - closed)
     limits.JSON_DEPTH.check(int(depth.max(initial=0)))
@@ -305,8 +308,7 @@ def _check_brackets(text: str) -> None:
 def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
+        twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
         raise Refusal(f"the key {shorten(twice)} stands twice in one object", 0)
     return found
 

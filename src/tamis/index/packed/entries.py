@@ -1,0 +1,64 @@
+"""Entries: what the boxes of the special index stand for, in columns.
+
+Rows come in ascending order and never again, so the entries of a row stand together and are found by
+bisection. Nothing here is an object per subscription: the columns can be saved and mapped again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Entries"]
+
+_FIRST_ROOM = 64
+
+
+class Entries:
+    """Columns that grow: entry i belongs to ``row[i]``, to the filter ``filter[i]`` of its subscription.
+
+    ``exact[i]`` says that the box decides alone for an event that is a point.
+
+    >>> entries = Entries()
+    >>> entries.append(7, [(0, True), (1, False)])
+    range(0, 2)
+    >>> entries.of(7), entries.of(6)
+    (range(0, 2), range(0, 0))
+    """
+
+    def __init__(self) -> None:
+        self._n = 0
+        self.row = np.empty(_FIRST_ROOM, np.int32)
+        self.filter = np.empty(_FIRST_ROOM, np.uint16)
+        self.exact = np.empty(_FIRST_ROOM, np.bool_)
+
+    def __len__(self) -> int:
+        return self._n
+
+    def append(self, row: int, boxes: Sequence[tuple[int, bool]]) -> range:
+        """Add an entry (filter, exact) per box of a row above all others; return their numbers."""
+        start, stop = self._n, self._n + len(boxes)
+        if stop > len(self.row):
+            self._enlarge(max(2 * len(self.row), stop))
+        for entry, (filter, exact) in enumerate(boxes, start):
+            self.row[entry], self.filter[entry], self.exact[entry] = row, filter, exact
+        self._n = stop
+        return range(start, stop)
+
+    def of(self, row: int) -> range:
+        """Return the entries of a row."""
+        known = self.row[: self._n]
+        return range(int(np.searchsorted(known, row, "left")), int(np.searchsorted(known, row, "right")))
+
+    def to_arrays(self) -> dict[str, npt.NDArray[np.generic]]:
+        """Return the columns by name."""
+        n = self._n
+        return {"row": self.row[:n], "filter": self.filter[:n], "exact": self.exact[:n]}
+
+    def _enlarge(self, room: int) -> None:
+        """Move the columns to larger arrays; readers keep the old ones, which stay right."""
+        self.row = np.resize(self.row, room)
+        self.filter = np.resize(self.filter, room)
+        self.exact = np.resize(self.exact, room)
