@@ -19,13 +19,13 @@ import shapely
 
 from tamis.model.schema import Schema
 from tamis.model.types import AttributeType, Boolean, Number, Region, String, Timestamp, Vector
-from tamis.model.values import INT64_MAX, Value
+from tamis.model.values import INT64_MAX
 
 __all__ = ["DIRECTORY", "Case", "arrow_row", "load_cases"]
 
 DIRECTORY = Path(__file__).parent / "cases"
 
-_KEYS = {"name", "subscription", "event", "expected", "error", "mentions", "why", "open"}
+_KEYS = {"name", "subscription", "event", "expected", "error", "mentions", "why"}
 #: What JSON cannot say, written as an object with one key.
 _SPECIAL = {"$decimal": Decimal, "$float": float}
 
@@ -44,8 +44,6 @@ class Case:
     #: The name of the error's class in `tamis.errors`, and what its message must contain.
     error: str | None = None
     mentions: tuple[str, ...] = ()
-    #: Why tamis does not give this answer yet; tests expect the failure, and complain when it is gone.
-    open: str | None = None
     #: Whether the event can travel as JSON: it has no decimal, no NaN, no infinity.
     is_json: bool = True
 
@@ -76,7 +74,7 @@ def _case(file: str, schema: Schema | None, one: dict[str, Any]) -> Case:
     event = _restored(one["event"])
     is_json = event == one["event"]
     answer, error, mentions = one.get("expected"), one.get("error"), tuple(one.get("mentions", ()))
-    known = (answer, error, mentions, one.get("open"), is_json)
+    known = (answer, error, mentions, is_json)
     return Case(file, one["name"], schema, one["subscription"], event, *known)
 
 
@@ -90,8 +88,10 @@ def _restored(value: Any) -> Any:
     return [_restored(one) for one in value] if isinstance(value, list) else value
 
 
-def arrow_row(event: Mapping[str, Value], schema: Schema) -> pa.Table:
-    """Return a table of two rows: a canonical event, and one in which everything is missing."""
+def arrow_row(raw: Mapping[str, Any], schema: Schema) -> pa.Table:
+    """Return a table of two rows: an event, and one in which everything is missing."""
+    event: dict[str, Any] = schema.event(raw)
+    event |= {name: value for name, value in raw.items() if isinstance(value, Decimal)}  # Arrow has decimals too
     columns = {name: _arrow_column(event.get(name), kind) for name, kind in schema.items()}
     return pa.table(columns or {"nothing": pa.nulls(2)})
 

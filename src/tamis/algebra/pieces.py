@@ -28,8 +28,9 @@ __all__ = ["MAX_PIECES", "Budget", "Piece", "Subtraction", "expand", "pieces_of"
 #: What a conjunction says of each attribute; attributes that are not named are free.
 Piece = Mapping[str, Facts]
 
-#: Pieces that one question may look at (about 20 us each for small filters).
+#: Pieces that one question may look at; comparing a piece with `FILTERS_PER_PIECE` filters counts as one more.
 MAX_PIECES = 10_000
+FILTERS_PER_PIECE = 16
 
 #: A filter with a tree is taken away last: its opposite may fall into many pieces.
 _TREE_COST = 1_000
@@ -46,9 +47,9 @@ class Budget:
         """Whether more was asked than there is."""
         return self.left < 0
 
-    def spend(self) -> bool:
-        """Take one piece; say whether there was one."""
-        self.left -= 1
+    def spend(self, pieces: int = 1) -> bool:
+        """Take pieces away; say whether there were as many."""
+        self.left -= pieces
         return self.left >= 0
 
 
@@ -134,7 +135,7 @@ class Subtraction:
         waiting: list[tuple[Piece, Sequence[int]]] = [(piece, range(len(self.filters)))]
         while waiting:
             one, candidates = waiting.pop()
-            if not self.budget.spend():
+            if not self.budget.spend(1 + len(candidates) // FILTERS_PER_PIECE):
                 return
             touching = self._touching(one, candidates)
             if touching is None:

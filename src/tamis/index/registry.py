@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tamis.index.linear_scan import LinearCovering, LinearMatcher
+from tamis.index.packed.matcher import PackedMatcher
 from tamis.index.protocols import CoveringIndex, Lookup, Matcher
 
 __all__ = ["COVERING_INDEXES", "DEFAULT_MATCHER", "MATCHERS"]
 
 MATCHERS: dict[str, Callable[[Lookup], Matcher]] = {
+    "packed": PackedMatcher,
     "linear": lambda lookup: LinearMatcher(),
 }
 DEFAULT_MATCHER = "linear"

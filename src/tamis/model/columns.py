@@ -4,7 +4,7 @@ A column comes as Arrow (chunked, sliced, dictionary, large or view), NumPy, pan
 one array of a fixed form per type and a mask of what is present:
 
 ========= ============================================================================
-number    int64, uint64 or float64; an object array of int, float and Decimal otherwise
+number    int64, uint64 or float64; an object array of int, float and Fraction otherwise
 string    Arrow large_string
 boolean   bool
 timestamp int64 microseconds UTC

@@ -84,7 +84,7 @@ class Number(ScalarType):
                 raise SchemaError("", f"an empty domain: {self.lo} is not below {self.hi}")
 
     def canonical(self, value: object) -> values.Number:
-        """Return an int, a float or a Decimal; bool is refused."""
+        """Return an int, a float or a Fraction; bool is refused."""
         return values.number(value)
 
 

@@ -4,7 +4,7 @@ A user's value may be a NumPy scalar, a decimal, an RFC 3339 string or a GeoJSON
 one form per type, and only canonical values are ever compared:
 
 ========= =========================================================================
-number    ``int`` (within int64 or uint64), ``float`` (finite, never -0.0), ``Decimal``
+number    ``int`` (within int64 or uint64), ``float`` (finite, never -0.0), ``Fraction``
 string    ``str`` without lone surrogates; ordered by code point
 boolean   ``bool``
 timestamp ``int``, microseconds since 1970-01-01 UTC, within int64
@@ -12,9 +12,10 @@ region    shapely ``Polygon`` (simple, no holes) or ``Point``
 vector    read-only ``float64[n]``, finite
 ========= =========================================================================
 
-Python compares int, float and Decimal exactly with one another, so large integers need no care here.
+Python compares int, float and Fraction exactly with one another, so large integers need no care here.
 A decimal that prints like a float64 *is* that float64: ``Decimal("99.95")`` and the literal ``99.95``
-are the same number to every user. A longer decimal keeps its digits and is compared exactly.
+are the same number to every user. A longer decimal becomes the fraction that stands between the float64
+neighbours just as the decimal stands between their printed forms, so that the order of decimals is kept.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import math
 import re
 import zoneinfo
 from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
@@ -45,9 +47,9 @@ __all__ = [
 ]
 
 #: A canonical number; Python compares the three exactly with one another.
-Number = int | float | Decimal
+Number = int | float | Fraction
 #: A canonical value of any attribute.
-Value = bool | int | float | Decimal | str | shapely.Polygon | shapely.Point | npt.NDArray[np.float64]
+Value = bool | int | float | Fraction | str | shapely.Polygon | shapely.Point | npt.NDArray[np.float64]
 
 INT64_MIN, INT64_MAX, UINT64_MAX = -(2**63), 2**63 - 1, 2**64 - 1
 
@@ -81,21 +83,37 @@ def number(value: object) -> Number:
 
 
 def decimal_number(value: Decimal) -> Number:
-    """Return the int or float that a decimal denotes, or the decimal itself when it has more digits.
+    """Return the int or float that a decimal denotes, or a fraction when it has more digits.
 
-    >>> decimal_number(Decimal("0.1")), decimal_number(Decimal("0.10000000000000000001"))
-    (0.1, Decimal('0.10000000000000000001'))
+    A float64 stands for the decimal it prints as, except where every float64 is a whole number and integers
+    fall between them (2**53 to 2**64): there it stands for itself. The map is monotone.
+
+    >>> decimal_number(Decimal("0.1")), decimal_number(Decimal("0.10000000000000000001")) > 0.1
+    (0.1, True)
     """
     if not value.is_finite():
         raise UnfitError("NaN and infinity are not numbers; leave a missing value out")
-    if value.adjusted() > 400 or value.adjusted() < -400:
-        raise UnfitError("a decimal beyond the range of float64")
+    if abs(value.adjusted()) > 400 or len(value.as_tuple().digits) > 400:
+        raise UnfitError("a decimal beyond the range of float64 or of 400 digits")
     if value == value.to_integral_value() and INT64_MIN <= value <= UINT64_MAX:
         return int(value)
     nearest = float(value)
     if not math.isfinite(nearest):
-        raise UnfitError("a decimal beyond the range of float64")
-    return nearest if Decimal(repr(nearest)) == value else value
+        raise UnfitError("a decimal beyond the range of float64 or of 400 digits")
+    exact = Fraction(value)
+    if _meaning(nearest) == exact:
+        return nearest
+    low = nearest if _meaning(nearest) < exact else math.nextafter(nearest, -math.inf)
+    high = math.nextafter(low, math.inf)
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise UnfitError("a decimal beyond the range of float64 or of 400 digits")
+    share = (exact - _meaning(low)) / (_meaning(high) - _meaning(low))
+    return Fraction(low) + share * (Fraction(high) - Fraction(low))
+
+
+def _meaning(value: float) -> Fraction:
+    """Return the number a float64 stands for among decimals."""
+    return Fraction(value) if 2**53 <= abs(value) <= 2**64 else Fraction(repr(value))
 
 
 def _integer(value: int) -> int:

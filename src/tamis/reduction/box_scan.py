@@ -1,4 +1,4 @@
-"""A scan over the boxes of subscriptions: who may cover this one, and who may touch it.
+"""A scan over the boxes of subscriptions: who may cover this one, match this event or help.
 
 Each subscription has a box: per axis a lowest and a highest key and whether a missing value fits. Keys are
 float64, made from values by a map that never reverses their order (rounded numbers, the first bytes of a
@@ -18,11 +18,14 @@ missing value.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from decimal import Decimal
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from tamis.model.schema import Event
 from tamis.model.subscription import Ball, Constraint, Filter, Relation, Spatial, Subscription, Values
 from tamis.model.value_set import ANYTHING, PRESENT, Cut, ValueSet
 
@@ -48,8 +51,11 @@ class Candidates(Protocol):
     def may_cover(self, row: int) -> list[int]:
         """Return every row that covers this one, and perhaps others; ascending, never itself."""
 
-    def may_touch(self, row: int) -> list[int]:
-        """Return every row that shares an event with this one, and perhaps others; ascending."""
+    def may_help(self, row: int) -> list[int]:
+        """Return the rows that may be of use in proving that several cover this one; ascending."""
+
+    def may_match(self, event: Event) -> AbstractSet[int]:
+        """Return every row that matches an event, and perhaps others."""
 
     def remove(self, row: int) -> None:
         """Leave a row out of later answers."""
@@ -63,13 +69,14 @@ class BoxScan:
     >>> from tamis.model.value_set import ValueSet
     >>> sets = [ValueSet.between((low, 0), (high, 1)) for low, high in ((0, 9), (2, 3), (20, 30))]
     >>> scan = BoxScan([Subscription(i, (Filter((Values("x", one),)),)) for i, one in enumerate(sets)])
-    >>> scan.may_cover(1), scan.may_touch(0)
-    ([0], [1])
+    >>> scan.may_cover(1), scan.may_help(0), scan.may_match({"x": 25})
+    ([0], [1], {2})
     """
 
     def __init__(self, subscriptions: Sequence[Subscription]) -> None:
         boxes = [_box(one.filters) for one in subscriptions]
-        axes = sorted({axis for box in boxes for axis in box})
+        self._axes = axes = sorted({axis for box in boxes for axis in box})
+        self._is_shape = np.array([part >= 0 for _, part in axes], dtype=bool)
         shape = (len(boxes), len(axes))
         self._low, self._high = np.full(shape, -np.inf), np.full(shape, np.inf)
         self._missing = np.ones(shape, dtype=bool)
@@ -85,10 +92,29 @@ class BoxScan:
         """Return the rows whose box covers this row's box; ascending, never the row itself."""
         return self._others((self._corners >= self._corners[row]).all(axis=1), row)
 
-    def may_touch(self, row: int) -> list[int]:
-        """Return the rows whose box has a point in common with this row's box; ascending."""
+    def may_help(self, row: int) -> list[int]:
+        """Return the rows whose box has a point in common with this row's box; ascending.
+
+        A ball or region of theirs must moreover be around this row's: only values are ever cut for a proof.
+        """
         meets = (self._low <= self._high[row]) & (self._high >= self._low[row])
-        return self._others((meets | (self._missing & self._missing[row])).all(axis=1), row)
+        meets |= self._missing & self._missing[row]
+        around = (self._low <= self._low[row]) & (self._high >= self._high[row])
+        return self._others(np.where(self._is_shape, around, meets).all(axis=1), row)
+
+    def may_match(self, event: Event) -> AbstractSet[int]:
+        """Return the rows whose box contains the event, as far as its scalar values say."""
+        found = self._alive.copy()
+        for place, (name, part) in enumerate(self._axes):
+            value = event.get(name)
+            if part >= 0:
+                continue
+            if value is None:
+                found &= self._missing[:, place]
+            elif isinstance(value, bool | int | float | Decimal | str):
+                key = _key((value, 0))
+                found &= (self._low[:, place] <= key) & (key <= self._high[:, place])
+        return set(np.flatnonzero(found).tolist())
 
     def remove(self, row: int) -> None:
         """Leave a row out of later answers."""

@@ -8,7 +8,8 @@ and balls are compared with each other more cheaply than with an event.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 
 from tamis.algebra.covers import find_cover_of_pieces, is_covered
 from tamis.algebra.evaluate import constraint_holds
@@ -21,10 +22,10 @@ from tamis.model.types import AttributeType
 from tamis.reduction.merge import outlives
 from tamis.reduction.subsume import find_union
 
-__all__ = ["Item"]
+__all__ = ["COVER_PIECES", "Item", "may_match"]
 
 #: Pieces that one question may cost here; a set asks thousands of them.
-COVER_PIECES, UNION_PIECES = 1_000, 400
+COVER_PIECES, UNION_PIECES = 1_000, 80
 
 #: Others that are asked to cover an item together; leaving some out can only keep an item.
 MAX_OTHERS = 64
@@ -52,20 +53,18 @@ class Item:
         """Whether another item is proved to cover this one and lives as long."""
         if not outlives(other.subscription, self.subscription):
             return False
-        if not all(_may_match(event, other.filters) for event in self.samples):
+        if not all(may_match(event, other.filters) for event in self.samples):
             return False
         if self.pieces is None:
             return is_covered(self.filters, other.filters, COVER_PIECES)
         return find_cover_of_pieces(self.pieces, other.filters, Budget(COVER_PIECES)) is not None
 
-    def find_union(self, others: Sequence[Item]) -> tuple[SubscriptionId, ...] | None:
+    def find_union(self, others: Iterable[Item]) -> tuple[SubscriptionId, ...] | None:
         """Return ids of others that are proved to cover this item together and live as long."""
-        lasting = [other for other in others if outlives(other.subscription, self.subscription)]
-        for event in self.samples:
-            if not any(_may_match(event, other.filters) for other in lasting):
-                return None
-        helping = [(other.id, other.subscription) for other in lasting if self._may_use(other)][:MAX_OTHERS]
-        return find_union(self.filters, helping, UNION_PIECES) if len(helping) > 1 else None
+        lasting = (other for other in others if outlives(other.subscription, self.subscription))
+        helping = (other for other in lasting if self._may_use(other))
+        named = [(other.id, other.subscription) for other in itertools.islice(helping, MAX_OTHERS)]
+        return find_union(self.filters, named, UNION_PIECES) if len(named) > 1 else None
 
     def _may_use(self, other: Item) -> bool:
         """Whether another item may cover a part of this one that a proof can use.
@@ -81,7 +80,7 @@ class Item:
         )
 
 
-def _may_match(event: Event, filters: Sequence[Filter]) -> bool:
+def may_match(event: Event, filters: Sequence[Filter]) -> bool:
     """Whether the values and patterns of some filter accept an event; balls and regions are not asked."""
     return any(
         all(constraint_holds(event, one) for one in filter.constraints if isinstance(one, Values | Like))

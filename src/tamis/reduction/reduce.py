@@ -29,7 +29,7 @@ from tamis.errors import DuplicateSubscriptionError
 from tamis.model.schema import Schema
 from tamis.model.subscription import Filter, Subscription, SubscriptionId
 from tamis.reduction.box_scan import BoxScan, Candidates
-from tamis.reduction.items import COVER_PIECES, Item
+from tamis.reduction.items import COVER_PIECES, Item, may_match
 from tamis.reduction.merge import outlives
 from tamis.reduction.perfect_merges import perfect_merges
 from tamis.reduction.report import Reduction
@@ -112,9 +112,10 @@ def _uncovered(group: list[Item], story: Story) -> list[Item]:
     scan: Candidates = BoxScan([one.subscription for one in group])
     kept = []
     for row, one in enumerate(group):
+        matching = [scan.may_match(event) for event in one.samples]
         for candidate in scan.may_cover(row):
             other = group[candidate]
-            if not one.is_covered_by(other):
+            if not all(candidate in some for some in matching) or not one.is_covered_by(other):
                 continue
             mutual = is_covered(other.filters, one.filters, COVER_PIECES)
             if mutual and row < candidate and outlives(one.subscription, other.subscription):
@@ -133,10 +134,23 @@ def _unsubsumed(group: list[Item], story: Story) -> list[Item]:
     kept = []
     for row in reversed(range(len(group))):
         one = group[row]
-        union = one.find_union([group[place] for place in scan.may_touch(row)])
+        union = one.find_union(group[place] for place in _helpers(row, group, scan))
         if union is None:
             kept.append(one)
         else:
             story.remove("subsumed", one.id, union)
             scan.remove(row)
     return kept[::-1]
+
+
+def _helpers(row: int, group: list[Item], scan: Candidates) -> list[int]:
+    """Return rows worth trying, those that match a sample of the item first; none if no row matches one."""
+    rows = scan.may_help(row)
+    best: dict[int, None] = {}
+    for event in group[row].samples:
+        places = scan.may_match(event)
+        matching = [place for place in rows if place in places and may_match(event, group[place].filters)]
+        if not matching:
+            return []
+        best.update(dict.fromkeys(matching))
+    return [*best, *(place for place in rows if place not in best)]

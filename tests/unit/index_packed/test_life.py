@@ -100,6 +100,6 @@ class BoxIndexLife(RuleBasedStateMachine):
 
 
 BoxIndexLife.TestCase.settings = settings(
-    max_examples=40, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=100, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestBoxIndexLife = BoxIndexLife.TestCase

@@ -21,6 +21,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -109,7 +110,7 @@ class Axes:
             return float(bounds[side]), float(bounds[side + 2])
         if part is Part.COORDINATE and isinstance(value, np.ndarray):
             return float(value[axis.i]), float(value[axis.i])
-        if part is Part.NUMBER:  # a Decimal
+        if part is Part.NUMBER and isinstance(value, Fraction):
             return float_below(value), float_above(value)
         return 0.0, 0.0
 

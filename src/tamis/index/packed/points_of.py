@@ -78,7 +78,7 @@ def _numbers(values: npt.NDArray[np.generic], present: npt.NDArray[np.bool_]) ->
     if values.dtype.kind not in "iu" or len(values) == 0 or (values.max() <= _EXACT and values.min() >= -_EXACT):
         return nearest, nearest
     lower, upper = nearest.copy(), nearest.copy()
-    for row in np.flatnonzero(np.abs(nearest) > _EXACT):
+    for row in np.flatnonzero(np.abs(nearest) >= _EXACT):
         lower[row], upper[row] = float_below(int(values[row])), float_above(int(values[row]))
     return lower, upper
 

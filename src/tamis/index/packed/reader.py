@@ -16,19 +16,27 @@ import numpy.typing as npt
 from tamis.index.packed.delta import Delta
 from tamis.index.packed.segment import Segment
 from tamis.kernels import directory as at
+from tamis.kernels.event_order import event_keys, reorder_csr
 from tamis.kernels.match import Scratch, match_events
 from tamis.kernels.pairs import SURVIVORS, CodedEvents, PairOutput, code_events, join_csr, match_pairs
 from tamis.kernels.quantise import MISSING
 
 __all__ = ["Reader", "Snapshot", "make_snapshot"]
 
-_FloatArray = npt.NDArray[np.float64]
-_Csr: TypeAlias = tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]
+_FloatArray: TypeAlias = npt.NDArray[np.float64]
+_RowArray: TypeAlias = npt.NDArray[np.int32]
+_Csr: TypeAlias = tuple[npt.NDArray[np.int64], _RowArray]
+_Events: TypeAlias = tuple[_FloatArray, _FloatArray]
 _FIRST_ROOM: Final = 4_096
 _STACK: Final = 1_024
 #: Fewer events than this are matched one by one against grids too.
 _FEW: Final = 16
-#: Events that walk through the grids together: their codes stay in cache.
+#: At least this many events are put in order, if a tree has so many boxes that caches matter and the
+#: answers are so short that copying them back costs little.
+_MANY: Final = 512
+_LARGE: Final = 200_000
+_SHORT: Final = 100.0
+#: Events that are put in order, or walk through the grids, together.
 _CHUNK: Final = 4_096
 
 
@@ -68,6 +76,7 @@ class Reader:
         self._offsets = np.zeros(2, np.int64)
         self._out = np.empty(_FIRST_ROOM, np.int32)
         self._pairs = np.empty((2, _FIRST_ROOM), np.int32)
+        self._stage = np.empty(_FIRST_ROOM, np.int32)
 
     def match_one(self, snapshot: Snapshot, low: _FloatArray, high: _FloatArray) -> npt.NDArray[np.int32]:
         """Return the rows whose box meets the event, in no particular order."""
@@ -79,8 +88,8 @@ class Reader:
     def match(self, snapshot: Snapshot, low: _FloatArray, high: _FloatArray, guess: float) -> _Csr:
         """Return CSR offsets and rows of many events; ``guess`` is the expected number of rows per event."""
         if low.shape[0] < _FEW or not snapshot.grids.size:
-            return self._match_each(snapshot.directory, low, high, guess)
-        parts = self._match_each(snapshot.blocks, low, high, guess if snapshot.blocks.size else 0.0)
+            return self._match_blocks(snapshot.directory, low, high, guess)
+        parts = self._match_blocks(snapshot.blocks, low, high, guess if snapshot.blocks.size else 0.0)
         pairs = [
             (events + begin, rows)
             for begin in range(0, low.shape[0], _CHUNK)
@@ -93,22 +102,58 @@ class Reader:
         join_csr(parts, found, offsets, cursor, out)
         return offsets, out
 
-    def _match_each(self, directory: npt.NDArray[np.int64], low: _FloatArray, high: _FloatArray, guess: float) -> _Csr:
-        """Match event by event; enlarge the output when it is full and go on."""
+    def _match_blocks(
+        self, directory: npt.NDArray[np.int64], low: _FloatArray, high: _FloatArray, guess: float
+    ) -> _Csr:
+        """Match trees and delta, and grids too if they are given; large batches in an order that suits the caches."""
         n = low.shape[0]
         offsets = np.zeros(n + 1, np.int64)
         if not directory.size:
             return offsets, np.empty(0, np.int32)
         out = np.empty(int(n * guess * 1.2) + _FIRST_ROOM, np.int32)
-        done = match_events(directory, (low, high), 0, offsets, out, self._scratch)
-        while done < n:
-            used = int(offsets[done])
-            larger = np.empty(max(2 * out.size, int(used / max(done, 1) * n * 1.1)), np.int32)
-            larger[:used] = out[:used]
-            out = larger
-            done = match_events(directory, (low, high), done, offsets, out, self._scratch)
+        largest = directory[np.argmax(directory[:, at.N_SLOTS])]
+        if n >= _MANY and largest[at.N_SLOTS] >= _LARGE and guess <= _SHORT and largest[at.LAYOUT] == at.TREE:
+            out = self._match_in_order(directory, (low, high), offsets, out, largest)
+        else:
+            out = self._match_each(directory, (low, high), offsets, out)
         rows = out[: offsets[n]]
         return offsets, rows if 2 * rows.size + _FIRST_ROOM >= out.size else rows.copy()
+
+    def _match_each(
+        self, directory: npt.NDArray[np.int64], events: _Events, offsets: npt.NDArray[np.int64], out: _RowArray
+    ) -> _RowArray:
+        """Match event by event into ``out``; return it, or a larger one that took its place."""
+        n = offsets.size - 1
+        done = match_events(directory, events, 0, offsets, out, self._scratch)
+        while done < n:
+            used = int(offsets[done])
+            out = _enlarged(out, used, max(2 * out.size, int(used / max(done, 1) * n * 1.1)))
+            done = match_events(directory, events, done, offsets, out, self._scratch)
+        return out
+
+    def _match_in_order(
+        self,
+        directory: npt.NDArray[np.int64],
+        events: _Events,
+        offsets: npt.NDArray[np.int64],
+        out: _RowArray,
+        largest: npt.NDArray[np.int64],
+    ) -> _RowArray:
+        """As :meth:`_match_each`, chunk by chunk in the order of ``event_keys``."""
+        low, high = events
+        keys = np.empty(low.shape[0], np.uint16)
+        event_keys(largest, low, keys)
+        for begin in range(0, low.shape[0], _CHUNK):
+            order = np.argsort(keys[begin : begin + _CHUNK], kind="stable")
+            lows = low[begin : begin + _CHUNK][order]
+            highs = lows if high is low else high[begin : begin + _CHUNK][order]
+            found = np.zeros(order.size + 1, np.int64)
+            self._stage = self._match_each(directory, (lows, highs), found, self._stage)
+            used = int(offsets[begin])
+            if used + found[-1] > out.size:
+                out = _enlarged(out, used, 2 * (used + int(found[-1])))
+            reorder_csr(order, (found, self._stage), offsets[begin : begin + order.size + 1], out)
+        return out
 
     def _match_grid(
         self, grid: npt.NDArray[np.int64], low: _FloatArray, high: _FloatArray
@@ -124,6 +169,13 @@ class Reader:
             if count >= 0:
                 return self._pairs[0, :count].copy(), self._pairs[1, :count].copy()
             self._pairs = np.empty((2, 4 * self._pairs.shape[1]), np.int32)
+
+
+def _enlarged(array: _RowArray, used: int, size: int) -> _RowArray:
+    """Return a larger array with the same first ``used`` numbers."""
+    larger = np.empty(size, np.int32)
+    larger[:used] = array[:used]
+    return larger
 
 
 def _coded(grid: npt.NDArray[np.int64], values: _FloatArray) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int16]]:

@@ -138,6 +138,8 @@ class _Normaliser:
         for part in predicate.parts:
             if isinstance(part, AllOf):
                 union.update(dict.fromkeys(self.filters(part)))
+                if len(union) > 2 * MAX_FILTERS:  # joining takes plain ones away, but seldom half
+                    self._checked(union)
         return self._checked(union)
 
     def _multiply(self, left: list[Filter], right: list[Filter]) -> list[Filter]:
