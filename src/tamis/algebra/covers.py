@@ -18,15 +18,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tamis.algebra.evaluate import matches
-from tamis.algebra.pieces import MAX_PIECES, Budget, Piece, Subtraction, pieces_of
+from tamis.algebra.pieces import MAX_PIECES, Budget, Piece, Subtraction, lies_in, pieces_of
 from tamis.algebra.sources import Source, as_subscriptions
-from tamis.algebra.witness import event_for
-from tamis.model.schema import Schema
+from tamis.algebra.witness import canonical, event_for
+from tamis.model.schema import Event, Schema
 from tamis.model.subscription import Filter, Subscription
 from tamis.model.types import AttributeType
-from tamis.model.values import Value
 
 __all__ = [
     "Covering",
@@ -47,14 +47,14 @@ MAX_TRIES = 50
 class Covering:
     """The answer of `covers`; true when ``yes``.
 
-    ``witness`` is an event (canonical values) that matches the second subscription and not the first;
+    ``witness`` is an event as one would publish it that matches the second subscription and not the first;
     ``unknown`` says that neither a proof nor a witness was found, so that "no" is only the safe answer;
     ``reason`` is a sentence for people.
     """
 
     yes: bool
     reason: str
-    witness: dict[str, Value] | None = field(default=None, compare=False)
+    witness: dict[str, Any] | None = field(default=None, compare=False)
     unknown: bool = False
 
     def __bool__(self) -> bool:
@@ -107,6 +107,8 @@ def find_cover(inner: Sequence[Filter], outer: Sequence[Filter], pieces: int = M
 
 def find_cover_of_pieces(inner: Iterable[Piece], outer: Sequence[Filter], budget: Budget) -> frozenset[int] | None:
     """Return positions in ``outer`` whose union covers all pieces; None when no proof was found."""
+    if len(outer) == 1 and outer[0].rest is None:  # the usual case: no need to say what is left
+        return frozenset({0}) if all(lies_in(piece, outer[0]) for piece in inner) and not budget.exhausted else None
     subtraction = Subtraction(outer, budget)
     for piece in inner:
         if next(subtraction.leftovers(piece), None) is not None:
@@ -127,7 +129,7 @@ def compare(
         for piece in pieces_of(filter, subtraction.budget):
             for left in subtraction.leftovers(piece):
                 event = event_for(left, kinds)
-                if event is not None and matches(event, filter) and not any(matches(event, one) for one in outer):
+                if event is not None and _differs(canonical(event), filter, outer):
                     return Covering(False, "an event matches the second subscription and not the first", event)
                 open_attributes.update(name for name, facts in left.items() if facts.conditions)
                 tried += 1
@@ -136,6 +138,10 @@ def compare(
     if tried or subtraction.budget.exhausted:
         return _unknown(subtraction, open_attributes)
     return Covering(True, "every event that matches the second subscription matches the first")
+
+
+def _differs(event: Event, inner: Filter, outer: Sequence[Filter]) -> bool:
+    return matches(event, inner) and not any(matches(event, one) for one in outer)
 
 
 def _unknown(subtraction: Subtraction, attributes: set[str]) -> Covering:

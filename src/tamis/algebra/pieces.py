@@ -23,7 +23,17 @@ from tamis.algebra.facts import UNCONSTRAINED, Facts, negation
 from tamis.model.subscription import AllOf, AnyOf, Constraint, Filter, Predicate, Values
 from tamis.model.value_set import MISSING
 
-__all__ = ["MAX_PIECES", "Budget", "Piece", "Subtraction", "expand", "pieces_of", "with_constraint"]
+__all__ = [
+    "MAX_PIECES",
+    "Budget",
+    "Piece",
+    "Subtraction",
+    "expand",
+    "lies_in",
+    "opposite",
+    "pieces_of",
+    "with_constraint",
+]
 
 #: What a conjunction says of each attribute; attributes that are not named are free.
 Piece = Mapping[str, Facts]
@@ -189,3 +199,10 @@ def _cost(piece: Piece, filter: Filter) -> int | None:
         elif not facts.implies(constraint):
             cost += 1
     return cost
+
+
+def lies_in(piece: Piece, filter: Filter) -> bool:
+    """Whether it is proved that a piece lies in a filter; a tree proves nothing here."""
+    if filter.rest is not None:
+        return False
+    return all(piece.get(one.attribute, UNCONSTRAINED).implies(one) for one in filter.constraints)

@@ -4,6 +4,9 @@ A "no" should be shown, not claimed: `event_for` turns a leftover piece into an 
 it against the filters themselves. Values are chosen to be read by people: round numbers away from the ends
 of a range, short strings. Numbers are dense, so between two neighbouring float64 there is still a decimal.
 A value is preferred to a missing one, which says less.
+
+Events are *raw*: what a user could publish. They are canonical as well, but for long decimals, which are
+kept as decimals; `canonical` gives the form that `matches` takes.
 """
 
 from __future__ import annotations
@@ -22,27 +25,29 @@ from tamis.algebra.facts import Facts
 from tamis.algebra.pieces import Piece
 from tamis.errors import LimitError
 from tamis.model.subscription import Ball, Like, Spatial
-from tamis.model.types import AttributeType, Boolean, Region, String, Timestamp, Vector
+from tamis.model.types import AttributeType, Boolean, Number, Region, String, Timestamp, Vector
 from tamis.model.value_set import Cut, ValueSet
 from tamis.model.values import INT64_MAX, INT64_MIN, UnfitError, Value
 
-__all__ = ["event_for", "value_for"]
+__all__ = ["canonical", "event_for", "value_for"]
 
 #: Decimal places tried when a range is too narrow for a rounder number.
 _PLACES = 20
+
+#: Digits with which the end of a range that came from a long decimal is written.
+_EXACT = 390
 
 #: Round numbers tried; one may be refused, since a decimal that prints like a float64 is that float64.
 _TRIES = 4
 
 
-def event_for(piece: Piece, kinds: Mapping[str, AttributeType]) -> dict[str, Value] | None:
+def event_for(piece: Piece, kinds: Mapping[str, AttributeType]) -> dict[str, Any] | None:
     """Return an event in a piece; None when no value was found for some attribute.
 
-    >>> from tamis.model.types import Number
     >>> event_for({"price": Facts(ValueSet.between((99, 1), (100.5, 0)))}, {"price": Number()})
     {'price': 100}
     """
-    event: dict[str, Value] = {}
+    event: dict[str, Any] = {}
     for name, facts in piece.items():
         value = value_for(facts, kinds.get(name))
         if value is not None:
@@ -52,20 +57,25 @@ def event_for(piece: Piece, kinds: Mapping[str, AttributeType]) -> dict[str, Val
     return event
 
 
-def value_for(facts: Facts, kind: AttributeType | None) -> Value | None:
-    """Return a canonical value that fits, or None when none was found (or only a missing one fits)."""
+def value_for(facts: Facts, kind: AttributeType | None) -> Any:
+    """Return a value that fits, or None when none was found (or only a missing one fits)."""
     if facts.conditions:
         return _conditioned(facts)
     if not facts.allowed.has_values:
         return None
     for value in _scalars(facts.allowed, kind):
         try:
-            canonical = value if kind is None else kind.canonical(value)
+            fit = (kind or Number()).canonical(value) if kind or isinstance(value, Decimal) else value
         except (UnfitError, LimitError):
             continue
-        if not facts.allowed.cuts or canonical in facts.allowed:
-            return canonical
+        if not facts.allowed.cuts or fit in facts.allowed:
+            return value if isinstance(fit, Fraction) else fit
     return None
+
+
+def canonical(event: Mapping[str, Any]) -> dict[str, Value]:
+    """Return an event of `event_for` as `matches` takes it."""
+    return {name: Number().canonical(one) if isinstance(one, Decimal) else one for name, one in event.items()}
 
 
 def _conditioned(facts: Facts) -> Value | None:
@@ -125,8 +135,8 @@ def _moments(start: Cut | None, stop: Cut | None) -> Iterator[int]:
 
 def _numbers(start: Cut | None, stop: Cut | None) -> Iterator[int | float | Decimal]:
     """Yield round numbers strictly inside, then the ends (of which the caller keeps those that belong)."""
-    low = None if start is None else Fraction(start[0])
-    high = None if stop is None else Fraction(stop[0])
+    low = None if start is None else _among_decimals(start[0])
+    high = None if stop is None else _among_decimals(stop[0])
     if low is None:
         low = Fraction(-1) if high is None else min(high - _room(high), Fraction(-1))
     if high is None:
@@ -135,7 +145,7 @@ def _numbers(start: Cut | None, stop: Cut | None) -> Iterator[int | float | Deci
         yield 0
     if low < high:
         yield from _rounded(low, high)
-    yield from (end[0] for end in (start, stop) if end is not None)
+    yield from (_raw(end[0]) for end in (start, stop) if end is not None)
     if low < high:
         yield _decimal((low + high) / 2)
         for value in (start, stop):
@@ -164,9 +174,25 @@ def _rounded(low: Fraction, high: Fraction) -> Iterator[Decimal]:
             return
 
 
-def _decimal(value: Fraction) -> Decimal:
+def _among_decimals(value: int | float | Fraction) -> Fraction:
+    """Return the decimal that a canonical number stands for: the inverse of `decimal_number`."""
+    if isinstance(value, int) or (isinstance(value, float) and 2**53 <= abs(value) <= 2**64):
+        return Fraction(value)
+    if isinstance(value, float):
+        return Fraction(repr(value))
+    near = float(value)
+    low = near if near < value else math.nextafter(near, -math.inf)
+    high = math.nextafter(low, math.inf)
+    share = (value - Fraction(low)) / (Fraction(high) - Fraction(low))
+    return _among_decimals(low) + share * (_among_decimals(high) - _among_decimals(low))
+
+
+def _raw(value: int | float | Fraction) -> int | float | Decimal:
+    return _decimal(_among_decimals(value), _EXACT) if isinstance(value, Fraction) else value
+
+
+def _decimal(value: Fraction, digits: int = 40) -> Decimal:
     """Return a decimal with enough digits to stay between two neighbouring float64."""
-    digits = 40
     scale = digits - (len(str(abs(value.numerator))) - len(str(value.denominator)))
     whole = math.floor(value * Fraction(10) ** scale)
     return Decimal(f"{whole}E{-scale}")

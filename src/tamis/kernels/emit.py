@@ -5,11 +5,11 @@ A *block* is sixteen boxes; for each axis it holds one 64-byte line of int16 cod
 and who fits only by a tie (event and bound have the same code, so float64 must decide).
 :func:`emit_lanes` writes the rows of the lanes that are set, packed together, with the compress
 instruction of AVX-512 into a register and one full store: the form that compresses straight into
-memory (LLVM's masked compress-store) is microcoded on Zen 4 and twenty times slower there. Where the
+memory (LLVM's masked compress-store) took 22 ns per block on a Zen 4, this one 1.5. Where the
 processor lacks the instruction the rows are written by a loop over the set bits.
 
 Memory is given by its address (int64): a kernel then takes one table of addresses instead of twenty
-arrays, writable and read-only (memory-mapped) arrays share one compiled form, and a call costs half a
+arrays, writable and read-only (memory-mapped) arrays share one compiled form, and a call costs about one
 microsecond. Whoever passes an address keeps the array alive and sees to its length.
 
 Every function here is plain Python first (that is what ``.py_func`` of a kernel runs) and gets its

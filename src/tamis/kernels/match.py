@@ -1,6 +1,6 @@
 """Match events against all segments of an index in one call.
 
-One kernel walks the directory (:mod:`tamis.kernels.directory`) for each event: a call costs half a
+One kernel walks the directory (:mod:`tamis.kernels.directory`) for each event: a call costs about one
 microsecond however many segments there are, which is what one event at a time needs. Event values are
 coded once per quantiser; segments that share one stand together in the directory.
 

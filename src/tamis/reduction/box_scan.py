@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from decimal import Decimal
+from fractions import Fraction
 from typing import Protocol
 
 import numpy as np
@@ -111,7 +111,7 @@ class BoxScan:
                 continue
             if value is None:
                 found &= self._missing[:, place]
-            elif isinstance(value, bool | int | float | Decimal | str):
+            elif isinstance(value, bool | int | float | Fraction | str):
                 key = _key((value, 0))
                 found &= (self._low[:, place] <= key) & (key <= self._high[:, place])
         return set(np.flatnonzero(found).tolist())

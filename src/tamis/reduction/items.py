@@ -15,14 +15,14 @@ from tamis.algebra.covers import find_cover_of_pieces, is_covered
 from tamis.algebra.evaluate import constraint_holds
 from tamis.algebra.facts import UNCONSTRAINED
 from tamis.algebra.pieces import Budget, Piece, pieces_of
-from tamis.algebra.witness import event_for
+from tamis.algebra.witness import canonical, event_for
 from tamis.model.schema import Event
 from tamis.model.subscription import Filter, Like, Subscription, SubscriptionId, Values
 from tamis.model.types import AttributeType
 from tamis.reduction.merge import outlives
 from tamis.reduction.subsume import find_union
 
-__all__ = ["COVER_PIECES", "Item", "may_match"]
+__all__ = ["COVER_PIECES", "MAX_OTHERS", "Item", "may_match"]
 
 #: Pieces that one question may cost here; a set asks thousands of them.
 COVER_PIECES, UNION_PIECES = 1_000, 80
@@ -47,7 +47,7 @@ class Item:
         for piece in (self.pieces or [])[:1] + (self.pieces or [])[1:][-1:]:
             event = event_for(piece, kinds)
             if event is not None:
-                self.samples.append(event)
+                self.samples.append(canonical(event))
 
     def is_covered_by(self, other: Item) -> bool:
         """Whether another item is proved to cover this one and lives as long."""

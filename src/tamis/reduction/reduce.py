@@ -19,6 +19,7 @@ Deviation: sequential (PAPERS S.3.6), exact on raw values, merges are perfect.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -29,7 +30,7 @@ from tamis.errors import DuplicateSubscriptionError
 from tamis.model.schema import Schema
 from tamis.model.subscription import Filter, Subscription, SubscriptionId
 from tamis.reduction.box_scan import BoxScan, Candidates
-from tamis.reduction.items import COVER_PIECES, Item, may_match
+from tamis.reduction.items import COVER_PIECES, MAX_OTHERS, Item, may_match
 from tamis.reduction.merge import outlives
 from tamis.reduction.perfect_merges import perfect_merges
 from tamis.reduction.report import Reduction
@@ -149,8 +150,9 @@ def _helpers(row: int, group: list[Item], scan: Candidates) -> list[int]:
     best: dict[int, None] = {}
     for event in group[row].samples:
         places = scan.may_match(event)
-        matching = [place for place in rows if place in places and may_match(event, group[place].filters)]
-        if not matching:
+        matching = (place for place in rows if place in places and may_match(event, group[place].filters))
+        some = list(itertools.islice(matching, MAX_OTHERS))
+        if not some:
             return []
-        best.update(dict.fromkeys(matching))
+        best.update(dict.fromkeys(some))
     return [*best, *(place for place in rows if place not in best)]

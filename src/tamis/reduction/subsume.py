@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tamis.algebra.covers import compare, find_cover
 from tamis.algebra.pieces import MAX_PIECES
 from tamis.algebra.sources import Source, as_subscriptions
 from tamis.model.schema import Schema
 from tamis.model.subscription import Filter, Subscription, SubscriptionId
-from tamis.model.values import Value
 
 __all__ = ["Subsumption", "find_union", "id_order", "subsumed"]
 
@@ -36,7 +36,7 @@ class Subsumption:
 
     yes: bool
     by: tuple[SubscriptionId, ...] = ()
-    witness: dict[str, Value] | None = field(default=None, compare=False)
+    witness: dict[str, Any] | None = field(default=None, compare=False)
     unknown: bool = False
     reason: str = ""
 

@@ -41,9 +41,7 @@ def test_numbers_are_round(start: Any, stop: Any, value: Any) -> None:
     assert type(found) is type(value)
 
 
-ends = st.one_of(
-    st.integers(-(2**63), 2**64 - 1), st.floats(allow_nan=False, allow_infinity=False), st.decimals(-1, 1, places=25)
-)
+ends = st.one_of(st.integers(-(2**63), 2**64 - 1), st.floats(-1e300, 1e300), st.decimals(-1, 1, places=25))
 
 
 @given(ends, ends, st.integers(0, 1), st.integers(0, 1))
@@ -54,7 +52,7 @@ def test_every_interval_of_numbers_has_a_value(a: Any, b: Any, s: int, t: int) -
         allowed = ValueSet.between(start, stop)
         value = value_for(Facts(allowed), kind)
         assert (value is not None) == allowed.has_values
-        assert value is None or (value in allowed and kind.canonical(value) == value)
+        assert value is None or kind.canonical(value) in allowed
 
 
 moments = st.one_of(st.integers(INT64_MIN, INT64_MAX), st.sampled_from([INT64_MIN, INT64_MAX, 0, 1]))

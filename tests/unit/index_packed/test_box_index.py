@@ -288,7 +288,7 @@ def test_a_reader_keeps_its_snapshot_while_segments_merge():
     assert index.install(plan)
     event = np.array([0.5, 0.5])
     want = fast_match(lo, lo + 0.1, event, event)
-    reader = index._take_reader()
+    reader = index._take_reader(2)
     assert sorted(reader.match_one(old, event, event).tolist()) == want
     assert sorted(reader.match_one(index._snapshot, event, event).tolist()) == want
 
@@ -330,6 +330,19 @@ def test_thousands_of_axes():
     agrees(index, lo, hi, lows, lows)
     with pytest.raises(ValueError):
         index.grow(32_768)
+
+
+@pytest.mark.parametrize("n", [1, 300, 1_000])
+def test_boxes_with_many_constraints_do_not_overflow_the_delta(n):
+    """A delta has room for eight constraints per box on average; these have forty."""
+    rng = np.random.default_rng(11)
+    lo = rng.random((n, 40))
+    index = BoxIndex(40)
+    for batch in range(4):
+        index.add_boxes(lo, lo + 0.9, np.arange(batch * n, batch * n + n, dtype=np.int32))
+    lows = rng.random((10, 40)) * 0.2 + 0.8
+    agrees(index, np.tile(lo, (4, 1)), np.tile(lo + 0.9, (4, 1)), lows, lows)
+    index.check_invariants()
 
 
 def test_a_row_named_twice_is_removed_once():

@@ -19,12 +19,12 @@ from tamis.kernels.bits import live_slots, set_bits
 from tamis.kernels.boxes import Boxes, take_boxes
 from tamis.kernels.tree import append_lanes
 
-__all__ = ["CAPACITY", "Delta"]
+__all__ = ["CAPACITY", "ENTRIES", "Delta"]
 
-#: Boxes a delta can take. Scanning them all costs one to three microseconds.
+#: Boxes a delta can take. Scanning them all costs about three microseconds on four axes.
 CAPACITY: Final = 2_048
-#: Entries per box that there is room for on average.
-_ENTRIES: Final = 8
+#: Entries (constrained axes of boxes) a delta can take: eight per box on average.
+ENTRIES: Final = 8 * CAPACITY
 
 
 class Delta:
@@ -41,8 +41,7 @@ class Delta:
         self.columns = columns
         self.n_slots = 0
         self.n_dead = 0
-        room = CAPACITY * max(_ENTRIES, 1)
-        self.boxes = Boxes(np.zeros(CAPACITY + 1, np.uint32), np.empty(room, np.int16), np.empty((room, 2)))
+        self.boxes = Boxes(np.zeros(CAPACITY + 1, np.uint32), np.empty(ENTRIES, np.int16), np.empty((ENTRIES, 2)))
         self.rows = padded(np.zeros(CAPACITY, np.int32))
         self.alive = np.zeros(CAPACITY // 8, np.uint8)
         self._blocks = np.zeros(CAPACITY * 2 * columns.size, np.int16)

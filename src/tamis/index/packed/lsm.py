@@ -1,6 +1,6 @@
 """The box index: a small delta, several packed segments, tombstones, merges; one writer, many readers.
 
-* A box enters the *delta* (scanned whole, one to three microseconds) or, in bulk, becomes a segment.
+* A box enters the *delta* (scanned whole, about three microseconds) or, in bulk, becomes a segment.
 * A full delta is flushed: it becomes a segment together with the segments no larger than it, at once,
   up to ``_INLINE`` boxes. Larger merges are the caller's to run (:meth:`BoxIndex.plan_merge`).
 * Removing a row clears one alive bit, found through ``_home`` (serial of the part) and ``_slot_of``. Alive bits
@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from tamis.errors import InvariantError
 from tamis.index.packed.coding import Coding, boxes_from_dense
-from tamis.index.packed.delta import CAPACITY, Delta
+from tamis.index.packed.delta import CAPACITY, ENTRIES, Delta
 from tamis.index.packed.merge import MergePlan, choose_segments, gather
 from tamis.index.packed.reader import Reader, make_snapshot
 from tamis.index.packed.segment import Segment
@@ -92,7 +92,7 @@ class BoxIndex:
             raise ValueError(f"lo {lo.shape}, hi {hi.shape} and rows {rows.shape} do not belong together")
         boxes = boxes_from_dense(lo, hi)
         self._check_new(rows)
-        if rows.size > _BULK:
+        if rows.size > _BULK or boxes.axis.size > ENTRIES // 2:
             self._add_segment(boxes, rows)
         elif rows.size:
             self._append(boxes, rows)
@@ -125,10 +125,11 @@ class BoxIndex:
 
     def match_point(self, low: _FloatArray, high: _FloatArray | None = None) -> _RowArray:
         """Return the rows whose box meets one event, float64[n_axes]; order is free."""
+        snapshot = self._snapshot  # first: no axis of it lies beyond n_axes, even if the index grows now
         low = self._checked_point(low)
         high = low if high is None else self._checked_point(high)
-        reader = self._take_reader()
-        rows = reader.match_one(self._snapshot, low, high)
+        reader = self._take_reader(low.size)
+        rows = reader.match_one(snapshot, low, high)
         self._readers.append(reader)
         return rows
 
@@ -136,12 +137,13 @@ class BoxIndex:
         self, low: _FloatArray, high: _FloatArray | None = None
     ) -> tuple[npt.NDArray[np.int64], _RowArray]:
         """Return CSR offsets int64[n + 1] and rows of n events float64[n, n_axes]; order inside an event is free."""
+        snapshot = self._snapshot  # first, as above
         low = self._checked(low)
         high = low if high is None else self._checked(high)
         if low.shape != high.shape:
             raise ValueError(f"low {low.shape} and high {high.shape} do not belong together")
-        reader = self._take_reader()
-        offsets, rows = reader.match(self._snapshot, low, high, self._rows_per_event)
+        reader = self._take_reader(low.shape[1])
+        offsets, rows = reader.match(snapshot, low, high, self._rows_per_event)
         self._readers.append(reader)
         if low.shape[0]:
             self._rows_per_event = rows.size / low.shape[0]
@@ -303,15 +305,15 @@ class BoxIndex:
             parts.append(self._delta)
         self._snapshot = make_snapshot(parts)
 
-    def _take_reader(self) -> Reader:
+    def _take_reader(self, width: int) -> Reader:
         while self._readers:
             try:
                 reader = self._readers.pop()
             except IndexError:  # another thread was quicker
                 break
-            if reader.n_axes == self.n_axes:
+            if reader.n_axes == width:
                 return reader
-        return Reader(self.n_axes)
+        return Reader(width)
 
     def _add_segment(self, boxes: Boxes, rows: _RowArray) -> None:
         if self._coding is None or not self._coding.suits(boxes):

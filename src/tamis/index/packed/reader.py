@@ -90,12 +90,13 @@ class Reader:
         if low.shape[0] < _FEW or not snapshot.grids.size:
             return self._match_blocks(snapshot.directory, low, high, guess)
         parts = self._match_blocks(snapshot.blocks, low, high, guess if snapshot.blocks.size else 0.0)
-        pairs = [
-            (events + begin, rows)
-            for begin in range(0, low.shape[0], _CHUNK)
-            for grid in snapshot.grids
-            for events, rows in [self._match_grid(grid, low[begin : begin + _CHUNK], high[begin : begin + _CHUNK])]
-        ]
+        pairs = []
+        for begin in range(0, low.shape[0], _CHUNK):
+            lows = low[begin : begin + _CHUNK]
+            highs = lows if high is low else high[begin : begin + _CHUNK]
+            for grid in snapshot.grids:
+                events, rows = self._match_grid(grid, lows, highs)
+                pairs.append((events + np.int32(begin), rows))
         found = np.concatenate([events for events, _ in pairs]), np.concatenate([rows for _, rows in pairs])
         offsets, cursor = np.empty(low.shape[0] + 1, np.int64), np.empty(low.shape[0], np.int64)
         out = np.empty(parts[1].size + found[0].size, np.int32)

@@ -1,0 +1,164 @@
+"""Laws of the algebra, over subscriptions of every kind and events drawn beside them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tamis.algebra.conflicts import conflicts
+from tamis.algebra.covers import covers, equivalent
+from tamis.algebra.evaluate import matches_subscription
+from tamis.algebra.simplify import simplify
+from tamis.model.language.compiler import compile_text
+from tamis.model.schema import Schema
+from tamis.model.subscription import Subscription
+from tamis.model.types import Boolean, Number, Region, String, Timestamp, Vector
+from tamis.reduction import merge, reduce, subsumed
+
+SCHEMA = Schema(
+    {"n": Number(), "m": Number(), "s": String(), "b": Boolean(), "t": Timestamp(), "r": Region(), "v": Vector(2)}
+)
+
+small = st.integers(0, 4)
+number = st.one_of(small, st.sampled_from([0.5, 1.5, 2.25]))
+word = st.text("ab", max_size=3)
+pattern = st.text("ab%_", min_size=1, max_size=4)
+moment = small.map("TIMESTAMP('2026-01-01T00:00:00.00000{}Z')".format)
+compare = st.sampled_from(["=", "<>", "<", "<=", ">", ">="])
+
+
+def _square(x: int, y: int, side: int) -> str:
+    return f"POLYGON(({x} {y}, {x + side} {y}, {x + side} {y + side}, {x} {y + side}, {x} {y}))"
+
+
+squares = st.builds(_square, small, small, st.integers(1, 3))
+spatial = st.sampled_from(["S_INTERSECTS", "S_WITHIN", "S_DISJOINT", "S_TOUCHES", "RCC_CONTAINS", "S_EQUALS"])
+leaves = st.one_of(
+    st.builds("{} {} {}".format, st.sampled_from("nm"), compare, number),
+    st.builds("{} BETWEEN {} AND {}".format, st.sampled_from("nm"), small, small),
+    st.builds("{} IN ({}, {})".format, st.sampled_from("nm"), small, number),
+    st.builds("s {} '{}'".format, compare, word),
+    st.builds("s {} '{}'".format, st.sampled_from(["LIKE", "NOT LIKE"]), pattern),
+    st.builds("b = {}".format, st.sampled_from(["TRUE", "FALSE"])),
+    st.builds("t {} {}".format, compare, moment),
+    st.builds("{} {}".format, st.sampled_from("nmsbtrv"), st.sampled_from(["IS NULL", "IS NOT NULL"])),
+    st.builds("{}(r, {})".format, spatial, squares),
+    st.builds("V_WITHIN(v, ({}, {}), {})".format, small, small, small),
+)
+texts = st.recursive(
+    leaves,
+    lambda part: st.one_of(
+        part.map("NOT ({})".format),
+        st.builds("({}) AND ({})".format, part, part),
+        st.builds("({}) OR ({})".format, part, part),
+    ),
+    max_leaves=5,
+)
+subscriptions = texts.map(lambda text: compile_text(text, SCHEMA))
+MIDNIGHT = 1_767_225_600_000_000
+events = st.fixed_dictionaries(
+    {},
+    optional={
+        "n": number,
+        "m": number,
+        "s": word,
+        "b": st.booleans(),
+        "t": small.map(lambda i: MIDNIGHT + i),
+        "r": st.one_of(st.tuples(small, small), squares),
+        "v": st.tuples(st.integers(-1, 6), st.integers(-1, 6)),
+    },
+)
+some_events = st.lists(events, min_size=5, max_size=25).map(lambda some: [SCHEMA.event(one) for one in some])
+
+
+def hits(event: dict[str, Any], *some: Subscription) -> bool:
+    return any(matches_subscription(event, one) for one in some)
+
+
+@given(subscriptions)
+def test_everything_covers_itself_and_nothing_and_is_covered_by_true(a: Subscription) -> None:
+    assert covers(a, a, SCHEMA)
+    assert covers(a, "FALSE", SCHEMA)
+    assert covers("TRUE", a, SCHEMA)
+    assert equivalent(a, a, SCHEMA)
+
+
+@given(subscriptions, subscriptions, some_events)
+def test_covering_means_what_it_says(a: Subscription, b: Subscription, sampled: list[dict[str, Any]]) -> None:
+    answer = covers(a, b, SCHEMA)
+    if answer.yes:
+        assert answer.witness is None
+        assert not answer.unknown
+        for event in sampled:
+            assert hits(event, a) or not hits(event, b)
+    else:
+        assert answer.unknown == (answer.witness is None)
+    if answer.witness is not None:
+        event = SCHEMA.event(answer.witness)
+        assert hits(event, b)
+        assert not hits(event, a)
+
+
+@given(texts, texts, texts)
+def test_covering_is_transitive_along_a_chain(a: str, b: str, c: str) -> None:
+    low, middle, high = f"({a}) AND ({b})", a, f"({a}) OR ({c})"
+    assert covers(middle, low, SCHEMA)
+    assert covers(high, middle, SCHEMA)
+    assert covers(high, low, SCHEMA)
+
+
+@given(texts, texts)
+def test_what_is_proved_is_consistent(a: str, b: str) -> None:
+    both, neither = f"({a}) AND ({b})", f"({a}) AND NOT ({a})"
+    assert covers(a, both, SCHEMA)
+    assert covers(b, both, SCHEMA)
+    assert conflicts(neither, b, SCHEMA)
+    if conflicts(a, b, SCHEMA):
+        assert not matches_subscription({}, compile_text(both, SCHEMA))
+        assert simplify(both, SCHEMA).filters == ()
+
+
+@given(subscriptions, subscriptions, some_events)
+def test_no_event_matches_two_that_conflict(a: Subscription, b: Subscription, sampled: list[dict[str, Any]]) -> None:
+    if conflicts(a, b, SCHEMA):
+        assert not [event for event in sampled if hits(event, a) and hits(event, b)]
+
+
+@given(subscriptions, some_events)
+def test_simplifying_changes_no_answer_and_is_done_once(a: Subscription, sampled: list[dict[str, Any]]) -> None:
+    simple = simplify(a, SCHEMA)
+    assert simplify(simple, SCHEMA) == simple
+    assert len(simple.filters) <= max(len(a.filters), 1)
+    for event in sampled:
+        assert hits(event, a) == hits(event, simple)
+
+
+@given(subscriptions, subscriptions, some_events)
+def test_a_merge_is_the_union(a: Subscription, b: Subscription, sampled: list[dict[str, Any]]) -> None:
+    union = merge(a, b, SCHEMA)
+    if union is not None:
+        for event in sampled:
+            assert hits(event, union) == hits(event, a, b)
+
+
+@given(subscriptions, st.lists(subscriptions, max_size=4), some_events)
+def test_subsumption(a: Subscription, others: list[Subscription], sampled: list[dict[str, Any]]) -> None:
+    answer = subsumed(a, dict(enumerate(others)), SCHEMA)
+    if answer:
+        used = [others[int(id)] for id in answer.by]
+        assert not [event for event in sampled if hits(event, a) and not hits(event, *used)]
+    if answer.witness is not None:
+        event = SCHEMA.event(answer.witness)
+        assert hits(event, a)
+        assert not hits(event, *others)
+
+
+@settings(max_examples=60)
+@given(st.lists(subscriptions, max_size=8), some_events, st.booleans())
+def test_reducing_changes_no_union(given_: list[Subscription], sampled: list[dict[str, Any]], merging: bool) -> None:
+    result = reduce(dict(enumerate(given_)), SCHEMA, merge=merging)
+    for event in sampled:
+        assert hits(event, *given_) == hits(event, *result.subscriptions)
+    assert result.after == len(result.kept) + len(result.merged)
