@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numba import njit
 
-from tamis.index.packed import BoxIndex
+from tamis.index.packed.box_index import BoxIndex
 
 INF = np.inf
 BATCH = 4_096

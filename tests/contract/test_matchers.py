@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,22 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule, run_state_machine_as_test
 
-from tamis.index.protocols import Guarantee, Matcher
+from tamis.index.packed.core import PackedCore
+from tamis.index.packed.matcher import PackedMatcher
+from tamis.index.protocols import Guarantee, Lookup, Matcher, Mergeable
 from tamis.index.registry import MATCHERS
 from tamis.model.language.nodes import Compare, Constant, Node
 from tamis.model.subscription import Subscription
 from tamis.model.tables import EventTable
 from tests import naive
 from tests.contract.strategies import SCHEMA, compiled, events, nodes
+
+#: What users choose from, and the packed matcher as it is with many subscriptions and on the way there.
+EVERY_MATCHER: dict[str, Callable[[Lookup], Matcher]] = {
+    **MATCHERS,
+    "packed core": PackedCore,
+    "packed from three on": lambda lookup: PackedMatcher(lookup, few=3),
+}
 
 
 class MatcherMachine(RuleBasedStateMachine):
@@ -29,7 +39,7 @@ class MatcherMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.subscriptions: dict[int, Subscription] = {}
-        self.matcher = MATCHERS[self.name](self.subscriptions.get)
+        self.matcher = EVERY_MATCHER[self.name](self.subscriptions.get)
         self.trees: dict[int, Node] = {}
         self.next_row = 0
 
@@ -66,6 +76,18 @@ class MatcherMachine(RuleBasedStateMachine):
             want = {r for r, tree in self.trees.items() if naive.evaluate(tree, SCHEMA.event(event)) is True}
             _judge(self.matcher, want, set(found))
 
+    @rule(event=events)
+    def match_while_merging(self, event: dict[str, Any]) -> None:
+        if not isinstance(self.matcher, Mergeable):
+            return
+        plan = self.matcher.plan_merge()
+        if plan is not None:
+            plan.run()
+        self.match(event)
+        if plan is not None:
+            self.matcher.install(plan)
+        self.match(event)
+
     @rule()
     def remove_what_is_not_there(self) -> None:
         with pytest.raises(KeyError):
@@ -84,31 +106,31 @@ def _judge(matcher: Matcher, want: set[int], got: set[int]) -> None:
         assert got <= want
 
 
-@pytest.mark.parametrize("name", MATCHERS)
+@pytest.mark.parametrize("name", EVERY_MATCHER)
 def test_matcher_agrees_with_the_naive_evaluator(name: str) -> None:
     machine = type(f"{name}Machine", (MatcherMachine,), {"name": name})
     run_state_machine_as_test(machine, settings=settings(max_examples=100, stateful_step_count=40, deadline=None))
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("name", MATCHERS)
+@pytest.mark.parametrize("name", EVERY_MATCHER)
 def test_soak_matcher_agrees_with_the_naive_evaluator(name: str) -> None:
     machine = type(f"{name}SoakMachine", (MatcherMachine,), {"name": name})
     run_state_machine_as_test(machine, settings=settings(max_examples=20_000, stateful_step_count=60, deadline=None))
 
 
-@pytest.mark.parametrize("name", MATCHERS)
+@pytest.mark.parametrize("name", EVERY_MATCHER)
 def test_empty_matcher(name: str) -> None:
-    matcher = MATCHERS[name]({}.get)
+    matcher = EVERY_MATCHER[name]({}.get)
     assert matcher.match({}).tolist() == []
     offsets, rows = matcher.match_table(EventTable.of(pa.table({"x": pa.array([], pa.float64())}), SCHEMA))
     assert offsets.tolist() == [0]
     assert rows.tolist() == []
 
 
-@pytest.mark.parametrize("name", MATCHERS)
+@pytest.mark.parametrize("name", EVERY_MATCHER)
 def test_everything_and_nothing(name: str) -> None:
-    matcher = MATCHERS[name]({}.get)
+    matcher = EVERY_MATCHER[name]({}.get)
     matcher.add(0, compiled(Constant(True)))
     matcher.add(1, compiled(Constant(False)))
     matcher.add(2, compiled(Compare("x", "=", 1)))
@@ -116,9 +138,9 @@ def test_everything_and_nothing(name: str) -> None:
     assert matcher.match(SCHEMA.event({"x": 1})).tolist() == [0, 2]
 
 
-@pytest.mark.parametrize("name", MATCHERS)
+@pytest.mark.parametrize("name", EVERY_MATCHER)
 def test_a_bad_row_of_a_table_matches_nothing(name: str) -> None:
-    matcher = MATCHERS[name]({}.get)
+    matcher = EVERY_MATCHER[name]({}.get)
     matcher.add(0, compiled(Constant(True)))
     table = EventTable.of({"x": [1, "not a number", 2]}, SCHEMA)
     assert matcher.match_table(table).offsets.tolist() == [0, 1, 1, 2]

@@ -9,7 +9,7 @@ Exact both ways: conjunctions and disjunctions of ranges, sets, prefixes, boolea
 LIKE patterns of ordinary size, one ball or one region per attribute, all within `MAX_PIECES`. See
 docs/algebra.md for what stays unknown.
 
-Implements: [zcurve] section 2, subscription covering; [crtree] section 4.2 rule 3.
+Implements: [zcurve] section 1.1, subscription covering; [crtree] section 4.2 rule 3.
 Deviation: containment of match sets is not strict (equal subscriptions cover each other), although
 [zcurve] prints the strict symbol.
 """

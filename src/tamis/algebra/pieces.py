@@ -11,7 +11,7 @@ pieces are walked depth first, so a "no" is found early; a "yes" may need many p
 the walk. A tree (``rest``) is expanded along the way, and the opposite of a tree is a tree, so trees are
 taken away like anything else.
 
-Implements: [mics] section 5, subsumption by several subscriptions; [zcurve] section 2, covering.
+Implements: [mics] section 3.7, subsumption by several subscriptions; [zcurve] section 1.1, covering.
 Deviation: exact on raw values with open and closed ends and a missing value, not on cells.
 """
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,7 +17,9 @@ from tamis.algebra.explain import Explanation, explain
 from tamis.engine import snapshot
 from tamis.engine.ids import Ids, id_order
 from tamis.engine.matches import Matches
+from tamis.engine.merging import BackgroundMerge
 from tamis.engine.namespace import Namespace
+from tamis.engine.stored import Record
 from tamis.errors import ModelError, SubscriptionError, TableError
 from tamis.index.protocols import Guarantee, demand
 from tamis.index.registry import DEFAULT_MATCHER, MATCHERS
@@ -72,6 +75,7 @@ class Engine:
         self._namespaces: dict[str, Namespace] = {}
         self._next_id = 0
         self._lock = threading.RLock()
+        self._merge = BackgroundMerge(self._lock)
 
     @property
     def schema(self) -> Schema:
@@ -137,7 +141,8 @@ class Engine:
             space = self._space(namespace)
             space.remove(id)
             if space.is_mostly_dead:
-                self._namespaces[namespace] = space.renewed()
+                self._namespaces[namespace] = space = space.renewed()
+            self._merge.nudge(space.matcher)
 
     def match(self, event: Mapping[str, Any], *, namespace: str = DEFAULT_NAMESPACE) -> list[SubscriptionId]:
         """Return the sorted ids of the subscriptions an event matches."""
@@ -195,20 +200,29 @@ class Engine:
     def save(self, directory: str | Path) -> Path:
         """Write a new version into a directory, atomically; return where. Nothing there is overwritten."""
         with self._lock:
+            self._expire()
             state = snapshot.State(self._schema, self._learns, self._matcher, self._next_id)
-            return snapshot.write(Path(directory), state, list(self))
+            return snapshot.write(Path(directory), state, list(self._namespaces.values()))
 
     @classmethod
     def load(cls, directory: str | Path, *, matcher: str | None = None) -> Self:
-        """Open the newest version in a directory; `SnapshotError` when there is none that can be trusted."""
-        state, records = snapshot.read(Path(directory))
+        """Open the newest version in a directory; `SnapshotError` when there is none that can be trusted.
+
+        Boxes and texts stay in the files, mapped, and are shared by all processes that open them.
+        """
+        saved = snapshot.read(Path(directory))
+        state = saved.state
         engine = cls(None if state.learns else state.schema, matcher or state.matcher)
-        engine._schema = state.schema
-        with engine._lock:
-            added = [engine._compile(*record)[1] for record in records]
-            engine._admit(added)
-            engine._next_id = state.next_id
+        engine._schema, engine._next_id = state.schema, state.next_id
+        for one in saved.namespaces:
+            space = engine._new_namespace(one.name)
+            snapshot.restore(one, space, partial(engine._compile_record, one.name))
+            engine._namespaces[one.name] = space
         return engine
+
+    def _compile_record(self, namespace: str, record: Record) -> Subscription:
+        text, id, expires, metadata = record
+        return self._compile(text, id, namespace, expires, metadata)[1]
 
     def _compile(
         self,
@@ -234,9 +248,10 @@ class Engine:
 
     def _subscribe_boxes(self, table: SubscriptionTable) -> Sequence[SubscriptionId]:
         self._schema = self._with_numbers(table.names)
-        space = self._namespaces.setdefault(DEFAULT_NAMESPACE, self._new_namespace())
+        space = self._namespaces.setdefault(DEFAULT_NAMESPACE, self._new_namespace(DEFAULT_NAMESPACE))
         ids = table.ids if table.ids is not None else self._fresh_ids(len(table), space.ids)
         space.add_boxes(table, ids)
+        self._merge.nudge(space.matcher)
         return ids
 
     def _fresh_ids(self, n: int, known: Ids) -> range:
@@ -270,8 +285,10 @@ class Engine:
         done: list[Subscription] = []
         try:
             for one in added:
-                self._namespaces.setdefault(one.namespace, self._new_namespace()).add(one)
+                self._namespaces.setdefault(one.namespace, self._new_namespace(one.namespace)).add(one)
                 done.append(one)
+            for name in {one.namespace for one in added}:
+                self._merge.nudge(self._namespaces[name].matcher)
         except BaseException:
             for one in done:
                 self._namespaces[one.namespace].remove(one.id)
@@ -287,10 +304,10 @@ class Engine:
 
     def _space(self, namespace: str) -> Namespace:
         found = self._namespaces.get(namespace)
-        return self._new_namespace() if found is None else found
+        return self._new_namespace(namespace) if found is None else found
 
-    def _new_namespace(self) -> Namespace:
-        space = Namespace(MATCHERS[self._matcher])
+    def _new_namespace(self, name: str) -> Namespace:
+        space = Namespace(name, MATCHERS[self._matcher])
         demand(Guarantee.COMPLETE, space.matcher.guarantee)
         return space
 

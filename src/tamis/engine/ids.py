@@ -1,13 +1,15 @@
 """What users call subscriptions, and the rows the indexes know them by.
 
 Rows are given out in order and never again, so whoever holds this map while a writer goes on reads no wrong
-id. Ids that were numbered by the engine in bulk are kept as a range, not as a million objects.
+id. Ids that the engine numbered in bulk are kept as a range, and those of a saved engine stay in its mapped
+file, not as a million objects; the way back from such an id to its row is built when first asked for.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +17,7 @@ import numpy.typing as npt
 from tamis.errors import DuplicateSubscriptionError, UnknownSubscriptionError
 from tamis.model.subscription import SubscriptionId
 
-__all__ = ["Ids", "id_order"]
+__all__ = ["Ids", "IdsState", "SavedIds", "id_order"]
 
 
 def id_order(one: SubscriptionId) -> tuple[bool, SubscriptionId]:
@@ -25,6 +27,20 @@ def id_order(one: SubscriptionId) -> tuple[bool, SubscriptionId]:
     [9, 10, 'a', 'b']
     """
     return (isinstance(one, str), one)
+
+
+class SavedIds(Protocol):
+    """The ids of rows that lie in a saved engine."""
+
+    def id(self, row: int) -> SubscriptionId:
+        """Return the id of a living row."""
+
+    def ids(self) -> Iterator[tuple[SubscriptionId, int]]:
+        """Yield every id with its row."""
+
+
+#: The blocks of rows in order: (first number, how many) of a range, (None, how many) of listed ids.
+IdsState = list[tuple[int | None, int]]
 
 
 class Ids:
@@ -38,31 +54,30 @@ class Ids:
     """
 
     def __init__(self) -> None:
-        #: Blocks of consecutive rows: a range of numbers or a list of ids; ``_first[i]`` is the first row of block i.
-        self._blocks: list[range | list[SubscriptionId]] = []
+        #: Blocks of consecutive rows: a range of numbers, a list of ids, or rows of a saved engine. ``_first[i]`` is
+        #: the first row of block i.
+        self._blocks: list[range | list[SubscriptionId] | SavedIds] = []
         self._first: list[int] = []
-        self._n_rows = 0
-        #: ``{id: row}`` of living ids that do not stand in a range.
-        self._listed: dict[SubscriptionId, int] = {}
+        self.n_rows = 0
+        #: Living ids.
+        self._n_live = 0
+        #: ``{id: row}`` of living ids that do not stand in a range; None until the saved ones were asked for.
+        self._listed: dict[SubscriptionId, int] | None = {}
         #: (first number, first row, how many) of every range, ascending; and the rows in them that were removed.
         self._ranges: list[tuple[int, int, int]] = []
         self._removed: set[int] = set()
 
     def __len__(self) -> int:
         """Count the living ids."""
-        return len(self._listed) + sum(n for _, _, n in self._ranges) - len(self._removed)
-
-    @property
-    def n_rows(self) -> int:
-        """Rows given out so far."""
-        return self._n_rows
+        return self._n_live
 
     def __contains__(self, id: object) -> bool:
         return self._find(id) is not None
 
     def __getitem__(self, row: int) -> SubscriptionId:
-        block = bisect_right(self._first, row) - 1
-        return self._blocks[block][row - self._first[block]]
+        place = bisect_right(self._first, row) - 1
+        block = self._blocks[place]
+        return block[row - self._first[place]] if isinstance(block, range | list) else block.id(row)
 
     def of(self, rows: npt.NDArray[np.int32]) -> list[SubscriptionId]:
         """Return the ids of rows, in their order."""
@@ -73,11 +88,12 @@ class Ids:
 
     def live_rows(self) -> Iterator[int]:
         """Yield the rows of the living ids, ascending."""
-        listed = set(self._listed.values())
-        for first, block in zip(self._first, self._blocks, strict=True):
-            for row in range(first, first + len(block)):
-                if row in listed if isinstance(block, list) else row not in self._removed:
-                    yield row
+        ranged = (row for _, first, n in self._ranges for row in range(first, first + n) if row not in self._removed)
+        return iter(sorted([*self._by_id().values(), *ranged]))
+
+    def listed_rows(self) -> list[int]:
+        """Return the rows of the living ids that do not stand in a range, ascending."""
+        return sorted(self._by_id().values())
 
     def row(self, id: SubscriptionId) -> int:
         """Return the row of a living id."""
@@ -92,58 +108,90 @@ class Ids:
 
     def append_many(self, ids: Sequence[SubscriptionId]) -> int:
         """Give ids, which must be free and different, the next rows; return the first."""
-        first = self._n_rows
+        first = self.n_rows
         rows = dict(zip(ids, range(first, first + len(ids)), strict=True))
         for position, id in enumerate(ids):
             if rows[id] != first + position or id in self:
                 raise DuplicateSubscriptionError(id)
-        if self._blocks and isinstance(self._blocks[-1], list):
-            self._blocks[-1].extend(ids)
+        last = self._blocks[-1] if self._blocks else None
+        if isinstance(last, list):
+            last.extend(ids)
         else:
             self._open(list(ids))
-        self._n_rows += len(ids)
-        self._listed |= rows
+        self._by_id().update(rows)
+        self._count(len(ids))
         return first
 
     def append_range(self, numbers: range) -> int:
         """Give numbers above all earlier ranges, all free, the next rows; return the first."""
-        first = self._n_rows
-        if self._ranges and self._ranges[-1][0] + self._ranges[-1][2] == numbers.start and self._continues():
+        first = self.n_rows
+        if self._ranges and isinstance(self._blocks[-1], range) and self._blocks[-1].stop == numbers.start:
             start, row, n = self._ranges[-1]
             self._ranges[-1] = start, row, n + len(numbers)
             self._blocks[-1] = range(start, numbers.stop)
         else:
             self._open(numbers)
             self._ranges.append((numbers.start, first, len(numbers)))
-        self._n_rows += len(numbers)
+        self._count(len(numbers))
         return first
 
     def remove(self, id: SubscriptionId) -> int:
         """Forget a living id and return the row it had; the row keeps its id for those who still read."""
-        row = self._listed.pop(id, None)
+        row = self._by_id().pop(id, None)
         if row is None:
             row = self.row(id)
             self._removed.add(row)
+        self._n_live -= 1
         return row
 
     def last_taken(self, numbers: range) -> int | None:
         """Return the largest of these numbers, all above the ranges, that is a living id; None if all are free."""
-        if len(self._listed) < len(numbers):
-            return max((id for id in self._listed if isinstance(id, int) and id in numbers), default=None)
-        return next((number for number in reversed(numbers) if number in self._listed), None)
+        listed = self._by_id()
+        if len(listed) < len(numbers):
+            return max((id for id in listed if isinstance(id, int) and id in numbers), default=None)
+        return next((number for number in reversed(numbers) if number in listed), None)
+
+    def to_state(self) -> tuple[IdsState, npt.NDArray[np.int32]]:
+        """Return the blocks, and the rows removed from ranges."""
+        ends = [*self._first[1:], self.n_rows]
+        blocks: IdsState = []
+        for block, first, end in zip(self._blocks, self._first, ends, strict=True):
+            blocks.append((block.start if isinstance(block, range) else None, end - first))
+        return blocks, np.array(sorted(self._removed), np.int32)
+
+    @classmethod
+    def from_state(cls, blocks: IdsState, removed: npt.NDArray[np.int32], saved: SavedIds, n_listed: int) -> Ids:
+        """Return a map whose listed ids, ``n_listed`` living ones, lie in ``saved``."""
+        ids = cls()
+        for start, n in blocks:
+            if start is not None:
+                ids.append_range(range(start, start + n))
+            else:
+                ids._open(saved)
+                ids.n_rows += n
+        ids._removed = set(removed.tolist())
+        ids._n_live += n_listed - len(ids._removed)
+        ids._listed = None if n_listed else {}
+        return ids
 
     def _find(self, id: object) -> int | None:
-        row: int | None = self._listed.get(id)  # type: ignore[call-overload]
+        row: int | None = self._by_id().get(id)  # type: ignore[call-overload]
         if row is not None or not self._ranges or not isinstance(id, int) or isinstance(id, bool):
             return row
-        start, first, n = self._ranges[max(bisect_right(self._ranges, (id, self._n_rows, 0)) - 1, 0)]
+        start, first, n = self._ranges[max(bisect_right(self._ranges, (id, self.n_rows, 0)) - 1, 0)]
         row = first + id - start
         return row if 0 <= id - start < n and row not in self._removed else None
 
-    def _continues(self) -> bool:
-        """Whether the last block is a range, so that the next range can join it."""
-        return isinstance(self._blocks[-1], range)
+    def _by_id(self) -> dict[SubscriptionId, int]:
+        if self._listed is None:
+            saved = next(block for block in self._blocks if not isinstance(block, range | list))
+            self._listed = dict(saved.ids())
+        return self._listed
 
-    def _open(self, block: range | list[SubscriptionId]) -> None:
-        self._first.append(self._n_rows)
+    def _open(self, block: range | list[SubscriptionId] | SavedIds) -> None:
+        self._first.append(self.n_rows)
         self._blocks.append(block)
+
+    def _count(self, n: int) -> None:
+        self.n_rows += n
+        self._n_live += n

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_right
+import math
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from tamis.engine.ids import Ids
+from tamis.engine.stored import StoredSubscriptions
 from tamis.index.protocols import BoxMatcher, Lookup, Matcher
-from tamis.model.subscription import Subscription, SubscriptionId
+from tamis.model.subscription import Filter, Subscription, SubscriptionId, Values
 from tamis.model.tables import SubscriptionTable
+from tamis.model.value_set import ValueSet
 
 __all__ = ["Namespace"]
 
@@ -20,17 +22,19 @@ _DEAD_ROWS = 1 << 24
 
 
 class Namespace:
-    """The subscriptions of one namespace. ``make_matcher`` gets the way to look a raw subscription up by row."""
+    """The subscriptions of one namespace. ``make_matcher`` gets the way to look a raw subscription up by row.
 
-    def __init__(self, make_matcher: Callable[[Lookup], Matcher]) -> None:
+    A raw subscription is in one of three places: an object that was added, a row of a saved engine's file, or, for
+    a box that came in bulk, the matcher itself.
+    """
+
+    def __init__(self, name: str, make_matcher: Callable[[Lookup], Matcher]) -> None:
+        self.name = name
         self._make_matcher = make_matcher
         self.ids = Ids()
         self.matcher = make_matcher(self.find)
-        #: Subscriptions that came one by one, by row.
         self._single: dict[int, Subscription] = {}
-        #: Tables of boxes; row ``_first[i] + k`` is box k of table i. Made into objects when asked for.
-        self._tables: list[SubscriptionTable] = []
-        self._first: list[int] = []
+        self._stored: StoredSubscriptions | None = None
         #: (moment, row): when a subscription is due to end; rows that are gone are passed over.
         self._ends: list[tuple[int, int]] = []
 
@@ -38,7 +42,8 @@ class Namespace:
         return len(self.ids)
 
     def __iter__(self) -> Iterator[Subscription]:
-        return (self._at(row) for row in self.ids.live_rows())
+        found = (self.find(row) for row in self.ids.live_rows())
+        return (one for one in found if one is not None)
 
     def add(self, subscription: Subscription) -> None:
         """Add a subscription; its id must be free."""
@@ -50,14 +55,18 @@ class Namespace:
 
     def add_boxes(self, table: SubscriptionTable, ids: Sequence[SubscriptionId] | range) -> None:
         """Add a table of boxes, all at once where the matcher can; the ids must be free."""
+        if not isinstance(self.matcher, BoxMatcher):
+            for position, id in enumerate(ids):
+                self.add(table.box_subscription(position, id))
+            return
         first = self.ids.append_range(ids) if isinstance(ids, range) else self.ids.append_many(ids)
-        self._tables.append(table)
-        self._first.append(first)
-        if isinstance(self.matcher, BoxMatcher):
-            self.matcher.add_boxes(np.arange(first, first + len(table), dtype=np.int32), table)
-        else:
-            for row in range(first, first + len(table)):
-                self.matcher.add(row, self._at(row))
+        self.matcher.add_boxes(np.arange(first, first + len(table), dtype=np.int32), table)
+
+    def open(self, ids: Ids, stored: StoredSubscriptions) -> None:
+        """Take over the ids and subscriptions of a saved engine; the matcher is filled by the caller."""
+        self.ids, self._stored = ids, stored
+        self._ends = stored.ends()
+        heapq.heapify(self._ends)
 
     def remove(self, id: SubscriptionId) -> None:
         """Remove a subscription."""
@@ -67,21 +76,28 @@ class Namespace:
 
     def subscription(self, id: SubscriptionId) -> Subscription:
         """Return a subscription by its id."""
-        return self._at(self.ids.row(id))
+        found = self.find(self.ids.row(id))
+        assert found is not None
+        return found
 
     def find(self, row: int) -> Subscription | None:
         """Return the subscription of a row, None when it was removed meanwhile."""
-        try:
-            return self._at(row)
-        except KeyError:
-            return None
+        found = self._single.get(row)
+        if found is None and self._stored is not None:
+            found = self._stored.find(row)
+        return found if found is not None else self._find_box(row)
+
+    def is_box(self, row: int) -> bool:
+        """Whether a row is a box that only the matcher holds."""
+        return row not in self._single and (self._stored is None or self._stored.find(row) is None)
 
     def expire(self, now: int) -> None:
         """Remove what is due at ``now``."""
         while self._ends and self._ends[0][0] <= now:
-            _, row = heapq.heappop(self._ends)
-            if row in self._single:
-                self.remove(self._single[row].id)
+            moment, row = heapq.heappop(self._ends)
+            one = self.find(row)
+            if one is not None and one.expires == moment and one.id in self.ids and self.ids.row(one.id) == row:
+                self.remove(one.id)
 
     @property
     def next_end(self) -> int | None:
@@ -95,16 +111,17 @@ class Namespace:
 
     def renewed(self) -> Namespace:
         """Return the same subscriptions in a new namespace whose rows start at 0."""
-        fresh = Namespace(self._make_matcher)
+        fresh = Namespace(self.name, self._make_matcher)
         for subscription in self:
             fresh.add(subscription)
         return fresh
 
-    def _at(self, row: int) -> Subscription:
-        found = self._single.get(row)
-        if found is not None:
-            return found
-        table = bisect_right(self._first, row) - 1
-        if table < 0 or row - self._first[table] >= len(self._tables[table]):
-            raise KeyError(row)
-        return self._tables[table].box_subscription(row - self._first[table], self.ids[row])
+    def _find_box(self, row: int) -> Subscription | None:
+        sides = self.matcher.find_sides(row) if isinstance(self.matcher, BoxMatcher) else None
+        if sides is None:
+            return None
+        constraints = [
+            Values(name, ValueSet.between(None if lo == -math.inf else (lo, 0), None if hi == math.inf else (hi, 1)))
+            for name, (lo, hi) in sorted(sides.items())
+        ]
+        return Subscription(self.ids[row], (Filter(tuple(constraints)),), None, self.name)

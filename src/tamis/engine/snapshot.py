@@ -2,54 +2,49 @@
 
 ::
 
-    DIRECTORY/v000001/manifest.json         format, schema, counts, checksums
-                      subscriptions.arrow   id, namespace, filter (CQL2 text), expires, metadata
+    DIRECTORY/v000001/manifest.json           format, schema, namespaces, sizes and checksums of the files
+                      0.subscriptions.arrow   row, id, filter (CQL2 text), expires, metadata of namespace 0
+                      0.arrays                the packed index of namespace 0, mapped when it is opened
+                      0.axes.json             what its axes mean
 
 A version is written beside its place under a name that starts with a dot, synced, and renamed: it is there
-whole or not at all. Reading checks format, sizes and checksums before anything is used.
+whole or not at all. Reading checks the format, and size and checksum of every file, before anything is used.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Sequence
+import zlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from tamis.engine.array_file import map_arrays, write_arrays
+from tamis.engine.ids import Ids, IdsState
+from tamis.engine.namespace import Namespace
+from tamis.engine.stored import COLUMNS, Record, StoredSubscriptions, record_table
 from tamis.errors import SchemaError, SnapshotError
+from tamis.index.protocols import MappedMatcher
 from tamis.model.language.unbind import format_filters
 from tamis.model.schema import Schema
-from tamis.model.subscription import Subscription, SubscriptionId
+from tamis.model.subscription import Subscription
 
-__all__ = ["FORMAT", "State", "read", "write"]
+__all__ = ["FORMAT", "Saved", "SavedNamespace", "State", "read", "restore", "versions", "write"]
 
 #: The format this code writes and reads. A change that older code cannot read takes the next number.
 FORMAT = 1
 
 _VERSION = re.compile(r"v(\d{6,})")
-_MANIFEST, _SUBSCRIPTIONS = "manifest.json", "subscriptions.arrow"
-
-_COLUMNS = pa.schema(
-    [
-        pa.field("id_number", pa.int64()),
-        pa.field("id_text", pa.string()),
-        pa.field("namespace", pa.string(), nullable=False),
-        pa.field("filter", pa.large_string(), nullable=False),
-        pa.field("expires", pa.int64()),
-        pa.field("metadata", pa.map_(pa.string(), pa.string())),
-    ]
-)
-
-#: source, id, namespace, expires, metadata: what `Engine` compiles a subscription from.
-Record = tuple[str, SubscriptionId, str, int | None, dict[str, str]]
+_MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,28 +57,58 @@ class State:
     next_id: int
 
 
+class _File(msgspec.Struct):
+    """What a file must be."""
+
+    bytes: int
+    crc32: int
+
+
+class _NamespaceJson(msgspec.Struct):
+    """A namespace in the manifest: its files start with ``prefix``."""
+
+    name: str
+    prefix: str
+    blocks: IdsState
+    listed: int
+    packed: bool
+
+
 class _Manifest(msgspec.Struct):
     """The manifest as it stands on disk."""
 
     format: int
     tamis: str
-    state: _StateJson
-    file: str
-    rows: int
-    bytes: int
-    sha256: str
-
-
-class _StateJson(msgspec.Struct):
-    """The engine's state in JSON."""
-
     schema: dict[str, Any]
     learns: bool
     matcher: str
     next_id: int
+    namespaces: list[_NamespaceJson]
+    files: dict[str, _File]
 
 
-def write(directory: Path, state: State, subscriptions: Sequence[Subscription]) -> Path:
+@dataclass(frozen=True, slots=True)
+class SavedNamespace:
+    """A namespace as it was read: see `restore`."""
+
+    name: str
+    blocks: IdsState
+    listed: int
+    table: pa.Table
+    arrays: dict[str, npt.NDArray[Any]]
+    #: What the matcher's arrays mean; None when there are none.
+    description: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A version as it was read."""
+
+    state: State
+    namespaces: list[SavedNamespace]
+
+
+def write(directory: Path, state: State, spaces: Sequence[Namespace]) -> Path:
     """Write a new version and return its path."""
     if directory.exists() and not directory.is_dir():
         raise SnapshotError(str(directory), "there is a file of this name; choose a directory")
@@ -93,7 +118,8 @@ def write(directory: Path, state: State, subscriptions: Sequence[Subscription]) 
     except OSError as error:
         raise SnapshotError(str(directory), f"cannot be written: {error.strerror}") from error
     try:
-        _write_files(building, state, subscriptions)
+        described = [_write_namespace(building, str(i), space, state.schema) for i, space in enumerate(spaces)]
+        _write_manifest(building, state, described)
         return _publish(building, directory)
     except OSError as error:
         raise SnapshotError(str(directory), f"cannot be written: {error.strerror}") from error
@@ -101,44 +127,101 @@ def write(directory: Path, state: State, subscriptions: Sequence[Subscription]) 
         shutil.rmtree(building, ignore_errors=True)
 
 
-def read(directory: Path) -> tuple[State, list[Record]]:
-    """Return the state and the subscriptions of the newest version."""
-    version = _newest(directory)
+def read(directory: Path, version: Path | None = None) -> Saved:
+    """Return the newest version, or the one given, after checking every file of it."""
+    version = version or _newest(directory)
     manifest = _read_manifest(version / _MANIFEST)
-    data = _read_checked(version / _SUBSCRIPTIONS, manifest)
+    for name, file in manifest.files.items():
+        _check_file(version / name, file)
     try:
-        table = pa.ipc.open_file(pa.BufferReader(data)).read_all()
-        table.validate(full=True)
-    except pa.ArrowInvalid as error:
-        raise SnapshotError(str(version / _SUBSCRIPTIONS), f"not an Arrow file: {error}") from error
-    if table.schema != _COLUMNS:
-        raise SnapshotError(str(version / _SUBSCRIPTIONS), "its columns are not those of this format")
-    state = manifest.state
-    try:
-        schema = Schema.from_json(msgspec.json.encode(state.schema))
+        schema = Schema.from_json(msgspec.json.encode(manifest.schema))
     except SchemaError as error:
         raise SnapshotError(str(version / _MANIFEST), f"a bad schema: {error}") from error
-    return State(schema, state.learns, state.matcher, state.next_id), [_record(one) for one in table.to_pylist()]
+    state = State(schema, manifest.learns, manifest.matcher, manifest.next_id)
+    return Saved(state, [_read_namespace(version, one) for one in manifest.namespaces])
 
 
-def _write_files(building: Path, state: State, subscriptions: Sequence[Subscription]) -> None:
-    path = building / _SUBSCRIPTIONS
-    table = pa.Table.from_pylist([_row(one, state.schema) for one in subscriptions], schema=_COLUMNS)
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, _COLUMNS) as writer:
-        writer.write_table(table)
-    data = path.read_bytes()
-    described = _StateJson(msgspec.json.decode(state.schema.to_json()), state.learns, state.matcher, state.next_id)
-    checksum = hashlib.sha256(data).hexdigest()
-    manifest = _Manifest(FORMAT, _tamis_version(), described, path.name, table.num_rows, len(data), checksum)
+def restore(saved: SavedNamespace, space: Namespace, compile: Callable[[Record], Subscription]) -> None:
+    """Fill an empty namespace: open the saved index where the matcher can, add everything again otherwise."""
+    stored = StoredSubscriptions(saved.table, compile)
+    removed = saved.arrays.get("removed", np.empty(0, np.int32))
+    space.open(Ids.from_state(saved.blocks, removed, stored, saved.listed), stored)
+    if saved.description is None:
+        for row in stored.rows.tolist():
+            one = stored.find(row)
+            assert one is not None
+            space.matcher.add(row, one)
+    elif isinstance(space.matcher, MappedMatcher):
+        space.matcher.open_arrays(saved.description, saved.arrays)
+    else:
+        raise SnapshotError(saved.name, "it was saved by the packed matcher; load it with that one")
+
+
+def versions(directory: Path) -> list[Path]:
+    """Return the versions in a directory, the oldest first."""
+    if not directory.is_dir():
+        raise SnapshotError(str(directory), "there is no such directory")
+    found = (_VERSION.fullmatch(one.name) for one in directory.iterdir() if one.is_dir())
+    return [directory / match[0] for match in sorted((m for m in found if m), key=lambda m: int(m[1]))]
+
+
+def _write_namespace(building: Path, prefix: str, space: Namespace, schema: Schema) -> _NamespaceJson:
+    blocks, removed = space.ids.to_state()
+    packed = space.matcher.to_arrays() if isinstance(space.matcher, MappedMatcher) else None
+    rows = [_record(row, space, schema, keep_text=packed is None) for row in space.ids.listed_rows()]
+    with (
+        pa.OSFile(str(building / f"{prefix}.subscriptions.arrow"), "wb") as sink,
+        pa.ipc.new_file(sink, COLUMNS) as out,
+    ):
+        out.write_table(record_table(rows))
+    if packed is not None:
+        description, arrays = packed
+        write_arrays(building / f"{prefix}.arrays", {"removed": removed, **arrays})
+        (building / f"{prefix}.axes.json").write_bytes(msgspec.json.encode(description))
+    return _NamespaceJson(space.name, prefix, blocks, len(rows), packed is not None)
+
+
+def _record(row: int, space: Namespace, schema: Schema, *, keep_text: bool) -> tuple[int, Any, str | None, Any, Any]:
+    one = space.find(row)
+    assert one is not None
+    text = one.text
+    if text is None and (keep_text or not space.is_box(row)):
+        text = format_filters(one.filters, schema)
+    return row, one.id, text, one.expires, dict(one.metadata)
+
+
+def _read_namespace(version: Path, one: _NamespaceJson) -> SavedNamespace:
+    path = version / f"{one.prefix}.subscriptions.arrow"
+    try:
+        table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+        table.validate()
+    except (pa.ArrowInvalid, OSError) as error:
+        raise SnapshotError(str(path), f"not an Arrow file: {error}") from error
+    if table.schema != COLUMNS:
+        raise SnapshotError(str(path), "its columns are not those of this format")
+    if not one.packed:
+        return SavedNamespace(one.name, one.blocks, one.listed, table, {}, None)
+    arrays = map_arrays(version / f"{one.prefix}.arrays")
+    description = msgspec.json.decode((version / f"{one.prefix}.axes.json").read_bytes())
+    return SavedNamespace(one.name, one.blocks, one.listed, table, arrays, description)
+
+
+def _write_manifest(building: Path, state: State, namespaces: list[_NamespaceJson]) -> None:
+    files = {path.name: _File(path.stat().st_size, _checksum(path)) for path in sorted(building.iterdir())}
+    schema = msgspec.json.decode(state.schema.to_json())
+    manifest = _Manifest(
+        FORMAT, _tamis_version(), schema, state.learns, state.matcher, state.next_id, namespaces, files
+    )
     (building / _MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
-    for file in (path, building / _MANIFEST, building):
+    for file in (*building.iterdir(), building):
         _sync(file)
 
 
 def _publish(building: Path, directory: Path) -> Path:
     """Give the finished version the next free number."""
     while True:
-        number = max((int(found[1]) for found in _versions(directory)), default=0) + 1
+        known = versions(directory)
+        number = int(known[-1].name[1:]) + 1 if known else 1
         target = directory / f"v{number:06d}"
         try:
             os.rename(building, target)
@@ -151,17 +234,10 @@ def _publish(building: Path, directory: Path) -> Path:
 
 
 def _newest(directory: Path) -> Path:
-    if not directory.is_dir():
-        raise SnapshotError(str(directory), "there is no such directory")
-    found = _versions(directory)
+    found = versions(directory)
     if not found:
         raise SnapshotError(str(directory), "there is no saved engine in it (no directory such as v000001)")
-    return directory / max(found, key=lambda match: int(match[1]))[0]
-
-
-def _versions(directory: Path) -> list[re.Match[str]]:
-    found = (_VERSION.fullmatch(one.name) for one in directory.iterdir() if one.is_dir())
-    return [match for match in found if match]
+    return found[-1]
 
 
 def _read_manifest(path: Path) -> _Manifest:
@@ -186,32 +262,25 @@ def _read_manifest(path: Path) -> _Manifest:
         raise SnapshotError(str(path), f"not a manifest: {error}") from error
 
 
-def _read_checked(path: Path, manifest: _Manifest) -> bytes:
+def _check_file(path: Path, file: _File) -> None:
+    if path.parent.resolve() != path.resolve().parent:
+        raise SnapshotError(str(path), "a file outside the version")
     try:
-        data = path.read_bytes()
+        size = path.stat().st_size
     except OSError as error:
         raise SnapshotError(str(path), f"cannot be read: {error.strerror}") from error
-    if len(data) != manifest.bytes:
-        raise SnapshotError(str(path), f"torn: {len(data)} bytes, the manifest says {manifest.bytes}")
-    if hashlib.sha256(data).hexdigest() != manifest.sha256:
+    if size != file.bytes:
+        raise SnapshotError(str(path), f"torn: {size} bytes, the manifest says {file.bytes}")
+    if _checksum(path) != file.crc32:
         raise SnapshotError(str(path), "damaged: its checksum is not the manifest's")
-    return data
 
 
-def _row(one: Subscription, schema: Schema) -> dict[str, Any]:
-    return {
-        "id_number": one.id if isinstance(one.id, int) else None,
-        "id_text": one.id if isinstance(one.id, str) else None,
-        "namespace": one.namespace,
-        "filter": one.text if one.text is not None else format_filters(one.filters, schema),
-        "expires": one.expires,
-        "metadata": list(one.metadata.items()),
-    }
-
-
-def _record(row: dict[str, Any]) -> Record:
-    id = row["id_text"] if row["id_number"] is None else row["id_number"]
-    return row["filter"], id, row["namespace"], row["expires"], dict(row["metadata"] or ())
+def _checksum(path: Path) -> int:
+    checksum = 0
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 22):
+            checksum = zlib.crc32(chunk, checksum)
+    return checksum
 
 
 def _sync(path: Path) -> None:

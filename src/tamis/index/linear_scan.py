@@ -47,7 +47,7 @@ class _LinearScan:
         """Return the number of subscriptions."""
         return IndexStatistics(self.kind, len(self))
 
-    def _items(self) -> list[tuple[int, Subscription]]:
+    def items(self) -> list[tuple[int, Subscription]]:
         """Return the rows and subscriptions as they are now; a writer may go on meanwhile."""
         return sorted(self._subscriptions.items())
 
@@ -57,7 +57,7 @@ class LinearMatcher(_LinearScan):
 
     def match(self, event: Event) -> Rows:
         """Return the rows that match a canonical event, ascending."""
-        found = [row for row, subscription in self._items() if matches_subscription(event, subscription)]
+        found = [row for row, subscription in self.items() if matches_subscription(event, subscription)]
         return np.array(found, dtype=np.int32)
 
     def match_table(self, events: EventTable) -> MatchRows:
@@ -74,11 +74,11 @@ class LinearCovering(_LinearScan):
 
     def find_cover(self, subscription: Subscription) -> int | None:
         """Return the smallest row whose subscription covers the given one."""
-        return next((row for row, other in self._items() if is_covered(subscription.filters, other.filters)), None)
+        return next((row for row, other in self.items() if is_covered(subscription.filters, other.filters)), None)
 
     def find_covered(self, subscription: Subscription) -> Rows:
         """Return the rows the given subscription covers, ascending."""
-        found = [row for row, other in self._items() if is_covered(other.filters, subscription.filters)]
+        found = [row for row, other in self.items() if is_covered(other.filters, subscription.filters)]
         return np.array(found, dtype=np.int32)
 
 

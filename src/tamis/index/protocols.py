@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -27,8 +27,11 @@ __all__ = [
     "Guarantee",
     "IndexStatistics",
     "Lookup",
+    "MappedMatcher",
     "MatchRows",
     "Matcher",
+    "MergePlan",
+    "Mergeable",
     "Rows",
     "demand",
 ]
@@ -99,6 +102,41 @@ class BoxMatcher(Matcher, Protocol):
 
     def add_boxes(self, rows: Rows, table: SubscriptionTable) -> None:
         """Add the boxes of a table under rows above all rows added before, ascending."""
+
+    def find_sides(self, row: int) -> dict[str, tuple[float, float]] | None:
+        """Return the closed sides of a box added so, by attribute; None when the row is not there."""
+
+
+@runtime_checkable
+class MappedMatcher(Matcher, Protocol):
+    """A matcher that can be saved as arrays and opened on them again, mapped."""
+
+    def to_arrays(self) -> tuple[Any, dict[str, npt.NDArray[Any]]] | None:
+        """Return a description of plain values and named arrays; None when adding again is as good."""
+
+    def open_arrays(self, description: Any, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Take over what `to_arrays` gave; the matcher must be empty."""
+
+
+class MergePlan(Protocol):
+    """Work that can be done beside matching and updates."""
+
+    def run(self) -> None:
+        """Compute; changes nothing that others see."""
+
+
+@runtime_checkable
+class Mergeable(Protocol):
+    """A structure that keeps itself small by merging parts; whoever owns it owns the thread."""
+
+    def wants_merge(self) -> bool:
+        """Whether `plan_merge` would return a plan."""
+
+    def plan_merge(self) -> MergePlan | None:
+        """Propose a merge; an earlier plan that was not installed lapses."""
+
+    def install(self, plan: MergePlan) -> None:
+        """Put the result of a plan that has run into use; one that lapsed is dropped."""
 
 
 @runtime_checkable

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tamis.index.counting import CountingMatcher
 from tamis.index.linear_scan import LinearCovering, LinearMatcher
 from tamis.index.packed.matcher import PackedMatcher
 from tamis.index.protocols import CoveringIndex, Lookup, Matcher
@@ -13,8 +14,9 @@ __all__ = ["COVERING_INDEXES", "DEFAULT_MATCHER", "MATCHERS"]
 MATCHERS: dict[str, Callable[[Lookup], Matcher]] = {
     "packed": PackedMatcher,
     "linear": lambda lookup: LinearMatcher(),
+    "counting": lambda lookup: CountingMatcher(),
 }
-DEFAULT_MATCHER = "linear"
+DEFAULT_MATCHER = "packed"
 
 COVERING_INDEXES: dict[str, Callable[[], CoveringIndex]] = {
     "linear": LinearCovering,

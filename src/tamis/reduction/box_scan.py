@@ -10,7 +10,7 @@ dominance of corners: one comparison of arrays for a whole set.
 What the scan returns are candidates: the exact question is asked of each. `Candidates` is the protocol, so
 that an index with the same promise (no candidate that covers is left out) can take the scan's place.
 
-Implements: [zcurve] section 2, covering of boxes as dominance of points (-low, high).
+Implements: [zcurve] section 1.1, covering of boxes as dominance of points (-low, high).
 Deviation: keys are only monotone, so dominance is necessary, not sufficient; a third coordinate holds the
 missing value.
 """

@@ -5,7 +5,7 @@ the merged filter carries the same events as before. Two filters have a perfect 
 other or they differ on a single attribute on which their union can be written as one constraint: values
 always can, conditions on one region too, two balls cannot unless one contains the other.
 
-Implements: [mics] section 4, merging of subscriptions.
+Implements: [mics] section 3.6, perfect merging of subscriptions.
 Deviation: perfect merges on raw values only; the paper joins ranges of cells.
 """
 

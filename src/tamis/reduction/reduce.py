@@ -13,7 +13,7 @@ vouch for each other. An item is removed only for items of the same namespace th
 Everything runs in the order of the ids (whole numbers, then strings), so the result does not depend on
 the order of the input. Reducing shrinks what a *link* has to carry; deliveries still go to everybody.
 
-Implements: [crtree] section 4.2 rules 1 to 3 over a set of subscriptions; [mics] sections 4 and 5.
+Implements: [crtree] section 4.2 rules 1 to 3 over a set of subscriptions; [mics] sections 3.6 and 3.7.
 Deviation: sequential (PAPERS S.3.6), exact on raw values, merges are perfect.
 """
 

@@ -4,7 +4,7 @@ The filters of all the others are one union, and the question is `covers` with t
 which filters took something away; the ids of those are the answer's ``by``, made smaller by leaving out
 one id after the other as long as the proof still holds.
 
-Implements: [mics] section 5, subsumption of a subscription by the union of those already announced.
+Implements: [mics] section 3.7, subsumption of a subscription by the union of those already announced.
 Deviation: exact on raw values, under a budget; the paper's ranges of cells are exact for the cells only.
 """
 

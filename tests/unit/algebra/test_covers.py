@@ -139,6 +139,17 @@ def test_a_question_with_too_many_pieces_is_unknown_and_counts_as_no() -> None:
     assert not is_covered(b.filters, a.filters, pieces=20)
 
 
+def test_a_true_yes_beyond_the_budget_is_no() -> None:
+    halves = (*compile_text("x < 1").filters, *compile_text("x >= 1").filters)
+    present = compile_text("x IS NOT NULL").filters
+    assert is_covered(present, halves)
+    assert [is_covered(present, halves, pieces=n) for n in range(5)] == [False, False, False, True, True]
+    answer = compare(halves, present, {}, pieces=2)
+    assert not answer
+    assert answer.unknown
+    assert "too many pieces" in answer.reason
+
+
 def test_types_are_learned_from_both_and_a_conflict_names_both() -> None:
     with pytest.raises(SchemaError, match="number.*string"):
         covers("x < 1", "x = 'one'")

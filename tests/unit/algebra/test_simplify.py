@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tamis.algebra.covers import equivalent
+from tamis.algebra.evaluate import matches_subscription
 from tamis.algebra.simplify import join_filters, simplify, simplify_filters
 from tamis.model.language.compiler import compile_text
 from tamis.model.schema import Schema
@@ -69,6 +70,17 @@ def test_of_identical_filters_one_stays() -> None:
     assert simplify_filters([EVERYTHING, EVERYTHING]) == (EVERYTHING,)
     equal_but_different = compile_text("x < 1 AND s LIKE '%ab%' OR x < 1 AND s LIKE '%ab%' AND s LIKE '%a%'")
     assert len(simplify(equal_but_different).filters) == 1
+
+
+def test_two_that_need_each_other_are_not_both_dropped() -> None:
+    """Each of the first two lies in the union of the other three; at (5, 5, 1) one of them is needed."""
+    first = "x BETWEEN 0 AND 10 AND y BETWEEN 4 AND 6 AND z = 1"
+    second = "x BETWEEN 0 AND 10 AND y = 5 AND z BETWEEN 0 AND 2"
+    text = f"({first}) OR ({second}) OR y <> 5 OR z <> 1"
+    result = simplify(text)
+    assert len(result.filters) == 3
+    assert matches_subscription({"x": 5, "y": 5, "z": 1}, result)
+    assert equivalent(result, text)
 
 
 def test_the_order_of_writing_does_not_matter() -> None:

@@ -63,10 +63,12 @@ def agree(index: ConstraintIndex, held: dict[int, Constraint], values: list[Any]
 def test_value_sets_through_a_life(world: str, data: st.DataObject) -> None:
     index, values = ValueSetIndex(), WORLDS[world][1]
     held: dict[int, Constraint] = {}
-    sets = data.draw(st.lists(value_sets(world), max_size=60))
+    sets = data.draw(st.lists(value_sets(world), max_size=30))
     for number, allowed in enumerate(sets):
         held[number] = Values("a", allowed)
         index.add(number, held[number])
+        if number % 7 == 6:  # the sizes at which it happens by itself are rare here
+            index._intervals._sort_in()
     agree(index, held, values)
     for number in data.draw(st.permutations(list(held)))[: len(held) * 2 // 3]:
         index.remove(number, held.pop(number))

@@ -72,14 +72,14 @@ def test_an_older_or_newer_format_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_torn_file(tmp_path: Path) -> None:
-    path = _engine().save(tmp_path) / "subscriptions.arrow"
+    path = _engine().save(tmp_path) / "0.subscriptions.arrow"
     path.write_bytes(path.read_bytes()[:-10])
-    with pytest.raises(SnapshotError, match="subscriptions.arrow: torn"):
+    with pytest.raises(SnapshotError, match="0.subscriptions.arrow: torn"):
         tamis.Engine.load(tmp_path)
 
 
 def test_a_flipped_bit(tmp_path: Path) -> None:
-    path = _engine().save(tmp_path) / "subscriptions.arrow"
+    path = _engine().save(tmp_path) / "0.subscriptions.arrow"
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
@@ -100,7 +100,7 @@ def test_what_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(SnapshotError, match="there is no saved engine in it"):
         tamis.Engine.load(tmp_path)
     version = _engine().save(tmp_path)
-    (version / "subscriptions.arrow").unlink()
+    (version / "0.subscriptions.arrow").unlink()
     with pytest.raises(SnapshotError, match="cannot be read: No such file"):
         tamis.Engine.load(tmp_path)
 

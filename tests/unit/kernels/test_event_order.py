@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tamis.index.packed import BoxIndex, reader
+from tamis.index.packed import reader
+from tamis.index.packed.box_index import BoxIndex
 from tamis.kernels.event_order import event_keys, reorder_csr
 from tests.unit.kernels.naive_boxes import fast_match, nasty_boxes, nasty_events
 

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from tamis.index.packed import BoxIndex
+from tamis.index.packed.box_index import BoxIndex
 from tamis.index.packed.coding import Coding, boxes_from_dense
 from tamis.index.packed.grouping import is_sparse, pair_arrays
 from tamis.index.packed.segment import Segment

@@ -129,6 +129,16 @@ def test_identical_subscriptions_keep_the_smallest_id() -> None:
     assert result.equivalent == {20: 3, "a": 3, "b": 3}
 
 
+def test_equivalents_that_are_not_the_same_object() -> None:
+    result = reduce({"b": "s LIKE '%a%'", "a": "s LIKE '%%a%'", "c": "s LIKE '%a%%'"})
+    assert result.kept == ("a",)
+    assert result.equivalent == {"b": "a", "c": "a"}
+
+
+def test_a_set_of_no_values_is_covered() -> None:
+    assert reduce({"a": "x IS NULL OR x < 5", "b": "x IS NULL"}).covered == {"b": "a"}
+
+
 def test_never_across_namespaces() -> None:
     one = compile_text("x < 1", id="a")
     result = reduce([one, replace(one, id="b", namespace="other"), replace(one, id="c")])
@@ -165,7 +175,7 @@ def test_the_box_of_a_coverer_covers() -> None:
 
 
 def test_two_thousand_mixed_subscriptions(rng: np.random.Generator) -> None:
-    """About a second; the brief says below twenty. Counts only: time is for the benchmarks."""
+    """A few seconds. Counts only: time is for the benchmarks."""
     source = random.Random(int(rng.integers(1 << 30)))
     given = {i: compile_text(mixed(source), SCHEMA, id=i) for i in range(2_000)}
     result = reduce(given.values(), SCHEMA)

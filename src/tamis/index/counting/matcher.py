@@ -28,6 +28,7 @@ Deviation: filters come and go; SFF's table is built once.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Set
 from typing import Literal
 
@@ -93,7 +94,11 @@ class CountingMatcher:
         return len(self._rows)
 
     def add(self, row: int, subscription: Subscription, interface: Interface | None = None) -> None:
-        """Add a subscription under a free row, behind an interface; without one the row is its own interface."""
+        """Add a subscription under a free row, behind an interface.
+
+        Without one the row is its own interface, under its number; so where rows without an interface stand beside
+        others, let the interfaces of those be strings.
+        """
         if row in self._rows:
             raise KeyError(f"row {row} is taken")
         groups = (row, row if interface is None else interface)
@@ -160,9 +165,8 @@ class CountingMatcher:
             if not all(one in self._table.users.get(number, ()) for number in one.numbers):
                 raise InvariantError(f"a filter of row {one.groups[_ROW]} is missing under a constraint")
         for by, sizes in enumerate(self._groups):
-            groups = [one.groups[by] for one in filters]
-            if sizes != {group: groups.count(group) for group in groups}:
-                raise InvariantError(f"groups {sizes}, but the filters say {groups}")
+            if sizes != Counter(one.groups[by] for one in filters):
+                raise InvariantError(f"groups {sizes} are not those of the filters")
 
     def _matched(self, event: Event, by: Literal[0, 1], spared: Set[Interface] = frozenset()) -> set[Interface]:
         """Return the groups with a filter that matches; those spared are left out."""

@@ -244,4 +244,4 @@ def _point(start: Cut | None, stop: Cut | None) -> object | None:
     if isinstance(value, str) and side == 0 and value.endswith("\0"):  # before the next string
         value = value[:-1]
         return value if start == (value, 0) or (start is None and not value) else None
-    return value if side == 1 and start == (value, 0) else None
+    return value if start == (value, 0) else None

@@ -29,7 +29,7 @@ import shapely
 
 from tamis.model.values import Number, Value
 
-__all__ = ["COORDINATES", "Axes", "Axis", "Part", "float_above", "float_below", "string_key"]
+__all__ = ["COORDINATES", "Axes", "AxesState", "Axis", "Part", "float_above", "float_below", "string_key"]
 
 #: Coordinates of a vector that get an axis; more would cost every event and filter little.
 COORDINATES = 4
@@ -57,6 +57,10 @@ class Axis(NamedTuple):
     i: int = 0
 
 
+#: (attribute, part, i) of every axis in order, and the strings of every attribute in the order of their codes.
+AxesState = tuple[list[tuple[str, str, int]], dict[str, list[str]]]
+
+
 class Axes:
     """The axes in use, numbered as they were asked for, and the codes of strings."""
 
@@ -79,6 +83,21 @@ class Axes:
         """Return the code of a string, which gets one if it has none."""
         codes = self.codes.setdefault(attribute, {})
         return codes.setdefault(text, len(codes))
+
+    def to_state(self) -> AxesState:
+        """Return the axes as plain values."""
+        axes = [(axis.attribute, axis.part.value, axis.i) for axis in self._number]
+        return axes, {name: list(codes) for name, codes in self.codes.items()}
+
+    @classmethod
+    def from_state(cls, state: AxesState) -> Axes:
+        """Return the axes that `to_state` described."""
+        axes = cls()
+        for attribute, part, i in state[0]:
+            axes.number(attribute, Part(part), i)
+        for name, texts in state[1].items():
+            axes.codes[name] = {text: code for code, text in enumerate(texts)}
+        return axes
 
     def place(self, event: Mapping[str, Value], n_axes: int) -> tuple[list[float], list[float], bool]:
         """Return where an event lies, low and high, and whether it is a point on every deciding axis."""

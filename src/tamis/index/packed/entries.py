@@ -6,7 +6,8 @@ bisection. Nothing here is an object per subscription: the columns can be saved 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,9 +31,9 @@ class Entries:
 
     def __init__(self) -> None:
         self._n = 0
-        self.row = np.empty(_FIRST_ROOM, np.int32)
-        self.filter = np.empty(_FIRST_ROOM, np.uint16)
-        self.exact = np.empty(_FIRST_ROOM, np.bool_)
+        self.row: npt.NDArray[Any] = np.empty(_FIRST_ROOM, np.int32)
+        self.filter: npt.NDArray[Any] = np.empty(_FIRST_ROOM, np.uint16)
+        self.exact: npt.NDArray[Any] = np.empty(_FIRST_ROOM, np.bool_)
 
     def __len__(self) -> int:
         return self._n
@@ -52,10 +53,18 @@ class Entries:
         known = self.row[: self._n]
         return range(int(np.searchsorted(known, row, "left")), int(np.searchsorted(known, row, "right")))
 
-    def to_arrays(self) -> dict[str, npt.NDArray[np.generic]]:
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return the columns by name."""
         n = self._n
         return {"row": self.row[:n], "filter": self.filter[:n], "exact": self.exact[:n]}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Entries:
+        """Open columns that may be read-only; the first entry that is added moves them."""
+        entries = cls()
+        entries.row, entries.filter, entries.exact = arrays["row"], arrays["filter"], arrays["exact"]
+        entries._n = len(entries.row)
+        return entries
 
     def _enlarge(self, room: int) -> None:
         """Move the columns to larger arrays; readers keep the old ones, which stay right."""

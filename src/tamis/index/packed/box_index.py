@@ -149,6 +149,17 @@ class BoxIndex:
             self._rows_per_event = rows.size / low.shape[0]
         return offsets, rows
 
+    def find_box(self, row: int) -> tuple[list[int], list[float], list[float]] | None:
+        """Return the axes, lower and upper ends that a row constrains; None when it is not here."""
+        while self._has(row):
+            part, slot = self._parts.get(int(self._home[row])), int(self._slot_of[row])
+            if part is None or part.rows[slot] != row:  # it is moving to another part: look again
+                continue
+            boxes = part.boxes
+            own = slice(int(boxes.first[slot]), int(boxes.first[slot + 1]))
+            return boxes.axis[own].tolist(), boxes.ends[own, 0].tolist(), boxes.ends[own, 1].tolist()
+        return None
+
     def statistics(self) -> dict[str, Any]:
         """Describe the parts: rows, dead slots, bytes, layouts."""
         return {
@@ -162,6 +173,10 @@ class BoxIndex:
         }
 
     # ---- merging
+
+    def wants_merge(self) -> bool:
+        """Say whether there is something to gain."""
+        return bool(choose_segments(self._segments))
 
     def plan_merge(self) -> MergePlan | None:
         """Propose a merge, or None if there is nothing to gain. An earlier plan that is not installed lapses."""

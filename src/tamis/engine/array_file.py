@@ -1,0 +1,81 @@
+"""Many arrays in one file, mapped rather than read.
+
+::
+
+    8 bytes   magic "tamisarr"
+    8 bytes   length of the header, little endian
+    header    JSON: name, type, shape and offset of every array
+    ...       the arrays, each on a 64-byte boundary
+
+The file is written once. Whether its bytes are those that were written is the manifest's business
+(`snapshot`), which holds a checksum of the whole file.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from tamis.errors import SnapshotError
+
+__all__ = ["map_arrays", "write_arrays"]
+
+_MAGIC = b"tamisarr"
+_ALIGN = 64
+
+
+class _Entry(msgspec.Struct):
+    """Where one array lies."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+
+
+def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Write arrays to a new file."""
+    entries, offset = [], 0
+    for name, array in arrays.items():
+        entries.append(_Entry(name, array.dtype.str, array.shape, offset))
+        offset += _padded(array.nbytes)
+    header = msgspec.json.encode(entries)
+    header = header.ljust(_padded(len(header) + 16) - 16)
+    with path.open("xb") as file:
+        file.write(_MAGIC + len(header).to_bytes(8, "little") + header)
+        for array in arrays.values():
+            data = np.ascontiguousarray(array)
+            file.write(data.data if data.nbytes else b"")
+            file.write(b"\0" * (_padded(data.nbytes) - data.nbytes))
+
+
+def map_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
+    """Map the arrays of a file, read-only; processes that do so share the pages."""
+    data: npt.NDArray[np.uint8] = np.memmap(path, np.uint8, mode="r")
+    length = int.from_bytes(data[8:16].tobytes(), "little")
+    if data[:8].tobytes() != _MAGIC or 16 + length > data.size:
+        raise SnapshotError(str(path), "not a file of arrays")
+    try:
+        entries = msgspec.json.decode(data[16 : 16 + length].tobytes(), type=list[_Entry])
+    except msgspec.DecodeError as error:
+        raise SnapshotError(str(path), f"not a file of arrays: {error}") from error
+    return {entry.name: _view(path, data[16 + length :], entry) for entry in entries}
+
+
+def _view(path: Path, data: npt.NDArray[np.uint8], entry: _Entry) -> npt.NDArray[Any]:
+    dtype = np.dtype(entry.dtype)
+    stop = entry.offset + math.prod(entry.shape) * dtype.itemsize
+    if dtype.hasobject or entry.offset % _ALIGN or not 0 <= entry.offset <= stop <= data.size:
+        raise SnapshotError(str(path), f"the array {entry.name!r} does not fit the file")
+    flat = np.asarray(data[entry.offset : stop])
+    return flat.view(dtype).reshape(entry.shape)
+
+
+def _padded(n: int) -> int:
+    return -(-n // _ALIGN) * _ALIGN

@@ -1,0 +1,45 @@
+"""Merging in the background: the index plans and installs, this thread runs what lies between.
+
+At most one merge runs at a time. The thread lives only as long as its merge, so an engine that nobody
+changes has none (Spark forks its workers), and the interpreter waits for it at exit.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from tamis.index.protocols import Mergeable
+
+__all__ = ["BackgroundMerge"]
+
+
+class BackgroundMerge:
+    """Runs the merges that an index proposes. ``lock`` is the writer's: plans are made and installed under it."""
+
+    def __init__(self, lock: threading.RLock) -> None:
+        self._lock = lock
+        self._thread: threading.Thread | None = None
+
+    def nudge(self, index: object) -> None:
+        """Start a merge if the index proposes one and none is running. The caller holds the lock."""
+        if not isinstance(index, Mergeable) or (self._thread is not None and self._thread.is_alive()):
+            return
+        if index.wants_merge():
+            self._thread = threading.Thread(target=self._merge, args=(index,), name="tamis-merge")
+            self._thread.start()
+
+    def wait(self) -> None:
+        """Wait until no merge is running."""
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def _merge(self, index: Mergeable) -> None:
+        while True:
+            with self._lock:
+                plan = index.plan_merge()
+            if plan is None:
+                return
+            plan.run()
+            with self._lock:
+                index.install(plan)

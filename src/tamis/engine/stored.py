@@ -1,0 +1,92 @@
+"""Subscriptions that lie in a mapped Arrow file: ids and texts by row, made into objects when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tamis.model.subscription import Subscription, SubscriptionId
+
+__all__ = ["COLUMNS", "Record", "StoredSubscriptions", "record_table"]
+
+#: One row per subscription that has an id of its own; ``filter`` is null for a box that the index holds.
+COLUMNS = pa.schema(
+    [
+        pa.field("row", pa.int32(), nullable=False),
+        pa.field("id_number", pa.int64()),
+        pa.field("id_text", pa.string()),
+        pa.field("filter", pa.large_string()),
+        pa.field("expires", pa.int64()),
+        pa.field("metadata", pa.map_(pa.string(), pa.string())),
+    ]
+)
+
+#: text, id, expires, metadata: what a subscription is compiled from.
+Record = tuple[str, SubscriptionId, int | None, dict[str, str]]
+
+#: Compiled subscriptions that are kept; a candidate that needs its raw values is often asked again.
+_KEPT = 4096
+
+
+def record_table(rows: Sequence[tuple[int, SubscriptionId, str | None, int | None, dict[str, str]]]) -> pa.Table:
+    """Return the table of (row, id, text, expires, metadata), ascending by row."""
+    names = {
+        "row": [one[0] for one in rows],
+        "id_number": [one[1] if isinstance(one[1], int) else None for one in rows],
+        "id_text": [one[1] if isinstance(one[1], str) else None for one in rows],
+        "filter": [one[2] for one in rows],
+        "expires": [one[3] for one in rows],
+        "metadata": [list(one[4].items()) for one in rows],
+    }
+    return pa.table(names, schema=COLUMNS)
+
+
+class StoredSubscriptions:
+    """Reads a table of `COLUMNS`; ``compile`` makes a subscription of a record."""
+
+    def __init__(self, table: pa.Table, compile: Callable[[Record], Subscription]) -> None:
+        table = table.combine_chunks()
+        self._column: dict[str, Any] = {name: table.column(name) for name in COLUMNS.names}
+        self.rows: npt.NDArray[np.int32] = np.asarray(table.column("row"))
+        self._compile = compile
+        self._compiled = lru_cache(maxsize=_KEPT)(self._compile_row)
+
+    def id(self, row: int) -> SubscriptionId:
+        """Return the id of a row."""
+        return self._id(self._place(row))
+
+    def ids(self) -> Iterator[tuple[SubscriptionId, int]]:
+        """Yield every id with its row."""
+        numbers, texts = (self._column[name].to_pylist() for name in ("id_number", "id_text"))
+        for number, text, row in zip(numbers, texts, self.rows.tolist(), strict=True):
+            yield (text if number is None else number), row
+
+    def ends(self) -> list[tuple[int, int]]:
+        """Return (moment, row) of the subscriptions that end."""
+        expires = self._column["expires"]
+        places = np.flatnonzero(np.asarray(expires.is_valid()))
+        return [(expires[int(i)].as_py(), int(self.rows[i])) for i in places]
+
+    def find(self, row: int) -> Subscription | None:
+        """Return the subscription of a row; None when it is a box or not here."""
+        place = int(np.searchsorted(self.rows, row))
+        if place == len(self.rows) or self.rows[place] != row or not self._column["filter"][place].is_valid:
+            return None
+        return self._compiled(place)
+
+    def _compile_row(self, place: int) -> Subscription:
+        text, expires, metadata = (self._column[name][place].as_py() for name in ("filter", "expires", "metadata"))
+        return self._compile((text, self._id(place), expires, dict(metadata or ())))
+
+    def _place(self, row: int) -> int:
+        return int(np.searchsorted(self.rows, row))
+
+    def _id(self, place: int) -> SubscriptionId:
+        number = self._column["id_number"][place].as_py()
+        found: SubscriptionId = self._column["id_text"][place].as_py() if number is None else number
+        return found

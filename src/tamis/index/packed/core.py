@@ -1,0 +1,263 @@
+"""The heart of the packed matcher: box first, exact last.
+
+Each filter becomes boxes (`boxes_of`); an event becomes a point (`axes`, `points_of`). Two box indexes hold
+them:
+
+* *plain*: subscriptions that are one exact box, under their own row. What the index finds is the answer.
+* *special*: everything else, under entry numbers; an entry knows its row, its filter, and whether its box
+  decides or only proposes. A row may have several entries; it is reported once.
+
+Filters that give no box at all (``x IS NULL``) are *loose* and asked one by one. A number that falls between
+two float64 makes its event ask the raw values of every candidate.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from tamis.algebra.evaluate import matches, matches_subscription
+from tamis.index.packed.axes import Axes, AxesState, Part
+from tamis.index.packed.box_index import BoxIndex, MergePlan
+from tamis.index.packed.boxes_of import Box, boxes_of
+from tamis.index.packed.entries import Entries
+from tamis.index.packed.points_of import Points, points_of
+from tamis.index.protocols import Guarantee, IndexStatistics, Lookup, MatchRows, Rows
+from tamis.model.schema import Event
+from tamis.model.subscription import Subscription
+from tamis.model.tables import EventTable, SubscriptionTable
+
+__all__ = ["BoxMerge", "PackedCore"]
+
+
+_Answer = TypeVar("_Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class BoxMerge:
+    """A merge of one of the two box indexes."""
+
+    index: BoxIndex
+    plan: MergePlan
+
+    def run(self) -> None:
+        """Compute the merged segment."""
+        self.plan.run()
+
+
+class PackedCore:
+    """Finds matches through packed boxes; ``lookup`` gives the raw subscription of a row. See `PackedMatcher`."""
+
+    guarantee = Guarantee.EXACT
+
+    def __init__(self, lookup: Lookup) -> None:
+        self._lookup = lookup
+        self._axes = Axes()
+        self._plain = BoxIndex(1)
+        self._special = BoxIndex(1)
+        self._entries = Entries()
+        #: Subscriptions that are not plain.
+        self._n_special = 0
+        #: ``{row: numbers of filters}`` that have no box; none of them: the subscription never matches.
+        self._loose: dict[int, tuple[int, ...]] = {}
+
+    def __len__(self) -> int:
+        return len(self._plain) + self._n_special
+
+    def add(self, row: int, subscription: Subscription) -> None:
+        """Add a subscription under a row above all others."""
+        boxes = [(i, box) for i, one in enumerate(subscription.filters) for box in boxes_of(one, self._axes)]
+        self._grow()
+        if len(boxes) == 1 and boxes[0][1].exact:
+            self._plain.add_boxes(*self._corners([boxes[0][1]]), np.array([row], np.int32))
+            return
+        bounded = [(i, box) for i, box in boxes if box.sides or box.exact]
+        if len(bounded) < len(boxes) or not boxes:
+            self._loose[row] = tuple(i for i, box in boxes if not (box.sides or box.exact))
+        if bounded:
+            entries = self._entries.append(row, [(i, box.exact) for i, box in bounded])
+            self._special.add_boxes(*self._corners([box for _, box in bounded]), np.array(entries, np.int32))
+        self._n_special += 1
+
+    def add_boxes(self, rows: Rows, table: SubscriptionTable) -> None:
+        """Add the boxes of a table under rows above all others."""
+        axes = [self._axes.number(name, Part.NUMBER) for name in table.names]
+        self._grow()
+        lo, hi = table.corners()
+        if axes != list(range(self._plain.n_axes)):
+            wide_lo, wide_hi = (np.full((len(rows), self._plain.n_axes), side) for side in (-math.inf, math.inf))
+            wide_lo[:, axes], wide_hi[:, axes] = lo, hi
+            lo, hi = wide_lo, wide_hi
+        self._plain.add_boxes(lo, hi, rows)
+
+    def remove(self, row: int) -> None:
+        """Remove a row; KeyError when it is not there."""
+        entries = self._entries.of(row)
+        if row in self._loose:
+            del self._loose[row]
+        elif not entries:
+            self._plain.remove(np.array([row], np.int32))
+            return
+        if entries:
+            self._special.remove(np.array(entries, np.int32))
+        self._n_special -= 1
+
+    def match(self, event: Event) -> Rows:
+        """Return the rows that match a canonical event, ascending."""
+        return self._at_one_width(lambda n_axes: self._match(event, n_axes))
+
+    def match_table(self, events: EventTable) -> MatchRows:
+        """Return the rows that match each event of a table; a bad row matches nothing."""
+        return self._at_one_width(lambda n_axes: self._match_table(events, n_axes))
+
+    def wants_merge(self) -> bool:
+        """Whether one of the box indexes has something to merge."""
+        return self._plain.wants_merge() or self._special.wants_merge()
+
+    def plan_merge(self) -> BoxMerge | None:
+        """Propose a merge of one of the box indexes."""
+        for index in (self._plain, self._special):
+            plan = index.plan_merge()
+            if plan is not None:
+                return BoxMerge(index, plan)
+        return None
+
+    def install(self, plan: BoxMerge) -> None:
+        """Put a merge that has run into use."""
+        plan.index.install(plan.plan)
+
+    def _at_one_width(self, match: Callable[[int], _Answer]) -> _Answer:
+        """Match with as many axes as there are; again if a writer adds one meanwhile."""
+        while True:
+            n_axes = self._plain.n_axes
+            try:
+                return match(n_axes)
+            except ValueError:
+                if n_axes == self._plain.n_axes == self._special.n_axes:
+                    raise
+
+    def _match(self, event: Event, n_axes: int) -> Rows:
+        low, high, is_point = self._axes.place(event, n_axes)
+        corners = np.array(low), np.array(high)
+        rows = self._plain.match_point(*corners)
+        if not is_point:
+            rows = self._verified(event, rows)
+        if self._n_special:
+            entries = self._special.match_point(*corners)
+            return np.union1d(rows, self._decided(event, entries, is_point)).astype(np.int32)
+        rows.sort()
+        return rows
+
+    def _match_table(self, events: EventTable, n_axes: int) -> MatchRows:
+        bad = events.bad
+        points = points_of(events, self._axes, n_axes)
+        plain = MatchRows(*self._plain.match_points(points.low, points.high))
+        if not (self._n_special or bad or points.between.size):
+            return plain
+        return self._settled(events, bad, points, plain)
+
+    def statistics(self) -> IndexStatistics:
+        """Return how many subscriptions took which road, and the axes."""
+        return IndexStatistics(
+            "packed",
+            len(self),
+            {
+                "plain": len(self._plain),
+                "special": self._n_special,
+                "special_boxes": len(self._special),
+                "loose": len(self._loose),
+                "axes": len(self._axes),
+                "bytes": self._plain.statistics()["bytes"] + self._special.statistics()["bytes"],
+            },
+        )
+
+    def find_sides(self, row: int) -> dict[str, tuple[float, float]] | None:
+        """Return the sides of a plain box on the NUMBER axes by attribute; None when the row is not there."""
+        found = self._plain.find_box(row)
+        if found is None:
+            return None
+        names = dict(self._axes)
+        return {names[axis].attribute: (lo, hi) for axis, lo, hi in zip(*found, strict=True)}
+
+    def to_arrays(self) -> tuple[AxesState, dict[str, npt.NDArray[Any]]]:
+        """Return what `from_arrays` opens: the axes, and named arrays. For the writer only."""
+        arrays = {f"plain.{name}": array for name, array in self._plain.to_arrays().items()}
+        arrays |= {f"special.{name}": array for name, array in self._special.to_arrays().items()}
+        arrays |= {f"entries.{name}": array for name, array in self._entries.to_arrays().items()}
+        loose = [(row, i) for row, filters in sorted(self._loose.items()) for i in (filters or (-1,))]
+        arrays["loose"] = np.array(loose, np.int32).reshape(len(loose), 2)
+        arrays["special"] = np.array([self._n_special], np.int64)
+        return self._axes.to_state(), arrays
+
+    @classmethod
+    def from_arrays(cls, lookup: Lookup, axes: AxesState, arrays: Mapping[str, npt.NDArray[Any]]) -> PackedCore:
+        """Open a core on arrays that may be read-only and mapped; they stay in use."""
+        core = cls(lookup)
+        core._axes = Axes.from_state(axes)
+        core._plain, core._special = (BoxIndex.from_arrays(_under(arrays, part)) for part in ("plain.", "special."))
+        core._entries = Entries.from_arrays(_under(arrays, "entries."))
+        core._n_special = int(arrays["special"][0])
+        for row, i in arrays["loose"].tolist():
+            core._loose[row] = (*core._loose.get(row, ()), i) if i >= 0 else ()
+        return core
+
+    def _grow(self) -> None:
+        if len(self._axes) > self._plain.n_axes:
+            for index in (self._special, self._plain):
+                index.grow(len(self._axes))
+
+    def _corners(self, boxes: Sequence[Box]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        lo, hi = (np.full((len(boxes), self._plain.n_axes), side) for side in (-math.inf, math.inf))
+        for i, box in enumerate(boxes):
+            for axis, (low, high) in box.sides.items():
+                lo[i, axis], hi[i, axis] = low, high
+        return lo, hi
+
+    def _verified(self, event: Event, rows: Rows) -> Rows:
+        """Keep the candidates whose raw values say so; one removed meanwhile is gone."""
+        found = ((row, self._lookup(row)) for row in rows.tolist())
+        kept = [row for row, one in found if one is not None and matches_subscription(event, one)]
+        return np.array(kept, np.int32)
+
+    def _decided(self, event: Event, entries: Rows, is_point: bool) -> list[int]:
+        """Return the rows among special candidates and loose filters that match; a row may come twice."""
+        sure = self._entries.exact[entries] & is_point
+        found: list[int] = self._entries.row[entries[sure]].tolist()
+        open_questions = [(int(self._entries.row[i]), (int(self._entries.filter[i]),)) for i in entries[~sure]]
+        for row, filters in [*open_questions, *list(self._loose.items())]:
+            one = self._lookup(row)
+            if one is not None and any(matches(event, one.filters[i]) for i in filters):
+                found.append(row)
+        return found
+
+    def _settled(self, events: EventTable, bad: Container[int], points: Points, plain: MatchRows) -> MatchRows:
+        """Finish a table event by event where boxes alone do not decide."""
+        starts, entries = self._special.match_points(points.low, points.high)
+        between = set(points.between.tolist())
+        found: list[Rows] = []
+        for i in range(len(events)):
+            rows = plain.rows[plain.offsets[i] : plain.offsets[i + 1]]
+            mine = entries[starts[i] : starts[i + 1]]
+            if i in bad:
+                rows = _NONE
+            elif mine.size or self._loose or i in between:
+                event, is_point = events.event(i), i not in between
+                rows = rows if is_point else self._verified(event, rows)
+                rows = np.union1d(rows, self._decided(event, mine, is_point)).astype(np.int32)
+            found.append(rows)
+        offsets = np.zeros(len(events) + 1, np.int64)
+        np.cumsum([len(rows) for rows in found], out=offsets[1:])
+        return MatchRows(offsets, np.concatenate([_NONE, *found]))
+
+
+def _under(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
+    """Return the arrays whose names start with a prefix, under the rest of their names."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+_NONE = np.empty(0, np.int32)
