@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from tamis.cli import covers, demo, explain, match, reduce, try_filter
+from tamis.cli import covers, demo, explain, match, reduce, try_filter, verify
 from tamis.cli.failures import failing_well
 from tamis.cli.options import examples
 
@@ -77,6 +77,7 @@ app.command("match", epilog=match.EPILOG)(match.match)
 app.command("explain", epilog=explain.EPILOG)(explain.explain)
 app.command("covers", epilog=covers.EPILOG)(covers.covers)
 app.command("reduce", epilog=reduce.EPILOG)(reduce.reduce)
+app.command("verify", epilog=verify.EPILOG)(verify.verify)
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from tamis.algebra.explain import Explanation, explain
 from tamis.engine import snapshot
-from tamis.engine.ids import Ids, id_order
+from tamis.engine.ids import Ids
 from tamis.engine.matches import Matches
 from tamis.engine.merging import BackgroundMerge
 from tamis.engine.namespace import Namespace
@@ -29,7 +29,7 @@ from tamis.model.language.format import format_node
 from tamis.model.language.parse import parse
 from tamis.model.language.unbind import format_filters
 from tamis.model.schema import Schema, learn_from_event
-from tamis.model.subscription import DEFAULT_NAMESPACE, Subscription, SubscriptionId
+from tamis.model.subscription import DEFAULT_NAMESPACE, Subscription, SubscriptionId, id_order
 from tamis.model.tables import EventTable, SubscriptionTable, checked_id, learn_from_table
 from tamis.model.types import Number
 from tamis.model.values import UnfitError, moment

@@ -17,16 +17,7 @@ import numpy.typing as npt
 from tamis.errors import DuplicateSubscriptionError, UnknownSubscriptionError
 from tamis.model.subscription import SubscriptionId
 
-__all__ = ["Ids", "IdsState", "SavedIds", "id_order"]
-
-
-def id_order(one: SubscriptionId) -> tuple[bool, SubscriptionId]:
-    """Sort ids: integers first, then strings by code point.
-
-    >>> sorted(["b", 10, "a", 9], key=id_order)
-    [9, 10, 'a', 'b']
-    """
-    return (isinstance(one, str), one)
+__all__ = ["Ids", "IdsState", "SavedIds"]
 
 
 class SavedIds(Protocol):

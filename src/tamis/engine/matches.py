@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tamis.engine.ids import Ids, id_order
+from tamis.engine.ids import Ids
 from tamis.index.protocols import Rows
-from tamis.model.subscription import SubscriptionId
+from tamis.model.subscription import SubscriptionId, id_order
 
 __all__ = ["Matches"]
 

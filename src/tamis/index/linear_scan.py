@@ -12,7 +12,7 @@ import numpy as np
 
 from tamis.algebra.covers import is_covered
 from tamis.algebra.evaluate import matches_subscription
-from tamis.index.protocols import Guarantee, IndexStatistics, MatchRows, Rows
+from tamis.index.protocols import Guarantee, IndexStatistics, MatchRows, Rows, match_each
 from tamis.model.schema import Event
 from tamis.model.subscription import Subscription
 from tamis.model.tables import EventTable
@@ -62,11 +62,7 @@ class LinearMatcher(_LinearScan):
 
     def match_table(self, events: EventTable) -> MatchRows:
         """Return the rows that match each event of a table, ascending; a bad row matches nothing."""
-        bad = events.bad
-        found = [self.match(events.event(i)) if i not in bad else _NONE for i in range(len(events))]
-        offsets = np.zeros(len(events) + 1, dtype=np.int64)
-        np.cumsum([len(rows) for rows in found], out=offsets[1:])
-        return MatchRows(offsets, np.concatenate([_NONE, *found]))
+        return match_each(self.match, events)
 
 
 class LinearCovering(_LinearScan):
@@ -80,6 +76,3 @@ class LinearCovering(_LinearScan):
         """Return the rows the given subscription covers, ascending."""
         found = [row for row, other in self.items() if is_covered(other.filters, subscription.filters)]
         return np.array(found, dtype=np.int32)
-
-
-_NONE = np.empty(0, dtype=np.int32)

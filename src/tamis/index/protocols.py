@@ -9,7 +9,7 @@ that nobody covers.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -22,6 +22,7 @@ from tamis.model.subscription import Subscription
 from tamis.model.tables import EventTable, SubscriptionTable
 
 __all__ = [
+    "NO_ROWS",
     "BoxMatcher",
     "CoveringIndex",
     "Guarantee",
@@ -34,11 +35,14 @@ __all__ = [
     "Mergeable",
     "Rows",
     "demand",
+    "match_each",
 ]
 
 #: Rows of subscriptions: int32, each at most once.
 Rows = npt.NDArray[np.int32]
 
+
+NO_ROWS: Rows = np.empty(0, dtype=np.int32)
 
 #: How a matcher gets at the raw subscription of a row; None when it was removed meanwhile.
 Lookup = Callable[[int], Subscription | None]
@@ -59,6 +63,13 @@ class MatchRows(NamedTuple):
 
     offsets: npt.NDArray[np.int64]
     rows: Rows
+
+    @classmethod
+    def joined(cls, found: Sequence[Rows]) -> MatchRows:
+        """Join the rows of each event."""
+        offsets = np.zeros(len(found) + 1, dtype=np.int64)
+        np.cumsum([len(rows) for rows in found], out=offsets[1:])
+        return cls(offsets, np.concatenate([NO_ROWS, *found]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +174,12 @@ class CoveringIndex(Protocol):
 
     def statistics(self) -> IndexStatistics:
         """Return what the structure holds."""
+
+
+def match_each(match: Callable[[Event], Rows], events: EventTable) -> MatchRows:
+    """Match a table event by event, for matchers that have no better way; a bad row matches nothing."""
+    bad = events.bad
+    return MatchRows.joined([NO_ROWS if i in bad else match(events.event(i)) for i in range(len(events))])
 
 
 def demand(needed: Guarantee, given: Guarantee) -> None:

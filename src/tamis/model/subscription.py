@@ -34,12 +34,22 @@ __all__ = [
     "Subscription",
     "SubscriptionId",
     "Values",
+    "id_order",
 ]
 
 #: What users call a subscription.
 SubscriptionId = int | str
 
 DEFAULT_NAMESPACE = "default"
+
+
+def id_order(one: SubscriptionId) -> tuple[bool, SubscriptionId]:
+    """Sort ids: integers first, then strings by code point.
+
+    >>> sorted(["b", 10, "a", 9], key=id_order)
+    [9, 10, 'a', 'b']
+    """
+    return (isinstance(one, str), one)
 
 
 class Relation(enum.StrEnum):

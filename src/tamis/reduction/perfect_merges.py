@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 from tamis.algebra.simplify import join_filters
 from tamis.model.language.normalise import filter_of
-from tamis.model.subscription import Filter, Subscription, SubscriptionId, Values
+from tamis.model.subscription import Filter, Subscription, SubscriptionId, Values, id_order
 from tamis.model.value_set import ValueSet
 from tamis.reduction.merge import merged_id
-from tamis.reduction.subsume import id_order
 
 __all__ = ["perfect_merges"]
 

@@ -28,27 +28,28 @@ from tamis.algebra.simplify import simplify_filters
 from tamis.algebra.sources import Source, as_subscriptions
 from tamis.errors import DuplicateSubscriptionError
 from tamis.model.schema import Schema
-from tamis.model.subscription import Filter, Subscription, SubscriptionId
+from tamis.model.subscription import Filter, Subscription, SubscriptionId, id_order
+from tamis.model.tables import SubscriptionTable
 from tamis.reduction.box_scan import BoxScan, Candidates
 from tamis.reduction.items import COVER_PIECES, MAX_OTHERS, Item, may_match
 from tamis.reduction.merge import outlives
 from tamis.reduction.perfect_merges import perfect_merges
 from tamis.reduction.report import Reduction
 from tamis.reduction.story import Story
-from tamis.reduction.subsume import id_order
 
 __all__ = ["reduce"]
 
 
 def reduce(
-    subscriptions: Mapping[SubscriptionId, Source] | Iterable[Subscription],
+    subscriptions: Mapping[SubscriptionId, Source] | Iterable[Subscription] | SubscriptionTable,
     schema: Schema | None = None,
     *,
     merge: bool = True,
 ) -> Reduction:
     """Return which subscriptions remain, and why the others need not be carried.
 
-    ``subscriptions`` maps ids to CQL2 text, CQL2-JSON or compiled subscriptions, or lists compiled ones.
+    ``subscriptions`` maps ids to CQL2 text, CQL2-JSON or compiled subscriptions, or lists compiled ones, or is a
+    table of boxes or texts (a row without an id is called by its number).
 
     Examples
     --------
@@ -69,10 +70,12 @@ def reduce(
 
 
 def _items(
-    subscriptions: Mapping[SubscriptionId, Source] | Iterable[Subscription], schema: Schema | None
+    subscriptions: Mapping[SubscriptionId, Source] | Iterable[Subscription] | SubscriptionTable, schema: Schema | None
 ) -> tuple[list[Subscription], Schema]:
     """Compile, check that ids are unique, and sort; return them with their schema."""
-    if isinstance(subscriptions, Mapping):
+    if isinstance(subscriptions, SubscriptionTable):
+        found, known = _rows(subscriptions, schema)
+    elif isinstance(subscriptions, Mapping):
         compiled, known = as_subscriptions(subscriptions.items(), schema)
         found = [replace(one, id=id) for id, one in zip(subscriptions, compiled, strict=True)]
     else:
@@ -83,6 +86,16 @@ def _items(
             raise DuplicateSubscriptionError(one.id)
         seen.add(one.id)
     return sorted(found, key=lambda one: id_order(one.id)), known
+
+
+def _rows(table: SubscriptionTable, schema: Schema | None) -> tuple[list[Subscription], Schema]:
+    """Compile the rows of a table, each with its namespace and end."""
+    ids = [row if (id := table.ids[row] if table.ids else None) is None else id for row in range(len(table))]
+    if table.texts is None:
+        return as_subscriptions(((id, table.box_subscription(row, id)) for row, id in enumerate(ids)), schema)
+    compiled, known = as_subscriptions(zip(ids, table.texts, strict=True), schema)
+    ends = table.expires if table.expires is not None else [None] * len(table)
+    return [replace(one, namespace=table.namespace(row), expires=ends[row]) for row, one in enumerate(compiled)], known
 
 
 def _possible(items: list[Subscription], story: Story) -> list[Subscription]:

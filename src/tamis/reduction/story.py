@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tamis.model.subscription import Subscription, SubscriptionId
+from tamis.model.subscription import Subscription, SubscriptionId, id_order
 from tamis.reduction.report import Reduction
-from tamis.reduction.subsume import id_order
 
 __all__ = ["Story"]
 

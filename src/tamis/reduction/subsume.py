@@ -18,9 +18,9 @@ from tamis.algebra.covers import compare, find_cover
 from tamis.algebra.pieces import MAX_PIECES
 from tamis.algebra.sources import Source, as_subscriptions
 from tamis.model.schema import Schema
-from tamis.model.subscription import Filter, Subscription, SubscriptionId
+from tamis.model.subscription import Filter, Subscription, SubscriptionId, id_order
 
-__all__ = ["Subsumption", "find_union", "id_order", "subsumed"]
+__all__ = ["Subsumption", "find_union", "subsumed"]
 
 #: A set of covering ids up to this size is made smaller; a larger one is returned as it was found.
 MAX_TRIMMED = 16
@@ -83,11 +83,6 @@ def find_union(
         if find_cover(inner, fewer, pieces) is not None:
             ids = [one for one in ids if one != id]
     return tuple(ids)
-
-
-def id_order(id: SubscriptionId) -> tuple[int, int, str]:
-    """Return the sort key of ids: whole numbers first, then strings by code point."""
-    return (1, 0, id) if isinstance(id, str) else (0, id, "")
 
 
 def _named(others: Mapping[SubscriptionId, Source] | Iterable[Source]) -> list[tuple[SubscriptionId, Source]]:

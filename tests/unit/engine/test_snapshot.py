@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tamis
@@ -116,3 +119,71 @@ def test_an_unfinished_version_is_ignored(tmp_path: Path) -> None:
     _engine().save(tmp_path)
     (tmp_path / ".building-abc").mkdir()
     assert len(tamis.Engine.load(tmp_path)) == 4
+
+
+class TestPacked:
+    """Engines large enough to be saved as mapped arrays."""
+
+    def engine(self) -> tamis.Engine:
+        engine = tamis.Engine()
+        engine.subscribe_boxes(
+            ["price", "volume"], [[i, -np.inf] for i in range(300)], [[i + 9, i] for i in range(300)]
+        )
+        for i in range(40):
+            engine.subscribe(f"symbol = 's{i}' AND price < {i} OR price > {i} AND name LIKE '%{i}'", id=f"text {i}")
+        engine.subscribe("area IS NULL", id="loose")
+        engine.subscribe("price <> 5 AND symbol IN ('s1', 's2')", id="short", expires="2999-01-01T00:00:00Z")
+        engine.subscribe_boxes(["volume"], [[1]], [[2]], ids=["named box"])
+        for id in (7, "text 3"):
+            engine.unsubscribe(id)
+        return engine
+
+    EVENTS = (
+        {"price": 5, "volume": 3},
+        {"symbol": "s2", "price": 1},
+        {"price": 50, "name": "a12"},
+        {"volume": 1.5},
+        {},
+    )
+
+    def test_round_trip(self, tmp_path: Path) -> None:
+        before = self.engine()
+        version = before.save(tmp_path)
+        assert (version / "0.arrays").exists()
+        after = tamis.Engine.load(tmp_path)
+        assert len(after) == len(before) == 341
+        assert [(s.id, s.filters, s.expires) for s in after] == [(s.id, s.filters, s.expires) for s in before]
+        for event in self.EVENTS:
+            assert after.match(event) == before.match(event) != []
+        assert str(after.explain({"price": 5}, 2)) == str(before.explain({"price": 5}, 2))
+
+    def test_a_loaded_engine_goes_on(self, tmp_path: Path) -> None:
+        self.engine().save(tmp_path)
+        engine = tamis.Engine.load(tmp_path)
+        with pytest.raises(tamis.DuplicateSubscriptionError):
+            engine.subscribe("price > 1", id="text 4")
+        for id in (8, "text 4", "loose", "named box"):
+            engine.unsubscribe(id)
+        assert engine.subscribe("price = 8", id="text 4") == "text 4"
+        assert list(engine.subscribe_boxes(["price"], [[8]], [[8]])) == [300]
+        assert {300, "text 4"} <= set(engine.match({"price": 8}))
+        assert engine.save(tmp_path).name == "v000002"
+        again = tamis.Engine.load(tmp_path)
+        assert len(again) == len(engine) == 339
+        assert again.match({"price": 8}) == engine.match({"price": 8})
+
+    def test_damage_is_found(self, tmp_path: Path) -> None:
+        for file in ("0.arrays", "0.axes.json", "0.subscriptions.arrow"):
+            path = self.engine().save(tmp_path) / file
+            data = bytearray(path.read_bytes())
+            data[len(data) // 3] ^= 4
+            path.write_bytes(data)
+            with pytest.raises(SnapshotError, match=f"{file}: damaged"):
+                tamis.Engine.load(tmp_path)
+
+    def test_two_processes_share_one_file(self, tmp_path: Path) -> None:
+        self.engine().save(tmp_path)
+        program = "import sys, tamis; print(tamis.Engine.load(sys.argv[1]).match({'price': 5, 'volume': 3}))"
+        told = [subprocess.run([sys.executable, "-c", program, tmp_path], capture_output=True, text=True) for _ in "ab"]
+        want = f"{tamis.Engine.load(tmp_path).match({'price': 5, 'volume': 3})}\n"
+        assert [one.stdout for one in told] == [want, want], told[0].stderr

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from tamis.algebra.covers import equivalent, is_covered
@@ -16,6 +17,7 @@ from tamis.errors import DuplicateSubscriptionError, SchemaError
 from tamis.model.language.compiler import compile_text
 from tamis.model.schema import Schema
 from tamis.model.subscription import Subscription, SubscriptionId
+from tamis.model.tables import SubscriptionTable
 from tamis.model.types import Boolean, Number, Region, String, Vector
 from tamis.reduction import Reduction, reduce
 from tamis.reduction.box_scan import BoxScan
@@ -181,3 +183,14 @@ def test_two_thousand_mixed_subscriptions(rng: np.random.Generator) -> None:
     result = reduce(given.values(), SCHEMA)
     check_reasons(result, given)
     assert result.after < 500
+
+
+def test_tables_of_boxes_and_texts() -> None:
+    boxes = SubscriptionTable.from_boxes(["x", "y"], [[0, 0], [1, 1]], [[9, 9], [2, float("inf")]])
+    assert reduce(boxes).kept == (0, 1)
+    assert reduce(SubscriptionTable.from_boxes(["x"], [[0], [1]], [[9], [2]], ids=["a", "b"])).covered == {"b": "a"}
+    names = [None, None, "other"]
+    texts = pa.table({"id": ["a", None, "c"], "filter": ["x < 9", "x < 5", "x < 5"], "namespace": names})
+    result = reduce(SubscriptionTable.from_arrow(texts))
+    assert result.covered == {1: "a"}
+    assert result.kept == ("a", "c")

@@ -37,7 +37,7 @@ import numpy as np
 from tamis.algebra.evaluate import matches
 from tamis.errors import InvariantError
 from tamis.index.counting.table import DEFAULT_INDEXES, ConstraintTable, CountedFilter, Indexes
-from tamis.index.protocols import Guarantee, IndexStatistics, MatchRows, Rows
+from tamis.index.protocols import Guarantee, IndexStatistics, MatchRows, Rows, match_each
 from tamis.model.schema import Event
 from tamis.model.subscription import Subscription
 from tamis.model.tables import EventTable
@@ -132,11 +132,7 @@ class CountingMatcher:
 
     def match_table(self, events: EventTable) -> MatchRows:
         """Return the rows that match each event of a table, one event after the other; a bad row matches nothing."""
-        bad = events.bad
-        found = [_NONE if i in bad else self.match(events.event(i)) for i in range(len(events))]
-        offsets = np.zeros(len(events) + 1, dtype=np.int64)
-        np.cumsum([len(rows) for rows in found], out=offsets[1:])
-        return MatchRows(offsets, np.concatenate([_NONE, *found]))
+        return match_each(self.match, events)
 
     def statistics(self) -> IndexStatistics:
         """Return what is held, and what was done so far.
@@ -202,6 +198,3 @@ class CountingMatcher:
             return True
         self._n_verified += 1
         return matches(event, one.filter)
-
-
-_NONE = np.empty(0, dtype=np.int32)

@@ -14,7 +14,7 @@ two float64 makes its event ask the raw values of every candidate.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -27,7 +27,7 @@ from tamis.index.packed.box_index import BoxIndex, MergePlan
 from tamis.index.packed.boxes_of import Box, boxes_of
 from tamis.index.packed.entries import Entries
 from tamis.index.packed.points_of import Points, points_of
-from tamis.index.protocols import Guarantee, IndexStatistics, Lookup, MatchRows, Rows
+from tamis.index.protocols import NO_ROWS, Guarantee, IndexStatistics, Lookup, MatchRows, Rows
 from tamis.model.schema import Event
 from tamis.model.subscription import Subscription
 from tamis.model.tables import EventTable, SubscriptionTable
@@ -228,36 +228,57 @@ class PackedCore:
         """Return the rows among special candidates and loose filters that match; a row may come twice."""
         sure = self._entries.exact[entries] & is_point
         found: list[int] = self._entries.row[entries[sure]].tolist()
-        open_questions = [(int(self._entries.row[i]), (int(self._entries.filter[i]),)) for i in entries[~sure]]
-        for row, filters in [*open_questions, *list(self._loose.items())]:
+        return found + self._asked(event, entries[~sure])
+
+    def _asked(self, event: Event, entries: Rows) -> list[int]:
+        """Return the rows of the entries and loose filters whose raw values match; a row may come twice."""
+        questions = [(int(self._entries.row[i]), (int(self._entries.filter[i]),)) for i in entries]
+        found = []
+        for row, filters in [*questions, *list(self._loose.items())]:
             one = self._lookup(row)
             if one is not None and any(matches(event, one.filters[i]) for i in filters):
                 found.append(row)
         return found
 
-    def _settled(self, events: EventTable, bad: Container[int], points: Points, plain: MatchRows) -> MatchRows:
-        """Finish a table event by event where boxes alone do not decide."""
+    def _settled(self, events: EventTable, bad: Mapping[int, object], points: Points, plain: MatchRows) -> MatchRows:
+        """Finish a table where boxes alone do not decide: only what needs raw values is asked event by event."""
+        if bad or points.between.size:
+            found = [plain.rows[plain.offsets[i] : plain.offsets[i + 1]] for i in range(len(events))]
+            for i in points.between.tolist():
+                found[i] = self._verified(events.event(i), found[i])
+            for i in bad:
+                found[i] = NO_ROWS
+            plain = MatchRows.joined(found)
+        if not self._n_special:
+            return plain
+        pairs = self._special_pairs(events, points)
+        return _merged(plain, pairs[~np.isin(pairs >> 32, list(bad))] if bad else pairs)
+
+    def _special_pairs(self, events: EventTable, points: Points) -> npt.NDArray[np.int64]:
+        """Return ``event << 32 | row`` of the matches of special and loose subscriptions, ascending, each once."""
         starts, entries = self._special.match_points(points.low, points.high)
-        between = set(points.between.tolist())
-        found: list[Rows] = []
-        for i in range(len(events)):
-            rows = plain.rows[plain.offsets[i] : plain.offsets[i + 1]]
-            mine = entries[starts[i] : starts[i + 1]]
-            if i in bad:
-                rows = _NONE
-            elif mine.size or self._loose or i in between:
-                event, is_point = events.event(i), i not in between
-                rows = rows if is_point else self._verified(event, rows)
-                rows = np.union1d(rows, self._decided(event, mine, is_point)).astype(np.int32)
-            found.append(rows)
-        offsets = np.zeros(len(events) + 1, np.int64)
-        np.cumsum([len(rows) for rows in found], out=offsets[1:])
-        return MatchRows(offsets, np.concatenate([_NONE, *found]))
+        event = np.repeat(np.arange(len(events)), np.diff(starts))
+        sure = self._entries.exact[entries] & ~np.isin(event, points.between)
+        pairs = [event[sure] << 32 | self._entries.row[entries[sure]]]
+        asked = range(len(events)) if self._loose else np.unique(event[~sure]).tolist()
+        for i in asked:
+            mine = slice(starts[i], starts[i + 1])
+            found = self._asked(events.event(i), entries[mine][~sure[mine]])
+            pairs.append(np.array(found, np.int64) | i << 32)
+        return np.unique(np.concatenate(pairs))
+
+
+def _merged(plain: MatchRows, pairs: npt.NDArray[np.int64]) -> MatchRows:
+    """Add pairs ``event << 32 | row``, ascending, to the rows of their events."""
+    event, rows = pairs >> 32, (pairs & 0xFFFFFFFF).astype(np.int32)
+    more = np.zeros(len(plain.offsets), np.int64)
+    np.cumsum(np.bincount(event, minlength=len(plain.offsets) - 1), out=more[1:])
+    merged = np.empty(len(plain.rows) + len(rows), np.int32)
+    merged[np.arange(len(plain.rows)) + np.repeat(more[:-1], np.diff(plain.offsets))] = plain.rows
+    merged[np.arange(len(rows)) + plain.offsets[event + 1]] = rows
+    return MatchRows(plain.offsets + more, merged)
 
 
 def _under(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
     """Return the arrays whose names start with a prefix, under the rest of their names."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-
-
-_NONE = np.empty(0, np.int32)

@@ -1,0 +1,110 @@
+"""One measured number is a `Row`; goals stand beside them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+__all__ = ["MEASURES", "Measure", "Row", "find_goal"]
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """What is measured: its unit, and whether more is better."""
+
+    name: str
+    unit: str
+    title: str
+    more_is_better: bool = True
+
+
+#: In the order in which they are told.
+MEASURES: Final = {
+    one.name: one
+    for one in (
+        Measure("match", "events/s", "events matched per second, a table at a time"),
+        Measure("build", "subscriptions/s", "subscriptions loaded per second, all at once"),
+        Measure("insert", "subscriptions/s", "subscriptions added per second, a thousand at a time, while matching"),
+        Measure("delete", "subscriptions/s", "subscriptions removed per second, one at a time, while matching"),
+        Measure("bytes", "B/subscription", "memory of the index, by its own statistics", False),
+        Measure("resident", "B/subscription", "growth of the process while it was built", False),
+        Measure("p50", "us", "one event as a dict, median", False),
+        Measure("p99", "us", "one event as a dict, 99th percentile", False),
+        Measure("p50 churn", "us", "the same while subscriptions come and go in this thread, median", False),
+        Measure("p99 churn", "us", "99th percentile of that", False),
+        Measure("p50 writer", "us", "the same while another thread adds and removes, median", False),
+        Measure("p99 writer", "us", "99th percentile of that", False),
+        Measure("cold start", "s", "a new process: import, subscribe, first match; kernels are in the cache", False),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One number; ``rate`` is None when there is none, and ``note`` says why.
+
+    ``ratio`` is this system's rate over that of the linear scan in the same run (more than 1: faster than it).
+    """
+
+    work: str
+    n: int
+    system: str
+    what: str
+    rate: float | None
+    ratio: float | None = None
+    goal: float | None = None
+    note: str = ""
+
+    @property
+    def unit(self) -> str:
+        """The unit of ``rate``."""
+        return MEASURES[self.what].unit
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain values, numbers with four digits."""
+        plain = asdict(self) | {"unit": self.unit}
+        return {name: _rounded(value) if isinstance(value, float) else value for name, value in plain.items()}
+
+    @classmethod
+    def from_json(cls, plain: dict[str, Any]) -> Row:
+        """Return the row that `as_json` gave."""
+        return cls(**{name: value for name, value in plain.items() if name != "unit"})
+
+
+def _rounded(number: float) -> float:
+    """Keep four digits.
+
+    >>> _rounded(1234567.0), _rounded(0.123456)
+    (1235000.0, 0.1235)
+    """
+    return float(f"{number:.4g}")
+
+
+_LARGE: Final = (100_000, 1_000_000)
+
+#: ``{(what, work, n): at least or at most this}``, for tamis itself; work None is any.
+_GOALS: Final[dict[tuple[str, str | None, int], float]] = {
+    ("match", "uniform4", 100_000): 2.5e6,
+    ("match", "uniform4", 1_000_000): 1e6,
+    ("match", "zipf4", 100_000): 600e3,
+    ("match", "zipf4", 1_000_000): 70e3,
+    ("match", "sparse20", 100_000): 400e3,
+    ("match", "sparse20", 1_000_000): 100e3,
+    ("match", "stock", 100_000): 400e3,
+    ("match", "stock", 1_000_000): 100e3,
+    ("p50", "uniform4", 100_000): 15.0,
+    **{("build", "mixed", n): 4e3 for n in _LARGE},
+    **{("build", None, n): 1e6 for n in _LARGE},
+    **{(what, None, n): 200e3 for what in ("insert", "delete") for n in _LARGE},
+    ("bytes", None, 1_000_000): 100.0,
+}
+
+
+def find_goal(what: str, work: str, n: int) -> float | None:
+    """Return the goal of a measure, if it has one.
+
+    >>> find_goal("match", "uniform4", 1_000_000), find_goal("build", "mixed", 100_000), find_goal("p50", "stock", 5)
+    (1000000.0, 4000.0, None)
+    """
+    exact = _GOALS.get((what, work, n))
+    return exact if exact is not None or work == "mixed" else _GOALS.get((what, None, n))

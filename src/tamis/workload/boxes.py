@@ -1,0 +1,205 @@
+"""Workloads of boxes and of texts, made from a seed: what benchmarks and speed tests run on.
+
+========== ==============================================================================================
+uniform4   four ranges on [0, 1000), each up to 100 wide; an event matches few (5.9 of a million)
+zipf4      the same with centres and events crowded near 0; an event matches many (4,630 of a million)
+sparse20   four of twenty attributes, some asked for more often than others (5.5 of a million)
+stock      a symbol (equality), a price (one- or two-sided), a volume (at least), a change (at most, half)
+           (2,500 of a million)
+mixed      texts: one in ten with a condition that no box can say, one in ten with OR, symbols from 100,000
+           values; events lack each attribute one time in five
+========== ==============================================================================================
+
+The same name, sizes and seed give the same numbers everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+__all__ = ["BOX_WORKS", "WORKS", "BoxWork", "TextWork", "make_boxes", "make_texts", "make_work"]
+
+FloatArray = npt.NDArray[np.float64]
+
+_N_STOCKS: Final = 1_000
+_N_SYMBOLS: Final = 100_000
+_VENUES: Final = ("arca", "bats", "cboe", "euronext", "nasdaq", "nyse", "tokyo", "xetra")
+#: Parts of the names of venues: none is a prefix, so no range of strings says the same.
+_PARTS: Final = ("at", "as", "kyo", "yse")
+
+
+@dataclass(frozen=True)
+class BoxWork:
+    """Closed boxes float64[n, d] (an infinite side is open) and events float64[m, d] without gaps."""
+
+    name: str
+    names: tuple[str, ...]
+    lo: FloatArray
+    hi: FloatArray
+    points: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.lo)
+
+    @cached_property
+    def events(self) -> pa.Table:
+        """The events as a table."""
+        return pa.table({name: self.points[:, i].copy() for i, name in enumerate(self.names)})
+
+
+@dataclass(frozen=True)
+class TextWork:
+    """Subscriptions as CQL2 text, and events as a table with nulls."""
+
+    name: str
+    texts: list[str]
+    events: pa.Table
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
+def make_work(name: str, n: int, n_events: int, seed: int = 1) -> BoxWork | TextWork:
+    """Make any of `WORKS`."""
+    return make_boxes(name, n, n_events, seed) if name in BOX_WORKS else make_texts(n, n_events, seed)
+
+
+def make_boxes(name: str, n: int, n_events: int, seed: int = 1) -> BoxWork:
+    """Make one of `BOX_WORKS`: ``n`` boxes and ``n_events`` events.
+
+    >>> work = make_boxes("stock", 100, 10)
+    >>> work.names, work.lo.shape, work.points.shape
+    (('symbol', 'price', 'volume', 'change'), (100, 4), (10, 4))
+    """
+    lo, hi, points = BOX_WORKS[name](np.random.default_rng(seed), n, n_events)
+    names = ("symbol", "price", "volume", "change")
+    if name != "stock":
+        names = tuple(f"a{axis}" for axis in range(lo.shape[1]))
+    return BoxWork(name, names, lo, hi, points)
+
+
+def make_texts(n: int, n_events: int, seed: int = 1) -> TextWork:
+    """Make the mixed work: ``n`` texts and ``n_events`` events.
+
+    >>> print(make_texts(3, 1).texts[0])
+    price BETWEEN 507.74 AND 599.61 AND volume BETWEEN 296.03 AND 363.96 AND rating BETWEEN 45.19 AND 62.79
+    """
+    rng = np.random.default_rng(seed)
+    plain = _plain_texts(rng, n)
+    others = _plain_texts(rng, n)
+    kind, part = rng.random(n), rng.integers(0, len(_PARTS), n)
+    texts = []
+    for i, text in enumerate(plain):
+        if kind[i] < 0.1:
+            text = f"{text} AND venue LIKE '%{_PARTS[part[i]]}%'"
+        elif kind[i] < 0.2:
+            text = f"({text}) OR ({others[i]})"
+        texts.append(text)
+    return TextWork("mixed", texts, _mixed_events(rng, n_events))
+
+
+# ---- boxes
+
+_Arrays = tuple[FloatArray, FloatArray, FloatArray]
+
+
+def _ranges4(values: Callable[[FloatArray], FloatArray]) -> Callable[[np.random.Generator, int, int], _Arrays]:
+    """Four ranges per box, centres and events by ``values`` of uniform numbers, widths up to 100."""
+
+    def make(rng: np.random.Generator, n: int, n_events: int) -> _Arrays:
+        centre, half = values(rng.random((n, 4))), rng.random((n, 4)) * 100.0 / 2
+        return centre - half, centre + half, values(rng.random((n_events, 4)))
+
+    return make
+
+
+def _log_uniform(u: FloatArray) -> FloatArray:
+    """Density 1 / x, nearly, on [0, 1000)."""
+    crowded: FloatArray = (1000.0**u - 1.0) * 1000.0 / 999.0
+    return crowded
+
+
+def _sparse20(rng: np.random.Generator, n: int, n_events: int) -> _Arrays:
+    """Four of twenty attributes per box, attribute k with weight 1 / k, by the Gumbel trick."""
+    d, chosen_per_box = 20, 4
+    gumbel = np.log(_popularity(d)) - np.log(-np.log(rng.random((n, d))))
+    chosen = np.argpartition(-gumbel, chosen_per_box, axis=1)[:, :chosen_per_box]
+    centre, width = rng.random((n, chosen_per_box)) * 1000, rng.random((n, chosen_per_box)) * 100
+    lo, hi = np.full((n, d), -np.inf), np.full((n, d), np.inf)
+    np.put_along_axis(lo, chosen, centre - width / 2, 1)
+    np.put_along_axis(hi, chosen, centre + width / 2, 1)
+    return lo, hi, rng.random((n_events, d)) * 1000
+
+
+def _stock(rng: np.random.Generator, n: int, n_events: int) -> _Arrays:
+    """Half of the prices have two sides, a quarter each a lower or an upper one; half of the boxes ask for change."""
+    popularity = _popularity(_N_STOCKS)
+    base = 10 + (np.arange(_N_STOCKS) * 7919 % 490)
+    lo, hi = np.full((n, 4), -np.inf), np.full((n, 4), np.inf)
+    symbol = rng.choice(_N_STOCKS, n, p=popularity)
+    lo[:, 0] = hi[:, 0] = symbol
+    price = base[symbol] * np.exp(rng.normal(0, 0.1, n))
+    both, up = rng.random(n) < 0.5, rng.random(n) < 0.5
+    lo[:, 1] = np.where(both | up, price, -np.inf)
+    hi[:, 1] = np.where(both, price * 1.02, np.where(up, np.inf, price))
+    lo[:, 2] = np.exp(rng.normal(8, 1.5, n))
+    half = rng.random(n) < 0.5
+    hi[half, 3] = rng.normal(-2, 1, half.sum())
+    seen = rng.choice(_N_STOCKS, n_events, p=popularity)
+    columns = [seen.astype(np.float64), base[seen] * np.exp(rng.normal(0, 0.1, n_events))]
+    columns += [np.exp(rng.normal(8, 1.5, n_events)), rng.normal(0, 2, n_events)]
+    return lo, hi, np.stack(columns, axis=1)
+
+
+def _popularity(n: int) -> FloatArray:
+    """Return Zipf's weights: 1, 1/2, 1/3 and so on, in all 1."""
+    weights = 1.0 / np.arange(1, n + 1)
+    normed: FloatArray = weights / weights.sum()
+    return normed
+
+
+# ---- texts
+
+
+def _plain_texts(rng: np.random.Generator, n: int) -> list[str]:
+    """Half ask for a symbol and a limit of its price, half for three ranges."""
+    symbol = rng.choice(_N_SYMBOLS, n, p=_popularity(_N_SYMBOLS))
+    centre, width = rng.random((n, 3)) * (1000, 1000, 100), rng.random((n, 3)) * (100, 100, 20)
+    lo, hi = centre - width / 2, centre + width / 2
+    return [
+        f"symbol = 'S{symbol[i]:06}' AND price {'<=' if centre[i, 1] < 500 else '>='} {centre[i, 0]:.2f}"
+        if centre[i, 2] < 50
+        else " AND ".join(
+            f"{name} BETWEEN {lo[i, k]:.2f} AND {hi[i, k]:.2f}" for k, name in enumerate(("price", "volume", "rating"))
+        )
+        for i in range(n)
+    ]
+
+
+def _mixed_events(rng: np.random.Generator, n: int) -> pa.Table:
+    symbol = rng.choice(_N_SYMBOLS, n, p=_popularity(_N_SYMBOLS))
+    columns: dict[str, Any] = {
+        "symbol": np.array([f"S{one:06}" for one in symbol], dtype=object),
+        "price": rng.random(n) * 1000,
+        "volume": rng.random(n) * 1000,
+        "rating": rng.random(n) * 100,
+        "venue": np.array(_VENUES, dtype=object)[rng.integers(0, len(_VENUES), n)],
+    }
+    return pa.table({name: pa.array(values, mask=rng.random(n) < 0.2) for name, values in columns.items()})
+
+
+BOX_WORKS: Final[dict[str, Callable[[np.random.Generator, int, int], _Arrays]]] = {
+    "uniform4": _ranges4(lambda u: u * 1000.0),
+    "zipf4": _ranges4(_log_uniform),
+    "sparse20": _sparse20,
+    "stock": _stock,
+}
+#: All workloads by name, `make_texts` last.
+WORKS: Final = (*BOX_WORKS, "mixed")
