@@ -359,3 +359,33 @@ def test_ctrl_c_ends_quietly(tmp_path: Path, subscriptions: Path) -> None:
         process.send_signal(signal.SIGINT)
         shown = process.communicate(timeout=30)
     assert (process.returncode, shown) == (130, (b"", b""))
+
+
+class TestVerify:
+    def saved(self, directory: Path) -> Path:
+        engine = tamis.Engine()
+        engine.subscribe("mag > 4", id="a")
+        return engine.save(directory)
+
+    def test_sound_versions(self, tmp_path: Path) -> None:
+        self.saved(tmp_path)
+        self.saved(tmp_path)
+        found = run("verify", tmp_path)
+        assert found.exit_code == 0
+        assert found.stdout.splitlines() == ["v000001: sound", "v000002: sound"]
+
+    def test_a_damaged_version_is_named(self, tmp_path: Path) -> None:
+        path = self.saved(tmp_path) / "0.subscriptions.arrow"
+        self.saved(tmp_path)
+        path.write_bytes(path.read_bytes()[:-1])
+        found = run("verify", tmp_path, "--json")
+        assert found.exit_code == 1
+        first, second = json.loads(found.stdout)
+        assert (first["version"], first["sound"], second["sound"]) == ("v000001", False, True)
+        assert "0.subscriptions.arrow: torn" in first["problem"]
+
+    def test_nothing_to_verify(self, tmp_path: Path) -> None:
+        for directory, problem in ((tmp_path, "no saved engine in it"), (tmp_path / "nowhere", "no such directory")):
+            found = run("verify", directory)
+            assert found.exit_code == 2
+            assert problem in found.stderr

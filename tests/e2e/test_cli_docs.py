@@ -27,11 +27,13 @@ class Shell:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.code = 0
-        launcher = folder / "bin" / "tamis"
-        launcher.parent.mkdir()
-        launcher.write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "from tamis.cli.main import main; main()" "$@"\n')
-        launcher.chmod(0o755)
-        path = f"{launcher.parent}{os.pathsep}{os.environ['PATH']}"
+        programs = {"tamis": ' -c "from tamis.cli.main import main; main()"', "python": ""}
+        (folder / "bin").mkdir()
+        for name, arguments in programs.items():
+            launcher = folder / "bin" / name
+            launcher.write_text(f'#!/bin/sh\nexec "{sys.executable}"{arguments} "$@"\n')
+            launcher.chmod(0o755)
+        path = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
         self.environment = os.environ | {"PATH": path, "COLUMNS": "80", "NO_COLOR": "1"}
 
     def run(self, command: str) -> str:

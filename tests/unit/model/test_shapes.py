@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 import shapely
@@ -88,3 +90,22 @@ def test_vertices_are_limited(n: int) -> None:
     else:
         with pytest.raises(LimitError, match="vertices of a region"):
             region(ring)
+
+
+def _star(n: int) -> np.ndarray:
+    angles = np.linspace(0, 2 * np.pi, n, endpoint=False)
+    radii = np.where(np.arange(n) % 2, 1.0, 0.01)
+    return np.column_stack([np.cos(angles) * radii, np.sin(angles) * radii])
+
+
+@pytest.mark.parametrize("n", [498, 499, 500, 502, MAX_VERTICES])
+def test_large_polygons_are_judged_quickly(n: int) -> None:
+    ring = _star(n - n % 2)
+    assert region(shapely.Polygon(ring))
+    ring[[3, 40]] = ring[[40, 3]]
+    with pytest.raises(UnfitError, match="not a simple polygon: Self-intersection"):
+        region(shapely.Polygon(ring))
+    region(shapely.Polygon(_star(MAX_VERTICES)))  # the kernel is loaded now
+    start = time.process_time()
+    region(shapely.Polygon(_star(MAX_VERTICES)))
+    assert time.process_time() - start < 0.05

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 from tamis.model.types import Boolean, Number, String, Timestamp, Vector, type_of_value
 from tamis.model.values import INT64_MAX, INT64_MIN, UINT64_MAX, UnfitError, decimal_number, moment, number
 
-
 TENTHS = st.sampled_from([Decimal("0.1"), Decimal("0.3"), Decimal("1e-320"), Decimal(2**53), Decimal("-7.7")])
-CLOSE = st.integers(-3, 3).flatmap(lambda k: st.sampled_from([Decimal(k).scaleb(-p) for p in (14, 16, 17, 18, 25, 340)]))
+CLOSE = st.integers(-3, 3).flatmap(
+    lambda k: st.sampled_from([Decimal(k).scaleb(-p) for p in (14, 16, 17, 18, 25, 340)])
+)
 DECIMALS = st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**20), max_value=10**20) | st.builds(
-    lambda tenth, shift: _sum(tenth, shift), TENTHS, CLOSE
+    lambda a, b: _sum(a, b), TENTHS, CLOSE
 )
 
 
