@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from tamis.cli import covers, demo, explain, match, reduce, try_filter, verify
+from tamis.cli import bench, covers, demo, explain, match, reduce, try_filter, verify
 from tamis.cli.failures import failing_well
 from tamis.cli.options import examples
 
@@ -78,6 +78,7 @@ app.command("explain", epilog=explain.EPILOG)(explain.explain)
 app.command("covers", epilog=covers.EPILOG)(covers.covers)
 app.command("reduce", epilog=reduce.EPILOG)(reduce.reduce)
 app.command("verify", epilog=verify.EPILOG)(verify.verify)
+app.add_typer(bench.app, name="bench")
 
 
 def main() -> None:

@@ -87,9 +87,7 @@ class Engine:
         return sum(len(one) for one in self._namespaces.values())
 
     def __contains__(self, id: object) -> bool:
-        self._expire()
-        space = self._namespaces.get(DEFAULT_NAMESPACE)
-        return space is not None and id in space.ids
+        return id in self._living(DEFAULT_NAMESPACE).ids
 
     def __iter__(self) -> Iterator[Subscription]:
         """Yield every live subscription, by namespace in order of arrival."""
@@ -138,7 +136,7 @@ class Engine:
     def unsubscribe(self, id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Remove a subscription; `UnknownSubscriptionError` when there is none."""
         with self._lock:
-            space = self._space(namespace)
+            space = self._living(namespace)
             space.remove(id)
             if space.is_mostly_dead:
                 self._namespaces[namespace] = space = space.renewed()
@@ -146,9 +144,8 @@ class Engine:
 
     def match(self, event: Mapping[str, Any], *, namespace: str = DEFAULT_NAMESPACE) -> list[SubscriptionId]:
         """Return the sorted ids of the subscriptions an event matches."""
-        self._expire()
         canonical = self._known(event, learn_from_event).event(event)
-        space = self._space(namespace)
+        space = self._living(namespace)
         return sorted(space.ids.of(space.matcher.match(canonical)), key=id_order)
 
     def match_table(self, events: Any, *, namespace: str = DEFAULT_NAMESPACE, on_bad: str = "raise") -> Matches:
@@ -159,20 +156,18 @@ class Engine:
         """
         if on_bad not in ("raise", "skip"):
             raise ModelError(f"on_bad is 'raise' or 'skip', not {on_bad!r}")
-        self._expire()
         table = EventTable.of(events, self._known(events, learn_from_table))
         if on_bad == "raise" and table.bad:
             raise next(iter(table.bad.values()))
-        space = self._space(namespace)
+        space = self._living(namespace)
         return Matches(*space.matcher.match_table(table), space.ids)
 
     def explain(
         self, event: Mapping[str, Any], id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE
     ) -> Explanation:
         """Say why an event matches a subscription or does not, condition by condition."""
-        self._expire()
         schema = self._known(event, learn_from_event)
-        one = self._space(namespace).subscription(id)
+        one = self._living(namespace).subscription(id)
         text = one.text if one.text is not None else format_filters(one.filters, schema)
         node = parse(text)
         if text.lstrip().startswith("{"):  # JSON has no places to point at: show it as text
@@ -182,7 +177,7 @@ class Engine:
 
     def subscription(self, id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE) -> Subscription:
         """Return a subscription by its id."""
-        return self._space(namespace).subscription(id)
+        return self._living(namespace).subscription(id)
 
     def statistics(self) -> dict[str, Any]:
         """Return counts: subscriptions, namespaces, attributes, and what each matcher says of itself."""
@@ -285,7 +280,9 @@ class Engine:
         done: list[Subscription] = []
         try:
             for one in added:
-                self._namespaces.setdefault(one.namespace, self._new_namespace(one.namespace)).add(one)
+                space = self._namespaces.setdefault(one.namespace, self._new_namespace(one.namespace))
+                self._expire_in(space)
+                space.add(one)
                 done.append(one)
             for name in {one.namespace for one in added}:
                 self._merge.nudge(self._namespaces[name].matcher)
@@ -302,9 +299,13 @@ class Engine:
         self._next_id += 1
         return self._next_id - 1
 
-    def _space(self, namespace: str) -> Namespace:
+    def _living(self, namespace: str) -> Namespace:
+        """Return a namespace without what has expired; an empty one when nobody subscribed in it."""
         found = self._namespaces.get(namespace)
-        return self._new_namespace(namespace) if found is None else found
+        if found is None:
+            return self._new_namespace(namespace)
+        self._expire_in(found)
+        return found
 
     def _new_namespace(self, name: str) -> Namespace:
         space = Namespace(name, MATCHERS[self._matcher])
@@ -313,19 +314,22 @@ class Engine:
 
     def _known(self, source: Any, learn: Callable[[Schema, Any], Schema]) -> Schema:
         """Return the schema for an event or a table, extended by what it shows when the engine learns."""
-        if not self._learns:
-            return self._schema
+        known = self._schema
+        if not self._learns or learn(known, source) is known:
+            return known
         with self._lock:
             self._schema = learn(self._schema, source)
             return self._schema
 
     def _expire(self) -> None:
-        ends = [space.next_end for space in self._namespaces.values()]
-        if not any(end is not None for end in ends):
-            return
-        with self._lock:
-            now = self._clock()
-            for space in self._namespaces.values():
+        """Remove what is due in every namespace."""
+        for space in list(self._namespaces.values()):
+            self._expire_in(space)
+
+    def _expire_in(self, space: Namespace) -> None:
+        end = space.next_end
+        if end is not None and end <= (now := self._clock()):
+            with self._lock:
                 space.expire(now)
 
 

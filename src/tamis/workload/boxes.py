@@ -29,6 +29,7 @@ __all__ = ["BOX_WORKS", "WORKS", "BoxWork", "TextWork", "make_boxes", "make_text
 FloatArray = npt.NDArray[np.float64]
 
 _N_STOCKS: Final = 1_000
+_STOCK_NAMES: Final = ("symbol", "price", "volume", "change")
 _N_SYMBOLS: Final = 100_000
 _VENUES: Final = ("arca", "bats", "cboe", "euronext", "nasdaq", "nyse", "tokyo", "xetra")
 #: Parts of the names of venues: none is a prefix, so no range of strings says the same.
@@ -79,10 +80,8 @@ def make_boxes(name: str, n: int, n_events: int, seed: int = 1) -> BoxWork:
     (('symbol', 'price', 'volume', 'change'), (100, 4), (10, 4))
     """
     lo, hi, points = BOX_WORKS[name](np.random.default_rng(seed), n, n_events)
-    names = ("symbol", "price", "volume", "change")
-    if name != "stock":
-        names = tuple(f"a{axis}" for axis in range(lo.shape[1]))
-    return BoxWork(name, names, lo, hi, points)
+    names = tuple(f"a{axis}" for axis in range(lo.shape[1]))
+    return BoxWork(name, _STOCK_NAMES if name == "stock" else names, lo, hi, points)
 
 
 def make_texts(n: int, n_events: int, seed: int = 1) -> TextWork:

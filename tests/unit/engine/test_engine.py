@@ -120,6 +120,15 @@ class TestExpiry:
         clock.now = 50
         assert engine.match({"price": 1}) == ["a"]
 
+    def test_an_expired_id_is_free(self) -> None:
+        clock = Clock()
+        engine = tamis.Engine(SCHEMA, clock=clock)
+        engine.subscribe("price > 0", id="a", expires=10)
+        clock.now = 10
+        engine.subscribe("price < 0", id="a")
+        assert engine.match({"price": 1}) == []
+        assert engine.match({"price": -1}) == ["a"]
+
     def test_a_time_without_a_zone_is_refused(self) -> None:
         with pytest.raises(tamis.ModelError, match="expires: a time without a zone"):
             tamis.Engine(SCHEMA).subscribe("price > 0", expires=dt.datetime(2026, 1, 1))

@@ -50,7 +50,7 @@ def measure_all(works: Sequence[str], sizes: Sequence[int], systems: Sequence[st
                 note = f"left out: texts are compiled one by one; at most {LARGEST_MIXED:,}"
                 yield from (Row(name, n, one, "match", None, note=note) for one in systems)
                 continue
-            _warm(make_work(name, 3_000, 64))
+            _warm(make_work(name, 200 if name == "mixed" else 3_000, 64))
             work = make_work(name, n, effort.batch)
             yield from Bench(work, effort).measure([SYSTEMS[one] for one in systems])
     if effort.fresh and "ours" in systems:

@@ -27,6 +27,7 @@ class Rtree(System):
 
     name = "rtree"
     package = "rtree"
+    changes = True
 
     def __init__(self, work: BoxWork) -> None:
         index = importlib.import_module("rtree.index")
@@ -164,7 +165,7 @@ def _bounded(side: FloatArray) -> FloatArray:
 
 
 def _bounds_table(work: BoxWork) -> pa.Table:
-    columns = {"subscription": np.arange(len(work))}
+    columns: dict[str, Any] = {"subscription": np.arange(len(work))}
     for i, name in enumerate(work.names):
         columns |= {f"{name}_lo": work.lo[:, i].copy(), f"{name}_hi": work.hi[:, i].copy()}
     return pa.table(columns)

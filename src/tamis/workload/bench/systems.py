@@ -40,6 +40,8 @@ class System(ABC):
     most: ClassVar[int | None] = None
     too_many: ClassVar[str] = ""
     takes_texts: ClassVar[bool] = False
+    #: Whether it is measured while boxes come and go; then it has `insert` and `delete`.
+    changes: ClassVar[bool] = False
 
     @abstractmethod
     def __init__(self, work: Any) -> None: ...
@@ -63,11 +65,6 @@ class System(ABC):
     def delete(self, ids: Sequence[Any]) -> None:
         """Remove boxes, one by one."""
         raise NotImplementedError
-
-    @property
-    def changes(self) -> bool:
-        """Whether boxes can come and go."""
-        return type(self).insert is not System.insert
 
 
 def pairs_of_csr(offsets: IntArray, rows: npt.NDArray[np.int32]) -> Pairs:
@@ -117,6 +114,7 @@ class Ours(EngineSystem):
 
     name = "ours"
     matcher = "packed"
+    changes = True
 
 
 class Counting(EngineSystem):

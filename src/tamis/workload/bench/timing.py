@@ -16,7 +16,17 @@ from typing import Any, Final
 
 import numpy as np
 
-__all__ = ["Effort", "Latency", "best_of", "changing_beside", "is_merging", "resident_bytes", "run_fresh", "sustained", "time_each"]
+__all__ = [
+    "Effort",
+    "Latency",
+    "best_of",
+    "changing_beside",
+    "is_merging",
+    "resident_bytes",
+    "run_fresh",
+    "sustained",
+    "time_each",
+]
 
 #: The engine's own name for the thread of its merges.
 _MERGE_THREAD: Final = "tamis-merge"
@@ -56,7 +66,7 @@ def best_of(call: Callable[[], object], effort: Effort) -> float:
 def sustained(step: Callable[[], object], between: Callable[[], object], effort: Effort, most: int) -> float:
     """Take steps, at most so many, until time is up; return the seconds spent in them, not between them."""
     spent, taken = 0.0, 0
-    while taken < most and (spent < effort.seconds or taken < 2):
+    while taken < most and (spent < effort.seconds or not taken):
         start = time.perf_counter()
         step()
         spent += time.perf_counter() - start
