@@ -77,7 +77,7 @@ def match(
 def _effort(quick: bool, repeat: int) -> Effort:
     from tamis.workload.bench.timing import Effort
 
-    return Effort(repeat=2, seconds=0.03, batch=512, fresh=False) if quick else Effort(repeat=repeat)
+    return Effort(repeat=2, seconds=0.03, batch=512, chunk=200, fresh=False) if quick else Effort(repeat=repeat)
 
 
 def _chosen(what: str, given: str, known: Sequence[str]) -> list[str]:

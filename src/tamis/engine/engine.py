@@ -284,7 +284,7 @@ class Engine:
                 self._expire_in(space)
                 space.add(one)
                 done.append(one)
-            for name in {one.namespace for one in added}:
+            for name in sorted({one.namespace for one in added}):
                 self._merge.nudge(self._namespaces[name].matcher)
         except BaseException:
             for one in done:

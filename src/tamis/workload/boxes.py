@@ -88,7 +88,7 @@ def make_texts(n: int, n_events: int, seed: int = 1) -> TextWork:
     """Make the mixed work: ``n`` texts and ``n_events`` events.
 
     >>> print(make_texts(3, 1).texts[0])
-    price BETWEEN 507.74 AND 599.61 AND volume BETWEEN 296.03 AND 363.96 AND rating BETWEEN 45.19 AND 62.79
+    symbol = 'S000272' AND price <= 948.65
     """
     rng = np.random.default_rng(seed)
     plain = _plain_texts(rng, n)

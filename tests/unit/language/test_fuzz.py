@@ -28,7 +28,7 @@ def test_a_planted_fault_is_found_and_made_short(
 def test_a_slow_input_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def slow(source: object) -> None:
         if "NOT" in str(source):
-            sum(range(10_000_000))
+            sum(range(60_000_000))
 
     monkeypatch.setattr(fuzz_language, "STEPS", (slow,))
     assert fuzz_language.treated("NOT a") == ("accepted", "slow: slower than 50 ms")

@@ -39,6 +39,8 @@ class Effort:
     repeat: int = 5
     seconds: float = 2.0
     batch: int = 4_096
+    #: Boxes that are added at once.
+    chunk: int = 1_000
     #: Whether to start new processes (for memory and the first match).
     fresh: bool = True
 
