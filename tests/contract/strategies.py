@@ -54,6 +54,8 @@ POLYGONS = [
     shapely.box(2, 0, 4, 2),
     shapely.box(0, 0, 1, 1),
     shapely.Polygon([(0, 0), (4, 0), (4, 4), (2, 1), (0, 4)]),
+    shapely.box(6, 6, 7, 7),
+    shapely.box(-1, -1, 9, 9),
 ]
 VECTORS = [(0.0, 0.0), (1.0, 0.0), (3.0, 4.0)]
 
@@ -79,7 +81,12 @@ scalar_leaves = st.one_of(
     _scalar("on", [False, True]),
     st.builds(IsLike, st.just("name"), st.sampled_from(PATTERNS), st.booleans()),
 )
+two_regions = st.builds(
+    lambda a, b: And((a, b)),
+    *2 * [st.builds(SpatialTest, st.sampled_from(FUNCTIONS), st.just("area"), st.sampled_from(POLYGONS))],
+)
 spatial_leaves = st.one_of(
+    two_regions,
     st.builds(SpatialTest, st.sampled_from(FUNCTIONS), st.just("area"), st.sampled_from(POLYGONS)),
     st.builds(WithinBall, st.just("look"), st.sampled_from(VECTORS), st.sampled_from([0.0, 1.0, 5.0])),
     st.builds(IsNull, st.sampled_from(["area", "look", "at"]), st.booleans()),

@@ -56,7 +56,7 @@ def test_a_quick_run_is_quick_and_has_all_rows() -> None:
     ours = [row for row in rows if (row["work"], row["system"]) == ("stock", "ours")]
     assert [row["what"] for row in ours] == [
         *("build", "match", "bytes", "p50", "p99", "insert", "delete"),
-        *("p50 churn", "p99 churn", "p50 writer", "p99 writer"),
+        *("p50 churn", "p99 churn", "p50 writer", "p99 writer", "p99 merge"),
     ]
     assert ours[1]["unit"] == "events/s"
     [scan] = [row for row in rows if (row["work"], row["system"]) == ("stock", "scan")]
@@ -172,7 +172,7 @@ def test_large_texts_and_large_counting_are_left_out_with_a_reason() -> None:
 
 
 def test_rows_survive_json() -> None:
-    row = Row("stock", 1_000_000, "ours", "p99 churn", 12.5, None, 30.0, "a merge ran in 5% of the time")
+    row = Row("stock", 1_000_000, "ours", "p99 merge", 12.5, None, 30.0, "said")
     assert Row.from_json(row.as_json()) == row
     assert row.as_json()["unit"] == "us"
 
@@ -196,3 +196,16 @@ def test_time_between_events_is_not_counted() -> None:
     found = time_each(lambda event: None, [{}] * 10, Effort(seconds=0.05), lambda: calls.append(time.sleep(0.005)))
     assert found.n == 25 * len(calls)
     assert found.p99 < 5_000
+
+
+def test_whoever_is_called_between_events_can_end_it() -> None:
+    answers = iter([True, None, False])
+    assert time_each(lambda event: None, [{}], Effort(seconds=60), lambda: next(answers)).n == 50
+
+
+@pytest.mark.usefixtures("compiled")
+def test_events_are_timed_while_segments_merge() -> None:
+    one = bench.Bench(make_boxes("uniform4", 60_000, 64), Effort(seconds=5.0, batch=64))
+    rows = list(one._latency_of_merge(Ours(one.work)))
+    assert rows[-1].what == "p99 merge"
+    assert rows[-1].rate is None or rows[-1].goal == 3 * rows[0].rate

@@ -6,39 +6,54 @@ or unknown because its attribute is missing.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from tamis.algebra.evaluate import holds
-from tamis.errors import shorten
+from tamis.errors import TamisError, shorten
 from tamis.model.language.bind import bind
+from tamis.model.language.format import format_node
 from tamis.model.language.literals import instant_text
-from tamis.model.language.nodes import Constant, Instant, Leaf, Node, Not, leaves
+from tamis.model.language.nodes import Constant, Instant, Leaf, Not, leaves
+from tamis.model.language.parse import parse
 from tamis.model.schema import Event, Schema
 from tamis.model.subscription import SubscriptionId
-from tamis.model.types import Timestamp
+from tamis.model.types import AttributeType, Timestamp
 from tamis.model.values import Value
 
 __all__ = ["Condition", "Explanation", "explain"]
+
+#: Texts up to this length are shown whole, with carets below.
+_ONE_LINE = 100
 
 _WORDS = {True: "yes", False: "no", None: "unknown"}
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One condition of a subscription and how it fared; ``outcome`` None means unknown (missing)."""
+    """One condition of a subscription and how it fared; ``outcome`` None means unknown (missing).
+
+    ``start`` is its place in the subscription's text, None when that has no places (a large JSON document);
+    ``value`` is what the event carries, as text, None when it is missing.
+    """
 
     text: str
-    start: int
+    start: int | None
     attribute: str | None
-    value: Value | None
+    value: str | None
     outcome: bool | None
-    shown: str
+
+    def __str__(self) -> str:
+        met = "a constant" if self.attribute is None else f"{self.attribute} is {self.value or 'missing'}"
+        return f"{_WORDS[self.outcome]}: {met}"
 
     def as_json(self) -> dict[str, object]:
         """Return the condition as plain JSON values."""
-        return {"condition": self.text, "attribute": self.attribute, "value": self.shown, "outcome": self.outcome}
+        return {"condition": self.text, "attribute": self.attribute, "value": self.value, "outcome": self.outcome}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +70,13 @@ class Explanation:
 
     def __str__(self) -> str:
         lines = [f"{'match' if self.matched else 'no match'}: subscription {self.id!r}"]
-        one_line = "\n" not in self.text and "\t" not in self.text and len(self.text) <= 100
-        if one_line:
+        places = all(one.start is not None for one in self.conditions)
+        with_carets = places and len(self.text) <= _ONE_LINE and self.text.isprintable()
+        if with_carets:
             lines.append(f"  {self.text}")
         for one in self.conditions:
-            mark = " " * one.start + "^" * len(one.text) if one_line else shorten_text(one.text)
-            lines.append(f"  {mark} {_WORDS[one.outcome]}: {one.shown}")
+            mark = " " * (one.start or 0) + "^" * len(one.text) if with_carets else _shortened(one.text)
+            lines.append(f"  {mark} {one}")
         return "\n".join(lines)
 
     def as_json(self) -> dict[str, object]:
@@ -69,26 +85,25 @@ class Explanation:
         return {"id": self.id, "matched": self.matched, "subscription": self.text, "conditions": conditions}
 
 
-def shorten_text(text: str, width: int = 60) -> str:
-    """Cut a long condition in the middle."""
-    return text if len(text) <= width else f"{text[: width // 2 - 2]} ... {text[-width // 2 + 3 :]}"
-
-
-def explain(event: Event, node: Node, text: str, schema: Schema, id: SubscriptionId) -> Explanation:
-    """Explain a canonical event against a syntax tree whose spans point into ``text``."""
-    conditions = tuple(_condition(event, leaf, text, schema) for leaf in leaves(node))
+def explain(raw: Mapping[str, Any], text: str, schema: Schema, id: SubscriptionId) -> Explanation:
+    """Explain an event, as the user gave it, against a subscription's text or JSON."""
+    node = parse(text)
+    if text.lstrip().startswith("{"):  # JSON has no places to point at: show it as text
+        text = format_node(node)
+        node = parse(text) if len(text) <= _ONE_LINE else node
+    event = schema.event(raw)
+    conditions = tuple(_condition(event, raw, leaf, text, schema) for leaf in leaves(node))
     return Explanation(holds(event, bind(node, schema, text, open=True)), id, text, conditions)
 
 
-def _condition(event: Event, leaf: Leaf, text: str, schema: Schema) -> Condition:
-    start, stop = leaf.span or (0, 0)
-    shown_text = text[start:stop]
+def _condition(event: Event, raw: Mapping[str, Any], leaf: Leaf, text: str, schema: Schema) -> Condition:
+    start = None if leaf.span is None else leaf.span[0]
+    own_text = format_node(leaf) if leaf.span is None else text[leaf.span[0] : leaf.span[1]]
     if isinstance(leaf, Constant):
-        return Condition(shown_text, start, None, None, leaf.value, "a constant")
-    outcome = _outcome(event, leaf, schema)
+        return Condition(own_text, start, None, None, leaf.value)
     value = event.get(leaf.attribute)
-    shown = f"{leaf.attribute} is {'missing' if value is None else _shown(value, leaf, schema)}"
-    return Condition(shown_text, start, leaf.attribute, value, outcome, shown)
+    shown = None if value is None else _shown(value, raw[leaf.attribute], schema.get(leaf.attribute))
+    return Condition(own_text, start, leaf.attribute, shown, _outcome(event, leaf, schema))
 
 
 def _outcome(event: Event, leaf: Leaf, schema: Schema) -> bool | None:
@@ -98,8 +113,17 @@ def _outcome(event: Event, leaf: Leaf, schema: Schema) -> bool | None:
     return False if holds(event, bind(Not(leaf), schema, open=True)) else None
 
 
-def _shown(value: Value, leaf: Leaf, schema: Schema) -> str:
-    assert not isinstance(leaf, Constant)
-    if isinstance(schema.get(leaf.attribute), Timestamp) and isinstance(value, int):
-        return instant_text(Instant(value))
+def _shown(value: Value, raw: object, kind: AttributeType | None) -> str:
+    """Return a value as text: a moment in UTC if the calendar has it, a long decimal as the user wrote it."""
+    if isinstance(kind, Timestamp) and isinstance(value, int):
+        try:
+            return instant_text(Instant(value))
+        except TamisError:
+            return f"{value} microseconds"
+    if isinstance(value, Fraction):
+        return str(raw)
     return shorten(value.tolist() if isinstance(value, np.ndarray) else value)
+
+
+def _shortened(text: str, width: int = 60) -> str:
+    return text if len(text) <= width else f"{text[: width // 2 - 2]} ... {text[-width // 2 + 3 :]}"

@@ -44,8 +44,8 @@ def failing_well() -> Iterator[None]:
         _tell(str(error), _hint(error))
         raise typer.Exit(BAD_INPUT) from None
     except OSError as error:
-        if error.filename is None:
-            raise
+        if error.filename is None:  # it is standard output that cannot be written: a full disk
+            _leave_quietly()
         _tell(_about_file(error), "")
         raise typer.Exit(BAD_INPUT) from None
 
@@ -69,6 +69,8 @@ def _hint(error: TamisError) -> str:
 
 
 def _about_file(error: OSError) -> str:
+    if error.filename is None:
+        return f"the output cannot be written: {error.strerror or error}"
     name = os.fsdecode(error.filename) if isinstance(error.filename, bytes) else str(error.filename)
     if isinstance(error, FileNotFoundError):
         return f"{name}: there is no such file"

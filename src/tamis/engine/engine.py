@@ -24,12 +24,11 @@ from tamis.errors import ModelError, SubscriptionError, TableError
 from tamis.index.protocols import Guarantee, demand
 from tamis.index.registry import DEFAULT_MATCHER, MATCHERS
 from tamis.model.language.bind import learn_from_node
-from tamis.model.language.compiler import compile_node
-from tamis.model.language.format import format_node
+from tamis.model.language.compiler import compile_node, source_text
 from tamis.model.language.parse import parse
 from tamis.model.language.unbind import format_filters
 from tamis.model.schema import Schema, learn_from_event
-from tamis.model.subscription import DEFAULT_NAMESPACE, Subscription, SubscriptionId, id_order
+from tamis.model.subscription import DEFAULT_NAMESPACE, Subscription, SubscriptionId
 from tamis.model.tables import EventTable, SubscriptionTable, checked_id, learn_from_table
 from tamis.model.types import Number
 from tamis.model.values import UnfitError, moment
@@ -66,6 +65,8 @@ class Engine:
     def __init__(
         self, schema: Schema | None = None, matcher: str = DEFAULT_MATCHER, *, clock: Callable[[], int] = _now
     ) -> None:
+        if schema is not None and not isinstance(schema, Schema):
+            raise ModelError(f"expected a tamis.Schema, not {type(schema).__name__}")
         if matcher not in MATCHERS:
             raise ModelError(f"there is no matcher {matcher!r}; choose one of {', '.join(sorted(MATCHERS))}")
         self._matcher = matcher
@@ -87,7 +88,11 @@ class Engine:
         return sum(len(one) for one in self._namespaces.values())
 
     def __contains__(self, id: object) -> bool:
-        return id in self._living(DEFAULT_NAMESPACE).ids
+        """Whether a subscription of the default namespace is called so."""
+        try:
+            return checked_id(id) in self._living(DEFAULT_NAMESPACE).ids
+        except TableError:
+            return False
 
     def __iter__(self) -> Iterator[Subscription]:
         """Yield every live subscription, by namespace in order of arrival."""
@@ -112,6 +117,7 @@ class Engine:
         with self._lock:
             chosen = None if id is None else checked_id(id)
             end = None if expires is None else _moment(expires)
+            _check_words(namespace, metadata or {})
             schema, one = self._compile(source, chosen, namespace, end, metadata)
             self._admit([one])
             self._schema = schema
@@ -119,6 +125,8 @@ class Engine:
 
     def subscribe_table(self, table: SubscriptionTable) -> Sequence[SubscriptionId]:
         """Add all subscriptions of a table, or none: an error names the first bad row. Return their ids."""
+        if not isinstance(table, SubscriptionTable):
+            raise TableError(f"expected a tamis.SubscriptionTable, not {type(table).__name__}")
         with self._lock:
             schema, first_id = self._schema, self._next_id
             try:
@@ -137,16 +145,16 @@ class Engine:
         """Remove a subscription; `UnknownSubscriptionError` when there is none."""
         with self._lock:
             space = self._living(namespace)
-            space.remove(id)
+            space.remove(checked_id(id))
             if space.is_mostly_dead:
                 self._namespaces[namespace] = space = space.renewed()
-            self._merge.nudge(space.matcher)
+            self._merge.nudge(space.mergeable)
 
     def match(self, event: Mapping[str, Any], *, namespace: str = DEFAULT_NAMESPACE) -> list[SubscriptionId]:
         """Return the sorted ids of the subscriptions an event matches."""
         canonical = self._known(event, learn_from_event).event(event)
         space = self._living(namespace)
-        return sorted(space.ids.of(space.matcher.match(canonical)), key=id_order)
+        return space.ids.sorted_of(space.matcher.match(canonical))
 
     def match_table(self, events: Any, *, namespace: str = DEFAULT_NAMESPACE, on_bad: str = "raise") -> Matches:
         """Match every row of a pyarrow table, a pandas frame or a dict of arrays.
@@ -167,17 +175,13 @@ class Engine:
     ) -> Explanation:
         """Say why an event matches a subscription or does not, condition by condition."""
         schema = self._known(event, learn_from_event)
-        one = self._living(namespace).subscription(id)
+        one = self._living(namespace).subscription(checked_id(id))
         text = one.text if one.text is not None else format_filters(one.filters, schema)
-        node = parse(text)
-        if text.lstrip().startswith("{"):  # JSON has no places to point at: show it as text
-            text = format_node(node)
-            node = parse(text)
-        return explain(schema.event(event), node, text, schema, id)
+        return explain(event, text, schema, one.id)
 
     def subscription(self, id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE) -> Subscription:
         """Return a subscription by its id."""
-        return self._living(namespace).subscription(id)
+        return self._living(namespace).subscription(checked_id(id))
 
     def statistics(self) -> dict[str, Any]:
         """Return counts: subscriptions, namespaces, attributes, and what each matcher says of itself."""
@@ -229,7 +233,7 @@ class Engine:
     ) -> tuple[Schema, Subscription]:
         """Return the schema after learning from a subscription, and the subscription."""
         node = parse(source)
-        text = source if isinstance(source, str) else format_node(node)
+        text = source_text(source, node)
         schema = learn_from_node(self._schema, node) if self._learns else self._schema
         filters = compile_node(node, schema, text, open=self._learns)
         chosen = self._fresh_id(namespace) if id is None else id
@@ -246,7 +250,7 @@ class Engine:
         space = self._namespaces.setdefault(DEFAULT_NAMESPACE, self._new_namespace(DEFAULT_NAMESPACE))
         ids = table.ids if table.ids is not None else self._fresh_ids(len(table), space.ids)
         space.add_boxes(table, ids)
-        self._merge.nudge(space.matcher)
+        self._merge.nudge(space.mergeable)
         return ids
 
     def _fresh_ids(self, n: int, known: Ids) -> range:
@@ -285,7 +289,7 @@ class Engine:
                 space.add(one)
                 done.append(one)
             for name in sorted({one.namespace for one in added}):
-                self._merge.nudge(self._namespaces[name].matcher)
+                self._merge.nudge(self._namespaces[name].mergeable)
         except BaseException:
             for one in done:
                 self._namespaces[one.namespace].remove(one.id)
@@ -331,6 +335,14 @@ class Engine:
         if end is not None and end <= (now := self._clock()):
             with self._lock:
                 space.expire(now)
+
+
+def _check_words(namespace: object, metadata: Mapping[Any, Any]) -> None:
+    """Refuse what could be kept but not saved."""
+    if not isinstance(namespace, str):
+        raise ModelError(f"a namespace is a string, not {namespace!r}")
+    if not isinstance(metadata, Mapping) or not all(isinstance(one, str) for pair in metadata.items() for one in pair):
+        raise ModelError(f"metadata is a mapping from strings to strings, not {metadata!r}")
 
 
 def _moment(value: object) -> int:

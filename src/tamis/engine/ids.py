@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.errors import DuplicateSubscriptionError, UnknownSubscriptionError
-from tamis.model.subscription import SubscriptionId
+from tamis.model.subscription import SubscriptionId, id_order
 
 __all__ = ["Ids", "IdsState", "SavedIds"]
 
@@ -76,6 +76,17 @@ class Ids:
             numbers: list[SubscriptionId] = (rows + np.int64(self._blocks[0].start)).tolist()
             return numbers
         return [self[row] for row in rows.tolist()]
+
+    def sorted_of(self, rows: npt.NDArray[np.int32]) -> list[SubscriptionId]:
+        """Return the ids of ascending rows in the order of ids."""
+        ids = self.of(rows)
+        if len(self._blocks) == 1 and isinstance(self._blocks[0], range):
+            return ids
+        try:
+            ids.sort()  # all numbers or all strings
+        except TypeError:
+            ids.sort(key=id_order)
+        return ids
 
     def live_rows(self) -> Iterator[int]:
         """Yield the rows of the living ids, ascending."""

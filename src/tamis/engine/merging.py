@@ -20,11 +20,9 @@ class BackgroundMerge:
         self._lock = lock
         self._thread: threading.Thread | None = None
 
-    def nudge(self, index: object) -> None:
-        """Start a merge if the index proposes one and none is running. The caller holds the lock."""
-        if not isinstance(index, Mergeable) or (self._thread is not None and self._thread.is_alive()):
-            return
-        if index.wants_merge():
+    def nudge(self, index: Mergeable | None) -> None:
+        """Start a merge if there is an index that wants one and none is running. The caller holds the lock."""
+        if index is not None and index.wants_merge() and not (self._thread is not None and self._thread.is_alive()):
             self._thread = threading.Thread(target=self._merge, args=(index,), name="tamis-merge")
             self._thread.start()
 

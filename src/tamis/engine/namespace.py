@@ -10,7 +10,7 @@ import numpy as np
 
 from tamis.engine.ids import Ids
 from tamis.engine.stored import StoredSubscriptions
-from tamis.index.protocols import BoxMatcher, Lookup, Matcher
+from tamis.index.protocols import BoxMatcher, Lookup, Matcher, Mergeable
 from tamis.model.subscription import Filter, Subscription, SubscriptionId, Values
 from tamis.model.tables import SubscriptionTable
 from tamis.model.value_set import ValueSet
@@ -33,6 +33,8 @@ class Namespace:
         self._make_matcher = make_matcher
         self.ids = Ids()
         self.matcher = make_matcher(self.find)
+        #: The matcher again if it merges; asked once, because asking a Protocol takes microseconds.
+        self.mergeable = self.matcher if isinstance(self.matcher, Mergeable) else None
         self._single: dict[int, Subscription] = {}
         self._stored: StoredSubscriptions | None = None
         #: (moment, row): when a subscription is due to end; rows that are gone are passed over.
@@ -48,19 +50,18 @@ class Namespace:
     def add(self, subscription: Subscription) -> None:
         """Add a subscription; its id must be free."""
         row = self.ids.append(subscription.id)
-        self._single[row] = subscription
-        self.matcher.add(row, subscription)
+        self._admit(row, subscription)
         if subscription.expires is not None:
             heapq.heappush(self._ends, (subscription.expires, row))
 
     def add_boxes(self, table: SubscriptionTable, ids: Sequence[SubscriptionId] | range) -> None:
         """Add a table of boxes, all at once where the matcher can; the ids must be free."""
-        if not isinstance(self.matcher, BoxMatcher):
-            for position, id in enumerate(ids):
-                self.add(table.box_subscription(position, id))
-            return
         first = self.ids.append_range(ids) if isinstance(ids, range) else self.ids.append_many(ids)
-        self.matcher.add_boxes(np.arange(first, first + len(table), dtype=np.int32), table)
+        if isinstance(self.matcher, BoxMatcher):
+            self.matcher.add_boxes(np.arange(first, first + len(table), dtype=np.int32), table)
+            return
+        for position, id in enumerate(ids):
+            self._admit(first + position, table.box_subscription(position, id))
 
     def open(self, ids: Ids, stored: StoredSubscriptions) -> None:
         """Take over the ids and subscriptions of a saved engine; the matcher is filled by the caller."""
@@ -115,6 +116,16 @@ class Namespace:
         for subscription in self:
             fresh.add(subscription)
         return fresh
+
+    def _admit(self, row: int, subscription: Subscription) -> None:
+        """Hand a subscription to the matcher; if that fails its id is free again."""
+        self._single[row] = subscription
+        try:
+            self.matcher.add(row, subscription)
+        except BaseException:
+            del self._single[row]
+            self.ids.remove(subscription.id)
+            raise
 
     def _find_box(self, row: int) -> Subscription | None:
         sides = self.matcher.find_sides(row) if isinstance(self.matcher, BoxMatcher) else None

@@ -34,6 +34,7 @@ from tamis.engine.namespace import Namespace
 from tamis.engine.stored import COLUMNS, Record, StoredSubscriptions, record_table
 from tamis.errors import SchemaError, SnapshotError
 from tamis.index.protocols import MappedMatcher
+from tamis.index.registry import MATCHERS
 from tamis.model.language.unbind import format_filters
 from tamis.model.schema import Schema
 from tamis.model.subscription import Subscription
@@ -75,16 +76,23 @@ class _NamespaceJson(msgspec.Struct):
 
 
 class _Manifest(msgspec.Struct):
-    """The manifest as it stands on disk."""
+    """What a version holds; on disk it stands in a `_Envelope`."""
 
-    format: int
-    tamis: str
     schema: dict[str, Any]
     learns: bool
     matcher: str
     next_id: int
     namespaces: list[_NamespaceJson]
     files: dict[str, _File]
+
+
+class _Envelope(msgspec.Struct):
+    """The manifest as it stands on disk: who wrote it, and a checksum of its contents."""
+
+    format: int
+    tamis: str
+    crc32: int
+    contents: msgspec.Raw
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +151,12 @@ def read(directory: Path, version: Path | None = None) -> Saved:
 
 def restore(saved: SavedNamespace, space: Namespace, compile: Callable[[Record], Subscription]) -> None:
     """Fill an empty namespace: open the saved index where the matcher can, add everything again otherwise."""
+    if saved.description is not None and not isinstance(space.matcher, MappedMatcher):
+        packed = Namespace(saved.name, MATCHERS["packed"])  # reads what this matcher cannot
+        restore(saved, packed, compile)
+        for subscription in packed:
+            space.add(subscription)
+        return
     stored = StoredSubscriptions(saved.table, compile)
     removed = saved.arrays.get("removed", np.empty(0, np.int32))
     space.open(Ids.from_state(saved.blocks, removed, stored, saved.listed), stored)
@@ -153,8 +167,6 @@ def restore(saved: SavedNamespace, space: Namespace, compile: Callable[[Record],
             space.matcher.add(row, one)
     elif isinstance(space.matcher, MappedMatcher):
         space.matcher.open_arrays(saved.description, saved.arrays)
-    else:
-        raise SnapshotError(saved.name, "it was saved by the packed matcher; load it with that one")
 
 
 def versions(directory: Path) -> list[Path]:
@@ -209,10 +221,10 @@ def _read_namespace(version: Path, one: _NamespaceJson) -> SavedNamespace:
 def _write_manifest(building: Path, state: State, namespaces: list[_NamespaceJson]) -> None:
     files = {path.name: _File(path.stat().st_size, _checksum(path)) for path in sorted(building.iterdir())}
     schema = msgspec.json.decode(state.schema.to_json())
-    manifest = _Manifest(
-        FORMAT, _tamis_version(), schema, state.learns, state.matcher, state.next_id, namespaces, files
-    )
-    (building / _MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
+    manifest = _Manifest(schema, state.learns, state.matcher, state.next_id, namespaces, files)
+    contents = msgspec.json.encode(manifest)
+    envelope = _Envelope(FORMAT, _tamis_version(), zlib.crc32(contents), msgspec.Raw(contents))
+    (building / _MANIFEST).write_bytes(msgspec.json.encode(envelope) + b"\n")
     for file in (*building.iterdir(), building):
         _sync(file)
 
@@ -257,7 +269,10 @@ def _read_manifest(path: Path) -> _Manifest:
             "save it again with a version that reads both",
         )
     try:
-        return msgspec.json.decode(data, type=_Manifest)
+        envelope = msgspec.json.decode(data, type=_Envelope)
+        if zlib.crc32(envelope.contents) != envelope.crc32:
+            raise SnapshotError(str(path), "damaged: its checksum is not that of its contents")
+        return msgspec.json.decode(envelope.contents, type=_Manifest)
     except msgspec.ValidationError as error:
         raise SnapshotError(str(path), f"not a manifest: {error}") from error
 

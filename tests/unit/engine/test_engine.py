@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import threading
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -83,6 +84,59 @@ class TestSubscribe:
     def test_an_unknown_matcher(self) -> None:
         with pytest.raises(tamis.ModelError, match="there is no matcher 'magic'; choose one of"):
             tamis.Engine(SCHEMA, matcher="magic")
+
+    def test_a_matcher_that_fails_leaves_nothing_behind(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        engine = tamis.Engine(SCHEMA, matcher="linear")
+
+        def fail(*_: object) -> None:
+            raise MemoryError
+
+        with monkeypatch.context() as patch:
+            patch.setattr("tamis.index.linear_scan.LinearMatcher.add", fail)
+            with pytest.raises(MemoryError):
+                engine.subscribe("price > 0", id="a")
+        assert len(engine) == 0
+        assert engine.subscribe("price > 0", id="a") == "a"
+        assert engine.match({"price": 1}) == ["a"]
+
+    @pytest.mark.parametrize("matcher", ["packed", "linear", "counting"])
+    def test_boxes_with_a_taken_id_are_all_refused(self, matcher: str) -> None:
+        engine = tamis.Engine(matcher=matcher)
+        with pytest.raises(tamis.DuplicateSubscriptionError):
+            engine.subscribe_boxes(["x"], [[0], [1], [2]], [[1], [2], [3]], ids=["a", "b", "a"])
+        assert (len(engine), len(engine.schema), engine.match({"x": 1})) == (0, 0, [])
+
+    def test_ids_are_the_same_however_they_are_named(self) -> None:
+        engine = tamis.Engine()
+        engine.subscribe_boxes(["x"], [[0]] * 3, [[1]] * 3)
+        engine.subscribe("x > 0", id=7)
+        for id in (np.int64(1), np.int64(7)):
+            assert id in engine
+            engine.unsubscribe(id)  # type: ignore[arg-type]
+            assert id not in engine
+        assert True not in engine
+        assert [0] not in engine
+        for wrong in (True, [0], 0.0):
+            with pytest.raises(tamis.TableError, match="a subscription id is a string or an int64"):
+                engine.unsubscribe(wrong)  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize(
+        ("arguments", "problem"),
+        [
+            ({"namespace": 5}, "a namespace is a string, not 5"),
+            ({"metadata": {"a": 1}}, "metadata is a mapping from strings to strings"),
+            ({"metadata": [1]}, "metadata is a mapping"),
+        ],
+    )
+    def test_what_could_not_be_saved_is_refused(self, arguments: dict[str, Any], problem: str) -> None:
+        with pytest.raises(tamis.ModelError, match=problem):
+            tamis.Engine().subscribe("x > 0", **arguments)
+
+    def test_wrong_things_where_a_schema_or_a_table_belongs(self) -> None:
+        with pytest.raises(tamis.ModelError, match="expected a tamis.Schema, not dict"):
+            tamis.Engine({"x": tamis.Number()})  # type: ignore[arg-type]
+        with pytest.raises(tamis.TableError, match="expected a tamis.SubscriptionTable, not Table"):
+            tamis.Engine().subscribe_table(pa.table({"id": [1]}))  # type: ignore[arg-type]
 
 
 class TestNamespaces:
@@ -323,6 +377,14 @@ class TestExplain:
     def test_an_unknown_id(self) -> None:
         with pytest.raises(tamis.UnknownSubscriptionError):
             tamis.Engine(SCHEMA).explain({}, "ghost")
+
+    def test_values_are_shown_as_the_user_knows_them(self) -> None:
+        engine = tamis.Engine(tamis.Schema({"at": tamis.Timestamp(), "price": tamis.Number()}))
+        engine.subscribe("at > TIMESTAMP('2026-01-01T00:00:00Z') AND price > 0.1", id="a")
+        event = {"at": 2**62, "price": Decimal("0.10000000000000000001")}
+        told = [str(one) for one in engine.explain(event, "a").conditions]
+        assert told == [f"yes: at is {2**62} microseconds", "yes: price is 0.10000000000000000001"]
+        assert engine.explain(event, "a").as_json()["conditions"][1]["value"] == "0.10000000000000000001"
 
 
 def test_one_writer_and_many_readers() -> None:

@@ -121,6 +121,24 @@ def test_an_unfinished_version_is_ignored(tmp_path: Path) -> None:
     assert len(tamis.Engine.load(tmp_path)) == 4
 
 
+def test_a_flipped_letter_in_the_manifest(tmp_path: Path) -> None:
+    path = _engine().save(tmp_path) / "manifest.json"
+    path.write_text(path.read_text().replace('"other"', '"otter"'))
+    with pytest.raises(SnapshotError, match="manifest.json: damaged"):
+        tamis.Engine.load(tmp_path)
+
+
+def test_json_that_is_longer_as_text_than_text_may_be(tmp_path: Path) -> None:
+    parts = [{"op": "=", "args": [{"property": "a"}, i % 3]} for i in range(2900)]
+    engine = tamis.Engine()
+    engine.subscribe({"op": "or", "args": parts}, id="j")
+    explanation = engine.explain({"a": 1}, "j")
+    assert explanation.matched
+    assert str(explanation).splitlines()[1] == "  a = 0 no: a is 1"
+    engine.save(tmp_path)
+    assert tamis.Engine.load(tmp_path).match({"a": 1}) == ["j"]
+
+
 class TestPacked:
     """Engines large enough to be saved as mapped arrays."""
 
@@ -171,6 +189,15 @@ class TestPacked:
         again = tamis.Engine.load(tmp_path)
         assert len(again) == len(engine) == 339
         assert again.match({"price": 8}) == engine.match({"price": 8})
+
+    def test_every_matcher_can_open_it(self, tmp_path: Path) -> None:
+        before = self.engine()
+        before.save(tmp_path)
+        for matcher in ("linear", "counting"):
+            after = tamis.Engine.load(tmp_path, matcher=matcher)
+            assert [(s.id, s.filters) for s in after] == [(s.id, s.filters) for s in before]
+            for event in self.EVENTS:
+                assert after.match(event) == before.match(event)
 
     def test_damage_is_found(self, tmp_path: Path) -> None:
         for file in ("0.arrays", "0.axes.json", "0.subscriptions.arrow"):

@@ -84,6 +84,13 @@ def test_many_intervals_become_their_hull() -> None:
     assert len(boxes_of(only_filter("x IN (0, 2, 4) AND y IN (0, 2, 4)"), Axes())) == 9
 
 
+def test_an_event_may_meet_two_regions_that_are_apart() -> None:
+    apart = "S_INTERSECTS(area, BBOX(0,0,1,1)) AND S_INTERSECTS(area, BBOX(5,5,6,6)) AND name = 'a'"
+    [box] = boxes_of(only_filter(apart), Axes())
+    assert sorted(box.sides.values()) == [(0.0, 0.0), (0.0, 1.0), (0.0, 1.0)]
+    assert not box.exact
+
+
 @pytest.mark.parametrize("text", ["area IS NULL", "x IS NULL OR x > 5"])
 def test_what_has_no_box(text: str) -> None:
     [box] = boxes_of(only_filter(text), Axes())

@@ -100,16 +100,21 @@ class Axes:
         return axes
 
     def place(self, event: Mapping[str, Value], n_axes: int) -> tuple[list[float], list[float], bool]:
-        """Return where an event lies, low and high, and whether it is a point on every deciding axis."""
-        low = [math.nan] * n_axes
-        high = low.copy()
+        """Return where an event lies, low and high (one list when it is a point), and whether numbers are points."""
+        low = high = [math.nan] * n_axes
         is_point = True
         for axis, number in self._number.items():
             value = event.get(axis.attribute)
             if value is None or number >= n_axes:
                 continue
-            low[number], high[number] = self._interval(axis, value)
-            is_point &= axis.part is not Part.NUMBER or low[number] == high[number]
+            if type(value) is float and axis.part is Part.NUMBER:  # the usual case, without a call
+                low[number] = high[number] = value
+                continue
+            lower, upper = self._interval(axis, value)
+            if lower != upper:
+                high = low.copy() if high is low else high
+                is_point &= axis.part is not Part.NUMBER
+            low[number], high[number] = lower, upper
         return low, high, is_point
 
     def _interval(self, axis: Axis, value: Value) -> tuple[float, float]:

@@ -54,7 +54,11 @@ def boxes_of(filter: Filter, axes: Axes) -> list[Box]:
     for constraint in filter.constraints:
         alternatives, decides = _choice(constraint, axes, MAX_BOXES // len(boxes))
         exact &= decides
-        boxes = [merged for box in boxes for more in alternatives if (merged := _merged(box, more)) is not None]
+        spread = isinstance(constraint, Spatial)
+        found = (_merged(box, more, spread=spread) for box in boxes for more in alternatives)
+        boxes = [box for box in found if box is not None]
+        if not boxes:
+            return []
     return [Box(sides, exact) for sides in boxes]
 
 
@@ -168,12 +172,18 @@ def _present(name: str, axes: Axes) -> Sides:
     return {axes.number(name, Part.PRESENT): (ANY_VALUE, math.inf)}
 
 
-def _merged(a: Sides, b: Sides) -> Sides | None:
-    """Return the sides of both boxes; None when they exclude each other."""
+def _merged(a: Sides, b: Sides, *, spread: bool) -> Sides | None:
+    """Return the sides of both boxes; None when no event can lie in both.
+
+    Where an event is a point on the axis, it lies in both sides or nowhere. On the axes of a region it is
+    ``spread`` over an interval: it may meet two sides that are apart, and one of them is all a box can demand.
+    (Sides that overlap may be cut: intervals that meet pairwise have a point in common.)
+    """
     merged = dict(a)
     for axis, (lo, hi) in b.items():
         low, high = merged.get(axis, (-math.inf, math.inf))
-        merged[axis] = max(lo, low), min(hi, high)
-        if merged[axis][0] > merged[axis][1]:
+        if max(lo, low) <= min(hi, high):
+            merged[axis] = max(lo, low), min(hi, high)
+        elif not spread:
             return None
     return merged

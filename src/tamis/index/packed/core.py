@@ -101,7 +101,7 @@ class PackedCore:
         if row in self._loose:
             del self._loose[row]
         elif not entries:
-            self._plain.remove(np.array([row], np.int32))
+            self._plain.remove_one(row)
             return
         if entries:
             self._special.remove(np.array(entries, np.int32))
@@ -143,7 +143,8 @@ class PackedCore:
 
     def _match(self, event: Event, n_axes: int) -> Rows:
         low, high, is_point = self._axes.place(event, n_axes)
-        corners = np.array(low), np.array(high)
+        lowest = np.array(low)
+        corners = lowest, lowest if high is low else np.array(high)
         rows = self._plain.match_point(*corners)
         if not is_point:
             rows = self._verified(event, rows)

@@ -50,6 +50,8 @@ class Entries:
 
     def of(self, row: int) -> range:
         """Return the entries of a row."""
+        if not self._n:
+            return range(0)
         known = self.row[: self._n]
         return range(int(np.searchsorted(known, row, "left")), int(np.searchsorted(known, row, "right")))
 

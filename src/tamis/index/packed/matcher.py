@@ -27,7 +27,7 @@ __all__ = ["FEW", "PackedMatcher"]
 #: Up to this many subscriptions are asked one by one, in less than a tenth of a millisecond per event.
 FEW = 128
 #: Pairs of event and subscription from which on a table is worth packing a few subscriptions for.
-LARGE_TABLE = 1_000_000
+LARGE_TABLE = 5_000_000
 
 
 class PackedMatcher:

@@ -22,12 +22,21 @@ from tamis.index.packed.coding import Coding
 from tamis.index.packed.segment import Segment
 from tamis.kernels.boxes import Boxes, take_boxes
 
-__all__ = ["MergePlan", "choose_segments", "gather"]
+__all__ = ["MergePlan", "choose_segments", "gather", "wants_merge"]
 
 KEEP: Final = 4
 RATIO: Final = 8
 #: A segment with this share of dead slots is rewritten.
 _MOST_DEAD: Final = 0.3
+
+
+def wants_merge(segments: Sequence[Segment]) -> bool:
+    """Say, quickly, whether `choose_segments` would choose any."""
+    return len(segments) > KEEP or any(_is_mostly_dead(segment) for segment in segments)
+
+
+def _is_mostly_dead(segment: Segment) -> bool:
+    return segment.n_dead > _MOST_DEAD * segment.n_slots
 
 
 def choose_segments(segments: Sequence[Segment]) -> list[Segment]:
@@ -41,7 +50,7 @@ def choose_segments(segments: Sequence[Segment]) -> list[Segment]:
             chosen.append(segment)
             total += segment.n_live
         return chosen
-    return [segment for segment in by_size if segment.n_dead > _MOST_DEAD * segment.n_slots][:1]
+    return [segment for segment in by_size if _is_mostly_dead(segment)][:1]
 
 
 def gather(

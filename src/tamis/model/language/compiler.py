@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from tamis.model.language.bind import bind, learn_from_node
-from tamis.model.language.format import format_node
+from tamis.model.language.cql2_json import to_json
 from tamis.model.language.nodes import Node
 from tamis.model.language.normalise import normalise
 from tamis.model.language.parse import parse
 from tamis.model.schema import Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE, Filter, Subscription, SubscriptionId
 
-__all__ = ["compile_node", "compile_text"]
+__all__ = ["compile_node", "compile_text", "source_text"]
 
 
 def compile_text(
@@ -31,12 +33,20 @@ def compile_text(
     True
     """
     node = parse(source)
-    text = source if isinstance(source, str) else format_node(node)
+    text = source_text(source, node)
     if schema is None:
         filters = compile_node(node, learn_from_node(Schema(), node), text, open=True)
     else:
         filters = compile_node(node, schema, text)
     return Subscription(id, filters, text, namespace, expires, dict(metadata or {}))
+
+
+def source_text(source: str | Mapping[str, Any], node: Node) -> str:
+    """Return what a subscription was written as: its text, or its JSON as text.
+
+    JSON is not turned into CQL2 text, which may be longer than the language accepts.
+    """
+    return source if isinstance(source, str) else msgspec.json.encode(to_json(node)).decode()
 
 
 def compile_node(node: Node, schema: Schema, text: str | None = None, *, open: bool = False) -> tuple[Filter, ...]:

@@ -13,6 +13,9 @@ from tamis.workload.bench.rows import MEASURES, Row
 
 __all__ = ["Sheet", "human", "machine", "markdown", "notes", "sheets", "size_name"]
 
+#: Marks a rate that was timed on fewer events than the others.
+FEWER_EVENTS = "\u00b0"
+
 
 def human(number: float) -> str:
     """Write a number with three digits.
@@ -68,12 +71,15 @@ def sheets(rows: Sequence[Row], goals: bool = True) -> list[Sheet]:
 
 
 def notes(rows: Sequence[Row]) -> list[str]:
-    """Return what the rows have to say beside their numbers; what several say is said once."""
+    """Return why there is no number where there is none, and what the mark of others means."""
     speakers: dict[tuple[str, str, str], dict[str, None]] = {}
     for row in rows:
-        if row.note:
+        if row.rate is None:
             speakers.setdefault((row.work, row.what, row.note), {})[f"{row.system} at {size_name(row.n)}"] = None
-    return [f"{work}, {what}, {', '.join(who)}: {note}" for (work, what, note), who in speakers.items()]
+    said = [f"{work}, {what}, {', '.join(who)}: {note}" for (work, what, note), who in speakers.items()]
+    if any("timed on" in row.note for row in rows):
+        said.append(f"{FEWER_EVENTS} timed on fewer events, as many as there was time for")
+    return said
 
 
 def markdown(rows: Sequence[Row]) -> str:
@@ -107,8 +113,17 @@ def _rate_cell(row: Row | None) -> str:
         return ""
     if row.rate is None:
         return "left out"
-    ratio = "" if row.ratio is None else f" ({human(row.ratio)}x)"
-    return human(row.rate) + ratio
+    ratio = "" if row.ratio is None else f" ({_times(row.ratio)}x)"
+    return human(row.rate) + ratio + (FEWER_EVENTS if "timed on" in row.note else "")
+
+
+def _times(ratio: float) -> str:
+    """Write a ratio.
+
+    >>> _times(1688.2), _times(12.34), _times(0.0451)
+    ('1,688', '12.3', '0.045')
+    """
+    return f"{ratio:,.0f}" if ratio >= 100 else _three_digits(ratio)
 
 
 def _own_sheet(rows: Sequence[Row], works: Sequence[str], goals: bool) -> Sheet:

@@ -32,6 +32,8 @@ MEASURES: Final = {
         Measure("p99", "us", "one event as a dict, 99th percentile", False),
         Measure("p50 churn", "us", "the same while subscriptions come and go in this thread, median", False),
         Measure("p99 churn", "us", "99th percentile of that", False),
+        Measure("p50 merge", "us", "the same while a merge of all segments runs in its thread, median", False),
+        Measure("p99 merge", "us", "99th percentile of that", False),
         Measure("p50 writer", "us", "the same while another thread adds and removes, median", False),
         Measure("p99 writer", "us", "99th percentile of that", False),
         Measure("cold start", "s", "a new process: import, subscribe, first match; kernels are in the cache", False),

@@ -47,12 +47,11 @@ class Effort:
 
 @dataclass(frozen=True)
 class Latency:
-    """Median and 99th percentile in microseconds, of how many, and the share of time in which a merge ran."""
+    """Median and 99th percentile in microseconds, and of how many."""
 
     p50: float
     p99: float
     n: int
-    merging: float
 
 
 def best_of(call: Callable[[], object], effort: Effort) -> float:
@@ -83,22 +82,20 @@ def time_each(
     effort: Effort,
     between: Callable[[], object] | None = None,
 ) -> Latency:
-    """Time single events, one after the other; every 25 of them ``between`` is called, off the clock."""
+    """Time single events, one after the other, until time is up.
+
+    After every 25 of them ``between`` is called, off the clock; if it returns False this is the end.
+    """
     times: list[int] = []
-    merging = calls = 0
     end = time.perf_counter() + effort.seconds
     for event in cycle(events):
-        if len(times) % 25 == 0:
-            if time.perf_counter() > end:
-                break
-            merging, calls = merging + is_merging(), calls + 1
-            if between is not None:
-                between()
+        if len(times) % 25 == 0 and (time.perf_counter() > end or (between is not None and between() is False)):
+            break
         start = time.perf_counter_ns()
         match(event)
         times.append(time.perf_counter_ns() - start)
-    p50, p99 = np.percentile(np.array(times) / 1e3, (50, 99)).tolist()
-    return Latency(p50, p99, len(times), merging / max(calls, 1))
+    p50, p99 = np.percentile(np.array(times or [0]) / 1e3, (50, 99)).tolist()
+    return Latency(p50, p99, len(times))
 
 
 @contextlib.contextmanager
