@@ -113,8 +113,6 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = sorted([*_HOME_OF, "__version__"])
-
 
 def __getattr__(name: str) -> Any:
     home = _HOME_OF.get(name)

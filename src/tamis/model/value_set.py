@@ -116,11 +116,6 @@ class ValueSet:
         return ValueSet(self.cuts, not self.from_below, missing=False)
 
     @property
-    def values_only(self) -> ValueSet:
-        """The same set without the missing value."""
-        return ValueSet(self.cuts, self.from_below)
-
-    @property
     def has_values(self) -> bool:
         """Whether some value belongs to the set."""
         return bool(self.cuts) or self.from_below
@@ -133,14 +128,6 @@ class ValueSet:
         if len(ends) % 2:
             ends.append(None)
         yield from zip(ends[::2], ends[1::2], strict=True)
-
-    def hull(self) -> ValueSet:
-        """Return the smallest single interval around the values; whether missing fits is kept."""
-        parts = list(self.intervals())
-        if not parts:
-            return self
-        whole = ValueSet.between(parts[0][0], parts[-1][1])
-        return ValueSet(whole.cuts, whole.from_below, self.missing)
 
 
 def _joined(pieces: list[tuple[Cut, Cut | None]], bottom: Cut | None) -> tuple[Cut, ...]:

@@ -45,9 +45,7 @@ def test_many_at_once_equal_one_by_one(some: list[ValueSet]) -> None:
 @given(sets)
 def test_intervals_rebuild_the_set(one: ValueSet) -> None:
     rebuilt = ValueSet.any_of([ValueSet.between(start, stop) for start, stop in one.intervals()])
-    assert rebuilt == one.values_only
-    assert one <= one.hull()
-    assert len(list(one.hull().intervals())) <= 1
+    assert rebuilt == ValueSet(one.cuts, one.from_below)
 
 
 def test_present_is_not_everything() -> None:

@@ -2,8 +2,7 @@
 
 Whoever can send text can send a lot of it, so reading is bounded before it starts: beyond these limits
 there is a `LimitError` that names the limit, and a text that goes to any one of them takes at most 30 ms to
-read (all of them at once, about twice that). The exception is GEOS, which needs 0.3 s to find that a star of
-10,000 spikes is a valid polygon.
+read (all of them at once, about twice that).
 
 The bulky parts (geometries, vectors, lists of IN) do not count as text; they are lexed as one token each and
 have budgets of their own. A `Budget` is spent by one subscription as a whole, so that two lists of 6,000
