@@ -271,7 +271,7 @@ def test_explain_json() -> None:
     assert json.loads(told.stdout) == {
         "matched": True,
         "subscription": "mag >= 5",
-        "conditions": [{"condition": "mag >= 5", "attribute": "mag", "value": "mag is 6", "outcome": True}],
+        "conditions": [{"condition": "mag >= 5", "attribute": "mag", "value": "6", "outcome": True}],
     }
 
 

@@ -85,13 +85,12 @@ class Explanation:
         return {"id": self.id, "matched": self.matched, "subscription": self.text, "conditions": conditions}
 
 
-def explain(raw: Mapping[str, Any], text: str, schema: Schema, id: SubscriptionId) -> Explanation:
-    """Explain an event, as the user gave it, against a subscription's text or JSON."""
+def explain(event: Event, raw: Mapping[str, Any], text: str, schema: Schema, id: SubscriptionId) -> Explanation:
+    """Explain a canonical event, and as the user gave it, against a subscription's text or JSON."""
     node = parse(text)
     if text.lstrip().startswith("{"):  # JSON has no places to point at: show it as text
         text = format_node(node)
         node = parse(text) if len(text) <= _ONE_LINE else node
-    event = schema.event(raw)
     conditions = tuple(_condition(event, raw, leaf, text, schema) for leaf in leaves(node))
     return Explanation(holds(event, bind(node, schema, text, open=True)), id, text, conditions)
 
@@ -120,8 +119,8 @@ def _shown(value: Value, raw: object, kind: AttributeType | None) -> str:
             return instant_text(Instant(value))
         except TamisError:
             return f"{value} microseconds"
-    if isinstance(value, Fraction):
-        return str(raw)
+    if isinstance(value, Fraction) or kind is None:
+        return str(raw) if isinstance(value, Fraction) else shorten(raw)
     return shorten(value.tolist() if isinstance(value, np.ndarray) else value)
 
 

@@ -4,7 +4,8 @@ A LIKE pattern is a regular language, and so is "not before this string": both c
 at a time. Walking all of them in step gives one machine whose states are (positions reached in each
 pattern, how the text so far compares with each cut of the value set). A breadth-first walk over its
 states finds the shortest string that satisfies everything, or shows that there is none: covering and
-conflict of patterns are exact both ways as long as the walk ends within `MAX_STATES`.
+conflict of patterns are exact both ways as long as the walk ends within `MAX_STATES` and `MAX_STEPS`.
+A string that each pattern alone would offer is tried before the walk: most questions end there.
 
 Characters that no pattern and no cut mentions are all alike, except for their order, so the alphabet is
 the characters mentioned and one character from each gap between them.
@@ -15,20 +16,27 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
+from tamis.algebra.budget import Budget
 from tamis.model.pattern import like_matches, like_pattern
 from tamis.model.subscription import Like
 from tamis.model.value_set import ValueSet
 
-__all__ = ["MAX_STATES", "StringSearch", "finite_strings", "search_strings"]
+__all__ = ["MAX_STATES", "MAX_STEPS", "StringSearch", "finite_strings", "no_string_fits", "search_strings"]
 
 #: States of the joint machine that one question may visit (about 5 us each and character of the alphabet).
 MAX_STATES = 2_000
 
-#: Steps, one per state, character and pattern, that one question may take.
+#: Steps, one per state, character and pattern (and more for long ones), that one question may take.
 MAX_STEPS = 60_000
+
+#: What makes a step longer by one: items of a pattern, and cuts that agree with the text so far.
+_ITEMS, _CUTS = 256, 16
+
+#: Steps that cost as much as one piece of a budget.
+STEPS_PER_PIECE = 400
 
 #: What stands for characters that nobody mentions, where one of these fits: a witness should be readable.
 _READABLE = "xaAz09 -~é\u4e00"
@@ -40,6 +48,8 @@ class StringSearch:
 
     found: str | None
     proved: bool
+    #: What the walk cost.
+    steps: int = field(default=0, repr=False, compare=False)
 
 
 @lru_cache(maxsize=8192)
@@ -56,7 +66,37 @@ def search_strings(allowed: ValueSet, likes: tuple[Like, ...]) -> StringSearch:
     if listed is not None:
         fitting = (text for text in listed if _fits_all(text, likes))
         return StringSearch(next(fitting, None), proved=True)
+    for like in likes:
+        if not like.negated:  # whatever fits has to be as long as this at least
+            text = _shortest(like.pattern)
+            if text in allowed and _fits_all(text, likes):
+                return StringSearch(text, proved=True)
     return _Walk(allowed, likes).search()
+
+
+def no_string_fits(allowed: ValueSet, likes: tuple[Like, ...], budget: Budget | None = None) -> bool:
+    """Whether it is proved that no string in ``allowed`` satisfies every LIKE; the walk is charged for.
+
+    >>> no_string_fits(ValueSet(from_below=True), (Like("s", "%a"), Like("s", "%b")))
+    True
+    """
+    if budget is not None and budget.exhausted:
+        return False
+    wanted = [_shortest(one.pattern) for one in likes if not one.negated]
+    for text in ("".join(wanted), "".join(reversed(wanted))) if len(wanted) > 1 else ():
+        if text in allowed and _fits_all(text, likes):
+            return False
+    answer = search_strings(allowed, likes)
+    if budget is not None and answer.steps >= STEPS_PER_PIECE:
+        budget.spend(answer.steps // STEPS_PER_PIECE)
+    return answer.proved and answer.found is None
+
+
+@lru_cache(maxsize=4096)
+def _shortest(pattern: str) -> str:
+    """Return a shortest string that a pattern matches."""
+    pieces = like_pattern(pattern).pieces
+    return "".join(_READABLE[0] if item is None else item for piece in pieces for item in piece)
 
 
 def finite_strings(allowed: ValueSet, limit: int = 10_000) -> tuple[str, ...] | None:
@@ -80,7 +120,10 @@ def _fits_all(text: str, likes: Iterable[Like]) -> bool:
 
 
 class _Pattern:
-    """A pattern as a set of positions, kept as bits: bit i means "the first i items are matched"."""
+    """A pattern as a set of positions, kept as bits: bit i means "the first i items are matched".
+
+    No two ``%`` are neighbours, so one shift lets all of them stand for nothing.
+    """
 
     def __init__(self, pattern: str) -> None:
         #: The items in order: a character, None for ``_``, True for ``%``.
@@ -88,26 +131,24 @@ class _Pattern:
         for number, piece in enumerate(like_pattern(pattern).pieces):
             self.items += [True] if number else []
             self.items += piece
-        self.start = self._with_skips(1)
         self.accepting = 1 << len(self.items)
-
-    def _with_skips(self, positions: int) -> int:
-        """Add the positions reached by letting ``%`` stand for nothing."""
+        at: dict[str | bool | None, int] = {True: 0, None: 0}
         for i, item in enumerate(self.items):
-            if item is True and positions >> i & 1:
-                positions |= 1 << (i + 1)
-        return positions
+            at[item] = at.get(item, 0) | 1 << i
+        #: Where any character stays (``%``), where any goes on (``_``), and where each one mentioned goes on.
+        self.skips, self.wild = at[True], at[None]
+        self.masks = {item: bits | self.wild for item, bits in at.items() if isinstance(item, str)}
+        self.start = 1 | (self.skips & 1) << 1
 
     def step(self, positions: int, character: str) -> int:
         """Return the positions after one more character."""
-        following = 0
-        for i, item in enumerate(self.items):
-            if positions >> i & 1:
-                if item is True:
-                    following |= 1 << i
-                elif item is None or item == character:
-                    following |= 1 << (i + 1)
-        return self._with_skips(following)
+        following = (positions & self.skips) | (positions & self.masks.get(character, self.wild)) << 1
+        return following | (following & self.skips) << 1
+
+
+@lru_cache(maxsize=256)
+def _pattern(pattern: str) -> _Pattern:
+    return _Pattern(pattern)
 
 
 #: Cuts not yet decided, as (index, characters compared equal); and how many lie at or before the text.
@@ -122,30 +163,39 @@ class _Walk:
         self.allowed = allowed
         self.cuts: list[str] = [value for value, _ in allowed.cuts]
         self.likes = likes
-        self.patterns = [_Pattern(one.pattern) for one in likes]
+        self.patterns = [_pattern(one.pattern) for one in likes]
         mentioned = {item for pattern in self.patterns for item in pattern.items if isinstance(item, str)}
         self.alphabet = _alphabet(mentioned.union(*self.cuts))
+        #: What one character costs, whatever the state.
+        self.length = sum(1 + len(one.items) // _ITEMS for one in self.patterns)
 
     def search(self) -> StringSearch:
         """Return the shortest fitting string; among equals the one whose characters come first."""
         start: _State = (tuple(one.start for one in self.patterns), (tuple(range(len(self.cuts))), 0, 0))
-        seen, queue, steps = {start}, deque([(start, "")]), 0
+        seen, queue, steps = {start}, deque([(start, "")]), self.length
         while queue:
             state, text = queue.popleft()
-            if text in self.allowed and _fits_all(text, self.likes):
-                return StringSearch(text, proved=True)
-            steps += len(self.alphabet) * len(self.patterns)
+            if self._accepts(state) and text in self.allowed:
+                return StringSearch(text, proved=True, steps=steps)
+            steps += len(self.alphabet) * (self.length + len(state[1][0]) // _CUTS)
             if steps > MAX_STEPS:
-                return StringSearch(None, proved=False)
+                return StringSearch(None, proved=False, steps=steps)
             for character in self.alphabet:
                 following = self._step(state, character)
                 if following is None or following in seen:
                     continue
                 if len(seen) >= MAX_STATES:
-                    return StringSearch(None, proved=False)
+                    return StringSearch(None, proved=False, steps=steps)
                 seen.add(following)
                 queue.append((following, text + character))
-        return StringSearch(None, proved=True)
+        return StringSearch(None, proved=True, steps=steps)
+
+    def _accepts(self, state: _State) -> bool:
+        """Whether every pattern that is wanted has been matched to its end, and no other one."""
+        return all(
+            bool(at & one.accepting) != like.negated
+            for at, one, like in zip(state[0], self.patterns, self.likes, strict=True)
+        )
 
     def _step(self, state: _State, character: str) -> _State | None:
         positions, order = state

@@ -19,8 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from tamis.algebra import regions
+from tamis.algebra.budget import MAX_PIECES, Budget
 from tamis.algebra.facts import UNCONSTRAINED, Facts, negation
-from tamis.model.subscription import AllOf, AnyOf, Constraint, Filter, Predicate, Values
+from tamis.model.language.functions import ALL_RELATIONS
+from tamis.model.subscription import AllOf, AnyOf, Ball, Constraint, Filter, Like, Predicate, Relation, Spatial, Values
 from tamis.model.value_set import MISSING
 
 __all__ = [
@@ -38,35 +41,18 @@ __all__ = [
 #: What a conjunction says of each attribute; attributes that are not named are free.
 Piece = Mapping[str, Facts]
 
-#: Pieces that one question may look at; comparing a piece with `FILTERS_PER_PIECE` filters counts as one more.
-MAX_PIECES = 10_000
-FILTERS_PER_PIECE = 16
+#: Comparing a piece with so many filters counts as one piece more, and so does comparing so many balls or
+#: patterns; a region is only ever compared with itself, which costs nothing more.
+COMPARED_PER_PIECE = 16
 
 #: A filter with a tree is taken away last: its opposite may fall into many pieces.
 _TREE_COST = 1_000
 
 
-class Budget:
-    """A number of pieces to spend; once it is gone, every answer that still needs one is unknown."""
-
-    def __init__(self, pieces: int = MAX_PIECES) -> None:
-        self.left = pieces
-
-    @property
-    def exhausted(self) -> bool:
-        """Whether more was asked than there is."""
-        return self.left < 0
-
-    def spend(self, pieces: int = 1) -> bool:
-        """Take pieces away; say whether there were as many."""
-        self.left -= pieces
-        return self.left >= 0
-
-
-def with_constraint(piece: Piece, constraint: Constraint) -> Piece | None:
+def with_constraint(piece: Piece, constraint: Constraint, budget: Budget | None = None) -> Piece | None:
     """Return the part of a piece that satisfies a constraint; None when that is proved empty."""
     known = piece.get(constraint.attribute, UNCONSTRAINED)
-    if known.excludes(constraint):
+    if known.excludes(constraint, budget):
         return None
     return {**piece, constraint.attribute: known.and_also(constraint)}
 
@@ -84,7 +70,7 @@ def expand(piece: Piece, predicates: Sequence[Predicate], budget: Budget) -> Ite
         one, todo = waiting.pop()
         if not budget.spend():
             return
-        grown, choices = _settle(one, todo)
+        grown, choices = _settle(one, todo, budget)
         if grown is None:
             continue
         if not choices:
@@ -94,7 +80,7 @@ def expand(piece: Piece, predicates: Sequence[Predicate], budget: Budget) -> Ite
         waiting.extend((grown, (part, *later)) for part in reversed(first.parts))
 
 
-def _settle(piece: Piece, todo: Sequence[Predicate]) -> tuple[Piece | None, list[AnyOf]]:
+def _settle(piece: Piece, todo: Sequence[Predicate], budget: Budget) -> tuple[Piece | None, list[AnyOf]]:
     """Apply everything that leaves no choice; return the piece, or None, and the choices that remain."""
     choices: list[AnyOf] = []
     waiting = list(reversed(todo))
@@ -105,7 +91,7 @@ def _settle(piece: Piece, todo: Sequence[Predicate]) -> tuple[Piece | None, list
         elif isinstance(predicate, AnyOf):
             choices.append(predicate)
         else:
-            grown = with_constraint(piece, predicate)
+            grown = with_constraint(piece, predicate, budget)
             if grown is None:
                 return None, []
             piece = grown
@@ -126,6 +112,9 @@ def opposite(predicate: Predicate) -> Predicate:
 class Subtraction:
     """Some filters, to be taken away from pieces; notes which of them were needed.
 
+    For a ``proof`` it does not matter what is left, only whether something is, and filters are left out
+    that cannot help to prove that nothing is (see `_hopeless`).
+
     Examples
     --------
     >>> from tamis.model.value_set import ValueSet
@@ -134,18 +123,24 @@ class Subtraction:
     [{'price': Facts(allowed=ValueSet(cuts=(), from_below=False, missing=True), conditions=())}]
     """
 
-    def __init__(self, filters: Sequence[Filter], budget: Budget | None = None) -> None:
+    def __init__(self, filters: Sequence[Filter], budget: Budget | None = None, *, proof: bool = False) -> None:
         self.filters = filters
         self.budget = budget or Budget()
+        self.proof = proof
+        self._slow = [sum(isinstance(c, Like | Ball) for c in one.constraints) for one in filters]
+        self._spatial: dict[int, list[Spatial]] = {}
+        if all(one.rest is None for one in filters):  # a tree may speak of any region
+            found = ([c for c in one.constraints if isinstance(c, Spatial)] for one in filters)
+            self._spatial = {index: some for index, some in enumerate(found) if some}
         #: Positions of the filters that took something away.
         self.used: set[int] = set()
 
     def leftovers(self, piece: Piece) -> Iterator[Piece]:
         """Yield pieces whose union is what the filters leave of a piece; stops when the budget is gone."""
-        waiting: list[tuple[Piece, Sequence[int]]] = [(piece, range(len(self.filters)))]
+        waiting: list[tuple[Piece, Sequence[int]]] = [self._begun(piece)]
         while waiting:
             one, candidates = waiting.pop()
-            if not self.budget.spend(1 + len(candidates) // FILTERS_PER_PIECE):
+            if not self.budget.spend(self._price(one, candidates)):
                 return
             touching = self._touching(one, candidates)
             if touching is None:
@@ -160,11 +155,56 @@ class Subtraction:
             self.used.add(first)
             waiting.extend((part, later) for part in self._minus(one, self.filters[first]))
 
+    def _begun(self, piece: Piece) -> tuple[Piece, Sequence[int]]:
+        """Return the piece and the filters to take away, without those that need no looking at each piece."""
+        hopeless = self._hopeless(piece)
+        if not hopeless:
+            return piece, range(len(self.filters))
+        settled = hopeless
+        if not self.proof:  # a filter that is a region and nothing else can fail in one way only
+            settled = {i for i in hopeless if _only_region(piece, self.filters[i])}
+            grown = dict(piece)
+            for one in (self._spatial[index][0] for index in sorted(settled)):
+                grown[one.attribute] = grown.get(one.attribute, UNCONSTRAINED).and_also(negation(one))
+            piece = grown
+        return piece, [index for index in range(len(self.filters)) if index not in settled]
+
+    def _hopeless(self, piece: Piece) -> set[int]:
+        """Return the filters on a region to which some relation stays possible, whatever they take away.
+
+        Regions know nothing of each other here. So if no filter takes away the part of a piece that has a
+        certain relation to a region, filters on that region are of no use in taking away the rest of it.
+        """
+        hopeless: set[int] = set()
+        while True:
+            taken: dict[tuple[str, bytes], frozenset[Relation]] = {}
+            mentioned: dict[tuple[str, bytes], list[int]] = {}
+            for index, some in self._spatial.items():
+                for one in some if index not in hopeless else ():
+                    place = (one.attribute, regions.region_key(one.region))
+                    taken[place] = taken.get(place, frozenset()) | one.relations
+                    mentioned.setdefault(place, []).append(index)
+            before = len(hopeless)
+            for (name, key), relations in taken.items():
+                known = piece.get(name, UNCONSTRAINED).regions.get(key)
+                if not (ALL_RELATIONS if known is None else known.relations) <= relations:
+                    hopeless.update(mentioned[name, key])
+            if len(hopeless) == before:
+                return hopeless
+
+    def _price(self, piece: Piece, candidates: Sequence[int]) -> int:
+        """Return what it costs to compare a piece with filters."""
+        compared = len(candidates)
+        slow = sum(isinstance(one, Like | Ball) for facts in piece.values() for one in facts.conditions)
+        if slow:
+            compared += slow * sum(self._slow[index] for index in candidates)
+        return 1 + compared // COMPARED_PER_PIECE
+
     def _touching(self, piece: Piece, candidates: Sequence[int]) -> list[int] | None:
         """Return the filters that take something away, those that cut least first; None: one takes all."""
         costs: list[tuple[int, int]] = []
         for index in candidates:
-            cost = _cost(piece, self.filters[index])
+            cost = _cost(piece, self.filters[index], self.budget)
             if cost == 0:
                 self.used.add(index)
                 return None
@@ -176,7 +216,7 @@ class Subtraction:
         """Yield what is left of a piece without a filter, as disjoint pieces unless the filter has a tree."""
         for constraint in filter.constraints:
             facts = piece.get(constraint.attribute, UNCONSTRAINED)
-            ways = facts.without(constraint)
+            ways = facts.without(constraint, self.budget)
             yield from ({**piece, constraint.attribute: way} for way in ways)
             if ways:
                 piece = {**piece, constraint.attribute: facts.and_also(constraint)}
@@ -184,7 +224,14 @@ class Subtraction:
             yield from expand(piece, (opposite(filter.rest),), self.budget)
 
 
-def _cost(piece: Piece, filter: Filter) -> int | None:
+def _only_region(piece: Piece, filter: Filter) -> bool:
+    """Whether a filter is a condition on a region, on an attribute that a piece does not leave missing."""
+    if len(filter.constraints) != 1 or filter.rest is not None:
+        return False
+    return not piece.get(filter.constraints[0].attribute, UNCONSTRAINED).allowed.missing
+
+
+def _cost(piece: Piece, filter: Filter, budget: Budget) -> int | None:
     """Return how many constraints of a filter cut a piece: 0 when it lies inside, None when outside."""
     cost = 0 if filter.rest is None else _TREE_COST
     for constraint in filter.constraints:
@@ -194,15 +241,15 @@ def _cost(piece: Piece, filter: Filter) -> int | None:
             if not both:
                 return None
             cost += both != facts.allowed
-        elif facts.excludes(constraint):
+        elif facts.excludes(constraint, budget):
             return None
-        elif not facts.implies(constraint):
+        elif not facts.implies(constraint, budget):
             cost += 1
     return cost
 
 
-def lies_in(piece: Piece, filter: Filter) -> bool:
+def lies_in(piece: Piece, filter: Filter, budget: Budget | None = None) -> bool:
     """Whether it is proved that a piece lies in a filter; a tree proves nothing here."""
     if filter.rest is not None:
         return False
-    return all(piece.get(one.attribute, UNCONSTRAINED).implies(one) for one in filter.constraints)
+    return all(piece.get(one.attribute, UNCONSTRAINED).implies(one, budget) for one in filter.constraints)

@@ -18,26 +18,33 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 import shapely
 
 from tamis.geometry.relations import relation
+from tamis.model.language.functions import ALL_RELATIONS
 from tamis.model.shapes import RegionValue
 from tamis.model.subscription import Relation, Spatial
 
 __all__ = [
-    "ALL_RELATIONS",
     "complement",
     "joined_by_region",
-    "region_covers",
+    "region_key",
     "regions_conflict",
     "regions_impossible",
     "same_region",
     "shape_in",
 ]
 
-ALL_RELATIONS = frozenset(Relation)
+#: Relations of a shape to a region that one search may compute, in vertices; each counts `_CALL` more.
+_VERTICES, _CALL = 100_000, 50
+
+#: Relative rounding error of a cross product, with room for the bound's own.
+_ROUNDING = 1e-15
 
 
 def same_region(a: shapely.Polygon, b: shapely.Polygon) -> bool:
@@ -46,19 +53,39 @@ def same_region(a: shapely.Polygon, b: shapely.Polygon) -> bool:
     >>> same_region(shapely.box(0, 0, 2, 2), shapely.Polygon([(0, 0), (1, 0), (2, 0), (2, 2), (0, 2)]))
     True
     """
-    if a is b or a == b:
-        return True
-    return bool(a.bounds == b.bounds) and relation(a, b) is Relation.EQUALS
+    return a is b or region_key(a) == region_key(b)
+
+
+@lru_cache(maxsize=4096)
+def region_key(region: shapely.Polygon) -> bytes:
+    """Return the corners of a region in one order: equal for two rings iff they enclose the same points."""
+    ring = shapely.get_coordinates(region.exterior.normalize())[:-1] + 0.0
+    ring = ring[(ring != np.roll(ring, 1, axis=0)).any(axis=1)]
+    corners = ring[~_between_neighbours(ring)]
+    first = int(np.lexsort((corners[:, 1], corners[:, 0]))[0])
+    corners = np.roll(corners, -first, axis=0)
+    if tuple(corners[-1]) < tuple(corners[1]):  # one direction: of the two neighbours the smaller comes next
+        corners = np.concatenate([corners[:1], corners[:0:-1]])
+    return bytes(corners.tobytes())
+
+
+def _between_neighbours(ring: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    """Say of each point of a ring, exactly, whether it lies on a straight line with its two neighbours."""
+    before, after = np.roll(ring, 1, axis=0), np.roll(ring, -1, axis=0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        (ux, uy), (vx, vy) = (ring - before).T, (after - ring).T
+        left, right = ux * vy, uy * vx
+        sure = np.abs(left - right) > _ROUNDING * (np.abs(left) + np.abs(right)) + 1e-290
+    straight = np.zeros(len(ring), dtype=bool)
+    for i in np.flatnonzero(~sure):
+        (ax, ay), (bx, by), (cx, cy) = (tuple(map(Fraction, point)) for point in (before[i], ring[i], after[i]))
+        straight[i] = (bx - ax) * (cy - by) == (by - ay) * (cx - bx)
+    return straight
 
 
 def complement(condition: Spatial) -> Spatial:
     """Return the condition that holds for every region that does not satisfy this one."""
     return Spatial(condition.attribute, ALL_RELATIONS - condition.relations, condition.region)
-
-
-def region_covers(c1: Spatial, c2: Spatial) -> bool:
-    """Whether every region that satisfies c2 satisfies c1, as far as it can be proved."""
-    return regions_conflict(complement(c1), c2)
 
 
 def regions_conflict(c1: Spatial, c2: Spatial) -> bool:
@@ -86,26 +113,39 @@ def regions_impossible(conditions: Sequence[Spatial]) -> bool:
 
 def joined_by_region(conditions: Sequence[Spatial]) -> list[Spatial]:
     """Return the conditions with those on the same region made one, by the relations all of them allow."""
-    joined: list[Spatial] = []
+    joined: dict[bytes, Spatial] = {}
     for one in conditions:
-        for place, known in enumerate(joined):
-            if same_region(known.region, one.region):
-                joined[place] = Spatial(known.attribute, known.relations & one.relations, known.region)
-                break
-        else:
-            joined.append(one)
-    return joined
+        key = region_key(one.region)
+        known = joined.get(key)
+        if known is not None:
+            one = Spatial(known.attribute, known.relations & one.relations, known.region)
+        joined[key] = one
+    return list(joined.values())
 
 
 def shape_in(conditions: Sequence[Spatial]) -> RegionValue | None:
-    """Return a region or point that satisfies every condition, or None when none was found."""
-    for one in joined_by_region(conditions):
+    """Return a region or point that satisfies every condition, or None when none was found in time."""
+    joined = sorted(joined_by_region(conditions), key=lambda one: len(one.relations))
+    sizes = [_CALL + shapely.get_num_coordinates(one.region) for one in joined]
+    left = _VERTICES
+    for shape in _candidates(joined):
+        for one, size in zip(joined, sizes, strict=True):
+            left -= size
+            if left < 0:
+                return None
+            if relation(shape, one.region) not in one.relations:
+                break
+        else:
+            return shape
+    return None
+
+
+def _candidates(conditions: Sequence[Spatial]) -> Iterator[RegionValue]:
+    """Yield valid shapes made for each condition, those with the fewest ways to be satisfied first."""
+    for one in conditions:
         for wanted in Relation:
             if wanted in one.relations:
-                for shape in _shapes(one.region, wanted):
-                    if shape.is_valid and all(relation(shape, c.region) in c.relations for c in conditions):
-                        return shape
-    return None
+                yield from (shape for shape in _shapes(one.region, wanted) if shape.is_valid)
 
 
 def _shapes(region: shapely.Polygon, wanted: Relation) -> Iterator[RegionValue]:

@@ -23,10 +23,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from tamis.algebra import patterns, regions
-from tamis.algebra.covers import is_covered
-from tamis.algebra.facts import Condition, Facts, negation
-from tamis.algebra.pieces import Budget, pieces_of
+from tamis.algebra.budget import MAX_PIECES, Budget
+from tamis.algebra.covers import find_cover_of_pieces
+from tamis.algebra.facts import UNCONSTRAINED, Condition, Facts, negation
+from tamis.algebra.pieces import pieces_of
 from tamis.algebra.sources import Source, as_subscription
+from tamis.model.language.functions import ALL_RELATIONS
 from tamis.model.language.normalise import filter_of
 from tamis.model.schema import Schema
 from tamis.model.subscription import Ball, Constraint, Filter, Like, Predicate, Spatial, Subscription, Values
@@ -34,8 +36,11 @@ from tamis.model.value_set import PRESENT, ValueSet
 
 __all__ = ["join_filters", "simplify", "simplify_filters"]
 
-#: Pieces that one filter's rule 3 may cost; simplifying is done at subscribe time.
+#: Pieces that one filter's rule 3 may cost, of `MAX_PIECES` for all; simplifying is done at subscribe time.
 RULE_3_PIECES = 1_000
+
+#: Pairs of filters that cost one piece to compare, where it takes more than a glance.
+PAIRS_PER_PIECE = 8
 
 
 def simplify(a: Source, schema: Schema | None = None) -> Subscription:
@@ -55,8 +60,9 @@ def simplify(a: Source, schema: Schema | None = None) -> Subscription:
 def simplify_filters(filters: Iterable[Filter]) -> tuple[Filter, ...]:
     """Return filters with the same union: rules 1 to 3, joined where possible, in canonical order."""
     current = _ordered(one for filter in filters if (one := _simplified(filter)) is not None)
+    budget = Budget(MAX_PIECES)
     while True:
-        following = _ordered(_without_covered(_joined(current)))
+        following = _ordered(_without_covered(_joined(current, budget), budget))
         if following == current:
             return tuple(current)
         current = following
@@ -73,14 +79,8 @@ def join_filters(a: Filter, b: Filter) -> Filter | None:
     if a.rest is not None or b.rest is not None:
         return None
     mine, yours = _by_attribute(a), _by_attribute(b)
-    differing = [name for name in {**mine, **yours} if mine.get(name) != yours.get(name)]
-    if len(differing) != 1:
-        return None
-    [name] = differing
-    union = _union(mine.get(name, Facts()), yours.get(name, Facts()), name)
-    if union is None:
-        return None
-    return _filter_of({**mine, name: union})
+    name = _only_difference(mine, yours)
+    return None if name is None else _joined_on(name, mine, yours, Budget())
 
 
 # Rules 1 and 2: inside one filter.
@@ -127,48 +127,75 @@ def _only(text: str) -> ValueSet:
 # Joining and rule 3: between filters.
 
 
-def _joined(filters: Sequence[Filter]) -> list[Filter]:
-    """Join filters that differ in one attribute, pair after pair, until no pair is left."""
-    done: list[Filter] = []
-    waiting = list(reversed(filters))
+def _joined(filters: Sequence[Filter], budget: Budget) -> list[Filter]:
+    """Join filters that differ in one attribute, pair after pair, until no pair or no budget is left."""
+    done: list[tuple[Filter, dict[str, Facts]]] = []
+    waiting = [(one, _by_attribute(one)) for one in reversed(filters)]
+    pairs = 0
     while waiting:
-        one = waiting.pop()
-        for place, other in enumerate(done):
-            union = join_filters(other, one)
+        one, mine = waiting.pop()
+        for place, (other, yours) in enumerate(done):
+            name = None if one.rest or other.rest or budget.exhausted else _only_difference(yours, mine)
+            if name is None:
+                continue
+            pairs += 1
+            budget.spend(pairs % PAIRS_PER_PIECE == 0)
+            union = _joined_on(name, yours, mine, budget)
             if union is not None:
                 del done[place]
-                waiting.append(union)
+                waiting.append((union, _by_attribute(union)))
                 break
         else:
-            done.append(one)
-    return done
+            done.append((one, mine))
+    return [one for one, _ in done]
 
 
-def _without_covered(filters: Sequence[Filter]) -> list[Filter]:
+def _only_difference(a: dict[str, Facts], b: dict[str, Facts]) -> str | None:
+    """Return the one attribute in which two filters differ; None if there are more, or nothing to hope for."""
+    found = None
+    for name in a.keys() | b.keys():
+        mine, yours = a.get(name, UNCONSTRAINED), b.get(name, UNCONSTRAINED)
+        if mine is yours or mine == yours:
+            continue
+        if found is not None or (mine.regions and yours.regions and mine.regions.keys().isdisjoint(yours.regions)):
+            return None  # different regions prove nothing about each other
+        found = name
+    return found
+
+
+def _joined_on(name: str, a: dict[str, Facts], b: dict[str, Facts], budget: Budget) -> Filter | None:
+    union = _union(a.get(name, UNCONSTRAINED), b.get(name, UNCONSTRAINED), name, budget)
+    return None if union is None else _filter_of({**a, name: union})
+
+
+def _without_covered(filters: Sequence[Filter], budget: Budget) -> list[Filter]:
     """Drop each filter that lies in the union of those still there (rule 3), the last one first."""
     kept = list(filters)
     for one in reversed(filters):
         others = [other for other in kept if other is not one]
-        if others and is_covered([one], others, RULE_3_PIECES):
+        share = budget.share(RULE_3_PIECES)
+        before = share.left
+        if others and before and find_cover_of_pieces(pieces_of(one, share), others, share) is not None:
             kept = others
+        budget.spend(before - max(share.left, 0))
     return kept
 
 
-def _union(a: Facts, b: Facts, name: str) -> Facts | None:
+def _union(a: Facts, b: Facts, name: str, budget: Budget) -> Facts | None:
     """Return facts that hold iff one of two does; None when they cannot be written as one."""
     if a.conditions == b.conditions:
         return Facts(a.allowed | b.allowed, a.conditions)
-    if _implies_all(a, b, name):
+    if _implies_all(a, b, name, budget):
         return b
-    if _implies_all(b, a, name):
+    if _implies_all(b, a, name, budget):
         return a
     if len(a.conditions) == len(b.conditions) == 1 and a.allowed == b.allowed:
         return _union_of_conditions(a.conditions[0], b.conditions[0], a.allowed)
     return None
 
 
-def _implies_all(a: Facts, b: Facts, name: str) -> bool:
-    return a.implies(Values(name, b.allowed)) and all(a.implies(one) for one in b.conditions)
+def _implies_all(a: Facts, b: Facts, name: str, budget: Budget) -> bool:
+    return a.implies(Values(name, b.allowed), budget) and all(a.implies(one, budget) for one in b.conditions)
 
 
 def _union_of_conditions(a: Condition, b: Condition, allowed: ValueSet) -> Facts | None:
@@ -176,7 +203,7 @@ def _union_of_conditions(a: Condition, b: Condition, allowed: ValueSet) -> Facts
         return Facts(allowed)
     if isinstance(a, Spatial) and isinstance(b, Spatial) and regions.same_region(a.region, b.region):
         relations = a.relations | b.relations
-        full = relations == regions.ALL_RELATIONS
+        full = relations == ALL_RELATIONS
         return Facts(allowed, () if full else (replace(a, relations=relations),))
     return None
 

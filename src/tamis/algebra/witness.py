@@ -11,6 +11,7 @@ kept as decimals; `canonical` gives the form that `matches` takes.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
@@ -36,6 +37,12 @@ _PLACES = 20
 
 #: Digits with which the end of a range that came from a long decimal is written.
 _EXACT = 390
+
+#: Values tried, where none is as it should be.
+_CANDIDATES = 1_000
+
+#: The years 1 to 9999 as microseconds: a moment outside them has no text.
+_FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
 
 #: Round numbers tried; one may be refused, since a decimal that prints like a float64 is that float64.
 _TRIES = 4
@@ -63,14 +70,18 @@ def value_for(facts: Facts, kind: AttributeType | None) -> Any:
         return _conditioned(facts)
     if not facts.allowed.has_values:
         return None
-    for value in _scalars(facts.allowed, kind):
+    long: Decimal | None = None  # a number of few digits is better, if one fits
+    for value in itertools.islice(_scalars(facts.allowed, kind), _CANDIDATES):
         try:
             fit = (kind or Number()).canonical(value) if kind or isinstance(value, Decimal) else value
         except (UnfitError, LimitError):
             continue
-        if not facts.allowed.cuts or fit in facts.allowed:
-            return value if isinstance(fit, Fraction) else fit
-    return None
+        if facts.allowed.cuts and fit not in facts.allowed:
+            continue
+        if not isinstance(fit, Fraction):
+            return fit
+        long = value if long is None else long
+    return long
 
 
 def canonical(event: Mapping[str, Any]) -> dict[str, Value]:
@@ -98,7 +109,11 @@ def _scalars(allowed: ValueSet, kind: AttributeType | None) -> Iterator[Any]:
     elif isinstance(kind, Boolean) or any(isinstance(value, bool) for value, _ in allowed.cuts):
         yield from (True, False)
     else:
-        for start, stop in allowed.intervals():
+        ends = list(allowed.intervals())
+        if isinstance(kind, Timestamp):
+            some = (moment for start, stop in ends for moment in _moments(start, stop))
+            yield from (moment for moment in some if _FIRST <= moment <= _LAST and moment in allowed)
+        for start, stop in ends:
             yield from _between(start, stop, kind)
 
 
@@ -124,13 +139,11 @@ def _strings(start: Cut | None, stop: Cut | None) -> Iterator[str]:
 
 
 def _moments(start: Cut | None, stop: Cut | None) -> Iterator[int]:
-    if start is None and stop is None:
-        yield 0
     if start is not None and isinstance(start[0], int):
         yield start[0] + start[1]
     if stop is not None and isinstance(stop[0], int):
         yield stop[0] - 1 + stop[1]
-    yield from (INT64_MIN, INT64_MAX)
+    yield from (0, _FIRST, _LAST, INT64_MIN, INT64_MAX)
 
 
 def _numbers(start: Cut | None, stop: Cut | None) -> Iterator[int | float | Decimal]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -36,8 +37,11 @@ def covers(
     known = read_schema(schema)
     answer = library_covers(a, b, known)
     witness = None if answer.witness is None else _readable(answer.witness, a, b, known)
-    if json:
-        write_json({"covers": answer.yes, "unknown": answer.unknown, "reason": answer.reason, "witness": witness})
+    told = {"covers": answer.yes, "unknown": answer.unknown, "reason": answer.reason, "witness": witness}
+    if json and witness is not None and any(isinstance(one, Decimal) for one in witness.values()):
+        output().say(_with_digits(told, witness))
+    elif json:
+        write_json(told)
     else:
         console = output()
         word = "yes" if answer.yes else "unknown" if answer.unknown else "no"
@@ -48,21 +52,52 @@ def covers(
 
 
 def _readable(witness: dict[str, Any], a: str, b: str, schema: Schema | None) -> dict[str, Any]:
-    """Return the witness as one would write the event: moments as text, not as microseconds."""
+    """Return the witness as one would write the event: moments as text; long decimals stay as they are."""
     from tamis.algebra.sources import as_subscriptions
     from tamis.cli.screen import jsonable
-    from tamis.model.language.literals import instant_text
-    from tamis.model.language.nodes import Instant
     from tamis.model.types import Timestamp
 
     _, kinds = as_subscriptions([("a", a), ("b", b)], schema)
-    return {
-        name: instant_text(Instant(value)) if isinstance(kinds.get(name), Timestamp) else jsonable(value)
-        for name, value in witness.items()
-    }
+    shown: dict[str, Any] = {}
+    for name, value in witness.items():
+        if isinstance(kinds.get(name), Timestamp):
+            shown[name] = _moment_text(value)
+        else:
+            shown[name] = value if isinstance(value, Decimal) else jsonable(value)
+    return shown
 
 
-def _as_text(event: dict[str, Any]) -> str:
-    import msgspec
+def _moment_text(moment: int) -> str | int:
+    """Return a moment as text; outside the years that have one, its microseconds, which are an event's too."""
+    from tamis.errors import SubscriptionError
+    from tamis.model.language.literals import instant_text
+    from tamis.model.language.nodes import Instant
 
-    return "an event without any attribute: {}" if not event else msgspec.json.encode(event).decode()
+    try:
+        return instant_text(Instant(moment))
+    except SubscriptionError:
+        return moment
+
+
+def _as_text(event: dict[str, Any], *, ascii: bool = False) -> str:
+    """Return an event as JSON in one line, with all digits of long decimals."""
+    from json import dumps
+
+    if not event:
+        return "an event without any attribute: {}"
+    shown = {name: str(one) if isinstance(one, Decimal) else _dumped(one, ascii) for name, one in event.items()}
+    return "{" + ",".join(f"{dumps(name, ensure_ascii=ascii)}:{one}" for name, one in shown.items()) + "}"
+
+
+def _dumped(value: object, ascii: bool) -> str:
+    from json import dumps
+
+    return dumps(value, ensure_ascii=ascii, separators=(",", ":"))
+
+
+def _with_digits(told: dict[str, Any], witness: dict[str, Any]) -> str:
+    """Return the answer as JSON whose long decimals are numbers: the event to publish, digit by digit."""
+    from json import dumps
+
+    head = dumps({name: one for name, one in told.items() if name != "witness"}, indent=2)
+    return f'{head[:-2]},\n  "witness": {_as_text(witness, ascii=True)}\n}}'

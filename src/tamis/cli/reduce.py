@@ -53,6 +53,7 @@ def reduce(
 def _compiled(path: str, schema: Schema | None) -> tuple[list[Subscription], Schema]:
     """Read and compile a file of subscriptions; an error names its line."""
     from dataclasses import replace
+    from json import dumps
 
     from tamis.algebra.sources import as_subscriptions
     from tamis.cli.prepare import Questions
@@ -75,7 +76,8 @@ def _compiled(path: str, schema: Schema | None) -> tuple[list[Subscription], Sch
             expires = None if record.expires is None else moment(record.expires)
         except UnfitError as error:
             raise TableError(f"{file.name}, {record.place}: expires: {error}") from None
-        compiled.append(replace(one, namespace=record.namespace, expires=expires))
+        text = record.source if isinstance(record.source, str) else dumps(record.source)
+        compiled.append(replace(one, text=text, namespace=record.namespace, expires=expires))
     return compiled, known
 
 
@@ -97,7 +99,7 @@ def _write(path: str, reduction: Reduction, schema: Schema) -> None:
 
     from tamis.model.language.literals import instant_text
     from tamis.model.language.nodes import Instant
-    from tamis.model.language.unbind import format_filters
+    from tamis.reduction.writable import written
     from tamis.workload.files import open_rows_writer
 
     kept = reduction.subscriptions
@@ -105,7 +107,8 @@ def _write(path: str, reduction: Reduction, schema: Schema) -> None:
     kinds = {"id": pa.int64() if whole else pa.string(), "filter": pa.string()}
     rows: dict[str, list[Any]] = {
         "id": [one.id for one in kept],
-        "filter": [format_filters(one.filters, schema) for one in kept],
+        # What was near a limit may be longer when it is simplified; its own text can be read, as it was.
+        "filter": [written(one.filters, schema) or one.text for one in kept],
     }
     if any(one.namespace != "default" for one in kept):
         kinds["namespace"], rows["namespace"] = pa.string(), [one.namespace for one in kept]

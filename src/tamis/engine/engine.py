@@ -27,7 +27,7 @@ from tamis.model.language.bind import learn_from_node
 from tamis.model.language.compiler import compile_node, source_text
 from tamis.model.language.parse import parse
 from tamis.model.language.unbind import format_filters
-from tamis.model.schema import Schema, learn_from_event
+from tamis.model.schema import Event, Schema, learn_from_event, presence_of
 from tamis.model.subscription import DEFAULT_NAMESPACE, Subscription, SubscriptionId
 from tamis.model.tables import EventTable, SubscriptionTable, checked_id, learn_from_table
 from tamis.model.types import Number
@@ -152,7 +152,7 @@ class Engine:
 
     def match(self, event: Mapping[str, Any], *, namespace: str = DEFAULT_NAMESPACE) -> list[SubscriptionId]:
         """Return the sorted ids of the subscriptions an event matches."""
-        canonical = self._known(event, learn_from_event).event(event)
+        canonical = self._canonical(event)
         space = self._living(namespace)
         return space.ids.sorted_of(space.matcher.match(canonical))
 
@@ -164,7 +164,7 @@ class Engine:
         """
         if on_bad not in ("raise", "skip"):
             raise ModelError(f"on_bad is 'raise' or 'skip', not {on_bad!r}")
-        table = EventTable.of(events, self._known(events, learn_from_table))
+        table = EventTable.of(events, self._known(events, learn_from_table), presence=self._learns)
         if on_bad == "raise" and table.bad:
             raise next(iter(table.bad.values()))
         space = self._living(namespace)
@@ -177,11 +177,15 @@ class Engine:
         schema = self._known(event, learn_from_event)
         one = self._living(namespace).subscription(checked_id(id))
         text = one.text if one.text is not None else format_filters(one.filters, schema)
-        return explain(event, text, schema, one.id)
+        return explain(self._canonical(event), event, text, schema, one.id)
 
     def subscription(self, id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE) -> Subscription:
         """Return a subscription by its id."""
         return self._living(namespace).subscription(checked_id(id))
+
+    def wait(self) -> None:
+        """Wait until no merge is running in the background. Answers are the same with or without."""
+        self._merge.wait()
 
     def statistics(self) -> dict[str, Any]:
         """Return counts: subscriptions, namespaces, attributes, and what each matcher says of itself."""
@@ -315,6 +319,12 @@ class Engine:
         space = Namespace(name, MATCHERS[self._matcher])
         demand(Guarantee.COMPLETE, space.matcher.guarantee)
         return space
+
+    def _canonical(self, event: Mapping[str, Any]) -> Event:
+        """Return the canonical event; in a learning engine a value of no type is at least there (not NULL)."""
+        schema = self._known(event, learn_from_event)
+        canonical = schema.event(event)
+        return canonical | presence_of(schema, event) if self._learns else canonical
 
     def _known(self, source: Any, learn: Callable[[Schema, Any], Schema]) -> Schema:
         """Return the schema for an event or a table, extended by what it shows when the engine learns."""

@@ -180,17 +180,18 @@ def versions(directory: Path) -> list[Path]:
 def _write_namespace(building: Path, prefix: str, space: Namespace, schema: Schema) -> _NamespaceJson:
     blocks, removed = space.ids.to_state()
     packed = space.matcher.to_arrays() if isinstance(space.matcher, MappedMatcher) else None
-    rows = [_record(row, space, schema, keep_text=packed is None) for row in space.ids.listed_rows()]
-    with (
-        pa.OSFile(str(building / f"{prefix}.subscriptions.arrow"), "wb") as sink,
-        pa.ipc.new_file(sink, COLUMNS) as out,
-    ):
-        out.write_table(record_table(rows))
-    if packed is not None:
+    if packed is None:  # without an index that holds boxes every subscription is written out
+        blocks, live = [(None, space.ids.n_rows)], list(space.ids.live_rows())
+    else:
+        live = space.ids.listed_rows()
         description, arrays = packed
         write_arrays(building / f"{prefix}.arrays", {"removed": removed, **arrays})
         (building / f"{prefix}.axes.json").write_bytes(msgspec.json.encode(description))
-    return _NamespaceJson(space.name, prefix, blocks, len(rows), packed is not None)
+    table = record_table([_record(row, space, schema, keep_text=packed is None) for row in live])
+    path = building / f"{prefix}.subscriptions.arrow"
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, COLUMNS) as out:
+        out.write_table(table)
+    return _NamespaceJson(space.name, prefix, blocks, len(live), packed is not None)
 
 
 def _record(row: int, space: Namespace, schema: Schema, *, keep_text: bool) -> tuple[int, Any, str | None, Any, Any]:

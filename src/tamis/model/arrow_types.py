@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -9,9 +10,9 @@ import pyarrow.types as pat
 import shapely
 
 from tamis.errors import SchemaError
-from tamis.model.types import AttributeType, Boolean, Number, Region, String, Timestamp, Vector
+from tamis.model.types import MAX_COORDINATES, AttributeType, Boolean, Number, Region, String, Timestamp, Vector
 
-__all__ = ["is_text", "plain_type", "schema_from_arrow"]
+__all__ = ["is_text", "plain_type", "repeated", "schema_from_arrow"]
 
 
 def schema_from_arrow(source: Any) -> dict[str, AttributeType]:
@@ -24,11 +25,28 @@ def schema_from_arrow(source: Any) -> dict[str, AttributeType]:
     if not isinstance(schema, pa.Schema):
         raise SchemaError("", f"expected an Arrow table or schema, not {type(source).__name__}")
     found: dict[str, AttributeType] = {}
+    twice = repeated(schema.names)
+    if twice is not None:
+        raise SchemaError(twice, "two columns have this name")
     for field in schema:
         kind = _suggested(field, None if source is schema else source.column(field.name))
         if kind is not None:
             found[field.name] = kind
     return found
+
+
+def repeated(names: Iterable[str]) -> str | None:
+    """Return the first name that occurs a second time, None when all differ.
+
+    >>> repeated(["a", "b", "a"]), repeated(["a", "b"])
+    ('a', None)
+    """
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
@@ -60,11 +78,11 @@ def _suggested(field: pa.Field, column: Any) -> AttributeType | None:
 
 def _suggested_vector(kind: pa.DataType, column: Any) -> AttributeType | None:
     if pat.is_fixed_size_list(kind) and pat.is_floating(kind.value_type):
-        return Vector(kind.list_size) if kind.list_size else None
+        return Vector(kind.list_size) if 1 <= kind.list_size <= MAX_COORDINATES else None
     if column is None or not (pat.is_list(kind) or pat.is_large_list(kind)) or not pat.is_floating(kind.value_type):
         return None
     first = _first(column)
-    return None if first is None else Vector(len(first))
+    return None if first is None or len(first) > MAX_COORDINATES else Vector(len(first))
 
 
 def _first(column: Any) -> Any:

@@ -15,9 +15,9 @@ import numpy as np
 
 from tamis.errors import EventError, LimitError, SchemaError
 from tamis.model.types import AttributeType, Boolean, Number, Region, String, Timestamp, Vector, type_of_value
-from tamis.model.values import UnfitError, Value
+from tamis.model.values import UnfitError, Value, is_null
 
-__all__ = ["MAX_ATTRIBUTES", "Event", "Schema", "learn_from_event"]
+__all__ = ["MAX_ATTRIBUTES", "Event", "Schema", "learn_from_event", "presence_of"]
 
 #: An event as tamis sees it: canonical values by attribute name; a missing attribute is left out.
 Event = Mapping[str, Value]
@@ -125,12 +125,17 @@ class Schema(Mapping[str, AttributeType]):
 
 
 def learn_from_event(schema: Schema, raw: Mapping[str, Any]) -> Schema:
-    """Return the schema extended by the types of an event's values; what fits no type is left out."""
+    """Return the schema extended by the types of an event's values; what fits no type is left out.
+
+    A full schema (`MAX_ATTRIBUTES`) learns no more names: an event never fails for the names it carries.
+    """
     if not isinstance(raw, Mapping):
         raise EventError("", raw, "an event is a mapping from attribute to value")
-    found = {}
+    found: dict[str, AttributeType] = {}
     for name, value in raw.items():
-        if not isinstance(name, str) or name in schema or _is_missing(value):
+        if len(schema) + len(found) >= MAX_ATTRIBUTES:
+            break
+        if not isinstance(name, str) or not name or name in schema or _is_missing(value):
             continue
         kind = type_of_value(value)
         if kind is not None:
@@ -138,8 +143,22 @@ def learn_from_event(schema: Schema, raw: Mapping[str, Any]) -> Schema:
     return schema.extended(found, "the event")
 
 
+def presence_of(schema: Schema, raw: Mapping[str, Any]) -> dict[str, bool]:
+    """Return True by name for each value of an event that the schema does not know.
+
+    That is all ``IS NULL`` asks about a value of no known type.
+
+    >>> presence_of(Schema({"a": Number()}), {"a": 1, "b": {"nested": "object"}, "c": None})
+    {'b': True}
+    """
+    if not isinstance(raw, Mapping):
+        raise EventError("", raw, "an event is a mapping from attribute to value")
+    unknown = (name for name, value in raw.items() if value is not None and name not in schema)
+    return {name: True for name in unknown if isinstance(name, str)}
+
+
 def _is_missing(value: object) -> bool:
-    return value is None or (isinstance(value, float | np.floating) and bool(np.isnan(value)))
+    return is_null(value) or (isinstance(value, float | np.floating) and bool(np.isnan(value)))
 
 
 def _words(kind: AttributeType) -> str:
@@ -152,12 +171,13 @@ def _describe(kind: AttributeType) -> dict[str, object]:
 
 
 def _from_description(name: str, one: object) -> AttributeType:
-    if not isinstance(one, dict) or one.get("type") not in _TYPES:
+    given = one.get("type") if isinstance(one, dict) else None
+    if not isinstance(one, dict) or not isinstance(given, str) or given not in _TYPES:
         raise SchemaError(name, f'expected {{"type": one of {", ".join(_TYPES)}}}, not {one!r}')
     fields = {key: value for key, value in one.items() if key != "type"}
     try:
-        return _TYPES[one["type"]](**fields)
+        return _TYPES[given](**fields)
     except TypeError:
-        raise SchemaError(name, f"a {one['type']} does not take {', '.join(fields) or 'nothing'}") from None
+        raise SchemaError(name, f"a {given} does not take {', '.join(fields) or 'nothing'}") from None
     except SchemaError as error:
         raise SchemaError(name, error.problem) from None

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import shapely
 
 from tamis.errors import LimitError
-from tamis.model.values import UnfitError
+from tamis.model.values import UnfitError, single
 
 __all__ = ["MAX_VERTICES", "RegionValue", "bbox_polygon", "polygon", "region"]
 
@@ -61,6 +61,8 @@ def bbox_polygon(min_x: float, min_y: float, max_x: float, max_y: float) -> shap
 
 
 def _decode(value: object) -> shapely.Geometry:
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = single(value)
     if isinstance(value, shapely.Geometry):
         return value
     if isinstance(value, str):
@@ -112,7 +114,7 @@ def _numbers(value: object, problem: str) -> npt.NDArray[np.float64]:
         array = np.asarray(value)
     except ValueError:
         raise UnfitError(problem) from None
-    if array.dtype.kind not in "iuf":
+    if array.dtype.kind not in "iuf" or np.ma.is_masked(value):
         raise UnfitError(problem)
     return array.astype(np.float64)
 

@@ -5,28 +5,24 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tamis.errors import EventError, LimitError, TableError
-from tamis.model.arrow_types import schema_from_arrow
-from tamis.model.columns import Column, column_from, is_null
+from tamis.errors import EventError, TableError
+from tamis.model.arrow_types import repeated, schema_from_arrow
+from tamis.model.columns import Column, column_from, presence_column, python_values
 from tamis.model.schema import MAX_ATTRIBUTES, Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE, Filter, Subscription, SubscriptionId, Values
-from tamis.model.types import AttributeType, Timestamp, type_of_value
+from tamis.model.types import AttributeType, String, Timestamp, type_of_value
 from tamis.model.value_set import ValueSet
-from tamis.model.values import INT64_MAX, INT64_MIN, Value
+from tamis.model.values import INT64_MAX, INT64_MIN, Value, has_lone_surrogate, is_null
 
 __all__ = ["EventTable", "SubscriptionTable", "checked_id", "learn_from_table", "table_columns"]
-
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -45,11 +41,19 @@ class EventTable:
     columns: Mapping[str, Column]
 
     @classmethod
-    def of(cls, source: Any, schema: Schema) -> Self:
-        """Read a pyarrow table or batch, a pandas frame or a dict of arrays; unknown columns are ignored."""
+    def of(cls, source: Any, schema: Schema, *, presence: bool = False) -> Self:
+        """Read a pyarrow table or batch, a pandas frame or a dict of arrays; unknown columns are ignored.
+
+        With ``presence`` an unknown column becomes one of type boolean that is true wherever there is a value.
+        """
         data, n = table_columns(source)
-        known = ((name, values) for name, values in data.items() if name in schema)
-        return cls(n, {name: column_from(name, schema[name], values) for name, values in known})
+        columns = {}
+        for name, values in data.items():
+            if name in schema:
+                columns[name] = column_from(name, schema[name], values)
+            elif presence:
+                columns[name] = presence_column(values)
+        return cls(n, columns)
 
     @property
     def bad(self) -> dict[int, EventError]:
@@ -75,19 +79,22 @@ class EventTable:
 def table_columns(source: Any) -> tuple[dict[str, Any], int]:
     """Return the columns of a table-like object by name, and how many rows it has."""
     if isinstance(source, pa.Table | pa.RecordBatch):
-        names = source.schema.names
-        columns = {name: source.column(i) for i, name in enumerate(names)}
+        names, data = source.schema.names, source.columns
         n = source.num_rows
     elif isinstance(source, Mapping):
-        columns = {str(name): _sized(name, values) for name, values in source.items()}
-        n = len(next(iter(columns.values()))) if columns else 0
+        names = [str(name) for name in source]
+        data = [_sized(name, values) for name, values in source.items()]
+        n = len(data[0]) if data else 0
     elif hasattr(source, "columns") and hasattr(source, "iloc"):
-        columns, n = {str(name): source[name] for name in source.columns}, len(source)
+        names = [str(name) for name in source.columns]
+        data, n = [source.iloc[:, i] for i in range(len(names))], len(source)
     else:
         kind = type(source).__name__
         raise TableError(f"expected a pyarrow table, a pandas frame or a dict of arrays, not {kind}")
-    if len(columns) > MAX_ATTRIBUTES:
-        raise LimitError("columns of an event table", len(columns), MAX_ATTRIBUTES)
+    twice = repeated(names)
+    if twice is not None:
+        raise TableError(f"two columns are named {twice!r}")
+    columns = dict(zip(names, data, strict=True))
     for name, values in columns.items():
         if len(values) != n:
             raise TableError(f"column {name!r} has {len(values)} rows, the first column has {n}")
@@ -95,13 +102,20 @@ def table_columns(source: Any) -> tuple[dict[str, Any], int]:
 
 
 def learn_from_table(schema: Schema, source: Any) -> Schema:
-    """Return the schema extended by the columns of a table that it does not know yet."""
+    """Return the schema extended by the columns of a table that it does not know yet.
+
+    A full schema (`MAX_ATTRIBUTES`) learns no more names, as in `learn_from_event`.
+    """
     columns, _ = table_columns(source)
     suggested = schema_from_arrow(source) if isinstance(source, pa.Table | pa.RecordBatch) else {}
-    found = {}
+    found: dict[str, AttributeType] = {}
     for name, values in columns.items():
+        if len(schema) + len(found) >= MAX_ATTRIBUTES:
+            break
+        if not name or name in schema:
+            continue
         kind = suggested.get(name) if suggested else _shown_type(values)
-        if kind is not None and name not in schema:
+        if kind is not None:
             found[name] = kind
     return schema.extended(found, "the event table")
 
@@ -118,7 +132,9 @@ def _shown_type(values: Any) -> AttributeType | None:
 
 
 def _sized(name: object, values: Any) -> Any:
-    if isinstance(values, str | bytes) or not hasattr(values, "__len__"):
+    dimensions = getattr(values, "ndim", 1)
+    is_frame = dimensions != 1 and not isinstance(values, np.ndarray)
+    if isinstance(values, str | bytes | Mapping | Set) or not hasattr(values, "__len__") or is_frame or not dimensions:
         raise TableError(f"column {name!r}: expected an array of values, not {type(values).__name__}")
     return values
 
@@ -127,7 +143,7 @@ def checked_id(value: object, row: int | None = None) -> SubscriptionId:
     """Return a subscription id as str or int, or raise `TableError`: bool and everything else are refused."""
     if isinstance(value, np.integer):
         value = int(value)
-    if isinstance(value, str) and not _SURROGATE.search(value):
+    if isinstance(value, str) and not has_lone_surrogate(value):
         return str(value)
     if isinstance(value, int) and not isinstance(value, bool) and INT64_MIN <= value <= INT64_MAX:
         return value
@@ -157,13 +173,16 @@ class SubscriptionTable:
     def from_boxes(cls, names: Sequence[str], lo: Any, hi: Any, ids: Sequence[SubscriptionId] | None = None) -> Self:
         """Take closed boxes: float64[n, d], a column per name; an infinite side is unconstrained.
 
-        Raises `TableError` that names the row of a NaN or of a lower bound above its upper bound.
+        Raises `TableError` that names the row of a NaN, of a lower bound above its upper bound or of an
+        integer that is no float64.
         """
-        low, high = (np.ascontiguousarray(side, dtype=np.float64) for side in (lo, hi))
+        low, high = _bounds(lo), _bounds(hi)
         if low.ndim != 2 or low.shape != high.shape or low.shape[1] != len(names):
             raise TableError(f"expected two arrays [n, {len(names)}], got {low.shape} and {high.shape}")
         if len(set(names)) != len(names):
             raise TableError("an attribute is named twice")
+        for side in (lo, hi):
+            _check_exact(names, side)
         wrong = ~(low <= high) | (low == np.inf) | (high == -np.inf)
         if wrong.any():
             row, axis = (int(i) for i in np.argwhere(wrong)[0])
@@ -176,18 +195,17 @@ class SubscriptionTable:
     @classmethod
     def from_arrow(cls, arrow: pa.Table | pa.RecordBatch) -> Self:
         """Take a table with the columns id, filter and, optionally, namespace and expires."""
+        if not isinstance(arrow, pa.Table | pa.RecordBatch):
+            raise TableError(f"expected a pyarrow table or record batch, not {type(arrow).__name__}")
         columns, n = table_columns(arrow)
         if "filter" not in columns:
             raise TableError(f"there is no column 'filter' (columns: {', '.join(columns) or 'none'})")
-        texts = columns["filter"].to_pylist()
-        for row, text in enumerate(texts):
-            if not isinstance(text, str):
-                raise TableError(f"the filter is {text!r}, not text", row)
-        ids = columns["id"].to_pylist() if "id" in columns else None
+        texts = [_filter_text(text, row) for row, text in enumerate(_texts("filter", columns["filter"]))]
+        ids = python_values(columns["id"]) if "id" in columns else None
         for row, one in enumerate(ids or ()):
             if one is not None:
                 checked_id(one, row)
-        namespaces = columns["namespace"].to_pylist() if "namespace" in columns else None
+        namespaces = _texts("namespace", columns["namespace"]) if "namespace" in columns else None
         return cls(n, ids, texts=texts, namespaces=namespaces, expires=_moments(columns.get("expires")))
 
     def namespace(self, row: int) -> str:
@@ -215,6 +233,48 @@ class SubscriptionTable:
             if start is not None or stop is not None:
                 constraints.append(Values(name, ValueSet.between(start, stop)))
         return Filter(tuple(constraints))
+
+
+def _bounds(side: Any) -> npt.NDArray[np.float64]:
+    """Return one side of boxes as float64, or raise `TableError` when it is not an array of numbers."""
+    try:
+        given = np.asarray(side)
+    except ValueError:  # rows of different lengths
+        raise TableError("bounds of boxes are numbers, as many in each row") from None
+    if given.dtype.kind not in "iuf":
+        raise TableError(f"bounds of boxes are numbers, not an array of {given.dtype}")
+    if np.ma.is_masked(side):
+        raise TableError("a masked bound; an infinite one leaves a side open")
+    return np.ascontiguousarray(given, dtype=np.float64)
+
+
+def _check_exact(names: Sequence[str], side: Any) -> None:
+    """Raise `TableError` for an integer that becomes another number as float64."""
+    if isinstance(side, np.ndarray):
+        if side.dtype.kind == "f":
+            return
+        given = side
+    else:  # a list or a frame may mix int and float, which np.asarray makes float
+        given = side.to_numpy(dtype=object) if hasattr(side, "iloc") else np.array(side, dtype=object)
+    with np.errstate(invalid="ignore"):  # a NaN among objects; `from_boxes` names it
+        large = (given > 2**53) | (given < -(2**53))
+    for row, axis in np.argwhere(large).tolist():
+        value = given[row, axis]
+        if isinstance(value, int | np.integer) and int(float(value)) != int(value):
+            raise TableError(f"{names[axis]!r}: {value} is no float64, and bounds of boxes are", row)
+
+
+def _filter_text(text: str | None, row: int) -> str:
+    if text is None:
+        raise TableError("the filter is None, not text", row)
+    return text
+
+
+def _texts(name: str, column: Any) -> list[str | None]:
+    read = column_from(name, String(), column)
+    for row, error in sorted(read.bad.items()):
+        raise TableError(f"the {name} is {error.value!r}, not text", row)
+    return cast(list[str | None], read.values.to_pylist())
 
 
 def _moments(column: Any) -> list[int | None] | None:

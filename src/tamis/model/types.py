@@ -22,6 +22,7 @@ from tamis.model.value_set import Cut
 from tamis.model.values import INT64_MAX, INT64_MIN, UnfitError, Value
 
 __all__ = [
+    "MAX_COORDINATES",
     "AttributeType",
     "Boolean",
     "Number",
@@ -32,6 +33,9 @@ __all__ = [
     "Vector",
     "type_of_value",
 ]
+
+#: Coordinates of one vector.
+MAX_COORDINATES = 65_536
 
 
 class AttributeType(ABC):
@@ -65,7 +69,8 @@ class ScalarType(AttributeType):
 class Number(ScalarType):
     """A number: int64, uint64, float64 or decimal, compared exactly.
 
-    ``lo`` and ``hi`` are the domain, which curves and quantisers use; it never rejects a value.
+    ``lo`` and ``hi`` are the domain, which curves and quantisers use; it never rejects a value. They may be
+    given as any number and are kept as int or float.
     """
 
     lo: float | None = None
@@ -77,11 +82,13 @@ class Number(ScalarType):
             raise SchemaError("", "a domain needs both ends: Number(lo, hi)")
         if self.lo is not None and self.hi is not None:
             try:
-                lo, hi = values.number(self.lo), values.number(self.hi)
+                lo, hi = _end(self.lo), _end(self.hi)
             except UnfitError as error:
                 raise SchemaError("", f"a domain of numbers: {error}") from None
             if not lo < hi:
                 raise SchemaError("", f"an empty domain: {self.lo} is not below {self.hi}")
+            object.__setattr__(self, "lo", lo)
+            object.__setattr__(self, "hi", hi)
 
     def canonical(self, value: object) -> values.Number:
         """Return an int, a float or a Fraction; bool is refused."""
@@ -174,8 +181,8 @@ class Vector(AttributeType):
     name: ClassVar[str] = "vector"
 
     def __post_init__(self) -> None:
-        if isinstance(self.n, bool) or not isinstance(self.n, int) or not 1 <= self.n <= 65_536:
-            raise SchemaError("", f"a vector has 1 to 65,536 coordinates, not {self.n!r}")
+        if isinstance(self.n, bool) or not isinstance(self.n, int) or not 1 <= self.n <= MAX_COORDINATES:
+            raise SchemaError("", f"a vector has 1 to {MAX_COORDINATES:,} coordinates, not {self.n!r}")
 
     def canonical(self, value: object) -> Value:
         """Return a read-only float64 array."""
@@ -186,12 +193,19 @@ class Vector(AttributeType):
         return self == other
 
 
+def _end(value: object) -> int | float:
+    """Return an end of a domain; a decimal between two float64 becomes the nearer one."""
+    end = values.number(value)
+    return end if isinstance(end, int | float) else float(end)
+
+
 def type_of_value(value: object) -> AttributeType | None:
     """Guess the type of an attribute from its first value; None when it fits no type.
 
     >>> type_of_value(4.5), type_of_value([0.1, 0.2]), type_of_value({"nested": "object"})
     (Number(lo=None, hi=None), Vector(n=2), None)
     """
+    value = _held(value)
     if isinstance(value, bool | np.bool_):
         return Boolean()
     if isinstance(value, int | float | Decimal | np.number):
@@ -202,7 +216,18 @@ def type_of_value(value: object) -> AttributeType | None:
         return Timestamp()
     if isinstance(value, shapely.Geometry) or (isinstance(value, dict) and "coordinates" in value):
         return Region()
-    if isinstance(value, list | tuple | np.ndarray) and len(value):
-        first = type_of_value(value[0])
-        return Vector(len(value)) if isinstance(first, Number) else None
+    if isinstance(value, list | tuple | np.ndarray) and 1 <= len(value) <= MAX_COORDINATES:
+        first = _held(value[0])
+        is_number = isinstance(first, int | float | Decimal | np.number) and not isinstance(first, bool)
+        return Vector(len(value)) if is_number else None
     return None
+
+
+def _held(value: object) -> object:
+    """Return what an array without dimensions holds (None when it is masked), any other value itself."""
+    if not isinstance(value, np.ndarray) or value.ndim:
+        return value
+    try:
+        return values.single(value)
+    except UnfitError:
+        return None

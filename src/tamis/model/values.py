@@ -26,6 +26,7 @@ import re
 import zoneinfo
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -40,8 +41,11 @@ __all__ = [
     "Value",
     "boolean",
     "decimal_number",
+    "has_lone_surrogate",
+    "is_null",
     "moment",
     "number",
+    "single",
     "string",
     "vector",
 ]
@@ -57,10 +61,38 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND = dt.timedelta(microseconds=1)
 _RFC3339 = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d{1,30}))?([Zz]|[+-]\d\d:\d\d)?", re.ASCII)
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_OUTSIDE_YEARS = "a time outside the years 1 to 9999"
+_NOT_A_TIME = "NaT is not a time; leave a missing value out"
 
 
 class UnfitError(ValueError):
     """A value does not fit its type. Its text is the problem; the caller knows the attribute."""
+
+
+def single(value: npt.NDArray[Any]) -> object:
+    """Return the scalar that an array without dimensions holds, or raise `UnfitError`.
+
+    >>> single(np.array(5)), single(np.array("1970-01-01", "datetime64[D]"))
+    (np.int64(5), np.datetime64('1970-01-01'))
+    """
+    if np.ma.is_masked(value):
+        raise UnfitError("a masked value; leave a missing value out")
+    held = value[()] if value.ndim == 0 else value
+    if isinstance(held, np.ndarray):
+        raise UnfitError(f"expected a single value, not {type(value).__name__}")
+    return cast(object, held)
+
+
+def is_null(value: object) -> bool:
+    """Whether a value of a NumPy, pandas or Arrow column stands for nothing: None, NaT, pd.NA or masked."""
+    if value is None or value is np.ma.masked or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, np.datetime64) and bool(np.isnat(value))
+
+
+def has_lone_surrogate(text: str) -> bool:
+    """Whether a string holds half of a surrogate pair, which no encoding of text can write."""
+    return not text.isascii() and _SURROGATE.search(text) is not None
 
 
 def number(value: object) -> Number:
@@ -79,6 +111,8 @@ def number(value: object) -> Number:
         return float(value) + 0.0  # -0.0 becomes 0.0: equal numbers must have equal bits
     if isinstance(value, Decimal):
         return decimal_number(value)
+    if isinstance(value, np.ndarray):
+        return number(single(value))
     raise UnfitError(f"expected a number, not {type(value).__name__}")
 
 
@@ -124,9 +158,11 @@ def _integer(value: int) -> int:
 
 def string(value: object) -> str:
     """Return the canonical string, or raise `UnfitError`."""
+    if isinstance(value, np.ndarray):
+        value = single(value)
     if not isinstance(value, str):
         raise UnfitError(f"expected a string, not {type(value).__name__}")
-    if not value.isascii() and _SURROGATE.search(value):
+    if has_lone_surrogate(value):
         raise UnfitError("a lone surrogate is not text")
     return str(value)
 
@@ -135,6 +171,8 @@ def boolean(value: object) -> bool:
     """Return the canonical boolean, or raise `UnfitError`."""
     if isinstance(value, bool | np.bool_):
         return bool(value)
+    if isinstance(value, np.ndarray):
+        return boolean(single(value))
     raise UnfitError(f"expected true or false, not {type(value).__name__}")
 
 
@@ -146,6 +184,8 @@ def moment(value: object, zone: str | None = None) -> int:
     >>> moment("1970-01-01T00:00:01.5Z"), moment("1970-01-01T01:00:00", zone="Europe/Berlin")
     (1500000, 0)
     """
+    if isinstance(value, np.ndarray):
+        value = single(value)
     if isinstance(value, bool | np.bool_):
         raise UnfitError("expected a timestamp, not a boolean")
     if isinstance(value, int | np.integer):
@@ -156,11 +196,22 @@ def moment(value: object, zone: str | None = None) -> int:
         value = _from_datetime64(value)
     if not isinstance(value, dt.datetime):
         raise UnfitError(f"expected a timestamp, not {type(value).__name__}")
-    if value.tzinfo is None:
-        if zone is None:
-            raise UnfitError("a time without a zone; add an offset or declare Timestamp(zone=...)")
-        value = value.replace(tzinfo=zoneinfo.ZoneInfo(zone))
-    return (value - _EPOCH) // _MICROSECOND
+    return _since_epoch(value, zone)
+
+
+def _since_epoch(value: dt.datetime, zone: str | None) -> int:
+    if is_null(value):  # pandas makes NaT a datetime
+        raise UnfitError(_NOT_A_TIME)
+    try:
+        if value.tzinfo is None:
+            if zone is None:
+                raise UnfitError("a time without a zone; add an offset or declare Timestamp(zone=...)")
+            value = value.replace(tzinfo=zoneinfo.ZoneInfo(zone))
+        return (value - _EPOCH) // _MICROSECOND
+    except UnfitError:
+        raise
+    except (ValueError, OverflowError):  # a pandas Timestamp may lie where no datetime can
+        raise UnfitError(_OUTSIDE_YEARS) from None
 
 
 def _moment_in_range(value: int) -> int:
@@ -183,15 +234,20 @@ def _rfc3339(text: str) -> dt.datetime:
 
 def _from_datetime64(value: np.datetime64) -> dt.datetime:
     if np.isnat(value):
-        raise UnfitError("NaT is not a time; leave a missing value out")
-    converted = value.astype("datetime64[us]").item()
-    if not isinstance(converted, dt.datetime):
-        raise UnfitError("a time outside the years 1 to 9999")
+        raise UnfitError(_NOT_A_TIME)
+    microseconds = value.astype("datetime64[us]")
+    finer = np.datetime_data(value.dtype)[0] in ("ns", "ps", "fs", "as")
+    wrapped = not finer and microseconds.astype(value.dtype) != value  # NumPy overflows without a word
+    converted = microseconds.item()
+    if wrapped or not isinstance(converted, dt.datetime):
+        raise UnfitError(_OUTSIDE_YEARS)
     return converted
 
 
 def vector(value: object, n: int) -> npt.NDArray[np.float64]:
     """Return a read-only ``float64[n]``, or raise `UnfitError`."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = single(value)
     if isinstance(value, str | bytes | dict) or not hasattr(value, "__len__"):
         raise UnfitError(f"expected {n} numbers, not {type(value).__name__}")
     try:
@@ -200,6 +256,8 @@ def vector(value: object, n: int) -> npt.NDArray[np.float64]:
         raise UnfitError(f"expected {n} numbers") from None
     if given.dtype.kind not in "iuf":
         raise UnfitError(f"expected {n} numbers")
+    if np.ma.is_masked(value):
+        raise UnfitError("a masked coordinate")
     if given.shape != (n,):
         raise UnfitError(f"expected {n} numbers, got {' x '.join(map(str, given.shape))}")
     result = given.astype(np.float64)

@@ -19,6 +19,7 @@ from tamis.algebra.simplify import simplify_filters
 from tamis.algebra.sources import Source, as_subscriptions
 from tamis.model.schema import Schema
 from tamis.model.subscription import Subscription, SubscriptionId
+from tamis.reduction.writable import is_writable
 
 __all__ = ["merge", "merged_id", "outlives"]
 
@@ -31,7 +32,8 @@ def merge(a: Source, b: Source, schema: Schema | None = None) -> Subscription | 
 
     If one covers the other the result is that one, simplified, with its id (``a``'s when both do).
     Otherwise the result has one filter and the id ``"<id of a>+<id of b>"``. Subscriptions of different
-    namespaces, or of which the wider one expires earlier, are not merged. Texts get the ids "a" and "b".
+    namespaces, or of which the wider one expires earlier, are not merged, nor are those whose merge would
+    be beyond the limits of the language. Texts get the ids "a" and "b".
 
     >>> merge("symbol = 'IBM' AND x < 5", "symbol = 'IBM' AND x >= 5").filters == merge(
     ...     "symbol = 'IBM' AND x IS NOT NULL", "FALSE"
@@ -40,7 +42,7 @@ def merge(a: Source, b: Source, schema: Schema | None = None) -> Subscription | 
     >>> merge("x < 5 AND y < 5", "x > 5 AND y > 5") is None
     True
     """
-    [first, second], _ = as_subscriptions([("a", a), ("b", b)], schema)
+    [first, second], known = as_subscriptions([("a", a), ("b", b)], schema)
     if first.namespace != second.namespace:
         return None
     for wide, narrow in ((first, second), (second, first)):
@@ -49,7 +51,7 @@ def merge(a: Source, b: Source, schema: Schema | None = None) -> Subscription | 
     if first.expires != second.expires:
         return None
     union = simplify_filters((*first.filters, *second.filters))
-    if len(union) != 1:
+    if len(union) != 1 or not is_writable(union[0], known):
         return None
     return Subscription(merged_id([first.id, second.id]), union, None, first.namespace, first.expires)
 

@@ -2,7 +2,8 @@
 
 Two filters that agree on all attributes but one have the same *remainder* without it, so a table from
 remainder to filters finds all joinable groups at once, without comparing pairs; the values of a group are
-united in one go. That is repeated over the attributes until nothing joins any more.
+united in one go. That is repeated over the attributes until nothing joins any more. What the language
+could not read back, because it is beyond a limit, is not joined: such a group is parted until it fits.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from dataclasses import dataclass
 
 from tamis.algebra.simplify import join_filters
 from tamis.model.language.normalise import filter_of
+from tamis.model.schema import Schema
 from tamis.model.subscription import Filter, Subscription, SubscriptionId, Values, id_order
 from tamis.model.value_set import ValueSet
 from tamis.reduction.merge import merged_id
+from tamis.reduction.writable import is_writable
 
 __all__ = ["perfect_merges"]
 
@@ -32,7 +35,7 @@ class _Item:
 
 
 def perfect_merges(
-    group: Sequence[Subscription], taken: Collection[SubscriptionId]
+    group: Sequence[Subscription], taken: Collection[SubscriptionId], schema: Schema
 ) -> list[tuple[tuple[SubscriptionId, ...], Subscription]]:
     """Return what remains of a group of one namespace, each with the ids it stands for.
 
@@ -43,7 +46,7 @@ def perfect_merges(
     while True:
         before = len(items)
         for name in names:
-            items = _joined_on(name, items)
+            items = _joined_on(name, items, schema)
         if len(items) == before:
             break
     known = {one.id: one for one in group}
@@ -68,7 +71,7 @@ def _named(item: _Item, namespace: str, used: set[SubscriptionId]) -> Subscripti
     return Subscription(id, (item.filter,), None, namespace, item.expires)
 
 
-def _joined_on(name: str, items: Sequence[_Item]) -> list[_Item]:
+def _joined_on(name: str, items: Sequence[_Item], schema: Schema) -> list[_Item]:
     """Join the items whose filters agree on everything but this attribute."""
     groups: dict[object, dict[object, list[_Item]]] = {}
     for item in items:
@@ -79,31 +82,35 @@ def _joined_on(name: str, items: Sequence[_Item]) -> list[_Item]:
         groups.setdefault((item.expires, remainder), {}).setdefault(conditions, []).append(item)
     result: list[_Item] = []
     for by_conditions in groups.values():
-        united = [_united(name, some) for some in by_conditions.values()]
-        result += united if not 1 < len(united) <= MAX_PAIRWISE else _joined_pairwise(united)
+        united = [one for some in by_conditions.values() for one in _united(name, some, schema)]
+        different = len(by_conditions) > 1 and len(united) <= MAX_PAIRWISE
+        result += _joined_pairwise(united, schema) if different else united
     return result
 
 
-def _united(name: str, items: Sequence[_Item]) -> _Item:
-    """Join items that differ in the values of one attribute only."""
+def _united(name: str, items: Sequence[_Item], schema: Schema) -> list[_Item]:
+    """Join items that differ in the values of one attribute only, into as few as can be written."""
     if len(items) == 1:
-        return items[0]
+        return list(items)
     first = items[0].filter
     allowed = ValueSet.any_of([one.filter.allowed(name) for one in items])
     others = tuple(one for one in first.constraints if not (isinstance(one, Values) and one.attribute == name))
     joined = filter_of((*others, Values(name, allowed)))
     assert joined is not None  # each of the items could hold
-    return _Item(_ids(items), joined, items[0].expires)
+    if is_writable(joined, schema):
+        return [_Item(_ids(items), joined, items[0].expires)]
+    half = len(items) // 2
+    return [*_united(name, items[:half], schema), *_united(name, items[half:], schema)]
 
 
-def _joined_pairwise(items: Sequence[_Item]) -> list[_Item]:
+def _joined_pairwise(items: Sequence[_Item], schema: Schema) -> list[_Item]:
     done: list[_Item] = []
     waiting = list(reversed(items))
     while waiting:
         one = waiting.pop()
         for place, other in enumerate(done):
             union = join_filters(other.filter, one.filter)
-            if union is not None:
+            if union is not None and is_writable(union, schema):
                 del done[place]
                 waiting.append(_Item(_ids((other, one)), union, one.expires))
                 break

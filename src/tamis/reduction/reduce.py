@@ -20,16 +20,16 @@ Deviation: sequential (PAPERS S.3.6), exact on raw values, merges are perfect.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from tamis.algebra.covers import is_covered
 from tamis.algebra.simplify import simplify_filters
 from tamis.algebra.sources import Source, as_subscriptions
-from tamis.errors import DuplicateSubscriptionError
+from tamis.errors import DuplicateSubscriptionError, ModelError, shorten
 from tamis.model.schema import Schema
 from tamis.model.subscription import Filter, Subscription, SubscriptionId, id_order
-from tamis.model.tables import SubscriptionTable
+from tamis.model.tables import SubscriptionTable, checked_id
 from tamis.reduction.box_scan import BoxScan, Candidates
 from tamis.reduction.items import COVER_PIECES, MAX_OTHERS, Item, may_match
 from tamis.reduction.merge import outlives
@@ -49,7 +49,7 @@ def reduce(
     """Return which subscriptions remain, and why the others need not be carried.
 
     ``subscriptions`` maps ids to CQL2 text, CQL2-JSON or compiled subscriptions, or lists compiled ones, or is a
-    table of boxes or texts (a row without an id is called by its number).
+    table of boxes or texts (a row without an id is called by its number, or by a free one if that is taken).
 
     Examples
     --------
@@ -65,7 +65,7 @@ def reduce(
         distinct = _one_of_equals([one for one in alive if one.namespace == namespace], story)
         group = _unsubsumed(_uncovered([Item(one, known) for one in distinct], story), story)
         remaining = [one.subscription for one in group]
-        story.keep(perfect_merges(remaining, taken) if merge else [((one.id,), one) for one in remaining])
+        story.keep(perfect_merges(remaining, taken, known) if merge else [((one.id,), one) for one in remaining])
     return story.reduction(len(items))
 
 
@@ -76,10 +76,11 @@ def _items(
     if isinstance(subscriptions, SubscriptionTable):
         found, known = _rows(subscriptions, schema)
     elif isinstance(subscriptions, Mapping):
-        compiled, known = as_subscriptions(subscriptions.items(), schema)
-        found = [replace(one, id=id) for id, one in zip(subscriptions, compiled, strict=True)]
+        named = [(checked_id(id), one) for id, one in subscriptions.items()]
+        compiled, known = as_subscriptions(named, schema)
+        found = [replace(one, id=id) for (id, _), one in zip(named, compiled, strict=True)]
     else:
-        found, known = as_subscriptions(((one.id, one) for one in subscriptions), schema)
+        found, known = as_subscriptions(_listed(subscriptions), schema)
     seen: set[SubscriptionId] = set()
     for one in found:
         if one.id in seen:
@@ -88,9 +89,35 @@ def _items(
     return sorted(found, key=lambda one: id_order(one.id)), known
 
 
+def _listed(subscriptions: Iterable[Subscription]) -> Iterator[tuple[SubscriptionId, Subscription]]:
+    """Yield compiled subscriptions with their ids, or raise `ModelError` that says what is expected."""
+    expected = "expected a mapping of ids to subscriptions, compiled subscriptions or a table"
+    if isinstance(subscriptions, str | bytes | Subscription) or not isinstance(subscriptions, Iterable):
+        raise ModelError(f"{expected}, not {type(subscriptions).__name__}")
+    for one in subscriptions:
+        if not isinstance(one, Subscription):
+            raise ModelError(f"{expected}; {shorten(one)} has no id")
+        checked_id(one.id)
+        yield one.id, one
+
+
+def _row_ids(table: SubscriptionTable) -> list[SubscriptionId]:
+    """Return the ids of a table; a row without one is called by its number unless another is called so."""
+    given = list(table.ids) if table.ids is not None else [None] * len(table)
+    taken = {id for id in given if id is not None}
+    ids: list[SubscriptionId] = []
+    for row, id in enumerate(given):
+        number = row
+        while id is None and number in taken:
+            number += len(table)
+        ids.append(number if id is None else id)
+        taken.add(ids[-1])
+    return ids
+
+
 def _rows(table: SubscriptionTable, schema: Schema | None) -> tuple[list[Subscription], Schema]:
     """Compile the rows of a table, each with its namespace and end."""
-    ids = [row if (id := table.ids[row] if table.ids else None) is None else id for row in range(len(table))]
+    ids = _row_ids(table)
     if table.texts is None:
         return as_subscriptions(((id, table.box_subscription(row, id)) for row, id in enumerate(ids)), schema)
     compiled, known = as_subscriptions(zip(ids, table.texts, strict=True), schema)

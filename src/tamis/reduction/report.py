@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +10,8 @@ from tamis.model.subscription import Subscription, SubscriptionId
 
 __all__ = ["Reduction"]
 
-#: Rows of each kind that the text report lists.
-MAX_ROWS = 20
+#: Rows of each kind that the text report lists, and ids in one row.
+MAX_ROWS, MAX_IDS = 20, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,5 +79,11 @@ def _section(title: str, rows: Iterable[str]) -> list[str]:
     return ["", title, *(f"  {row}" for row in listed[:MAX_ROWS]), *more]
 
 
-def _listed(ids: Iterable[SubscriptionId]) -> str:
-    return ", ".join(str(id) for id in ids)
+def _listed(ids: Sequence[SubscriptionId]) -> str:
+    """Return ids in a row, the first ones of many.
+
+    >>> _listed(range(1_000))
+    '0, 1, 2, 3, 4, 5, 6, 7 and 992 more'
+    """
+    text = ", ".join(str(id) for id in ids[:MAX_IDS])
+    return text if len(ids) <= MAX_IDS else f"{text} and {len(ids) - MAX_IDS:,} more"

@@ -17,8 +17,10 @@ from typing import Any
 from tamis.algebra.covers import compare, find_cover
 from tamis.algebra.pieces import MAX_PIECES
 from tamis.algebra.sources import Source, as_subscriptions
+from tamis.errors import ModelError
 from tamis.model.schema import Schema
 from tamis.model.subscription import Filter, Subscription, SubscriptionId, id_order
+from tamis.model.tables import checked_id
 
 __all__ = ["Subsumption", "find_union", "subsumed"]
 
@@ -87,5 +89,8 @@ def find_union(
 
 def _named(others: Mapping[SubscriptionId, Source] | Iterable[Source]) -> list[tuple[SubscriptionId, Source]]:
     if isinstance(others, Mapping):
-        return list(others.items())
+        return [(checked_id(id), one) for id, one in others.items()]
+    if isinstance(others, str | bytes | Subscription) or not isinstance(others, Iterable):
+        kind = type(others).__name__
+        raise ModelError(f"expected the others as a list or as a mapping of ids to subscriptions, not {kind}")
     return [(one.id if isinstance(one, Subscription) else place, one) for place, one in enumerate(others)]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tamis.algebra.budget import Budget
 from tamis.algebra.covers import covers
-from tamis.algebra.patterns import MAX_STATES, finite_strings, search_strings
+from tamis.algebra.patterns import MAX_STATES, finite_strings, no_string_fits, search_strings
+from tamis.algebra.simplify import simplify
 from tamis.model.pattern import like_matches
 from tamis.model.subscription import Like
 from tamis.model.types import String
@@ -85,3 +88,35 @@ def test_covering_of_patterns(a: str, b: str, yes: bool) -> None:
     answer = covers(a, b)
     assert answer.yes is yes
     assert not answer.unknown
+
+
+@pytest.mark.parametrize(("a", "b"), [("%a", "%a"), ("%a_", "%ab"), ("%___", "%_%")])
+def test_long_patterns_end_soon(a: str, b: str) -> None:
+    start = time.process_time()
+    answer = covers(f"s LIKE '{a * 4000}'", f"s LIKE '{b * 4001}'")
+    assert answer.yes or answer.unknown or answer.witness is not None
+    assert time.process_time() - start < 1  # it took half a minute
+
+
+def test_many_characters_end_soon() -> None:
+    characters = "".join(chr(0x4E00 + i) for i in range(8000))
+    start = time.process_time()
+    covers(f"s LIKE '%{characters}%'", f"s LIKE '%{characters[1:]}_%'")
+    covers(f"s LIKE '%{characters[1:]}%'", f"s LIKE '%{characters}_%'")
+    assert time.process_time() - start < 1
+
+
+def test_walks_are_charged_for() -> None:
+    stubborn = "%a" + "_" * 14 + "b%"
+    assert search_strings(PRESENT, (Like("s", stubborn),)).steps == 0  # the shortest string needs no walk
+    budget = Budget(10)
+    assert not no_string_fits(PRESENT, (Like("s", stubborn), Like("s", stubborn + "%", negated=True)), budget)
+    assert budget.exhausted
+    assert not no_string_fits(PRESENT, (Like("s", "%a"), Like("s", "%b")), budget)
+
+
+def test_a_union_of_many_patterns_ends() -> None:
+    start = time.process_time()
+    simple = simplify(" OR ".join(f"s LIKE '%w{i}o_d{i * 7}%'" for i in range(128)))
+    assert len(simple.filters) == 128
+    assert time.process_time() - start < 10

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import itertools
+import time
 
+import numpy as np
 import pytest
 import shapely
 
-from tamis.algebra.covers import compare, covers
-from tamis.algebra.regions import ALL_RELATIONS, region_covers, regions_conflict, same_region, shape_in
+from tamis.algebra.covers import compare, covers, equivalent
+from tamis.algebra.regions import complement, region_key, regions_conflict, same_region, shape_in
+from tamis.algebra.simplify import simplify
 from tamis.geometry.relations import relation
+from tamis.model.language.functions import ALL_RELATIONS
 from tamis.model.schema import Schema
 from tamis.model.subscription import Filter, Relation, Spatial
 from tamis.model.types import Region
+from tamis.reduction import reduce
 
 SQUARE = shapely.box(0, 0, 2, 2)
 SAME_SQUARE = shapely.Polygon([(2, 2), (2, 0), (1, 0), (0, 0), (0, 1), (0, 2)])
@@ -37,7 +42,7 @@ def test_sets_of_relations_on_one_region_are_exact_both_ways() -> None:
     some = [set(pair) for n in (1, 2, 7) for pair in itertools.combinations(Relation, n)]
     for first, second in itertools.product(some, repeat=2):
         a, b = spatial(SQUARE, *first), spatial(SAME_SQUARE, *second)
-        assert region_covers(a, b) == (second <= first)
+        assert regions_conflict(complement(a), b) == (second <= first)
         assert regions_conflict(a, b) == (not first & second)
     for first, second in list(itertools.product(some, repeat=2))[::40]:
         a, b = spatial(SQUARE, *first), spatial(SAME_SQUARE, *second)
@@ -60,7 +65,7 @@ def test_different_regions_never_give_a_wrong_yes() -> None:
     shapes = [SQUARE, TRIANGLE, HOOK, shapely.box(1, 1, 3, 3), shapely.box(9, 9, 10, 10), shapely.box(0, 0, 1, 1)]
     for (p, q), (r, s) in itertools.product(itertools.permutations(shapes, 2), itertools.product(Relation, repeat=2)):
         a, b = spatial(p, r), spatial(q, s)
-        if region_covers(a, b):
+        if regions_conflict(complement(a), b):
             assert all(relation(x, p) is r for x in shapes if relation(x, q) is s)
         answer = compare([Filter((a,))], [Filter((b,))], SCHEMA)
         assert answer.yes or answer.unknown or answer.witness is not None
@@ -73,6 +78,66 @@ def test_the_wrong_example_of_section_4_2_is_not_used() -> None:
     assert relation(x, a) is Relation.COVERED_BY
     assert relation(x, b) is Relation.DISJOINT
     assert not regions_conflict(spatial(a, Relation.COVERED_BY), spatial(b, Relation.DISJOINT))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_region_has_one_key_however_its_ring_is_written(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    angles = (np.arange(7) + rng.uniform(0, 0.9, 7)) * 2 * np.pi / 7
+    ring = [(float(x), float(y)) for x, y in np.round(np.c_[np.cos(angles), np.sin(angles)] * 64)]
+    region = shapely.Polygon(ring)
+    middles = [((a + c) / 2, (b + d) / 2) for (a, b), (c, d) in zip(ring, [*ring[1:], ring[0]], strict=True)]
+    longer = [point for pair in zip(ring, middles, strict=True) for point in pair]
+    start = int(rng.integers(len(longer)))
+    other = shapely.Polygon([*longer[start:], *longer[:start]][:: (-1) ** seed])
+    assert relation(region, other) is Relation.EQUALS
+    assert region_key(region) == region_key(other)
+    moved = shapely.Polygon([(ring[0][0], np.nextafter(ring[0][1], 99.0)), *ring[1:]])
+    assert same_region(region, moved) == (relation(region, moved) is Relation.EQUALS)
+
+
+def fence(n: int, first: int = 1) -> str:
+    return " OR ".join(f"S_WITHIN(area, POLYGON((0 0, 1 0, 1 {i}, 0 0)))" for i in range(first, first + n))
+
+
+def test_a_fence_of_many_regions_is_quick() -> None:
+    start = time.process_time()
+    assert len(simplify(fence(256)).filters) == 256
+    assert covers(fence(256), fence(100, 7))
+    assert covers(fence(256), fence(256, 2)).witness is not None
+    assert covers(fence(256), "area IS NOT NULL", SCHEMA).witness is not None
+    result = reduce({"a": fence(256), "b": fence(30, 2), "c": fence(1, 9)})
+    assert result.covered == {"b": "a", "c": "a"}
+    assert time.process_time() - start < 4  # it took minutes
+
+
+def test_a_fence_with_other_conditions_is_quick() -> None:
+    regions = [f"POLYGON((0 0, 1 0, 1 {i + 1}, 0 0))" for i in range(128)]
+    both = (
+        f"S_INTERSECTS(area, {one}) AND x < {i} OR S_DISJOINT(area, {one}) AND x < {i + 1}"
+        for i, one in enumerate(regions)
+    )
+    start = time.process_time()
+    simple = simplify(" OR ".join(both))
+    assert equivalent(simple, f"area IS NOT NULL AND x < 127 OR S_DISJOINT(area, {regions[-1]}) AND x < 128")
+    assert time.process_time() - start < 4
+
+
+def test_two_filters_on_another_region_still_prove_something() -> None:
+    other = "POLYGON((5 0, 9 0, 9 9, 5 0))"
+    union = f"S_INTERSECTS(area, {other}) AND x < 5 OR S_DISJOINT(area, {other}) AND x < 7"
+    assert covers(union, f"{fence(1)} AND x < 4")
+    answer = covers(union, f"S_WITHIN(area, {other}) AND x < 6")
+    assert answer.witness is not None
+    assert 5 <= answer.witness["x"] < 6
+
+
+def test_a_search_for_a_shape_ends() -> None:
+    angles = np.linspace(0, 2 * np.pi, 300, endpoint=False)
+    ring = np.c_[np.cos(angles), np.sin(angles)]
+    start = time.process_time()
+    assert shape_in([spatial(shapely.Polygon(ring + i / 999), Relation.EQUALS) for i in range(200)]) is None
+    assert time.process_time() - start < 2
 
 
 def test_same_region() -> None:

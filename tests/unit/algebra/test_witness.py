@@ -109,3 +109,38 @@ def test_conditions() -> None:
     assert np.array_equal(vector, [1.0, 2.0])
     assert not vector.flags.writeable
     assert value_for(Facts(PRESENT, (Like("s", "%ab%"),)), String()) == "ab"
+
+
+YEAR_1, YEAR_9999 = -62_135_596_800_000_000, 253_402_300_799_999_999
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "inside"),
+    [
+        (None, (YEAR_1, 0), False),
+        (None, (YEAR_1 + 1, 0), True),
+        ((YEAR_1 - 5, 0), None, True),
+        ((YEAR_9999 + 1, 0), None, False),
+        ((YEAR_9999, 0), None, True),
+        (None, None, True),
+    ],
+)
+def test_moments_have_a_text_if_possible(start: Any, stop: Any, inside: bool) -> None:
+    allowed = ValueSet.between(start, stop)
+    moment = value_for(Facts(allowed), Timestamp())
+    assert moment in allowed
+    assert (YEAR_1 <= moment <= YEAR_9999) == inside
+
+
+def test_moments_of_a_later_interval_may_be_better() -> None:
+    apart = ValueSet.any_of([ValueSet.between(None, (YEAR_1 - 9, 0)), ValueSet.between((50, 0), (60, 0))])
+    assert 50 <= value_for(Facts(apart), Timestamp()) < 60
+
+
+def test_a_plain_number_is_better_than_a_long_decimal() -> None:
+    narrow = ValueSet.between((0.1, 0), (0.10000000000000002, 0))
+    assert value_for(Facts(narrow), Number()) == 0.1
+    inner = ValueSet.between((0.1, 1), (0.10000000000000002, 0))
+    apart = ValueSet.any_of([inner, ValueSet.between((5, 0), (6, 0))])
+    assert isinstance(value_for(Facts(inner), Number()), Decimal)
+    assert value_for(Facts(apart), Number()) == 5.5

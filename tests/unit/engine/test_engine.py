@@ -209,6 +209,16 @@ class TestLearning:
         assert engine.match({}) == ["none"]
         assert engine.match({"price": 3}) == []
 
+    @pytest.mark.parametrize("value", [dt.date(2020, 1, 1), {"nested": 1}, [], ["a"]])
+    def test_a_value_of_no_type_is_not_missing(self, value: object) -> None:
+        engine = tamis.Engine()
+        engine.subscribe("d IS NULL", id="none")
+        engine.subscribe("d IS NOT NULL", id="some")
+        assert engine.match({"d": value}) == ["some"]
+        found = engine.match_table({"d": [value, None]})
+        assert [found.of(0), found.of(1)] == [["some"], ["none"]]
+        assert engine.explain({"d": value}, "some").matched
+
     def test_a_failed_subscription_teaches_nothing(self) -> None:
         engine = tamis.Engine()
         engine.subscribe("a = 1", id="x")
@@ -387,8 +397,11 @@ class TestExplain:
         assert engine.explain(event, "a").as_json()["conditions"][1]["value"] == "0.10000000000000000001"
 
 
-def test_one_writer_and_many_readers() -> None:
-    engine = tamis.Engine(SCHEMA)
+@pytest.mark.parametrize("n_boxes", [0, 3000])
+def test_one_writer_and_many_readers(n_boxes: int) -> None:
+    engine = tamis.Engine()
+    if n_boxes:  # so that the packed core is in use
+        engine.subscribe_boxes(["price"], np.full((n_boxes, 1), -2.0), np.full((n_boxes, 1), -1.0))
     engine.subscribe("price >= 0", id="always")
     failures: list[object] = []
     done = threading.Event()
@@ -402,8 +415,10 @@ def test_one_writer_and_many_readers() -> None:
     readers = [threading.Thread(target=read) for _ in range(3)]
     for reader in readers:
         reader.start()
-    for _ in range(500):
-        engine.subscribe("price < 5", id="coming and going")
+    for i in range(500):
+        engine.subscribe(
+            f"price < 5 AND new_attribute_{i % 50} IS NULL OR price = {i} AND other_{i % 50} > 3", id="coming and going"
+        )
         engine.unsubscribe("coming and going")
     done.set()
     for reader in readers:

@@ -11,8 +11,12 @@ import pyarrow as pa
 import pytest
 import shapely
 
+from tamis.errors import TableError
 from tamis.model.columns import Column, column_from
 from tamis.model.types import AttributeType, Boolean, Number, Region, String, Timestamp, Vector
+
+#: A string array whose bytes nobody has looked at.
+NOT_UTF8 = pa.Array.from_buffers(pa.string(), 2, pa.array([None, b"\xff"]).buffers())
 
 
 def values(column: Column) -> list[object]:
@@ -46,6 +50,13 @@ def values(column: Column) -> list[object]:
         (Timestamp("UTC"), pa.array([5], pa.timestamp("ms")), [5000]),
         (Timestamp("UTC"), np.array(["1970-01-01T00:00:01", "NaT"], "datetime64[s]"), [1_000_000, None]),
         (Timestamp(), pd.Series([dt.datetime(1970, 1, 1, tzinfo=dt.UTC), pd.NaT]), [0, None]),
+        (Timestamp(), pa.array([-(2**63), 2**63 - 1], pa.timestamp("us", "UTC")), [-(2**63), 2**63 - 1]),
+        (Number(), np.ma.array([1.0, np.inf, np.nan], mask=[0, 1, 0]), [1.0, None, None]),
+        (Number(), np.ma.array([1, 2], mask=[1, 0], dtype=np.uint8), [None, 2]),
+        (String(), np.ma.array(["a", "b"], mask=[0, 1]), ["a", None]),
+        (Boolean(), np.ma.array([True, True], mask=[0, 1]), [True, None]),
+        (Timestamp("UTC"), np.ma.array([7000, 0], "datetime64[ns]", mask=[0, 1]), [7, None]),
+        (Region(), np.array([[1.0, 2.0]]), [shapely.Point(1, 2)]),
         (Region(), pa.array(["POINT (1 2)", None]), [shapely.Point(1, 2), None]),
         (Region(), pa.array([shapely.Point(1, 2).wkb, None]), [shapely.Point(1, 2), None]),
         (Region(), pa.array([shapely.box(0, 0, 1, 1).wkb], pa.large_binary()), [shapely.box(0, 0, 1, 1)]),
@@ -84,6 +95,15 @@ def test_vectors_in_every_layout() -> None:
         (Timestamp(), pa.array([0, None], pa.timestamp("us")), [0]),
         (Timestamp(), pa.array([2**62], pa.timestamp("s", "UTC")), [0]),
         (Timestamp(), pa.array(["soon"]), [0]),
+        (Timestamp(), pa.array([-(2**63), 0], pa.timestamp("s", "UTC")), [0]),
+        (Timestamp(), pa.array([-(2**63), 0], pa.timestamp("ms", "UTC")), [0]),
+        (Timestamp("Europe/Berlin"), pa.array([-(2**63), 0, 2**62], pa.timestamp("us")), [0, 2]),
+        (Number(), pa.array([2**62, None], pa.timestamp("s", "UTC")), [0]),
+        (Number(), NOT_UTF8, [1]),
+        (String(), NOT_UTF8, [1]),
+        (String(), NOT_UTF8.dictionary_encode(), [1]),
+        (String(), pd.Series(["a", "\ud800"]), [1]),
+        (Vector(2), np.ma.array([[1.0, 2.0], [3.0, 4.0]], mask=[[0, 0], [0, 1]]), [1]),
         (Region(), pa.array([b"junk", shapely.LineString([(0, 0), (1, 1)]).wkb, None]), [0, 1]),
         (Region(), pa.array([shapely.Point(1, 2, 3).wkb]), [0]),
         (Vector(2), pa.array([[1.0, float("nan")], [1.0, 2.0]], pa.list_(pa.float64(), 2)), [0]),
@@ -97,6 +117,69 @@ def test_bad_rows_are_named(kind: AttributeType, data: object, bad: list[int]) -
     assert sorted(column.bad) == bad
     assert not column.present[bad].any()
     assert all(error.row == row and error.attribute == "a" for row, error in column.bad.items())
+
+
+def test_rows_beside_bad_text_are_read() -> None:
+    raw = pa.array([b"a", b"\xff", None, "é".encode()])
+    for text in (pa.string(), pa.string_view()):
+        buffers = (raw if text == pa.string() else raw.cast(pa.binary_view())).buffers()
+        column = column_from("a", String(), pa.Array.from_buffers(text, 4, buffers))
+        assert values(column) == ["a", None, None, "é"]
+        assert column.values.type == pa.large_string()
+        assert str(column.bad[1]) == r"row 1, attribute 'a': not text: the bytes are not UTF-8 (got b'\xff')"
+
+
+def test_integers_of_a_vector_are_rounded_to_float64() -> None:
+    data = [[2**53 + 1, 1], None]
+    column = column_from("a", Vector(2), pa.array(data, pa.list_(pa.int64(), 2)))
+    assert column.values[0].tolist() == [2.0**53, 1.0] == Vector(2).canonical(data[0]).tolist()
+    assert column.present.tolist() == [True, False]
+
+
+def test_a_vector_is_missing_when_all_of_it_is_masked() -> None:
+    column = column_from("a", Vector(2), np.ma.array([[1.0, 2.0], [3.0, 4.0]], mask=[[0, 0], [1, 1]]))
+    assert column.present.tolist() == [True, False]
+    assert not column.bad
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        (Number(), np.ones((2, 2))),
+        (Number(), np.ones((2, 2), int)),
+        (Number(), np.ma.ones((2, 2))),
+        (String(), np.array([["a"]])),
+        (Boolean(), np.array([[True]])),
+        (Timestamp(), np.ones((2, 2), int)),
+        (Region(), np.ones((2, 3))),
+        (Vector(2), np.ones((2, 2, 2))),
+        (Vector(2), np.array(5)),
+        (Number(), np.array(5)),
+    ],
+)
+def test_dimensions(kind: AttributeType, data: object) -> None:
+    with pytest.raises(TableError, match="column 'a': an array of . dimensions cannot hold"):
+        column_from("a", kind, data)
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_an_ambiguous_hour_beside_a_time_far_away(unit: str) -> None:
+    kind = Timestamp("Europe/Berlin")
+    ambiguous = dt.datetime(2026, 10, 25, 2, 30)
+    array = pa.array([ambiguous, None, ambiguous], pa.timestamp(unit))
+    far = pa.array([2**60], pa.timestamp("s" if unit == "ns" else unit))
+    column = column_from("a", kind, array)
+    assert values(column) == [kind.canonical(ambiguous), None, kind.canonical(ambiguous)]
+    if unit != "ns":
+        column = column_from("a", kind, pa.concat_arrays([array, far]))
+        assert values(column) == [kind.canonical(ambiguous), None, kind.canonical(ambiguous), None]
+        assert list(column.bad) == [3]
+
+
+def test_summer_times_after_2037_are_those_of_single_events() -> None:
+    kind = Timestamp("America/New_York")
+    summer = [dt.datetime(year, 7, 1, 12) for year in (2026, 2037, 2038, 2616, 9999)]
+    assert values(column_from("a", kind, pa.array(summer, pa.timestamp("us")))) == [kind.canonical(t) for t in summer]
 
 
 def test_a_skipped_hour_is_decided_as_for_single_events() -> None:

@@ -73,14 +73,14 @@ def test_a_pattern_with_wildcards_inside_stays_a_pattern() -> None:
 @settings(max_examples=300)
 def test_unbind_gives_the_same_filters(node: Node) -> None:
     compiled = compile_node(node, SCHEMA)
-    assert compile_node(unbind(compiled, SCHEMA), SCHEMA) == compiled
+    assert set(compile_node(unbind(compiled, SCHEMA), SCHEMA)) == set(compiled)
 
 
 @given(nodes)
 @settings(max_examples=300)
 def test_format_filters_compiles_to_the_same_filters(node: Node) -> None:
     compiled = compile_node(node, SCHEMA)
-    assert compile_text(format_filters(compiled, SCHEMA), SCHEMA).filters == compiled
+    assert set(compile_text(format_filters(compiled, SCHEMA), SCHEMA).filters) == set(compiled)
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,22 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tamis.model.types import Boolean, Number, String, Timestamp, Vector, type_of_value
-from tamis.model.values import INT64_MAX, INT64_MIN, UINT64_MAX, UnfitError, decimal_number, moment, number
+from tamis.model.values import (
+    INT64_MAX,
+    INT64_MIN,
+    UINT64_MAX,
+    UnfitError,
+    decimal_number,
+    has_lone_surrogate,
+    moment,
+    number,
+)
 
 TENTHS = st.sampled_from([Decimal("0.1"), Decimal("0.3"), Decimal("1e-320"), Decimal(2**53), Decimal("-7.7")])
 CLOSE = st.integers(-3, 3).flatmap(
@@ -103,6 +113,12 @@ class TestTimestamp:
             (dt.datetime(2026, 1, 1), "without a zone"),
             (np.datetime64("2026-01-01"), "without a zone"),
             (np.datetime64("NaT"), "NaT"),
+            (pd.NaT, "NaT is not a time"),
+            (np.datetime64(2**62, "s"), "outside the years 1 to 9999"),
+            (np.datetime64(-(2**62), "s"), "outside the years 1 to 9999"),
+            (np.datetime64(2**62, "Y"), "outside the years 1 to 9999"),
+            (np.datetime64(2**62, "ms"), "outside the years 1 to 9999"),
+            (np.datetime64("10000-01-01"), "outside the years 1 to 9999"),
             (True, "not a boolean"),
             (1.5, "not float"),
             (INT64_MAX + 1, "outside int64"),
@@ -117,10 +133,20 @@ class TestTimestamp:
         berlin = Timestamp(zone="Europe/Berlin")
         assert berlin.canonical("2026-07-01T12:00:00") == berlin.canonical("2026-07-01T10:00:00Z")
         assert berlin.canonical(np.datetime64("2026-07-01T12:00")) == berlin.canonical("2026-07-01T10:00:00Z")
+        assert berlin.canonical(np.datetime64("1970-01-01T01:00:00.000000999")) == 0
+        assert berlin.canonical(np.datetime64(-1, "as")) == -3_600_000_001
+        assert berlin.canonical(np.datetime64("2026", "Y")) == berlin.canonical("2026-01-01T00:00:00")
         assert moment(dt.datetime(2026, 1, 1), "UTC") == moment("2026-01-01T00:00:00Z")
+
+    def test_a_pandas_time_beyond_datetime_is_refused(self) -> None:
+        with pytest.raises(UnfitError, match="outside the years 1 to 9999"):
+            moment(pd.Timestamp(np.datetime64("20000-01-01", "s")), "Europe/Berlin")
 
 
 class TestOthers:
+    def test_lone_surrogates(self) -> None:
+        assert [has_lone_surrogate(text) for text in ("", "a", "é\U0001f600", "a\udfff")] == [False, False, False, True]
+
     def test_strings_refuse_lone_surrogates(self) -> None:
         assert String().canonical("\U0001f600") == "\U0001f600"
         with pytest.raises(UnfitError, match="lone surrogate"):

@@ -13,13 +13,15 @@ import pytest
 
 from tamis.algebra.covers import equivalent, is_covered
 from tamis.algebra.evaluate import matches_subscription
-from tamis.errors import DuplicateSubscriptionError, SchemaError
+from tamis.errors import DuplicateSubscriptionError, ModelError, SchemaError
+from tamis.model.language import limits
 from tamis.model.language.compiler import compile_text
+from tamis.model.language.unbind import format_filters
 from tamis.model.schema import Schema
 from tamis.model.subscription import Subscription, SubscriptionId
 from tamis.model.tables import SubscriptionTable
 from tamis.model.types import Boolean, Number, Region, String, Vector
-from tamis.reduction import Reduction, reduce
+from tamis.reduction import Reduction, merge, reduce
 from tamis.reduction.box_scan import BoxScan
 
 SCHEMA = Schema(
@@ -194,3 +196,50 @@ def test_tables_of_boxes_and_texts() -> None:
     result = reduce(SubscriptionTable.from_arrow(texts))
     assert result.covered == {1: "a"}
     assert result.kept == ("a", "c")
+
+
+def texts_of(result: Reduction, schema: Schema) -> list[str]:
+    """Write what remains, and read it back."""
+    written = [format_filters(one.filters, schema) for one in result.subscriptions]
+    for text, one in zip(written, result.subscriptions, strict=True):
+        assert compile_text(text, schema).filters == one.filters
+    return written
+
+
+def test_a_merge_can_be_read_back() -> None:
+    schema = Schema({"x": Number()})
+    many = reduce({i: f"x = {2 * i}" for i in range(10_500)}, schema)
+    assert many.after == 2
+    assert sum(map(len, many.merged.values())) == 10_500
+    assert len(texts_of(many, schema)) == 2
+    assert max(map(len, many.report().splitlines())) < 120
+    assert "and 5,242 more" in many.report()
+    long = reduce({i: f"x BETWEEN {10 * i} AND {10 * i + 1}" for i in range(1_200)}, schema)
+    assert 1 < long.after < 10
+    assert max(map(len, texts_of(long, schema))) <= limits.TEXT.most
+
+
+def test_two_lists_that_are_too_long_together_are_not_merged() -> None:
+    first, second = (f"x IN ({', '.join(str(2 * i + n) for i in range(6_000))})" for n in (0, 20_000))
+    assert merge(first, second) is None
+    assert reduce({"a": first, "b": second}).kept == ("a", "b")
+
+
+@pytest.mark.parametrize("wrong", ["x < 2", ["x < 2"], 7, b"x", compile_text("x < 2")])
+def test_what_is_no_set_of_subscriptions(wrong: Any) -> None:
+    with pytest.raises(ModelError, match="expected a mapping of ids to subscriptions"):
+        reduce(wrong)
+
+
+@pytest.mark.parametrize("id", [True, 1.5, None, b"a", 2**63])
+def test_ids_that_are_none(id: Any) -> None:
+    with pytest.raises(ModelError, match="a subscription id is a string or an int64"):
+        reduce({id: "x < 2"})
+    with pytest.raises(ModelError, match="a subscription id is a string or an int64"):
+        reduce([replace(compile_text("x < 2"), id=id)])
+
+
+def test_numbering_the_rows_of_a_table_avoids_ids_that_are_given() -> None:
+    rows = {"id": [1, None, 5, None], "filter": ["x < 1", "y < 1", "z < 1", "w < 1"]}
+    assert reduce(SubscriptionTable.from_arrow(pa.table(rows))).kept == (1, 3, 5, 9)
+    assert reduce(SubscriptionTable(2, [1, None], texts=["x < 1", "x < 2"])).covered == {1: 3}

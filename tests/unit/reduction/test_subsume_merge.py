@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from tamis.algebra.covers import equivalent
+from tamis.errors import ModelError
 from tamis.model.language.compiler import compile_text
 from tamis.reduction import merge, subsumed
 
@@ -87,3 +89,11 @@ def test_never_across_namespaces_nor_beyond_a_life() -> None:
     found = merge(a, replace(b, expires=10))
     assert found is not None
     assert found.id == "a"
+
+
+@pytest.mark.parametrize("wrong", ["x < 2", b"x", 7])
+def test_others_are_several(wrong: Any) -> None:
+    with pytest.raises(ModelError, match="expected the others as a list or as a mapping"):
+        subsumed("x < 1", wrong)
+    with pytest.raises(ModelError, match="a subscription id is a string or an int64"):
+        subsumed("x < 1", {True: "x < 2"})

@@ -66,18 +66,25 @@ class Axes:
 
     def __init__(self) -> None:
         self._number: dict[Axis, int] = {}
+        #: The axes by number; it only grows, so a reader may walk it while a writer adds one.
+        self._order: list[Axis] = []
         #: ``{attribute: {string: code}}``; a code is never given twice, so a reader may be behind.
         self.codes: dict[str, dict[str, int]] = {}
 
     def __len__(self) -> int:
-        return len(self._number)
+        return len(self._order)
 
     def __iter__(self) -> Iterator[tuple[int, Axis]]:
-        return ((number, axis) for axis, number in list(self._number.items()))
+        return enumerate(self._order)
 
     def number(self, attribute: str, part: Part, i: int = 0) -> int:
         """Return the number of an axis, which is made if it is new."""
-        return self._number.setdefault(Axis(attribute, part, i), len(self._number))
+        axis = Axis(attribute, part, i)
+        number = self._number.get(axis)
+        if number is None:
+            number = self._number[axis] = len(self._order)
+            self._order.append(axis)
+        return number
 
     def code(self, attribute: str, text: str) -> int:
         """Return the code of a string, which gets one if it has none."""
@@ -86,7 +93,7 @@ class Axes:
 
     def to_state(self) -> AxesState:
         """Return the axes as plain values."""
-        axes = [(axis.attribute, axis.part.value, axis.i) for axis in self._number]
+        axes = [(axis.attribute, axis.part.value, axis.i) for axis in self._order]
         return axes, {name: list(codes) for name, codes in self.codes.items()}
 
     @classmethod
@@ -103,7 +110,7 @@ class Axes:
         """Return where an event lies, low and high (one list when it is a point), and whether numbers are points."""
         low = high = [math.nan] * n_axes
         is_point = True
-        for axis, number in self._number.items():
+        for number, axis in enumerate(self._order):
             value = event.get(axis.attribute)
             if value is None or number >= n_axes:
                 continue

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from tamis.errors import InvariantError
 from tamis.index.packed.coding import Coding, boxes_from_dense
 from tamis.index.packed.delta import CAPACITY, ENTRIES, Delta
+from tamis.index.packed.homes import check_homes
 from tamis.index.packed.merge import MergePlan, choose_segments, gather, wants_merge
 from tamis.index.packed.reader import Reader, make_snapshot
 from tamis.index.packed.segment import Segment
@@ -252,17 +253,7 @@ class BoxIndex:
 
     def check_invariants(self) -> None:
         """Raise ``InvariantError`` unless every living slot is the home of its row, and no row has another home."""
-        living = 0
-        for serial, part in self._parts.items():
-            slots = part.find_live()
-            rows = part.rows[slots]
-            if part.n_live != slots.size:
-                raise InvariantError(f"part {serial} counts {part.n_live} living slots of {slots.size}")
-            if (self._home[rows] != serial).any() or (self._slot_of[rows] != slots).any():
-                raise InvariantError(f"part {serial} holds a row that lives elsewhere")
-            living += slots.size
-        if not living == self._n_rows == np.count_nonzero(self._home):
-            raise InvariantError(f"{self._n_rows} rows, {living} living slots, {np.count_nonzero(self._home)} homes")
+        check_homes(self._parts, self._home, self._slot_of, self._n_rows)
         if {id(part) for part in self._snapshot.parts} != {id(part) for part in self._parts.values()}:
             raise InvariantError("the snapshot does not show the present parts")
 

@@ -1,0 +1,110 @@
+"""Whole lives of an engine: subscribe, unsubscribe, bulk boxes, match, merge, save and load, in any order.
+
+A dict of syntax trees is the model, the naive evaluator the judge. The engine starts with enough boxes that
+the packed core is in use from the first step.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from tamis import Engine
+from tamis.index.packed.matcher import FEW
+from tamis.index.registry import MATCHERS
+from tamis.model.language.format import format_node
+from tamis.model.language.nodes import And, Between, Compare, Node
+from tests import naive
+from tests.contract.strategies import SCHEMA, events, nodes
+
+sides = st.tuples(st.sampled_from([0.0, 1.0, 2.5]), st.sampled_from([0.0, 0.5, np.inf]))
+
+
+class EngineLife(RuleBasedStateMachine):
+    matcher = "packed"
+    n_boxes = FEW + 1
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.engine = Engine(SCHEMA, self.matcher)
+        self.trees: dict[int | str, Node] = {}
+        self.next_name = 0
+
+    @initialize()
+    def start_with_boxes(self) -> None:
+        self.add_boxes([((float(i % 7), 0.5), (0.0, np.inf)) for i in range(self.n_boxes)])
+
+    @rule(node=nodes, many=st.integers(1, 40))
+    def subscribe(self, node: Node, many: int) -> None:
+        for _ in range(many):  # copies fill the delta, so that it is flushed and segments merge
+            id, self.next_name = f"text {self.next_name}", self.next_name + 1
+            self.engine.subscribe(format_node(node), id=id)
+            self.trees[id] = node
+
+    @rule(some=st.lists(st.tuples(sides, sides), min_size=1, max_size=30))
+    def add_boxes(self, some: list[tuple[tuple[float, float], tuple[float, float]]]) -> None:
+        lo = np.array([[x[0], y[0]] for x, y in some])
+        hi = lo + np.array([[x[1], y[1]] for x, y in some])
+        ids = self.engine.subscribe_boxes(["x", "y"], lo, hi)
+        for id, low, high in zip(ids, lo.tolist(), hi.tolist(), strict=True):
+            parts = [
+                Compare(name, ">=", a) if b == np.inf else Between(name, a, b)
+                for name, a, b in zip("xy", low, high, strict=True)
+            ]
+            self.trees[id] = And(tuple(parts))
+
+    @rule(data=st.data(), share=st.sampled_from([0.02, 0.5]))
+    def unsubscribe(self, data: st.DataObject, share: float) -> None:
+        start = data.draw(st.integers(0, 10))
+        for id in list(self.trees)[start :: max(1, int(1 / share))]:
+            self.engine.unsubscribe(id)
+            del self.trees[id]
+
+    @rule(event=events)
+    def match(self, event: dict[str, Any]) -> None:
+        assert self.engine.match(event) == self.wanted(event)
+
+    @rule(some=st.lists(events, min_size=1, max_size=6))
+    def match_table(self, some: list[dict[str, Any]]) -> None:
+        found = self.engine.match_table({name: [one.get(name) for one in some] for name in SCHEMA})
+        assert [found.of(i) for i in range(len(some))] == [self.wanted(event) for event in some]
+
+    @rule()
+    def save_and_load(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            self.engine.save(Path(folder))
+            self.engine = Engine.load(Path(folder))
+
+    @rule()
+    def wait_for_merges(self) -> None:
+        self.engine.wait()
+
+    @invariant()
+    def counts(self) -> None:
+        assert len(self.engine) == len(self.trees)
+
+    def wanted(self, event: dict[str, Any]) -> list[int | str]:
+        canonical = SCHEMA.event(event)
+        found = [id for id, tree in self.trees.items() if naive.evaluate(tree, canonical) is True]
+        return sorted(found, key=lambda id: (isinstance(id, str), id))
+
+
+@pytest.mark.parametrize("matcher", MATCHERS)
+def test_a_life_gives_the_naive_answers(matcher: str) -> None:
+    life = type(f"{matcher}Life", (EngineLife,), {"matcher": matcher})
+    run_state_machine_as_test(life, settings=settings(max_examples=15, stateful_step_count=25, deadline=None))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("matcher", ["packed", "counting"])
+def test_soak_ten_million_decisions(matcher: str) -> None:
+    """About 300 subscriptions meet 70 events in each of these lives."""
+    life = type(f"{matcher}SoakLife", (EngineLife,), {"matcher": matcher})
+    run_state_machine_as_test(life, settings=settings(max_examples=1_500, stateful_step_count=50, deadline=None))
