@@ -153,7 +153,7 @@ def _is_all_masked(value: object) -> bool:
 def _from_arrow(name: str, kind: AttributeType, data: pa.ChunkedArray | pa.Array) -> Column:
     array = _plain_array(data)
     given = array.type
-    present = np.asarray(array.is_valid())
+    present = np.asarray(array.is_valid()) if array.null_count else np.ones(len(array), dtype=bool)
     if isinstance(kind, Number) and (pat.is_integer(given) or pat.is_floating(given)):
         return _arrow_numbers(name, kind, array, present)
     if isinstance(kind, String) and is_text(given):
@@ -197,6 +197,8 @@ def _from_pandas(name: str, kind: AttributeType, data: Any) -> Column:
 
 
 def _arrow_numbers(name: str, kind: Number, array: pa.Array, present: Mask) -> Column:
+    if array.type == pa.float64() and not array.null_count:  # the usual case: nothing to convert
+        return _floats(name, kind, np.asarray(array), present)
     if pat.is_floating(array.type):
         return _floats(name, kind, np.asarray(array.cast(pa.float64()).fill_null(0.0)), present)
     wide = pa.uint64() if pat.is_uint64(array.type) else pa.int64()
@@ -205,9 +207,10 @@ def _arrow_numbers(name: str, kind: Number, array: pa.Array, present: Mask) -> C
 
 def _floats(name: str, kind: Number, values: npt.NDArray[np.float64], present: Mask) -> Column:
     column = Column(kind, values + 0.0, present)  # -0.0 becomes 0.0
-    wrong = present & ~np.isfinite(values)
-    _reject(column, name, wrong, values, _NOT_FINITE)
-    column.values[~column.present] = 0.0
+    finite = np.isfinite(values)
+    if not (finite.all() and present.all()):
+        _reject(column, name, present & ~finite, values, _NOT_FINITE)
+        column.values[~column.present] = 0.0
     return column
 
 

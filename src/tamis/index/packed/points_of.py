@@ -49,9 +49,10 @@ def points_of(events: EventTable, axes: Axes, n_axes: int) -> Points:
             high = low.copy() if high is low else high
             if axis.part is Part.NUMBER:
                 between |= (lower != upper) & column.present
-        low[:, number] = np.where(column.present, lower, np.nan)
+        whole = bool(column.present.all())
+        low[:, number] = lower if whole else np.where(column.present, lower, np.nan)
         if high is not low:
-            high[:, number] = np.where(column.present, upper, np.nan)
+            high[:, number] = upper if whole else np.where(column.present, upper, np.nan)
     return Points(low, high, np.flatnonzero(between))
 
 
