@@ -23,6 +23,6 @@ def test_the_python_of_the_readme_runs_and_prints_what_it_says() -> None:
     promised = [line.split("# ", 1)[1] for line in code.splitlines() if line.startswith("print(") and "# " in line]
     for line in promised:
         assert line in lines
-    [explanation] = _blocks(ROOT / "README.md", "text")
+    explanation, _ = _blocks(ROOT / "README.md", "text")
     assert explanation in printed.getvalue()
     assert lines[-1].startswith("[{'event': 0, 'subscription': 'alice'}")
