@@ -350,7 +350,10 @@ def test_a_closed_pipe_is_no_drama(tmp_path: Path) -> None:
 def test_ctrl_c_ends_quietly(tmp_path: Path, subscriptions: Path) -> None:
     events = tmp_path / "events.jsonl"
     os.mkfifo(events)
-    command = [sys.executable, "-c", "from tamis.cli.main import main; main()", "match", subscriptions, events]
+    # A job in the background ignores Ctrl-C, and so would what it starts: listen to it again.
+    program = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    program += "from tamis.cli.main import main; main()"
+    command = [sys.executable, "-c", program, "match", subscriptions, events]
     # The pipe opens when the program opens its end: it reads events from here on.
     with (
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process,
