@@ -19,7 +19,7 @@ after v" is written "just before the successor of v", and a gap that holds no va
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
@@ -65,22 +65,27 @@ class ValueSet:
         return cls(tuple(cut for cut in ends if cut is not None), from_below=start is None)
 
     @classmethod
-    def any_of(cls, sets: Sequence[ValueSet]) -> ValueSet:
-        """Return the union of many sets in O(n log n); pairwise unions would take O(n^2)."""
-        from_below = missing = False
+    def from_intervals(cls, intervals: Iterable[tuple[Cut | None, Cut | None]], *, missing: bool = False) -> ValueSet:
+        """Return the union of intervals given by their cuts (None is an open end), in O(n log n)."""
+        from_below = False
         bottom: Cut | None = None  # where the part that comes from below ends; None: not at all
         pieces: list[tuple[Cut, Cut | None]] = []
-        for one in sets:
-            missing |= one.missing
-            for start, stop in one.intervals():
-                if start is not None:
+        for start, stop in intervals:
+            if start is not None:
+                if stop is None or start < stop:
                     pieces.append((start, stop))
-                elif stop is None:
-                    return cls(from_below=True, missing=missing or any(other.missing for other in sets))
-                else:
-                    from_below, bottom = True, stop if bottom is None else max(bottom, stop)
+            elif stop is None:
+                return cls(from_below=True, missing=missing)
+            else:
+                from_below, bottom = True, stop if bottom is None else max(bottom, stop)
         pieces.sort(key=itemgetter(0))
         return cls(_joined(pieces, bottom), from_below, missing)
+
+    @classmethod
+    def any_of(cls, sets: Sequence[ValueSet]) -> ValueSet:
+        """Return the union of many sets in O(n log n); pairwise unions would take O(n^2)."""
+        missing = any(one.missing for one in sets)
+        return cls.from_intervals((pair for one in sets for pair in one.intervals()), missing=missing)
 
     @classmethod
     def all_of(cls, sets: Sequence[ValueSet]) -> ValueSet:

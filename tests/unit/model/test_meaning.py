@@ -133,6 +133,10 @@ class TestSize:
             f"x IN ({', '.join(map(str, range(2500)))}) AND ("
             + " OR ".join(f"y = {i} AND x <> {i}" for i in range(200))
             + ")",
+            " AND ".join(f"(x IN ({', '.join(str(500 * i + j) for j in range(500))}) OR y > {i})" for i in range(20))
+            + " AND ("
+            + " OR ".join(f"(y = {i} AND x <> {i})" for i in range(30))
+            + ")",
         ],
     )
     def test_normalising_is_quick(self, text: str) -> None:

@@ -147,8 +147,9 @@ class _Binder:
 
     def is_in(self, leaf: IsIn, negated: bool) -> Predicate:
         kind = self.scalar(leaf)
-        points = [_equal(kind, self.value(leaf, kind, one)) for one in leaf.values]
-        return _values(leaf.attribute, ValueSet.any_of(points), negated != leaf.negated)
+        values = [self.value(leaf, kind, one) for one in leaf.values]
+        points = ((kind.before(one), kind.after(one)) for one in values)
+        return _values(leaf.attribute, ValueSet.from_intervals(points), negated != leaf.negated)
 
     def is_like(self, leaf: IsLike, negated: bool) -> Predicate:
         kind = self.known(leaf)
