@@ -123,6 +123,10 @@ CASES: list[tuple[str, list[str]]] = [
         "match|s.jsonl|e.jsonl|--event-id|id",
         ["e.jsonl, line 2: the event id 'id' is missing", "--event-id"],
     ),
+    (
+        "match|s.jsonl|e.jsonl|--event-id|nope|--on-bad|skip",
+        ["e.jsonl has no 'nope'", "choose another --event-id"],
+    ),
     ("match|s.jsonl|e.jsonl|--event-id|mag", ["the event id 'mag' is 4.5, not text or an int64"]),
     ("match|-|-", ["standard input holds the subscriptions or the events, not both"]),
     ("match|s.jsonl|e.jsonl|--out|pairs.xlsx", ["pairs.xlsx: not a kind of file that tamis writes"]),

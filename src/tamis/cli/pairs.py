@@ -25,6 +25,7 @@ class Pairs:
         self._namespace = namespace
         self._event_id = event_id
         self._skip = skip
+        self._is_first = True
         #: Pairs found so far.
         self.count = 0
 
@@ -52,6 +53,9 @@ class Pairs:
         """Return what each event of a batch is called, and the rows without a usable name."""
         if self._event_id is None:
             return batch.rows, {}
+        if self._event_id not in batch.columns and len(batch) and self._is_first:
+            raise TableError(f"{self._prepared.name} has no {self._event_id!r}; choose another --event-id")
+        self._is_first = False
         column = batch.columns.get(self._event_id, [None] * len(batch))
         names = [jsonable(name) for name in (column.to_pylist() if isinstance(column, pa.Array) else column)]
         bad = {}
