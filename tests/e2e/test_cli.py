@@ -364,6 +364,15 @@ def test_ctrl_c_ends_quietly(tmp_path: Path, subscriptions: Path) -> None:
     assert (process.returncode, shown) == (130, (b"", b""))
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="not run: there is no /dev/full on this system")
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_full_disk_is_said_so(options: list[str]) -> None:
+    command = [sys.executable, "-c", "from tamis.cli.main import main; main()", "covers", "x < 2", "x < 1", *options]
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (2, "error: the output cannot be written: No space left on device\n")
+
+
 class TestVerify:
     def saved(self, directory: Path) -> Path:
         engine = tamis.Engine()

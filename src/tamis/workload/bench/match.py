@@ -21,7 +21,17 @@ from tamis.errors import InvariantError
 from tamis.workload.bench.fresh import COLD_START, GROWTH
 from tamis.workload.bench.peers import DuckDb, Polars, Rtree, StrTree
 from tamis.workload.bench.rows import Row, find_goal
-from tamis.workload.bench.systems import Counting, EngineSystem, IntArray, Linear, Ours, Scan, System, Work
+from tamis.workload.bench.systems import (
+    ChangingSystem,
+    Counting,
+    EngineSystem,
+    IntArray,
+    Linear,
+    Ours,
+    Scan,
+    System,
+    Work,
+)
 from tamis.workload.bench.timing import Effort, best_of, changing_beside, is_merging, run_fresh, sustained, time_each
 from tamis.workload.boxes import BoxWork, TextWork, make_boxes, make_work
 
@@ -128,7 +138,7 @@ class Bench:
         if isinstance(system, Ours):
             yield from self._memory(system)
             yield from self._latency(system)
-        if system.changes and isinstance(self.work, BoxWork):
+        if isinstance(system, ChangingSystem) and isinstance(self.work, BoxWork):
             yield from self._change_rates(system)
         if isinstance(system, Ours) and isinstance(self.work, BoxWork):
             yield from self._latency_of_change(system)
@@ -160,7 +170,7 @@ class Bench:
         yield self._row(system.name, "p50", found.p50)
         yield self._row(system.name, "p99", found.p99)
 
-    def _change_rates(self, system: System) -> Iterator[Row]:
+    def _change_rates(self, system: ChangingSystem) -> Iterator[Row]:
         """Add boxes by the thousand and remove them again; some events are matched between, off the clock."""
         size = self.effort.chunk
         more = make_boxes(self.work.name, _CHUNKS * size, 1, seed=2)
@@ -177,7 +187,7 @@ class Bench:
         removing = sustained(lambda: system.delete(added.pop()), lambda: system.match(some), self.effort, n)
         yield self._row(system.name, "delete", size * (n - len(added)) / removing)
 
-    def _latency_of_change(self, system: EngineSystem) -> Iterator[Row]:
+    def _latency_of_change(self, system: Ours) -> Iterator[Row]:
         """Time events while subscriptions come and go: in this thread between two events, then in another."""
         more = make_boxes(self.work.name, _CHURN * _STEPS, 1, seed=3)
         held: deque[Sequence[Any]] = deque()
@@ -197,7 +207,7 @@ class Bench:
         yield self._row(system.name, "p50 writer", found.p50)
         yield self._row(system.name, "p99 writer", found.p99)
 
-    def _latency_of_merge(self, system: EngineSystem) -> Iterator[Row]:
+    def _latency_of_merge(self, system: Ours) -> Iterator[Row]:
         """Add segments, and time events as long as a merge runs; the longest merge counts."""
         more = make_boxes(self.work.name, len(self.work) // 10, 1, seed=4)
         runs = []

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import shapely
 
-from tamis.workload.bench.systems import IntArray, Pairs, System
+from tamis.workload.bench.systems import ChangingSystem, IntArray, Pairs, System
 from tamis.workload.boxes import BoxWork, FloatArray
 
 __all__ = ["DuckDb", "Polars", "Rtree", "StrTree"]
@@ -22,12 +22,11 @@ __all__ = ["DuckDb", "Polars", "Rtree", "StrTree"]
 _FAR = 1e12
 
 
-class Rtree(System):
+class Rtree(ChangingSystem):
     """libspatialindex through ``rtree``: bulk loaded, asked for many points at once."""
 
     name = "rtree"
     package = "rtree"
-    changes = True
 
     def __init__(self, work: BoxWork) -> None:
         index = importlib.import_module("rtree.index")

@@ -40,8 +40,6 @@ class System(ABC):
     most: ClassVar[int | None] = None
     too_many: ClassVar[str] = ""
     takes_texts: ClassVar[bool] = False
-    #: Whether it is measured while boxes come and go; then it has `insert` and `delete`.
-    changes: ClassVar[bool] = False
 
     @abstractmethod
     def __init__(self, work: Any) -> None: ...
@@ -58,13 +56,17 @@ class System(ABC):
     def pairs(self, found: Any) -> Pairs:
         """Return what `match` gave as pairs, in any order."""
 
+
+class ChangingSystem(System):
+    """A system that is also measured while boxes come and go."""
+
+    @abstractmethod
     def insert(self, lo: FloatArray, hi: FloatArray) -> Sequence[Any]:
         """Add boxes; return what `delete` calls them."""
-        raise NotImplementedError
 
+    @abstractmethod
     def delete(self, ids: Sequence[Any]) -> None:
         """Remove boxes, one by one."""
-        raise NotImplementedError
 
 
 def pairs_of_csr(offsets: IntArray, rows: npt.NDArray[np.int32]) -> Pairs:
@@ -99,6 +101,13 @@ class EngineSystem(System):
         """Return pairs; rows of the engine are the numbers of subscriptions, in order of arrival."""
         return pairs_of_csr(found.offsets, found.rows)
 
+
+class Ours(EngineSystem, ChangingSystem):
+    """tamis as it comes."""
+
+    name = "ours"
+    matcher = "packed"
+
     def insert(self, lo: FloatArray, hi: FloatArray) -> Sequence[Any]:
         """Add boxes."""
         return self.engine.subscribe_boxes(self._names, lo, hi)
@@ -107,14 +116,6 @@ class EngineSystem(System):
         """Remove subscriptions."""
         for id in ids:
             self.engine.unsubscribe(id)
-
-
-class Ours(EngineSystem):
-    """tamis as it comes."""
-
-    name = "ours"
-    matcher = "packed"
-    changes = True
 
 
 class Counting(EngineSystem):
