@@ -42,11 +42,11 @@ def _check(directory: Path) -> list[dict[str, Any]]:
     found = []
     versions = snapshot.versions(directory)
     if not versions:
-        snapshot.read(directory)  # says what is missing
+        snapshot.newest(directory)  # says what is missing
     for version in versions:
         problem = None
         try:
-            snapshot.read(directory, version)
+            snapshot.read(version)
         except SnapshotError as error:
             problem = str(error)
         found.append({"version": version.name, "sound": problem is None, "problem": problem})

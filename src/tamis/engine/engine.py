@@ -77,6 +77,8 @@ class Engine:
         self._next_id = 0
         self._lock = threading.RLock()
         self._merge = BackgroundMerge(self._lock)
+        #: Keeps the files of a loaded version from being pruned.
+        self._lease: snapshot.Lease | None = None
 
     @property
     def schema(self) -> Schema:
@@ -208,19 +210,24 @@ class Engine:
             return snapshot.write(Path(directory), state, list(self._namespaces.values()))
 
     @classmethod
-    def load(cls, directory: str | Path, *, matcher: str | None = None) -> Self:
-        """Open the newest version in a directory; `SnapshotError` when there is none that can be trusted.
+    def load(
+        cls, directory: str | Path, *, matcher: str | None = None, clock: Callable[[], int] = _now
+    ) -> Self:
+        """Open the newest version in a directory, or a version by its own path (``DIRECTORY/v000003``).
 
-        Boxes and texts stay in the files, mapped, and are shared by all processes that open them.
+        Boxes and texts stay in the files, mapped, and are shared by all processes that open them. Raises
+        `SnapshotError` when there is none that can be trusted.
         """
-        saved = snapshot.read(Path(directory))
+        version = snapshot.version_at(Path(directory))
+        lease = snapshot.Lease(version)
+        saved = snapshot.read(version)
         state = saved.state
-        engine = cls(None if state.learns else state.schema, matcher or state.matcher)
-        engine._schema, engine._next_id = state.schema, state.next_id
-        for one in saved.namespaces:
-            space = engine._new_namespace(one.name)
-            snapshot.restore(one, space, partial(engine._compile_record, one.name))
-            engine._namespaces[one.name] = space
+        engine = cls(None if state.learns else state.schema, matcher or state.matcher, clock=clock)
+        engine._schema, engine._next_id, engine._lease = state.schema, state.next_id, lease
+        for name, parts in saved.by_namespace().items():
+            space = engine._new_namespace(name)
+            snapshot.restore(parts, space, partial(engine._compile_record, name))
+            engine._namespaces[name] = space
         return engine
 
     def _compile_record(self, namespace: str, record: Record) -> Subscription:

@@ -13,6 +13,7 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from tamis.errors import DuplicateSubscriptionError, UnknownSubscriptionError
 from tamis.model.subscription import SubscriptionId, id_order
@@ -28,6 +29,11 @@ class SavedIds(Protocol):
 
     def ids(self) -> Iterator[tuple[SubscriptionId, int]]:
         """Yield every id with its row."""
+
+    def to_arrow(self, rows: npt.NDArray[np.int32]) -> pa.Array:
+        """Return the ids of living rows as an Arrow array, int64 or string; mixed ids become strings."""
+
+    def __len__(self) -> int: ...
 
 
 #: The blocks of rows in order: (first number, how many) of a range, (None, how many) of listed ids.
@@ -54,8 +60,9 @@ class Ids:
         self._n_live = 0
         #: ``{id: row}`` of living ids that do not stand in a range; None until the saved ones were asked for.
         self._listed: dict[SubscriptionId, int] | None = {}
-        #: (first number, first row, how many) of every range, ascending; and the rows in them that were removed.
+        #: (first number, first row, how many) of every range, ascending.
         self._ranges: list[tuple[int, int, int]] = []
+        #: Removed rows of ranges, and of saved ids that left before ``_listed`` was built.
         self._removed: set[int] = set()
 
     def __len__(self) -> int:
@@ -76,6 +83,23 @@ class Ids:
             numbers: list[SubscriptionId] = (rows + np.int64(self._blocks[0].start)).tolist()
             return numbers
         return [self[row] for row in rows.tolist()]
+
+    def to_arrow(self, rows: npt.NDArray[np.int32]) -> pa.Array:
+        """Return the ids of rows as one Arrow array, int64 or string; mixed ids become strings."""
+        places = np.searchsorted(self._first, rows, side="right") - 1
+        pieces, where = [], []
+        for place, (block, first) in enumerate(zip(self._blocks, self._first, strict=True)):
+            chosen = np.flatnonzero(places == place) if len(self._blocks) > 1 else np.arange(len(rows))
+            if len(chosen):
+                pieces.append(_block_array(block, first, rows[chosen]))
+                where.append(chosen)
+        if not pieces:
+            return pa.array([], pa.int64())
+        if len({piece.type for piece in pieces}) > 1:
+            pieces = [piece.cast(pa.string()) for piece in pieces]
+        back = np.empty(len(rows), np.int64)
+        back[np.concatenate(where)] = np.arange(len(rows))
+        return pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces).take(pa.array(back))
 
     def sorted_of(self, rows: npt.NDArray[np.int32]) -> list[SubscriptionId]:
         """Return the ids of ascending rows in the order of ids."""
@@ -146,6 +170,14 @@ class Ids:
         self._n_live -= 1
         return row
 
+    def remove_row(self, row: int) -> None:
+        """Forget the living id of a row of a range or a saved engine, without building the map of all ids."""
+        block = self._blocks[bisect_right(self._first, row) - 1]
+        if self._listed is not None and not isinstance(block, range):
+            del self._listed[self[row]]
+        self._removed.add(row)
+        self._n_live -= 1
+
     def last_taken(self, numbers: range) -> int | None:
         """Return the largest of these numbers, all above the ranges, that is a living id; None if all are free."""
         listed = self._by_id()
@@ -153,28 +185,39 @@ class Ids:
             return max((id for id in listed if isinstance(id, int) and id in numbers), default=None)
         return next((number for number in reversed(numbers) if number in listed), None)
 
-    def to_state(self) -> tuple[IdsState, npt.NDArray[np.int32]]:
-        """Return the blocks, and the rows removed from ranges."""
+    def to_state(self, first: int, stop: int) -> tuple[IdsState, npt.NDArray[np.int32]]:
+        """Return the blocks of the rows from ``first`` to ``stop``, and which of them were removed from ranges.
+
+        Rows of the answer count from 0.
+        """
         ends = [*self._first[1:], self.n_rows]
         blocks: IdsState = []
-        for block, first, end in zip(self._blocks, self._first, ends, strict=True):
-            blocks.append((block.start if isinstance(block, range) else None, end - first))
-        return blocks, np.array(sorted(self._removed), np.int32)
+        removed: list[int] = []
+        for block, start, end in zip(self._blocks, self._first, ends, strict=True):
+            low, high = max(start, first), min(end, stop)
+            if low < high:
+                blocks.append((block.start + low - start if isinstance(block, range) else None, high - low))
+                if isinstance(block, range):
+                    removed += [row - first for row in self._removed if low <= row < high]
+        return blocks, np.array(sorted(removed), np.int32)
 
-    @classmethod
-    def from_state(cls, blocks: IdsState, removed: npt.NDArray[np.int32], saved: SavedIds, n_listed: int) -> Ids:
-        """Return a map whose listed ids, ``n_listed`` living ones, lie in ``saved``."""
-        ids = cls()
+    def append_saved(self, blocks: IdsState, removed: Sequence[int], saved: SavedIds) -> int:
+        """Take over the rows of a saved engine, whose listed ids lie in ``saved``; return the first row.
+
+        Rows in ``removed`` count from 0.
+        """
+        first = self.n_rows
         for start, n in blocks:
             if start is not None:
-                ids.append_range(range(start, start + n))
+                self.append_range(range(start, start + n))
             else:
-                ids._open(saved)
-                ids.n_rows += n
-        ids._removed = set(removed.tolist())
-        ids._n_live += n_listed - len(ids._removed)
-        ids._listed = None if n_listed else {}
-        return ids
+                self._open(saved)
+                self.n_rows += n
+        self._removed.update(first + row for row in removed)
+        self._n_live += len(saved) - len(removed)
+        if len(saved):
+            self._listed = None
+        return first
 
     def _find(self, id: object) -> int | None:
         row: int | None = self._by_id().get(id)  # type: ignore[call-overload]
@@ -186,8 +229,8 @@ class Ids:
 
     def _by_id(self) -> dict[SubscriptionId, int]:
         if self._listed is None:
-            saved = next(block for block in self._blocks if not isinstance(block, range | list))
-            self._listed = dict(saved.ids())
+            saved = {id(block): block for block in self._blocks if not isinstance(block, range | list)}
+            self._listed = {name: row for one in saved.values() for name, row in one.ids() if row not in self._removed}
         return self._listed
 
     def _open(self, block: range | list[SubscriptionId] | SavedIds) -> None:
@@ -197,3 +240,16 @@ class Ids:
     def _count(self, n: int) -> None:
         self.n_rows += n
         self._n_live += n
+
+
+def _block_array(
+    block: range | list[SubscriptionId] | SavedIds, first: int, rows: npt.NDArray[np.int32]
+) -> pa.Array:
+    """Return the ids of rows that all lie in one block."""
+    if isinstance(block, range):
+        return pa.array(rows + np.int64(block.start - first))
+    if not isinstance(block, list):
+        return block.to_arrow(rows)
+    ids = [block[row - first] for row in rows.tolist()]
+    whole = all(isinstance(one, int) for one in ids)
+    return pa.array(ids, pa.int64()) if whole else pa.array([str(one) for one in ids], pa.string())

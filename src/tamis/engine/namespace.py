@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import heapq
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from tamis.engine.ids import Ids
+from tamis.engine.ids import Ids, IdsState
 from tamis.engine.stored import StoredSubscriptions
+from tamis.index.parted import PartedMatcher
 from tamis.index.protocols import BoxMatcher, Lookup, Matcher, Mergeable
 from tamis.model.subscription import Filter, Subscription, SubscriptionId, Values
 from tamis.model.tables import SubscriptionTable
@@ -32,11 +34,13 @@ class Namespace:
         self.name = name
         self._make_matcher = make_matcher
         self.ids = Ids()
-        self.matcher = make_matcher(self.find)
+        self.matcher: Matcher = make_matcher(self.find)
         #: The matcher again if it merges; asked once, because asking a Protocol takes microseconds.
-        self.mergeable = self.matcher if isinstance(self.matcher, Mergeable) else None
+        self.mergeable: Mergeable | None = self.matcher if isinstance(self.matcher, Mergeable) else None
         self._single: dict[int, Subscription] = {}
-        self._stored: StoredSubscriptions | None = None
+        #: The parts of a saved engine, by their first row.
+        self._stored: list[StoredSubscriptions] = []
+        self._stored_from: list[int] = []
         #: (moment, row): when a subscription is due to end; rows that are gone are passed over.
         self._ends: list[tuple[int, int]] = []
 
@@ -63,17 +67,41 @@ class Namespace:
         for position, id in enumerate(ids):
             self._admit(first + position, table.box_subscription(position, id))
 
-    def open(self, ids: Ids, stored: StoredSubscriptions) -> None:
-        """Take over the ids and subscriptions of a saved engine; the matcher is filled by the caller."""
-        self.ids, self._stored = ids, stored
-        self._ends = stored.ends()
+    def open_part(self, blocks: IdsState, removed: Sequence[int], stored: StoredSubscriptions) -> Matcher:
+        """Take over the ids and subscriptions of a part of a saved engine, before anything is added.
+
+        Return the part's matcher, to be filled by the caller; its rows count from 0.
+        """
+        first = self.ids.append_saved(blocks, removed, stored)
+        self._stored.append(stored)
+        self._stored_from.append(first)
+        self._ends += stored.ends()
         heapq.heapify(self._ends)
+        if len(self._stored) == 1:
+            return self.matcher
+        if not isinstance(self.matcher, PartedMatcher):
+            self.matcher = PartedMatcher(self.matcher)
+            self.mergeable = self.matcher
+        part = self._make_matcher(lambda row: self.find(first + row))
+        self.matcher.append(first, part)
+        return part
+
+    def parts(self) -> list[tuple[int, int, Matcher]]:
+        """Return (first row, row behind the last, matcher) of every part."""
+        if isinstance(self.matcher, PartedMatcher):
+            return self.matcher.parts(self.ids.n_rows)
+        return [(0, self.ids.n_rows, self.matcher)]
 
     def remove(self, id: SubscriptionId) -> None:
         """Remove a subscription."""
         row = self.ids.remove(id)
         self.matcher.remove(row)
         self._single.pop(row, None)
+
+    def remove_row(self, row: int) -> None:
+        """Remove a subscription of a saved engine by its row."""
+        self.ids.remove_row(row)
+        self.matcher.remove(row)
 
     def subscription(self, id: SubscriptionId) -> Subscription:
         """Return a subscription by its id."""
@@ -83,14 +111,16 @@ class Namespace:
 
     def find(self, row: int) -> Subscription | None:
         """Return the subscription of a row, None when it was removed meanwhile."""
-        found = self._single.get(row)
-        if found is None and self._stored is not None:
-            found = self._stored.find(row)
+        found = self.find_written(row)
         return found if found is not None else self._find_box(row)
 
-    def is_box(self, row: int) -> bool:
-        """Whether a row is a box that only the matcher holds."""
-        return row not in self._single and (self._stored is None or self._stored.find(row) is None)
+    def find_written(self, row: int) -> Subscription | None:
+        """Return the subscription of a row; None when it is a box that only the matcher holds, or gone."""
+        found = self._single.get(row)
+        if found is None and self._stored:
+            place = bisect_right(self._stored_from, row) - 1
+            return self._stored[place].find(row)
+        return found
 
     def expire(self, now: int) -> None:
         """Remove what is due at ``now``."""

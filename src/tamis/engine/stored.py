@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tamis.model.subscription import Subscription, SubscriptionId
 
@@ -47,14 +48,18 @@ def record_table(rows: Sequence[tuple[int, SubscriptionId, str | None, int | Non
 
 
 class StoredSubscriptions:
-    """Reads a table of `COLUMNS`; ``compile`` makes a subscription of a record."""
+    """Reads a table of `COLUMNS`, whose row 0 is row ``first`` here; ``compile`` makes a subscription of a record."""
 
-    def __init__(self, table: pa.Table, compile: Callable[[Record], Subscription]) -> None:
+    def __init__(self, table: pa.Table, compile: Callable[[Record], Subscription], first: int = 0) -> None:
         table = table.combine_chunks()
         self._column: dict[str, Any] = {name: table.column(name) for name in COLUMNS.names}
-        self.rows: npt.NDArray[np.int32] = np.asarray(table.column("row"))
+        rows: npt.NDArray[np.int32] = np.asarray(table.column("row"))
+        self.rows = rows + np.int32(first) if first else rows
         self._compile = compile
         self._compiled = lru_cache(maxsize=_KEPT)(self._compile_row)
+
+    def __len__(self) -> int:
+        return len(self.rows)
 
     def id(self, row: int) -> SubscriptionId:
         """Return the id of a row."""
@@ -65,6 +70,16 @@ class StoredSubscriptions:
         numbers, texts = (self._column[name].to_pylist() for name in ("id_number", "id_text"))
         for number, text, row in zip(numbers, texts, self.rows.tolist(), strict=True):
             yield (text if number is None else number), row
+
+    def to_arrow(self, rows: npt.NDArray[np.int32]) -> pa.Array:
+        """Return the ids of rows as an Arrow array, int64 or string; mixed ids become strings."""
+        places = pa.array(np.searchsorted(self.rows, rows))
+        numbers, texts = (self._column[name] for name in ("id_number", "id_text"))
+        if texts.null_count == len(texts):
+            return _one_array(numbers.take(places))
+        if numbers.null_count == len(numbers):
+            return _one_array(texts.take(places))
+        return _one_array(pc.coalesce(texts.take(places), numbers.take(places).cast(pa.string())))
 
     def ends(self) -> list[tuple[int, int]]:
         """Return (moment, row) of the subscriptions that end."""
@@ -90,3 +105,7 @@ class StoredSubscriptions:
         number = self._column["id_number"][place].as_py()
         found: SubscriptionId = self._column["id_text"][place].as_py() if number is None else number
         return found
+
+
+def _one_array(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tamis.engine.array_file import map_arrays, write_arrays
+from tamis.engine.snapshot.array_file import map_arrays, write_arrays
 from tamis.errors import SnapshotError
 
 

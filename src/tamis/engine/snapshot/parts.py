@@ -1,0 +1,132 @@
+"""A part of a snapshot on disk: the subscriptions of one namespace that were indexed together.
+
+::
+
+    PREFIX.subscriptions.arrow   row, id, filter (CQL2 text), expires, metadata
+    PREFIX.arrays                the packed index, mapped when it is opened
+    PREFIX.axes.json             what its axes mean
+
+An engine writes one part per namespace; a cluster writes as many as it has builders.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tamis.engine.namespace import Namespace
+from tamis.engine.snapshot.array_file import map_arrays, write_arrays
+from tamis.engine.snapshot.manifest import IdKind, Part, measure
+from tamis.engine.stored import COLUMNS, record_table
+from tamis.errors import SnapshotError
+from tamis.index.protocols import MappedMatcher, Matcher
+from tamis.model.language.unbind import format_filters
+from tamis.model.schema import Schema
+from tamis.model.subscription import SubscriptionId
+
+__all__ = ["SavedPart", "read_part", "write_parts", "write_removed"]
+
+
+@dataclass(frozen=True, slots=True)
+class SavedPart:
+    """A part as it was read."""
+
+    part: Part
+    table: pa.Table
+    arrays: dict[str, npt.NDArray[Any]]
+    #: What the matcher's arrays mean; None when there are none.
+    description: Any
+    #: Rows that later versions took away.
+    removed: npt.NDArray[np.int32]
+
+
+def write_parts(place: Path, prefix: str, space: Namespace, schema: Schema) -> Iterator[Part]:
+    """Write a namespace part by part."""
+    for number, (first, stop, matcher) in enumerate(space.parts()):
+        yield _Writer(place, f"{prefix}.{number}" if number else prefix, space, schema).write(first, stop, matcher)
+
+
+def write_removed(place: Path, name: str, rows: npt.NDArray[np.int32]) -> None:
+    """Write the rows that leave a part of an earlier version."""
+    write_arrays(place / name, {"removed": np.unique(rows).astype(np.int32)})
+
+
+def read_part(version: Path, part: Part) -> SavedPart:
+    """Map the files of a part; whether they are whole was checked before."""
+    home = version.parent / part.home if part.home else version
+    path = home / f"{part.prefix}.subscriptions.arrow"
+    try:
+        table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+        table.validate()
+    except (pa.ArrowInvalid, OSError) as error:
+        raise SnapshotError(str(path), f"not an Arrow file: {error}") from error
+    if table.schema != COLUMNS:
+        raise SnapshotError(str(path), "its columns are not those of this format")
+    gone = [map_arrays(version / name)["removed"] for name in part.removed]
+    removed = np.unique(np.concatenate([np.empty(0, np.int32), *gone]))
+    if not part.packed:
+        return SavedPart(part, table, {}, None, removed)
+    arrays = map_arrays(home / f"{part.prefix}.arrays")
+    description = msgspec.json.decode((home / f"{part.prefix}.axes.json").read_bytes())
+    return SavedPart(part, table, arrays, description, removed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    """Writes one part; its rows count from 0."""
+
+    place: Path
+    prefix: str
+    space: Namespace
+    schema: Schema
+
+    def write(self, first: int, stop: int, matcher: Matcher) -> Part:
+        blocks, removed = self.space.ids.to_state(first, stop)
+        packed = matcher.to_arrays() if isinstance(matcher, MappedMatcher) else None
+        listed = self.space.ids.listed_rows()
+        if packed is None:  # without an index that holds boxes every subscription is written out
+            blocks, listed = [(None, stop - first)], list(self.space.ids.live_rows())
+        else:
+            description, arrays = packed
+            write_arrays(self.place / f"{self.prefix}.arrays", {"removed": removed, **arrays})
+            (self.place / f"{self.prefix}.axes.json").write_bytes(msgspec.json.encode(description))
+        rows = listed[bisect_left(listed, first) : bisect_left(listed, stop)]
+        records = [self._record(row, first, keep_text=packed is None) for row in rows]
+        table = record_table(records)
+        path = self.place / f"{self.prefix}.subscriptions.arrow"
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, COLUMNS) as out:
+            out.write_table(table)
+        files = {one.name: measure(one) for one in self._files(packed is not None)}
+        kind = _id_kind(table, any(start is not None for start, n in blocks if n))
+        return Part(self.space.name, self.prefix, blocks, len(rows), packed is not None, kind, files)
+
+    def _files(self, packed: bool) -> list[Path]:
+        endings = ["subscriptions.arrow", *(["arrays", "axes.json"] if packed else [])]
+        return [self.place / f"{self.prefix}.{ending}" for ending in endings]
+
+    def _record(
+        self, row: int, first: int, *, keep_text: bool
+    ) -> tuple[int, SubscriptionId, str | None, int | None, dict[str, str]]:
+        one = self.space.find_written(row)
+        if one is None and keep_text:
+            one = self.space.find(row)
+        if one is None:  # a box that the index holds
+            return row - first, self.space.ids[row], None, None, {}
+        text = one.text if one.text is not None else format_filters(one.filters, self.schema)
+        return row - first, one.id, text, one.expires, dict(one.metadata)
+
+
+def _id_kind(table: pa.Table, ranges: bool) -> IdKind:
+    numbers = ranges or table["id_number"].null_count < len(table)
+    texts = table["id_text"].null_count < len(table)
+    if numbers and texts:
+        return "mixed"
+    return "number" if numbers else "text" if texts else "none"

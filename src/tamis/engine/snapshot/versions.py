@@ -1,0 +1,145 @@
+"""The versions in a directory: each is built beside its place, published by a rename, and removed whole.
+
+A version is built under a name that starts with a dot, synced, and renamed: it is there whole or not at all,
+and nothing is ever rewritten in place. Whoever reads a version holds a shared lock on its manifest, so that
+`prune` leaves it alone.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tamis.engine.snapshot.manifest import MANIFEST, read_manifest
+from tamis.errors import SnapshotError
+
+__all__ = ["Lease", "building", "newest", "prune", "publish", "version_at", "versions"]
+
+_VERSION = re.compile(r"v(\d{6,})")
+
+
+def versions(directory: Path) -> list[Path]:
+    """Return the versions in a directory, the oldest first."""
+    if not directory.is_dir():
+        raise SnapshotError(str(directory), "there is no such directory")
+    found = (_VERSION.fullmatch(one.name) for one in directory.iterdir() if one.is_dir())
+    return [directory / match[0] for match in sorted((m for m in found if m), key=lambda m: int(m[1]))]
+
+
+def newest(directory: Path) -> Path:
+    """Return the newest version in a directory."""
+    found = versions(directory)
+    if not found:
+        raise SnapshotError(str(directory), "there is no saved engine in it (no directory such as v000001)")
+    return found[-1]
+
+
+def version_at(path: Path) -> Path:
+    """Return the version a path means: itself when it is one, else the newest in the directory."""
+    return path if _VERSION.fullmatch(path.name) and (path / MANIFEST).exists() else newest(path)
+
+
+@contextmanager
+def building(directory: Path) -> Iterator[Path]:
+    """Give a new, empty place for a version in the making; what is not published at the end is removed."""
+    if directory.exists() and not directory.is_dir():
+        raise SnapshotError(str(directory), "there is a file of this name; choose a directory")
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        place = Path(tempfile.mkdtemp(prefix=".building-", dir=directory))
+    except OSError as error:
+        raise SnapshotError(str(directory), f"cannot be written: {error.strerror}") from error
+    try:
+        place.chmod(0o777 & ~_umask())  # mkdtemp's 0700 would keep other users of a shared directory out
+        yield place
+    except OSError as error:
+        raise SnapshotError(str(directory), f"cannot be written: {error.strerror}") from error
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def publish(place: Path) -> Path:
+    """Sync a finished version and give it the next free number."""
+    for file in (*place.iterdir(), place):
+        _sync(file)
+    directory = place.parent
+    while True:
+        known = versions(directory)
+        number = int(known[-1].name[1:]) + 1 if known else 1
+        target = directory / f"v{number:06d}"
+        try:
+            os.rename(place, target)
+        except OSError:
+            if target.exists():  # another process was quicker
+                continue
+            raise
+        _sync(directory)
+        return target
+
+
+class Lease:
+    """Keeps `prune` from removing a version, as long as this object lives."""
+
+    def __init__(self, version: Path) -> None:
+        self._handle: int | None = None
+        try:
+            self._handle = os.open(version / MANIFEST, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise SnapshotError(str(version / MANIFEST), f"cannot be read: {error.strerror}") from error
+        with suppress(OSError):  # a file system without locks: pruning is then the operator's business alone
+            fcntl.flock(self._handle, fcntl.LOCK_SH)
+
+    def __del__(self) -> None:
+        if self._handle is not None:
+            os.close(self._handle)
+
+
+def prune(directory: Path, *, keep: int = 2, needed: Iterable[str] = ()) -> list[str]:
+    """Remove old versions; return their names.
+
+    Kept are the newest ``keep``, those named in ``needed``, those whose files a kept one names, and those that
+    somebody reads.
+    """
+    if keep < 1:
+        raise SnapshotError(str(directory), "at least the newest version is kept: keep=1 or more")
+    found = versions(directory)
+    kept = {one.name for one in found[-keep:]} | set(needed)
+    for version in reversed(found):
+        if version.name in kept or not _is_idle(version):
+            kept |= {version.name} | read_manifest(version).homes()
+    gone = [version for version in found if version.name not in kept]
+    for version in gone:
+        hidden = version.with_name(f".pruned-{version.name}")
+        os.rename(version, hidden)
+        shutil.rmtree(hidden)
+    return [version.name for version in gone]
+
+
+def _is_idle(version: Path) -> bool:
+    """Whether nobody holds a lease."""
+    with (version / MANIFEST).open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current

@@ -1,0 +1,148 @@
+"""Several matchers as one: each owns a range of rows, and what is new goes to the last.
+
+A snapshot that many builders wrote, or one that only adds to an earlier one, comes in parts; this makes one
+matcher of them. Inside a part rows count from 0.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+
+import numpy as np
+
+from tamis.index.protocols import (
+    NO_ROWS,
+    BoxMatcher,
+    Guarantee,
+    IndexStatistics,
+    Matcher,
+    MatchRows,
+    Mergeable,
+    MergePlan,
+    Rows,
+)
+from tamis.model.schema import Event
+from tamis.model.subscription import Subscription
+from tamis.model.tables import EventTable, SubscriptionTable
+
+__all__ = ["PartedMatcher"]
+
+
+@dataclass(frozen=True)
+class _PartPlan:
+    """A merge inside one part."""
+
+    part: Mergeable
+    plan: MergePlan
+
+    def run(self) -> None:
+        self.plan.run()
+
+
+class PartedMatcher:
+    """One matcher made of others.
+
+    Guarantee: what all parts guarantee. Cost: that of every part, one after the other; few large parts are
+    quicker than many small ones.
+    """
+
+    def __init__(self, first: Matcher) -> None:
+        #: The first row of each part, ascending, and the parts.
+        self._first = [0]
+        self._parts = [first]
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What every part guarantees."""
+        given = Guarantee.EXACT
+        for part in self._parts:
+            given &= part.guarantee
+        return given
+
+    def __len__(self) -> int:
+        return sum(len(part) for part in self._parts)
+
+    def append(self, first: int, part: Matcher) -> None:
+        """Add a part whose row 0 is row ``first`` here, above all rows so far."""
+        self._first.append(first)
+        self._parts.append(part)
+
+    def parts(self, n_rows: int) -> list[tuple[int, int, Matcher]]:
+        """Return (first row, row behind the last, matcher) of every part."""
+        return list(zip(self._first, [*self._first[1:], n_rows], self._parts, strict=True))
+
+    def add(self, row: int, subscription: Subscription) -> None:
+        """Add a subscription under a row above all rows added before."""
+        self._parts[-1].add(row - self._first[-1], subscription)
+
+    def add_boxes(self, rows: Rows, table: SubscriptionTable) -> None:
+        """Add the boxes of a table under rows above all rows added before, ascending."""
+        last, first = self._parts[-1], self._first[-1]
+        if isinstance(last, BoxMatcher):
+            last.add_boxes(rows - np.int32(first), table)
+            return
+        for position, row in enumerate(rows.tolist()):
+            last.add(row - first, table.box_subscription(position, row))
+
+    def remove(self, row: int) -> None:
+        """Remove a row; KeyError when it is not there."""
+        place = self._place(row)
+        self._parts[place].remove(row - self._first[place])
+
+    def find_sides(self, row: int) -> dict[str, tuple[float, float]] | None:
+        """Return the sides of a box that came with `add_boxes`; None when the row is not there."""
+        place = self._place(row)
+        part = self._parts[place]
+        return part.find_sides(row - self._first[place]) if isinstance(part, BoxMatcher) else None
+
+    def match(self, event: Event) -> Rows:
+        """Return the rows that match a canonical event, ascending."""
+        found = [part.match(event) + np.int32(first) for first, part in zip(self._first, self._parts, strict=True)]
+        return np.concatenate([NO_ROWS, *found])
+
+    def match_table(self, events: EventTable) -> MatchRows:
+        """Return the rows that match each event of a table; a bad row matches nothing."""
+        found = [part.match_table(events) for part in self._parts]
+        counts = [np.diff(one.offsets) for one in found]
+        offsets = np.zeros(len(events) + 1, np.int64)
+        np.cumsum(np.sum(counts, axis=0), out=offsets[1:])
+        rows = np.empty(offsets[-1], np.int32)
+        start = offsets[:-1].copy()  # where the next part's rows of each event begin
+        for first, one, count in zip(self._first, found, counts, strict=True):
+            places = np.repeat(start - one.offsets[:-1], count) + np.arange(len(one.rows))
+            rows[places] = one.rows + np.int32(first)
+            start += count
+        return MatchRows(offsets, rows)
+
+    def statistics(self) -> IndexStatistics:
+        """Return the sums of what the parts count."""
+        total: dict[str, int | float | str] = {"parts": len(self._parts)}
+        for part in self._parts:
+            for name, value in part.statistics().details.items():
+                before = total.get(name, 0)
+                total[name] = value if isinstance(value, str) or isinstance(before, str) else before + value
+        return IndexStatistics("parted", len(self), total)
+
+    def wants_merge(self) -> bool:
+        """Whether some part has something to merge."""
+        return any(part.wants_merge() for part in self._mergeable())
+
+    def plan_merge(self) -> _PartPlan | None:
+        """Propose a merge in the first part that wants one."""
+        for part in self._mergeable():
+            plan = part.plan_merge()
+            if plan is not None:
+                return _PartPlan(part, plan)
+        return None
+
+    def install(self, plan: MergePlan) -> None:
+        """Put a merge that has run into use."""
+        assert isinstance(plan, _PartPlan), "a plan of another index"
+        plan.part.install(plan.plan)
+
+    def _mergeable(self) -> list[Mergeable]:
+        return [part for part in self._parts if isinstance(part, Mergeable)]
+
+    def _place(self, row: int) -> int:
+        return bisect_right(self._first, row) - 1
