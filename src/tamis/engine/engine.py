@@ -132,16 +132,27 @@ class Engine:
         with self._lock:
             schema, first_id = self._schema, self._next_id
             try:
-                return self._subscribe_texts(table) if table.texts is not None else self._subscribe_boxes(table)
+                if table.texts is not None:
+                    return self._subscribe_texts(table)
+                return self._subscribe_boxes(table, DEFAULT_NAMESPACE)
             except BaseException:
                 self._schema, self._next_id = schema, first_id
                 raise
 
     def subscribe_boxes(
-        self, names: Sequence[str], lo: Any, hi: Any, ids: Sequence[SubscriptionId] | None = None
+        self,
+        names: Sequence[str],
+        lo: Any,
+        hi: Any,
+        ids: Sequence[SubscriptionId] | None = None,
+        *,
+        namespace: str = DEFAULT_NAMESPACE,
     ) -> Sequence[SubscriptionId]:
         """Add closed boxes, float64[n, d]; an infinite side is unconstrained. Return their ids."""
-        return self.subscribe_table(SubscriptionTable.from_boxes(names, lo, hi, ids))
+        _check_words(namespace, {})
+        table = SubscriptionTable.from_boxes(names, lo, hi, ids)
+        with self._lock:
+            return self._subscribe_boxes(table, namespace)
 
     def unsubscribe(self, id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Remove a subscription; `UnknownSubscriptionError` when there is none."""
@@ -159,14 +170,14 @@ class Engine:
         return space.ids.sorted_of(space.matcher.match(canonical))
 
     def match_table(self, events: Any, *, namespace: str = DEFAULT_NAMESPACE, on_bad: str = "raise") -> Matches:
-        """Match every row of a pyarrow table, a pandas frame or a dict of arrays.
+        """Match every row of a pyarrow table, a pandas frame, a dict of arrays or an `EventTable`.
 
         A value that does not fit raises `EventError` with its row, or, with ``on_bad="skip"``, makes its
         row match nothing.
         """
         if on_bad not in ("raise", "skip"):
             raise ModelError(f"on_bad is 'raise' or 'skip', not {on_bad!r}")
-        table = EventTable.of(events, self._known(events, learn_from_table), presence=self._learns)
+        table = events if isinstance(events, EventTable) else self._event_table(events)
         if on_bad == "raise" and table.bad:
             raise next(iter(table.bad.values()))
         space = self._living(namespace)
@@ -180,6 +191,10 @@ class Engine:
         one = self._living(namespace).subscription(checked_id(id))
         text = one.text if one.text is not None else format_filters(one.filters, schema)
         return explain(self._canonical(event), event, text, schema, one.id)
+
+    def namespaces(self) -> list[Namespace]:
+        """Return the namespaces, in the order in which they came."""
+        return list(self._namespaces.values())
 
     def subscription(self, id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE) -> Subscription:
         """Return a subscription by its id."""
@@ -256,11 +271,12 @@ class Engine:
         self._admit(added)
         return [one.id for one in added]
 
-    def _subscribe_boxes(self, table: SubscriptionTable) -> Sequence[SubscriptionId]:
-        self._schema = self._with_numbers(table.names)
-        space = self._namespaces.setdefault(DEFAULT_NAMESPACE, self._new_namespace(DEFAULT_NAMESPACE))
+    def _subscribe_boxes(self, table: SubscriptionTable, namespace: str) -> Sequence[SubscriptionId]:
+        schema = self._with_numbers(table.names)
+        space = self._namespaces.setdefault(namespace, self._new_namespace(namespace))
         ids = table.ids if table.ids is not None else self._fresh_ids(len(table), space.ids)
         space.add_boxes(table, ids)
+        self._schema = schema
         self._merge.nudge(space.mergeable)
         return ids
 
@@ -277,8 +293,9 @@ class Engine:
         if id is None:
             id = self._fresh_id(namespace, taken)
         end = table.expires[row] if table.expires is not None else None
+        metadata = table.metadata[row] if table.metadata is not None else None
         try:
-            self._schema, one = self._compile((table.texts or ())[row], id, namespace, end, None)
+            self._schema, one = self._compile((table.texts or ())[row], id, namespace, end, metadata)
         except ModelError as error:
             raise TableError(f"subscription {id!r}: {error}", row) from error
         return one
@@ -332,6 +349,9 @@ class Engine:
         schema = self._known(event, learn_from_event)
         canonical = schema.event(event)
         return canonical | presence_of(schema, event) if self._learns else canonical
+
+    def _event_table(self, events: Any) -> EventTable:
+        return EventTable.of(events, self._known(events, learn_from_table), presence=self._learns)
 
     def _known(self, source: Any, learn: Callable[[Schema, Any], Schema]) -> Schema:
         """Return the schema for an event or a table, extended by what it shows when the engine learns."""

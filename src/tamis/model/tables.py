@@ -165,6 +165,7 @@ class SubscriptionTable:
     texts: Sequence[str] | None = None
     namespaces: Sequence[str | None] | None = None
     expires: Sequence[int | None] | None = None
+    metadata: Sequence[Mapping[str, str] | None] | None = None
 
     def __len__(self) -> int:
         return self.n
@@ -194,7 +195,7 @@ class SubscriptionTable:
 
     @classmethod
     def from_arrow(cls, arrow: pa.Table | pa.RecordBatch) -> Self:
-        """Take a table with the columns id, filter and, optionally, namespace and expires."""
+        """Take a table with the columns id, filter and, optionally, namespace, expires and metadata (a map)."""
         if not isinstance(arrow, pa.Table | pa.RecordBatch):
             raise TableError(f"expected a pyarrow table or record batch, not {type(arrow).__name__}")
         columns, n = table_columns(arrow)
@@ -206,7 +207,8 @@ class SubscriptionTable:
             if one is not None:
                 checked_id(one, row)
         namespaces = _texts("namespace", columns["namespace"]) if "namespace" in columns else None
-        return cls(n, ids, texts=texts, namespaces=namespaces, expires=_moments(columns.get("expires")))
+        expires, metadata = _moments(columns.get("expires")), _maps(columns.get("metadata"))
+        return cls(n, ids, texts=texts, namespaces=namespaces, expires=expires, metadata=metadata)
 
     def namespace(self, row: int) -> str:
         """Return the namespace of a row."""
@@ -284,3 +286,18 @@ def _moments(column: Any) -> list[int | None] | None:
     for row, error in read.bad.items():
         raise TableError(error.problem, row)
     return [None if value is None else int(value) for value in map(read.value, range(len(column)))]
+
+
+def _maps(column: Any) -> list[dict[str, str] | None] | None:
+    if column is None:
+        return None
+    found = []
+    for row, value in enumerate(python_values(column)):
+        try:
+            one = None if value is None else dict(value)
+        except (TypeError, ValueError):
+            raise TableError(f"the metadata is {value!r}, not a map", row) from None
+        if one is not None and not all(isinstance(word, str) for pair in one.items() for word in pair):
+            raise TableError(f"metadata maps strings to strings, not {value!r}", row)
+        found.append(one)
+    return found

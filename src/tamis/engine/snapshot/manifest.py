@@ -53,6 +53,8 @@ class Part(msgspec.Struct, frozen=True):
     packed: bool
     id_kind: IdKind
     files: dict[str, File]
+    #: Whether some of its subscriptions end.
+    expires: bool = False
     home: str = ""
     removed: dict[str, File] = {}
 

@@ -106,7 +106,8 @@ class _Writer:
             out.write_table(table)
         files = {one.name: measure(one) for one in self._files(packed is not None)}
         kind = _id_kind(table, any(start is not None for start, n in blocks if n))
-        return Part(self.space.name, self.prefix, blocks, len(rows), packed is not None, kind, files)
+        expires = table["expires"].null_count < len(table)
+        return Part(self.space.name, self.prefix, blocks, len(rows), packed is not None, kind, files, expires)
 
     def _files(self, packed: bool) -> list[Path]:
         endings = ["subscriptions.arrow", *(["arrays", "axes.json"] if packed else [])]

@@ -1,0 +1,59 @@
+"""A snapshot that lies on another machine's disk is copied once and mapped from here.
+
+Mapping a file over a network would ask for its pages one by one. The copy is kept under the checksum of the
+manifest, so a version is copied once per machine, whichever process needs it first.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import tempfile
+import zlib
+from pathlib import Path
+
+from tamis.engine.snapshot.manifest import MANIFEST, read_manifest
+
+__all__ = ["local_version"]
+
+#: Copies that are kept; the oldest go first. Whoever mapped one keeps its pages.
+_KEPT = 8
+
+
+def local_version(version: Path) -> Path:
+    """Return the version itself when it was written on this machine, else a copy of it."""
+    manifest = read_manifest(version)
+    if manifest.host == platform.node():
+        return version
+    name = f"{zlib.crc32((version / MANIFEST).read_bytes()):08x}"
+    kept = _cache()
+    copy = kept / name
+    if not copy.exists():
+        making = Path(tempfile.mkdtemp(prefix=".copying-", dir=kept))
+        shutil.copytree(version, making / version.name)
+        for part in manifest.parts:
+            for file in part.files if part.home else ():
+                (making / part.home).mkdir(exist_ok=True)
+                shutil.copyfile(version.parent / part.home / file, making / part.home / file)
+        try:
+            os.rename(making, copy)
+        except OSError:  # another process copied it meanwhile
+            shutil.rmtree(making)
+        _evict(kept)
+    return copy / version.name
+
+
+def _cache() -> Path:
+    """Return the directory of copies: ``TAMIS_SNAPSHOT_CACHE``, or one of this user's temporary files."""
+    owner = os.getuid() if hasattr(os, "getuid") else 0
+    given = os.environ.get("TAMIS_SNAPSHOT_CACHE")
+    path = Path(given) if given else Path(tempfile.gettempdir()) / f"tamis-{owner}" / "snapshots"
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return path
+
+
+def _evict(kept: Path) -> None:
+    copies = [one for one in kept.iterdir() if not one.name.startswith(".")]
+    for old in sorted(copies, key=lambda one: one.stat().st_mtime)[:-_KEPT]:
+        shutil.rmtree(old, ignore_errors=True)

@@ -1,0 +1,74 @@
+"""Inside the workers: accepted subscriptions in, a part of a snapshot on disk, its description out."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tamis.engine import Engine
+from tamis.engine.snapshot.manifest import Part
+from tamis.engine.snapshot.parts import write_parts
+from tamis.model.schema import Schema
+from tamis.model.tables import SubscriptionTable
+from tamis.model.values import INT64_MIN
+from tamis.spark.typed import number_names
+
+__all__ = ["BUILT", "Build", "build_batches", "read_built"]
+
+#: What a builder reports of each part it wrote.
+BUILT = "part string"
+
+_FORM = pa.schema([("part", pa.string())])
+
+
+@dataclass(frozen=True)
+class Build:
+    """What the workers need to know; it travels pickled inside Spark."""
+
+    place: str
+    schema: str
+
+
+def build_batches(batches: Iterator[pa.RecordBatch], *, task: Build) -> Iterator[pa.RecordBatch]:
+    """Index all rows of a partition and write them; a second attempt writes files of other names."""
+    schema = Schema.from_json(task.schema)
+    engine = Engine(schema, clock=lambda: INT64_MIN)  # what has an end is kept: the reader knows the time
+    for batch in batches:
+        is_box = batch.column("lo").is_valid()
+        _add_boxes(engine, batch.filter(is_box), number_names(schema))
+        texts = batch.filter(pc.invert(is_box))
+        if texts.num_rows:
+            engine.subscribe_table(SubscriptionTable.from_arrow(texts))
+    engine.wait()
+    prefix = f"p{uuid.uuid4().hex}"
+    parts = [
+        part
+        for number, space in enumerate(engine.namespaces())
+        for part in write_parts(Path(task.place), f"{prefix}-{number}", space, schema)
+    ]
+    described = [msgspec.json.encode(part).decode() for part in parts]
+    yield pa.RecordBatch.from_pydict({"part": described}, schema=_FORM)
+
+
+def read_built(described: str) -> Part:
+    """Return what a builder reported."""
+    return msgspec.json.decode(described, type=Part)
+
+
+def _add_boxes(engine: Engine, boxes: pa.RecordBatch, names: list[str]) -> None:
+    """Add boxes in bulk, those with an end or with metadata one by one."""
+    for namespace in pc.unique(boxes.column("namespace")).to_pylist():
+        chosen = boxes.filter(pc.equal(boxes.column("namespace"), namespace))
+        lo, hi = (_sides(chosen, name, len(names)) for name in ("lo", "hi"))
+        engine.subscribe_boxes(names, lo, hi, chosen.column("id").to_pylist(), namespace=namespace)
+
+
+def _sides(boxes: pa.RecordBatch, name: str, width: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    return np.asarray(boxes.column(name).flatten()).reshape(-1, width)

@@ -1,0 +1,194 @@
+"""Compile: raw subscriptions in, canonical ones out; what cannot be read goes to quarantine with its reason.
+
+Every input row is accepted, rejected, or one of several identical rows of which one is kept: none is lost. Rows
+that share an id and differ are all rejected, for nobody can say which one was meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from tamis.errors import ModelError, SchemaError, TableError
+from tamis.model.language.compiler import compile_text
+from tamis.model.schema import Schema
+from tamis.model.subscription import DEFAULT_NAMESPACE
+from tamis.model.tables import checked_id
+from tamis.model.values import UnfitError, moment
+from tamis.spark.columns import id_type, partitions_of, require
+from tamis.spark.typed import TypedColumns, boxes_or_text, number_names
+
+__all__ = ["ACCEPTED", "compile_subscriptions"]
+
+#: The columns of accepted subscriptions; a box has ``lo`` and ``hi`` over the schema's numbers and no text.
+ACCEPTED = ("id", "namespace", "filter", "expires", "metadata", "lo", "hi")
+
+_FORM = """id {id}, namespace string, filter string, expires bigint, metadata map<string, string>,
+           lo array<double>, hi array<double>, reason string, position int"""
+
+
+def compile_subscriptions(
+    subscriptions: DataFrame,
+    *,
+    schema: Schema,
+    columns: Mapping[str, str | tuple[str | None, str | None]] | None = None,
+    persist: bool = True,
+) -> tuple[DataFrame, DataFrame]:
+    """Return (accepted, rejected) subscriptions.
+
+    Parameters
+    ----------
+    subscriptions
+        Columns ``id`` (string or whole number) and ``filter`` (CQL2 text, or CQL2-JSON as text or VARIANT);
+        optionally ``namespace``, ``expires`` (timestamp, RFC 3339 text or microseconds UTC) and ``metadata``
+        (a map of strings).
+    schema
+        The attributes events carry.
+    columns
+        Instead of ``filter``: for each attribute the columns that hold its lower and upper bound (closed; null
+        leaves the side open), or one column whose value it must equal (a region: intersect); null asks nothing.
+    persist
+        Keep the compiled rows (Spark spills them to disk), because both answers come from them.
+
+    ``accepted`` is what `write_snapshot` takes. ``rejected`` has ``reason`` and ``position``, the offset of the
+    culprit in the text if it has one.
+    """
+    if not isinstance(schema, Schema):
+        raise SchemaError("", f"compile_subscriptions needs a tamis.Schema, not {type(schema).__name__}")
+    typed = TypedColumns.of(columns, schema) if columns is not None else None
+    sources = typed.names if typed is not None else ("filter",)
+    require(subscriptions, ["id", *sources], "the table of subscriptions")
+    kind = id_type(subscriptions, "id")
+    task = _Compile(schema.to_json(), typed)
+    rows = _without_repeats(_prepared(subscriptions, kind, sources))
+    compiled = rows.mapInArrow(partial(_compile_batches, task=task), _FORM.format(id=kind))
+    if persist:
+        compiled = compiled.persist()
+    accepted = compiled.where(F.col("reason").isNull()).select(*ACCEPTED)
+    rejected = compiled.where(F.col("reason").isNotNull()).drop("lo", "hi")
+    return accepted, rejected
+
+
+def _prepared(frame: DataFrame, kind: str, sources: tuple[str, ...]) -> DataFrame:
+    """Return id, namespace, expires and metadata in one form, and the columns the filters come from."""
+    given = set(frame.columns)
+    namespace = F.col("namespace").cast("string") if "namespace" in given else F.lit(None).cast("string")
+    metadata = F.col("metadata") if "metadata" in given else F.lit(None).cast("map<string, string>")
+    if "metadata" in given and frame.schema["metadata"].dataType.simpleString() != "map<string,string>":
+        raise TableError("column 'metadata': expected map<string,string>")
+    return frame.select(
+        F.col("id").cast(kind).alias("id"),
+        F.coalesce(namespace, F.lit(DEFAULT_NAMESPACE)).alias("namespace"),
+        (_expires(frame) if "expires" in given else F.lit(None).cast("string")).alias("expires"),
+        metadata.alias("metadata"),
+        *(_source(frame, name) for name in sources),
+    )
+
+
+def _source(frame: DataFrame, name: str) -> Column:
+    kind = frame.schema[name].dataType
+    if isinstance(kind, T.VariantType):
+        return F.to_json(F.col(name)).alias(name)
+    if isinstance(kind, T.StructType | T.MapType):
+        raise TableError(f"column {name!r}: a filter is text or VARIANT, not {kind.simpleString()}")
+    return F.col(name)
+
+
+def _expires(frame: DataFrame) -> Column:
+    """Return the end of a subscription as text that `moment` reads, or microseconds as text."""
+    kind = frame.schema["expires"].dataType
+    if isinstance(kind, T.TimestampType):
+        return F.unix_micros(F.col("expires")).cast("string")
+    return F.col("expires").cast("string")
+
+
+def _without_repeats(rows: DataFrame) -> DataFrame:
+    """Keep one of identical rows; mark all rows whose id has differing ones in ``conflict``."""
+    entries = F.array_sort(F.map_entries("metadata"))
+    plain = [F.col(name) for name in rows.columns if name != "metadata"]
+    print_of = F.sha2(F.to_json(F.struct(*plain, entries.alias("metadata"))), 256)
+    same_id = Window.partitionBy("namespace", "id")
+    marked = (
+        rows.repartition(partitions_of(rows), "namespace", "id")
+        .withColumn("_print", print_of)
+        .withColumn("_place", F.row_number().over(same_id.orderBy("_print")))
+        .withColumn("conflict", F.min("_print").over(same_id) != F.max("_print").over(same_id))
+    )
+    return marked.where((F.col("_place") == 1) | F.col("conflict")).drop("_print", "_place")
+
+
+@dataclass(frozen=True)
+class _Compile:
+    """What the workers need to know; it travels pickled inside Spark."""
+
+    schema: str
+    typed: TypedColumns | None
+
+
+def _compile_batches(batches: Iterator[pa.RecordBatch], *, task: _Compile) -> Iterator[pa.RecordBatch]:
+    """Compile batches of prepared rows."""
+    schema = Schema.from_json(task.schema)
+    for batch in batches:
+        if task.typed is None:
+            rows = [_compiled(row, row["filter"], schema) for row in batch.to_pylist()]
+        else:
+            sources = boxes_or_text(batch, task.typed, schema)
+            rows = [_compiled(row, source, schema) for row, source in zip(batch.to_pylist(), sources, strict=True)]
+        yield _as_batch(rows, batch.schema.field("id").type)
+
+
+def _compiled(row: dict[str, Any], source: Any, schema: Schema) -> dict[str, Any]:
+    """Return one accepted row, or the row with its reason."""
+    kept = {"id": row["id"], "namespace": row["namespace"], "metadata": row["metadata"]}
+    kept["filter"] = source if isinstance(source, str) else None
+    try:
+        if row["conflict"]:
+            raise TableError("differing rows have this id; which one is meant?")
+        if row["id"] is None:
+            raise TableError("there is no id")
+        checked_id(row["id"])
+        kept["expires"] = _moment(row["expires"])
+        if isinstance(source, ModelError):
+            raise source
+        if isinstance(source, tuple):
+            return kept | {"lo": source[0], "hi": source[1]}
+        if source is None:
+            raise TableError("there is no filter")
+        compile_text(source, schema)
+        return kept
+    except ModelError as error:
+        return kept | {"reason": str(error), "position": getattr(error, "position", None)}
+
+
+def _moment(text: str | None) -> int | None:
+    if text is None:
+        return None
+    try:
+        return moment(int(text)) if text.lstrip("-").isdecimal() else moment(text)
+    except UnfitError as error:
+        raise TableError(f"expires: {error}") from None
+
+
+def _as_batch(rows: list[dict[str, Any]], id_kind: pa.DataType) -> pa.RecordBatch:
+    numbers = pa.list_(pa.float64())
+    form = pa.schema(
+        [
+            ("id", id_kind),
+            ("namespace", pa.string()),
+            ("filter", pa.string()),
+            ("expires", pa.int64()),
+            ("metadata", pa.map_(pa.string(), pa.string())),
+            ("lo", numbers),
+            ("hi", numbers),
+            ("reason", pa.string()),
+            ("position", pa.int32()),
+        ]
+    )
+    return pa.RecordBatch.from_pylist(rows, schema=form)

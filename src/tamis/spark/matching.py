@@ -1,0 +1,134 @@
+"""Inside the workers: batches of events in, deliveries out.
+
+One function serves batch, stream and Connect; a worker keeps the snapshots it opened, mapped, so that all
+workers of a host share the pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tamis.engine import Engine
+from tamis.engine.snapshot.local_copy import local_version
+from tamis.model.schema import Schema
+from tamis.model.tables import EventTable
+
+__all__ = ["EVENT", "NAMESPACE", "PAYLOAD", "MatchTask", "check_batches", "match_batches", "opened"]
+
+#: Names of the columns that travel beside the attributes.
+EVENT, NAMESPACE, PAYLOAD = "__tamis_event", "__tamis_namespace", "__tamis_payload_"
+
+#: Matches that are worked out at once: what one event too many may cost in memory is four bytes each.
+_AT_ONCE = 8_000_000
+#: Deliveries in one batch that goes back to Spark.
+_OUT_ROWS = 200_000
+
+
+@dataclass(frozen=True)
+class MatchTask:
+    """What the workers need to know; it travels pickled inside Spark."""
+
+    version: str
+    schema: str
+    #: The moment that decides which subscriptions have ended; None when none of the snapshot ever does.
+    now: int | None
+    namespace: str
+    output: pa.Schema
+    #: Whether rejected events are put out as well, with their reason.
+    rejects: bool = False
+
+
+@lru_cache(maxsize=4)
+def opened(version: str, now: int | None) -> Engine:
+    """Return the engine of a snapshot version as it stands at ``now``."""
+    return Engine.load(local_version(Path(version)), clock=lambda: now or 0)
+
+
+def match_batches(batches: Iterator[pa.RecordBatch], *, task: MatchTask) -> Iterator[pa.RecordBatch]:
+    """Match batches of events; a bad event matches nothing, and is reported if the task says so."""
+    engine = opened(task.version, task.now)
+    schema = Schema.from_json(task.schema)
+    per_event = float(_AT_ONCE)  # matches per event seen so far; unknown at first, so begin with care
+    for batch in batches:
+        start = 0
+        while start < batch.num_rows:
+            part = batch.slice(start, max(1, min(batch.num_rows, int(_AT_ONCE / max(per_event, 1)))))
+            start += part.num_rows
+            found = 0
+            for namespace, rows in _by_namespace(part, task.namespace):
+                events = EventTable.of(_attributes(rows, schema), schema)
+                if task.rejects and events.bad:
+                    yield _rejected(rows, events, task.output)
+                matches = engine.match_table(events, namespace=namespace, on_bad="skip")
+                found += len(matches)
+                for first in range(0, len(matches), _OUT_ROWS):
+                    chosen = slice(first, first + _OUT_ROWS)
+                    ids = matches.ids.to_arrow(matches.rows[chosen])
+                    yield _delivered(rows, _events_of(matches.offsets, chosen), ids, task.output)
+            per_event = max(found / part.num_rows, per_event / 16)
+
+
+def check_batches(batches: Iterator[pa.RecordBatch], *, task: MatchTask) -> Iterator[pa.RecordBatch]:
+    """Put out the events that do not fit the schema, each with its reason."""
+    schema = Schema.from_json(task.schema)
+    for batch in batches:
+        events = EventTable.of(_attributes(batch, schema), schema)
+        if events.bad:
+            yield _rejected(batch, events, task.output)
+
+
+def _attributes(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
+    return batch.select([name for name in batch.schema.names if name in schema])
+
+
+def _by_namespace(batch: pa.RecordBatch, given: str) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Yield the events of each namespace; without a column all are of the given one."""
+    if NAMESPACE not in batch.schema.names:
+        yield given, batch
+        return
+    column = batch.column(NAMESPACE).fill_null(given)
+    for namespace in sorted(pc.unique(column).to_pylist()):
+        yield namespace, batch.filter(pc.equal(column, namespace))
+
+
+def _events_of(offsets: npt.NDArray[np.int64], chosen: slice) -> npt.NDArray[np.int64]:
+    """Return the event of each of the chosen matches."""
+    stop = min(chosen.stop, int(offsets[-1]))
+    places: npt.NDArray[np.int64] = np.searchsorted(offsets, np.arange(chosen.start, stop), side="right") - 1
+    return places
+
+
+def _delivered(
+    events: pa.RecordBatch, places: npt.NDArray[np.int64], ids: pa.Array, form: pa.Schema
+) -> pa.RecordBatch:
+    beside = [name for name in events.schema.names if name == EVENT or name.startswith(PAYLOAD)]
+    taken = events.select(beside).take(pa.array(places)).columns
+    columns = [taken[0], ids, *taken[1:]]
+    columns += [pa.nulls(len(ids), field.type) for field in form][len(columns) :]
+    return _fitted(columns, form)
+
+
+def _rejected(events: pa.RecordBatch, table: EventTable, form: pa.Schema) -> pa.RecordBatch:
+    """Return the bad rows: everything a delivery has but the subscription, and the reason in the last column."""
+    bad = table.bad
+    beside = [name for name in events.schema.names if name == EVENT or name.startswith(PAYLOAD)]
+    taken = events.select(beside).take(pa.array(list(bad))).columns
+    reasons = pa.array([str(error) for error in bad.values()], pa.string())
+    nothing = pa.nulls(len(bad), form.field(1).type)
+    return _fitted([taken[0], nothing, *taken[1:], reasons], form)
+
+
+def _fitted(columns: list[pa.Array], form: pa.Schema) -> pa.RecordBatch:
+    arrays = [
+        array if array.type == field.type else array.cast(field.type)
+        for array, field in zip(columns, form, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=form)
