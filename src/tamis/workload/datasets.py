@@ -105,10 +105,12 @@ def counties() -> pa.Table:
 def storms() -> pa.Table:
     """Read 19,537 positions of Atlantic storms, 1975 to 2022, oldest first.
 
-    ``id`` names the position (fix), ``storm`` the storm; a name alone comes back after some years. ``wind`` is the
-    highest sustained wind in knots, ``pressure`` that of the centre in hPa, ``category`` that of a hurricane and else
-    null. ``diameter`` is that of the field of winds of 34 knots and more, in nautical miles: null before 2004,
-    0 when no wind is so strong. ``disc`` is that field as a WKB polygon, null where there is none.
+    ``id`` names the position (fix), ``storm`` the storm; a name alone comes back after some years. ``at`` is a UTC
+    timestamp, cut to the hour, so a few storms have two positions at one time. ``wind`` is the highest sustained
+    wind in knots, ``pressure`` that of the centre in hPa, ``category`` that of a hurricane and else null.
+    ``diameter`` is that of the field of winds of 34 knots and more, in nautical miles: 0 when no wind is so strong,
+    null when it was not measured (before 2004, and between the six-hourly positions). ``disc`` is that field as a
+    WKB polygon, null where there is none.
 
     >>> table = storms()
     >>> table.num_rows, table.num_rows - table["disc"].null_count

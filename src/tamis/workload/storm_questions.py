@@ -69,7 +69,7 @@ BROKEN_QUESTIONS = {
 
 
 def ask_about_county(fips: str, part: int, region: bytes) -> tuple[str, str]:
-    """Return (id, CQL2 text): does a storm's wind field reach this polygon, with winds that the county cares for?
+    """Return (id, CQL2 text): the storms whose wind field reaches this polygon, with winds the county cares for.
 
     >>> triangle = shapely.to_wkb(shapely.from_wkt("POLYGON((0 0, 1 0, 0 1, 0 0))"))
     >>> ask_about_county("12086", 1, triangle)
