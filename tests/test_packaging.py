@@ -86,6 +86,10 @@ def test_the_wheel_holds_nothing_else(installed: Installed) -> None:
     assert not [name for name in names if name.endswith((".pyc", ".nbi", ".nbc"))]
 
 
+def test_the_wheel_is_light(installed: Installed) -> None:
+    assert installed.wheel.stat().st_size < 2_500_000
+
+
 def test_the_installed_package_is_the_one_that_runs(installed: Installed) -> None:
     told = installed.run("python", "-c", "import tamis; print(tamis.__file__)").strip()
     assert Path(told).is_relative_to(installed.scripts.parent)
@@ -109,9 +113,10 @@ def test_data_and_grammar_are_found(installed: Installed) -> None:
         "table = d.earthquakes()\n"
         "engine = tamis.Engine(tamis.Schema.from_arrow(table))\n"
         "[engine.subscribe(text, id=name) for name, text in d.quake_subscriptions()]\n"
-        "print(table.num_rows, d.quake_regions().num_rows, len(engine))"
+        "print(table.num_rows, d.quake_regions().num_rows, len(engine))\n"
+        "print(d.counties().num_rows, d.storms().num_rows, d.broken_subscriptions().num_rows)"
     )
-    assert installed.run("python", "-c", program).split() == ["1707", "217", "67"]
+    assert installed.run("python", "-c", program).split() == ["1707", "217", "67", "3398", "19537", "3"]
 
 
 def test_the_spark_extra_and_the_tests_agree_on_pandas() -> None:

@@ -12,6 +12,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 MAXIMUM_BYTES = 1_000_000
+#: All bundled data together: what everyone who installs tamis downloads.
+MAXIMUM_DATA_BYTES = 1_500_000
 
 #: Paths and hosts that mean something on one machine only. Written so that this file does not match itself.
 PRIVATE = {
@@ -78,7 +80,7 @@ def test_the_search_for_private_places_can_fail(bad: str) -> None:
 def test_no_heavy_file() -> None:
     heavy = {str(path.relative_to(ROOT)): path.stat().st_size for path in tracked()}
     assert not {name: size for name, size in heavy.items() if size > MAXIMUM_BYTES}
-    assert sum(size for name, size in heavy.items() if name.startswith("src/tamis/data/")) < MAXIMUM_BYTES
+    assert sum(size for name, size in heavy.items() if name.startswith("src/tamis/data/")) < MAXIMUM_DATA_BYTES
 
 
 def test_ci_calls_only_what_the_readme_names() -> None:
