@@ -225,9 +225,7 @@ class Engine:
             return snapshot.write(Path(directory), state, list(self._namespaces.values()))
 
     @classmethod
-    def load(
-        cls, directory: str | Path, *, matcher: str | None = None, clock: Callable[[], int] = _now
-    ) -> Self:
+    def load(cls, directory: str | Path, *, matcher: str | None = None, clock: Callable[[], int] = _now) -> Self:
         """Open the newest version in a directory, or a version by its own path (``DIRECTORY/v000003``).
 
         Boxes and texts stay in the files, mapped, and are shared by all processes that open them. Raises

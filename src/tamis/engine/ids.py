@@ -242,9 +242,7 @@ class Ids:
         self._n_live += n
 
 
-def _block_array(
-    block: range | list[SubscriptionId] | SavedIds, first: int, rows: npt.NDArray[np.int32]
-) -> pa.Array:
+def _block_array(block: range | list[SubscriptionId] | SavedIds, first: int, rows: npt.NDArray[np.int32]) -> pa.Array:
     """Return the ids of rows that all lie in one block."""
     if isinstance(block, range):
         return pa.array(rows + np.int64(block.start - first))

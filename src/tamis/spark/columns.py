@@ -6,9 +6,7 @@ Everything here is a plan on the JVM's side: no row is read, nothing is collecte
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -18,10 +16,7 @@ from tamis.errors import SchemaError, TableError
 from tamis.model.schema import Schema
 from tamis.model.types import Region, Vector
 
-__all__ = ["MATCH_ID", "id_type", "partitions_of", "readable", "require", "schema_of", "values_of"]
-
-#: The name under which an event's id travels while it is matched.
-MATCH_ID = "event_id"
+__all__ = ["id_type", "partitions_of", "quoted", "require", "schema_of", "values_of"]
 
 _WHOLE = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 
@@ -65,12 +60,12 @@ def values_of(frame: DataFrame, schema: Schema, *, beside: Sequence[Column] = ()
     names = [name for name in frame.columns if name in schema]
     if not names:
         raise SchemaError("", f"no column of the events is in the schema (columns: {', '.join(frame.columns)})")
-    return frame.select(*beside, *(readable(frame, name, schema).alias(name) for name in names))
+    return frame.select(*beside, *(_readable(frame, name, schema).alias(name) for name in names))
 
 
-def readable(frame: DataFrame, name: str, schema: Schema) -> Column:
+def _readable(frame: DataFrame, name: str, schema: Schema) -> Column:
     """Return a column in a type that crosses to Arrow as the schema needs it."""
-    kind, column = frame.schema[name].dataType, F.col(_quoted(name))
+    kind, column = frame.schema[name].dataType, F.col(quoted(name))
     if _is_geometry(kind):
         return F.call_function("ST_AsBinary", column)
     if isinstance(kind, T.VariantType):
@@ -89,11 +84,6 @@ def _is_plain(kind: T.DataType) -> bool:
     return isinstance(kind, scalar)
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """Return a column name as an expression that means it, whatever characters it has."""
     return "`" + name.replace("`", "``") + "`"
-
-
-def arrow_type(kind: T.DataType) -> Any:
-    """Return the Arrow type in which Spark hands over a column."""
-    field: pa.Field = to_arrow_schema(T.StructType([T.StructField("x", kind)])).field(0)
-    return field.type

@@ -23,7 +23,7 @@ from tamis.model.subscription import DEFAULT_NAMESPACE
 from tamis.model.tables import checked_id
 from tamis.model.values import UnfitError, moment
 from tamis.spark.columns import id_type, partitions_of, require
-from tamis.spark.typed import TypedColumns, boxes_or_text, number_names
+from tamis.spark.typed import TypedColumns, boxes_or_text
 
 __all__ = ["ACCEPTED", "compile_subscriptions"]
 

@@ -78,4 +78,3 @@ def _packaged_home() -> Path:
     except OSError:  # another process made it meanwhile
         shutil.rmtree(making, ignore_errors=True)
     return home
-

@@ -21,7 +21,7 @@ from tamis.errors import ModelError, TableError
 from tamis.model.schema import Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE
 from tamis.model.values import moment
-from tamis.spark.columns import require, schema_of, values_of
+from tamis.spark.columns import quoted, require, schema_of, values_of
 from tamis.spark.compile import compile_subscriptions
 from tamis.spark.matching import EVENT, NAMESPACE, PAYLOAD, MatchTask, check_batches, match_batches
 from tamis.spark.snapshot import write_snapshot
@@ -87,7 +87,7 @@ def check_events(events: DataFrame, *, schema: Schema, event_id: str = "event_id
         ]
     )
     task = MatchTask("", schema.to_json(), None, DEFAULT_NAMESPACE, to_arrow_schema(form))
-    values = values_of(events, schema, beside=[F.col(_quoted(event_id)).alias(EVENT)])
+    values = values_of(events, schema, beside=[F.col(quoted(event_id)).alias(EVENT)])
     return values.mapInArrow(partial(check_batches, task=task), form).drop("subscription_id")
 
 
@@ -116,7 +116,10 @@ class MatchPlan:
     def deliveries(self, now: int, *, rejects: bool = False) -> DataFrame:
         """Return the deliveries; with ``rejects`` also the bad events, which have a ``reason``."""
         kinds = self._events.schema
-        fields = [T.StructField("event_id", kinds[self._event_id].dataType), T.StructField("subscription_id", self._ids())]
+        fields = [
+            T.StructField("event_id", kinds[self._event_id].dataType),
+            T.StructField("subscription_id", self._ids()),
+        ]
         fields += [T.StructField(name, kinds[name].dataType) for name in self._payload]
         fields += [T.StructField("reason", T.StringType())] if rejects else []
         form = T.StructType(fields)
@@ -134,10 +137,10 @@ class MatchPlan:
 
     def _beside(self) -> Sequence[Column]:
         """Return what travels beside the attributes: the id, the payload, the namespace."""
-        columns = [F.col(_quoted(self._event_id)).alias(EVENT)]
-        columns += [F.col(_quoted(name)).alias(f"{PAYLOAD}{place}") for place, name in enumerate(self._payload)]
+        columns = [F.col(quoted(self._event_id)).alias(EVENT)]
+        columns += [F.col(quoted(name)).alias(f"{PAYLOAD}{place}") for place, name in enumerate(self._payload)]
         if self._namespace_column is not None:
-            columns.append(F.col(_quoted(self._namespace_column)).cast("string").alias(NAMESPACE))
+            columns.append(F.col(quoted(self._namespace_column)).cast("string").alias(NAMESPACE))
         return columns
 
     def _ids(self) -> T.DataType:
@@ -170,8 +173,7 @@ def _indexed(subscriptions: DataFrame, schema: Schema) -> Path:
         raise TableError(f"subscriptions that cannot be used:\n{named}{more}")
     directory = Path(tempfile.mkdtemp(prefix="tamis-match-"))
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    version = write_snapshot(accepted, directory, schema=schema)
-    return version
+    return write_snapshot(accepted, directory, schema=schema)
 
 
 def _moment(now: object) -> int:
@@ -181,7 +183,3 @@ def _moment(now: object) -> int:
         return moment(now)
     except ValueError as error:
         raise ModelError(f"now: {error}") from None
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -106,9 +106,7 @@ def _events_of(offsets: npt.NDArray[np.int64], chosen: slice) -> npt.NDArray[np.
     return places
 
 
-def _delivered(
-    events: pa.RecordBatch, places: npt.NDArray[np.int64], ids: pa.Array, form: pa.Schema
-) -> pa.RecordBatch:
+def _delivered(events: pa.RecordBatch, places: npt.NDArray[np.int64], ids: pa.Array, form: pa.Schema) -> pa.RecordBatch:
     beside = [name for name in events.schema.names if name == EVENT or name.startswith(PAYLOAD)]
     taken = events.select(beside).take(pa.array(places)).columns
     columns = [taken[0], ids, *taken[1:]]

@@ -28,9 +28,7 @@ __all__ = ["write_snapshot"]
 PART_SIZE = 1_000_000
 
 
-def write_snapshot(
-    accepted: DataFrame, directory: str | Path, *, schema: Schema, part_size: int = PART_SIZE
-) -> Path:
+def write_snapshot(accepted: DataFrame, directory: str | Path, *, schema: Schema, part_size: int = PART_SIZE) -> Path:
     """Index accepted subscriptions and publish them as a new version of ``directory``; return its path.
 
     A version appears whole or not at all, and nothing that is there changes. ``part_size`` subscriptions are

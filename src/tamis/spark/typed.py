@@ -128,10 +128,10 @@ def _add(
         elif isinstance(value, Fraction):
             parts.append(EventError(name, value, "a decimal with more digits than a literal can have"))
         elif isinstance(kind, Region):
-            parts.append(SpatialTest("S_INTERSECTS", attribute, value))  # type: ignore[arg-type]
+            parts.append(SpatialTest("S_INTERSECTS", attribute, value))
         else:
-            literal = Instant(value) if isinstance(kind, Timestamp) else value  # type: ignore[arg-type]
-            parts.append(Compare(attribute, op, literal))  # type: ignore[arg-type]
+            literal = Instant(value) if isinstance(kind, Timestamp) else value
+            parts.append(Compare(attribute, op, literal))
 
 
 def _written(parts: list[Node | ModelError]) -> str | ModelError:
