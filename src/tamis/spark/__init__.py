@@ -8,9 +8,26 @@
 Nothing here collects or broadcasts events or subscriptions: executors index and write, map the files and match.
 """
 
+from tamis.spark.batch_log import BatchReport, batch_reports
 from tamis.spark.compile import compile_subscriptions
 from tamis.spark.match import check_events, match
 from tamis.spark.session import session
-from tamis.spark.snapshot import write_snapshot
+from tamis.spark.snapshot import compact_snapshot, prune_snapshots, read_snapshot, update_snapshot, write_snapshot
+from tamis.spark.streaming import match_stream, read_deliveries, read_rejected
 
-__all__ = ["check_events", "compile_subscriptions", "match", "session", "write_snapshot"]
+__all__ = [
+    "BatchReport",
+    "batch_reports",
+    "check_events",
+    "compact_snapshot",
+    "compile_subscriptions",
+    "match",
+    "match_stream",
+    "prune_snapshots",
+    "read_deliveries",
+    "read_rejected",
+    "read_snapshot",
+    "session",
+    "update_snapshot",
+    "write_snapshot",
+]

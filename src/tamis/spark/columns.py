@@ -6,17 +6,19 @@ Everything here is a plan on the JVM's side: no row is read, nothing is collecte
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from tamis.engine.snapshot.manifest import Manifest
 from tamis.errors import SchemaError, TableError
 from tamis.model.schema import Schema
 from tamis.model.types import Region, Vector
 
-__all__ = ["id_type", "partitions_of", "quoted", "require", "schema_of", "values_of"]
+__all__ = ["id_kind", "id_type", "partitions_of", "quoted", "require", "schema_of", "values_of"]
 
 _WHOLE = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 
@@ -29,13 +31,23 @@ def require(frame: DataFrame, names: Sequence[str], what: str) -> None:
 
 
 def id_type(frame: DataFrame, name: str) -> str:
-    """Return the Spark type of a column of subscription ids: string, or bigint for whole numbers."""
+    """Return the Spark type of a column of subscription ids: string, or long for whole numbers."""
     kind = frame.schema[name].dataType
     if isinstance(kind, T.StringType):
         return "string"
     if isinstance(kind, _WHOLE):
-        return "bigint"
+        return "long"
     raise TableError(f"column {name!r}: a subscription id is a string or a whole number, not {kind.simpleString()}")
+
+
+def id_kind(manifest: Manifest, version: Path) -> str:
+    """Return the Spark type of the ids in a snapshot: string or long."""
+    kinds = {part.id_kind for part in manifest.parts} - {"none"}
+    if kinds <= {"number"}:
+        return "long"
+    if kinds == {"text"}:
+        return "string"
+    raise TableError(f"{version} has ids that are numbers and ids that are strings; a column holds one kind")
 
 
 def partitions_of(frame: DataFrame) -> int:

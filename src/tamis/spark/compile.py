@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from tamis.errors import ModelError, SchemaError, TableError
 from tamis.model.language.compiler import compile_text
@@ -25,13 +26,17 @@ from tamis.model.values import UnfitError, moment
 from tamis.spark.columns import id_type, partitions_of, require
 from tamis.spark.typed import TypedColumns, boxes_or_text
 
-__all__ = ["ACCEPTED", "compile_subscriptions"]
+__all__ = ["ACCEPTED", "accepted_form", "compile_subscriptions"]
 
 #: The columns of accepted subscriptions; a box has ``lo`` and ``hi`` over the schema's numbers and no text.
 ACCEPTED = ("id", "namespace", "filter", "expires", "metadata", "lo", "hi")
 
-_FORM = """id {id}, namespace string, filter string, expires bigint, metadata map<string, string>,
-           lo array<double>, hi array<double>, reason string, position int"""
+
+def accepted_form(id_kind: str) -> T.StructType:
+    """Return the types of `ACCEPTED`; ids are ``string`` or ``long``."""
+    sides = T.ArrayType(T.DoubleType())
+    form = T.StructType().add("id", id_kind).add("namespace", "string").add("filter", "string").add("expires", "long")
+    return form.add("metadata", T.MapType(T.StringType(), T.StringType())).add("lo", sides).add("hi", sides)
 
 
 def compile_subscriptions(
@@ -68,7 +73,8 @@ def compile_subscriptions(
     kind = id_type(subscriptions, "id")
     task = _Compile(schema.to_json(), typed)
     rows = _without_repeats(_prepared(subscriptions, kind, sources))
-    compiled = rows.mapInArrow(partial(_compile_batches, task=task), _FORM.format(id=kind))
+    form = accepted_form(kind).add("reason", "string").add("position", "integer")
+    compiled = rows.mapInArrow(partial(_compile_batches, task=task, form=to_arrow_schema(form)), form)
     if persist:
         compiled = compiled.persist()
     accepted = compiled.where(F.col("reason").isNull()).select(*ACCEPTED)
@@ -132,7 +138,7 @@ class _Compile:
     typed: TypedColumns | None
 
 
-def _compile_batches(batches: Iterator[pa.RecordBatch], *, task: _Compile) -> Iterator[pa.RecordBatch]:
+def _compile_batches(batches: Iterator[pa.RecordBatch], *, task: _Compile, form: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Compile batches of prepared rows."""
     schema = Schema.from_json(task.schema)
     for batch in batches:
@@ -141,7 +147,7 @@ def _compile_batches(batches: Iterator[pa.RecordBatch], *, task: _Compile) -> It
         else:
             sources = boxes_or_text(batch, task.typed, schema)
             rows = [_compiled(row, source, schema) for row, source in zip(batch.to_pylist(), sources, strict=True)]
-        yield _as_batch(rows, batch.schema.field("id").type)
+        yield pa.RecordBatch.from_pylist(rows, schema=form)
 
 
 def _compiled(row: dict[str, Any], source: Any, schema: Schema) -> dict[str, Any]:
@@ -174,21 +180,3 @@ def _moment(text: str | None) -> int | None:
         return moment(int(text)) if text.lstrip("-").isdecimal() else moment(text)
     except UnfitError as error:
         raise TableError(f"expires: {error}") from None
-
-
-def _as_batch(rows: list[dict[str, Any]], id_kind: pa.DataType) -> pa.RecordBatch:
-    numbers = pa.list_(pa.float64())
-    form = pa.schema(
-        [
-            ("id", id_kind),
-            ("namespace", pa.string()),
-            ("filter", pa.string()),
-            ("expires", pa.int64()),
-            ("metadata", pa.map_(pa.string(), pa.string())),
-            ("lo", numbers),
-            ("hi", numbers),
-            ("reason", pa.string()),
-            ("position", pa.int32()),
-        ]
-    )
-    return pa.RecordBatch.from_pylist(rows, schema=form)

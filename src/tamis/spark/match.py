@@ -21,7 +21,7 @@ from tamis.errors import ModelError, TableError
 from tamis.model.schema import Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE
 from tamis.model.values import moment
-from tamis.spark.columns import quoted, require, schema_of, values_of
+from tamis.spark.columns import id_kind, quoted, require, schema_of, values_of
 from tamis.spark.compile import compile_subscriptions
 from tamis.spark.matching import EVENT, NAMESPACE, PAYLOAD, MatchTask, check_batches, match_batches
 from tamis.spark.snapshot import write_snapshot
@@ -112,13 +112,14 @@ class MatchPlan:
         self._namespace = namespace
         self._namespace_column = namespace_column
         self._payload = payload
+        self._ids = T.LongType() if id_kind(self._manifest, version) == "long" else T.StringType()
 
     def deliveries(self, now: int, *, rejects: bool = False) -> DataFrame:
         """Return the deliveries; with ``rejects`` also the bad events, which have a ``reason``."""
         kinds = self._events.schema
         fields = [
             T.StructField("event_id", kinds[self._event_id].dataType),
-            T.StructField("subscription_id", self._ids()),
+            T.StructField("subscription_id", self._ids),
         ]
         fields += [T.StructField(name, kinds[name].dataType) for name in self._payload]
         fields += [T.StructField("reason", T.StringType())] if rejects else []
@@ -142,14 +143,6 @@ class MatchPlan:
         if self._namespace_column is not None:
             columns.append(F.col(quoted(self._namespace_column)).cast("string").alias(NAMESPACE))
         return columns
-
-    def _ids(self) -> T.DataType:
-        kinds = {part.id_kind for part in self._manifest.parts} - {"none"}
-        if kinds <= {"number"}:
-            return T.LongType()
-        if kinds == {"text"}:
-            return T.StringType()
-        raise TableError(f"{self._version} has ids that are numbers and ids that are strings; a column holds one kind")
 
 
 def _schema_for(events: DataFrame, manifest: Manifest, version: Path, given: Schema | None) -> Schema:

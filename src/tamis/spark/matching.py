@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from tamis.engine import Engine
 from tamis.engine.snapshot.local_copy import local_version
+from tamis.errors import EventError
 from tamis.model.schema import Schema
 from tamis.model.tables import EventTable
 
@@ -119,9 +120,15 @@ def _rejected(events: pa.RecordBatch, table: EventTable, form: pa.Schema) -> pa.
     bad = table.bad
     beside = [name for name in events.schema.names if name == EVENT or name.startswith(PAYLOAD)]
     taken = events.select(beside).take(pa.array(list(bad))).columns
-    reasons = pa.array([str(error) for error in bad.values()], pa.string())
+    reasons = pa.array([_reason(error) for error in bad.values()], pa.string())
     nothing = pa.nulls(len(bad), form.field(1).type)
     return _fitted([taken[0], nothing, *taken[1:], reasons], form)
+
+
+def _reason(error: EventError) -> str:
+    """Say what is wrong; the row inside an Arrow batch would mean nothing to the reader."""
+    value = error.value.item() if isinstance(error.value, np.generic) else error.value
+    return str(EventError(error.attribute, value, error.problem))
 
 
 def _fitted(columns: list[pa.Array], form: pa.Schema) -> pa.RecordBatch:

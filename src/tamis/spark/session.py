@@ -58,10 +58,13 @@ def session(
     if master is not None and remote is not None:
         raise ModelError("a session has a master or a remote, not both")
     _prepare_environment()
-    builder = SparkSession.builder.appName(name)
     chosen = {**_SETTINGS, **{key.replace("_", "."): str(value) for key, value in settings.items()}}
-    options = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} {chosen.get('spark.driver.extraJavaOptions', '')}"
-    chosen["spark.driver.extraJavaOptions"] = options.strip()
+    if remote is not None:  # the server has the rest of its settings already
+        chosen = {key: value for key, value in chosen.items() if key.startswith("spark.sql.")}
+    else:
+        logging = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"
+        chosen["spark.driver.extraJavaOptions"] = f"{logging} {chosen.get('spark.driver.extraJavaOptions', '')}".strip()
+    builder = SparkSession.builder.appName(name)
     for key, value in chosen.items():
         builder = builder.config(key, value)
     if remote is not None:

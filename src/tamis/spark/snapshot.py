@@ -7,22 +7,30 @@ The directory must be one that the driver and all executors see under the same p
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Sequence
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 
-from pyspark.sql import DataFrame
+import msgspec
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from tamis.engine import snapshot
-from tamis.engine.snapshot.manifest import Part
+from tamis.engine.snapshot.manifest import Manifest, Part, read_manifest
 from tamis.errors import TableError
 from tamis.index.registry import DEFAULT_MATCHER
 from tamis.model.schema import Schema
+from tamis.model.subscription import DEFAULT_NAMESPACE
+from tamis.spark.batch_log import versions_in_use
 from tamis.spark.building import BUILT, Build, build_batches, read_built
-from tamis.spark.columns import require
-from tamis.spark.compile import ACCEPTED
+from tamis.spark.columns import id_kind, id_type, require
+from tamis.spark.compile import ACCEPTED, accepted_form
+from tamis.spark.reading import REMOVED, Removal, list_ids, list_subscriptions, note_removed, read_removal
 
-__all__ = ["write_snapshot"]
+__all__ = ["compact_snapshot", "prune_snapshots", "read_snapshot", "update_snapshot", "write_snapshot"]
 
 #: Subscriptions indexed together: large parts match quicker, and one builder holds one part in memory.
 PART_SIZE = 1_000_000
@@ -39,7 +47,106 @@ def write_snapshot(accepted: DataFrame, directory: str | Path, *, schema: Schema
         raise TableError(f"part_size is {part_size}; a part holds at least one subscription")
     with snapshot.building(Path(directory).absolute()) as place:
         parts = build_parts(accepted, place, schema, part_size)
+        _discard_other_attempts(place, parts)
         return snapshot.seal(place, snapshot.State(schema, False, DEFAULT_MATCHER, 0), parts)
+
+
+def update_snapshot(
+    directory: str | Path,
+    *,
+    add: DataFrame | None = None,
+    remove: DataFrame | None = None,
+    part_size: int = PART_SIZE,
+) -> Path:
+    """Publish a version that differs from the newest one only by what is added and removed; return its path.
+
+    ``add`` are accepted subscriptions; one whose id is there takes the place of the old one. ``remove`` has the
+    columns ``id`` and, optionally, ``namespace``; an id that is not there asks for nothing. The files of the
+    newest version are named again, not written again. After many updates `compact_snapshot` makes one again.
+    """
+    given = add if add is not None else remove
+    if given is None:
+        raise TableError("nothing to add and nothing to remove")
+    base = snapshot.newest(Path(directory).absolute())
+    manifest = read_manifest(base)
+    schema = manifest.read_schema(base)
+    with snapshot.building(base.parent) as place:
+        kept = _kept_parts(base, manifest, _leaving(add, remove), place)
+        added = [] if add is None else build_parts(add, place, schema, part_size)
+        _discard_other_attempts(place, [*kept, *added])
+        state = snapshot.State(schema, manifest.learns, manifest.matcher, manifest.next_id)
+        return snapshot.seal(place, state, [*kept, *added])
+
+
+def compact_snapshot(spark: SparkSession, directory: str | Path, *, part_size: int = PART_SIZE) -> Path:
+    """Publish a version with the same subscriptions as the newest, indexed anew in few parts; return its path."""
+    base = snapshot.newest(Path(directory).absolute())
+    schema = read_manifest(base).read_schema(base)
+    return write_snapshot(read_snapshot(spark, base), base.parent, schema=schema, part_size=part_size)
+
+
+def read_snapshot(spark: SparkSession, directory: str | Path) -> DataFrame:
+    """Return every living subscription of a snapshot, as `write_snapshot` takes them."""
+    version = snapshot.version_at(Path(directory).absolute())
+    manifest = read_manifest(version)
+    form = accepted_form(id_kind(manifest, version))
+    task = partial(list_subscriptions, version=str(version), form=to_arrow_schema(form))
+    return _parts_frame(spark, len(manifest.parts)).mapInArrow(task, form)
+
+
+def prune_snapshots(directory: str | Path, *, keep: int = 2, checkpoints: Sequence[str | Path] = ()) -> list[str]:
+    """Remove old versions and return their names.
+
+    Kept are the newest ``keep``, those that the streams of the given checkpoints may need again, those a kept
+    version builds upon, and those that somebody has open.
+    """
+    needed = {name for checkpoint in checkpoints for name in versions_in_use(checkpoint)}
+    return snapshot.prune(Path(directory), keep=keep, needed=needed)
+
+
+def _leaving(add: DataFrame | None, remove: DataFrame | None) -> DataFrame:
+    """Return (namespace, id) of whatever leaves: what is removed and what is replaced."""
+    frames = []
+    if remove is not None:
+        require(remove, ["id"], "the table of ids to remove")
+        given = F.col("namespace") if "namespace" in remove.columns else F.lit(None).cast("string")
+        frames.append(remove.select(F.coalesce(given, F.lit(DEFAULT_NAMESPACE)).alias("namespace"), "id"))
+    if add is not None:
+        require(add, ACCEPTED, "the table of accepted subscriptions (see compile_subscriptions)")
+        frames.append(add.select("namespace", "id"))
+    return reduce(DataFrame.union, frames).distinct()
+
+
+def _kept_parts(base: Path, manifest: Manifest, leaving: DataFrame, place: Path) -> list[Part]:
+    """Return the parts of the base as the new version names them, without the rows that leave."""
+    kind = id_type(leaving, "id")
+    known = id_kind(manifest, base)
+    if manifest.parts and kind != known:
+        raise TableError(f"ids of type {kind}, but those of {base} are of type {known}")
+    form = T.StructType().add("part", "integer").add("row", "integer").add("namespace", "string").add("id", kind)
+    task = partial(list_ids, version=str(base), form=to_arrow_schema(form))
+    ids = _parts_frame(leaving.sparkSession, len(manifest.parts)).mapInArrow(task, form)
+    found = ids.join(leaving, ["namespace", "id"], "left_semi").select("part", "row")
+    note = partial(note_removed, version=str(base), place=str(place))
+    # A line per part that loses rows, from the attempts that succeeded.
+    removals = [read_removal(row.removal) for row in found.repartition("part").mapInArrow(note, REMOVED).collect()]
+    by_part = {removal.part: removal for removal in removals}
+    return [_kept(base, part, by_part.get(number), place) for number, part in enumerate(manifest.parts)]
+
+
+def _kept(base: Path, part: Part, removal: Removal | None, place: Path) -> Part:
+    """Return a part of the base as a part of the version that builds upon it."""
+    home = part.home or base.name
+    if removal is not None:
+        return msgspec.structs.replace(part, home=home, removed={removal.name: removal.file})
+    for name in part.removed:
+        shutil.copyfile(base / name, place / name)
+    return msgspec.structs.replace(part, home=home)
+
+
+def _parts_frame(spark: SparkSession, n: int) -> DataFrame:
+    """Return the numbers of the parts, a task for each."""
+    return spark.range(n).select(F.col("id").cast("int").alias("part")).repartition(max(n, 1), "part")
 
 
 def build_parts(accepted: DataFrame, place: Path, schema: Schema, part_size: int) -> list[Part]:
@@ -48,9 +155,7 @@ def build_parts(accepted: DataFrame, place: Path, schema: Schema, part_size: int
     task = Build(str(place), schema.to_json())
     built = accepted.repartition(n_parts, "namespace", "id").mapInArrow(partial(build_batches, task=task), BUILT)
     # The only thing that ever comes to the driver: a line per part, from the attempts that succeeded.
-    parts = [read_built(row.part) for row in built.collect()]
-    _discard_other_attempts(place, parts)
-    return parts
+    return [read_built(row.part) for row in built.collect()]
 
 
 def _discard_other_attempts(place: Path, parts: Sequence[Part]) -> None:

@@ -1,0 +1,64 @@
+"""The log of a stream: what each micro-batch began with, and what it did."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+
+import msgspec
+
+__all__ = ["BatchReport", "Begin", "batch_reports", "versions_in_use", "write_once"]
+
+
+class Begin(msgspec.Struct, frozen=True):
+    """What a micro-batch runs with; written before it runs."""
+
+    batch: int
+    version: str
+    now: int
+
+
+class BatchReport(msgspec.Struct, frozen=True):
+    """What a micro-batch did."""
+
+    batch: int
+    version: str
+    events: int
+    deliveries: int
+    rejected: int
+    seconds: float
+    #: When it ended, seconds since 1970.
+    ended: float
+
+    @property
+    def rate(self) -> float:
+        """Events per second."""
+        return self.events / self.seconds if self.seconds else 0.0
+
+
+def batch_reports(checkpoint: str | Path) -> list[BatchReport]:
+    """Return what the finished micro-batches of a stream did, in their order."""
+    log = Path(checkpoint) / "tamis"
+    found = [msgspec.json.decode(path.read_bytes(), type=BatchReport) for path in log.glob("*.end.json")]
+    return sorted(found, key=lambda one: one.batch)
+
+
+def versions_in_use(checkpoint: str | Path) -> set[str]:
+    """Return the versions that a stream may need again: those of batches that did not end, and of the last one."""
+    log = Path(checkpoint) / "tamis"
+    begun = [msgspec.json.decode(path.read_bytes(), type=Begin) for path in log.glob("*.begin.json")]
+    ended = {one.batch for one in batch_reports(checkpoint)}
+    last = max((one.batch for one in begun), default=-1)
+    return {one.version for one in begun if one.batch not in ended or one.batch == last}
+
+
+def write_once(path: Path, content: bytes) -> None:
+    """Write a small file so that it is there whole or not at all, and stays."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
+    with aside.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(aside, path)

@@ -1,0 +1,209 @@
+"""Match a stream whose subscriptions change while it runs.
+
+Each micro-batch meets one version of the snapshot, the newest when it begins. Which one, and the moment that
+decides what has ended, is written down before the batch runs, so that a batch that runs again after a crash
+gives the same rows. Its deliveries are written aside and renamed into place::
+
+    OUTPUT/batch=0/outcome=delivered/*.parquet     event_id, subscription_id, payload
+                   outcome=rejected/*.parquet      event_id, reason
+                   _batch.json                     stream, version, columns
+                   _SUCCESS
+    CHECKPOINT/tamis/stream                        the name of the stream
+               0.begin.json                        batch, version, now
+               0.end.json                          events, deliveries, rejected, seconds
+
+A batch is there whole or not at all, and one that is there is never written again: exactly once, whatever was
+killed. Output and checkpoint must be directories that the driver sees; executors write through Spark.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.streaming.query import StreamingQuery
+
+from tamis.engine import snapshot
+from tamis.errors import ModelError, SnapshotError, TableError
+from tamis.model.schema import Schema
+from tamis.model.subscription import DEFAULT_NAMESPACE
+from tamis.spark.batch_log import BatchReport, Begin, write_once
+from tamis.spark.columns import require
+from tamis.spark.match import MatchPlan
+
+__all__ = ["match_stream", "read_deliveries", "read_rejected"]
+
+_DELIVERED, _REJECTED = "delivered", "rejected"
+
+
+class _Batch(msgspec.Struct, frozen=True):
+    """What a batch of the output belongs to, and its columns, for a batch without a row has no file."""
+
+    stream: str
+    version: str
+    columns: str
+
+
+def match_stream(
+    events: DataFrame,
+    directory: str | Path,
+    *,
+    output: str | Path,
+    checkpoint: str | Path,
+    schema: Schema | None = None,
+    event_id: str = "event_id",
+    namespace: str = DEFAULT_NAMESPACE,
+    namespace_column: str | None = None,
+    payload: Sequence[str] = (),
+    trigger: dict[str, Any] | None = None,
+) -> StreamingQuery:
+    """Start matching a streaming DataFrame against the newest version in ``directory``, batch by batch.
+
+    ``trigger`` is what `DataStreamWriter.trigger` takes, such as ``{"processingTime": "10 seconds"}`` or
+    ``{"availableNow": True}``; the other parameters are those of `match`. Read the result with
+    `read_deliveries` and `read_rejected`, and how it goes with `batch_reports`. Back-pressure is the source's:
+    limit what a batch takes with its options (``maxFilesPerTrigger``, ``maxOffsetsPerTrigger``).
+    """
+    if not events.isStreaming:
+        raise TableError("match_stream needs a streaming DataFrame; use match for one that is complete")
+    named = [event_id, *payload, *([namespace_column] if namespace_column else [])]
+    require(events, named, "the stream of events")
+    snapshot.newest(Path(directory))  # says at once what is missing
+    task = _Stream(
+        str(Path(directory).absolute()),
+        str(Path(output).absolute()),
+        str(Path(checkpoint).absolute()),
+        schema.to_json() if schema is not None else None,
+        event_id,
+        namespace,
+        namespace_column,
+        tuple(payload),
+    )
+    writer = events.writeStream.foreachBatch(task.run).option("checkpointLocation", str(Path(checkpoint).absolute()))
+    return (writer.trigger(**trigger) if trigger else writer).start()
+
+
+def read_deliveries(spark: SparkSession, output: str | Path) -> DataFrame:
+    """Return the deliveries of all finished batches of a stream, with their ``batch``."""
+    return _read(spark, Path(output), _DELIVERED).drop("reason")
+
+
+def read_rejected(spark: SparkSession, output: str | Path) -> DataFrame:
+    """Return (event_id, reason, batch) of the events that did not fit the schema."""
+    return _read(spark, Path(output), _REJECTED).drop("subscription_id")
+
+
+@dataclass(frozen=True)
+class _Stream:
+    """What happens to each micro-batch; it travels pickled where Spark runs it elsewhere."""
+
+    directory: str
+    output: str
+    checkpoint: str
+    schema: str | None
+    event_id: str
+    namespace: str
+    namespace_column: str | None
+    payload: tuple[str, ...]
+
+    def run(self, events: DataFrame, batch: int) -> None:
+        """Match one micro-batch and put its rows in place, unless they are there."""
+        target = Path(self.output) / f"batch={batch}"
+        begin = self._begin(batch)
+        if (target / "_SUCCESS").exists():
+            self._check_owner(target)
+            return
+        started = time.perf_counter()
+        counts = self._write(events, begin, target)
+        elapsed = time.perf_counter() - started
+        report = BatchReport(batch, begin.version, **counts, seconds=elapsed, ended=time.time())
+        write_once(Path(self.checkpoint) / "tamis" / f"{batch}.end.json", msgspec.json.encode(report))
+
+    def _begin(self, batch: int) -> Begin:
+        """Return what the batch was begun with before, or choose now and write it down."""
+        path = Path(self.checkpoint) / "tamis" / f"{batch}.begin.json"
+        if not path.exists():
+            version = snapshot.newest(Path(self.directory)).name
+            write_once(path, msgspec.json.encode(Begin(batch, version, time.time_ns() // 1000)))
+        begin = msgspec.json.decode(path.read_bytes(), type=Begin)
+        if not (Path(self.directory) / begin.version).is_dir():
+            raise SnapshotError(self.directory, f"{begin.version} is gone, and batch {batch} was begun with it")
+        return begin
+
+    def _stream(self) -> str:
+        """Return the name of this stream, given at its first batch."""
+        path = Path(self.checkpoint) / "tamis" / "stream"
+        if not path.exists():
+            write_once(path, uuid.uuid4().hex.encode())
+        return path.read_text()
+
+    def _check_owner(self, target: Path) -> None:
+        """Raise `ModelError` when a batch in our place is another stream's: skipping ours would lose it."""
+        found = msgspec.json.decode((target / "_batch.json").read_bytes(), type=_Batch)
+        if found.stream != self._stream():
+            raise ModelError(
+                f"{target} was written by a stream with another checkpoint; give each checkpoint an output of its own"
+            )
+
+    def _write(self, events: DataFrame, begin: Begin, target: Path) -> dict[str, int]:
+        """Match, write aside, rename; return the counts."""
+        seen, found = Observation(), Observation()
+        plan = MatchPlan(
+            events.observe(seen, F.count(F.lit(1)).alias("events")),
+            Path(self.directory) / begin.version,
+            Schema.from_json(self.schema) if self.schema is not None else None,
+            self.event_id,
+            self.namespace,
+            self.namespace_column,
+            self.payload,
+        )
+        is_rejected = F.col("reason").isNotNull()
+        rows = plan.deliveries(begin.now, rejects=True).observe(
+            found,
+            F.count_if(~is_rejected).alias("deliveries"),
+            F.count_if(is_rejected).alias("rejected"),
+        )
+        outcome = F.when(is_rejected, _REJECTED).otherwise(_DELIVERED).alias("outcome")
+        aside = target.with_name(f".{target.name}-{uuid.uuid4().hex}")
+        try:
+            rows.select("*", outcome).write.partitionBy("outcome").parquet(str(aside))
+            about = _Batch(self._stream(), begin.version, rows.schema.json())
+            (aside / "_batch.json").write_bytes(msgspec.json.encode(about))
+            with contextlib.suppress(FileExistsError, OSError):  # another driver was quicker: same rows
+                os.rename(aside, target)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+        if not (target / "_SUCCESS").exists():
+            raise ModelError(f"{target} could not be put in place; is it a directory of something else?")
+        self._check_owner(target)
+        return {**seen.get, **found.get}
+
+
+def _read(spark: SparkSession, output: Path, outcome: str) -> DataFrame:
+    if not output.is_dir():
+        raise TableError(f"there is no directory {output}")
+    finished = sorted(path.parent for path in output.glob("batch=*/_SUCCESS"))
+    if not finished:
+        raise TableError(f"there is no finished batch in {output} yet")
+    about = msgspec.json.decode((finished[-1] / "_batch.json").read_bytes(), type=_Batch)
+    columns = T.StructType.fromJson(msgspec.json.decode(about.columns))
+    found = [str(part) for batch in finished for part in [batch / f"outcome={outcome}"] if part.is_dir()]
+    if not found:
+        return spark.createDataFrame([], columns.add("batch", T.IntegerType()))
+    return spark.read.option("basePath", str(output)).schema(_with_places(columns)).parquet(*found).drop("outcome")
+
+
+def _with_places(columns: T.StructType) -> T.StructType:
+    """Return the columns of the files and those that stand in the paths."""
+    return T.StructType([*columns, T.StructField("batch", T.IntegerType()), T.StructField("outcome", T.StringType())])
