@@ -25,10 +25,10 @@ run: $(STAMP) ## the demonstration: real earthquakes, standing questions, who ge
 	@$(BIN)/tamis demo
 
 test: lint ## everything: lint, types, all tests and doctests
-	$(PYTEST) -n $(WORKERS)
+	$(PYTEST) -n $(WORKERS) --dist loadgroup
 
 check: lint ## the fast part of `make test`, under 2 minutes, no Spark
-	$(PYTEST) -n $(WORKERS) -m "not (soak or slow or spark or browser)"
+	$(PYTEST) -n $(WORKERS) --dist loadgroup -m "not (soak or slow or spark or browser)"
 
 lint: $(STAMP) ## ruff and mypy only
 	$(BIN)/ruff check
