@@ -22,6 +22,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark() -> Iterator[object]:
     from tamis.spark import session
 
-    found = session("local[2]", name="tests")
+    found = session("local[2]", name="tests", spark_sql_shuffle_partitions=2)
     yield found
     found.stop()

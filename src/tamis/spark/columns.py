@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -18,7 +19,21 @@ from tamis.errors import SchemaError, TableError
 from tamis.model.schema import Schema
 from tamis.model.types import Region, Vector
 
-__all__ = ["id_kind", "id_type", "partitions_of", "quoted", "require", "schema_of", "values_of"]
+__all__ = [
+    "VALUE",
+    "arrow_form",
+    "id_kind",
+    "id_type",
+    "partitions_of",
+    "quoted",
+    "require",
+    "schema_of",
+    "value_names",
+    "values_of",
+]
+
+#: How the columns of attributes begin while they travel.
+VALUE = "__tamis_value_"
 
 _WHOLE = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 
@@ -50,6 +65,13 @@ def id_kind(manifest: Manifest, version: Path) -> str:
     raise TableError(f"{version} has ids that are numbers and ids that are strings; a column holds one kind")
 
 
+def arrow_form(form: T.StructType, frame: DataFrame) -> pa.Schema:
+    """Return the types in which columns of a DataFrame's session cross to Python."""
+    zone = frame.sparkSession.conf.get("spark.sql.session.timeZone") or "UTC"
+    schema: pa.Schema = to_arrow_schema(form, timezone=zone)
+    return schema
+
+
 def partitions_of(frame: DataFrame) -> int:
     """Return how many partitions a shuffle of this session makes."""
     return int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 8)
@@ -63,16 +85,25 @@ def schema_of(frame: DataFrame) -> Schema:
     """
     regions = {field.name: Region() for field in frame.schema if _is_geometry(field.dataType)}
     plain = [field for field in frame.schema if _is_plain(field.dataType)]
-    known = Schema.from_arrow(to_arrow_schema(T.StructType(plain)))
+    known = Schema.from_arrow(arrow_form(T.StructType(plain), frame))
     return Schema({**{name: known[name] for name in known}, **regions})
 
 
-def values_of(frame: DataFrame, schema: Schema, *, beside: Sequence[Column] = ()) -> DataFrame:
-    """Return the columns that the schema names, readable in Arrow, after the columns ``beside``."""
+def value_names(frame: DataFrame, schema: Schema) -> list[str]:
+    """Return the columns of a DataFrame that the schema names."""
     names = [name for name in frame.columns if name in schema]
     if not names:
         raise SchemaError("", f"no column of the events is in the schema (columns: {', '.join(frame.columns)})")
-    return frame.select(*beside, *(_readable(frame, name, schema).alias(name) for name in names))
+    return names
+
+
+def values_of(frame: DataFrame, schema: Schema, *, beside: Sequence[Column] = ()) -> DataFrame:
+    """Return the columns of `value_names`, readable in Arrow, after the columns ``beside``.
+
+    They are called by number, for Spark resolves a name with a dot in it only where it is quoted.
+    """
+    values = [_readable(frame, name, schema) for name in value_names(frame, schema)]
+    return frame.select(*beside, *(value.alias(f"{VALUE}{i}") for i, value in enumerate(values)))
 
 
 def _readable(frame: DataFrame, name: str, schema: Schema) -> Column:

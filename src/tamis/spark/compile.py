@@ -6,25 +6,19 @@ that share an id and differ are all rejected, for nobody can say which one was m
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
-from pyspark.sql.pandas.types import to_arrow_schema
 
-from tamis.errors import ModelError, SchemaError, TableError
-from tamis.model.language.compiler import compile_text
+from tamis.errors import SchemaError, TableError
 from tamis.model.schema import Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE
-from tamis.model.tables import checked_id
-from tamis.model.values import UnfitError, moment
-from tamis.spark.columns import id_type, partitions_of, require
-from tamis.spark.typed import TypedColumns, boxes_or_text
+from tamis.spark.columns import arrow_form, id_type, partitions_of, require
+from tamis.spark.compiling import Compile, compile_batches
+from tamis.spark.typed import TypedColumns
 
 __all__ = ["ACCEPTED", "accepted_form", "compile_subscriptions"]
 
@@ -71,10 +65,10 @@ def compile_subscriptions(
     sources = typed.names if typed is not None else ("filter",)
     require(subscriptions, ["id", *sources], "the table of subscriptions")
     kind = id_type(subscriptions, "id")
-    task = _Compile(schema.to_json(), typed)
+    task = Compile(schema.to_json(), typed)
     rows = _without_repeats(_prepared(subscriptions, kind, sources))
     form = accepted_form(kind).add("reason", "string").add("position", "integer")
-    compiled = rows.mapInArrow(partial(_compile_batches, task=task, form=to_arrow_schema(form)), form)
+    compiled = rows.mapInArrow(partial(compile_batches, task=task, form=arrow_form(form, rows)), form)
     if persist:
         compiled = compiled.persist()
     accepted = compiled.where(F.col("reason").isNull()).select(*ACCEPTED)
@@ -128,55 +122,3 @@ def _without_repeats(rows: DataFrame) -> DataFrame:
         .withColumn("conflict", F.min("_print").over(same_id) != F.max("_print").over(same_id))
     )
     return marked.where((F.col("_place") == 1) | F.col("conflict")).drop("_print", "_place")
-
-
-@dataclass(frozen=True)
-class _Compile:
-    """What the workers need to know; it travels pickled inside Spark."""
-
-    schema: str
-    typed: TypedColumns | None
-
-
-def _compile_batches(batches: Iterator[pa.RecordBatch], *, task: _Compile, form: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Compile batches of prepared rows."""
-    schema = Schema.from_json(task.schema)
-    for batch in batches:
-        if task.typed is None:
-            rows = [_compiled(row, row["filter"], schema) for row in batch.to_pylist()]
-        else:
-            sources = boxes_or_text(batch, task.typed, schema)
-            rows = [_compiled(row, source, schema) for row, source in zip(batch.to_pylist(), sources, strict=True)]
-        yield pa.RecordBatch.from_pylist(rows, schema=form)
-
-
-def _compiled(row: dict[str, Any], source: Any, schema: Schema) -> dict[str, Any]:
-    """Return one accepted row, or the row with its reason."""
-    kept = {"id": row["id"], "namespace": row["namespace"], "metadata": row["metadata"]}
-    kept["filter"] = source if isinstance(source, str) else None
-    try:
-        if row["conflict"]:
-            raise TableError("differing rows have this id; which one is meant?")
-        if row["id"] is None:
-            raise TableError("there is no id")
-        checked_id(row["id"])
-        kept["expires"] = _moment(row["expires"])
-        if isinstance(source, ModelError):
-            raise source
-        if isinstance(source, tuple):
-            return kept | {"lo": source[0], "hi": source[1]}
-        if source is None:
-            raise TableError("there is no filter")
-        compile_text(source, schema)
-        return kept
-    except ModelError as error:
-        return kept | {"reason": str(error), "position": getattr(error, "position", None)}
-
-
-def _moment(text: str | None) -> int | None:
-    if text is None:
-        return None
-    try:
-        return moment(int(text)) if text.lstrip("-").isdecimal() else moment(text)
-    except UnfitError as error:
-        raise TableError(f"expires: {error}") from None

@@ -13,7 +13,6 @@ from pathlib import Path
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from tamis.engine import snapshot
 from tamis.engine.snapshot.manifest import Manifest, read_manifest
@@ -21,7 +20,7 @@ from tamis.errors import ModelError, TableError
 from tamis.model.schema import Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE
 from tamis.model.values import moment
-from tamis.spark.columns import id_kind, quoted, require, schema_of, values_of
+from tamis.spark.columns import arrow_form, id_kind, quoted, require, schema_of, value_names, values_of
 from tamis.spark.compile import compile_subscriptions
 from tamis.spark.matching import EVENT, NAMESPACE, PAYLOAD, MatchTask, check_batches, match_batches
 from tamis.spark.snapshot import write_snapshot
@@ -86,7 +85,8 @@ def check_events(events: DataFrame, *, schema: Schema, event_id: str = "event_id
             T.StructField("reason", T.StringType()),
         ]
     )
-    task = MatchTask("", schema.to_json(), None, DEFAULT_NAMESPACE, to_arrow_schema(form))
+    names = tuple(value_names(events, schema))
+    task = MatchTask("", schema.to_json(), names, None, DEFAULT_NAMESPACE, arrow_form(form, events))
     values = values_of(events, schema, beside=[F.col(quoted(event_id)).alias(EVENT)])
     return values.mapInArrow(partial(check_batches, task=task), form).drop("subscription_id")
 
@@ -128,9 +128,10 @@ class MatchPlan:
         task = MatchTask(
             str(self._version),
             self._schema.to_json(),
+            tuple(value_names(self._events, self._schema)),
             now if ends else None,
             self._namespace,
-            to_arrow_schema(form),
+            arrow_form(form, self._events),
             rejects,
         )
         values = values_of(self._events, self._schema, beside=list(self._beside()))

@@ -39,6 +39,8 @@ class MatchTask:
 
     version: str
     schema: str
+    #: The attributes whose values the batches carry, in this order after what is beside them.
+    names: tuple[str, ...]
     #: The moment that decides which subscriptions have ended; None when none of the snapshot ever does.
     now: int | None
     namespace: str
@@ -65,7 +67,7 @@ def match_batches(batches: Iterator[pa.RecordBatch], *, task: MatchTask) -> Iter
             start += part.num_rows
             found = 0
             for namespace, rows in _by_namespace(part, task.namespace):
-                events = EventTable.of(_attributes(rows, schema), schema)
+                events = EventTable.of(_attributes(rows, task.names), schema)
                 if task.rejects and events.bad:
                     yield _rejected(rows, events, task.output)
                 matches = engine.match_table(events, namespace=namespace, on_bad="skip")
@@ -81,13 +83,13 @@ def check_batches(batches: Iterator[pa.RecordBatch], *, task: MatchTask) -> Iter
     """Put out the events that do not fit the schema, each with its reason."""
     schema = Schema.from_json(task.schema)
     for batch in batches:
-        events = EventTable.of(_attributes(batch, schema), schema)
+        events = EventTable.of(_attributes(batch, task.names), schema)
         if events.bad:
             yield _rejected(batch, events, task.output)
 
 
-def _attributes(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
-    return batch.select([name for name in batch.schema.names if name in schema])
+def _attributes(batch: pa.RecordBatch, names: tuple[str, ...]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(batch.columns[-len(names) :], names=list(names))
 
 
 def _by_namespace(batch: pa.RecordBatch, given: str) -> Iterator[tuple[str, pa.RecordBatch]]:

@@ -16,7 +16,6 @@ import msgspec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from tamis.engine import snapshot
 from tamis.engine.snapshot.manifest import Manifest, Part, read_manifest
@@ -26,7 +25,7 @@ from tamis.model.schema import Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE
 from tamis.spark.batch_log import versions_in_use
 from tamis.spark.building import BUILT, Build, build_batches, read_built
-from tamis.spark.columns import id_kind, id_type, require
+from tamis.spark.columns import arrow_form, id_kind, id_type, require
 from tamis.spark.compile import ACCEPTED, accepted_form
 from tamis.spark.reading import REMOVED, Removal, list_ids, list_subscriptions, note_removed, read_removal
 
@@ -90,8 +89,9 @@ def read_snapshot(spark: SparkSession, directory: str | Path) -> DataFrame:
     version = snapshot.version_at(Path(directory).absolute())
     manifest = read_manifest(version)
     form = accepted_form(id_kind(manifest, version))
-    task = partial(list_subscriptions, version=str(version), form=to_arrow_schema(form))
-    return _parts_frame(spark, len(manifest.parts)).mapInArrow(task, form)
+    parts = _parts_frame(spark, len(manifest.parts))
+    task = partial(list_subscriptions, version=str(version), form=arrow_form(form, parts))
+    return parts.mapInArrow(task, form)
 
 
 def prune_snapshots(directory: str | Path, *, keep: int = 2, checkpoints: Sequence[str | Path] = ()) -> list[str]:
@@ -124,7 +124,7 @@ def _kept_parts(base: Path, manifest: Manifest, leaving: DataFrame, place: Path)
     if manifest.parts and kind != known:
         raise TableError(f"ids of type {kind}, but those of {base} are of type {known}")
     form = T.StructType().add("part", "integer").add("row", "integer").add("namespace", "string").add("id", kind)
-    task = partial(list_ids, version=str(base), form=to_arrow_schema(form))
+    task = partial(list_ids, version=str(base), form=arrow_form(form, leaving))
     ids = _parts_frame(leaving.sparkSession, len(manifest.parts)).mapInArrow(task, form)
     found = ids.join(leaving, ["namespace", "id"], "left_semi").select("part", "row")
     note = partial(note_removed, version=str(base), place=str(place))

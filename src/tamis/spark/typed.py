@@ -18,10 +18,12 @@ from tamis.model.language.nodes import And, Compare, Constant, Instant, Node, Sp
 from tamis.model.schema import Schema
 from tamis.model.types import Number, Region, String, Timestamp, Vector
 
-__all__ = ["TypedColumns", "boxes_or_text", "number_names"]
+__all__ = ["TypedColumns", "box_source", "boxes_of", "number_names", "texts_of"]
 
 #: The sides of a box over the schema's numbers.
 Sides = tuple[list[float], list[float]]
+Bounds = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -56,9 +58,10 @@ class TypedColumns:
         named = [name for _, *pair in self.bounds for name in pair if name is not None]
         return tuple(dict.fromkeys([*named, *(name for _, name in self.equal)]))
 
-    def is_box(self, schema: Schema) -> bool:
-        """Whether only numbers are bounded, so that rows are boxes."""
-        return not self.equal and all(isinstance(schema[name], Number) for name, *_ in self.bounds)
+    def is_box(self, batch: pa.RecordBatch, schema: Schema) -> bool:
+        """Whether only numbers are bounded, by columns that float64 holds exactly: then rows are boxes."""
+        numbers = not self.equal and all(isinstance(schema[name], Number) for name, *_ in self.bounds)
+        return numbers and all(_is_float(batch.schema.field(name).type) for name in self.names)
 
 
 def number_names(schema: Schema) -> list[str]:
@@ -66,19 +69,15 @@ def number_names(schema: Schema) -> list[str]:
     return sorted(name for name, kind in schema.items() if isinstance(kind, Number))
 
 
-def boxes_or_text(batch: pa.RecordBatch, typed: TypedColumns, schema: Schema) -> list[Sides | str | ModelError]:
-    """Return what each row asks for: the sides of a box, a text where a box cannot say it, or what is wrong."""
-    if typed.is_box(schema) and all(_is_float(batch.schema.field(name).type) for name in typed.names):
-        return _boxes(batch, typed, schema)
-    return _texts(batch, typed, schema)
-
-
 def _is_float(kind: pa.DataType) -> bool:
     """Whether every value of an Arrow type is a float64; a larger integer is written as text, exactly."""
     return bool(pa.types.is_floating(kind) or (pa.types.is_integer(kind) and kind.bit_width <= 32))
 
 
-def _boxes(batch: pa.RecordBatch, typed: TypedColumns, schema: Schema) -> list[Sides | str | ModelError]:
+def boxes_of(
+    batch: pa.RecordBatch, typed: TypedColumns, schema: Schema
+) -> tuple[Bounds, Bounds, npt.NDArray[np.bool_]]:
+    """Return the lower and upper sides over the schema's numbers, and which rows are no box."""
     names = number_names(schema)
     lo = np.full((batch.num_rows, len(names)), -np.inf)
     hi = np.full((batch.num_rows, len(names)), np.inf)
@@ -88,20 +87,30 @@ def _boxes(batch: pa.RecordBatch, typed: TypedColumns, schema: Schema) -> list[S
             lo[:, axis] = _side(batch, lower, -np.inf)
         if upper is not None:
             hi[:, axis] = _side(batch, upper, np.inf)
-    wrong = np.flatnonzero(~((lo <= hi) & (lo < np.inf) & (hi > -np.inf)).all(axis=1))
-    found: list[Sides | str | ModelError] = list(zip(lo.tolist(), hi.tolist(), strict=True))
-    for row in wrong.tolist():
-        axis = int(np.flatnonzero(~((lo[row] <= hi[row]) & (lo[row] < np.inf) & (hi[row] > -np.inf)))[0])
-        found[row] = TableError(f"{names[axis]!r} from {lo[row, axis]} to {hi[row, axis]} is no range")
+    wrong: Mask = np.logical_not(_is_range(lo, hi).all(axis=1))
+    return lo, hi, wrong
+
+
+def box_source(lo: Bounds, hi: Bounds, schema: Schema) -> Sides | ModelError:
+    """Return the sides of one box, or what is wrong with them."""
+    wrong = np.flatnonzero(~_is_range(lo, hi))
+    if not len(wrong):
+        return lo.tolist(), hi.tolist()
+    axis = int(wrong[0])
+    return TableError(f"{number_names(schema)[axis]!r} from {lo[axis]} to {hi[axis]} is no range")
+
+
+def _is_range(lo: Bounds, hi: Bounds) -> Mask:
+    found: Mask = (lo <= hi) & (lo < np.inf) & (hi > -np.inf)
     return found
 
 
-def _side(batch: pa.RecordBatch, name: str, open_end: float) -> npt.NDArray[np.float64]:
+def _side(batch: pa.RecordBatch, name: str, open_end: float) -> Bounds:
     column = batch.column(name).cast(pa.float64())
     return np.asarray(column.fill_null(open_end)) + 0.0
 
 
-def _texts(batch: pa.RecordBatch, typed: TypedColumns, schema: Schema) -> list[Sides | str | ModelError]:
+def texts_of(batch: pa.RecordBatch, typed: TypedColumns, schema: Schema) -> list[str | ModelError]:
     """Write each row as CQL2 text, value by value."""
     conditions: list[list[Node | ModelError]] = [[] for _ in range(batch.num_rows)]
     for attribute, lower, upper in typed.bounds:

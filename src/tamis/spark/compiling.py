@@ -1,0 +1,105 @@
+"""Inside the workers: prepared rows of subscriptions in, accepted and rejected ones out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tamis.errors import ModelError, TableError
+from tamis.model.language.compiler import compile_text
+from tamis.model.schema import Schema
+from tamis.model.tables import checked_id
+from tamis.model.values import UnfitError, moment
+from tamis.spark.typed import TypedColumns, box_source, boxes_of, texts_of
+
+__all__ = ["Compile", "compile_batches"]
+
+
+@dataclass(frozen=True)
+class Compile:
+    """What the workers need to know; it travels pickled inside Spark."""
+
+    schema: str
+    typed: TypedColumns | None
+
+
+def compile_batches(batches: Iterator[pa.RecordBatch], *, task: Compile, form: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Compile batches of prepared rows."""
+    schema = Schema.from_json(task.schema)
+    for batch in batches:
+        if task.typed is None:
+            sources: Sequence[Any] = batch.column("filter").to_pylist()
+        elif task.typed.is_box(batch, schema):
+            yield from _compiled_boxes(batch, task.typed, schema, form)
+            continue
+        else:
+            sources = texts_of(batch, task.typed, schema)
+        rows = batch.select(["id", "namespace", "expires", "metadata", "conflict"]).to_pylist()
+        compiled = [_compiled(row, source, schema) for row, source in zip(rows, sources, strict=True)]
+        yield pa.RecordBatch.from_pylist(compiled, schema=form)
+
+
+def _compiled_boxes(
+    batch: pa.RecordBatch, typed: TypedColumns, schema: Schema, form: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """Compile rows that are boxes, all at once; those with something to say besides go one by one."""
+    lo, hi, wrong = boxes_of(batch, typed, schema)
+    plain = batch.column("id").is_valid()
+    for name in ("expires", "metadata"):
+        plain = pc.and_(plain, batch.column(name).is_null())
+    is_plain = np.asarray(pc.and_(plain, pc.invert(batch.column("conflict")))) & ~wrong
+    chosen = pa.array(np.flatnonzero(is_plain))
+    known = {"id": batch.column("id").take(chosen), "namespace": batch.column("namespace").take(chosen)}
+    known |= {"lo": _lists(lo[is_plain]), "hi": _lists(hi[is_plain])}
+    yield pa.RecordBatch.from_arrays(
+        [known.get(field.name, pa.nulls(len(chosen), field.type)) for field in form], schema=form
+    )
+    rest = np.flatnonzero(~is_plain).tolist()
+    if rest:
+        rows = batch.take(pa.array(rest)).to_pylist()
+        sources = [box_source(lo[row], hi[row], schema) for row in rest]
+        compiled = [_compiled(row, source, schema) for row, source in zip(rows, sources, strict=True)]
+        yield pa.RecordBatch.from_pylist(compiled, schema=form)
+
+
+def _lists(sides: npt.NDArray[np.float64]) -> pa.Array:
+    offsets = np.arange(0, sides.size + 1, sides.shape[1], dtype=np.int32)
+    return pa.ListArray.from_arrays(offsets, sides.ravel())
+
+
+def _compiled(row: dict[str, Any], source: Any, schema: Schema) -> dict[str, Any]:
+    """Return one accepted row, or the row with its reason."""
+    kept = {"id": row["id"], "namespace": row["namespace"], "metadata": row["metadata"]}
+    kept["filter"] = source if isinstance(source, str) else None
+    try:
+        if row["conflict"]:
+            raise TableError("differing rows have this id; which one is meant?")
+        if row["id"] is None:
+            raise TableError("there is no id")
+        checked_id(row["id"])
+        kept["expires"] = _moment(row["expires"])
+        if isinstance(source, ModelError):
+            raise source
+        if isinstance(source, tuple):
+            return kept | {"lo": source[0], "hi": source[1]}
+        if source is None:
+            raise TableError("there is no filter")
+        compile_text(source, schema)
+        return kept
+    except ModelError as error:
+        return kept | {"reason": str(error), "position": getattr(error, "position", None)}
+
+
+def _moment(text: str | None) -> int | None:
+    if text is None:
+        return None
+    try:
+        return moment(int(text)) if text.lstrip("-").isdecimal() else moment(text)
+    except UnfitError as error:
+        raise TableError(f"expires: {error}") from None

@@ -1,0 +1,43 @@
+"""Nothing in the pipeline brings events or subscriptions to the driver or sends them to all executors."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import tamis.spark
+
+SOURCES = sorted(Path(tamis.spark.__file__).parent.glob("*.py"))
+FORBIDDEN = {"collect", "toPandas", "toArrow", "toLocalIterator", "broadcast", "take", "head", "tail", "first", "show"}
+
+#: Where small answers come to the driver, and what they are.
+ALLOWED = {
+    ("snapshot.py", "build_parts"),  # a line per part that was written
+    ("snapshot.py", "_kept_parts"),  # a line per part that loses rows
+    ("match.py", "_indexed"),  # at most eleven bad subscriptions, for the message
+}
+
+
+def _calls(path: Path) -> set[tuple[str, str]]:
+    """Return (file, function) of every call that brings rows to the driver; `take` of Arrow arrays is none."""
+    found = set()
+    for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        for node in ast.walk(function):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in FORBIDDEN:
+                found.add((path.name, function.name))
+    return found
+
+
+def test_nothing_is_collected_or_broadcast() -> None:
+    assert SOURCES
+    workers = {
+        "compiling.py",
+        "matching.py",
+        "building.py",
+        "reading.py",
+        "typed.py",
+    }  # run inside the executors, on Arrow
+    found = {call for path in SOURCES if path.name not in workers for call in _calls(path)}
+    assert found == ALLOWED

@@ -1,0 +1,190 @@
+"""Match: the rows of `Engine.match_table`, whatever the door, and nothing lost on the way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tamis
+from tamis.errors import SnapshotError, TableError
+from tamis.spark import check_events, compile_subscriptions, match, matching, write_snapshot
+from tests.spark.worlds import COLUMNS, SCHEMA, laptop, pairs, rows, texts
+
+
+def accepted(spark: Any, filters: list[tuple[Any, str]], schema: tamis.Schema = SCHEMA) -> Any:
+    kind = "string" if isinstance(filters[0][0], str) else "long"
+    frame = spark.createDataFrame(filters, f"id {kind}, filter string")
+    return compile_subscriptions(frame, schema=schema)[0]
+
+
+@pytest.fixture(scope="module")
+def world(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """A snapshot of 400 subscriptions in three parts, and 500 events."""
+    filters = [(f"s{i}", text) for i, text in enumerate(texts(400, seed=1))]
+    directory = tmp_path_factory.mktemp("snapshots")
+    write_snapshot(accepted(spark, filters), directory, schema=SCHEMA, part_size=150)
+    events = rows(500, seed=2)
+    return {
+        "filters": filters,
+        "directory": directory,
+        "events": spark.createDataFrame(events, COLUMNS).repartition(3),
+        "wanted": sorted(laptop(filters, events)),
+    }
+
+
+def test_the_same_rows_as_on_a_laptop(world: dict[str, Any]) -> None:
+    assert len(world["wanted"]) > 5_000
+    assert pairs(match(world["events"], world["directory"])) == world["wanted"]
+
+
+def test_an_engine_opens_what_spark_wrote(world: dict[str, Any]) -> None:
+    engine = tamis.Engine.load(world["directory"])
+    assert len(engine) == 400
+    assert engine.statistics()["namespaces"]["default"]["parts"] == 3
+    columns = {name: [row.get(name) for row in rows(500, seed=2)] for name in SCHEMA if name != "at"}
+    found = engine.match_table({**columns, "at": [row["at"] for row in rows(500, seed=2)]})
+    assert sorted(zip(found.event.tolist(), found.subscription, strict=True)) == world["wanted"]
+    assert engine.match({"price": 10.0}) == tamis.Engine.load(world["directory"], matcher="linear").match(
+        {"price": 10.0}
+    )
+
+
+def test_spark_reads_what_an_engine_saved(spark: Any, tmp_path: Path) -> None:
+    engine = tamis.Engine(tamis.Schema({"price": tamis.Number(), "volume": tamis.Number()}))
+    generator = np.random.default_rng(3)
+    lo = generator.uniform(0, 90, (500, 2))
+    engine.subscribe_boxes(["price", "volume"], lo, lo + 20)
+    engine.subscribe("price < 50 AND volume IS NULL", id=1_000)
+    engine.unsubscribe(7)
+    engine.save(tmp_path)
+    events = [(i, float(price), float(volume)) for i, (price, volume) in enumerate(generator.uniform(0, 100, (50, 2)))]
+    frame = spark.createDataFrame([*events, (99, 3.0, None)], "event_id long, price double, volume double")
+    wanted = [
+        (i, id)
+        for i, price, volume in [*events, (99, 3.0, None)]
+        for id in engine.match({"price": price, "volume": volume})
+    ]
+    assert pairs(match(frame, tmp_path)) == sorted(wanted)
+    assert (99, 1_000) in wanted
+
+
+def test_a_table_of_subscriptions_is_indexed_at_once(spark: Any, world: dict[str, Any]) -> None:
+    frame = spark.createDataFrame(world["filters"], "id string, filter string")
+    assert pairs(match(world["events"], frame, schema=SCHEMA)) == world["wanted"]
+
+
+def test_bad_subscriptions_are_named(spark: Any, world: dict[str, Any]) -> None:
+    bad = [(f"bad{i:02}", f"price >< {i}") for i in range(12)]
+    frame = spark.createDataFrame([*world["filters"][:5], *bad], "id string, filter string")
+    with pytest.raises(
+        TableError, match=r"(?s)cannot be used:\n  'bad.*and more; compile_subscriptions gives them all"
+    ):
+        match(world["events"], frame, schema=SCHEMA)
+
+
+def test_bad_events_match_nothing_and_are_told(spark: Any, tmp_path: Path) -> None:
+    write_snapshot(accepted(spark, [("any", "price IS NOT NULL OR price IS NULL")]), tmp_path, schema=SCHEMA)
+    columns = "event_id string, price double, area string"
+    good, bad = [("a", 1.0, None), ("d", None, "POINT(1 1)")], [("b", float("nan"), None), ("c", 2.0, "POLYGON((0 0")]
+    events = spark.createDataFrame([*good, *bad], columns)
+    assert pairs(match(events, tmp_path)) == [("a", "any"), ("d", "any")]
+    reasons = {row["event_id"]: row["reason"] for row in check_events(events, schema=SCHEMA).collect()}
+    assert reasons.keys() == {"b", "c"}
+    assert reasons["b"] == ("attribute 'price': NaN and infinity are not numbers; leave a missing value out (got nan)")
+
+
+def test_payload_namespaces_and_ids_of_any_kind(spark: Any, tmp_path: Path) -> None:
+    frame = spark.createDataFrame(
+        [(1, "price > 0", "red"), (1, "price > 5", "blue"), (2, "price > 0", None)],
+        "id long, filter string, namespace string",
+    )
+    write_snapshot(compile_subscriptions(frame, schema=SCHEMA)[0], tmp_path, schema=SCHEMA)
+    rows = [(b"\x01", 3.0, "red", {"k": 1}), (b"\x02", 9.0, "blue", None), (b"\x03", 9.0, None, None)]
+    events = spark.createDataFrame(rows, "key binary, price double, tenant string, extra map<string, int>")
+    found = match(events, tmp_path, event_id="key", namespace_column="tenant", payload=["extra", "price"]).collect()
+    assert sorted((bytes(row[0]), *row[1:]) for row in found) == [
+        (b"\x01", 1, {"k": 1}, 3.0),
+        (b"\x02", 1, None, 9.0),
+        (b"\x03", 2, None, 9.0),
+    ]
+    assert [row[1] for row in match(events, tmp_path, event_id="key", namespace="blue").collect()] == [1, 1]
+
+
+def test_subscriptions_end(spark: Any, tmp_path: Path) -> None:
+    ends = [("past", "price > 0", "2000-01-01T00:00:00Z"), ("later", "price > 0", "2050-01-01T00:00:00Z")]
+    frame = spark.createDataFrame(ends, "id string, filter string, expires string")
+    write_snapshot(compile_subscriptions(frame, schema=SCHEMA)[0], tmp_path, schema=SCHEMA)
+    events = spark.createDataFrame([(1, 5.0)], "event_id int, price double")
+    assert pairs(match(events, tmp_path)) == [(1, "later")]
+    assert pairs(match(events, tmp_path, now="1999-01-01T00:00:00Z")) == [(1, "later"), (1, "past")]
+    assert pairs(match(events, tmp_path, now="2051-01-01T00:00:00Z")) == []
+
+
+def test_geometry_variant_decimal_and_times(spark: Any, tmp_path: Path) -> None:
+    filters = [
+        ("area", "S_INTERSECTS(area, POLYGON((0 0, 5 0, 0 5, 0 0)))"),
+        ("exact", "volume = 9007199254740993"),
+        ("text", "symbol = 'IBM'"),
+        ("time", "at >= TIMESTAMP('2020-01-01T00:00:00Z')"),
+    ]
+    write_snapshot(accepted(spark, filters), tmp_path, schema=SCHEMA)
+    events = spark.sql(
+        "SELECT 1 AS event_id, ST_GeomFromWKB(X'0101000000000000000000F03F000000000000F03F') AS area,"
+        " CAST(9007199254740993 AS DECIMAL(20, 0)) AS volume, parse_json('\"IBM\"') AS symbol,"
+        " TIMESTAMP '2020-01-01 02:00:00+02:00' AS at"
+        " UNION ALL SELECT 2, NULL, 9007199254740992, parse_json('null'), TIMESTAMP '2020-01-01 01:00:00+02:00'"
+    )
+    assert pairs(match(events, tmp_path)) == [(1, "area"), (1, "exact"), (1, "text"), (1, "time")]
+
+
+def test_one_event_that_everybody_asked_for(spark: Any, tmp_path: Path) -> None:
+    n = 300_000
+    boxes = spark.range(n).selectExpr("id", "0.0D AS low", "100.0D + id AS high")
+    schema = tamis.Schema({"price": tamis.Number()})
+    write_snapshot(
+        compile_subscriptions(boxes, schema=schema, columns={"price": ("low", "high")})[0], tmp_path, schema=schema
+    )
+    events = spark.range(60).selectExpr("id AS event_id", "IF(id = 7, 50.0D, -1.0D - id) AS price")
+    found = match(events, tmp_path)
+    assert found.count() == n
+    assert found.select("event_id").distinct().collect()[0][0] == 7
+    assert found.agg({"subscription_id": "sum"}).collect()[0][0] == n * (n - 1) // 2
+
+
+def test_matches_come_in_blocks(monkeypatch: pytest.MonkeyPatch, world: dict[str, Any]) -> None:
+    """The worker's own loop, with blocks so small that every event fills several."""
+    import pyarrow as pa
+
+    monkeypatch.setattr(matching, "_AT_ONCE", 40)
+    monkeypatch.setattr(matching, "_OUT_ROWS", 7)
+    version = str(next(world["directory"].glob("v*")))
+    columns = {name: [row.get(name) for row in rows(500, seed=2)] for name in SCHEMA}
+    columns["at"] = pa.array(columns["at"], pa.timestamp("us", "UTC"))
+    batch = pa.RecordBatch.from_pydict({matching.EVENT: list(range(500)), **columns})
+    form = pa.schema([("event_id", pa.int64()), ("subscription_id", pa.string())])
+    task = matching.MatchTask(version, SCHEMA.to_json(), tuple(columns), None, "default", form)
+    found = list(matching.match_batches(iter([batch]), task=task))
+    assert max(one.num_rows for one in found) == 7
+    assert sorted(row for one in found for row in zip(*one.to_pydict().values(), strict=True)) == world["wanted"]
+
+
+def test_what_a_caller_can_get_wrong(spark: Any, world: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(TableError, match="has no column 'key' .columns: event_id, symbol"):
+        match(world["events"], world["directory"], event_id="key")
+    with pytest.raises(SnapshotError, match="there is no saved engine in it"):
+        match(world["events"], tmp_path)
+    with pytest.raises(tamis.ModelError, match="no column of the events is in the schema"):
+        match(spark.range(3).withColumnRenamed("id", "event_id"), world["directory"])
+    with pytest.raises(tamis.ModelError, match="now: "):
+        match(world["events"], world["directory"], now="yesterday")
+    with pytest.raises(tamis.SchemaError, match="'price'"):
+        match(world["events"], world["directory"], schema=tamis.Schema({"price": tamis.String()}))
+    engine = tamis.Engine()
+    engine.subscribe("price > 1", id="text")
+    engine.subscribe("price > 1", id=1)
+    engine.save(tmp_path)
+    with pytest.raises(TableError, match="numbers and ids that are strings"):
+        match(world["events"], tmp_path)

@@ -1,0 +1,145 @@
+"""Streams: one version per micro-batch, written down first; exactly once; the rows of batch and laptop."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tamis.errors import TableError
+from tamis.spark import (
+    batch_reports,
+    match,
+    match_stream,
+    prune_snapshots,
+    read_deliveries,
+    read_rejected,
+    write_snapshot,
+)
+from tests.spark.test_match import accepted
+from tests.spark.worlds import COLUMNS, SCHEMA, laptop, pairs, rows, texts
+
+
+class Stream:
+    """A folder of event files as a stream, and where its matches go."""
+
+    def __init__(self, spark: Any, place: Path) -> None:
+        self.spark, self.place = spark, place
+        self.source, self.output, self.checkpoint = (place / name for name in ("source", "output", "checkpoint"))
+        self.snapshots = place / "snapshots"
+        self.source.mkdir()
+
+    def subscribe(self, filters: list[tuple[Any, str]]) -> None:
+        write_snapshot(accepted(self.spark, filters), self.snapshots, schema=SCHEMA)
+
+    def publish(self, events: list[dict[str, Any]]) -> None:
+        self.spark.createDataFrame(events, COLUMNS).coalesce(1).write.mode("append").parquet(str(self.source))
+
+    def run(self, **options: Any) -> None:
+        reader = self.spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1)
+        places = {"output": self.output, "checkpoint": self.checkpoint, **options}
+        query = match_stream(reader.parquet(str(self.source)), self.snapshots, trigger={"availableNow": True}, **places)
+        query.awaitTermination()
+
+    def delivered(self) -> list[tuple[Any, Any]]:
+        return pairs(read_deliveries(self.spark, self.output))
+
+
+@pytest.fixture
+def stream(spark: Any, tmp_path: Path) -> Stream:
+    return Stream(spark, tmp_path)
+
+
+def test_subscriptions_change_while_it_runs(spark: Any, stream: Stream) -> None:
+    first = [(f"s{i}", text) for i, text in enumerate(texts(150, seed=11))]
+    second = [*first[50:], *((f"t{i}", text) for i, text in enumerate(texts(50, seed=12)))]
+    events = rows(200, seed=13)
+    stream.subscribe(first)
+    stream.publish(events[:100])
+    stream.run()
+    stream.subscribe(second)
+    stream.publish(events[100:])
+    stream.run()
+    assert stream.delivered() == sorted(laptop(first, events[:100]) | laptop(second, events[100:]))
+    reports = batch_reports(stream.checkpoint)
+    assert [(one.version, one.events, one.rejected) for one in reports] == [("v000001", 100, 0), ("v000002", 100, 0)]
+    assert sum(one.deliveries for one in reports) == len(stream.delivered())
+    frame = spark.createDataFrame(events[100:], COLUMNS)
+    batch = read_deliveries(spark, stream.output).where("batch = 1")
+    assert pairs(batch) == pairs(match(frame, stream.snapshots))
+
+
+def test_a_batch_that_runs_again_gives_the_same_rows(stream: Stream) -> None:
+    """As after a crash between the sink and Spark's commit: new subscriptions came, but the batch was begun."""
+    filters = [(f"s{i}", text) for i, text in enumerate(texts(60, seed=14))]
+    stream.subscribe(filters)
+    stream.publish(rows(50, seed=15))
+    stream.run()
+    wanted = stream.delivered()
+    stream.subscribe([("other", "TRUE")])
+    for commit in (stream.checkpoint / "commits").glob("*0*"):
+        commit.unlink()
+    stream.run()
+    assert stream.delivered() == wanted
+    for commit in (stream.checkpoint / "commits").glob("*0*"):
+        commit.unlink()
+    shutil.rmtree(stream.output / "batch=0")  # as if it had never been put in place
+    assert prune_snapshots(stream.snapshots, keep=1, checkpoints=[stream.checkpoint]) == []
+    stream.run()
+    assert stream.delivered() == wanted
+
+
+def test_bad_events_are_kept_with_their_reason(spark: Any, stream: Stream) -> None:
+    stream.subscribe([("low", "price < 10")])
+    events = [{"event_id": 1, "price": 5.0}, {"event_id": 2, "price": float("nan")}, {"event_id": 3, "price": 50.0}]
+    full = [{name: row.get(name) for name in ("event_id", *SCHEMA)} for row in events]
+    stream.publish(full)
+    stream.run()
+    assert stream.delivered() == [(1, "low")]
+    [bad] = read_rejected(spark, stream.output).collect()
+    assert (bad["event_id"], "NaN" in bad["reason"]) == (2, True)
+    [report] = batch_reports(stream.checkpoint)
+    assert (report.events, report.deliveries, report.rejected) == (3, 1, 1)
+    assert report.rate > 0
+
+
+def test_a_stream_without_matches_can_be_read(spark: Any, stream: Stream) -> None:
+    stream.subscribe([("none", "price < -1")])
+    with pytest.raises(TableError, match="there is no directory"):
+        read_deliveries(spark, stream.output)
+    stream.publish(rows(3, seed=16))
+    stream.run()
+    assert stream.delivered() == []
+    assert read_rejected(spark, stream.output).count() == 0
+
+
+def test_an_output_belongs_to_one_checkpoint(stream: Stream) -> None:
+    stream.subscribe([("all", "TRUE")])
+    stream.publish(rows(3, seed=17))
+    stream.run()
+    with pytest.raises(Exception, match="was written by a stream with another checkpoint"):
+        stream.run(checkpoint=stream.place / "second")
+
+
+def test_a_streaming_frame_in_match_is_fixed_to_one_version(spark: Any, stream: Stream) -> None:
+    stream.subscribe([("low", "price < 10")])
+    events = rows(40, seed=18)
+    stream.publish(events)
+    reader = spark.readStream.schema(COLUMNS).parquet(str(stream.source))
+    deliveries = match(reader, stream.snapshots)
+    assert deliveries.isStreaming
+    stream.subscribe([("high", "price > 10")])
+    query = deliveries.writeStream.format("memory").queryName("fixed").trigger(availableNow=True).start()
+    query.awaitTermination()
+    assert pairs(spark.table("fixed")) == sorted(laptop([("low", "price < 10")], events))
+
+
+def test_what_a_caller_can_get_wrong(spark: Any, stream: Stream) -> None:
+    stream.subscribe([("all", "TRUE")])
+    with pytest.raises(TableError, match="needs a streaming DataFrame"):
+        match_stream(spark.createDataFrame(rows(1, 1), COLUMNS), stream.snapshots, output="o", checkpoint="c")
+    reader = spark.readStream.schema(COLUMNS).parquet(str(stream.source))
+    with pytest.raises(TableError, match="has no column 'key'"):
+        match_stream(reader, stream.snapshots, output="o", checkpoint="c", event_id="key")

@@ -1,0 +1,95 @@
+"""Random subscriptions and events of every type, and the laptop's answers to compare with."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import shapely
+
+import tamis
+
+SCHEMA = tamis.Schema(
+    {
+        "symbol": tamis.String(),
+        "price": tamis.Number(0, 100),
+        "volume": tamis.Number(),
+        "halted": tamis.Boolean(),
+        "at": tamis.Timestamp(),
+        "area": tamis.Region(),
+        "look": tamis.Vector(2),
+    }
+)
+#: The same columns for Spark.
+COLUMNS = """event_id long, symbol string, price double, volume long, halted boolean, at timestamp, area binary,
+             look array<double>"""
+
+_SYMBOLS = ["IBM", "ACME", "O'Neill", "Ünicode", ""]
+
+
+def texts(n: int, seed: int) -> list[str]:
+    """Return n filters over `SCHEMA`."""
+    rng = random.Random(seed)
+    return [" AND ".join(_condition(rng) for _ in range(rng.choice([1, 1, 2, 3]))) for _ in range(n)]
+
+
+def _condition(rng: random.Random) -> str:
+    x, y = rng.uniform(0, 90), rng.uniform(0, 90)
+    quoted = rng.choice(_SYMBOLS).replace("'", "''")
+    return rng.choice(
+        [
+            f"price BETWEEN {x:.3f} AND {x + 10:.3f}",
+            f"price < {x:.2f}",
+            f"NOT price < {x:.2f}",
+            f"symbol = '{quoted}'",
+            f"symbol LIKE '{quoted[:1]}%'",
+            "symbol IS NULL",
+            f"volume >= {rng.randrange(2**60)}",
+            f"volume IN ({rng.randrange(5)}, {rng.randrange(5)})",
+            f"(halted = TRUE OR price > {x:.2f})",
+            f"at < TIMESTAMP('2020-01-0{rng.randrange(1, 9)}T00:00:00Z')",
+            f"S_INTERSECTS(area, POLYGON(({x} {y}, {x + 30} {y}, {x} {y + 30}, {x} {y})))",
+            f"S_DISJOINT(area, POLYGON(({x} {y}, {x + 30} {y}, {x} {y + 30}, {x} {y})))",
+            f"V_WITHIN(look, ({x:.2f}, {y:.2f}), 20)",
+        ]
+    )
+
+
+def rows(n: int, seed: int) -> list[dict[str, Any]]:
+    """Return n events; one value in six is missing."""
+    rng = random.Random(seed)
+    return [{"event_id": i, **_event(rng)} for i in range(n)]
+
+
+def _event(rng: random.Random) -> dict[str, Any]:
+    x, y = rng.uniform(0, 90), rng.uniform(0, 90)
+    area = shapely.Point(x, y) if rng.random() < 0.5 else shapely.box(x, y, x + 5, y + 5)
+    values = {
+        "symbol": rng.choice(_SYMBOLS),
+        "price": rng.choice([x, round(x, 2), 10.0]),
+        "volume": rng.choice([rng.randrange(5), rng.randrange(2**62)]),
+        "halted": rng.random() < 0.5,
+        "at": dt.datetime(2020, 1, rng.randrange(1, 10), tzinfo=dt.UTC),
+        "area": shapely.to_wkb(area),
+        "look": [x, y],
+    }
+    return {name: None if rng.random() < 1 / 6 else value for name, value in values.items()}
+
+
+def laptop(filters: Sequence[tuple[Any, str]], events: list[dict[str, Any]], matcher: str = "linear") -> set[Any]:
+    """Return {(event_id, subscription id)} as one engine in this process says."""
+    engine = tamis.Engine(SCHEMA, matcher)
+    for id, text in filters:
+        engine.subscribe(text, id=id)
+    columns = {name: [row.get(name) for row in events] for name in SCHEMA}
+    matches = engine.match_table(pa.table({**columns, "at": pa.array(columns["at"], pa.timestamp("us", "UTC"))}))
+    ids = [row["event_id"] for row in events]
+    return {(ids[event], id) for event, id in zip(matches.event.tolist(), matches.subscription, strict=True)}
+
+
+def pairs(deliveries: Any) -> list[tuple[Any, Any]]:
+    """Return the rows of a DataFrame of deliveries, sorted: a repeated one would show."""
+    return sorted((row["event_id"], row["subscription_id"]) for row in deliveries.collect())
