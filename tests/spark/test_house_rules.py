@@ -14,6 +14,7 @@ FORBIDDEN = {"collect", "toPandas", "toArrow", "toLocalIterator", "broadcast", "
 ALLOWED = {
     ("snapshot.py", "build_parts"),  # a line per part that was written
     ("snapshot.py", "_kept_parts"),  # a line per part that loses rows
+    ("tiles.py", "write_tiles"),  # a line per part of a tile
     ("match.py", "_indexed"),  # at most eleven bad subscriptions, for the message
 }
 

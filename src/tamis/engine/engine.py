@@ -233,7 +233,18 @@ class Engine:
         """
         version = snapshot.version_at(Path(directory))
         lease = snapshot.Lease(version)
-        saved = snapshot.read(version)
+        return cls.open(snapshot.read(version), lease, matcher=matcher, clock=clock)
+
+    @classmethod
+    def open(
+        cls,
+        saved: snapshot.Saved,
+        lease: snapshot.Lease,
+        *,
+        matcher: str | None = None,
+        clock: Callable[[], int] = _now,
+    ) -> Self:
+        """Return an engine on what was read from a snapshot; see `load`."""
         state = saved.state
         engine = cls(None if state.learns else state.schema, matcher or state.matcher, clock=clock)
         engine._schema, engine._next_id, engine._lease = state.schema, state.next_id, lease

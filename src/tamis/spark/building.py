@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from tamis.model.tables import SubscriptionTable
 from tamis.model.values import INT64_MIN
 from tamis.spark.typed import number_names
 
-__all__ = ["BUILT", "Build", "build_batches", "read_built"]
+__all__ = ["BUILT", "Build", "Built", "build_batches", "build_engine", "read_built"]
 
 #: What a builder reports of each part it wrote.
 BUILT = "part string"
@@ -39,6 +39,29 @@ class Build:
 def build_batches(batches: Iterator[pa.RecordBatch], *, task: Build) -> Iterator[pa.RecordBatch]:
     """Index all rows of a partition and write them; a second attempt writes files of other names."""
     schema = Schema.from_json(task.schema)
+    parts = build_engine(batches, schema).write(Path(task.place))
+    yield pa.RecordBatch.from_pydict({"part": [msgspec.json.encode(part).decode() for part in parts]}, schema=_FORM)
+
+
+@dataclass(frozen=True)
+class Built:
+    """An index that can be written as parts of a snapshot."""
+
+    engine: Engine
+
+    def write(self, place: Path) -> list[Part]:
+        """Write a part per namespace under names that no other attempt has."""
+        self.engine.wait()
+        prefix = f"p{uuid.uuid4().hex}"
+        return [
+            part
+            for number, space in enumerate(self.engine.namespaces())
+            for part in write_parts(place, f"{prefix}-{number}", space, self.engine.schema)
+        ]
+
+
+def build_engine(batches: Iterable[pa.RecordBatch], schema: Schema) -> Built:
+    """Index batches of accepted subscriptions."""
     engine = Engine(schema, clock=lambda: INT64_MIN)  # what has an end is kept: the reader knows the time
     for batch in batches:
         is_box = batch.column("lo").is_valid()
@@ -46,15 +69,7 @@ def build_batches(batches: Iterator[pa.RecordBatch], *, task: Build) -> Iterator
         texts = batch.filter(pc.invert(is_box))
         if texts.num_rows:
             engine.subscribe_table(SubscriptionTable.from_arrow(texts))
-    engine.wait()
-    prefix = f"p{uuid.uuid4().hex}"
-    parts = [
-        part
-        for number, space in enumerate(engine.namespaces())
-        for part in write_parts(Path(task.place), f"{prefix}-{number}", space, schema)
-    ]
-    described = [msgspec.json.encode(part).decode() for part in parts]
-    yield pa.RecordBatch.from_pydict({"part": described}, schema=_FORM)
+    return Built(engine)
 
 
 def read_built(described: str) -> Part:
@@ -63,7 +78,7 @@ def read_built(described: str) -> Part:
 
 
 def _add_boxes(engine: Engine, boxes: pa.RecordBatch, names: list[str]) -> None:
-    """Add boxes in bulk, those with an end or with metadata one by one."""
+    """Add boxes in bulk."""
     for namespace in pc.unique(boxes.column("namespace")).to_pylist():
         chosen = boxes.filter(pc.equal(boxes.column("namespace"), namespace))
         lo, hi = (_sides(chosen, name, len(names)) for name in ("lo", "hi"))

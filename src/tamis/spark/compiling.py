@@ -16,7 +16,7 @@ from tamis.model.language.compiler import compile_text
 from tamis.model.schema import Schema
 from tamis.model.tables import checked_id
 from tamis.model.values import UnfitError, moment
-from tamis.spark.typed import TypedColumns, box_source, boxes_of, texts_of
+from tamis.spark.typed import TypedColumns, box_problem, boxes_of, texts_of
 
 __all__ = ["Compile", "compile_batches"]
 
@@ -62,8 +62,10 @@ def _compiled_boxes(
     )
     rest = np.flatnonzero(~is_plain).tolist()
     if rest:
-        rows = batch.take(pa.array(rest)).to_pylist()
-        sources = [box_source(lo[row], hi[row], schema) for row in rest]
+        others = batch.take(pa.array(rest))
+        written = texts_of(others, typed, schema)  # only text can carry an end and metadata
+        sources = [box_problem(lo[row], hi[row], schema) or text for row, text in zip(rest, written, strict=True)]
+        rows = others.to_pylist()
         compiled = [_compiled(row, source, schema) for row, source in zip(rows, sources, strict=True)]
         yield pa.RecordBatch.from_pylist(compiled, schema=form)
 
@@ -73,7 +75,7 @@ def _lists(sides: npt.NDArray[np.float64]) -> pa.Array:
     return pa.ListArray.from_arrays(offsets, sides.ravel())
 
 
-def _compiled(row: dict[str, Any], source: Any, schema: Schema) -> dict[str, Any]:
+def _compiled(row: dict[str, Any], source: str | ModelError | None, schema: Schema) -> dict[str, Any]:
     """Return one accepted row, or the row with its reason."""
     kept = {"id": row["id"], "namespace": row["namespace"], "metadata": row["metadata"]}
     kept["filter"] = source if isinstance(source, str) else None
@@ -86,8 +88,6 @@ def _compiled(row: dict[str, Any], source: Any, schema: Schema) -> dict[str, Any
         kept["expires"] = _moment(row["expires"])
         if isinstance(source, ModelError):
             raise source
-        if isinstance(source, tuple):
-            return kept | {"lo": source[0], "hi": source[1]}
         if source is None:
             raise TableError("there is no filter")
         compile_text(source, schema)

@@ -24,6 +24,7 @@ from tamis.spark.columns import arrow_form, id_kind, quoted, require, schema_of,
 from tamis.spark.compile import compile_subscriptions
 from tamis.spark.matching import EVENT, NAMESPACE, PAYLOAD, MatchTask, check_batches, match_batches
 from tamis.spark.snapshot import write_snapshot
+from tamis.spark.tiles import read_tiles, tiled_deliveries
 
 __all__ = ["check_events", "match"]
 
@@ -135,6 +136,9 @@ class MatchPlan:
             rejects,
         )
         values = values_of(self._events, self._schema, beside=list(self._beside()))
+        tiles = read_tiles(self._version, self._manifest)
+        if tiles is not None and self._namespace_column is None:
+            return tiled_deliveries(values, tiles, task, form)
         return values.mapInArrow(partial(match_batches, task=task), form)
 
     def _beside(self) -> Sequence[Column]:

@@ -6,7 +6,7 @@ workers of a host share the pages.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -22,7 +22,19 @@ from tamis.errors import EventError
 from tamis.model.schema import Schema
 from tamis.model.tables import EventTable
 
-__all__ = ["EVENT", "NAMESPACE", "PAYLOAD", "MatchTask", "check_batches", "match_batches", "opened"]
+__all__ = [
+    "EVENT",
+    "NAMESPACE",
+    "PAYLOAD",
+    "MatchTask",
+    "attributes",
+    "check_batches",
+    "delivered",
+    "events_of",
+    "match_batches",
+    "opened",
+    "rejected",
+]
 
 #: Names of the columns that travel beside the attributes.
 EVENT, NAMESPACE, PAYLOAD = "__tamis_event", "__tamis_namespace", "__tamis_payload_"
@@ -67,15 +79,15 @@ def match_batches(batches: Iterator[pa.RecordBatch], *, task: MatchTask) -> Iter
             start += part.num_rows
             found = 0
             for namespace, rows in _by_namespace(part, task.namespace):
-                events = EventTable.of(_attributes(rows, task.names), schema)
+                events = EventTable.of(attributes(rows, task.names), schema)
                 if task.rejects and events.bad:
-                    yield _rejected(rows, events, task.output)
+                    yield rejected(rows, events.bad, task.output)
                 matches = engine.match_table(events, namespace=namespace, on_bad="skip")
                 found += len(matches)
                 for first in range(0, len(matches), _OUT_ROWS):
                     chosen = slice(first, first + _OUT_ROWS)
                     ids = matches.ids.to_arrow(matches.rows[chosen])
-                    yield _delivered(rows, _events_of(matches.offsets, chosen), ids, task.output)
+                    yield delivered(rows, events_of(matches.offsets, chosen), ids, task.output)
             per_event = max(found / part.num_rows, per_event / 16)
 
 
@@ -83,12 +95,13 @@ def check_batches(batches: Iterator[pa.RecordBatch], *, task: MatchTask) -> Iter
     """Put out the events that do not fit the schema, each with its reason."""
     schema = Schema.from_json(task.schema)
     for batch in batches:
-        events = EventTable.of(_attributes(batch, task.names), schema)
+        events = EventTable.of(attributes(batch, task.names), schema)
         if events.bad:
-            yield _rejected(batch, events, task.output)
+            yield rejected(batch, events.bad, task.output)
 
 
-def _attributes(batch: pa.RecordBatch, names: tuple[str, ...]) -> pa.RecordBatch:
+def attributes(batch: pa.RecordBatch, names: tuple[str, ...]) -> pa.RecordBatch:
+    """Return the columns of the attributes under their names."""
     return pa.RecordBatch.from_arrays(batch.columns[-len(names) :], names=list(names))
 
 
@@ -102,14 +115,15 @@ def _by_namespace(batch: pa.RecordBatch, given: str) -> Iterator[tuple[str, pa.R
         yield namespace, batch.filter(pc.equal(column, namespace))
 
 
-def _events_of(offsets: npt.NDArray[np.int64], chosen: slice) -> npt.NDArray[np.int64]:
+def events_of(offsets: npt.NDArray[np.int64], chosen: slice) -> npt.NDArray[np.int64]:
     """Return the event of each of the chosen matches."""
     stop = min(chosen.stop, int(offsets[-1]))
     places: npt.NDArray[np.int64] = np.searchsorted(offsets, np.arange(chosen.start, stop), side="right") - 1
     return places
 
 
-def _delivered(events: pa.RecordBatch, places: npt.NDArray[np.int64], ids: pa.Array, form: pa.Schema) -> pa.RecordBatch:
+def delivered(events: pa.RecordBatch, places: npt.NDArray[np.int64], ids: pa.Array, form: pa.Schema) -> pa.RecordBatch:
+    """Return the deliveries of the events at these places to subscriptions of these ids."""
     beside = [name for name in events.schema.names if name == EVENT or name.startswith(PAYLOAD)]
     taken = events.select(beside).take(pa.array(places)).columns
     columns = [taken[0], ids, *taken[1:]]
@@ -117,9 +131,8 @@ def _delivered(events: pa.RecordBatch, places: npt.NDArray[np.int64], ids: pa.Ar
     return _fitted(columns, form)
 
 
-def _rejected(events: pa.RecordBatch, table: EventTable, form: pa.Schema) -> pa.RecordBatch:
+def rejected(events: pa.RecordBatch, bad: Mapping[int, EventError], form: pa.Schema) -> pa.RecordBatch:
     """Return the bad rows: everything a delivery has but the subscription, and the reason in the last column."""
-    bad = table.bad
     beside = [name for name in events.schema.names if name == EVENT or name.startswith(PAYLOAD)]
     taken = events.select(beside).take(pa.array(list(bad))).columns
     reasons = pa.array([_reason(error) for error in bad.values()], pa.string())

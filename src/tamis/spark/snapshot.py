@@ -28,6 +28,7 @@ from tamis.spark.building import BUILT, Build, build_batches, read_built
 from tamis.spark.columns import arrow_form, id_kind, id_type, require
 from tamis.spark.compile import ACCEPTED, accepted_form
 from tamis.spark.reading import REMOVED, Removal, list_ids, list_subscriptions, note_removed, read_removal
+from tamis.spark.tiles import TILES, write_tiles
 
 __all__ = ["compact_snapshot", "prune_snapshots", "read_snapshot", "update_snapshot", "write_snapshot"]
 
@@ -35,19 +36,32 @@ __all__ = ["compact_snapshot", "prune_snapshots", "read_snapshot", "update_snaps
 PART_SIZE = 1_000_000
 
 
-def write_snapshot(accepted: DataFrame, directory: str | Path, *, schema: Schema, part_size: int = PART_SIZE) -> Path:
+def write_snapshot(
+    accepted: DataFrame,
+    directory: str | Path,
+    *,
+    schema: Schema,
+    part_size: int = PART_SIZE,
+    tile_by: Sequence[str] = (),
+    tiles: int = 64,
+) -> Path:
     """Index accepted subscriptions and publish them as a new version of ``directory``; return its path.
 
     A version appears whole or not at all, and nothing that is there changes. ``part_size`` subscriptions are
     indexed together by one task.
+
+    For an index larger than a worker's memory name one or two numbers, or a region, in ``tile_by``: the index is
+    then also written in about ``tiles`` tiles, and `match` sends each event to its own.
     """
     require(accepted, ACCEPTED, "the table of accepted subscriptions (see compile_subscriptions)")
     if part_size < 1:
         raise TableError(f"part_size is {part_size}; a part holds at least one subscription")
     with snapshot.building(Path(directory).absolute()) as place:
         parts = build_parts(accepted, place, schema, part_size)
-        _discard_other_attempts(place, parts)
-        return snapshot.seal(place, snapshot.State(schema, False, DEFAULT_MATCHER, 0), parts)
+        tile_parts = write_tiles(accepted, place, schema, tile_by, tiles) if tile_by else []
+        beside = [TILES] if tile_by else []
+        _discard_other_attempts(place, [*parts, *tile_parts], beside)
+        return snapshot.seal(place, snapshot.State(schema, False, DEFAULT_MATCHER, 0), parts, beside)
 
 
 def update_snapshot(
@@ -158,9 +172,9 @@ def build_parts(accepted: DataFrame, place: Path, schema: Schema, part_size: int
     return [read_built(row.part) for row in built.collect()]
 
 
-def _discard_other_attempts(place: Path, parts: Sequence[Part]) -> None:
+def _discard_other_attempts(place: Path, parts: Sequence[Part], beside: Sequence[str] = ()) -> None:
     """Remove the files of tasks that were killed or repeated."""
-    named = {name for part in parts for name in (*part.files, *part.removed)}
+    named = {*beside, *(name for part in parts for name in (*part.files, *part.removed))}
     for file in place.iterdir():
         if file.name not in named:
             file.unlink()

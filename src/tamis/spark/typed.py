@@ -18,10 +18,8 @@ from tamis.model.language.nodes import And, Compare, Constant, Instant, Node, Sp
 from tamis.model.schema import Schema
 from tamis.model.types import Number, Region, String, Timestamp, Vector
 
-__all__ = ["TypedColumns", "box_source", "boxes_of", "number_names", "texts_of"]
+__all__ = ["TypedColumns", "box_problem", "boxes_of", "number_names", "texts_of"]
 
-#: The sides of a box over the schema's numbers.
-Sides = tuple[list[float], list[float]]
 Bounds = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
@@ -91,11 +89,11 @@ def boxes_of(
     return lo, hi, wrong
 
 
-def box_source(lo: Bounds, hi: Bounds, schema: Schema) -> Sides | ModelError:
-    """Return the sides of one box, or what is wrong with them."""
+def box_problem(lo: Bounds, hi: Bounds, schema: Schema) -> ModelError | None:
+    """Return what is wrong with the sides of one box, if anything."""
     wrong = np.flatnonzero(~_is_range(lo, hi))
     if not len(wrong):
-        return lo.tolist(), hi.tolist()
+        return None
     axis = int(wrong[0])
     return TableError(f"{number_names(schema)[axis]!r} from {lo[axis]} to {hi[axis]} is no range")
 

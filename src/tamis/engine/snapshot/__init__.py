@@ -22,7 +22,7 @@ from pathlib import Path
 import msgspec
 
 from tamis.engine.namespace import Namespace
-from tamis.engine.snapshot.manifest import FORMAT, Manifest, Part, check_files, read_manifest
+from tamis.engine.snapshot.manifest import FORMAT, Manifest, Part, check_files, measure, read_manifest
 from tamis.engine.snapshot.parts import SavedPart, read_part, write_parts
 from tamis.engine.snapshot.versions import Lease, building, newest, prune, publish, version_at, versions
 from tamis.engine.stored import Record, StoredSubscriptions
@@ -81,16 +81,22 @@ def write(directory: Path, state: State, spaces: Sequence[Namespace]) -> Path:
         return seal(place, state, [part for parts in written for part in parts])
 
 
-def seal(place: Path, state: State, parts: Sequence[Part]) -> Path:
-    """Finish a version whose parts are written: add the manifest, publish it, and return its path."""
+def seal(place: Path, state: State, parts: Sequence[Part], beside: Sequence[str] = ()) -> Path:
+    """Finish a version whose parts are written: add the manifest, publish it, and return its path.
+
+    ``beside`` are files of the version that belong to no part.
+    """
     schema = msgspec.json.decode(state.schema.to_json())
-    Manifest(schema, state.learns, state.matcher, state.next_id, list(parts), platform.node()).write(place)
+    others = {name: measure(place / name) for name in beside}
+    Manifest(schema, state.learns, state.matcher, state.next_id, list(parts), platform.node(), others).write(place)
     return publish(place)
 
 
-def read(version: Path) -> Saved:
-    """Return a version after checking every file of it."""
+def read(version: Path, parts: Sequence[Part] | None = None) -> Saved:
+    """Return a version, or chosen parts of it, after checking every file that is used."""
     manifest = read_manifest(version)
+    if parts is not None:
+        manifest = msgspec.structs.replace(manifest, parts=list(parts), beside={})
     check_files(version, manifest)
     state = State(manifest.read_schema(version), manifest.learns, manifest.matcher, manifest.next_id)
     return Saved(state, [read_part(version, part) for part in manifest.parts])

@@ -1,0 +1,58 @@
+"""Tiles: the partitioned path gives the same rows, each once, whatever lies across tiles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tamis
+from tamis.engine.snapshot.manifest import read_manifest
+from tamis.errors import SchemaError
+from tamis.spark import check_events, compile_subscriptions, match, write_snapshot
+from tamis.spark.tiles import read_tiles
+from tests.spark.test_match import accepted
+from tests.spark.worlds import COLUMNS, SCHEMA, laptop, pairs, rows, texts
+
+
+@pytest.mark.parametrize("tile_by", [["price"], ["area"], ["price", "volume"]])
+def test_the_same_rows_each_once(spark: Any, tmp_path: Path, tile_by: list[str]) -> None:
+    filters = [(f"s{i}", text) for i, text in enumerate(texts(250, seed=21))]
+    version = write_snapshot(accepted(spark, filters), tmp_path, schema=SCHEMA, tile_by=tile_by, tiles=9)
+    tiles = read_tiles(version, read_manifest(version))
+    assert tiles is not None
+    assert len(tiles.parts) >= 5
+    assert tiles.replication > 1
+    events = rows(300, seed=22)
+    wanted = sorted(laptop(filters, events))
+    frame = spark.createDataFrame(events, COLUMNS).repartition(3)
+    assert pairs(match(frame, tmp_path)) == wanted
+    assert len(tamis.Engine.load(tmp_path)) == 250
+
+
+def test_boxes_in_tiles_and_a_hot_one(spark: Any, tmp_path: Path) -> None:
+    frame = spark.range(2_000).selectExpr("id", "id % 50 + 0.0D AS low", "IF(id % 7 = 0, NULL, id % 50 + 2.0D) AS high")
+    boxes, _ = compile_subscriptions(frame, schema=SCHEMA, columns={"price": ("low", "high")})
+    version = write_snapshot(boxes, tmp_path, schema=SCHEMA, tile_by=["price"], tiles=6)
+    events = spark.range(400).selectExpr(
+        "id AS event_id", "CASE WHEN id < 390 THEN 20.5D WHEN id < 395 THEN id END AS price"
+    )
+    engine = tamis.Engine.load(version)
+    wanted = [(row["event_id"], one) for row in events.collect() for one in engine.match({"price": row["price"]})]
+    assert pairs(match(events, tmp_path)) == sorted(wanted)
+
+
+def test_bad_events_are_told_once(spark: Any, tmp_path: Path) -> None:
+    write_snapshot(accepted(spark, [("all", "TRUE")]), tmp_path, schema=SCHEMA, tile_by=["area"], tiles=4)
+    events = spark.createDataFrame([(1, 5.0), (2, float("nan"))], "event_id long, price double")
+    assert pairs(match(events, tmp_path)) == [(1, "all")]
+    assert check_events(events, schema=SCHEMA).count() == 1
+
+
+def test_what_tiles_can_be_cut_by(spark: Any, tmp_path: Path) -> None:
+    compiled = accepted(spark, [("a", "price < 1")])
+    for wrong in (["symbol"], ["nothing"], ["price", "volume", "area"]):
+        with pytest.raises(SchemaError, match="tiles are cut by"):
+            write_snapshot(compiled, tmp_path, schema=SCHEMA, tile_by=wrong)
+    assert list(tmp_path.iterdir()) == []
