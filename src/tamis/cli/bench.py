@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tamis.cli import bench_spark
 from tamis.cli.options import Json, examples
 
 if TYPE_CHECKING:
@@ -72,6 +73,9 @@ def match(
         _print_tables(rows)
     if picture is not None:
         _draw(rows, picture)
+
+
+app.command("spark", epilog=bench_spark.EPILOG)(bench_spark.spark)
 
 
 def _effort(quick: bool, repeat: int) -> Effort:
