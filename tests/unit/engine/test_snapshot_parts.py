@@ -1,0 +1,123 @@
+"""Versions that come in parts, build upon others, and are pruned."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+import tamis
+from tamis.engine import snapshot
+from tamis.engine.ids import Ids
+from tamis.engine.snapshot.manifest import Part, measure, read_manifest
+from tamis.engine.snapshot.parts import write_parts, write_removed
+from tamis.errors import SnapshotError
+
+SCHEMA = tamis.Schema({"x": tamis.Number(), "name": tamis.String()})
+STATE = snapshot.State(SCHEMA, False, "packed", 0)
+
+
+def _engine(first: int, n: int) -> tamis.Engine:
+    engine = tamis.Engine(SCHEMA)
+    for i in range(first, first + n):
+        engine.subscribe(
+            f"x >= {i} AND (name = 'a' OR x < {i + 50})", id=f"s{i}", namespace="odd" if i % 5 == 4 else "default"
+        )
+    return engine
+
+
+def _write(directory: Path, sizes: list[int], *, kept: list[Part] | None = None, removed: int = 0) -> Path:
+    """Write a version with a part per size, after the parts that are kept."""
+    with snapshot.building(directory) as place:
+        parts = list(kept or ())
+        if removed:
+            write_removed(place, "gone.removed", np.arange(removed, dtype=np.int32))
+            parts[0] = msgspec.structs.replace(parts[0], removed={"gone.removed": measure(place / "gone.removed")})
+        first = 0
+        for number, size in enumerate(sizes):
+            for place_of, space in enumerate(_engine(first, size).namespaces()):
+                parts += write_parts(place, f"p{number}-{place_of}", space, SCHEMA)
+            first += size
+        return snapshot.seal(place, STATE, parts)
+
+
+def _homed(version: Path) -> list[Part]:
+    return [msgspec.structs.replace(part, home=part.home or version.name) for part in read_manifest(version).parts]
+
+
+@pytest.mark.parametrize("sizes", [[300], [200, 100], [3, 290, 7]])
+def test_parts_are_one_engine(tmp_path: Path, sizes: list[int]) -> None:
+    loaded, whole = tamis.Engine.load(_write(tmp_path, sizes)), _engine(0, 300)
+    for matcher in ("packed", "linear"):
+        loaded = tamis.Engine.load(tmp_path, matcher=matcher)
+        assert len(loaded) == len(whole) == 300
+        for event in ({"x": 60}, {"x": 60, "name": "a"}, {"name": "a"}):
+            for namespace in ("default", "odd"):
+                assert loaded.match(event, namespace=namespace) == whole.match(event, namespace=namespace)
+    assert loaded.subscription("s7").text == whole.subscription("s7").text
+
+
+def test_a_parted_engine_lives_on_and_is_saved(tmp_path: Path) -> None:
+    engine = tamis.Engine.load(_write(tmp_path, [200, 100]))
+    engine.unsubscribe("s10")
+    engine.subscribe("x = 60", id="new")
+    engine.subscribe_boxes(["x"], [[59.0]], [[61.0]])
+    again = tamis.Engine.load(engine.save(tmp_path))
+    assert len(again) == len(engine) == 301
+    assert again.match({"x": 60}) == engine.match({"x": 60})
+    assert "s10" not in again
+    assert {"new", 0} <= set(again.match({"x": 60}))
+
+
+def test_a_version_that_builds_upon_another(tmp_path: Path) -> None:
+    base = _write(tmp_path, [300])
+    removed = [one.id for one in tamis.Engine.load(base) if one.namespace == "default"][:20]
+    version = _write(tmp_path, [], kept=_homed(base), removed=20)
+    engine = tamis.Engine.load(version)
+    assert len(engine) == 280
+    assert not {one.id for one in engine} & set(removed)
+    assert [path.name for path in version.iterdir() if path.suffix == ".arrays"] == []
+    assert tamis.Engine.load(engine.save(tmp_path)).match({"x": 60}) == engine.match({"x": 60})
+
+
+def test_pruning_keeps_what_is_built_upon_and_what_is_read(tmp_path: Path) -> None:
+    base = _write(tmp_path, [10])
+    upon = _write(tmp_path, [], kept=_homed(base))
+    _write(tmp_path, [5])
+    reader = tamis.Engine.load(upon)
+    assert snapshot.prune(tmp_path, keep=1) == []
+    del reader
+    gc.collect()
+    assert snapshot.prune(tmp_path, keep=1, needed=["v000002"]) == []
+    assert snapshot.prune(tmp_path, keep=1) == ["v000001", "v000002"]
+    assert len(tamis.Engine.load(tmp_path)) == 5
+
+
+@pytest.mark.parametrize(
+    "change", [{"home": "../v000001"}, {"prefix": "../x"}, {"files": {"/etc/passwd": {"bytes": 1, "crc32": 1}}}]
+)
+def test_a_manifest_that_leads_out_of_its_directory(tmp_path: Path, change: dict[str, object]) -> None:
+    with snapshot.building(tmp_path) as place:
+        [part] = write_parts(place, "p", _engine(0, 3).namespaces()[0], SCHEMA)
+        part = msgspec.convert({**msgspec.to_builtins(part), **change}, Part)
+        snapshot.seal(place, STATE, [part])
+    with pytest.raises(SnapshotError, match="is no version|is a file outside the version"):
+        tamis.Engine.load(tmp_path)
+
+
+def test_ids_as_arrow() -> None:
+    ids = Ids()
+    ids.append_many(["a", "b"])
+    assert ids.to_arrow(np.array([1, 0, 1], np.int32)).to_pylist() == ["b", "a", "b"]
+    numbers = Ids()
+    numbers.append_range(range(10, 13))
+    numbers.append_many([5, 7])
+    numbers.append_range(range(20, 22))
+    rows = np.array([6, 3, 0, 4, 2], np.int32)
+    assert numbers.to_arrow(rows).to_pylist() == [21, 5, 10, 7, 12] == numbers.of(rows)
+    ids.append_range(range(3))
+    assert ids.to_arrow(np.array([0, 2], np.int32)).to_pylist() == ["a", "0"]
+    assert Ids().to_arrow(np.array([], np.int32)).to_pylist() == []
