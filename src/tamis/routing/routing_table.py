@@ -1,0 +1,188 @@
+"""The routing table of a broker: who asks for what, where an event goes, and what each neighbour must hear.
+
+*Interests* are what came in: the subscriptions of clients, and the entries that neighbours announced. From them follow
+both directions. Inwards, a matcher per namespace says which neighbours and which clients want an event. Outwards, one
+`Summary` per neighbour and namespace has the interests of everybody but that neighbour as its members (RELIABILITY
+R3), and says what to announce and retract.
+
+A neighbour that has not spoken yet is taken to want everything (PAPERS R-A: when in doubt, forward).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from tamis.errors import InvariantError
+from tamis.index.counting import CountingMatcher
+from tamis.index.protocols import Guarantee, Lookup, Matcher, demand
+from tamis.index.registry import DEFAULT_MATCHER, MATCHERS
+from tamis.model.schema import Event
+from tamis.model.subscription import EVERYTHING, Subscription
+from tamis.node.effects import Link
+from tamis.routing.policies import Policy
+from tamis.routing.summary import Changes, Origin, Summary
+
+__all__ = ["ALL_NAMESPACES", "RoutingTable"]
+
+#: The namespace of an entry that asks for every event of every namespace. No client may use it.
+ALL_NAMESPACES = "*"
+
+#: What a neighbour asks for that wants every event.
+_ALL = Subscription("*", (EVERYTHING,), None, ALL_NAMESPACES)
+
+
+@dataclass
+class _Namespace:
+    """The matchers of one namespace: neighbours by link, clients' subscriptions by row."""
+
+    clients: Matcher
+    neighbours: CountingMatcher = field(default_factory=CountingMatcher)
+
+
+class RoutingTable:
+    """The interests of a broker's neighbours and clients; ``neighbours`` gives the policy of each link."""
+
+    def __init__(
+        self,
+        neighbours: Mapping[Link, Policy],
+        make_matcher: Callable[[Lookup], Matcher] = MATCHERS[DEFAULT_MATCHER],
+    ) -> None:
+        self._neighbours = dict(neighbours)
+        self._make_matcher = make_matcher
+        #: ``{source: {key: subscription}}``: exactly what each client and neighbour asks for now.
+        self._interests: dict[Link, dict[str, Subscription]] = {link: {} for link in neighbours}
+        #: Neighbours that have said what they ask for.
+        self._spoken: set[Link] = set()
+        self._summaries: dict[Link, dict[str, Summary]] = {link: {} for link in neighbours}
+        self._namespaces: dict[str, _Namespace] = {}
+        self._rows: dict[Origin, int] = {}
+        self._origins: dict[int, Origin] = {}
+        self._next_row = 0
+
+    @property
+    def unspoken(self) -> set[Link]:
+        """Neighbours that have not said yet what they ask for."""
+        return self._neighbours.keys() - self._spoken
+
+    def note_spoken(self, link: Link) -> None:
+        """Take note that a neighbour has said all it asks for."""
+        self._spoken.add(link)
+
+    def interests(self, source: Link) -> Mapping[str, Subscription]:
+        """Return what a client or neighbour asks for, by key."""
+        return self._interests.get(source, {})
+
+    def clients(self) -> list[Link]:
+        """Return the clients that ask for something."""
+        return [source for source, held in self._interests.items() if held and source not in self._neighbours]
+
+    def put(self, source: Link, key: str, subscription: Subscription) -> None:
+        """Add an interest, or change the one under this key."""
+        held = self._interests.setdefault(source, {})
+        if key in held:
+            if held[key].filters == subscription.filters:
+                held[key] = subscription
+                return
+            self.drop(source, key)
+        held[key] = subscription
+        origin = Origin(source, key)
+        self._admit(origin, subscription)
+        announced = subscription if subscription.id == key else replace(subscription, id=key)
+        for link in self._others(source):
+            self._summary(link, subscription.namespace).add(origin, announced)
+
+    def drop(self, source: Link, key: str) -> None:
+        """Remove an interest; KeyError when it is not there."""
+        subscription = self._interests[source].pop(key)
+        origin = Origin(source, key)
+        self._expel(origin, subscription)
+        for link in self._others(source):
+            self._summary(link, subscription.namespace).remove(origin)
+
+    def take_changes(self, link: Link) -> Changes:
+        """Return what a neighbour has to learn since the last call."""
+        changes = Changes()
+        for summary in self._summaries[link].values():
+            found = summary.take_changes()
+            changes.announce += found.announce
+            changes.retract += found.retract
+        return changes
+
+    def contents(self, link: Link) -> Iterator[Subscription]:
+        """Yield everything a neighbour must hold."""
+        if self._neighbours[link].floods:
+            yield _ALL
+        for summary in self._summaries[link].values():
+            yield from summary.contents()
+
+    def summaries(self, link: Link) -> Iterable[Summary]:
+        """Return the summaries of a link, one per namespace."""
+        return self._summaries[link].values()
+
+    def next_hops(self, event: Event, namespace: str, came_from: Link) -> list[Link]:
+        """Return the neighbours that want an event, sorted; the one it came from is never among them."""
+        wanted = set(self.unspoken)
+        for name in (namespace, ALL_NAMESPACES):
+            if name in self._namespaces:
+                wanted.update(map(str, self._namespaces[name].neighbours.next_hops(event, came_from)))
+        wanted.discard(came_from)
+        return sorted(wanted)
+
+    def readers(self, event: Event, namespace: str) -> dict[Link, list[Subscription]]:
+        """Return the clients that want an event, each with its subscriptions that match; exact."""
+        readers: dict[Link, list[Subscription]] = {}
+        if namespace in self._namespaces:
+            for row in self._namespaces[namespace].clients.match(event):
+                origin = self._origins[int(row)]
+                readers.setdefault(origin.source, []).append(self._interests[origin.source][origin.key])
+        return readers
+
+    def check_invariants(self) -> None:
+        """Raise `InvariantError` unless each neighbour is told of all interests of the others, and of no more."""
+        for link in self._neighbours:
+            summaries = self._summaries[link]
+            for summary in summaries.values():
+                summary.check_invariants()
+            told = {origin for summary in summaries.values() for origin, _ in summary.members()}
+            due = {Origin(source, key) for source in self._interests if source != link for key in self.interests(source)}
+            if told != due and not self._neighbours[link].floods:
+                raise InvariantError(f"link {link!r}: told of {sorted(told - due)} too much, {sorted(due - told)} too little")
+        known = {Origin(source, key) for source, held in self._interests.items() for key in held}
+        if self._rows.keys() != known:
+            raise InvariantError(f"the matchers know {sorted(self._rows.keys() ^ known)} wrongly")
+
+    def _others(self, source: Link) -> Iterator[Link]:
+        """Yield the neighbours that must hear of what a source asks for; never the source itself."""
+        return (link for link, policy in self._neighbours.items() if link != source and not policy.floods)
+
+    def _summary(self, link: Link, namespace: str) -> Summary:
+        summaries = self._summaries[link]
+        if namespace not in summaries:
+            summaries[namespace] = Summary(self._neighbours[link].make())
+        return summaries[namespace]
+
+    def _admit(self, origin: Origin, subscription: Subscription) -> None:
+        row, home = self._next_row, self._namespace(subscription.namespace)
+        self._next_row += 1
+        self._rows[origin], self._origins[row] = row, origin
+        if origin.source in self._neighbours:
+            home.neighbours.add(row, subscription, origin.source)
+        else:
+            home.clients.add(row, subscription)
+
+    def _expel(self, origin: Origin, subscription: Subscription) -> None:
+        row, home = self._rows.pop(origin), self._namespace(subscription.namespace)
+        del self._origins[row]
+        (home.neighbours if origin.source in self._neighbours else home.clients).remove(row)
+
+    def _namespace(self, name: str) -> _Namespace:
+        if name not in self._namespaces:
+            matcher = self._make_matcher(self._find)
+            demand(Guarantee.EXACT, matcher.guarantee)
+            self._namespaces[name] = _Namespace(matcher)
+        return self._namespaces[name]
+
+    def _find(self, row: int) -> Subscription | None:
+        origin = self._origins.get(row)
+        return None if origin is None else self._interests[origin.source].get(origin.key)
