@@ -22,6 +22,7 @@ from typing import Any
 import msgspec
 
 from tamis.errors import InvariantError, ModelError, RemoteProtocolError, TamisError
+from tamis.model.schema import Event
 from tamis.model.subscription import Subscription
 from tamis.node.core import LinkUp
 from tamis.node.effects import Deliver, Effect, Key, Link, Persist, Send
@@ -201,7 +202,7 @@ class BrokerCore:
             for link in links:
                 going.setdefault(link, []).append(event)
                 self.counters[link].events += 1
-            delivered = self._deliver(event, values, now)
+            delivered = self._deliver(event, values, sender, now)
             if sender in self._neighbours and not links and not delivered:
                 self.counters[sender].false_positives += 1
             effects += delivered
@@ -209,14 +210,21 @@ class BrokerCore:
             effects.append(Send(link, m.Publish(batch[0]) if len(batch) == 1 else m.PublishBatch(tuple(batch))))
         return effects
 
-    def _deliver(self, event: m.Published, values: Any, now: float) -> list[Effect]:
+    def _deliver(self, event: m.Published, values: Event, sender: Link, now: float) -> list[Effect]:
         effects: list[Effect] = []
         for client, wanting in sorted(self.table.readers(values, event.namespace).items()):
-            live = (one for one in wanting if one.expires is None or one.expires > now * 1e6)
-            ids = tuple(one.id for one in live)
+            ids = tuple(one.id for one in wanting if self._is_live(client, one, sender, now))
             if ids:
                 effects.append(Deliver(client, m.Delivery(event, ids)))
         return effects
+
+    def _is_live(self, client: Link, one: Subscription, sender: Link, now: float) -> bool:
+        """Whether a subscription gets events of ``sender`` now: it has not expired, and they do not come too early."""
+        if one.expires is not None and one.expires <= now * 1e6:
+            return False
+        if sender not in self._neighbours or not self._confirmations.has_waiting:
+            return True
+        return not self._confirmations.is_early(client, client_key(client, one.namespace, one.id), sender)
 
     # Life
 
@@ -239,7 +247,7 @@ class BrokerCore:
                 self._confirmations.expect(link, int(stored["spoken", link]), without)
         for client in self.table.clients():
             for key in self.table.interests(client):
-                self._confirmations.expect(client, key, without)
+                self._confirmations.expect(client, key, without, is_new=False)
         return effects + self._settle()
 
     def _restore_interest(self, source: Link, key: str, value: bytes) -> None:

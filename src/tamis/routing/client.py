@@ -99,8 +99,8 @@ class ClientCore:
 
     def _link_up(self, message: LinkUp) -> list[Effect]:
         again = [one for one in message.unacknowledged if isinstance(one, m.Publish | m.PublishBatch)]
-        for place in self._asked:
-            self.states[place] = m.State.PENDING
+        for place in self.states:  # a broker that knows nothing has cancelled everything
+            self.states[place] = m.State.PENDING if place in self._asked else m.State.CANCELLED
         return [Send(self.broker, one) for one in (*self._asked.values(), *again)]
 
 

@@ -8,7 +8,7 @@ so it is confirmed earlier (RELIABILITY R13). Waiting goes outwards in a tree, s
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Set
 from dataclasses import dataclass
 
 from tamis.node.effects import Link
@@ -23,6 +23,8 @@ class _Waiting:
     source: Link
     what: Hashable
     needed: dict[Link, int]
+    #: Whether it was never settled before, so that nothing may be delivered for it too early.
+    is_new: bool = True
 
 
 class Confirmations:
@@ -36,16 +38,31 @@ class Confirmations:
         #: In the order in which they came.
         self._waiting: list[_Waiting] = []
 
+    @property
+    def has_waiting(self) -> bool:
+        """Whether anything waits."""
+        return bool(self._waiting)
+
     def number_next(self, link: Link) -> int:
         """Return the number of the update that is sent now."""
         self.sent[link] += 1
         return self.sent[link]
 
-    def expect(self, source: Link, what: Hashable, unspoken: Iterable[Link] = ()) -> None:
-        """Let something wait for all links but ``source``; ``unspoken`` ones are still to get their first update."""
-        owed = set(unspoken)
+    def expect(self, source: Link, what: Hashable, owed: Set[Link], *, is_new: bool = True) -> None:
+        """Let something wait for all links but ``source``; those ``owed`` a first update will get it as the next."""
         needed = {link: number + (link in owed) for link, number in self.sent.items() if link != source}
-        self._waiting.append(_Waiting(source, what, needed))
+        self._waiting.append(_Waiting(source, what, needed, is_new))
+
+    def is_early(self, source: Link, what: Hashable, link: Link) -> bool:
+        """Whether events of a link come too early for something new: the link has not confirmed it yet.
+
+        Before that a broker out there may still drop what it asks for. If one event came through by luck and the next
+        did not, the reader would have a hole (RELIABILITY R12).
+        """
+        return any(
+            one.is_new and one.source == source and one.what == what and self.confirmed[link] < one.needed[link]
+            for one in self._waiting
+        )
 
     def forget(self, source: Link, what: Hashable = None) -> None:
         """Let nothing of a source wait any more, or only not this."""

@@ -86,8 +86,8 @@ class Simulator:
         self._digest = hashlib.blake2b(digest_size=16)
         #: Called after each transaction with the host: tests look at the state here.
         self.watch: Callable[[Host], None] | None = None
-        #: Called with a host that is about to lose its disk.
-        self.mourn: Callable[[Host], None] | None = None
+        #: Called with a host that crashes, and whether its disk is about to be lost.
+        self.mourn: Callable[[Host, bool], None] | None = None
 
     # Hosts
 
@@ -123,8 +123,9 @@ class Simulator:
         self._count("crashes")
         if lose_disk:
             self._count("disks lost")
-            if self.mourn is not None:
-                self.mourn(host)
+        if self.mourn is not None:
+            self.mourn(host, lose_disk)
+        if lose_disk:
             host.disk = {}
         host.node = None
         if restart_after is not None:
