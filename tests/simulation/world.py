@@ -247,11 +247,13 @@ class World:
     def _watch(self, host: Host) -> None:
         core = host.node.core if host.node is not None else None
         if isinstance(core, ClientCore):
-            self._watch_client(core)
+            broker = self.sim.hosts[core.broker]
+            this_life = host.node.ends[core.broker].peer_epoch == broker.epoch and bool(broker.disk)
+            self._watch_client(core, knows_broker=this_life)
         elif isinstance(core, BrokerCore):
             self._watch_broker(host.name, core)
 
-    def _watch_client(self, core: ClientCore) -> None:
+    def _watch_client(self, core: ClientCore, *, knows_broker: bool) -> None:
         mine = self.got.setdefault(core.name, [])
         for delivery in core.deliveries[len(mine) :]:
             mine.append((self.sim.now, delivery))
@@ -260,7 +262,8 @@ class World:
                     raise InvariantError(f"{core.name} got {delivery.event.id} for {id} after it was cancelled (G9)")
         for (_, id), state in core.states.items():
             asked = self.asked[core.name, int(id)]
-            if state is m.State.ACTIVE and asked.active_since is None:
+            # What a broker said before it lost its disk may come late; it counts for nothing.
+            if state is m.State.ACTIVE and asked.active_since is None and knows_broker:
                 asked.active_since = self.sim.now
                 self._count_active()
             asked.cancelled = asked.cancelled or state is m.State.CANCELLED
@@ -301,10 +304,6 @@ class World:
         for asked in self.asked.values():
             if asked.broker == host.name:
                 asked.active_since, asked.interrupted = None, True
-        for client, broker in self.clients.items():
-            if broker == host.name:
-                states = self.sim.hosts[client].node.core.states
-                states.update({key: m.State.PENDING for key, state in states.items() if state is m.State.ACTIVE})
         self._count_active()
 
     # Judging

@@ -39,12 +39,21 @@ __all__ = ["BrokerCore"]
 
 
 class BrokerCore:
-    """One broker of an acyclic network; ``neighbours`` gives the policy of the link to each of them."""
+    """One broker of an acyclic network; ``neighbours`` gives the policy of the link to each of them.
 
-    def __init__(self, name: str, neighbours: Mapping[Link, Policy], content: Content) -> None:
+    ``counters`` go on counting when a broker restarts, if they are given.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        neighbours: Mapping[Link, Policy],
+        content: Content,
+        counters: dict[Link, Counters] | None = None,
+    ) -> None:
         self.name = name
         self.table = RoutingTable(neighbours)
-        self.counters = {link: Counters() for link in neighbours}
+        self.counters = {link: Counters() for link in neighbours} if counters is None else counters
         self._neighbours = dict(neighbours)
         self._content = content
         self._confirmations = Confirmations(neighbours)
@@ -169,8 +178,8 @@ class BrokerCore:
         entries = tuple(
             m.Entry(str(one.id), one.namespace, self._content.write_filter(one.filters)) for one in changes.announce
         )
-        self.counters[link].count_update(len(entries), len(changes.retract))
         update = m.Update(number, entries, tuple(changes.retract), replace)
+        self.counters[link].count_update(update)
         return [Persist(("number", link), b"%d" % number), Send(link, update)]
 
     def _settle(self) -> list[Effect]:

@@ -1,18 +1,21 @@
-"""What crossed a link: plain counts, kept by the broker that sends (events: received, for false positives)."""
+"""What crossed the links of a broker: plain counts, that observe and decide nothing."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from tamis.routing.messages import Update, encode
 
 __all__ = ["Counters"]
 
 
 @dataclass
 class Counters:
-    """The counts of one link at one broker."""
+    """The counts of one link, as the broker at one of its ends sees them."""
 
-    #: Updates that said something; entries announced and keys retracted in them.
+    #: Updates sent that said something, their bytes, the entries announced and the keys retracted in them.
     updates: int = 0
+    bytes: int = 0
     announced: int = 0
     retracted: int = 0
     #: Events sent over the link.
@@ -20,9 +23,10 @@ class Counters:
     #: Events that came over the link and were neither delivered nor passed on here.
     false_positives: int = 0
 
-    def count_update(self, announced: int, retracted: int) -> None:
+    def count_update(self, update: Update) -> None:
         """Count one update; an empty table says nothing and is not counted."""
-        if announced or retracted:
+        if update.announce or update.retract:
             self.updates += 1
-            self.announced += announced
-            self.retracted += retracted
+            self.bytes += len(encode(update))
+            self.announced += len(update.announce)
+            self.retracted += len(update.retract)

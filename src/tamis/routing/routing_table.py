@@ -81,7 +81,7 @@ class RoutingTable:
         """Add an interest, or change the one under this key."""
         held = self._interests.setdefault(source, {})
         if key in held:
-            if held[key].filters == subscription.filters:
+            if (held[key].filters, held[key].namespace) == (subscription.filters, subscription.namespace):
                 held[key] = subscription
                 return
             self.drop(source, key)

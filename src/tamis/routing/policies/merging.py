@@ -112,7 +112,7 @@ def _length(start: Cut | None, stop: Cut | None) -> float | None:
 
 def _named(filter: Filter, namespace: str) -> Subscription:
     """Return a merged filter under a key that is a function of what it says, whoever merged it from whatever."""
-    said = "|".join(_said(constraint) for constraint in filter.constraints)
+    said = "|".join([namespace, *(_said(constraint) for constraint in filter.constraints)])
     digest = hashlib.blake2b(said.encode(), digest_size=12).hexdigest()
     return Subscription(f"+{digest}", (filter,), None, namespace)
 
