@@ -62,15 +62,14 @@ def network(
 
     Exit code 0: nothing was lost and nothing came twice, 1: something was.
     """
-    from tamis.cli.screen import output, write_json
+    from tamis.cli.screen import output
     from tamis.runtime.topology import Topology
 
     names = _policies(policy)
     tree = Topology.of(shape, brokers, seed=seed)
     trial = _trial(tree, subscriptions, events, limit, clients or 2 * brokers, seed, _faults(faults))
     if json:
-        rows = [trial.run(name) for name in names]
-        write_json([row.as_row() for row in rows])
+        rows = list(_as_json(trial, names))
     else:
         output().say(_told(trial), "bold")
         if brokers <= _DRAWN:
@@ -137,6 +136,16 @@ def _told(trial: Trial) -> str:
         f"{n_brokers:,} brokers, {trial.clients:,} clients: "
         f"{n_subscriptions:,} subscriptions meet {len(trial.events):,} events"
     )
+
+
+def _as_json(trial: Trial, names: list[str]) -> Iterator[NetworkStatistics]:
+    """Yield a row per policy, printed at once, so that a run that is stopped leaves what it found."""
+    from tamis.cli.screen import write_json_lines
+
+    for name in names:
+        row = trial.run(name)
+        write_json_lines([row.as_row()])
+        yield row
 
 
 def _live(trial: Trial, names: list[str]) -> Iterator[NetworkStatistics]:

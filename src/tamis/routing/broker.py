@@ -255,8 +255,8 @@ class BrokerCore:
             if ("spoken", link) in stored:
                 self._confirmations.expect(link, int(stored["spoken", link]), without)
         for client in self.table.clients():
-            for key in self.table.interests(client):
-                self._confirmations.expect(client, key, without, is_new=False)
+            for place in self.table.interests(client):
+                self._confirmations.expect(client, place, without, is_new=False)
         return effects + self._settle()
 
     def _restore_interest(self, source: Link, key: str, value: bytes) -> None:

@@ -14,6 +14,7 @@ that only passes an event on does not rewrite it (RELIABILITY G3).
 from __future__ import annotations
 
 import enum
+from typing import cast
 
 import msgspec
 
@@ -178,6 +179,6 @@ def decode(data: bytes, link: str) -> Message:
     if not data or data[0] != VERSION:
         raise RemoteProtocolError(link, f"expected a message of version {VERSION}, got {data[:8]!r}")
     try:
-        return _decoder.decode(memoryview(data)[1:])
+        return cast("Message", _decoder.decode(memoryview(data)[1:]))
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise RemoteProtocolError(link, f"not a message: {error}") from None

@@ -140,15 +140,15 @@ class RoutingTable:
 
     def check_invariants(self) -> None:
         """Raise `InvariantError` unless each neighbour is told of all interests of the others, and of no more."""
-        for link in self._neighbours:
-            summaries = self._summaries[link]
-            for summary in summaries.values():
-                summary.check_invariants()
-            told = {origin for summary in summaries.values() for origin, _ in summary.members()}
-            due = {Origin(source, key) for source in self._interests if source != link for key in self.interests(source)}
-            if told != due and not self._neighbours[link].floods:
-                raise InvariantError(f"link {link!r}: told of {sorted(told - due)} too much, {sorted(due - told)} too little")
         known = {Origin(source, key) for source, held in self._interests.items() for key in held}
+        for link, policy in self._neighbours.items():
+            for summary in self._summaries[link].values():
+                summary.check_invariants(exact=policy.exact)
+            told = {origin for summary in self._summaries[link].values() for origin, _ in summary.members()}
+            due = set() if policy.floods else {origin for origin in known if origin.source != link}
+            if told != due:
+                more, less = sorted(told - due), sorted(due - told)
+                raise InvariantError(f"link {link!r} was told too much, {more}, or too little, {less}")
         if self._rows.keys() != known:
             raise InvariantError(f"the matchers know {sorted(self._rows.keys() ^ known)} wrongly")
 

@@ -143,8 +143,12 @@ class Summary:
         """Yield everything the neighbour must know of."""
         return ((origin, member.subscription) for origin, member in self._members.items())
 
-    def check_invariants(self) -> None:
-        """Raise `InvariantError` unless every member is proved to be inside its homes, and no group is stale."""
+    def check_invariants(self, *, exact: bool) -> None:
+        """Raise `InvariantError` unless the groups say what the members say, no less and, if ``exact``, no more.
+
+        A rebuild from the members would say the same; so this is RELIABILITY R1 and R5 for one link, by two
+        inclusions: every member is proved to lie in its homes, every group in the members it was built from.
+        """
         for origin, member in self._members.items():
             homes = [self._groups[key] for key in member.homes]
             if not all(origin in home.members for home in homes):
@@ -155,6 +159,9 @@ class Summary:
         for key, group in self._groups.items():
             if not group.contributors or not group.contributors <= group.members.keys() <= self._members.keys():
                 raise InvariantError(f"group {key!r} is stale: built from {sorted(group.contributors)}")
+            parts = [filter for one in group.contributors for filter in self._members[one].subscription.filters]
+            if exact and not is_covered(group.content.filters, parts):
+                raise InvariantError(f"group {key!r} says more than {sorted(group.contributors)}, its parts")
 
     def _with_free_key(self, origin: Origin, subscription: Subscription) -> Subscription:
         """Return the subscription under a key that no group with another filter has."""

@@ -165,7 +165,7 @@ class Network:
 
     def state(self, client: str, id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE) -> m.State:
         """Return how far a subscription has come, as its client knows."""
-        states = self._core(client, ClientCore).states
+        states: dict[tuple[str, SubscriptionId], m.State] = self._core(client, ClientCore).states
         if (namespace, id) not in states:
             raise UnknownSubscriptionError(id)
         return states[namespace, id]
@@ -227,9 +227,8 @@ class Network:
         for (source, target), policy in self._policies.items():
             sender, receiver = self._core(source, BrokerCore), self._core(target, BrokerCore)
             sent, taken = self._counters[source][target], self._counters[target][source]
-            hidden = {
-                origin.key: homes for summary in sender.table.summaries(target) for origin, homes in summary.suppressed()
-            }
+            summaries = sender.table.summaries(target)
+            hidden = {origin.key: homes for summary in summaries for origin, homes in summary.suppressed()}
             entries = len(receiver.table.interests(source))
             found.append(
                 LinkStatistics(
@@ -268,9 +267,7 @@ class Network:
             due = [
                 place
                 for place, one in client.asked.items()
-                if place[0] == event.namespace
-                and states[place] is m.State.ACTIVE
-                and matches_subscription(values, one)
+                if place[0] == event.namespace and states[place] is m.State.ACTIVE and matches_subscription(values, one)
             ]
             if due:
                 client.due[event.id] = due

@@ -6,7 +6,7 @@ The network is acyclic (PAPERS M.1.1): between two brokers there is exactly one 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from tamis.errors import ModelError
@@ -46,7 +46,7 @@ class Topology:
         if not 1 <= n <= MAX_BROKERS:
             raise ModelError(f"a network has 1 to {MAX_BROKERS:,} brokers, not {n:,}")
         rng = random.Random(seed)
-        parents = {
+        parents: dict[str, Callable[[int], int]] = {
             "line": lambda i: i - 1,
             "star": lambda i: 1,
             "balanced": lambda i: (i - 2) // fan_out + 1,

@@ -71,7 +71,9 @@ def join_filters(a: Filter, b: Filter, gap: float = 0.0) -> Filter | None:
     They must agree on all constraints but one, which says for one attribute which values it may have.
 
     >>> from tamis.model.language.compiler import compile_text
-    >>> a, b = (compile_text(text).filters[0] for text in ("y = 1 AND x BETWEEN 0 AND 4", "y = 1 AND x BETWEEN 5 AND 9"))
+    >>> a, b = (
+    ...     compile_text(text).filters[0] for text in ("y = 1 AND x BETWEEN 0 AND 4", "y = 1 AND x BETWEEN 5 AND 9")
+    ... )
     >>> join_filters(a, b, gap=0.2) == compile_text("y = 1 AND x BETWEEN 0 AND 9").filters[0]
     True
     """
