@@ -147,12 +147,14 @@ class World:
         shape = self.rng.choice(("line", "star", "balanced", "random"))
         self.topology = Topology.of(shape, self.plan.brokers, seed=self.seed)
         self.sides = {(a, b): self.topology.side(a, b) for edge in self.topology.edges for a, b in (edge, edge[::-1])}
+        self.around = {broker: self.topology.neighbours(broker) for broker in self.topology.brokers}
         self.asked: dict[tuple[str, int], Asked] = {}
         self.sent: dict[m.EventId, Sent] = {}
         self.active = dict.fromkeys(self.topology.brokers, 0)
         self.seen: dict[str, int] = {}
         self.got: dict[str, list[tuple[float, m.Delivery]]] = {}
         self.sim = self.simulator_class(CODEC, seed=self.seed, faults=NO_FAULTS)
+        self.sim.max_steps = 10_000
         self._build()
 
     # Building
@@ -275,7 +277,7 @@ class World:
                 self.active[asked.broker] |= asked.mask
 
     def _watch_broker(self, name: str, core: BrokerCore) -> None:
-        for neighbour in self.topology.neighbours(name):
+        for neighbour in self.around[name]:
             if neighbour in core.table.unspoken:
                 continue
             needed = self._needed(neighbour, name, self.active)
@@ -344,6 +346,8 @@ class World:
             got = [d.event for _, d in self.got.get(client, ()) if id in d.subscriptions]
             self._check_one(client, id, asked, got)
         for client, got in self.got.items():
+            if self.sim.hosts[client].node.core.repeated and not self.sim.counts.get("disks lost"):
+                raise InvariantError(f"{client} was sent an event again though no disk was lost (G12)")
             ids = [delivery.event.id for _, delivery in got]
             if len(set(ids)) != len(ids):
                 raise InvariantError(f"{client} got an event twice (G5, G8)")

@@ -52,22 +52,17 @@ class RoutingTable:
         self._make_matcher = make_matcher
         #: ``{source: {key: subscription}}``: exactly what each client and neighbour asks for now.
         self._interests: dict[Link, dict[str, Subscription]] = {link: {} for link in neighbours}
-        #: Neighbours that have said what they ask for.
-        self._spoken: set[Link] = set()
+        #: Neighbours that have not said yet what they ask for.
+        self.unspoken: set[Link] = set(neighbours)
         self._summaries: dict[Link, dict[str, Summary]] = {link: {} for link in neighbours}
         self._namespaces: dict[str, _Namespace] = {}
         self._rows: dict[Origin, int] = {}
         self._origins: dict[int, Origin] = {}
         self._next_row = 0
 
-    @property
-    def unspoken(self) -> set[Link]:
-        """Neighbours that have not said yet what they ask for."""
-        return self._neighbours.keys() - self._spoken
-
     def note_spoken(self, link: Link) -> None:
         """Take note that a neighbour has said all it asks for."""
-        self._spoken.add(link)
+        self.unspoken.discard(link)
 
     def interests(self, source: Link) -> Mapping[str, Subscription]:
         """Return what a client or neighbour asks for, by key."""

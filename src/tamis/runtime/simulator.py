@@ -25,9 +25,6 @@ from tamis.node.node import RETRY_SECONDS, Codec, Node, Transaction
 
 __all__ = ["NO_FAULTS", "Faults", "Host", "Simulator"]
 
-#: Steps after which a run is called stuck.
-MAX_STEPS = 5_000_000
-
 
 @dataclass(frozen=True)
 class Faults:
@@ -68,6 +65,9 @@ class Host:
 
 class Simulator:
     """Nodes, wires, disks and a clock, all driven by one seed."""
+
+    #: Steps of one `run` after which the network is called stuck.
+    max_steps = 5_000_000
 
     def __init__(self, codec: Codec, *, seed: int = 0, faults: Faults = NO_FAULTS, hop_seconds: float = 0.01) -> None:
         self.now = 0.0
@@ -165,8 +165,8 @@ class Simulator:
         while self._queue and (until is None or self._queue[0][0] <= until):
             self.now, _, action, arguments = heapq.heappop(self._queue)
             self.steps += 1
-            if self.steps - start > MAX_STEPS:
-                raise InvariantError(f"stuck: {MAX_STEPS:,} steps without rest")
+            if self.steps - start > self.max_steps:
+                raise InvariantError(f"stuck: {self.max_steps:,} steps without rest")
             action(*arguments)
         if until is not None:
             self.now = max(self.now, until)
