@@ -16,7 +16,7 @@ What a broker does with a message:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -32,7 +32,7 @@ from tamis.routing.confirmations import Confirmations
 from tamis.routing.content import Content
 from tamis.routing.counters import Counters
 from tamis.routing.policies import Policy
-from tamis.routing.routing_table import ALL_NAMESPACES, RoutingTable
+from tamis.routing.routing_table import ALL_NAMESPACES, Readers, RoutingTable
 from tamis.routing.summary import Changes
 
 __all__ = ["BrokerCore"]
@@ -196,22 +196,15 @@ class BrokerCore:
 
     # Events
 
-    def _publish(self, events: Iterable[m.Published], sender: Link, now: float) -> list[Effect]:
+    def _publish(self, events: Sequence[m.Published], sender: Link, now: float) -> list[Effect]:
         going: dict[Link, list[m.Published]] = {}
-        effects: list[Effect] = []
-        for event in events:
-            try:
-                values = self._content.read_event(event.payload)
-            except ModelError as error:
-                if sender in self._neighbours:
-                    raise RemoteProtocolError(sender, str(error)) from None
-                effects.append(Send(sender, m.Refusal(f"event {event.id.seq}", str(error))))
-                continue
+        readable, effects = self._read(events, sender)
+        for event, values, readers in self._with_readers(readable):
             links = self.table.next_hops(values, event.namespace, sender)
             for link in links:
                 going.setdefault(link, []).append(event)
                 self.counters[link].events += 1
-            delivered = self._deliver(event, values, sender, now)
+            delivered = self._deliver(event, readers, sender, now)
             if sender in self._neighbours and not links and not delivered:
                 self.counters[sender].false_positives += 1
             effects += delivered
@@ -219,9 +212,32 @@ class BrokerCore:
             effects.append(Send(link, m.Publish(batch[0]) if len(batch) == 1 else m.PublishBatch(tuple(batch))))
         return effects
 
-    def _deliver(self, event: m.Published, values: Event, sender: Link, now: float) -> list[Effect]:
+    def _read(
+        self, events: Sequence[m.Published], sender: Link
+    ) -> tuple[list[tuple[m.Published, Event]], list[Effect]]:
+        """Return the events with their values, and refusals of what is no event."""
+        readable: list[tuple[m.Published, Event]] = []
+        refusals: list[Effect] = []
+        for event in events:
+            try:
+                readable.append((event, self._content.read_event(event.payload)))
+            except ModelError as error:
+                if sender in self._neighbours:
+                    raise RemoteProtocolError(sender, str(error)) from None
+                refusals.append(Send(sender, m.Refusal(f"event {event.id.seq}", str(error))))
+        return readable, refusals
+
+    def _with_readers(self, events: list[tuple[m.Published, Event]]) -> Iterator[tuple[m.Published, Event, Readers]]:
+        """Yield the events in order with the clients that want them; all of a namespace are matched at once."""
+        found: dict[str, Iterator[Readers]] = {}
+        for namespace in {event.namespace for event, _ in events}:
+            mine = [values for event, values in events if event.namespace == namespace]
+            found[namespace] = iter(self.table.readers_of_batch(mine, namespace, self._content.schema))
+        return ((event, values, next(found[event.namespace])) for event, values in events)
+
+    def _deliver(self, event: m.Published, readers: Readers, sender: Link, now: float) -> list[Effect]:
         effects: list[Effect] = []
-        for client, wanting in sorted(self.table.readers(values, event.namespace).items()):
+        for client, wanting in sorted(readers.items()):
             ids = tuple(one.id for one in wanting if self._is_live(client, one, sender, now))
             if ids:
                 effects.append(Deliver(client, m.Delivery(event, ids)))

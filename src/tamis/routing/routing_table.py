@@ -10,23 +10,32 @@ A neighbour that has not spoken yet is taken to want everything (PAPERS R-A: whe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from tamis.errors import InvariantError
 from tamis.index.counting import CountingMatcher
-from tamis.index.protocols import Guarantee, Lookup, Matcher, demand
+from tamis.index.protocols import Guarantee, Lookup, Matcher, Rows, demand
 from tamis.index.registry import DEFAULT_MATCHER, MATCHERS
-from tamis.model.schema import Event
+from tamis.model.schema import Event, Schema
 from tamis.model.subscription import EVERYTHING, Subscription
+from tamis.model.tables import EventTable
 from tamis.node.effects import Link
 from tamis.routing.policies import Policy
 from tamis.routing.summary import Changes, Origin, Summary
 
-__all__ = ["ALL_NAMESPACES", "RoutingTable"]
+__all__ = ["ALL_NAMESPACES", "Readers", "RoutingTable"]
 
 #: The namespace of an entry that asks for every event of every namespace. No client may use it.
 ALL_NAMESPACES = "*"
+
+#: Events of a batch, and subscriptions of clients, from which on they meet as one table.
+SMALL_BATCH, SMALL_TABLE = 16, 129
+
+#: The clients that want an event, each with its subscriptions that match.
+Readers = dict[Link, list[Subscription]]
 
 #: What a neighbour asks for that wants every event.
 _ALL = Subscription("*", (EVERYTHING,), None, ALL_NAMESPACES)
@@ -124,14 +133,25 @@ class RoutingTable:
         wanted.discard(came_from)
         return sorted(wanted)
 
-    def readers(self, event: Event, namespace: str) -> dict[Link, list[Subscription]]:
+    def readers(self, event: Event, namespace: str) -> Readers:
         """Return the clients that want an event, each with its subscriptions that match; exact."""
-        readers: dict[Link, list[Subscription]] = {}
-        if namespace in self._namespaces:
-            for row in self._namespaces[namespace].clients.match(event):
-                origin = self._origins[int(row)]
-                readers.setdefault(origin.source, []).append(self._interests[origin.source][origin.key])
-        return readers
+        home = self._namespaces.get(namespace)
+        return {} if home is None else self._readers(home.clients.match(event))
+
+    def readers_of_batch(self, events: Sequence[Event], namespace: str, schema: Schema) -> list[Readers]:
+        """Return the readers of each event; many events meet many subscriptions as one table."""
+        home = self._namespaces.get(namespace)
+        if home is None or len(events) < SMALL_BATCH or len(home.clients) < SMALL_TABLE:
+            return [self.readers(event, namespace) for event in events]
+        names = {*schema, *(name for event in events for name in event)}
+        columns = {name: [event.get(name) for event in events] for name in sorted(names)}
+        table = EventTable.of(columns, schema, presence=True)
+        offsets, rows = home.clients.match_table(table)
+        bad = table.bad  # a column has no place for a long decimal
+        return [
+            self.readers(event, namespace) if i in bad else self._readers(np.sort(rows[offsets[i] : offsets[i + 1]]))
+            for i, event in enumerate(events)
+        ]
 
     def check_invariants(self) -> None:
         """Raise `InvariantError` unless each neighbour is told of all interests of the others, and of no more."""
@@ -146,6 +166,13 @@ class RoutingTable:
                 raise InvariantError(f"link {link!r} was told too much, {more}, or too little, {less}")
         if self._rows.keys() != known:
             raise InvariantError(f"the matchers know {sorted(self._rows.keys() ^ known)} wrongly")
+
+    def _readers(self, rows: Rows) -> Readers:
+        readers: Readers = {}
+        for row in rows.tolist():
+            origin = self._origins[row]
+            readers.setdefault(origin.source, []).append(self._interests[origin.source][origin.key])
+        return readers
 
     def _others(self, source: Link) -> Iterator[Link]:
         """Yield the neighbours that must hear of what a source asks for; never the source itself."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from tamis.routing import messages as m
 from tamis.routing.broker import BrokerCore, client_key
 from tamis.routing.content import Content
 from tamis.routing.policies import POLICIES, find_policy
+from tamis.routing.routing_table import SMALL_BATCH, SMALL_TABLE
 
 CONTENT = Content(
     Schema(
@@ -179,6 +181,19 @@ def test_a_batch_stays_a_batch_and_keeps_its_order() -> None:
     broker.told(m.Update(2, (entry("zoe", 1, "x < 10"),)), "east")
     batch = m.PublishBatch((event(1, x=3), event(2, x=30), event(3, x=4)))
     assert broker.told(batch, "west") == [Send("east", m.PublishBatch((event(1, x=3), event(3, x=4))))]
+
+
+def test_a_large_batch_meets_many_subscriptions_as_one_table() -> None:
+    one_by_one, batched = Middle(), Middle()
+    for number in range(SMALL_TABLE + 10):
+        for broker in (one_by_one, batched):
+            broker.handle(m.Subscribe(number, text(f"x BETWEEN {number} AND {number + 3}")), sender="alice", now=0)
+    values: list[dict[str, Any]] = [{"x": x / 2} for x in range(SMALL_BATCH * 2)]
+    values += [{"x": Decimal("5.00000000000000000000000001")}, {"s": "x"}, {}]
+    events = [event(seq, **one) for seq, one in enumerate(values)]
+    single = [effect for one in events for effect in one_by_one.handle(m.Publish(one), sender="zed", now=0)]
+    assert batched.handle(m.PublishBatch(tuple(events)), sender="zed", now=0) == single
+    assert len(single) == SMALL_BATCH * 2 + 1
 
 
 def test_a_neighbour_that_has_not_spoken_gets_everything() -> None:
