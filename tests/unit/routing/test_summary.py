@@ -75,6 +75,29 @@ def test_policies_announce_ever_less() -> None:
     assert sizes["covering"] >= sizes["merging"] >= sizes["gap"]
 
 
+def test_beyond_a_few_groups_the_index_takes_over() -> None:
+    class Counted(LinearCovering):
+        made = 0
+
+        def __init__(self) -> None:
+            super().__init__()
+            Counted.made += 1
+
+    summary = Summary(Covering(Counted, few=3))
+    for number in range(6):
+        assert Counted.made == (number > 3)
+        summary.add(Origin("p", f"{number}"), compiled(f"a = {number}", f"{number}"))
+    summary.add(Origin("p", "wide"), compiled("a >= 2", "wide"))
+    summary.add(Origin("p", "in"), compiled("a = 5 AND b = 1", "in"))
+    summary.check_invariants(exact=True)
+    assert sorted(str(one.id) for one in summary.contents()) == ["0", "1", "wide"]
+    for number in (2, 3, 4, 5, 0, 1):
+        summary.remove(Origin("p", f"{number}"))
+    summary.remove(Origin("p", "wide"))
+    assert [str(one.id) for one in summary.contents()] == ["in"]
+    assert Counted.made == 1
+
+
 def test_who_stands_for_what_was_suppressed() -> None:
     summary = Summary(POLICIES["subsumption"].make())
     for key, text in [("low", "a <= 3"), ("high", "a >= 3"), ("part", "a BETWEEN 2 AND 4"), ("in", "a = 1")]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tamis.index.linear_scan import LinearCovering
 from tamis.index.protocols import CoveringIndex, Guarantee, demand
 from tamis.model.subscription import Subscription
 from tamis.routing.summary import Growth
@@ -22,11 +23,18 @@ __all__ = ["Covering"]
 
 
 class Covering:
-    """A home is a group that covers; a new group absorbs those it covers."""
+    """A home is a group that covers; a new group absorbs those it covers.
 
-    def __init__(self, make_index: Callable[[], CoveringIndex]) -> None:
-        self._index = make_index()
+    Up to ``few`` groups are asked one by one; an index is worth its while only beyond that.
+    """
+
+    def __init__(self, make_index: Callable[[], CoveringIndex], few: int = 0) -> None:
+        self._few = few
+        self._make_index = make_index
+        self._index: CoveringIndex = LinearCovering() if few else make_index()
         demand(Guarantee.SOUND, self._index.guarantee)
+        #: ``{key: filter}`` of the groups, in the order they were made.
+        self._contents: dict[str, Subscription] = {}
         #: Both ways between the keys of the groups and their rows in the index.
         self._rows: dict[str, int] = {}
         self._keys: dict[int, str] = {}
@@ -50,10 +58,20 @@ class Covering:
         key, row = str(content.id), self._next_row
         self._next_row += 1
         self._rows[key], self._keys[row] = row, key
+        self._contents[key] = content
         self._index.add(row, content)
+        if 0 < self._few < len(self._rows):
+            self._build_index()
 
     def closed(self, content: Subscription) -> None:
         """Take note that a group has ended."""
         row = self._rows.pop(str(content.id))
-        del self._keys[row]
+        del self._keys[row], self._contents[str(content.id)]
         self._index.remove(row)
+
+    def _build_index(self) -> None:
+        self._few = 0
+        self._index = self._make_index()
+        demand(Guarantee.SOUND, self._index.guarantee)
+        for key, row in self._rows.items():
+            self._index.add(row, self._contents[key])

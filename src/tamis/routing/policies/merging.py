@@ -11,7 +11,7 @@ Deviation: on filters, by attribute; the paper joins ranges of cells, see the po
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from numbers import Real
 
 from tamis.index.protocols import CoveringIndex
@@ -29,40 +29,31 @@ MAX_CUTS = 64
 class Merging(Covering):
     """A home is a group that covers; a new group absorbs those it can be merged with."""
 
-    def __init__(self, make_index: Callable[[], CoveringIndex], gap: float = 0.0) -> None:
-        super().__init__(make_index)
+    def __init__(self, make_index: Callable[[], CoveringIndex], few: int = 0, gap: float = 0.0) -> None:
+        super().__init__(make_index, few)
         self._gap = gap
-        #: ``{key: filter}`` of the groups that are one filter, in the order they were made.
-        self._single: dict[str, Filter] = {}
 
     def grow(self, subscription: Subscription) -> Growth:
         """Return the subscription merged with as many groups as will go, in place of them and of all it covers."""
         if len(subscription.filters) != 1:
             return super().grow(subscription)
         merged, absorbed = subscription.filters[0], dict[str, None]()
-        while True:
-            for key, filter in self._single.items():
-                joined = None if key in absorbed else join_filters(merged, filter, self._gap)
-                if joined is not None:
-                    merged, absorbed[key] = joined, None
-                    break
-            else:
-                break
+        while (found := self._find_partner(merged, absorbed)) is not None:
+            key, merged = found
+            absorbed[key] = None
         if not absorbed:
             return super().grow(subscription)
         content = _named(merged, subscription.namespace)
         return Growth(content, tuple(dict.fromkeys([*absorbed, *self.covered(content)])))
 
-    def opened(self, content: Subscription) -> None:
-        """Take note of a new group."""
-        super().opened(content)
-        if len(content.filters) == 1:
-            self._single[str(content.id)] = content.filters[0]
-
-    def closed(self, content: Subscription) -> None:
-        """Take note that a group has ended."""
-        super().closed(content)
-        self._single.pop(str(content.id), None)
+    def _find_partner(self, filter: Filter, absorbed: Container[str]) -> tuple[str, Filter] | None:
+        """Return the first group that a filter can be merged with, and the merge."""
+        for key, content in self._contents.items():
+            if key not in absorbed and len(content.filters) == 1:
+                joined = join_filters(filter, content.filters[0], self._gap)
+                if joined is not None:
+                    return key, joined
+        return None
 
 
 def join_filters(a: Filter, b: Filter, gap: float = 0.0) -> Filter | None:

@@ -34,15 +34,16 @@ class Policy:
     floods: bool = False
 
 
-#: The index that finds exact covers: the first of these that is there.
+#: The index that finds exact covers: the first of these that is there; up to `FEW` groups are asked one by one.
 _EXACT = next(COVERING_INDEXES[name] for name in ("exact", "linear") if name in COVERING_INDEXES)
+FEW = 32
 
 
 def _policies() -> list[Policy]:
     found = [
         Policy("flood", "every event goes everywhere", Identity, exact=False, floods=True),
         Policy("identity", "equal filters are announced once", Identity),
-        Policy("covering", "what an announced filter covers is not announced", lambda: Covering(_EXACT)),
+        Policy("covering", "what an announced filter covers is not announced", lambda: Covering(_EXACT, FEW)),
     ]
     approximate = {
         "zcurve": "covers found on the Z curve, some overlooked",
@@ -53,9 +54,11 @@ def _policies() -> list[Policy]:
             found.append(Policy(name, summary, lambda name=name: Covering(COVERING_INDEXES[name])))  # type: ignore[misc]
     return [
         *found,
-        Policy("subsumption", "what several filters cover together is not announced", lambda: Subsumption(_EXACT)),
-        Policy("merging", "filters that differ on one attribute become one", lambda: Merging(_EXACT)),
-        Policy("gap", "merging that fills gaps of up to half a range", lambda: Merging(_EXACT, gap=0.5), exact=False),
+        Policy("subsumption", "what several filters cover together is not announced", lambda: Subsumption(_EXACT, FEW)),
+        Policy("merging", "filters that differ on one attribute become one", lambda: Merging(_EXACT, FEW)),
+        Policy(
+            "gap", "merging that fills gaps of up to half a range", lambda: Merging(_EXACT, FEW, gap=0.5), exact=False
+        ),
     ]
 
 

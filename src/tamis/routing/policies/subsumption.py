@@ -10,9 +10,6 @@ Deviation: exact on raw values; the paper's ranges of cells are exact for the ce
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from tamis.index.protocols import CoveringIndex
 from tamis.model.subscription import Subscription
 from tamis.reduction.subsume import find_union
 from tamis.routing.policies.covering import Covering
@@ -28,11 +25,6 @@ MAX_GROUPS = 100
 class Subsumption(Covering):
     """A home is one group that covers, or several that do so together."""
 
-    def __init__(self, make_index: Callable[[], CoveringIndex]) -> None:
-        super().__init__(make_index)
-        #: ``{key: filter}`` of the groups, in the order they were made.
-        self._contents: dict[str, Subscription] = {}
-
     def find_homes(self, subscription: Subscription) -> tuple[str, ...] | None:
         """Return groups whose union covers, one if one is enough."""
         found = super().find_homes(subscription)
@@ -44,16 +36,6 @@ class Subsumption(Covering):
             return None
         union = find_union(subscription.filters, near, BUDGET)
         return None if union is None else tuple(map(str, union))
-
-    def opened(self, content: Subscription) -> None:
-        """Take note of a new group."""
-        super().opened(content)
-        self._contents[str(content.id)] = content
-
-    def closed(self, content: Subscription) -> None:
-        """Take note that a group has ended."""
-        super().closed(content)
-        del self._contents[str(content.id)]
 
 
 def _speaks_only_of(content: Subscription, asked: set[str]) -> bool:
