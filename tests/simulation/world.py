@@ -23,6 +23,7 @@ from tamis.model.subscription import Filter
 from tamis.node.node import Codec
 from tamis.routing import messages as m
 from tamis.routing.broker import BrokerCore
+from tamis.routing.cell_tables import space_of
 from tamis.routing.client import USER, ClientCore
 from tamis.routing.content import Content
 from tamis.routing.policies import POLICIES, Policy
@@ -32,7 +33,7 @@ from tamis.runtime.topology import Topology
 
 SIDE = 6
 NAMESPACES = ("default", "other")
-SCHEMA = Schema({"a": Number(), "b": Number()})
+SCHEMA = Schema({"a": Number(0, SIDE - 1), "b": Number(0, SIDE - 1)})
 CODEC = Codec(m.encode, m.decode)
 #: Reading filters and events is pure, so all worlds share what was read.
 CONTENT = Content(SCHEMA)
@@ -52,6 +53,8 @@ WEATHERS = (
     Faults(drop=0.05, late=0.1, crash=0.008, lose_disk=0.5),
 )
 
+_range_masks: dict[bytes, int] = {}
+_probe_keys: list[int] = []
 _masks: dict[int, tuple[tuple[Filter, ...], int]] = {}
 
 
@@ -62,6 +65,18 @@ def mask_of(filters: tuple[Filter, ...]) -> int:
         mask = sum(1 << i for i, probe in enumerate(PROBES) if any(matches(probe, one) for one in filters))
         known = _masks[id(filters)] = (filters, mask)
     return known[1]
+
+
+def mask_of_ranges(ranges: Any) -> int:
+    """Return the probes whose keys lie in ranges of cells, as bits."""
+    known = _range_masks.get(ranges.tobytes())
+    if known is None:
+        if not _probe_keys:
+            space = space_of(SCHEMA)
+            _probe_keys.extend(space.key_of(probe) for probe in PROBES)
+        inside = [any(low <= key <= high for low, high in ranges.tolist()) for key in _probe_keys]
+        known = _range_masks[ranges.tobytes()] = sum(1 << i for i, one in enumerate(inside) if one)
+    return known
 
 
 def random_text(rng: random.Random) -> str:
@@ -142,8 +157,7 @@ class World:
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
         self.weather = self.weather or WEATHERS[self.seed % len(WEATHERS)]
-        names = list(POLICIES)
-        self.main = POLICIES[self.policy or names[self.seed // len(WEATHERS) % len(names)]]
+        self.main = self._main_policy()
         shape = self.rng.choice(("line", "star", "balanced", "random"))
         self.topology = Topology.of(shape, self.plan.brokers, seed=self.seed)
         self.sides = {(a, b): self.topology.side(a, b) for edge in self.topology.edges for a, b in (edge, edge[::-1])}
@@ -156,6 +170,16 @@ class World:
         self.sim = self.simulator_class(CODEC, seed=self.seed, faults=NO_FAULTS)
         self.sim.max_steps = 10_000
         self._build()
+
+    def _main_policy(self) -> Policy:
+        """Choose by the seed; ranges of cells cost several times what filters do, so they come in every fifth round."""
+        round_number = self.seed // len(WEATHERS)
+        cells = [policy for policy in POLICIES.values() if policy.cells]
+        self.choices = [policy for policy in POLICIES.values() if not policy.cells]
+        if cells and (round_number % 5 == 4 or (self.policy and POLICIES[self.policy].cells)):
+            self.choices += cells
+        usual = cells if len(self.choices) == len(POLICIES) and cells else self.choices
+        return POLICIES[self.policy] if self.policy else usual[round_number % len(usual)]
 
     # Building
 
@@ -176,7 +200,7 @@ class World:
         mixed = self.rng.random() < 0.3
         chosen = {}
         for link in self.sides:
-            chosen[link] = self.rng.choice(list(POLICIES.values())) if mixed else self.main
+            chosen[link] = self.rng.choice(self.choices) if mixed else self.main
         self.exact = all(policy.exact for policy in chosen.values())
         return chosen
 
@@ -333,6 +357,9 @@ class World:
     def _check_link(self, broker: str, neighbour: str, live: dict[str, int]) -> None:
         held = {key: one.filters for key, one in self.core(neighbour).table.interests(broker).items()}
         meant = {str(one.id): one.filters for one in self.core(broker).table.contents(neighbour)}
+        ours, theirs = self.core(broker).table.cells.told(neighbour), self.core(neighbour).table.cells.ranges(broker)
+        if plain(ours) != plain(theirs):
+            raise InvariantError(f"{neighbour} does not hold the ranges that {broker} means it to")
         if held != meant:
             differ = sorted(held.keys() ^ meant.keys()) or [key for key in held if held[key] != meant[key]]
             raise InvariantError(f"{neighbour} does not hold what {broker} means it to: {differ}")
@@ -388,6 +415,9 @@ class World:
             core = self.core(broker)
             core.check_invariants()
             for neighbour in self.topology.neighbours(broker):
+                ranges = plain(core.table.cells.ranges(neighbour)) | plain(core.table.cells.told(neighbour))
+                if ranges.keys() - {ALL_NAMESPACES}:
+                    raise InvariantError(f"{broker} holds stale ranges of {neighbour}")
                 left = [key for key, one in core.table.interests(neighbour).items() if one.namespace != ALL_NAMESPACES]
                 if left or any(one.namespace != ALL_NAMESPACES for one in core.table.contents(neighbour)):
                     raise InvariantError(f"{broker} holds stale entries of {neighbour}: {left}")
@@ -400,11 +430,21 @@ class World:
 def table_mask(core: BrokerCore, link: str) -> int:
     """Return what a broker's table holds for a neighbour, as bits."""
     mask = 0
+    for namespace, ranges in core.table.cells.ranges(link):
+        if namespace == ALL_NAMESPACES and len(ranges):
+            return ALL
+        if namespace != ALL_NAMESPACES:
+            mask |= mask_of_ranges(ranges) << WIDTH * NAMESPACES.index(namespace)
     for one in core.table.interests(link).values():
         if one.namespace == ALL_NAMESPACES:
             return ALL
         mask |= mask_of(one.filters) << WIDTH * NAMESPACES.index(one.namespace)
     return mask
+
+
+def plain(ranges: Any) -> dict[str, list[list[int]]]:
+    """Return ranges by namespace as plain numbers, without empty ones."""
+    return {namespace: found.tolist() for namespace, found in ranges if len(found)}
 
 
 def _events_of(message: Any) -> list[m.Published]:

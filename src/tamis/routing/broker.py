@@ -52,7 +52,7 @@ class BrokerCore:
         counters: dict[Link, Counters] | None = None,
     ) -> None:
         self.name = name
-        self.table = RoutingTable(neighbours)
+        self.table = RoutingTable(neighbours, content.schema)
         self.counters = {link: Counters() for link in neighbours} if counters is None else counters
         self._neighbours = dict(neighbours)
         self._content = content
@@ -134,6 +134,7 @@ class BrokerCore:
             gone = held.keys() - {entry.key for entry in message.announce}
             self.table.note_spoken(sender)
         entries = [(entry, self._entry(entry, sender)) for entry in message.announce]
+        effects += self._update_ranges(message, sender)
         for entry, subscription in entries:
             self.table.put(sender, entry.key, subscription)
             effects.append(Persist(("interest", sender, entry.key), msgspec.msgpack.encode(entry)))
@@ -144,6 +145,19 @@ class BrokerCore:
         effects += self._announce()
         self._confirmations.expect(sender, message.number, self._neighbours.keys() - self._has_table)
         return effects + self._settle()
+
+    def _update_ranges(self, message: m.Update, sender: Link) -> list[Effect]:
+        cells, effects = self.table.cells, list[Effect]()
+        try:
+            plans = {part.namespace: cells.read(part.plan) for part in message.ranges}
+        except ModelError as error:
+            raise RemoteProtocolError(sender, str(error)) from None
+        if message.replace:
+            plans |= {name: cells.empty_plan() for name in cells.namespaces(sender) if name not in plans}
+        for namespace, plan in plans.items():
+            self.table.put_ranges(sender, namespace, plan)
+            effects.append(Persist(("ranges", sender, namespace), cells.stored(sender, namespace)))
+        return effects
 
     def _confirm(self, message: m.Confirm, sender: Link, now: float) -> list[Effect]:
         self._confirmations.confirm(sender, message.number)
@@ -170,7 +184,8 @@ class BrokerCore:
             elif link in self._waiting_for_table and not self.table.unspoken - {link}:
                 self._waiting_for_table.discard(link)
                 self._has_table.add(link)
-                effects += self._send_update(link, Changes(list(self.table.contents(link))), replace=True)
+                whole = Changes(list(self.table.contents(link)), [], self.table.cells.snapshots(link))
+                effects += self._send_update(link, whole, replace=True)
         return effects
 
     def _send_update(self, link: Link, changes: Changes, *, replace: bool) -> list[Effect]:
@@ -178,7 +193,8 @@ class BrokerCore:
         entries = tuple(
             m.Entry(str(one.id), one.namespace, self._content.write_filter(one.filters)) for one in changes.announce
         )
-        update = m.Update(number, entries, tuple(changes.retract), replace)
+        ranges = tuple(m.Ranges(namespace, plan) for namespace, plan in changes.plans)
+        update = m.Update(number, entries, tuple(changes.retract), replace, ranges)
         self.counters[link].count_update(update)
         return [Persist(("number", link), b"%d" % number), Send(link, update)]
 
@@ -258,6 +274,8 @@ class BrokerCore:
         for key in sorted(stored):
             if key[0] == "interest":
                 self._restore_interest(key[1], key[2], stored[key])
+            elif key[0] == "ranges":
+                self.table.put_ranges(key[1], key[2], self.table.cells.read(stored[key]))
         for link in self._neighbours:
             self._confirmations.sent[link] = int(stored.get(("number", link), 0))
             if ("spoken", link) in stored:

@@ -25,7 +25,7 @@ class Counters:
 
     def count_update(self, update: Update) -> None:
         """Count one update; an empty table says nothing and is not counted."""
-        if update.announce or update.retract:
+        if update.announce or update.retract or update.ranges:
             self.updates += 1
             self.bytes += len(encode(update))
             self.announced += len(update.announce)

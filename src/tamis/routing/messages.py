@@ -31,6 +31,7 @@ __all__ = [
     "Publish",
     "PublishBatch",
     "Published",
+    "Ranges",
     "Refusal",
     "State",
     "Status",
@@ -81,6 +82,13 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     key: str
     namespace: str
     filter: bytes
+
+
+class Ranges(msgspec.Struct, frozen=True, array_like=True):
+    """A change of the ranges of cells that the sender asks for in a namespace: the bytes of a MICS plan."""
+
+    namespace: str
+    plan: bytes
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True):
@@ -141,13 +149,14 @@ class Update(Message, frozen=True, array_like=True, tag=8):
     """A change of the table that the receiver keeps for the sender, in one step.
 
     Entries are announced before others are retracted; an announced key that is there already gets the new filter.
-    With ``replace`` the entries are the whole table. ``number`` counts the updates of a link.
+    With ``replace`` entries and ranges are the whole table. ``number`` counts the updates of a link.
     """
 
     number: int
     announce: tuple[Entry, ...] = ()
     retract: tuple[str, ...] = ()
     replace: bool = False
+    ranges: tuple[Ranges, ...] = ()
 
 
 class Confirm(Message, frozen=True, array_like=True, tag=9):

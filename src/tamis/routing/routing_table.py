@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from tamis.model.schema import Event, Schema
 from tamis.model.subscription import EVERYTHING, Subscription
 from tamis.model.tables import EventTable
 from tamis.node.effects import Link
+from tamis.routing.cell_tables import CellTables
 from tamis.routing.policies import Policy
 from tamis.routing.summary import Changes, Origin, Summary
 
@@ -55,6 +57,7 @@ class RoutingTable:
     def __init__(
         self,
         neighbours: Mapping[Link, Policy],
+        schema: Schema,
         make_matcher: Callable[[Lookup], Matcher] = MATCHERS[DEFAULT_MATCHER],
     ) -> None:
         self._neighbours = dict(neighbours)
@@ -64,6 +67,8 @@ class RoutingTable:
         #: Neighbours that have not said yet what they ask for.
         self.unspoken: set[Link] = set(neighbours)
         self._summaries: dict[Link, dict[str, Summary]] = {link: {} for link in neighbours}
+        #: What came and goes as ranges of cells.
+        self.cells = CellTables(schema, {link: policy.gap for link, policy in neighbours.items()})
         self._namespaces: dict[str, _Namespace] = {}
         self._rows: dict[Origin, int] = {}
         self._origins: dict[int, Origin] = {}
@@ -72,6 +77,10 @@ class RoutingTable:
     def note_spoken(self, link: Link) -> None:
         """Take note that a neighbour has said all it asks for."""
         self.unspoken.discard(link)
+
+    def n_entries(self, source: Link) -> int:
+        """Return how many filters and ranges a neighbour asks for."""
+        return len(self.interests(source)) + sum(len(ranges) for _, ranges in self.cells.ranges(source))
 
     def interests(self, source: Link) -> Mapping[str, Subscription]:
         """Return what a client or neighbour asks for, by key."""
@@ -94,7 +103,10 @@ class RoutingTable:
         self._admit(origin, subscription)
         announced = subscription if subscription.id == key else replace(subscription, id=key)
         for link in self._others(source):
-            self._summary(link, subscription.namespace).add(origin, announced)
+            if self._neighbours[link].cells:
+                self.cells.add(link, origin, announced)
+            else:
+                self._summary(link, subscription.namespace).add(origin, announced)
 
     def drop(self, source: Link, key: str) -> None:
         """Remove an interest; KeyError when it is not there."""
@@ -102,7 +114,14 @@ class RoutingTable:
         origin = Origin(source, key)
         self._expel(origin, subscription)
         for link in self._others(source):
-            self._summary(link, subscription.namespace).remove(origin)
+            if self._neighbours[link].cells:
+                self.cells.remove(link, origin, subscription.namespace)
+            else:
+                self._summary(link, subscription.namespace).remove(origin)
+
+    def put_ranges(self, source: Link, namespace: str, plan: Any) -> None:
+        """Take over what a neighbour says about its ranges in a namespace."""
+        self.cells.apply(source, namespace, plan, list(self._others(source)))
 
     def take_changes(self, link: Link) -> Changes:
         """Return what a neighbour has to learn since the last call."""
@@ -111,6 +130,7 @@ class RoutingTable:
             found = summary.take_changes()
             changes.announce += found.announce
             changes.retract += found.retract
+        changes.plans = self.cells.take_plans(link)
         return changes
 
     def contents(self, link: Link) -> Iterator[Subscription]:
@@ -130,6 +150,7 @@ class RoutingTable:
         for name in (namespace, ALL_NAMESPACES):
             if name in self._namespaces:
                 wanted.update(map(str, self._namespaces[name].neighbours.next_hops(event, came_from)))
+            wanted.update(self.cells.wanting(event, name, {came_from, *wanted}))
         wanted.discard(came_from)
         return sorted(wanted)
 
@@ -155,11 +176,13 @@ class RoutingTable:
 
     def check_invariants(self) -> None:
         """Raise `InvariantError` unless each neighbour is told of all interests of the others, and of no more."""
+        self.cells.check_invariants()
         known = {Origin(source, key) for source, held in self._interests.items() for key in held}
         for link, policy in self._neighbours.items():
             for summary in self._summaries[link].values():
                 summary.check_invariants(exact=policy.exact)
             told = {origin for summary in self._summaries[link].values() for origin, _ in summary.members()}
+            told |= self.cells.origins(link)
             due = set() if policy.floods else {origin for origin in known if origin.source != link}
             if told != due:
                 more, less = sorted(told - due), sorted(due - told)

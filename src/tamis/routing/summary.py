@@ -59,13 +59,14 @@ class Strategy(Protocol):
 
 @dataclass
 class Changes:
-    """What a neighbour has to learn: filters by key, then the keys that end."""
+    """What a neighbour has to learn: filters by key, then the keys that end; and plans of ranges by namespace."""
 
     announce: list[Subscription] = field(default_factory=list)
     retract: list[str] = field(default_factory=list)
+    plans: list[tuple[str, bytes]] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(self.announce or self.retract)
+        return bool(self.announce or self.retract or self.plans)
 
 
 @dataclass

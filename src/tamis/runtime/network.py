@@ -229,7 +229,7 @@ class Network:
             sent, taken = self._counters[source][target], self._counters[target][source]
             summaries = sender.table.summaries(target)
             hidden = {origin.key: homes for summary in summaries for origin, homes in summary.suppressed()}
-            entries = len(receiver.table.interests(source))
+            entries = receiver.table.n_entries(source)
             found.append(
                 LinkStatistics(
                     source,

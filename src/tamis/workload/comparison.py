@@ -13,6 +13,7 @@ from typing import Any
 
 from tamis.model.schema import Schema
 from tamis.model.subscription import SubscriptionId
+from tamis.model.types import AttributeType, Number
 from tamis.runtime.network import Network
 from tamis.runtime.simulator import NO_FAULTS, Faults
 from tamis.runtime.statistics import NetworkStatistics
@@ -20,6 +21,13 @@ from tamis.runtime.topology import Topology
 
 __all__ = ["Trial", "quake_trial"]
 
+#: Where the numbers of an earthquake lie; only policies that work with cells look at it.
+QUAKE_DOMAINS: dict[str, AttributeType] = {
+    "mag": Number(-2, 10),
+    "depth": Number(-10, 750),
+    "lon": Number(-180, 180),
+    "lat": Number(-90, 90),
+}
 #: Events that a client publishes in one batch.
 BATCH = 16
 
@@ -69,7 +77,7 @@ def quake_trial(topology: Topology, *, clients: int, seed: int = 0, faults: Faul
     from tamis.workload.datasets import earthquakes, quake_subscriptions
 
     table = earthquakes()
-    schema = Schema.from_arrow(table)
+    schema = Schema(dict(Schema.from_arrow(table)) | QUAKE_DOMAINS)
     events = list(EventTable.of(table, schema))
     questions = [(id, text, "default") for id, text in quake_subscriptions()]
     return Trial(topology, schema, questions, events, clients, seed, faults)

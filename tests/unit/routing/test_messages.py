@@ -33,7 +33,7 @@ def test_round_trip(message: m.Message) -> None:
 def test_the_bytes_stay_what_they_are() -> None:
     assert m.encode(m.Confirm(3)) == b"\x01\x92\t\x03"
     assert m.encode(m.Update(1, (m.Entry("k", "n", b"true"),))) == (
-        b"\x01\x95\x08\x01\x91\x93\xa1k\xa1n\xc4\x04true\x90\xc2"
+        b"\x01\x96\x08\x01\x91\x93\xa1k\xa1n\xc4\x04true\x90\xc2\x90"
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 from tamis.errors import ModelError
 from tamis.index.registry import COVERING_INDEXES
@@ -24,7 +25,8 @@ __all__ = ["POLICIES", "Policy", "find_policy"]
 class Policy:
     """How a link is used: ``make`` gives the strategy of a link; a policy that ``floods`` needs none.
 
-    ``exact``: no event is forwarded to a broker behind which nobody asked for it.
+    ``exact``: no event is forwarded to a broker behind which nobody asked for it. ``cells``: the link is told ranges of
+    cells (`tamis.routing.cell_tables`), merged over a ``gap`` of so many cells, and no filters.
     """
 
     name: str
@@ -32,6 +34,8 @@ class Policy:
     make: Callable[[], Strategy]
     exact: bool = True
     floods: bool = False
+    cells: bool = False
+    gap: int = 0
 
 
 #: The index that finds exact covers: the first of these that is there; up to `FEW` groups are asked one by one.
@@ -63,6 +67,13 @@ def _policies() -> list[Policy]:
 
 
 POLICIES: dict[str, Policy] = {policy.name: policy for policy in _policies()}
+
+
+if find_spec("tamis.index.mics") is not None:
+    POLICIES["mics"] = Policy("mics", "ranges of cells on a Hilbert curve", Identity, exact=False, cells=True)
+    POLICIES["mics-gap"] = Policy(
+        "mics-gap", "ranges of cells, merged over small gaps", Identity, exact=False, cells=True, gap=16
+    )
 
 
 def find_policy(policy: str | Policy) -> Policy:
