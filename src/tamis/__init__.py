@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from tamis.model.tables import EventTable, SubscriptionTable
     from tamis.model.types import Boolean, Number, Region, String, Timestamp, Vector
     from tamis.reduction import Reduction, Subsumption, merge, reduce, subsumed
+    from tamis.runtime.network import Network
 
 __all__ = [
     "Boolean",
@@ -53,6 +54,7 @@ __all__ = [
     "LimitError",
     "Matches",
     "ModelError",
+    "Network",
     "Number",
     "Reduction",
     "Region",
@@ -110,6 +112,7 @@ _HOMES = {
     "tamis.model.tables": ["EventTable", "SubscriptionTable"],
     "tamis.model.types": ["Boolean", "Number", "Region", "String", "Timestamp", "Vector"],
     "tamis.reduction": ["Reduction", "Subsumption", "merge", "reduce", "subsumed"],
+    "tamis.runtime.network": ["Network"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

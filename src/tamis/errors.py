@@ -14,8 +14,11 @@ __all__ = [
     "EventError",
     "InvariantError",
     "LimitError",
+    "LocalProtocolError",
     "MissingExtraError",
     "ModelError",
+    "ProtocolError",
+    "RemoteProtocolError",
     "SchemaError",
     "SnapshotError",
     "SubscriptionError",
@@ -192,6 +195,33 @@ class WeakGuaranteeError(TamisError):
 
     def __str__(self) -> str:
         return f"this place needs a structure that is {self.needed}, the one given is only {self.given}"
+
+
+class ProtocolError(TamisError):
+    """Somebody broke the rules between brokers and clients; the subclass says who."""
+
+
+class LocalProtocolError(ProtocolError):
+    """The caller asked for something that the rules do not allow here."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return self.problem
+
+
+class RemoteProtocolError(ProtocolError):
+    """The other end of ``link`` sent what nobody may send; nothing of it was applied."""
+
+    def __init__(self, link: str, problem: str) -> None:
+        super().__init__(link, problem)
+        self.link = link
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"link {self.link!r}: {self.problem}"
 
 
 class MissingExtraError(TamisError, ImportError):

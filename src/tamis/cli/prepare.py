@@ -98,7 +98,7 @@ class Prepared:
 
     def match(self, batch: Batch, *, namespace: str = "default", skip: bool = False) -> tuple[Matches, list[BadRow]]:
         """Match a batch; return the matches and the rows that do not fit (none unless ``skip`` is set)."""
-        columns = self._columns(batch)
+        columns = self.columns(batch)
         try:
             return self.engine.match_table(columns, namespace=namespace), []
         except EventError as error:
@@ -113,7 +113,8 @@ class Prepared:
         """Return one row as the engine takes it."""
         return {name: True if name in self.presence and value is not None else value for name, value in raw.items()}
 
-    def _columns(self, batch: Batch) -> dict[str, Any]:
+    def columns(self, batch: Batch) -> dict[str, Any]:
+        """Return the columns of a batch that filters use, as the engine takes them."""
         columns: dict[str, Any] = {}
         for name in self.engine.schema:
             column = batch.columns.get(name)

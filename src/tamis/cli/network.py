@@ -1,0 +1,190 @@
+"""``tamis network``: the same questions through a network of brokers, once per policy, and what each policy costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tamis.cli.failures import NO
+from tamis.cli.options import Json, examples
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from tamis.runtime.simulator import Faults
+    from tamis.runtime.statistics import NetworkStatistics
+    from tamis.runtime.topology import Topology
+    from tamis.workload.comparison import Trial
+
+__all__ = ["EPILOG", "network"]
+
+EPILOG = examples(
+    "tamis network",
+    "tamis network --brokers 31 --policy all",
+    "tamis network --shape line --brokers 7 --policy identity --policy covering",
+    "tamis network --subscriptions alerts.jsonl --events quakes.parquet --limit 500",
+    "tamis network --faults --seed 7 --json",
+)
+
+#: Brokers up to which the tree is drawn.
+_DRAWN = 40
+
+
+def network(
+    brokers: Annotated[int, typer.Option(min=1, max=1000, help="How many brokers.")] = 31,
+    shape: Annotated[str, typer.Option(help="The tree they form: balanced, line, star or random.")] = "balanced",
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="What links announce; several times for several, or all (the default)."),
+    ] = None,
+    clients: Annotated[int | None, typer.Option(min=1, help="How many clients; two per broker by default.")] = None,
+    subscriptions: Annotated[
+        str | None, typer.Option(metavar="FILE", help="A file of subscriptions; the bundled 67 questions otherwise.")
+    ] = None,
+    events: Annotated[
+        str | None, typer.Option(metavar="FILE", help="A file of events; the bundled week of earthquakes otherwise.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Publish only so many events.")] = None,
+    faults: Annotated[
+        bool, typer.Option("--faults", help="Drop, double, delay and reorder messages; crash and restart brokers.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Where clients stand, who publishes what, and what goes wrong.")] = 0,
+    json: Json = False,
+) -> None:
+    """Compare link policies: the same subscriptions and events through a simulated network of brokers.
+
+    A broker forwards an event only where somebody asked for it, so brokers tell one another what their clients ask for.
+    A policy decides how little they need to tell: nothing at all (flood), every filter once (identity), only filters
+    that no other covers (covering), or merged ones. All policies deliver the same; they differ in messages, bytes and
+    table sizes. "lost" compares with a naive network in which every event meets every subscription: it must be 0.
+
+    Exit code 0: nothing was lost and nothing came twice, 1: something was.
+    """
+    from tamis.cli.screen import output
+    from tamis.runtime.topology import Topology
+
+    names = _policies(policy)
+    tree = Topology.of(shape, brokers, seed=seed)
+    trial = _trial(tree, subscriptions, events, limit, clients or 2 * brokers, seed, _faults(faults))
+    if json:
+        rows = list(_as_json(trial, names))
+    else:
+        output().say(_told(trial), "bold")
+        if brokers <= _DRAWN:
+            output().say(tree.draw(), "dim")
+        rows = list(_live(trial, names))
+    if any(row.lost or row.duplicates for row in rows):
+        raise typer.Exit(NO)
+
+
+def _policies(given: list[str] | None) -> list[str]:
+    from tamis.routing.policies import POLICIES, find_policy
+
+    names = given or ["all"]
+    return list(POLICIES) if "all" in names else [find_policy(name).name for name in dict.fromkeys(names)]
+
+
+def _faults(wanted: bool) -> Faults:
+    from tamis.runtime.simulator import NO_FAULTS, Faults
+
+    return Faults(drop=0.02, duplicate=0.02, late=0.05, crash=0.0005, skew=2.0) if wanted else NO_FAULTS
+
+
+def _trial(
+    tree: Topology,
+    subscriptions: str | None,
+    events: str | None,
+    limit: int | None,
+    clients: int,
+    seed: int,
+    faults: Faults,
+) -> Trial:
+    from dataclasses import replace
+
+    from tamis.errors import TableError
+    from tamis.workload.comparison import quake_trial
+
+    if (subscriptions is None) != (events is None):
+        raise TableError("give both --subscriptions and --events, or neither for the bundled data")
+    trial = quake_trial(tree, clients=clients, seed=seed, faults=faults)
+    if subscriptions is not None and events is not None:
+        trial = _from_files(trial, subscriptions, events)
+    return replace(trial, events=trial.events[:limit])
+
+
+def _from_files(trial: Trial, subscriptions: str, events: str) -> Trial:
+    from dataclasses import replace
+
+    from tamis.cli.prepare import Questions, open_events
+    from tamis.model.tables import EventTable
+    from tamis.workload.files import EventFile, SubscriptionFile
+
+    file = SubscriptionFile(subscriptions)
+    questions = Questions.of(file.name, file)
+    prepared, batches = open_events(questions, EventFile(events), None, None)
+    schema = prepared.engine.schema
+    found = [event for batch in batches for event in EventTable.of(prepared.columns(batch), schema)]
+    asked = [(record.id, record.source, record.namespace) for record, _ in questions.records]
+    return replace(trial, schema=schema, subscriptions=asked, events=found)
+
+
+def _told(trial: Trial) -> str:
+    n_brokers, n_subscriptions = len(trial.topology.brokers), len(trial.subscriptions)
+    return (
+        f"{n_brokers:,} brokers, {trial.clients:,} clients: "
+        f"{n_subscriptions:,} subscriptions meet {len(trial.events):,} events"
+    )
+
+
+def _as_json(trial: Trial, names: list[str]) -> Iterator[NetworkStatistics]:
+    """Yield a row per policy, printed at once, so that a run that is stopped leaves what it found."""
+    from tamis.cli.screen import write_json_lines
+
+    for name in names:
+        row = trial.run(name)
+        write_json_lines([row.as_row()])
+        yield row
+
+
+def _live(trial: Trial, names: list[str]) -> Iterator[NetworkStatistics]:
+    """Yield a row per policy while the table grows on the screen."""
+    from rich.live import Live
+
+    from tamis.cli.screen import output
+
+    rows: list[NetworkStatistics] = []
+    console = output()
+    if not console.is_terminal:
+        rows = [trial.run(name) for name in names]
+        console.print(_table(rows))
+        yield from rows
+        return
+    with Live(_table(rows, names[0]), console=console) as live:
+        for place, name in enumerate(names):
+            rows.append(trial.run(name))
+            live.update(_table(rows, names[place + 1] if place + 1 < len(names) else None))
+            yield rows[-1]
+
+
+def _table(rows: list[NetworkStatistics], running: str | None = None) -> Table:
+    from tamis.cli.screen import make_table
+
+    heads = {
+        "policy": "policy",
+        "delivered": "delivered",
+        "lost": "lost",
+        "duplicates": "twice",
+        "subscription_messages": "updates",
+        "subscription_bytes": "bytes",
+        "event_messages": "events",
+        "false_positives": "needless",
+        "table_entries": "entries",
+    }
+    table = make_table(*heads.values(), right=list(heads.values())[1:])
+    for row in rows:
+        table.add_row(*(f"{value:,}" if isinstance(value, int) else value for value in row.as_row().values()))
+    if running is not None:
+        table.add_row(f"{running} ...")
+    return table

@@ -1,0 +1,45 @@
+"""What a core wants done: values, not calls, so that a test of a core compares two lists.
+
+All effects of one call are one transaction. Whoever drives a node commits every `Persist` before the first
+message leaves (RELIABILITY G1, G11), so nothing that others have seen can be forgotten in a crash.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Deliver", "Effect", "Key", "Link", "Persist", "Send"]
+
+#: What a node calls the way to a neighbour or to a client: the name of who is at the other end.
+Link = str
+
+#: Where something is kept on a node's disk.
+Key = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Persist:
+    """Keep ``value`` under ``key``, durably; None removes the key."""
+
+    key: Key
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send a message over a link: in order, once, however often the wire fails."""
+
+    link: Link
+    message: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Deliver:
+    """Hand an event to a client: as `Send`, and what the whole network is for."""
+
+    link: Link
+    message: Any
+
+
+Effect = Persist | Send | Deliver

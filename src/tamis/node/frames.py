@@ -1,0 +1,49 @@
+"""The frame: what one end of a link writes for the other, as bytes with a version in front.
+
+A frame names two lives: ``epoch`` is the sender's, ``to`` the life of the receiver that the sender knows (0: none
+yet). A stream of messages belongs to one pair of lives, so nothing of a former life is ever taken for news.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from tamis.errors import RemoteProtocolError
+
+__all__ = ["VERSION", "Frame", "decode_frame", "encode_frame"]
+
+#: The first byte of every frame. A receiver that knows another version refuses, loudly.
+VERSION = 1
+
+
+class Frame(msgspec.Struct, frozen=True, array_like=True):
+    """``seq`` numbers the messages of a stream from 1 (0: no message); ``ack`` is the last one received in order."""
+
+    epoch: int
+    to: int
+    seq: int
+    ack: int
+    body: bytes = b""
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Frame)
+
+
+def encode_frame(frame: Frame) -> bytes:
+    """Return the bytes of a frame."""
+    return bytes((VERSION,)) + _encoder.encode(frame)
+
+
+def decode_frame(data: bytes, link: str) -> Frame:
+    """Read a frame that came over ``link``; what is none raises `RemoteProtocolError`.
+
+    >>> decode_frame(encode_frame(Frame(1, 2, 3, 4, b"x")), "east")
+    Frame(epoch=1, to=2, seq=3, ack=4, body=b'x')
+    """
+    if not data or data[0] != VERSION:
+        raise RemoteProtocolError(link, f"expected a frame of version {VERSION}, got {data[:8]!r}")
+    try:
+        return _decoder.decode(memoryview(data)[1:])
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise RemoteProtocolError(link, f"not a frame: {error}") from None

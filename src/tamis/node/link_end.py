@@ -1,0 +1,105 @@
+"""One end of a link: an unreliable wire in, messages in order and once out.
+
+Every message gets a number and waits in the *outbox* until the other end has acknowledged it. The other end takes
+number ``received + 1`` and nothing else (RELIABILITY R4): what is older is a duplicate, what is newer comes again.
+An acknowledgement is cumulative and leaves only after what it acknowledges is on disk.
+
+Each end has an *epoch*, the number of its life; a life ends when its disk is lost. An end that meets a greater
+epoch starts the stream over, and hands back what the former life had not acknowledged. A restart with the disk is
+no new life: both ends go on where they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from tamis.node.effects import Key, Link, Persist
+from tamis.node.frames import Frame
+
+__all__ = ["LinkEnd"]
+
+#: Messages that are sent again at once, the oldest first.
+WINDOW = 32
+
+
+class LinkEnd:
+    """The state of one end. Whatever changes it says what to persist."""
+
+    def __init__(self, link: Link, epoch: int) -> None:
+        self.link = link
+        self.epoch = epoch
+        #: The life of the other end that this stream belongs to; 0 until it has spoken.
+        self.peer_epoch = 0
+        #: The number of the last message taken from the other end.
+        self.received = 0
+        #: The number of the last message given to the other end.
+        self.sent = 0
+        #: ``{number: message}``: exactly those not acknowledged yet, ascending; it ends with ``sent``.
+        self.outbox: dict[int, bytes] = {}
+        #: When the outbox was last put on the wire.
+        self.tried = float("-inf")
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the other end owes something: its first word or an acknowledgement."""
+        return bool(self.outbox) or not self.peer_epoch
+
+    def append(self, body: bytes) -> list[Persist]:
+        """Put a message behind all others."""
+        self.sent += 1
+        self.outbox[self.sent] = body
+        return [Persist(self._place(self.sent), body)]
+
+    def meet(self, peer_epoch: int) -> tuple[list[bytes], list[Persist]]:
+        """Start over with a new life of the other end; return what the former one had not acknowledged."""
+        waiting = list(self.outbox.values())
+        forgotten = [Persist(self._place(number), None) for number in self.outbox]
+        self.peer_epoch, self.received, self.sent, self.outbox = peer_epoch, 0, 0, {}
+        return waiting, forgotten
+
+    def acknowledge(self, ack: int) -> list[Persist]:
+        """Drop everything up to a number from the outbox."""
+        done = [number for number in self.outbox if number <= ack]
+        for number in done:
+            del self.outbox[number]
+        return [Persist(self._place(number), None) for number in done]
+
+    def accept(self, frame: Frame) -> bool:
+        """Whether a frame carries the next message; it then counts as received."""
+        if frame.seq != self.received + 1:
+            return False
+        self.received = frame.seq
+        return True
+
+    def is_for_me(self, frame: Frame) -> bool:
+        """Whether a frame belongs to the stream of these two lives."""
+        return frame.to == self.epoch and frame.epoch == self.peer_epoch
+
+    def frames(self, after: int = 0) -> Iterator[Frame]:
+        """Yield the waiting messages with numbers above ``after``; nothing before the other end has spoken."""
+        if self.peer_epoch:
+            numbers = [number for number in self.outbox if number > after][:WINDOW]
+            yield from (
+                Frame(self.epoch, self.peer_epoch, number, self.received, self.outbox[number]) for number in numbers
+            )
+
+    def greeting(self) -> Frame:
+        """Return a frame without a message: who we are, whom we know, what we have received."""
+        return Frame(self.epoch, self.peer_epoch, 0, self.received)
+
+    def cursor(self) -> Persist:
+        """Return the numbers that a restart goes on with."""
+        return Persist(("link", self.link), msgspec.msgpack.encode((self.peer_epoch, self.received, self.sent)))
+
+    def restore(self, stored: Mapping[Key, bytes]) -> None:
+        """Take back cursor and outbox."""
+        cursor = stored.get(("link", self.link))
+        if cursor is not None:
+            self.peer_epoch, self.received, self.sent = msgspec.msgpack.decode(cursor, type=tuple[int, int, int])
+        mine = (key for key in stored if key[0] == "out" and key[1] == self.link)
+        self.outbox = {int(key[2]): stored[key] for key in sorted(mine, key=lambda key: int(key[2]))}
+
+    def _place(self, number: int) -> Key:
+        return ("out", self.link, str(number))

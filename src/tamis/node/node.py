@@ -1,0 +1,179 @@
+"""A node: a core behind reliable links. Frames in, one transaction out.
+
+`Node` is to a driver what a core is to `Node`: it takes frames and ticks and returns a `Transaction`. The driver
+commits its changes in one step and then lets its frames leave; it decides nothing. Table changes, the outbox and the
+cursors of the links are in the same transaction (RELIABILITY G11), so that a crash at any point leaves either all
+of a message's effects or none of them, and a message without effects is sent again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from tamis.node.core import Core, LinkUp
+from tamis.node.effects import Deliver, Effect, Key, Link, Persist, Send
+from tamis.node.frames import Frame, decode_frame, encode_frame
+from tamis.node.link_end import LinkEnd
+
+__all__ = ["RETRY_SECONDS", "Codec", "Node", "Transaction"]
+
+#: After so long without an acknowledgement the outbox of a link is sent again.
+RETRY_SECONDS = 1.0
+
+_EPOCH: Key = ("epoch",)
+
+AnyCore = TypeVar("AnyCore", bound=Core)
+
+
+@dataclass(frozen=True)
+class Codec:
+    """How messages become bytes and bytes become messages; ``decode`` is told the link for its errors."""
+
+    encode: Callable[[Any], bytes]
+    decode: Callable[[bytes, Link], Any]
+
+
+@dataclass
+class Transaction:
+    """What follows from one call: commit ``changes`` in one step, then send ``frames``."""
+
+    changes: list[Persist] = field(default_factory=list)
+    frames: list[tuple[Link, bytes]] = field(default_factory=list)
+
+
+class Node(Generic[AnyCore]):
+    """A core and its link ends.
+
+    ``epoch`` is the number of this life, above that of every earlier one; with ``stored``, what an earlier life
+    persisted, the node goes on with that life instead.
+    """
+
+    def __init__(
+        self,
+        core: AnyCore,
+        links: Iterable[Link],
+        codec: Codec,
+        epoch: int,
+        stored: Mapping[Key, bytes] | None = None,
+    ) -> None:
+        self.core = core
+        self._codec = codec
+        self._stored = stored or {}
+        self.epoch = int(self._stored.get(_EPOCH, epoch))
+        self.ends = {link: LinkEnd(link, self.epoch) for link in links}
+
+    def start(self, now: float) -> Transaction:
+        """Take up life: restore what was persisted and greet everybody."""
+        stored, self._stored = self._stored, {}
+        for key in stored:
+            if key[0] == "link" and key[1] not in self.ends:
+                self.ends[key[1]] = LinkEnd(key[1], self.epoch)
+        for end in self.ends.values():
+            end.restore(stored)
+        step = _Step(self, now)
+        step.transaction.changes.append(Persist(_EPOCH, b"%d" % self.epoch))
+        step.follow(self.core.restore(stored, now=now))
+        step.answers.update(self.ends)
+        return step.done()
+
+    def attach(self, link: Link, now: float) -> Transaction:
+        """Add a link to somebody new; nothing happens when it is there already."""
+        step = _Step(self, now)
+        if link not in self.ends:
+            self.ends[link] = LinkEnd(link, self.epoch)
+            step.answers.add(link)
+            step.moved.add(link)
+        return step.done()
+
+    def receive(self, data: bytes, *, link: Link, now: float) -> Transaction:
+        """Take a frame from the wire."""
+        frame, end, step = decode_frame(data, link), self.ends[link], _Step(self, now)
+        if frame.epoch < end.peer_epoch:  # the voice of a former life
+            return step.transaction
+        if frame.epoch > end.peer_epoch:
+            step.meet(end, frame.epoch)
+        if not end.is_for_me(frame):  # it speaks to a former life of ours: it must learn of this one
+            step.answers.add(link)
+            return step.done()
+        step.transaction.changes += end.acknowledge(frame.ack)
+        if frame.seq:
+            step.answers.add(link)
+            if end.accept(frame):
+                step.moved.add(link)
+                self._handle(step, self._codec.decode(frame.body, link), link)
+        return step.done()
+
+    def submit(self, message: Any, *, sender: Link, now: float) -> Transaction:
+        """Give the core a message of somebody in this process: a user, a timer."""
+        step = _Step(self, now)
+        self._handle(step, message, sender)
+        return step.done()
+
+    def tick(self, now: float) -> Transaction:
+        """Send again what was not acknowledged for long."""
+        step = _Step(self, now)
+        for end in self.ends.values():
+            if end.is_waiting and now - end.tried >= RETRY_SECONDS:
+                end.tried = now
+                frames = list(end.frames()) or [end.greeting()]
+                step.transaction.frames += [(end.link, encode_frame(one)) for one in frames]
+        return step.transaction
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether some link owes something, so that a tick will be needed."""
+        return any(end.is_waiting for end in self.ends.values())
+
+    def _handle(self, step: _Step, message: Any, link: Link) -> None:
+        step.follow(self.core.handle(message, sender=link, now=step.now))
+
+
+class _Step:
+    """The transaction of one call while it grows."""
+
+    def __init__(self, node: Node[Any], now: float) -> None:
+        self.node = node
+        self.now = now
+        self.transaction = Transaction()
+        #: ``{link: number}``: where the outbox of a link ended before this call.
+        self.starts: dict[Link, int] = {}
+        #: Links whose cursor moved, and links that expect a word.
+        self.moved: set[Link] = set()
+        self.answers: set[Link] = set()
+
+    def meet(self, end: LinkEnd, epoch: int) -> None:
+        waiting, forgotten = end.meet(epoch)
+        self.transaction.changes += forgotten
+        self.moved.add(end.link)
+        self.answers.add(end.link)
+        unacknowledged = tuple(self.node._codec.decode(body, end.link) for body in waiting)
+        self.node._handle(self, LinkUp(unacknowledged), end.link)
+
+    def follow(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Persist):
+                self.transaction.changes.append(effect)
+            elif isinstance(effect, Send | Deliver):
+                end = self.node.ends[effect.link]
+                self.starts.setdefault(effect.link, end.sent)
+                self.moved.add(effect.link)
+                self.transaction.changes += end.append(self.node._codec.encode(effect.message))
+
+    def done(self) -> Transaction:
+        """Close the transaction: cursors to the disk, new messages and acknowledgements to the wire."""
+        for link in sorted(self.moved):
+            self.transaction.changes.append(self.node.ends[link].cursor())
+        for link in sorted(self.answers | self.starts.keys()):
+            self.transaction.frames += [(link, encode_frame(one)) for one in self._frames(link)]
+        return self.transaction
+
+    def _frames(self, link: Link) -> list[Frame]:
+        end = self.node.ends[link]
+        frames = list(end.frames(after=self.starts[link])) if link in self.starts else []
+        if frames:
+            end.tried = self.now
+        elif link in self.answers or not end.peer_epoch:
+            frames = [end.greeting()]
+        return frames

@@ -1,0 +1,129 @@
+"""What messages carry, as bytes: filters as CQL2-JSON, events as canonical values.
+
+The schema is configuration, the same at every broker; it is not sent. Reading a filter is a pure function of its
+bytes and the schema, so a `Content` remembers what it has read: a filter that crosses a broker is compiled once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+import numpy as np
+import shapely
+
+from tamis.errors import EventError, SchemaError
+from tamis.model.language.bind import learn_from_node
+from tamis.model.language.compiler import compile_node
+from tamis.model.language.cql2_json import from_json, to_json
+from tamis.model.language.parse import parse
+from tamis.model.language.unbind import unbind
+from tamis.model.schema import Event, Schema, learn_from_event, presence_of
+from tamis.model.subscription import Filter
+from tamis.model.values import Value
+
+__all__ = ["Content"]
+
+_FRACTION = re.compile(r"-?\d{1,400}/[1-9]\d{0,400}", re.ASCII)
+
+#: Filters and events that are remembered before all are forgotten.
+REMEMBERED = 100_000
+
+
+class Content:
+    """Reads and writes filters and events under one schema.
+
+    Without a schema the types are learned from the filters and events that are *written* here.
+
+    >>> content = Content()
+    >>> content.read_filter(content.write_filter(content.compile("price < 100"))) == content.compile("price < 100")
+    True
+    """
+
+    def __init__(self, schema: Schema | None = None) -> None:
+        self.learns = schema is None
+        self.schema = Schema() if schema is None else schema
+        self._filters: dict[bytes, tuple[Filter, ...]] = {}
+        self._texts: dict[tuple[Filter, ...], bytes] = {}
+        self._events: dict[bytes, Event] = {}
+
+    def compile(self, source: str | Mapping[str, Any]) -> tuple[Filter, ...]:
+        """Return the filters that CQL2 text or JSON means."""
+        node = parse(source)
+        if self.learns:
+            self.schema = learn_from_node(self.schema, node)
+        text = source if isinstance(source, str) else None
+        return compile_node(node, self.schema, text, open=self.learns)
+
+    def write_filter(self, filters: tuple[Filter, ...]) -> bytes:
+        """Return filters as CQL2-JSON."""
+        known = self._texts.get(filters)
+        if known is None:
+            _bound(self._texts)
+            known = self._texts[filters] = msgspec.json.encode(to_json(unbind(filters, self.schema)))
+        return known
+
+    def read_filter(self, data: bytes) -> tuple[Filter, ...]:
+        """Return the filters that CQL2-JSON means; ModelError when it means none."""
+        known = self._filters.get(data)
+        if known is None:
+            _bound(self._filters)
+            try:
+                document = msgspec.json.decode(data)
+            except msgspec.DecodeError as error:
+                raise SchemaError("", f"a filter is CQL2-JSON: {error}") from None
+            known = compile_node(from_json(document), self.schema, open=self.learns)
+            self._filters[data] = known
+        return known
+
+    def write_event(self, raw: Mapping[str, Any]) -> bytes:
+        """Return an event's canonical values as bytes; EventError names a value that does not fit."""
+        if self.learns:
+            self.schema = learn_from_event(self.schema, raw)
+        event = self.schema.event(raw)
+        present = presence_of(self.schema, raw) if self.learns else {}
+        return msgspec.msgpack.encode({name: _plain(value) for name, value in event.items()} | present)
+
+    def read_event(self, payload: bytes) -> Event:
+        """Return the canonical event of a payload; EventError when there is none."""
+        known = self._events.get(payload)
+        if known is None:
+            _bound(self._events)
+            try:
+                raw = msgspec.msgpack.decode(payload, type=dict[str, Any])
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                raise EventError("", payload, f"not an event: {error}") from None
+            known = self._events[payload] = self._canonical(raw)
+        return known
+
+    def _canonical(self, raw: dict[str, Any]) -> Event:
+        exact = {name: Fraction(value["/"]) for name, value in raw.items() if _is_fraction(value)}
+        event = self.schema.event({name: value for name, value in raw.items() if name not in exact})
+        present = presence_of(self.schema, raw) if self.learns else {}
+        return event | exact | present
+
+
+def _bound(memory: dict[Any, Any]) -> None:
+    if len(memory) >= REMEMBERED:
+        memory.clear()
+
+
+def _plain(value: Value) -> object:
+    """Return a canonical value as MessagePack can say it; the types that read it back are the schema's."""
+    if isinstance(value, Fraction):
+        return {"/": str(value)}
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, shapely.Geometry):
+        return shapely.to_wkb(value)
+    return value
+
+
+def _is_fraction(value: object) -> bool:
+    """Whether a value is a long decimal as `_plain` writes it."""
+    if not isinstance(value, dict) or value.keys() != {"/"}:
+        return False
+    return isinstance(value["/"], str) and _FRACTION.fullmatch(value["/"]) is not None

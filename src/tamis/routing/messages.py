@@ -1,0 +1,193 @@
+"""Everything brokers and clients say to one another: a closed vocabulary, with one form as bytes.
+
+======================= ======================================================================
+client to broker        `Subscribe`, `Unsubscribe`, `Publish`, `PublishBatch`
+broker to client        `Status` of a subscription, `Delivery` of an event, `Refusal`
+broker to broker        `Update` of a routing table, `Confirm` of updates, `Publish`, `PublishBatch`
+to a node from itself   `Tick`, and `tamis.node.core.LinkUp`; never on a wire
+======================= ======================================================================
+
+Filters travel as CQL2-JSON and events as canonical values (`tamis.routing.content`); both are bytes here, so a broker
+that only passes an event on does not rewrite it (RELIABILITY G3).
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import cast
+
+import msgspec
+
+from tamis.errors import RemoteProtocolError
+from tamis.model.subscription import DEFAULT_NAMESPACE, SubscriptionId
+
+__all__ = [
+    "VERSION",
+    "Confirm",
+    "Delivery",
+    "Entry",
+    "EventId",
+    "Message",
+    "Publish",
+    "PublishBatch",
+    "Published",
+    "Ranges",
+    "Refusal",
+    "State",
+    "Status",
+    "Subscribe",
+    "Tick",
+    "Unsubscribe",
+    "Update",
+    "decode",
+    "encode",
+]
+
+#: The first byte of every message.
+VERSION = 1
+
+
+class State(enum.StrEnum):
+    """How far a subscription has come."""
+
+    #: Sent by its client, not heard of yet.
+    PENDING = "pending"
+    #: On the disk of its client's broker.
+    ACCEPTED = "accepted"
+    #: Known wherever it must be known: every event published from now on reaches it.
+    ACTIVE = "active"
+    #: Ended, by its client or because its time has come; nothing new reaches it.
+    CANCELLED = "cancelled"
+
+
+class EventId(msgspec.Struct, frozen=True, array_like=True, order=True):
+    """Who published an event, in which of its lives, and as which of its events."""
+
+    publisher: str
+    epoch: int
+    seq: int
+
+
+class Published(msgspec.Struct, frozen=True, array_like=True):
+    """An event under way; ``payload`` is the same bytes from its publisher to each of its readers."""
+
+    id: EventId
+    namespace: str
+    payload: bytes
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True):
+    """One filter of a routing table, under the key by which it is retracted."""
+
+    key: str
+    namespace: str
+    filter: bytes
+
+
+class Ranges(msgspec.Struct, frozen=True, array_like=True):
+    """A change of the ranges of cells that the sender asks for in a namespace: the bytes of a MICS plan."""
+
+    namespace: str
+    plan: bytes
+
+
+class Message(msgspec.Struct, frozen=True, array_like=True):
+    """What travels between nodes."""
+
+
+class Subscribe(Message, frozen=True, array_like=True, tag=1):
+    """A client asks for events; ``expires`` is in microseconds UTC."""
+
+    id: SubscriptionId
+    filter: bytes
+    namespace: str = DEFAULT_NAMESPACE
+    expires: int | None = None
+
+
+class Unsubscribe(Message, frozen=True, array_like=True, tag=2):
+    """A client asks no longer."""
+
+    id: SubscriptionId
+    namespace: str = DEFAULT_NAMESPACE
+
+
+class Publish(Message, frozen=True, array_like=True, tag=3):
+    """An event goes out, or goes on."""
+
+    event: Published
+
+
+class PublishBatch(Message, frozen=True, array_like=True, tag=4):
+    """Several events, in order, so that matching is batched."""
+
+    events: tuple[Published, ...]
+
+
+class Status(Message, frozen=True, array_like=True, tag=5):
+    """A client hears how far its subscription has come."""
+
+    id: SubscriptionId
+    namespace: str
+    state: State
+
+
+class Delivery(Message, frozen=True, array_like=True, tag=6):
+    """One copy of an event for a client, with the ids of all its subscriptions that match (RELIABILITY G8)."""
+
+    event: Published
+    subscriptions: tuple[SubscriptionId, ...]
+
+
+class Refusal(Message, frozen=True, array_like=True, tag=7):
+    """A client asked for something that cannot be: what, and why."""
+
+    subject: str
+    reason: str
+
+
+class Update(Message, frozen=True, array_like=True, tag=8):
+    """A change of the table that the receiver keeps for the sender, in one step.
+
+    Entries are announced before others are retracted; an announced key that is there already gets the new filter.
+    With ``replace`` entries and ranges are the whole table. ``number`` counts the updates of a link.
+    """
+
+    number: int
+    announce: tuple[Entry, ...] = ()
+    retract: tuple[str, ...] = ()
+    replace: bool = False
+    ranges: tuple[Ranges, ...] = ()
+
+
+class Confirm(Message, frozen=True, array_like=True, tag=9):
+    """All updates up to ``number`` are known wherever they must be, here and beyond."""
+
+    number: int
+
+
+class Tick(msgspec.Struct, frozen=True):
+    """Time has passed: look for subscriptions that have expired."""
+
+
+_Wire = Subscribe | Unsubscribe | Publish | PublishBatch | Status | Delivery | Refusal | Update | Confirm
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(_Wire)
+
+
+def encode(message: Message) -> bytes:
+    """Return the bytes of a message."""
+    return bytes((VERSION,)) + _encoder.encode(message)
+
+
+def decode(data: bytes, link: str) -> Message:
+    """Read a message that came over ``link``; what is none raises `RemoteProtocolError`.
+
+    >>> decode(encode(Unsubscribe("alice")), "east")
+    Unsubscribe(id='alice', namespace='default')
+    """
+    if not data or data[0] != VERSION:
+        raise RemoteProtocolError(link, f"expected a message of version {VERSION}, got {data[:8]!r}")
+    try:
+        return cast("Message", _decoder.decode(memoryview(data)[1:]))
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise RemoteProtocolError(link, f"not a message: {error}") from None

@@ -1,0 +1,7 @@
+"""Link policies: how few filters a link may carry. Each changes traffic and table sizes, none changes deliveries."""
+
+from __future__ import annotations
+
+from tamis.routing.policies.policy import POLICIES, Policy, find_policy
+
+__all__ = ["POLICIES", "Policy", "find_policy"]

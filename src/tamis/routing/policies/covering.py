@@ -1,0 +1,77 @@
+"""Covering: what an announced filter covers is not announced; what a new one covers is retracted.
+
+Any covering index can propose, by its name in the registry: the exact ones, the Z curve with its epsilon, random
+projections. It must be SOUND, for a cover that is none loses events (PAPERS R-A); one that overlooks covers only
+costs messages. The decision is per outgoing link: a cover that came from a neighbour was never announced to it
+(PAPERS R-B).
+
+Implements: [zcurve] section 1.1, covering at a router; [projection] section III, arrival and cancellation.
+Deviation: both papers ask whether any subscription at the router covers the new one; here only what was announced
+on the same link counts, otherwise events are lost (PAPERS R-B).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tamis.index.linear_scan import LinearCovering
+from tamis.index.protocols import CoveringIndex, Guarantee, demand
+from tamis.model.subscription import Subscription
+from tamis.routing.summary import Growth
+
+__all__ = ["Covering"]
+
+
+class Covering:
+    """A home is a group that covers; a new group absorbs those it covers.
+
+    Up to ``few`` groups are asked one by one; an index is worth its while only beyond that.
+    """
+
+    def __init__(self, make_index: Callable[[], CoveringIndex], few: int = 0) -> None:
+        self._few = few
+        self._make_index = make_index
+        self._index: CoveringIndex = LinearCovering() if few else make_index()
+        demand(Guarantee.SOUND, self._index.guarantee)
+        #: ``{key: filter}`` of the groups, in the order they were made.
+        self._contents: dict[str, Subscription] = {}
+        #: Both ways between the keys of the groups and their rows in the index.
+        self._rows: dict[str, int] = {}
+        self._keys: dict[int, str] = {}
+        self._next_row = 0
+
+    def find_homes(self, subscription: Subscription) -> tuple[str, ...] | None:
+        """Return a group that covers."""
+        row = self._index.find_cover(subscription)
+        return None if row is None else (self._keys[row],)
+
+    def grow(self, subscription: Subscription) -> Growth:
+        """Return the subscription itself, in place of all that it covers."""
+        return Growth(subscription, self.covered(subscription))
+
+    def covered(self, subscription: Subscription) -> tuple[str, ...]:
+        """Return the groups that a subscription covers."""
+        return tuple(self._keys[int(row)] for row in self._index.find_covered(subscription))
+
+    def opened(self, content: Subscription) -> None:
+        """Take note of a new group."""
+        key, row = str(content.id), self._next_row
+        self._next_row += 1
+        self._rows[key], self._keys[row] = row, key
+        self._contents[key] = content
+        self._index.add(row, content)
+        if 0 < self._few < len(self._rows):
+            self._build_index()
+
+    def closed(self, content: Subscription) -> None:
+        """Take note that a group has ended."""
+        row = self._rows.pop(str(content.id))
+        del self._keys[row], self._contents[str(content.id)]
+        self._index.remove(row)
+
+    def _build_index(self) -> None:
+        self._few = 0
+        self._index = self._make_index()
+        demand(Guarantee.SOUND, self._index.guarantee)
+        for key, row in self._rows.items():
+            self._index.add(row, self._contents[key])

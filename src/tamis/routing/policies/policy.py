@@ -1,0 +1,87 @@
+"""The policies by name: what users choose from and the tests run over. A new one joins by one line.
+
+A policy that needs an index is there when the registry of covering indexes has it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+from tamis.errors import ModelError
+from tamis.index.registry import COVERING_INDEXES
+from tamis.routing.policies.covering import Covering
+from tamis.routing.policies.identity import Identity
+from tamis.routing.policies.merging import Merging
+from tamis.routing.policies.subsumption import Subsumption
+from tamis.routing.summary import Strategy
+
+__all__ = ["POLICIES", "Policy", "find_policy"]
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How a link is used: ``make`` gives the strategy of a link; a policy that ``floods`` needs none.
+
+    ``exact``: no event is forwarded to a broker behind which nobody asked for it. ``cells``: the link is told ranges of
+    cells (`tamis.routing.cell_tables`), merged over a ``gap`` of so many cells, and no filters.
+    """
+
+    name: str
+    summary: str
+    make: Callable[[], Strategy]
+    exact: bool = True
+    floods: bool = False
+    cells: bool = False
+    gap: int = 0
+
+
+#: The index that finds exact covers: the first of these that is there; up to `FEW` groups are asked one by one.
+_EXACT = next(COVERING_INDEXES[name] for name in ("exact", "linear") if name in COVERING_INDEXES)
+FEW = 32
+
+
+def _policies() -> list[Policy]:
+    found = [
+        Policy("flood", "every event goes everywhere", Identity, exact=False, floods=True),
+        Policy("identity", "equal filters are announced once", Identity),
+        Policy("covering", "what an announced filter covers is not announced", lambda: Covering(_EXACT, FEW)),
+    ]
+    approximate = {
+        "zcurve": "covers found on the Z curve, some overlooked",
+        "projection": "covers of balls found by random projections",
+    }
+    for name, summary in approximate.items():
+        if name in COVERING_INDEXES:
+            found.append(Policy(name, summary, lambda name=name: Covering(COVERING_INDEXES[name])))  # type: ignore[misc]
+    return [
+        *found,
+        Policy("subsumption", "what several filters cover together is not announced", lambda: Subsumption(_EXACT, FEW)),
+        Policy("merging", "filters that differ on one attribute become one", lambda: Merging(_EXACT, FEW)),
+        Policy(
+            "gap", "merging that fills gaps of up to half a range", lambda: Merging(_EXACT, FEW, gap=0.5), exact=False
+        ),
+    ]
+
+
+POLICIES: dict[str, Policy] = {policy.name: policy for policy in _policies()}
+
+
+if find_spec("tamis.index.mics") is not None:
+    POLICIES["mics"] = Policy("mics", "ranges of cells on a Hilbert curve", Identity, exact=False, cells=True)
+    POLICIES["mics-gap"] = Policy(
+        "mics-gap", "ranges of cells, merged over small gaps", Identity, exact=False, cells=True, gap=16
+    )
+
+
+def find_policy(policy: str | Policy) -> Policy:
+    """Return the policy of a name; an unknown name is refused with a hint."""
+    if isinstance(policy, Policy):
+        return policy
+    if policy not in POLICIES:
+        near = difflib.get_close_matches(policy, POLICIES, 1)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        raise ModelError(f"there is no policy {policy!r}{hint}; there are {', '.join(POLICIES)}")
+    return POLICIES[policy]

@@ -1,0 +1,52 @@
+"""What a run of a network cost, and whether it did its duty."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+__all__ = ["LinkStatistics", "NetworkStatistics"]
+
+
+@dataclass(frozen=True)
+class LinkStatistics:
+    """One direction of one link.
+
+    ``suppressed`` maps what ``source`` did not announce to the announced entries that stand for it;
+    ``false_positives`` are events that ``target`` got over this link and had no use for.
+    """
+
+    source: str
+    target: str
+    policy: str
+    announced: int
+    retracted: int
+    suppressed: Mapping[str, tuple[str, ...]]
+    table_entries: int
+    events: int
+    false_positives: int
+
+
+@dataclass(frozen=True)
+class NetworkStatistics:
+    """A whole network.
+
+    ``delivered`` counts copies of events handed to clients, ``lost`` those that an active subscription should have got
+    and did not, ``duplicates`` those that a client got twice. The rest is what it cost: updates of routing tables and
+    their bytes, events sent from broker to broker, those of them the receiver had no use for, and the entries that
+    all routing tables hold.
+    """
+
+    policy: str
+    delivered: int
+    lost: int
+    duplicates: int
+    subscription_messages: int
+    subscription_bytes: int
+    event_messages: int
+    false_positives: int
+    table_entries: int
+
+    def as_row(self) -> dict[str, str | int]:
+        """Return the fields by name, in order."""
+        return asdict(self)

@@ -1,0 +1,84 @@
+"""``tamis network``: policies side by side, from the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tamis.cli.main import app
+from tamis.routing.policies import POLICIES
+
+FIELDS = [
+    "policy",
+    "delivered",
+    "lost",
+    "duplicates",
+    "subscription_messages",
+    "subscription_bytes",
+    "event_messages",
+    "false_positives",
+    "table_entries",
+]
+SMALL = ["network", "--brokers", "7", "--limit", "60"]
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, list(arguments))
+    return done.exit_code, done.output
+
+
+def rows(*arguments: str) -> list[dict[str, int | str]]:
+    code, shown = run(*arguments, "--json")
+    assert code == 0, shown
+    return [json.loads(line) for line in shown.splitlines()]
+
+
+def test_all_policies_deliver_the_same_and_cost_less_and_less() -> None:
+    found = rows(*SMALL, "--policy", "all")
+    assert [row["policy"] for row in found] == list(POLICIES)
+    assert all(list(row) == FIELDS for row in found)
+    assert {(row["delivered"], row["lost"], row["duplicates"]) for row in found} == {(found[0]["delivered"], 0, 0)}
+    cost = {str(row["policy"]): row for row in found}
+    by_messages = [int(cost[name]["subscription_messages"]) for name in ("identity", "covering", "subsumption")]
+    assert by_messages == sorted(by_messages, reverse=True)
+    assert int(cost["merging"]["table_entries"]) < int(cost["covering"]["table_entries"])
+    assert int(cost["flood"]["event_messages"]) > int(cost["covering"]["event_messages"])
+
+
+def test_the_table_and_the_tree() -> None:
+    code, shown = run(*SMALL, "--policy", "covering", "--shape", "star")
+    assert code == 0
+    assert "7 brokers, 14 clients: 67 subscriptions meet 60 events" in shown
+    assert "└── b7" in shown
+    assert "covering" in shown
+
+
+def test_faults_change_nothing_that_is_delivered() -> None:
+    [calm], [rough] = (rows(*SMALL, "--policy", "covering", *more) for more in ([], ["--faults"]))
+    assert rough["lost"] == rough["duplicates"] == 0
+    assert rough["delivered"] == calm["delivered"]
+
+
+def test_files_of_ones_own(tmp_path: Path) -> None:
+    (tmp_path / "asked.jsonl").write_text('{"id": "a", "filter": "x < 5"}\n{"id": "b", "filter": "x < 9"}\n')
+    (tmp_path / "events.jsonl").write_text('{"x": 1}\n{"x": 7}\n{"x": 20}\n')
+    files = ["--subscriptions", str(tmp_path / "asked.jsonl"), "--events", str(tmp_path / "events.jsonl")]
+    [row] = rows("network", "--brokers", "2", "--clients", "1", "--policy", "identity", *files)
+    assert row["delivered"] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--policy", "covring"], "did you mean 'covering'"),
+        (["--shape", "ring"], "there is no topology 'ring'"),
+        (["--subscriptions", "x.jsonl"], "give both"),
+    ],
+)
+def test_wrong_input(arguments: list[str], problem: str) -> None:
+    code, shown = run("network", *arguments)
+    assert code == 2
+    assert problem in shown

@@ -1,0 +1,689 @@
+"""A catalogue of bugs: each replaces one decision of the real code by a plausible wrong one.
+
+Nothing in ``src`` knows of them. A plant says what to patch; ``policy`` and ``weather`` say where to look for it, when
+it cannot show elsewhere (a merge needs a merging policy, a lost disk a weather in which disks are lost).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest import mock
+
+from tamis.model.subscription import Values
+from tamis.node.core import LinkUp
+from tamis.node.effects import Deliver, Persist, Send
+from tamis.node.link_end import LinkEnd
+from tamis.node.node import Node, Transaction, _Step
+from tamis.routing import messages as m
+from tamis.routing.broker import BrokerCore
+from tamis.routing.client import ClientCore
+from tamis.routing.confirmations import Confirmations
+from tamis.routing.policies import merging
+from tamis.routing.policies.covering import Covering
+from tamis.routing.policies.identity import Identity
+from tamis.routing.policies.subsumption import Subsumption
+from tamis.routing.routing_table import RoutingTable
+from tamis.routing.summary import Changes, Summary
+from tamis.runtime.simulator import Simulator
+
+FIFO, NOISY, CRASHES, LOST_DISKS = range(4)
+
+
+@dataclass(frozen=True)
+class Plant:
+    """A bug: its name, what it replaces, and where it can show."""
+
+    name: str
+    target: Any
+    attribute: str
+    make: Callable[[Any], Any]
+    policy: str | None = None
+    weather: int | None = None
+
+    @contextlib.contextmanager
+    def planted(self) -> Iterator[None]:
+        """Run with the bug in place."""
+        with mock.patch.object(self.target, self.attribute, self.make(getattr(self.target, self.attribute))):
+            yield
+
+
+CATALOGUE: list[Plant] = []
+
+
+def plant(target: Any, attribute: str, *, policy: str | None = None, weather: int | None = None) -> Callable[..., Any]:
+    """Put a bug into the catalogue: the function gets what it replaces and returns the replacement."""
+
+    def enter(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        CATALOGUE.append(Plant(make.__name__, target, attribute, make, policy, weather))
+        return make
+
+    return enter
+
+
+# The link protocol
+
+
+@plant(LinkEnd, "accept", weather=NOISY)
+def skip_the_sequence_check(real: Any) -> Any:
+    def accept(self: LinkEnd, frame: Any) -> bool:
+        self.received = max(self.received, frame.seq)
+        return True
+
+    return accept
+
+
+@plant(LinkEnd, "accept", weather=NOISY)
+def accept_what_is_newer_than_the_next(real: Any) -> Any:
+    def accept(self: LinkEnd, frame: Any) -> bool:
+        newer = frame.seq > self.received
+        self.received = max(self.received, frame.seq)
+        return bool(newer)
+
+    return accept
+
+
+@plant(LinkEnd, "accept", weather=NOISY)
+def accept_the_last_one_again(real: Any) -> Any:
+    def accept(self: LinkEnd, frame: Any) -> bool:
+        fits = frame.seq in (self.received, self.received + 1)
+        self.received = frame.seq if fits else self.received
+        return fits
+
+    return accept
+
+
+@plant(Node, "tick", weather=NOISY)
+def never_send_again(real: Any) -> Any:
+    return lambda self, now: Transaction()
+
+
+@plant(LinkEnd, "acknowledge", weather=NOISY)
+def acknowledge_one_too_many(real: Any) -> Any:
+    return lambda self, ack: real(self, ack + 1)
+
+
+@plant(LinkEnd, "acknowledge", weather=CRASHES)
+def leave_acknowledged_messages_on_the_disk(real: Any) -> Any:
+    def acknowledge(self: LinkEnd, ack: int) -> list[Persist]:
+        real(self, ack)
+        return []
+
+    return acknowledge
+
+
+@plant(LinkEnd, "append", weather=CRASHES)
+def keep_the_outbox_in_memory_only(real: Any) -> Any:
+    def append(self: LinkEnd, body: bytes) -> list[Persist]:
+        real(self, body)
+        return []
+
+    return append
+
+
+@plant(LinkEnd, "cursor", weather=CRASHES)
+def keep_the_cursor_in_memory_only(real: Any) -> Any:
+    return lambda self: Persist(("nowhere",), None)
+
+
+@plant(LinkEnd, "restore", weather=CRASHES)
+def restore_no_outbox(real: Any) -> Any:
+    def restore(self: LinkEnd, stored: Any) -> None:
+        real(self, stored)
+        self.outbox = {}
+
+    return restore
+
+
+@plant(LinkEnd, "meet", weather=LOST_DISKS)
+def forget_what_a_former_life_did_not_acknowledge(real: Any) -> Any:
+    def meet(self: LinkEnd, epoch: int) -> Any:
+        return [], real(self, epoch)[1]
+
+    return meet
+
+
+@plant(LinkEnd, "meet", weather=LOST_DISKS)
+def go_on_counting_what_a_former_life_sent(real: Any) -> Any:
+    def meet(self: LinkEnd, epoch: int) -> Any:
+        received = self.received
+        found = real(self, epoch)
+        self.received = received
+        return found
+
+    return meet
+
+
+@plant(LinkEnd, "meet", weather=LOST_DISKS)
+def go_on_numbering_for_a_new_life(real: Any) -> Any:
+    def meet(self: LinkEnd, epoch: int) -> Any:
+        sent = self.sent
+        found = real(self, epoch)
+        self.sent = sent
+        return found
+
+    return meet
+
+
+@plant(LinkEnd, "is_for_me", weather=LOST_DISKS)
+def listen_to_what_was_meant_for_a_former_life(real: Any) -> Any:
+    return lambda self, frame: frame.epoch == self.peer_epoch
+
+
+@plant(Simulator, "start", weather=LOST_DISKS)
+def take_a_new_life_for_the_old_one(real: Any) -> Any:
+    def start(self: Simulator, host: Any) -> None:
+        if not host.disk and host.epoch and host.node is None:
+            host.epoch -= 1
+        real(self, host)
+
+    return start
+
+
+@plant(Simulator, "_crash_within", weather=CRASHES)
+def send_before_the_disk_has_it(real: Any) -> Any:
+    def crash_within(self: Simulator, host: Any, transaction: Transaction) -> None:
+        self.send(host, transaction.frames)
+        self.crash(host, restart_after=1.0)
+
+    return crash_within
+
+
+@plant(Simulator, "_crash_within", weather=CRASHES)
+def commit_half_a_transaction(real: Any) -> Any:
+    def crash_within(self: Simulator, host: Any, transaction: Transaction) -> None:
+        half = transaction.changes[: len(transaction.changes) // 2]
+        self.commit(host, Transaction(half))
+        self.crash(host, restart_after=1.0)
+
+    return crash_within
+
+
+@plant(_Step, "meet", weather=LOST_DISKS)
+def take_no_notice_of_a_new_life(real: Any) -> Any:
+    def meet(self: Any, end: LinkEnd, epoch: int) -> None:
+        end.peer_epoch = epoch
+
+    return meet
+
+
+# What neighbours are told
+
+
+@plant(BrokerCore, "_send_update")
+def retract_before_announcing(real: Any) -> Any:
+    def send_update(self: Any, link: str, changes: Changes, *, replace: bool) -> Any:
+        if replace or not changes.retract:
+            return real(self, link, changes, replace=replace)
+        first = real(self, link, Changes([], changes.retract), replace=False)
+        return first + (real(self, link, Changes(changes.announce), replace=False) if changes.announce else [])
+
+    return send_update
+
+
+@plant(RoutingTable, "_others", policy="covering")
+def suppress_toward_the_supplier(real: Any) -> Any:
+    return lambda self, source: iter(self._neighbours)
+
+
+@plant(RoutingTable, "_others")
+def tell_only_the_first_neighbour(real: Any) -> Any:
+    return lambda self, source: iter(list(real(self, source))[:1])
+
+
+@plant(Summary, "_dissolve", policy="covering")
+def forget_the_passive_list(real: Any) -> Any:
+    def dissolve(self: Any, key: str, group: Any) -> None:
+        self._close(key)
+        for origin in list(group.members):
+            self._members[origin].homes = ()
+
+    return dissolve
+
+
+@plant(Summary, "_dissolve", policy="covering")
+def announce_again_only_the_first_that_was_hidden(real: Any) -> Any:
+    def dissolve(self: Any, key: str, group: Any) -> None:
+        for origin in sorted(group.members)[1:]:
+            self._leave(origin)
+        real(self, key, group)
+
+    return dissolve
+
+
+@plant(Summary, "remove", policy="merging")
+def keep_a_merge_when_a_part_leaves(real: Any) -> Any:
+    def remove(self: Any, origin: Any) -> None:
+        for key in self._leave(origin):
+            if not self._groups[key].members:
+                self._close(key)
+
+    return remove
+
+
+@plant(Summary, "remove", policy="merging")
+def end_a_merge_with_its_first_part(real: Any) -> Any:
+    def remove(self: Any, origin: Any) -> None:
+        for key in self._leave(origin):
+            if origin in self._groups[key].contributors:
+                self._close(key)
+
+    return remove
+
+
+@plant(Summary, "_open", policy="merging")
+def count_only_the_newest_part_of_a_merge(real: Any) -> Any:
+    def open_group(self: Any, origin: Any, growth: Any, subscription: Any) -> str:
+        key = real(self, origin, growth, subscription)
+        self._groups[key].contributors = {origin}
+        return str(key)
+
+    return open_group
+
+
+@plant(Summary, "_open", policy="covering")
+def lose_the_members_of_what_is_absorbed(real: Any) -> Any:
+    def open_group(self: Any, origin: Any, growth: Any, subscription: Any) -> str:
+        key = real(self, origin, growth, subscription)
+        self._groups[key].members.clear()
+        return str(key)
+
+    return open_group
+
+
+@plant(Summary, "take_changes")
+def never_retract(real: Any) -> Any:
+    def take_changes(self: Summary) -> Changes:
+        return Changes(real(self).announce)
+
+    return take_changes
+
+
+@plant(Summary, "take_changes")
+def never_announce_and_retract_together(real: Any) -> Any:
+    def take_changes(self: Summary) -> Changes:
+        changes = real(self)
+        return Changes([], changes.retract) if changes.retract else changes
+
+    return take_changes
+
+
+@plant(Summary, "take_changes", policy="merging")
+def retract_a_key_that_was_announced_again(real: Any) -> Any:
+    def take_changes(self: Any) -> Changes:
+        touched = [key for key, old in self._before.items() if old is not None]
+        changes = real(self)
+        return Changes(changes.announce, touched)
+
+    return take_changes
+
+
+@plant(Covering, "find_homes", policy="covering")
+def take_the_covered_for_the_cover(real: Any) -> Any:
+    def find_homes(self: Covering, subscription: Any) -> Any:
+        return self.covered(subscription)[:1] or None
+
+    return find_homes
+
+
+@plant(Covering, "find_homes", policy="covering")
+def trust_a_candidate_without_a_proof(real: Any) -> Any:
+    def find_homes(self: Any, subscription: Any) -> Any:
+        found = real(self, subscription)
+        if found is None and self._keys and len(subscription.filters) == 1 and len(self._keys) > 2:
+            return (min(self._keys.values()),)
+        return found
+
+    return find_homes
+
+
+@plant(Identity, "find_homes", policy="identity")
+def take_equal_attributes_for_equal_filters(real: Any) -> Any:
+    def find_homes(self: Any, subscription: Any) -> Any:
+        names = [one.attributes for one in subscription.filters]
+        return next(((key,) for known, key in self._keys.items() if [one.attributes for one in known] == names), None)
+
+    return find_homes
+
+
+@plant(Subsumption, "find_homes", policy="subsumption")
+def note_only_one_of_those_that_cover_together(real: Any) -> Any:
+    def find_homes(self: Subsumption, subscription: Any) -> Any:
+        found = real(self, subscription)
+        return None if found is None else found[:1]
+
+    return find_homes
+
+
+@plant(Summary, "_dissolve", policy="subsumption")
+def do_not_recheck_what_was_covered_together(real: Any) -> Any:
+    def dissolve(self: Any, key: str, group: Any) -> None:
+        for origin in list(group.members):
+            member = self._members[origin]
+            if len(member.homes) > 1:
+                member.homes = tuple(home for home in member.homes if home != key)
+                del group.members[origin]
+        real(self, key, group)
+
+    return dissolve
+
+
+@plant(merging, "join_filters", policy="merging")
+def merge_into_the_first_of_two(real: Any) -> Any:
+    return lambda a, b, gap=0.0: None if real(a, b, gap) is None else b
+
+
+@plant(merging, "join_filters", policy="merging")
+def merge_without_the_missing_value(real: Any) -> Any:
+    def join(a: Any, b: Any, gap: float = 0.0) -> Any:
+        joined = real(a, b, gap)
+        if joined is None:
+            return None
+        present = [
+            replace(one, allowed=replace(one.allowed, missing=False)) if isinstance(one, Values) else one
+            for one in joined.constraints
+        ]
+        return replace(joined, constraints=tuple(present))
+
+    return join
+
+
+@plant(merging, "_filled", policy="gap")
+def end_a_filled_range_one_too_early(real: Any) -> Any:
+    def filled(allowed: Any, gap: float) -> Any:
+        found = real(allowed, gap)
+        return replace(found, cuts=(*found.cuts[:-1], (found.cuts[-1][0], 0))) if found != allowed else found
+
+    return filled
+
+
+@plant(merging, "_named", policy="merging")
+def name_merges_without_their_namespace(real: Any) -> Any:
+    return lambda filter, namespace: replace(real(filter, ""), namespace=namespace)
+
+
+@plant(RoutingTable, "_summary")
+def cover_across_namespaces(real: Any) -> Any:
+    return lambda self, link, namespace: real(self, link, "default")
+
+
+@plant(RoutingTable, "put")
+def a_table_has_room_for_four(real: Any) -> Any:
+    def put(self: RoutingTable, source: str, key: str, subscription: Any) -> None:
+        if len(self.interests(source)) < 4:
+            real(self, source, key, subscription)
+
+    return put
+
+
+@plant(RoutingTable, "drop")
+def keep_what_was_retracted_in_the_matcher(real: Any) -> Any:
+    def drop(self: Any, source: str, key: str) -> None:
+        with mock.patch.object(type(self), "_expel"):
+            real(self, source, key)
+
+    return drop
+
+
+# What a broker does with an update
+
+
+def _changed_update(change: Callable[[m.Update], m.Update]) -> Callable[[Any], Any]:
+    def make(real: Any) -> Any:
+        return lambda self, message, sender, now: real(self, change(message), sender, now)
+
+    return make
+
+
+@plant(BrokerCore, "_update", weather=CRASHES)
+def add_a_whole_table_to_the_old_one(real: Any) -> Any:
+    def update(self: Any, message: m.Update, sender: str, now: float) -> Any:
+        if message.replace and sender not in self.table.unspoken:
+            message = m.Update(message.number, message.announce)
+        return real(self, message, sender, now)
+
+    return update
+
+
+@plant(BrokerCore, "_update")
+def ignore_the_last_entry(real: Any) -> Any:
+    return _changed_update(lambda one: m.Update(one.number, one.announce[:-1], one.retract, one.replace))(real)
+
+
+@plant(BrokerCore, "_update")
+def ignore_retractions(real: Any) -> Any:
+    return _changed_update(lambda one: m.Update(one.number, one.announce, (), one.replace))(real)
+
+
+def _without_persisting(real: Any, is_lost: Callable[[Persist], bool]) -> Any:
+    def handle(*arguments: Any, **named: Any) -> Any:
+        effects = real(*arguments, **named)
+        return [one for one in effects if not (isinstance(one, Persist) and is_lost(one))]
+
+    return handle
+
+
+@plant(BrokerCore, "_update", weather=CRASHES)
+def do_not_persist_entries(real: Any) -> Any:
+    return _without_persisting(real, lambda one: one.key[0] == "interest")
+
+
+@plant(BrokerCore, "_update", weather=CRASHES)
+def do_not_persist_retractions(real: Any) -> Any:
+    return _without_persisting(real, lambda one: one.key[0] == "interest" and one.value is None)
+
+
+@plant(BrokerCore, "_subscribe", weather=CRASHES)
+def do_not_persist_subscriptions(real: Any) -> Any:
+    return _without_persisting(real, lambda one: one.key[0] == "interest")
+
+
+@plant(BrokerCore, "_cancel", weather=CRASHES)
+def do_not_persist_cancellations(real: Any) -> Any:
+    return _without_persisting(real, lambda one: one.key[0] == "interest")
+
+
+@plant(BrokerCore, "_update", weather=CRASHES)
+def do_not_persist_that_a_neighbour_has_spoken(real: Any) -> Any:
+    return _without_persisting(real, lambda one: one.key[0] == "spoken")
+
+
+@plant(BrokerCore, "_send_update", weather=CRASHES)
+def count_updates_from_the_start_after_a_crash(real: Any) -> Any:
+    return _without_persisting(real, lambda one: one.key[0] == "number")
+
+
+@plant(BrokerCore, "_cancel")
+def tell_nobody_of_a_cancellation(real: Any) -> Any:
+    def cancel(self: Any, client: str, key: str) -> Any:
+        return [one for one in real(self, client, key) if not isinstance(one, Send)]
+
+    return cancel
+
+
+@plant(BrokerCore, "_unsubscribe")
+def say_cancelled_and_go_on(real: Any) -> Any:
+    return lambda self, message, sender, now: [Send(sender, m.Status(message.id, message.namespace, m.State.CANCELLED))]
+
+
+# Lives
+
+
+@plant(BrokerCore, "_announce", weather=LOST_DISKS)
+def send_a_table_before_the_others_have_spoken(real: Any) -> Any:
+    def announce(self: Any) -> Any:
+        with mock.patch.object(self.table, "unspoken", frozenset()):
+            return real(self)
+
+    return announce
+
+
+@plant(RoutingTable, "next_hops", weather=LOST_DISKS)
+def send_nothing_to_who_has_not_spoken(real: Any) -> Any:
+    def next_hops(self: Any, event: Any, namespace: str, came_from: str) -> Any:
+        return [link for link in real(self, event, namespace, came_from) if link not in self.unspoken]
+
+    return next_hops
+
+
+@plant(BrokerCore, "_link_up", weather=LOST_DISKS)
+def send_no_table_to_a_new_life(real: Any) -> Any:
+    def link_up(self: Any, message: LinkUp, sender: str, now: float) -> Any:
+        return [] if sender in self._has_table else real(self, message, sender, now)
+
+    return link_up
+
+
+@plant(BrokerCore, "_link_up", weather=LOST_DISKS)
+def send_no_events_again_to_a_new_life(real: Any) -> Any:
+    return lambda self, message, sender, now: real(self, LinkUp(), sender, now)
+
+
+@plant(BrokerCore, "_restore_interest", weather=CRASHES)
+def restore_no_subscriptions_of_clients(real: Any) -> Any:
+    def restore(self: Any, source: str, key: str, value: bytes) -> None:
+        if source in self._neighbours:
+            real(self, source, key, value)
+
+    return restore
+
+
+@plant(BrokerCore, "_restore_interest", weather=CRASHES)
+def restore_no_entries_of_neighbours(real: Any) -> Any:
+    def restore(self: Any, source: str, key: str, value: bytes) -> None:
+        if source not in self._neighbours:
+            real(self, source, key, value)
+
+    return restore
+
+
+@plant(BrokerCore, "restore", weather=CRASHES)
+def believe_that_neighbours_hold_what_a_rebuild_says(real: Any) -> Any:
+    def restore(self: Any, stored: Any, *, now: float) -> Any:
+        effects = real(self, stored, now=now)
+        return [one for one in effects if not isinstance(one, Send)]
+
+    return restore
+
+
+@plant(ClientCore, "_link_up", weather=LOST_DISKS)
+def a_client_does_not_ask_again(real: Any) -> Any:
+    return lambda self, message: [one for one in real(self, message) if not isinstance(one.message, m.Subscribe)]
+
+
+# Confirmations
+
+
+@plant(Confirmations, "take_settled")
+def everything_is_active_at_once(real: Any) -> Any:
+    def take_settled(self: Any) -> Any:
+        for one in self._waiting:
+            one.needed = {}
+        return real(self)
+
+    return take_settled
+
+
+@plant(Confirmations, "expect", policy="covering", weather=NOISY)
+def what_is_covered_is_active_at_once(real: Any) -> Any:
+    def expect(self: Any, source: str, what: Any, owed: Any, **named: Any) -> None:
+        real(self, source, what, owed, **named)
+        if getattr(self, "last", None) == self.sent:  # nothing had to be announced
+            self._waiting[-1].needed = {}
+        self.last = dict(self.sent)
+
+    return expect
+
+
+@plant(Confirmations, "confirm", weather=NOISY)
+def one_confirmation_is_enough_for_all(real: Any) -> Any:
+    def confirm(self: Any, link: str, number: int) -> None:
+        real(self, link, self.sent[link])
+
+    return confirm
+
+
+@plant(BrokerCore, "_update", weather=NOISY)
+def confirm_an_update_before_others_have(real: Any) -> Any:
+    def update(self: Any, message: m.Update, sender: str, now: float) -> Any:
+        return [*real(self, message, sender, now), Send(sender, m.Confirm(message.number))]
+
+    return update
+
+
+@plant(Confirmations, "is_early", weather=NOISY)
+def deliver_before_the_link_has_confirmed(real: Any) -> Any:
+    return lambda self, source, what, link: False
+
+
+# Events
+
+
+@plant(RoutingTable, "next_hops")
+def send_events_back_where_they_came_from(real: Any) -> Any:
+    return lambda self, event, namespace, came_from: real(self, event, namespace, "")
+
+
+@plant(RoutingTable, "next_hops")
+def send_events_to_one_neighbour_only(real: Any) -> Any:
+    return lambda self, event, namespace, came_from: real(self, event, namespace, came_from)[:1]
+
+
+@plant(RoutingTable, "readers")
+def deliver_across_namespaces(real: Any) -> Any:
+    def readers(self: Any, event: Any, namespace: str) -> Any:
+        found: dict[str, Any] = {}
+        for one in self._namespaces:
+            for client, subscriptions in real(self, event, one).items():
+                found.setdefault(client, []).extend(subscriptions)
+        return found
+
+    return readers
+
+
+@plant(RoutingTable, "readers")
+def deliver_for_the_first_subscription_only(real: Any) -> Any:
+    return lambda self, event, namespace: {client: found[:1] for client, found in real(self, event, namespace).items()}
+
+
+@plant(BrokerCore, "_deliver")
+def one_copy_per_subscription(real: Any) -> Any:
+    def deliver(self: Any, *arguments: Any) -> Any:
+        return [
+            Deliver(one.link, m.Delivery(one.message.event, (id,)))
+            for one in real(self, *arguments)
+            for id in one.message.subscriptions
+        ]
+
+    return deliver
+
+
+@plant(BrokerCore, "_publish")
+def pass_on_only_the_first_of_a_batch(real: Any) -> Any:
+    return lambda self, events, sender, now: real(self, tuple(events)[:1], sender, now)
+
+
+@plant(BrokerCore, "_publish")
+def turn_a_batch_around(real: Any) -> Any:
+    return lambda self, events, sender, now: real(self, tuple(events)[::-1], sender, now)
+
+
+@plant(BrokerCore, "_publish")
+def rewrite_the_payload(real: Any) -> Any:
+    def publish(self: Any, events: Any, sender: str, now: float) -> Any:
+        changed = [m.Published(one.id, one.namespace, one.payload[:1] + one.payload[1:]) for one in events]
+        changed[0] = m.Published(changed[0].id, changed[0].namespace, b"\x80")
+        return real(self, tuple(changed), sender, now)
+
+    return publish
+
+
+@plant(ClientCore, "_deliver", weather=LOST_DISKS)
+def a_client_takes_everything_for_new(real: Any) -> Any:
+    def deliver(self: ClientCore, message: m.Delivery) -> Any:
+        self.deliveries.append(message)
+        return []
+
+    return deliver

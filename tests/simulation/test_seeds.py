@@ -1,0 +1,87 @@
+"""The whole network, thousands of times: churn, noise, crashes, lost disks; the oracle of `world` judges each seed."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tamis.routing.policies import POLICIES
+from tamis.runtime.simulator import NO_FAULTS
+from tests.simulation.world import WEATHERS, Plan, World
+
+SEEDS, CHUNK = 2_000, 50
+SOAK_SEEDS, SOAK_CHUNK = 100_000, 500
+
+
+def run_seeds(seeds: range) -> int:
+    """Run some seeds; an error names its seed, which replays it."""
+    for seed in seeds:
+        try:
+            World(seed).run()
+        except Exception as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
+    return len(seeds)
+
+
+@pytest.mark.parametrize("start", range(0, SEEDS, CHUNK))
+def test_seeds(start: int) -> None:
+    assert run_seeds(range(start, start + CHUNK)) == CHUNK
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("weather", range(len(WEATHERS)))
+def test_every_policy_in_every_weather(policy: str, weather: int) -> None:
+    world = World(10_000 + weather, policy=policy, weather=WEATHERS[weather])
+    world.run()
+    assert sum(map(len, world.got.values())) > 0
+    assert bool(world.sim.counts.get("dropped")) == (WEATHERS[weather] is not NO_FAULTS)
+
+
+def test_a_seed_replays_byte_for_byte() -> None:
+    worlds = [World(seed) for seed in (11, 11, 15)]
+    for world in worlds:
+        world.run()
+    first, again, other = (world.sim.digest() for world in worlds)
+    assert first == again != other
+
+
+def test_the_oracle_sees_deliveries_and_faults() -> None:
+    """A judge that never sees anything would find everything in order."""
+    counts: dict[str, int] = {}
+    required = 0
+    for seed in range(60):
+        world = World(seed)
+        world.run()
+        for what, number in world.sim.counts.items():
+            counts[what] = counts.get(what, 0) + number
+        required += sum(
+            asked.active_since is not None and asked.active_since <= sent.time and world._matches(asked, sent)
+            for asked in world.asked.values()
+            for sent in world.sent.values()
+        )
+    assert required > 500
+    assert min(counts[what] for what in ("dropped", "doubled", "late", "crashes", "disks lost")) > 10
+
+
+def test_a_larger_world() -> None:
+    plan = Plan(brokers=31, clients=20, subscriptions=60, unsubscriptions=30, events=60, cuts=6)
+    World(3, plan=plan, policy="covering", weather=WEATHERS[2]).run()
+
+
+@pytest.mark.soak
+def test_broker_seeds_by_the_hundred_thousand() -> None:
+    """Chunks that were done are noted beside the cache, so that a run that was stopped goes on."""
+    done = Path(".pytest_cache") / "broker-seeds-done"
+    done.parent.mkdir(exist_ok=True)
+    known = set(done.read_text().split()) if done.exists() else set()
+    starts = [start for start in range(SEEDS, SEEDS + SOAK_SEEDS, SOAK_CHUNK) if str(start) not in known]
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        chunks = pool.map(run_seeds, [range(start, start + SOAK_CHUNK) for start in starts])
+        for start, count in zip(starts, chunks, strict=True):
+            assert count == SOAK_CHUNK
+            with done.open("a") as file:
+                file.write(f"{start}\n")
+    done.unlink(missing_ok=True)

@@ -1,0 +1,93 @@
+"""One end of a link: order, once, and what survives."""
+
+from __future__ import annotations
+
+import pytest
+
+from tamis.errors import RemoteProtocolError
+from tamis.node.effects import Persist
+from tamis.node.frames import Frame, decode_frame, encode_frame
+from tamis.node.link_end import WINDOW, LinkEnd
+
+
+def met(epoch: int = 1, peer: int = 7) -> LinkEnd:
+    end = LinkEnd("east", epoch)
+    end.meet(peer)
+    return end
+
+
+def test_messages_wait_until_they_are_acknowledged() -> None:
+    end = met()
+    assert end.append(b"a") == [Persist(("out", "east", "1"), b"a")]
+    end.append(b"b")
+    assert [(frame.seq, frame.body) for frame in end.frames()] == [(1, b"a"), (2, b"b")]
+    assert end.acknowledge(1) == [Persist(("out", "east", "1"), None)]
+    assert [frame.seq for frame in end.frames()] == [2]
+    assert end.is_waiting
+    end.acknowledge(2)
+    assert not end.is_waiting
+
+
+def test_only_the_next_message_is_taken() -> None:
+    end = met()
+    assert not end.accept(Frame(7, 1, 2, 0))
+    assert end.accept(Frame(7, 1, 1, 0))
+    assert not end.accept(Frame(7, 1, 1, 0))
+    assert end.received == 1
+
+
+def test_nothing_is_sent_before_the_other_end_has_spoken() -> None:
+    end = LinkEnd("east", 1)
+    end.append(b"a")
+    assert list(end.frames()) == []
+    assert end.is_waiting
+    assert end.greeting() == Frame(1, 0, 0, 0)
+
+
+def test_a_new_life_starts_the_stream_over() -> None:
+    end = met()
+    end.append(b"a")
+    end.received = 5
+    waiting, forgotten = end.meet(8)
+    assert waiting == [b"a"]
+    assert forgotten == [Persist(("out", "east", "1"), None)]
+    assert (end.peer_epoch, end.received, end.sent) == (8, 0, 0)
+
+
+def test_a_frame_belongs_to_two_lives() -> None:
+    end = met(epoch=3, peer=7)
+    assert end.is_for_me(Frame(7, 3, 1, 0))
+    assert not end.is_for_me(Frame(7, 2, 1, 0))
+    assert not end.is_for_me(Frame(6, 3, 1, 0))
+
+
+def test_a_restart_goes_on_where_it_was() -> None:
+    end = met()
+    stored = {}
+    for number in range(12):
+        for change in end.append(b"%d" % number):
+            stored[change.key] = change.value
+    end.received = 4
+    stored[end.cursor().key] = end.cursor().value
+    again = LinkEnd("east", 1)
+    again.restore({key: value for key, value in stored.items() if value is not None})
+    assert (again.peer_epoch, again.received, again.sent) == (7, 4, 12)
+    assert list(again.outbox) == list(range(1, 13))
+
+
+def test_the_window_bounds_what_is_sent_at_once() -> None:
+    end = met()
+    for _ in range(WINDOW + 5):
+        end.append(b"x")
+    assert len(list(end.frames())) == WINDOW
+
+
+@pytest.mark.parametrize("data", [b"", b"\x02abc", b"\x01", b"\x01\x90", encode_frame(Frame(1, 1, 1, 1))[:-1]])
+def test_what_is_no_frame_is_refused(data: bytes) -> None:
+    with pytest.raises(RemoteProtocolError) as caught:
+        decode_frame(data, "east")
+    assert caught.value.link == "east"
+
+
+def test_the_bytes_of_a_frame_stay_what_they_are() -> None:
+    assert encode_frame(Frame(1, 2, 3, 4, b"x")) == b"\x01\x95\x01\x02\x03\x04\xc4\x01x"

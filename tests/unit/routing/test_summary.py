@@ -1,0 +1,188 @@
+"""The books of a link: random histories against the plain set of members, for every policy."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from tamis.errors import InvariantError, ModelError, WeakGuaranteeError
+from tamis.index.linear_scan import LinearCovering
+from tamis.index.protocols import Guarantee
+from tamis.model.language.compiler import compile_text
+from tamis.model.subscription import Filter, Subscription
+from tamis.routing.policies import POLICIES, find_policy
+from tamis.routing.policies.covering import Covering
+from tamis.routing.policies.merging import join_filters
+from tamis.routing.summary import Origin, Summary
+from tests.simulation.world import CONTENT, POOL, SCHEMA, mask_of
+
+
+def compiled(text: str, id: str = "a") -> Subscription:
+    return compile_text(text, SCHEMA, id=id)
+
+
+def one_filter(text: str) -> Filter:
+    [found] = compiled(text).filters
+    return found
+
+
+@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("seed", range(6))
+def test_the_neighbour_holds_the_union_of_the_members_after_every_step(name: str, seed: int) -> None:
+    rng, policy = random.Random(seed), POLICIES[name]
+    summary, live, held = Summary(policy.make()), dict[Origin, Subscription](), dict[str, Subscription]()
+    for number in range(60):
+        if live and rng.random() < 0.45:
+            origin = rng.choice(sorted(live))
+            del live[origin]
+            summary.remove(origin)
+        else:
+            origin = Origin(rng.choice("pq"), f"{number}")
+            live[origin] = Subscription(origin.key, CONTENT.read_filter(rng.choice(POOL)))
+            summary.add(origin, live[origin])
+        changes = summary.take_changes()
+        held |= {str(one.id): one for one in changes.announce}
+        for key in changes.retract:
+            del held[key]
+        summary.check_invariants(exact=policy.exact)
+        assert held == {str(one.id): one for one in summary.contents()}
+        wanted, told = (union(items.values()) for items in (live, held))
+        assert wanted & ~told == 0
+        assert told == wanted or not policy.exact
+    for origin in sorted(live):
+        summary.remove(origin)
+    assert len(summary) == 0
+
+
+def union(items: object) -> int:
+    mask = 0
+    for one in items:  # type: ignore[attr-defined]
+        mask |= mask_of(one.filters)
+    return mask
+
+
+def test_policies_announce_ever_less() -> None:
+    """[mics] Fig. 7: none, then covering, then subsumption; merging keeps the smallest table."""
+    sizes = {}
+    for name in ("identity", "covering", "subsumption", "merging", "gap"):
+        rng, summary = random.Random(1), Summary(POLICIES[name].make())
+        for number in range(60):
+            summary.add(Origin("p", f"{number}"), Subscription(f"{number}", CONTENT.read_filter(rng.choice(POOL))))
+        sizes[name] = len(summary)
+    assert sizes["identity"] > sizes["covering"] >= sizes["subsumption"]
+    assert sizes["covering"] >= sizes["merging"] >= sizes["gap"]
+
+
+def test_beyond_a_few_groups_the_index_takes_over() -> None:
+    class Counted(LinearCovering):
+        made = 0
+
+        def __init__(self) -> None:
+            super().__init__()
+            Counted.made += 1
+
+    summary = Summary(Covering(Counted, few=3))
+    for number in range(6):
+        assert Counted.made == (number > 3)
+        summary.add(Origin("p", f"{number}"), compiled(f"a = {number}", f"{number}"))
+    summary.add(Origin("p", "wide"), compiled("a >= 2", "wide"))
+    summary.add(Origin("p", "in"), compiled("a = 5 AND b = 1", "in"))
+    summary.check_invariants(exact=True)
+    assert sorted(str(one.id) for one in summary.contents()) == ["0", "1", "wide"]
+    for number in (2, 3, 4, 5, 0, 1):
+        summary.remove(Origin("p", f"{number}"))
+    summary.remove(Origin("p", "wide"))
+    assert [str(one.id) for one in summary.contents()] == ["in"]
+    assert Counted.made == 1
+
+
+def test_who_stands_for_what_was_suppressed() -> None:
+    summary = Summary(POLICIES["subsumption"].make())
+    for key, text in [("low", "a <= 3"), ("high", "a >= 3"), ("part", "a BETWEEN 2 AND 4"), ("in", "a = 1")]:
+        summary.add(Origin("p", key), compiled(text, key))
+    assert dict(summary.suppressed()) == {Origin("p", "part"): ("high", "low"), Origin("p", "in"): ("low",)}
+
+
+def test_a_key_that_is_taken_by_another_filter_gets_a_name_of_its_own() -> None:
+    summary = Summary(POLICIES["identity"].make())
+    summary.add(Origin("p", "k"), compiled("a = 1", "k"))
+    summary.add(Origin("q", "k"), compiled("a = 2", "k"))
+    assert sorted(str(one.id) for one in summary.contents()) == ["k", "k@q"]
+    summary.remove(Origin("p", "k"))
+    summary.check_invariants(exact=True)
+    assert [str(one.id) for one in summary.contents()] == ["k@q"]
+
+
+def test_the_same_key_with_the_same_filter_is_announced_once() -> None:
+    class Blind(Covering):
+        def find_homes(self, subscription: Subscription) -> tuple[str, ...] | None:
+            return None
+
+        def covered(self, subscription: Subscription) -> tuple[str, ...]:
+            return ()
+
+    summary = Summary(Blind(LinearCovering))
+    for source in "pq":
+        summary.add(Origin(source, "k"), compiled("a = 1", "k"))
+    assert len(summary) == 1
+    summary.remove(Origin("p", "k"))
+    assert [one.id for one in summary.take_changes().announce] == ["k"]
+    summary.check_invariants(exact=True)
+
+
+def test_invariants_can_fail() -> None:
+    summary = Summary(POLICIES["covering"].make())
+    summary.add(Origin("p", "wide"), compiled("a <= 3", "wide"))
+    summary.add(Origin("p", "in"), compiled("a = 1", "in"))
+    group = summary._groups["wide"]
+    group.content = replace(group.content, filters=compiled("a >= 2").filters)
+    with pytest.raises(InvariantError, match="withheld"):
+        summary.check_invariants(exact=True)
+    group.content = replace(group.content, filters=compiled("a <= 9").filters)
+    with pytest.raises(InvariantError, match="says more"):
+        summary.check_invariants(exact=True)
+    group.contributors = {Origin("p", "gone")}
+    with pytest.raises(InvariantError, match="stale"):
+        summary.check_invariants(exact=False)
+
+
+def test_a_covering_index_that_is_not_sound_is_refused() -> None:
+    class Guess(LinearCovering):
+        guarantee = Guarantee.COMPLETE
+
+    with pytest.raises(WeakGuaranteeError):
+        Covering(Guess)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "gap", "joined"),
+    [
+        ("a < 3", "a >= 3", 0.0, "a IS NOT NULL"),
+        ("a < 3 AND b = 1", "a >= 2 AND b = 1", 0.0, "a IS NOT NULL AND b = 1"),
+        ("a = 1", "a = 2", 0.0, "a IN (1, 2)"),
+        ("a IS NULL", "a < 3", 0.0, "a IS NULL OR a < 3"),
+        ("a IS NULL", "a IS NOT NULL", 0.0, "TRUE"),
+        ("a BETWEEN 0 AND 4", "a BETWEEN 6 AND 10", 0.1, None),
+        ("a BETWEEN 0 AND 4", "a BETWEEN 6 AND 10", 0.2, "a BETWEEN 0 AND 10"),
+        ("a < 4", "a > 6", 0.9, None),
+        ("a < 3 AND b = 1", "a >= 3 AND b = 2", 0.0, None),
+        ("a < 3", "b < 3", 0.0, None),
+        ("a < 3", "a < 3 AND b < 3", 0.0, None),
+    ],
+)
+def test_joining_filters(a: str, b: str, gap: float, joined: str | None) -> None:
+    found = join_filters(one_filter(a), one_filter(b), gap)
+    if joined is None and found is not None:  # joined, but no gap was filled
+        assert mask_of((found,)) == mask_of(compiled(f"({a}) OR ({b})").filters)
+        assert len(next(c for c in found.constraints).allowed.cuts) > 1  # type: ignore[union-attr]
+    else:
+        wanted = None if joined is None else mask_of(compiled(joined).filters)
+        assert (None if found is None else mask_of((found,))) == wanted
+
+
+def test_an_unknown_policy_is_refused_with_a_hint() -> None:
+    with pytest.raises(ModelError, match="did you mean 'covering'"):
+        find_policy("covring")
+    assert find_policy(POLICIES["flood"]).name == "flood"
