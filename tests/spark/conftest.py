@@ -25,3 +25,11 @@ def spark() -> Iterator[object]:
     found = session("local[2]", name="tests")
     yield found
     found.stop()
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> object:
+    """The tables that the cluster tests index and match."""
+    from tests.spark.trades import Tables
+
+    return Tables(tmp_path)
