@@ -45,5 +45,12 @@ def test_a_box_keeps_its_end_and_its_metadata(tmp_path: Path) -> None:
 def test_a_place_that_is_not_there(tmp_path: Path) -> None:
     batch = pa.RecordBatch.from_pylist([{"id": "a", "namespace": "default", "filter": "price < 1"}], schema=FORM)
     task = Build(str(tmp_path / "gone" / ".building"), SCHEMA.to_json())
-    with pytest.raises(SnapshotError, match="gone: an executor cannot write here: No such file or directory"):
+    with pytest.raises(SnapshotError, match="gone: is not there for this process; whoever writes a part"):
         next(build_batches(iter([batch]), task=task))
+
+
+def test_a_place_that_takes_no_file(tmp_path: Path) -> None:
+    batch = pa.RecordBatch.from_pylist([{"id": "a", "namespace": "default", "filter": "price < 1"}], schema=FORM)
+    (tmp_path / "place").touch()
+    with pytest.raises(SnapshotError, match="cannot be written: Not a directory"):
+        next(build_batches(iter([batch]), task=Build(str(tmp_path / "place"), SCHEMA.to_json())))
