@@ -63,6 +63,11 @@ class Streams:
         begun = [msgspec.json.decode(path.read_bytes(), type=Begin) for path in paths]
         return {one.batch: one.version for one in sorted(begun, key=lambda one: one.batch)}
 
+    def steps(self, name: str) -> int:
+        """Return how far a stream came: three steps for each batch, it is begun, in place and reported."""
+        logged = [*self._log(name).glob("tamis/*.begin.json"), *self._log(name).glob("tamis/*.end.json")]
+        return len(logged) + len(list(self._output(name).glob("batch=*")))
+
     def check_held(self) -> None:
         """Check that each held stream is where its name says, so that the kill comes at that place."""
         in_place = {name: (self._output(name) / "batch=1" / "_SUCCESS").exists() for name in _HELD}

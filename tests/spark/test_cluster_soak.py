@@ -15,7 +15,7 @@ from tests.spark.trades import questions
 
 #: How many kills; a kill of the driver costs the start of another.
 KILLS = int(os.environ.get("TAMIS_SOAK_KILLS", "60"))
-SETTINGS = {"spark_sql_shuffle_partitions": 2}
+SETTINGS = {"master": "local-cluster[2,1,1024]", "spark_sql_shuffle_partitions": 2, "spark_task_maxFailures": 100}
 
 
 def wait_until(moment: float) -> None:
@@ -45,29 +45,49 @@ class Killer:
         self.counts[kind] += 1
 
 
+class Soak:
+    """A stream that is never left in peace."""
+
+    def __init__(self, place: Path) -> None:
+        self._chance = random.Random(20260101)
+        self.family, self.streams = Family(place / "processes"), Streams(place / "streams")
+        self.killer = Killer(self.family, self._chance)
+        self._seed = 100
+        self._publish()
+
+    @property
+    def is_over(self) -> bool:
+        return sum(self.killer.counts.values()) >= KILLS
+
+    def disturb(self, driver: Driver) -> str:
+        """Add events and perhaps a version, let the stream come a few steps further, and kill; say what."""
+        goal = self.streams.steps("soaked") + self._chance.randint(1, 3)
+        self.streams.add_files(self._chance.randint(1, 3))
+        if self._chance.random() < 0.5:
+            self._publish()
+        wait_for("a step of the stream", lambda: self.streams.steps("soaked") >= goal)
+        wait_until(time.monotonic() + self._chance.uniform(0.0, 0.5))
+        kind = self.killer.choose()
+        self.killer.strike(kind, driver)
+        return kind
+
+    def _publish(self) -> None:
+        self._seed += 1
+        self.streams.publish(questions(200, seed=self._seed))
+
+
 @pytest.mark.soak
 @pytest.mark.slow
 def test_spark_soak_kills_at_random_moments(tmp_path: Path) -> None:
-    chance = random.Random(20260101)
-    family, streams = Family(tmp_path / "processes"), Streams(tmp_path / "streams")
-    killer = Killer(family, chance)
-    streams.publish(questions(200, seed=100))
-    streams.add_files(2)
-    seed = 100
-    while sum(killer.counts.values()) < KILLS:
-        with Driver(family, master="local-cluster[2,1,1024]", **SETTINGS) as driver:
-            streams.start(driver, "soaked")
-            kind = ""
-            while kind != "driver" and sum(killer.counts.values()) < KILLS:
-                wait_until(time.monotonic() + chance.uniform(0.0, 4.0))
-                streams.add_files(chance.randint(0, 3))
-                if chance.random() < 0.5:
-                    seed += 1
-                    streams.publish(questions(200, seed=seed))
-                kind = killer.choose()
-                killer.strike(kind, driver)
-    with Driver(family, master="local-cluster[2,1,1024]", **SETTINGS) as driver:
-        streams.start(driver, "soaked")
+    soak = Soak(tmp_path)
+    while not soak.is_over:
+        with Driver(soak.family, **SETTINGS) as driver:
+            soak.streams.start(driver, "soaked")
+            while not soak.is_over and soak.disturb(driver) != "driver":
+                continue
+    with Driver(soak.family, **SETTINGS) as driver:
+        soak.streams.start(driver, "soaked")
         driver.call("finish", name="soaked")
-        rows = streams.check(driver, "soaked")
-    print(f"{killer.counts} kills, {rows:,} rows, versions {len(set(streams.versions_used('soaked').values()))}")
+        rows = soak.streams.check(driver, "soaked")
+    used = soak.streams.versions_used("soaked")
+    print(f"kills {soak.killer.counts}, {rows:,} rows, {len(used)} batches, {len(set(used.values()))} versions")
