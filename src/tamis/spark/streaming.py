@@ -159,25 +159,15 @@ class _Stream:
         """Match, write aside, rename."""
         started = time.perf_counter()
         seen, found = Observation(), Observation()
-        plan = MatchPlan(
-            events.observe(seen, F.count(F.lit(1)).alias("events")),
-            Path(self.directory) / begin.version,
-            Schema.from_json(self.schema) if self.schema is not None else None,
-            self.event_id,
-            self.namespace,
-            self.namespace_column,
-            self.payload,
-        )
+        rows = self._rows(events.observe(seen, F.count(F.lit(1)).alias("events")), begin)
         is_rejected = F.col("reason").isNotNull()
-        rows = plan.deliveries(begin.now, rejects=True).observe(
-            found,
-            F.count_if(~is_rejected).alias("deliveries"),
-            F.count_if(is_rejected).alias("rejected"),
+        counted = rows.observe(
+            found, F.count_if(~is_rejected).alias("deliveries"), F.count_if(is_rejected).alias("rejected")
         )
         outcome = F.when(is_rejected, _REJECTED).otherwise(_DELIVERED).alias("outcome")
         aside = target.with_name(f".{target.name}-{uuid.uuid4().hex}")
         try:
-            rows.select("*", outcome).write.partitionBy("outcome").parquet(str(aside))
+            counted.select("*", outcome).write.partitionBy("outcome").parquet(str(aside))
             elapsed = time.perf_counter() - started
             counts = {**seen.get, **found.get}
             report = BatchReport(begin.batch, begin.version, **counts, seconds=elapsed, ended=time.time())
@@ -189,6 +179,14 @@ class _Stream:
             shutil.rmtree(aside, ignore_errors=True)
         if not (target / "_SUCCESS").exists():
             raise ModelError(f"{target} could not be put in place; is it a directory of something else?")
+
+    def _rows(self, events: DataFrame, begin: Begin) -> DataFrame:
+        """Return deliveries and rejected events, as the batch was begun."""
+        schema = Schema.from_json(self.schema) if self.schema is not None else None
+        version = Path(self.directory) / begin.version
+        whose = (self.namespace, self.namespace_column)
+        plan = MatchPlan(events, version, schema, self.event_id, *whose, self.payload)
+        return plan.deliveries(begin.now, rejects=True)
 
 
 def _read(spark: SparkSession, output: Path, outcome: str) -> DataFrame:
