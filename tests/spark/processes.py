@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 _DRIVER = Path(__file__).with_name("driver.py")
 _LOOPBACK = "127.0.0.1"
-_PATIENCE = 120.0
+_PATIENCE = 240.0
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
 #: These processes live for seconds: most of what a JVM does for its later years is not worth its while.
 _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
