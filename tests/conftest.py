@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,3 +19,22 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(SEED)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """Send tests that share a Spark session to one process, and all others to whoever is idle.
+
+    xdist's own ``loadgroup`` writes the group into the ids of tests, which pytest 9.2 no longer lets it do: it
+    then groups nothing, and does not say so.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class BySession(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.split("::")[0]
+            if not file.startswith("tests/spark/"):
+                return nodeid
+            return file if file.startswith("tests/spark/test_cluster") else "tests/spark"
+
+    return BySession(config, log)

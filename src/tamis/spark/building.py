@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ import pyarrow.compute as pc
 from tamis.engine import Engine
 from tamis.engine.snapshot.manifest import Part
 from tamis.engine.snapshot.parts import write_parts
+from tamis.model.language.format import format_node
+from tamis.model.language.nodes import And, Compare, Constant
 from tamis.model.schema import Schema
 from tamis.model.tables import SubscriptionTable
 from tamis.model.values import INT64_MIN
@@ -64,6 +67,7 @@ def build_engine(batches: Iterable[pa.RecordBatch], schema: Schema) -> Built:
     """Index batches of accepted subscriptions."""
     engine = Engine(schema, clock=lambda: INT64_MIN)  # what has an end is kept: the reader knows the time
     for batch in batches:
+        batch = _with_texts(batch, number_names(schema))
         is_box = batch.column("lo").is_valid()
         _add_boxes(engine, batch.filter(is_box), number_names(schema))
         texts = batch.filter(pc.invert(is_box))
@@ -87,3 +91,29 @@ def _add_boxes(engine: Engine, boxes: pa.RecordBatch, names: list[str]) -> None:
 
 def _sides(boxes: pa.RecordBatch, name: str, width: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
     return np.asarray(boxes.column(name).flatten()).reshape(-1, width)
+
+
+def _with_texts(batch: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
+    """Return the rows with each box that has an end or metadata as a text, which can have both."""
+    told = pc.or_(batch.column("expires").is_valid(), batch.column("metadata").is_valid())
+    chosen = pc.and_(told, batch.column("lo").is_valid()).to_pylist()
+    if not any(chosen):
+        return batch
+    texts, lo, hi = (batch.column(name).to_pylist() for name in ("filter", "lo", "hi"))
+    for row, is_chosen in enumerate(chosen):
+        if is_chosen:
+            texts[row], lo[row], hi[row] = _text(names, lo[row], hi[row]), None, None
+    changed = {"filter": texts, "lo": lo, "hi": hi}
+    columns = [
+        pa.array(changed[field.name], field.type) if field.name in changed else batch.column(field.name)
+        for field in batch.schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def _text(names: list[str], lo: list[float], hi: list[float]) -> str:
+    """Write a box over the named attributes as CQL2."""
+    lower = [Compare(name, ">=", side) for name, side in zip(names, lo, strict=True) if math.isfinite(side)]
+    upper = [Compare(name, "<=", side) for name, side in zip(names, hi, strict=True) if math.isfinite(side)]
+    nodes = (*lower, *upper)
+    return format_node(And(nodes) if len(nodes) > 1 else nodes[0] if nodes else Constant(True))

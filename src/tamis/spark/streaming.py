@@ -6,7 +6,7 @@ gives the same rows. Its deliveries are written aside and renamed into place::
 
     OUTPUT/batch=0/outcome=delivered/*.parquet     event_id, subscription_id, payload
                    outcome=rejected/*.parquet      event_id, reason
-                   _batch.json                     stream, version, columns
+                   _batch.json                     stream, columns, report
                    _SUCCESS
     CHECKPOINT/tamis/stream                        the name of the stream
                0.begin.json                        batch, version, now
@@ -51,8 +51,9 @@ class _Batch(msgspec.Struct, frozen=True):
     """What a batch of the output belongs to, and its columns, for a batch without a row has no file."""
 
     stream: str
-    version: str
     columns: str
+    #: Goes into the log when the rows are in place; it is here as well, so that no kill comes between the two.
+    report: BatchReport
 
 
 def match_stream(
@@ -120,15 +121,12 @@ class _Stream:
     def run(self, events: DataFrame, batch: int) -> None:
         """Match one micro-batch and put its rows in place, unless they are there."""
         target = Path(self.output) / f"batch={batch}"
-        begin = self._begin(batch)
-        if (target / "_SUCCESS").exists():
-            self._check_owner(target)
-            return
-        started = time.perf_counter()
-        counts = self._write(events, begin, target)
-        elapsed = time.perf_counter() - started
-        report = BatchReport(batch, begin.version, **counts, seconds=elapsed, ended=time.time())
+        if not (target / "_SUCCESS").exists():
+            self._write(events, self._begin(batch), target)
+        report = self._own(target).report
         write_once(Path(self.checkpoint) / "tamis" / f"{batch}.end.json", msgspec.json.encode(report))
+        for left in target.parent.glob(f".{target.name}-*"):  # by drivers that were killed
+            shutil.rmtree(left, ignore_errors=True)
 
     def _begin(self, batch: int) -> Begin:
         """Return what the batch was begun with before, or choose now and write it down."""
@@ -148,37 +146,32 @@ class _Stream:
             write_once(path, uuid.uuid4().hex.encode())
         return path.read_text()
 
-    def _check_owner(self, target: Path) -> None:
-        """Raise `ModelError` when a batch in our place is another stream's: skipping ours would lose it."""
+    def _own(self, target: Path) -> _Batch:
+        """Return what a batch tells of itself; another stream's in our place is an error: ours would be lost."""
         found = msgspec.json.decode((target / "_batch.json").read_bytes(), type=_Batch)
         if found.stream != self._stream():
             raise ModelError(
                 f"{target} was written by a stream with another checkpoint; give each checkpoint an output of its own"
             )
+        return found
 
-    def _write(self, events: DataFrame, begin: Begin, target: Path) -> dict[str, int]:
-        """Match, write aside, rename; return the counts."""
+    def _write(self, events: DataFrame, begin: Begin, target: Path) -> None:
+        """Match, write aside, rename."""
+        started = time.perf_counter()
         seen, found = Observation(), Observation()
-        plan = MatchPlan(
-            events.observe(seen, F.count(F.lit(1)).alias("events")),
-            Path(self.directory) / begin.version,
-            Schema.from_json(self.schema) if self.schema is not None else None,
-            self.event_id,
-            self.namespace,
-            self.namespace_column,
-            self.payload,
-        )
+        rows = self._rows(events.observe(seen, F.count(F.lit(1)).alias("events")), begin)
         is_rejected = F.col("reason").isNotNull()
-        rows = plan.deliveries(begin.now, rejects=True).observe(
-            found,
-            F.count_if(~is_rejected).alias("deliveries"),
-            F.count_if(is_rejected).alias("rejected"),
+        counted = rows.observe(
+            found, F.count_if(~is_rejected).alias("deliveries"), F.count_if(is_rejected).alias("rejected")
         )
         outcome = F.when(is_rejected, _REJECTED).otherwise(_DELIVERED).alias("outcome")
         aside = target.with_name(f".{target.name}-{uuid.uuid4().hex}")
         try:
-            rows.select("*", outcome).write.partitionBy("outcome").parquet(str(aside))
-            about = _Batch(self._stream(), begin.version, rows.schema.json())
+            counted.select("*", outcome).write.partitionBy("outcome").parquet(str(aside))
+            elapsed = time.perf_counter() - started
+            counts = {**seen.get, **found.get}
+            report = BatchReport(begin.batch, begin.version, **counts, seconds=elapsed, ended=time.time())
+            about = _Batch(self._stream(), rows.schema.json(), report)
             (aside / "_batch.json").write_bytes(msgspec.json.encode(about))
             with contextlib.suppress(FileExistsError, OSError):  # another driver was quicker: same rows
                 os.rename(aside, target)
@@ -186,8 +179,14 @@ class _Stream:
             shutil.rmtree(aside, ignore_errors=True)
         if not (target / "_SUCCESS").exists():
             raise ModelError(f"{target} could not be put in place; is it a directory of something else?")
-        self._check_owner(target)
-        return {**seen.get, **found.get}
+
+    def _rows(self, events: DataFrame, begin: Begin) -> DataFrame:
+        """Return deliveries and rejected events, as the batch was begun."""
+        schema = Schema.from_json(self.schema) if self.schema is not None else None
+        version = Path(self.directory) / begin.version
+        whose = (self.namespace, self.namespace_column)
+        plan = MatchPlan(events, version, schema, self.event_id, *whose, self.payload)
+        return plan.deliveries(begin.now, rejects=True)
 
 
 def _read(spark: SparkSession, output: Path, outcome: str) -> DataFrame:

@@ -11,6 +11,7 @@ An engine writes one part per namespace; a cluster writes as many as it has buil
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -49,9 +50,16 @@ class SavedPart:
 
 
 def write_parts(place: Path, prefix: str, space: Namespace, schema: Schema) -> Iterator[Part]:
-    """Write a namespace part by part."""
-    for number, (first, stop, matcher) in enumerate(space.parts()):
-        yield _Writer(place, f"{prefix}.{number}" if number else prefix, space, schema).write(first, stop, matcher)
+    """Write a namespace part by part; raise `SnapshotError` where that cannot be."""
+    try:
+        for number, (first, stop, matcher) in enumerate(space.parts()):
+            yield _Writer(place, f"{prefix}.{number}" if number else prefix, space, schema).write(first, stop, matcher)
+    except FileNotFoundError as error:
+        hint = "whoever writes a part of a snapshot must see its directory, under the same path"
+        raise SnapshotError(str(place.parent), f"is not there for this process; {hint}") from error
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise SnapshotError(str(place.parent), f"cannot be written: {reason}") from error
 
 
 def write_removed(place: Path, name: str, rows: npt.NDArray[np.int32]) -> None:

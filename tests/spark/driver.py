@@ -1,0 +1,182 @@
+"""A Spark driver to be killed: a script that takes commands, a line of JSON each, and answers in kind.
+
+One process has one SparkContext, so every cluster under test gets a driver process of its own. Commands that
+name a ``hold`` stop at a known place, say so by a file ``HOLD/PLACE-PID``, and go on when ``HOLD/go`` is there:
+a test can then kill what it likes, knowing what was going on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import tamis
+from tamis import spark as pipeline
+from tamis.spark import building, snapshot, streaming
+from tamis.spark.batch_log import write_once
+
+#: Nothing is held longer, whatever became of the test.
+_LONGEST = 600
+
+
+def hold(directory: str, place: str) -> None:
+    """Say that this process came to a place, and stay until told to go on."""
+    Path(directory, f"{place}-{os.getpid()}").touch()
+    deadline = time.monotonic() + _LONGEST
+    while not Path(directory, "go").exists():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"nobody said go in {directory}")
+        time.sleep(0.02)
+
+
+def held_after_one(batches: Iterator[pa.RecordBatch], *, directory: str) -> Iterator[pa.RecordBatch]:
+    """Pass batches on; hold after the first one, when those behind have begun with it."""
+    for number, batch in enumerate(batches):
+        if number == 1:
+            hold(directory, "task")
+        yield batch
+
+
+def held_build(batches: Iterator[pa.RecordBatch], *, task: Any, directory: str) -> Iterator[pa.RecordBatch]:
+    """Write a part and hold before it is reported: its files are there, and nobody knows of them."""
+    for report in building.build_batches(batches, task=task):
+        hold(directory, "task")
+        yield report
+
+
+class Commands:
+    """What a test can ask for; each method is a command and returns what JSON can say."""
+
+    def __init__(self) -> None:
+        self._spark: Any = None
+        self._queries: dict[str, Any] = {}
+
+    def session(self, **settings: Any) -> dict[str, Any]:
+        self._spark = pipeline.session(**settings)
+        return {"version": self._spark.version, "java": os.environ.get("JAVA_HOME", "")}
+
+    def write(self, subscriptions: str, directory: str, schema: str, part_size: int, hold: str = "") -> dict[str, Any]:
+        frame = self._spark.read.parquet(subscriptions)
+        accepted, rejected = pipeline.compile_subscriptions(frame, schema=tamis.Schema.from_json(schema))
+        build = snapshot.build_batches
+        if hold:
+            snapshot.build_batches = lambda batches, *, task: held_build(batches, task=task, directory=hold)
+        try:
+            version = pipeline.write_snapshot(
+                accepted, directory, schema=tamis.Schema.from_json(schema), part_size=part_size
+            )
+        finally:
+            snapshot.build_batches = build
+        return {"version": version.name, "rejected": rejected.count()}
+
+    def match(self, events: str, directory: str, hold: str = "", rows_per_batch: int = 10_000) -> list[list[Any]]:
+        self._spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", rows_per_batch)
+        found = pipeline.match(self._held(self._spark.read.parquet(events), hold), directory)
+        return [[row.event_id, row.subscription_id] for row in found.collect()]
+
+    def stream(self, name: str, hold: str = "", **places: str) -> None:
+        self._spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 50)
+        source = self._spark.readStream.schema("event_id long, symbol string, price double, volume long")
+        events = source.option("maxFilesPerTrigger", 1).parquet(places.pop("events"))
+        self._queries[name] = pipeline.match_stream(self._held(events, hold), **places)
+
+    def finish(self, name: str) -> None:
+        """Wait until a stream took all there is, stop it, and raise what it ended with."""
+        query = self._queries.pop(name)
+        query.processAllAvailable()
+        query.stop()
+
+    def deliveries(self, output: str) -> list[list[Any]]:
+        found = pipeline.read_deliveries(self._spark, output)
+        return [[row.batch, row.event_id, row.subscription_id] for row in found.collect()]
+
+    def rejected(self, output: str) -> list[list[Any]]:
+        found = pipeline.read_rejected(self._spark, output)
+        return [[row.batch, row.event_id, row.reason] for row in found.collect()]
+
+    def hold_stream(self, batch: int, directory: str) -> None:
+        """Hold the batch of each stream at the place that is the stream's name (`PLACES`)."""
+        for place in PLACES.values():
+            place(batch, directory)
+
+    def _held(self, frame: Any, directory: str) -> Any:
+        if not directory:
+            return frame
+        return frame.mapInArrow(lambda batches: held_after_one(batches, directory=directory), frame.schema)
+
+
+def _hold_begun(batch: int, directory: str) -> None:
+    begin = streaming._Stream._begin
+
+    def begun(self: Any, number: int) -> Any:
+        found = begin(self, number)
+        if number == batch and "/begun/" in self.output:
+            hold(directory, "begun")
+        return found
+
+    streaming._Stream._begin = begun  # type: ignore[method-assign]
+
+
+def _hold_written(batch: int, directory: str) -> None:
+    rename = os.rename
+
+    def renamed(old: Any, new: Any) -> None:
+        if str(new).endswith(f"/written/output/batch={batch}"):
+            hold(directory, "written")
+        rename(old, new)
+
+    os.rename = renamed
+
+
+def _hold_placed(batch: int, directory: str) -> None:
+    def written(path: Path, content: bytes) -> None:
+        if str(path).endswith(f"/placed/checkpoint/tamis/{batch}.end.json"):
+            hold(directory, "placed")
+        write_once(path, content)
+
+    streaming.write_once = written
+
+
+def _hold_reported(batch: int, directory: str) -> None:
+    run = streaming._Stream.run
+
+    def ran(self: Any, events: Any, number: int) -> None:
+        run(self, events, number)
+        if number == batch and "/reported/" in self.output:
+            hold(directory, "reported")
+
+    streaming._Stream.run = ran  # type: ignore[method-assign]
+
+
+#: Where the driver of a stream can be held: the batch is begun and nothing is written; all its rows are written
+#: aside; they are in place and the report is not; all is there and Spark does not know it.
+PLACES: dict[str, Callable[[int, str], None]] = {
+    "begun": _hold_begun,
+    "written": _hold_written,
+    "placed": _hold_placed,
+    "reported": _hold_reported,
+}
+
+
+def main() -> None:
+    answers, commands = os.fdopen(os.dup(1), "w"), Commands()
+    os.dup2(2, 1)  # whatever Spark prints goes to the log
+    for line in sys.stdin:
+        command = json.loads(line)
+        try:
+            answer = {"answer": getattr(commands, command.pop("do"))(**command)}
+        except Exception as error:
+            answer = {"error": type(error).__name__, "message": str(error), "trace": traceback.format_exc()}
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""Streams of trades over one directory of snapshots, and what their outputs must hold after whatever happened."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tamis.spark import batch_reports
+from tamis.spark.batch_log import Begin, write_once
+from tests.spark.processes import Driver
+from tests.spark.trades import bad_events, engine, matches, trades
+
+__all__ = ["Streams"]
+
+#: Events of a file, and with ``maxFilesPerTrigger`` of a micro-batch.
+_ROWS = 120
+
+
+class Streams:
+    """Streams that read the same files; each has a name, an output and a checkpoint."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.source, self.snapshots = place / "source", place / "snapshots"
+        self.source.mkdir(parents=True)
+        self._published: dict[str, pa.Table] = {}
+        self._files = 0
+
+    def publish(self, subscriptions: pa.Table) -> str:
+        """Publish a version with these subscriptions; return its name."""
+        version = engine(subscriptions, "packed").save(self.snapshots).name
+        self._published[version] = subscriptions
+        return version
+
+    def add_files(self, n: int) -> None:
+        """Add events to the source; a micro-batch takes one file."""
+        for number in range(self._files, self._files + n):
+            aside = self.place / f"{number:05d}.parquet"
+            pq.write_table(trades(_ROWS, seed=1000 + number, first=number * _ROWS), aside)
+            os.rename(aside, self.source / aside.name)  # whole or not at all
+        self._files += n
+
+    def start(self, driver: Driver, name: str, *, hold: str = "", output: str = "") -> None:
+        """Have a driver start a stream, or take it up again."""
+        places = {"directory": str(self.snapshots), "events": str(self.source), "checkpoint": str(self._log(name))}
+        driver.call("stream", name=name, hold=hold, output=output or str(self._output(name)), **places)
+
+    def begin(self, name: str, batch: int, version: str) -> None:
+        """Leave what a driver leaves that died when it had begun a batch."""
+        write_once(self._log(name) / "tamis" / f"{batch}.begin.json", msgspec.json.encode(Begin(batch, version, 0)))
+
+    def versions_used(self, name: str) -> dict[int, str]:
+        """Return the version that each batch wrote down before it ran."""
+        paths = (self._log(name) / "tamis").glob("*.begin.json")
+        begun = [msgspec.json.decode(path.read_bytes(), type=Begin) for path in paths]
+        return {one.batch: one.version for one in sorted(begun, key=lambda one: one.batch)}
+
+    def steps(self, name: str) -> int:
+        """Return how far a stream came: three steps for each batch, it is begun, in place and reported."""
+        logged = [*self._log(name).glob("tamis/*.begin.json"), *self._log(name).glob("tamis/*.end.json")]
+        return len(logged) + len(list(self._output(name).glob("batch=*")))
+
+    def check_held(self) -> None:
+        """Check that each held stream is where its name says, so that the kill comes at that place."""
+        in_place = {name: (self._output(name) / "batch=1" / "_SUCCESS").exists() for name in _HELD}
+        aside = {name: bool(list(self._output(name).glob(".batch=1-*"))) for name in _HELD}
+        ended = {name: (self._log(name) / "tamis" / "1.end.json").exists() for name in _HELD}
+        committed = {name: (self._log(name) / "commits" / "1").exists() for name in _HELD}
+        assert {name: (aside[name], in_place[name], ended[name], committed[name]) for name in _HELD} == _HELD
+        assert list(self._output("torn").glob(".batch=0-*/_temporary"))
+
+    def check(self, driver: Driver, name: str) -> int:
+        """Compare everything a stream put out with the oracle, batch by batch; return how many rows."""
+        output = str(self._output(name))
+        delivered = Counter(map(tuple, driver.call("deliveries", output=output)))
+        rejected = Counter((batch, event) for batch, event, _ in driver.call("rejected", output=output))
+        used, reports = self.versions_used(name), {one.batch: one for one in batch_reports(self._log(name))}
+        taken = self._events(name)
+        assert sum(len(events) for events in taken.values()) == self._files * _ROWS  # Spark took every event once
+        assert taken.keys() == used.keys() == reports.keys()
+        wanted: Counter[Any] = Counter()
+        for batch, events in taken.items():
+            found = matches(engine(self._published[used[batch]]), events)
+            wanted += Counter({(batch, *pair): n for pair, n in found.items()})
+            report, bad = reports[batch], bad_events(events)
+            assert (report.version, report.events) == (used[batch], len(events))
+            assert (report.deliveries, report.rejected) == (found.total(), len(bad))
+        assert delivered == wanted
+        assert rejected == Counter((batch, id) for batch, events in taken.items() for id in bad_events(events))
+        assert not list(self._output(name).glob(".*"))  # nothing is left lying about
+        return wanted.total() + rejected.total()
+
+    def _events(self, name: str) -> dict[int, pa.Table]:
+        """Return the events of each batch, by Spark's own log of its source."""
+        taken: dict[int, set[str]] = {}
+        for path in (self._log(name) / "sources" / "0").iterdir():
+            if not path.name.startswith("."):
+                for one in map(json.loads, path.read_text().splitlines()[1:]):
+                    taken.setdefault(one["batchId"], set()).add(unquote(urlparse(one["path"]).path))
+        return {batch: pa.concat_tables(map(pq.read_table, sorted(taken[batch]))) for batch in sorted(taken)}
+
+    def _output(self, name: str) -> Path:
+        return self.place / name / "output"
+
+    def _log(self, name: str) -> Path:
+        return self.place / name / "checkpoint"
+
+
+#: Where the named streams are held in batch 1: rows aside, rows in place, report written, committed by Spark.
+_HELD = {
+    "begun": (False, False, False, False),
+    "written": (True, False, False, False),
+    "placed": (False, True, False, False),
+    "reported": (False, True, True, False),
+}
