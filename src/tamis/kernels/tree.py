@@ -28,8 +28,10 @@ import numpy.typing as npt
 from tamis.kernels.boxes import holds
 from tamis.kernels.compile import Int, hot_kernel, inline_kernel, kernel
 from tamis.kernels.directory import ALIVE, BLOCKS, HEIGHT, LEAVES, LEVELS, N_COLUMNS, N_SLOTS, ROWS
-from tamis.kernels.emit import LANES, emit_lanes, fit_block, int32_at, int64_at, lowest_bit, uint16_at
+from tamis.kernels.emit import emit_lanes, int32_at, int64_at, lowest_bit, uint16_at
+from tamis.kernels.fit import fit_block
 from tamis.kernels.quantise import FREE, OPEN
+from tamis.kernels.vector_ir import LANES
 
 __all__ = [
     "Event",

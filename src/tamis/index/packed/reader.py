@@ -18,7 +18,7 @@ from tamis.index.packed.segment import Segment
 from tamis.kernels import directory as at
 from tamis.kernels.event_order import event_keys, reorder_csr
 from tamis.kernels.match import Scratch, match_events
-from tamis.kernels.pairs import SURVIVORS, CodedEvents, PairOutput, code_events, join_csr, match_pairs
+from tamis.kernels.pairs import SURVIVORS, PairOutput, TabledEvents, code_events, join_csr, match_pairs
 from tamis.kernels.quantise import MISSING
 
 __all__ = ["Reader", "Snapshot", "make_snapshot"]
@@ -72,7 +72,8 @@ class Reader:
     def __init__(self, n_axes: int) -> None:
         self.n_axes = n_axes
         codes = np.full((4, max(1, n_axes)), MISSING, np.int16)
-        self._scratch = Scratch(codes, np.empty(_STACK, np.int64), np.empty((2, SURVIVORS), np.int32))
+        found = np.empty((2, SURVIVORS), np.int32)
+        self._scratch = Scratch(codes, _make_tables(2), np.empty(_STACK, np.int64), found)
         self._offsets = np.zeros(2, np.int64)
         self._out = np.empty(_FIRST_ROOM, np.int32)
         self._pairs = np.empty((2, _FIRST_ROOM), np.int32)
@@ -160,9 +161,9 @@ class Reader:
         self, grid: npt.NDArray[np.int64], low: _FloatArray, high: _FloatArray
     ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
         """Match a chunk of events against the pair grids of one segment; return events and rows of the pairs."""
-        codes, columns = _coded(grid, low)
-        high_codes, high_columns = (codes, columns) if high is low else _coded(grid, high)
-        events = CodedEvents(codes, high_codes, low, high)
+        columns, tables = _coded(grid, low)
+        high_columns, high_tables = (columns, tables) if high is low else _coded(grid, high)
+        events = TabledEvents(tables, high_tables, low, high)
         order = np.argsort(columns, axis=1, kind="stable").astype(np.int32)
         while True:
             output = PairOutput(self._scratch.found, self._pairs[1], self._pairs[0])
@@ -179,8 +180,15 @@ def _enlarged(array: _RowArray, used: int, size: int) -> _RowArray:
     return larger
 
 
-def _coded(grid: npt.NDArray[np.int64], values: _FloatArray) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int16]]:
-    """Return the codes of many events by row and by column."""
-    codes, columns = np.empty(values.shape, np.int16), np.empty(values.shape[::-1], np.int16)
-    code_events(grid, values, codes, columns)
-    return codes, columns
+def _make_tables(n: int) -> npt.NDArray[np.uint8]:
+    """Return n tables of 64 bytes, each on a cache line of its own."""
+    room = np.zeros(64 * n + 64, np.uint8)
+    start = -room.ctypes.data % 64
+    return room[start : start + 64 * n].reshape(n, 64)
+
+
+def _coded(grid: npt.NDArray[np.int64], values: _FloatArray) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.uint8]]:
+    """Return the codes of many events by axis, and their tables."""
+    columns, tables = np.empty(values.shape[::-1], np.int16), _make_tables(len(values))
+    code_events(grid, values, np.empty(values.shape[1], np.int16), columns, tables)
+    return columns, tables
