@@ -21,7 +21,19 @@ from numba.core import cgutils
 
 from tamis.kernels.compile import Int, intrinsic, overload
 from tamis.kernels.emit import lowest_bit, uint8_at
-from tamis.kernels.vector_ir import HAS_PERMUTE, I8, I16, I32, I64, LANES, allocate, array_at, insert_function, load, splat
+from tamis.kernels.vector_ir import (
+    HAS_PERMUTE,
+    I8,
+    I16,
+    I32,
+    I64,
+    LANES,
+    allocate,
+    array_at,
+    insert_function,
+    load,
+    splat,
+)
 
 __all__ = ["fit_block", "fit_corners", "fit_quads"]
 

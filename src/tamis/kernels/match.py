@@ -82,7 +82,7 @@ def _match_segment(
         axis = int32_at(segment[COLUMN_AXES], k)
         codes[2, k] = codes[0, axis]
         codes[3, k] = codes[1, axis]
-    one = Event(codes[2], codes[3], low[0], high[0])
+    one = Event(codes[2], codes[3], low[0], high[0], scratch.found[0])
     if segment[LAYOUT] == FLAT:
         return match_flat(segment, one, out, count)
     return match_tree(segment, one, scratch.stack, out, count)

@@ -67,7 +67,16 @@ from tamis.kernels.pairs_build import (
 from tamis.kernels.quantise import code_values
 from tamis.kernels.vector_ir import LANES
 
-__all__ = ["SURVIVORS", "PairOutput", "TabledEvents", "code_events", "fill_table", "join_csr", "match_pairs", "match_pairs_one"]
+__all__ = [
+    "SURVIVORS",
+    "PairOutput",
+    "TabledEvents",
+    "code_events",
+    "fill_table",
+    "join_csr",
+    "match_pairs",
+    "match_pairs_one",
+]
 
 #: Survivors that are collected before they are tested.
 SURVIVORS: Final = 4_096
@@ -154,7 +163,9 @@ def _deliver(segment: npt.NDArray[np.int64], events: TabledEvents, n: Int, outpu
 
 
 @inline_kernel
-def _collect(segment: npt.NDArray[np.int64], block: Int, masks: tuple[Int, Int], e: Int, found: npt.NDArray[np.int32], n: Int) -> Int:
+def _collect(
+    segment: npt.NDArray[np.int64], block: Int, masks: tuple[Int, Int], e: Int, found: npt.NDArray[np.int32], n: Int
+) -> Int:
     """Note the lanes of a block that fit, ``masks[1]`` for sure; return the new number of survivors."""
     members = segment[MEMBERS] + 64 * block
     spread_lanes(e, found[1], n)
@@ -235,19 +246,20 @@ def _visit_cell(
     output: PairOutput,
     state: tuple[Int, Int],
 ) -> tuple[Int, Int]:
-    """As :func:`_visit` for a point, which looks into one cell; a fifth faster, and most events are points."""
+    """As :func:`_visit` for a point of the grid, which lies in one cell; a fifth faster, and most events are points."""
     n, count = state
     s0, s1, bits, first = grid
     u, v = codes[0] >> s0, codes[1] >> s1
     cell = first + (u << bits) + v
-    point = (events.low_tables[e].ctypes.data, cell_code(codes[0], u, s0) << 16 | cell_code(codes[1], v, s1) << 24)
+    place = cell_code(codes[0], u, s0) << 16 | cell_code(codes[1], v, s1) << 24
+    low, high = (events.low_tables[e].ctypes.data, place), (events.high_tables[e].ctypes.data, place)
     start, stop = np.int64(uint32_at(segment[CELLS], cell)), np.int64(uint32_at(segment[CELLS], cell + 1))
     for block in range(start, stop):
         line, axes = segment[CORNERS] + 128 * block, segment[LANE_AXES] + 32 * block
-        mask = fit_corners(line, axes, point, point, 0)
+        mask = fit_corners(line, axes, low, high, 0)
         if mask == 0:
             continue
-        n = _collect(segment, block, (mask, fit_corners(line, axes, point, point, 1)), e, output.found, n)
+        n = _collect(segment, block, (mask, fit_corners(line, axes, low, high, 1)), e, output.found, n)
         if n + 2 * LANES > SURVIVORS:
             count = _deliver(segment, events, n, output, count)
             n = np.int64(0)

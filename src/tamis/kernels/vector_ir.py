@@ -19,7 +19,21 @@ from numba.core import cgutils
 
 from tamis.kernels.compile import Int
 
-__all__ = ["HAS_COMPRESS", "HAS_PERMUTE", "I1", "I8", "I16", "I32", "I64", "LANES", "allocate", "array_at", "insert_function", "load", "splat"]
+__all__ = [
+    "HAS_COMPRESS",
+    "HAS_PERMUTE",
+    "I1",
+    "I8",
+    "I16",
+    "I32",
+    "I64",
+    "LANES",
+    "allocate",
+    "array_at",
+    "insert_function",
+    "load",
+    "splat",
+]
 
 #: Boxes in a block.
 LANES: Final = 16

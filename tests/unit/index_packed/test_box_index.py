@@ -141,7 +141,8 @@ def test_the_kernel_gives_the_same_rows_as_plain_python(n):
         index.add_boxes(lo[:20], hi[:20], np.arange(n, n + 20, dtype=np.int32))
     results = []
     for function in (match_events, match_events.py_func):
-        scratch = Scratch(np.full((4, 3), -1, np.int16), np.empty(1_024, np.int64), np.empty((2, 4_096), np.int32))
+        codes, tables = np.full((4, 3), -1, np.int16), np.zeros((2, 64), np.uint8)
+        scratch = Scratch(codes, tables, np.empty(1_024, np.int64), np.empty((2, 4_096), np.int32))
         offsets, out = np.zeros(7, np.int64), np.empty(4_096, np.int32)
         assert function(index._snapshot.directory, (lows, highs), 0, offsets, out, scratch) == 6
         results.append((offsets.tolist(), out[: offsets[6]].tolist()))

@@ -17,7 +17,7 @@ from tamis.kernels import pairs_build as build
 from tamis.kernels.boxes import Boxes
 from tamis.kernels.quantise import FREE
 
-__all__ = ["is_sparse", "make_cells", "pair_arrays"]
+__all__ = ["file_boxes", "is_sparse", "pair_arrays"]
 
 _IntArray: TypeAlias = npt.NDArray[np.int64]
 
@@ -36,6 +36,16 @@ def pair_arrays(
     boxes: Boxes, codes: npt.NDArray[np.int16]
 ) -> tuple[npt.NDArray[np.int64], dict[str, npt.NDArray[Any]]]:
     """Return the slot order of the boxes and the arrays of their grids."""
+    order, records, groups = file_boxes(boxes, codes)
+    columns = _choose_columns(records)
+    cells, arrays = _make_cells(groups, records, columns)
+    return order, {"groups": groups, "column_axes": columns, "cells": cells, **arrays._asdict()}
+
+
+def file_boxes(
+    boxes: Boxes, codes: npt.NDArray[np.int16]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int16], npt.NDArray[np.int64]]:
+    """Choose the group of every box; return the slot order, the records in that order, and the groups."""
     n = boxes.first.size - 1
     records = np.zeros((n, 16), np.int16)
     build.write_records(boxes.first, boxes.axis, codes, records)
@@ -46,10 +56,7 @@ def pair_arrays(
     build.zorder_keys(records, axes[number, 1] != build.NO_AXIS, keys)
     order = _sort_by(number, keys)
     records = np.take(records, order, axis=0)
-    groups = _make_groups(records, axes, np.bincount(number, minlength=len(axes)))
-    columns = _choose_columns(records)
-    cells, arrays = make_cells(groups, records, columns)
-    return order, {"groups": groups, "column_axes": columns, "cells": cells, **arrays._asdict()}
+    return order, records, _make_groups(records, axes, np.bincount(number, minlength=len(axes)))
 
 
 def _choose_columns(records: npt.NDArray[np.int16]) -> npt.NDArray[np.int32]:
@@ -109,7 +116,7 @@ def _make_groups(
     return groups
 
 
-def make_cells(
+def _make_cells(
     groups: npt.NDArray[np.int64], records: npt.NDArray[np.int16], columns: npt.NDArray[np.int32]
 ) -> tuple[npt.NDArray[np.uint32], build.CellArrays]:
     """List in each cell the boxes that touch it; return the first block of each cell, and the blocks.

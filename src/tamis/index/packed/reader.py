@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.index.packed.delta import Delta
+from tamis.index.packed.outputs import Outputs
 from tamis.index.packed.segment import Segment
 from tamis.kernels import directory as at
 from tamis.kernels.event_order import event_keys, reorder_csr
@@ -69,8 +70,9 @@ class Reader:
         Width of the events these buffers serve.
     """
 
-    def __init__(self, n_axes: int) -> None:
+    def __init__(self, n_axes: int, outputs: Outputs) -> None:
         self.n_axes = n_axes
+        self._outputs = outputs
         codes = np.full((4, max(1, n_axes)), MISSING, np.int16)
         found = np.empty((2, SURVIVORS), np.int32)
         self._scratch = Scratch(codes, _make_tables(2), np.empty(_STACK, np.int64), found)
@@ -87,7 +89,10 @@ class Reader:
         return self._out[: self._offsets[1]].copy()
 
     def match(self, snapshot: Snapshot, low: _FloatArray, high: _FloatArray, guess: float) -> _Csr:
-        """Return CSR offsets and rows of many events; ``guess`` is the expected number of rows per event."""
+        """Return CSR offsets and rows of many events; ``guess`` is the expected number of rows per event.
+
+        The rows may be a view of an array that is used again once nobody has a view of it.
+        """
         if low.shape[0] < _FEW or not snapshot.grids.size:
             return self._match_blocks(snapshot.directory, low, high, guess)
         parts = self._match_blocks(snapshot.blocks, low, high, guess if snapshot.blocks.size else 0.0)
@@ -112,12 +117,13 @@ class Reader:
         offsets = np.zeros(n + 1, np.int64)
         if not directory.size:
             return offsets, np.empty(0, np.int32)
-        out = np.empty(int(n * guess * 1.2) + _FIRST_ROOM, np.int32)
+        out = self._outputs.take(int(n * guess * 1.2) + _FIRST_ROOM)
         largest = directory[np.argmax(directory[:, at.N_SLOTS])]
         if n >= _MANY and largest[at.N_SLOTS] >= _LARGE and guess <= _SHORT and largest[at.LAYOUT] == at.TREE:
             out = self._match_in_order(directory, (low, high), offsets, out, largest)
         else:
             out = self._match_each(directory, (low, high), offsets, out)
+        self._outputs.give(out)
         rows = out[: offsets[n]]
         return offsets, rows if 2 * rows.size + _FIRST_ROOM >= out.size else rows.copy()
 
