@@ -21,7 +21,7 @@ from numba import types
 from numba.np.numpy_support import from_dtype
 
 from tamis.kernels.compile import Int, intrinsic, overload
-from tamis.kernels.vector_ir import HAS_COMPRESS, I1, I8, I16, I32, I64, LANES, array_at, insert_function, load, splat
+from tamis.kernels.vector_ir import HAS_COMPRESS, I1, I8, I16, I32, LANES, array_at, insert_function, load, splat
 
 __all__ = [
     "emit_lanes",

@@ -1,4 +1,4 @@
-"""Sixteen boxes at a time: who fits an event?
+"""Sixteen boxes at a time: which of them fit an event.
 
 A *block* is sixteen boxes. The blocks of a tree hold, for each column, one 64-byte line of int16 codes,
 ``lo[16] hi[16]``: :func:`fit_block` asks all columns of all sixteen boxes and answers with two 16-bit masks: who fits,
@@ -97,8 +97,8 @@ def _fit_block_compiled(address: Int, columns: Int, low: Any, high: Any) -> Any:
 def fit_quads(lines: Int, low: Int, high: Int, care: Int, strict: Int) -> Int:
     """Compare an event with sixteen boxes of four uint8 codes each; return the mask of those that fit.
 
-    ``lines`` is the address of uint8[2, 16, 4], the lower and the upper sides. The event's least and greatest codes, and
-    which of the four count (255 or 0), are the bytes of three uint32. ``strict`` 0: a tie fits; 1: it does not, and
+    ``lines`` is the address of uint8[2, 16, 4], the lower and the upper sides. The event's least and greatest codes,
+    and which of the four count (255 or 0), are the bytes of three uint32. ``strict`` 0: a tie fits; 1: it does not, and
     lanes that do not even fit otherwise may be in the mask, too.
     """
     sides = array_at(lines, 8 * LANES, np.uint8).reshape(2, LANES, 4)
@@ -110,21 +110,14 @@ def fit_quads(lines: Int, low: Int, high: Int, care: Int, strict: Int) -> Int:
 def fit_corners(lines: Int, axes: Int, low: tuple[Int, Int], high: tuple[Int, Int], strict: Int) -> Int:
     """As :func:`fit_quads`, where bytes 0 and 1 of each box belong to axes of its own.
 
-    ``axes`` is the address of uint8[16, 2]: where in the event's tables the codes on these axes stand. ``low`` and ``high``
-    are the address of such a table, uint8[64], and the event's codes for bytes 2 and 3, in bits 16-31.
+    ``axes`` is the address of uint8[16, 2]: where in the event's tables the codes on these axes stand. ``low`` and
+    ``high`` are the address of such a table, uint8[64], and the event's codes for bytes 2 and 3, in bits 16-31.
     """
-    mask = fit_quads(lines, low[1], high[1], 0xFFFF0000, strict)
-    left = mask
-    while left != 0:
-        lane = lowest_bit(left)
-        left &= left - 1
-        for j in range(2):
-            place = uint8_at(axes, 2 * lane + j)
-            above = np.int64(uint8_at(lines, 4 * lane + j)) + strict > uint8_at(high[0], place)
-            below = np.int64(uint8_at(lines, 64 + 4 * lane + j)) - strict < uint8_at(low[0], place)
-            if above or below:
-                mask &= ~(1 << lane)
-    return mask
+    sides = array_at(lines, 8 * LANES, np.uint8).reshape(2, LANES, 4)[:, :, :2]
+    places = array_at(axes, 2 * LANES, np.uint8).reshape(LANES, 2)
+    least, greatest = (array_at(table, 64, np.uint8)[places] for table, _ in (low, high))
+    fits = (sides[0] + np.uint8(strict) <= greatest) & (sides[1] - np.uint8(strict) >= least)
+    return fit_quads(lines, low[1], high[1], 0xFFFF0000, strict) & _mask(fits.all(axis=1))
 
 
 _CODES: Final = ir.VectorType(I8, 4 * LANES)
@@ -188,7 +181,21 @@ def _fit_quads_compiled(lines: Int, low: Int, high: Int, care: Int, strict: Int)
 
 @overload(fit_corners)
 def _fit_corners_compiled(lines: Int, axes: Int, low: Any, high: Any, strict: Int) -> Any:
-    def compiled(lines: Int, axes: Int, low: Any, high: Any, strict: Int) -> Any:
+    def permute(lines: Int, axes: Int, low: Any, high: Any, strict: Int) -> Any:
         return _fit_corners(np.int64(lines), np.int64(axes), low, high, np.int64(strict))
 
-    return compiled if HAS_PERMUTE else fit_corners
+    def loop(lines: Int, axes: Int, low: Any, high: Any, strict: Int) -> Any:
+        mask = np.int64(fit_quads(lines, low[1], high[1], 0xFFFF0000, strict))
+        left = mask
+        while left != 0:
+            lane = np.int64(lowest_bit(left))
+            left &= left - 1
+            for j in range(2):
+                place = np.int64(uint8_at(axes, 2 * lane + j))
+                above = np.int64(uint8_at(lines, 4 * lane + j)) + strict > np.int64(uint8_at(high[0], place))
+                below = np.int64(uint8_at(lines, 64 + 4 * lane + j)) - strict < np.int64(uint8_at(low[0], place))
+                if above or below:
+                    mask &= ~(np.int64(1) << lane)
+        return mask
+
+    return permute if HAS_PERMUTE else loop
