@@ -142,8 +142,8 @@ def _is_zero(builder: Any, quads: Any) -> Any:
 @intrinsic
 def _fit_quads(_context: Any, lines: Any, low: Any, high: Any, care: Any, strict: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        event = [builder.bitcast(splat(builder, arguments[i], _QUADS), _CODES) for i in (1, 2)]
-        over = _is_over(builder, arguments[0], *event, arguments[4])
+        low, high = (builder.bitcast(splat(builder, arguments[i], _QUADS), _CODES) for i in (1, 2))
+        over = _is_over(builder, arguments[0], low, high, arguments[4])
         return _is_zero(builder, builder.and_(over, splat(builder, arguments[3], _QUADS)))
 
     return types.int64(*[types.int64] * 5), generate
@@ -165,10 +165,9 @@ def _fit_corners(_context: Any, lines: Any, axes: Any, low: Any, high: Any, stri
             own = builder.and_(own, ir.Constant(_QUADS, [0xFFFF] * LANES))
             both = builder.or_(own, splat(builder, builder.extract_value(side, 1), _QUADS))
             event.append(builder.bitcast(both, _CODES))
-        return _is_zero(builder, _is_over(builder, arguments[0], *event, arguments[4]))
+        return _is_zero(builder, _is_over(builder, arguments[0], event[0], event[1], arguments[4]))
 
-    pair = types.UniTuple(types.int64, 2)
-    return types.int64(types.int64, types.int64, pair, pair, types.int64), generate
+    return types.int64(types.int64, types.int64, low, high, types.int64), generate
 
 
 @overload(fit_quads)
