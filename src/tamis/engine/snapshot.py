@@ -42,7 +42,7 @@ from tamis.model.subscription import Subscription
 __all__ = ["FORMAT", "Saved", "SavedNamespace", "State", "read", "restore", "versions", "write"]
 
 #: The format this code writes and reads. A change that older code cannot read takes the next number.
-FORMAT = 1
+FORMAT = 2
 
 _VERSION = re.compile(r"v(\d{6,})")
 _MANIFEST = "manifest.json"

@@ -68,9 +68,9 @@ def _damage_manifest(version: Path, **changes: object) -> None:
 
 def test_an_older_or_newer_format_is_refused(tmp_path: Path) -> None:
     version = _engine().save(tmp_path)
-    for format in (0, 99, "1", None):
+    for format in (0, 1, 99, "2", None):
         _damage_manifest(version, format=format, tamis="0.0.1")
-        with pytest.raises(SnapshotError, match=r"format .*, written by tamis 0\.0\.1; tamis .* reads format 1"):
+        with pytest.raises(SnapshotError, match=r"format .*, written by tamis 0\.0\.1; tamis .* reads format 2"):
             tamis.Engine.load(tmp_path)
 
 

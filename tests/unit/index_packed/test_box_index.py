@@ -395,3 +395,13 @@ def test_saved_arrays_open_read_only_from_files(tmp_path):
     agrees(opened, lo[live], hi[live], lows, highs, live)
     opened.compact()
     agrees(opened, lo[live], hi[live], lows, highs, live)
+
+
+def test_the_bytes_of_the_delta_count():
+    index = BoxIndex(2)
+    assert index.statistics()["bytes"] == 0
+    index.add_boxes(np.zeros((1, 2)), np.ones((1, 2)), np.array([0], np.int32))
+    with_delta = index.statistics()["bytes"]
+    assert with_delta > 100
+    index.compact()
+    assert 0 < index.statistics()["bytes"] < with_delta

@@ -178,7 +178,7 @@ class BoxIndex:
         return {
             "rows": self._n_rows,
             "delta": self._delta.n_live if self._delta else 0,
-            "bytes": sum(segment.n_bytes for segment in self._segments),
+            "bytes": sum(part.n_bytes for part in self._snapshot.parts),
             "segments": [
                 {"layout": s.layout_name, "rows": s.n_live, "dead": s.n_dead, "bytes": s.n_bytes}
                 for s in self._segments
