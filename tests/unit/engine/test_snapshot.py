@@ -90,7 +90,7 @@ def test_a_flipped_bit(tmp_path: Path) -> None:
         tamis.Engine.load(tmp_path)
 
 
-@pytest.mark.parametrize("content", ["", "not json", "[]", '{"format": 1}', '{"format": 1, "rows": "x"}'])
+@pytest.mark.parametrize("content", ["", "not json", "[]", '{"format": 2}', '{"format": 2, "rows": "x"}'])
 def test_a_foreign_manifest(tmp_path: Path, content: str) -> None:
     (_engine().save(tmp_path) / "manifest.json").write_text(content)
     with pytest.raises(SnapshotError, match="manifest.json: (not a manifest|format None)"):
