@@ -282,7 +282,7 @@ class Engine:
 
     def _subscribe_boxes(self, table: SubscriptionTable, namespace: str) -> Sequence[SubscriptionId]:
         schema = self._with_numbers(table.names)
-        space = self._namespaces.setdefault(namespace, self._new_namespace(namespace))
+        space = self._namespace(namespace)
         ids = table.ids if table.ids is not None else self._fresh_ids(len(table), space.ids)
         space.add_boxes(table, ids)
         self._schema = schema
@@ -321,7 +321,7 @@ class Engine:
         done: list[Subscription] = []
         try:
             for one in added:
-                space = self._namespaces.setdefault(one.namespace, self._new_namespace(one.namespace))
+                space = self._namespace(one.namespace)
                 self._expire_in(space)
                 space.add(one)
                 done.append(one)
@@ -347,6 +347,12 @@ class Engine:
             return self._new_namespace(namespace)
         self._expire_in(found)
         return found
+
+    def _namespace(self, name: str) -> Namespace:
+        """Return a namespace to write to; it is made when it is first written to."""
+        if name not in self._namespaces:
+            self._namespaces[name] = self._new_namespace(name)
+        return self._namespaces[name]
 
     def _new_namespace(self, name: str) -> Namespace:
         space = Namespace(name, MATCHERS[self._matcher])

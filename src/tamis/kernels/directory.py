@@ -34,14 +34,14 @@ LEVELS: Final = 15
 HEIGHT: Final = 16
 LEAVES: Final = 17
 #: Pair grids: address of the groups int64[groups, GROUP_WIDTH] and how many; addresses of the first block
-#: of each cell (uint32), of the rectangles (uint8, 64 per block), of their slots (int32, 16 per block) and
-#: of the records (int16, 16 per slot).
+#: of each cell (uint32) and of the arrays of :class:`tamis.kernels.pairs_build.CellArrays`. Their columns are the axes
+#: that lanes may name.
 GROUPS: Final = 18
 N_GROUPS: Final = 19
 CELLS: Final = 20
-RECTANGLES: Final = 21
-MEMBERS: Final = 22
-RECORDS: Final = 23
+CORNERS: Final = 21
+LANE_AXES: Final = 22
+MEMBERS: Final = 23
 WIDTH: Final = 24
 
 #: Unordered blocks (the delta): every block is scanned.

@@ -26,7 +26,7 @@ from tamis.kernels.directory import (
     QUANTISER,
 )
 from tamis.kernels.emit import int32_at
-from tamis.kernels.pairs import CodedEvents, PairOutput, match_pairs_one
+from tamis.kernels.pairs import PairOutput, TabledEvents, fill_table, match_pairs_one
 from tamis.kernels.quantise import code_values
 from tamis.kernels.tree import Event, match_flat, match_tree
 
@@ -34,9 +34,13 @@ __all__ = ["Scratch", "match_events"]
 
 
 class Scratch(NamedTuple):
-    """Memory of one reader: event codes int16[4, d], a stack int64[1_024], survivors int32[2, SURVIVORS]."""
+    """Memory of one reader.
+
+    Event codes int16[4, d], tables uint8[2, 64], a stack int64[1_024], survivors int32[2, SURVIVORS].
+    """
 
     codes: npt.NDArray[np.int16]
+    tables: npt.NDArray[np.uint8]
     stack: npt.NDArray[np.int64]
     found: npt.NDArray[np.int32]
 
@@ -70,16 +74,18 @@ def _match_segment(
     """Match one coded event, low and high float64[1, d], against one segment; return the new count or -1 (full)."""
     codes = scratch.codes
     if segment[LAYOUT] == PAIRS:
-        events = CodedEvents(codes[0:1], codes[1:2], low, high)
-        return match_pairs_one(segment, events, 0, PairOutput(scratch.found, out, scratch.found[0, :0]), count)
+        fill_table(segment, codes[0], scratch.tables[0])
+        fill_table(segment, codes[1], scratch.tables[1])
+        event = TabledEvents(scratch.tables[0:1], scratch.tables[1:2], low, high)
+        return match_pairs_one(segment, codes, event, PairOutput(scratch.found, out, scratch.found[0, :0]), count)
     for k in range(segment[N_COLUMNS]):
         axis = int32_at(segment[COLUMN_AXES], k)
         codes[2, k] = codes[0, axis]
         codes[3, k] = codes[1, axis]
-    event = Event(codes[2], codes[3], low[0], high[0])
+    one = Event(codes[2], codes[3], low[0], high[0], scratch.found[0])
     if segment[LAYOUT] == FLAT:
-        return match_flat(segment, event, out, count)
-    return match_tree(segment, event, scratch.stack, out, count)
+        return match_flat(segment, one, out, count)
+    return match_tree(segment, one, scratch.stack, out, count)
 
 
 @hot_kernel

@@ -7,12 +7,12 @@ rectangles, but a rectangle is copied to every cell it touches.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from tamis.kernels.compile import Int, hot_kernel
+from tamis.kernels.compile import Int, hot_kernel, inline_kernel, kernel
 from tamis.kernels.quantise import FREE, OPEN
 
 __all__ = [
@@ -22,11 +22,16 @@ __all__ = [
     "FIRST_CELL",
     "GROUP_WIDTH",
     "NO_AXIS",
+    "NO_COLUMN",
+    "N_FILTERED",
     "N_MEMBERS",
     "SHIFT_0",
     "SHIFT_1",
     "START",
+    "CellArrays",
+    "cell_code",
     "choose_grid",
+    "coarse_code",
     "count_cells",
     "fill_cells",
     "write_records",
@@ -46,12 +51,34 @@ N_MEMBERS: Final = 7
 GROUP_WIDTH: Final = 8
 NO_AXIS: Final = -1
 
+#: Columns that a lane can name for its own axes: an event's table has 64 bytes. ``NO_COLUMN`` is where it fits any box.
+N_FILTERED: Final = 63
+NO_COLUMN: Final = 63
+
 #: A cell is at least 256 codes wide, so that a uint8 can tell where in the cell a bound lies.
 _MOST_BITS: Final = 7
 _MOST_CELLS: Final = 13
 #: Copies of a rectangle are worth this many blocks read; more than the limit are never made.
 _COPY_COST: Final = 0.3
 _MOST_COPIES: Final = 64.0
+
+
+class CellArrays(NamedTuple):
+    """What stands in the cells, sixteen lanes to a block.
+
+    Attributes
+    ----------
+    corners
+        uint8[blocks * 128]; a block is ``lo[16, 4] hi[16, 4]``: two axes of the box's own, the two of the grid.
+    axes
+        uint8[blocks * 32]; the columns of a lane's own two axes.
+    members
+        int32[blocks * 16]; the slot of a lane, or its complement if the lane does not say all about the box.
+    """
+
+    corners: npt.NDArray[np.uint8]
+    axes: npt.NDArray[np.uint8]
+    members: npt.NDArray[np.int32]
 
 
 @hot_kernel
@@ -64,7 +91,7 @@ def write_records(
     """Write the record int16[16] of each box: its four narrowest axes and their codes, narrowest first.
 
     Columns 0-3 are the axes, 4-11 their lo and hi codes, 12 is 1 if the box has more than four. An unused
-    place names axis 0 and fits every code. Columns 14-15 are left for the row.
+    place names axis 0 and fits every code.
     """
     for s in range(records.shape[0]):
         start, stop = np.int64(first[s]), np.int64(first[s + 1])
@@ -167,36 +194,87 @@ def count_cells(groups: npt.NDArray[np.int64], records: npt.NDArray[np.int16], c
         total += blocks
 
 
-@hot_kernel
-def _in_cell(code: Int, cell: Int, shift: Int) -> Int:
-    """Return where in a cell a code lies, 0 to 255; codes outside go to the nearer end."""
-    return min(max((code - (cell << shift)) >> (shift - 8), 0), 255)
+@inline_kernel
+def coarse_code(code: Int) -> Int:
+    """Map a code that is not negative to 1..253, monotone; what is missing to 0."""
+    return 1 + (code * 253 >> 15) if code >= 0 else np.int64(0)
+
+
+@inline_kernel
+def cell_code(code: Int, cell: Int, shift: Int) -> Int:
+    """Map a code to 1..253 by its place in a cell of a grid, monotone; codes outside go to the nearer end."""
+    place = min(max((code - (cell << shift)) >> (shift - 8), 0), 255)
+    return 1 + (place * 253 >> 8)
 
 
 @hot_kernel
+def _own_sides(
+    record: npt.NDArray[np.int16], two: bool, column: npt.NDArray[np.int16], quad: npt.NDArray[np.uint8]
+) -> bool:
+    """Write what a lane says about two axes besides those of the grid: ``lo lo hi hi`` and their columns.
+
+    Return whether all axes of the box are then said, those of the grid included.
+    """
+    whole = record[12] == 0 and (two or record[10] == FREE)
+    for j in range(2):
+        z = 2 + j if two else 1 + j
+        lo, hi = np.int64(record[4 + 2 * z]), np.int64(record[5 + 2 * z])
+        place = np.int64(column[record[z]]) if lo != FREE else np.int64(NO_COLUMN)
+        known = place < N_FILTERED
+        quad[j] = coarse_code(lo) if known else 0
+        quad[2 + j] = coarse_code(hi) if known and hi != OPEN else 255
+        quad[4 + j] = place if known else NO_COLUMN
+        whole = whole and (known or lo == FREE)
+    return whole
+
+
+@hot_kernel
+def _write_lane(
+    group: npt.NDArray[np.int64], record: npt.NDArray[np.int16], at: tuple[Int, Int], lane: Int, cells: CellArrays
+) -> None:
+    """Write what a lane says about the axes of the grid, in the cell ``at``.
+
+    A box that began before the cell has the lower code 0, one that ends behind it the upper code 255.
+    """
+    block, i = lane // 16, lane % 16
+    two = group[AXIS_1] != NO_AXIS
+    for j in range(2):
+        shift = group[SHIFT_0 + j]
+        lo, hi = max(np.int64(record[4 + 2 * j]), 0), np.int64(record[5 + 2 * j])
+        asked = group[AXIS_0] != NO_AXIS and (two or j == 0)
+        begins, ends = asked and lo >> shift == at[j], asked and hi >> shift == at[j] and hi != OPEN
+        cells.corners[128 * block + 4 * i + 2 + j] = cell_code(lo, at[j], shift) if begins else 0
+        cells.corners[128 * block + 64 + 4 * i + 2 + j] = cell_code(hi, at[j], shift) if ends else 255
+
+
+@kernel
 def fill_cells(
     groups: npt.NDArray[np.int64],
     records: npt.NDArray[np.int16],
     cells: npt.NDArray[np.uint32],
     fill: npt.NDArray[np.int32],
-    rectangles: npt.NDArray[np.uint8],
-    members: npt.NDArray[np.int32],
+    column: npt.NDArray[np.int16],
+    arrays: CellArrays,
 ) -> None:
-    """Copy each rectangle to its cells; ``rectangles`` comes filled with lanes that fit nothing, ``fill`` with 0."""
+    """Copy each box to its cells. ``column`` is the column of each axis; ``fill`` comes with 0.
+
+    ``arrays`` come with lanes that fit nothing.
+    """
+    quad = np.empty(6, np.uint8)
     for g in range(groups.shape[0]):
-        s0, s1 = groups[g, SHIFT_0], groups[g, SHIFT_1]
         two = groups[g, AXIS_1] != NO_AXIS
         for s in range(groups[g, START], groups[g, START] + groups[g, N_MEMBERS]):
+            member = s if _own_sides(records[s], two, column, quad) else ~s
             u0, u1, v0, v1 = _cells_of(groups[g], records[s])
             for u in range(u0, u1 + 1):
                 for v in range(v0, v1 + 1):
                     cell = groups[g, FIRST_CELL] + (u << groups[g, BITS_1]) + v
-                    block = np.int64(cells[cell]) + fill[cell] // 16
-                    lane = fill[cell] % 16
+                    lane = 16 * np.int64(cells[cell]) + fill[cell]
                     fill[cell] += 1
-                    members[16 * block + lane] = s
-                    at = 64 * block + lane
-                    rectangles[at] = _in_cell(np.int64(records[s, 4]), u, s0)
-                    rectangles[at + 16] = _in_cell(np.int64(records[s, 5]), u, s0)
-                    rectangles[at + 32] = _in_cell(np.int64(records[s, 6]), v, s1) if two else 0
-                    rectangles[at + 48] = _in_cell(np.int64(records[s, 7]), v, s1) if two else 255
+                    arrays.members[lane] = member
+                    _write_lane(groups[g], records[s], (u, v), lane, arrays)
+                    at = 128 * (lane // 16) + 4 * (lane % 16)
+                    for j in range(2):
+                        arrays.corners[at + j] = quad[j]
+                        arrays.corners[at + 64 + j] = quad[2 + j]
+                        arrays.axes[2 * lane + j] = quad[4 + j]

@@ -27,11 +27,26 @@ import numpy.typing as npt
 
 from tamis.kernels.boxes import holds
 from tamis.kernels.compile import Int, hot_kernel, inline_kernel, kernel
-from tamis.kernels.directory import ALIVE, BLOCKS, HEIGHT, LEAVES, LEVELS, N_COLUMNS, N_SLOTS, ROWS
-from tamis.kernels.emit import LANES, emit_lanes, fit_block, int32_at, int64_at, lowest_bit, uint16_at
+from tamis.kernels.directory import (
+    ALIVE,
+    AXIS,
+    BLOCKS,
+    ENDS,
+    FIRST,
+    HEIGHT,
+    LEAVES,
+    LEVELS,
+    N_COLUMNS,
+    N_SLOTS,
+    ROWS,
+)
+from tamis.kernels.emit import emit_lanes, int32_at, int64_at, lowest_bit, prefetch, uint16_at, uint32_at
+from tamis.kernels.fit import fit_block
 from tamis.kernels.quantise import FREE, OPEN
+from tamis.kernels.vector_ir import LANES
 
 __all__ = [
+    "TIES",
     "Event",
     "append_lanes",
     "build_blocks",
@@ -41,18 +56,24 @@ __all__ = [
     "order_boxes",
 ]
 
+#: Slots that tie are collected, at most so many; a delta has no more slots.
+TIES: Final = 4_096
 #: Codes of a lane without a box: no event code reaches them.
 _NEVER_LOW: Final = 32767
 _NEVER_HIGH: Final = -3
 
 
 class Event(NamedTuple):
-    """One event as the kernels see it: codes in column order, float64 values in axis order."""
+    """One event as the kernels see it: codes in column order, float64 values in axis order.
+
+    ``ties`` int32[TIES] is scratch.
+    """
 
     low_codes: npt.NDArray[np.int16]
     high_codes: npt.NDArray[np.int16]
     low: npt.NDArray[np.float64]
     high: npt.NDArray[np.float64]
+    ties: npt.NDArray[np.int32]
 
 
 @hot_kernel
@@ -214,17 +235,42 @@ def _fit(address: Int, columns: Int, event: Event) -> Int:
 
 @inline_kernel
 def _scan_block(
-    segment: npt.NDArray[np.int64], event: Event, block: Int, out: npt.NDArray[np.int32], count: Int
-) -> Int:
-    """Write the rows of one leaf block that match; return the new count. There is room for 32 rows."""
+    segment: npt.NDArray[np.int64], event: Event, block: Int, out: npt.NDArray[np.int32], state: tuple[Int, Int]
+) -> tuple[Int, Int]:
+    """Write the rows of one leaf block that match, and note the slots that tie.
+
+    ``state`` is (rows written, slots noted). There is room for sixteen of each.
+    """
+    count, n_ties = state
     columns = segment[N_COLUMNS]
     found = _fit(segment[LEAVES] + 64 * columns * block, columns, event)
     mask = found & np.int64(uint16_at(segment[ALIVE], block))
     ties = mask & (found >> 16)
     count += emit_lanes(segment[ROWS] + 64 * block, mask & ~ties, out, count)
     while ties != 0:
-        slot = 16 * block + lowest_bit(ties)
+        event.ties[n_ties] = 16 * block + lowest_bit(ties)
         ties &= ties - 1
+        n_ties += 1
+    return count, n_ties
+
+
+@inline_kernel
+def _settle_ties(
+    segment: npt.NDArray[np.int64], event: Event, n_ties: Int, out: npt.NDArray[np.int32], count: Int
+) -> Int:
+    """Ask float64 about the slots that were noted; return the new count.
+
+    Their ends lie far apart in memory, so all are asked for before the first is looked at.
+    """
+    for i in range(n_ties):
+        prefetch(segment[FIRST] + 4 * np.int64(event.ties[i]))
+    for i in range(n_ties):
+        entry = np.int64(uint32_at(segment[FIRST], np.int64(event.ties[i])))
+        prefetch(segment[AXIS] + 2 * entry)
+        prefetch(segment[ENDS] + 16 * entry)
+        prefetch(segment[ENDS] + 16 * entry + 63)
+    for i in range(n_ties):
+        slot = np.int64(event.ties[i])
         out[count] = int32_at(segment[ROWS], slot)
         count += holds(segment, slot, event.low, event.high)
     return count
@@ -235,9 +281,10 @@ def match_flat(segment: npt.NDArray[np.int64], event: Event, out: npt.NDArray[np
     """Test every block of a delta; return the new count or -1 (full)."""
     if count + segment[N_SLOTS] + 32 > out.size:
         return -1
+    n_ties = np.int64(0)
     for block in range((segment[N_SLOTS] + 15) >> 4):
-        count = _scan_block(segment, event, block, out, count)
-    return count
+        count, n_ties = _scan_block(segment, event, block, out, (count, n_ties))
+    return _settle_ties(segment, event, n_ties, out, count)
 
 
 @inline_kernel
@@ -253,6 +300,7 @@ def match_tree(
     last = segment[HEIGHT] - 1
     stack[0] = 0
     depth = 1
+    n_ties = np.int64(0)
     while depth > 0:
         depth -= 1
         level, node = stack[depth] >> 40, stack[depth] & 0xFFFFFFFFFF
@@ -264,12 +312,14 @@ def match_tree(
                 mask &= mask - 1
                 depth += 1
             continue
-        if count + 288 > out.size:
+        if n_ties > TIES - 256:
+            count, n_ties = _settle_ties(segment, event, n_ties, out, count), np.int64(0)
+        if count + 288 + n_ties > out.size:
             return -1
         while mask != 0:
-            count = _scan_block(segment, event, 16 * node + lowest_bit(mask), out, count)
+            count, n_ties = _scan_block(segment, event, 16 * node + lowest_bit(mask), out, (count, n_ties))
             mask &= mask - 1
-    return count
+    return _settle_ties(segment, event, n_ties, out, count)
 
 
 @hot_kernel

@@ -141,7 +141,8 @@ def test_the_kernel_gives_the_same_rows_as_plain_python(n):
         index.add_boxes(lo[:20], hi[:20], np.arange(n, n + 20, dtype=np.int32))
     results = []
     for function in (match_events, match_events.py_func):
-        scratch = Scratch(np.full((4, 3), -1, np.int16), np.empty(1_024, np.int64), np.empty((2, 4_096), np.int32))
+        codes, tables = np.full((4, 3), -1, np.int16), np.zeros((2, 64), np.uint8)
+        scratch = Scratch(codes, tables, np.empty(1_024, np.int64), np.empty((2, 4_096), np.int32))
         offsets, out = np.zeros(7, np.int64), np.empty(4_096, np.int32)
         assert function(index._snapshot.directory, (lows, highs), 0, offsets, out, scratch) == 6
         results.append((offsets.tolist(), out[: offsets[6]].tolist()))
@@ -394,3 +395,13 @@ def test_saved_arrays_open_read_only_from_files(tmp_path):
     agrees(opened, lo[live], hi[live], lows, highs, live)
     opened.compact()
     agrees(opened, lo[live], hi[live], lows, highs, live)
+
+
+def test_the_bytes_of_the_delta_count():
+    index = BoxIndex(2)
+    assert index.statistics()["bytes"] == 0
+    index.add_boxes(np.zeros((1, 2)), np.ones((1, 2)), np.array([0], np.int32))
+    with_delta = index.statistics()["bytes"]
+    assert with_delta > 100
+    index.compact()
+    assert 0 < index.statistics()["bytes"] < with_delta

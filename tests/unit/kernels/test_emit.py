@@ -5,22 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tamis.kernels import emit
 from tamis.kernels.compile import hot_kernel
-
-
-@hot_kernel
-def call_fit_block(address, columns, low, high):
-    return emit.fit_block(address, columns, low, high)
-
-
-@hot_kernel
-def call_fit_bytes(address, low, high):
-    return emit.fit_bytes(address, low, high)
 
 
 @hot_kernel
@@ -49,45 +40,6 @@ def call_readers(address, index):
 
 def both(function):
     return pytest.mark.parametrize("call", [function, function.py_func], ids=["compiled", "plain"])
-
-
-@both(call_fit_block)
-@pytest.mark.parametrize("columns", [1, 2, 5])
-def test_fit_block_says_who_fits_and_who_ties(call, columns):
-    rng = np.random.default_rng(1)
-    for _ in range(200):
-        lo = rng.integers(-2, 6, (columns, 16))
-        hi = rng.integers(4, 12, (columns, 16))
-        lines = np.stack((lo, hi), 1).astype(np.int16)
-        low = rng.integers(-1, 10, columns).astype(np.int16)
-        high = (low + rng.integers(0, 3, columns)).astype(np.int16)
-        found = call(lines.ctypes.data, columns, low, high)
-        for i in range(16):
-            fits = (lo[:, i] <= high).all() and (hi[:, i] >= low).all()
-            ties = fits and ((lo[:, i] == high) | (hi[:, i] == low)).any()
-            assert bool(found >> i & 1) == fits
-            assert bool(found >> 16 + i & 1) == ties
-
-
-@both(call_fit_block)
-def test_fit_block_does_not_overflow_at_the_extreme_codes(call):
-    lo = np.array([-2, 0, 32767, 31999] * 4)
-    hi = np.array([32766, 32766, -3, 32000] * 4)
-    line = np.concatenate((lo, hi)).astype(np.int16)
-    for code, want in ((-1, 0x1111), (2, 0x3333), (32000, 0xBBBB)):  # missing fits free lanes only
-        codes = np.array([code], np.int16)
-        assert call(line.ctypes.data, 1, codes, codes) & 0xFFFF == want
-
-
-@both(call_fit_bytes)
-def test_fit_bytes_agrees_with_a_loop(call):
-    rng = np.random.default_rng(2)
-    for _ in range(200):
-        line = rng.integers(0, 256, 32).astype(np.uint8)
-        low = int(rng.integers(0, 256))
-        high = int(rng.integers(low, 256))
-        found = call(line.ctypes.data, low, high)
-        assert found == sum(1 << i for i in range(16) if line[i] <= high and line[16 + i] >= low)
 
 
 @both(call_emit)
@@ -122,10 +74,10 @@ def test_readers_read_their_types(call):
 def test_the_loop_form_gives_the_same_rows(tmp_path):
     """On a processor without the compress instruction: same rows (forced in a process of its own)."""
     script = (
-        "import tests.unit.kernels.test_emit as t\n"
+        "import test_emit as t\n"
         "assert not t.emit.HAS_COMPRESS\n"
         "t.test_emit_writes_the_set_lanes_in_order(t.call_emit)\n"
     )
-    paths = os.pathsep.join(path for path in sys.path if path)
+    paths = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
     environment = {**os.environ, "TAMIS_NO_COMPRESS": "1", "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": paths}
     subprocess.run([sys.executable, "-c", script], env=environment, check=True, timeout=120)

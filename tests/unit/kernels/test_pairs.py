@@ -9,7 +9,7 @@ import pytest
 
 from tamis.index.packed.box_index import BoxIndex
 from tamis.index.packed.coding import Coding, boxes_from_dense
-from tamis.index.packed.grouping import is_sparse, pair_arrays
+from tamis.index.packed.grouping import file_boxes, is_sparse
 from tamis.index.packed.segment import Segment
 from tamis.kernels import pairs, pairs_build
 from tamis.kernels.quantise import FREE, OPEN
@@ -112,28 +112,62 @@ def test_records_name_the_narrowest_axes_first(plain):
 
 
 @FORMS
-def test_every_rectangle_stands_in_every_cell_it_touches(plain):
+def test_every_box_stands_in_every_cell_it_touches(plain):
     rng = np.random.default_rng(6)
     lo, hi = sparse_boxes(rng, 150, 8)
     boxes = boxes_from_dense(lo, hi)
-    _, arrays = pair_arrays(boxes, Coding.train(boxes).codes_of(boxes), np.arange(150, dtype=np.int32))
-    groups, records = arrays["groups"], arrays["records"]
+    _, records, groups = file_boxes(boxes, Coding.train(boxes).codes_of(boxes))
     groups[:, pairs_build.SHIFT_0], groups[:, pairs_build.BITS_1] = 12, 0  # eight cells each
     groups[:, pairs_build.SHIFT_1] = 15
     groups[:, pairs_build.FIRST_CELL] = 8 * np.arange(len(groups))
     cells = np.empty(8 * len(groups) + 1, np.uint32)
     pick(pairs_build.count_cells, plain)(groups, records, cells)
-    rectangles = np.zeros((int(cells[-1]), 4, 16), np.uint8)
-    members = np.full(16 * int(cells[-1]), -1, np.int32)
+    n = int(cells[-1])
+    arrays = pairs_build.CellArrays(
+        np.zeros(128 * n, np.uint8), np.zeros(32 * n, np.uint8), np.full(16 * n, 1_000, np.int32)
+    )
     fill = np.zeros(cells.size, np.int32)
-    pick(pairs_build.fill_cells, plain)(groups, records, cells, fill, rectangles.reshape(-1), members)
+    pick(pairs_build.fill_cells, plain)(groups, records, cells, fill, np.arange(8, dtype=np.int16), arrays)
     for group in groups:
         for slot in range(group[pairs_build.START], group[pairs_build.START] + group[pairs_build.N_MEMBERS]):
             for u in range(8):
                 cell = group[pairs_build.FIRST_CELL] + u
-                listed = members[16 * cells[cell] : 16 * cells[cell + 1]]
+                listed = arrays.members[16 * cells[cell] : 16 * cells[cell + 1]]
                 touches = max(records[slot, 4], 0) >> 12 <= u <= records[slot, 5] >> 12
-                assert (slot in listed) == touches
+                assert (slot in listed or ~slot in listed) == touches
+
+
+@FORMS
+def test_coarse_codes_are_monotone_and_leave_room_for_open_sides(plain):
+    coarse = [pick(pairs_build.coarse_code, plain)(code) for code in range(-1, 32_767, 7)]
+    assert coarse == sorted(coarse)
+    assert (coarse[0], coarse[1], coarse[-1]) == (0, 1, 253)
+    cell = [pick(pairs_build.cell_code, plain)(code, 3, 10) for code in range(2_900, 4_200)]
+    assert cell == sorted(cell)
+    assert (cell[0], cell[-1]) == (1, 253)
+
+
+@pytest.mark.parametrize("d", [12, 62, 63, 64, 150])
+def test_more_axes_than_a_table_has_columns(d):
+    """Axes that no lane can name, and boxes with more axes than a lane can say, are settled on float64."""
+    rng = np.random.default_rng(d)
+    n = 4_000
+    lo, hi = np.full((n, d), -np.inf), np.full((n, d), np.inf)
+    chosen = np.argsort(rng.random((n, d)), axis=1)[:, :6]
+    asked = np.arange(6) < rng.integers(0, 7, (n, 1))
+    start = rng.integers(0, 40, (n, 6)) / 4
+    np.put_along_axis(lo, chosen, np.where(asked, start, -np.inf), 1)
+    np.put_along_axis(hi, chosen, np.where(asked, start + rng.integers(0, 30, (n, 6)) / 4, np.inf), 1)
+    index = BoxIndex(d)
+    index.add_boxes(lo, hi, np.arange(n, dtype=np.int32))
+    assert index.statistics()["segments"][0]["layout"] == "pairs"
+    lows = rng.integers(0, 60, (40, d)) / 4
+    lows[rng.random((40, d)) < 0.1] = np.nan
+    highs = lows + rng.choice([0.0, 0.25, 3.0], (40, d))
+    for high in (lows, highs):
+        want = [fast_match(lo, hi, one, other) for one, other in zip(lows, high, strict=True)]
+        assert csr_sets(*index.match_points(lows, high)) == want
+        assert [sorted(index.match_point(*pair).tolist()) for pair in zip(lows, high, strict=True)] == want
 
 
 @FORMS
@@ -163,11 +197,10 @@ def test_match_pairs_and_join_run_in_both_forms(plain):
     lows, highs = nasty_events(rng, lo, hi, 5)
     coded = []
     for values in (lows, highs):
-        codes, columns = np.empty(values.shape, np.int16), np.empty(values.shape[::-1], np.int16)
-        pick(pairs.code_events, plain)(segment.row, values, codes, columns)
-        assert np.array_equal(codes.T, columns)
-        coded.append((codes, columns))
-    events = pairs.CodedEvents(coded[0][0], coded[1][0], lows, highs)
+        columns, tables = np.empty(values.shape[::-1], np.int16), np.zeros((len(values), 64), np.uint8)
+        pick(pairs.code_events, plain)(segment.row, values, np.empty(9, np.int16), columns, tables)
+        coded.append((tables, columns))
+    events = pairs.TabledEvents(coded[0][0], coded[1][0], lows, highs)
     order = np.argsort(coded[0][1], axis=1, kind="stable").astype(np.int32)
     output = pairs.PairOutput(
         np.empty((2, pairs.SURVIVORS), np.int32), np.empty(2_000, np.int32), np.empty(2_000, np.int32)

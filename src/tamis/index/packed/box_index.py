@@ -25,6 +25,7 @@ from tamis.index.packed.coding import Coding, boxes_from_dense
 from tamis.index.packed.delta import CAPACITY, ENTRIES, Delta
 from tamis.index.packed.homes import check_homes
 from tamis.index.packed.merge import MergePlan, choose_segments, gather, wants_merge
+from tamis.index.packed.outputs import Outputs
 from tamis.index.packed.reader import Reader, make_snapshot
 from tamis.index.packed.segment import Segment
 from tamis.kernels.bits import adopt_rows, clear_bits
@@ -76,6 +77,7 @@ class BoxIndex:
         self._n_rows = 0
         self._plan: MergePlan | None = None
         self._readers: list[Reader] = []
+        self._outputs = Outputs()
         self._rows_per_event = 1.0
         self._snapshot = make_snapshot([])
 
@@ -176,7 +178,7 @@ class BoxIndex:
         return {
             "rows": self._n_rows,
             "delta": self._delta.n_live if self._delta else 0,
-            "bytes": sum(segment.n_bytes for segment in self._segments),
+            "bytes": sum(part.n_bytes for part in self._snapshot.parts),
             "segments": [
                 {"layout": s.layout_name, "rows": s.n_live, "dead": s.n_dead, "bytes": s.n_bytes}
                 for s in self._segments
@@ -329,7 +331,7 @@ class BoxIndex:
                 break
             if reader.n_axes == width:
                 return reader
-        return Reader(width)
+        return Reader(width, self._outputs)
 
     def _add_segment(self, boxes: Boxes, rows: _RowArray) -> None:
         if self._coding is None or not self._coding.suits(boxes):

@@ -22,7 +22,7 @@ from tamis.model.pattern import like_pattern
 from tamis.model.subscription import Ball, Constraint, Filter, Like, Relation, Spatial, Values
 from tamis.model.value_set import Cut, ValueSet
 
-__all__ = ["Box", "boxes_of"]
+__all__ = ["Box", "boxes_of", "open_constraints"]
 
 #: Boxes one filter may become; a set with more intervals becomes its hull.
 MAX_BOXES = 16
@@ -50,16 +50,31 @@ class _Choice(NamedTuple):
 
 def boxes_of(filter: Filter, axes: Axes) -> list[Box]:
     """Return boxes that together contain every event the filter matches; new axes are made as needed."""
-    boxes, exact = [Sides()], filter.rest is None
+    boxes, undecided = _boxes_and_rest(filter, axes)
+    exact = filter.rest is None and not undecided
+    return [Box(sides, exact) for sides in boxes]
+
+
+def open_constraints(filter: Filter, axes: Axes) -> list[Constraint] | None:
+    """Return the constraints that the filter's boxes do not decide; None when there is more to it than constraints.
+
+    An event that is a point and lies in one of the boxes matches if and only if it meets these.
+    """
+    return None if filter.rest is not None else _boxes_and_rest(filter, axes)[1]
+
+
+def _boxes_and_rest(filter: Filter, axes: Axes) -> tuple[list[Sides], list[Constraint]]:
+    boxes, undecided = [Sides()], []
     for constraint in filter.constraints:
-        alternatives, decides = _choice(constraint, axes, MAX_BOXES // len(boxes))
-        exact &= decides
+        alternatives, decides = _choice(constraint, axes, MAX_BOXES // max(len(boxes), 1))
+        if not decides:
+            undecided.append(constraint)
         spread = isinstance(constraint, Spatial)
         found = (_merged(box, more, spread=spread) for box in boxes for more in alternatives)
         boxes = [box for box in found if box is not None]
         if not boxes:
-            return []
-    return [Box(sides, exact) for sides in boxes]
+            return [], []
+    return boxes, undecided
 
 
 def _choice(constraint: Constraint, axes: Axes, room: int) -> _Choice:

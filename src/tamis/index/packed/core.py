@@ -27,6 +27,7 @@ from tamis.index.packed.box_index import BoxIndex, MergePlan
 from tamis.index.packed.boxes_of import Box, boxes_of
 from tamis.index.packed.entries import Entries
 from tamis.index.packed.points_of import Points, points_of
+from tamis.index.packed.questions import ASK, Questions
 from tamis.index.protocols import NO_ROWS, Guarantee, IndexStatistics, Lookup, MatchRows, Rows
 from tamis.model.schema import Event
 from tamis.model.subscription import Subscription
@@ -61,6 +62,7 @@ class PackedCore:
         self._plain = BoxIndex(1)
         self._special = BoxIndex(1)
         self._entries = Entries()
+        self._questions = Questions(lookup)
         #: Subscriptions that are not plain.
         self._n_special = 0
         #: ``{row: numbers of filters}`` that have no box; none of them: the subscription never matches.
@@ -259,12 +261,19 @@ class PackedCore:
         """Return ``event << 32 | row`` of the matches of special and loose subscriptions, ascending, each once."""
         starts, entries = self._special.match_points(points.low, points.high)
         event = np.repeat(np.arange(len(events)), np.diff(starts))
-        sure = self._entries.exact[entries] & ~np.isin(event, points.between)
-        pairs = [event[sure] << 32 | self._entries.row[entries[sure]]]
-        asked = range(len(events)) if self._loose else np.unique(event[~sure]).tolist()
+        is_point = ~np.isin(event, points.between)
+        sure = self._entries.exact[entries] & is_point
+        open_ = np.flatnonzero(~sure & is_point)
+        numbers = self._questions.numbers(entries[open_], self._entries, self._axes)
+        open_, numbers = open_[numbers != ASK], numbers[numbers != ASK]
+        met = open_[self._questions.answers(numbers, event[open_], events)]
+        known = sure.copy()
+        known[open_] = True
+        pairs = [event[found] << 32 | self._entries.row[entries[found]] for found in (np.flatnonzero(sure), met)]
+        asked = range(len(events)) if self._loose else np.unique(event[~known]).tolist()
         for i in asked:
             mine = slice(starts[i], starts[i + 1])
-            found = self._asked(events.event(i), entries[mine][~sure[mine]])
+            found = self._asked(events.event(i), entries[mine][~known[mine]])
             pairs.append(np.array(found, np.int64) | i << 32)
         return np.unique(np.concatenate(pairs))
 

@@ -62,6 +62,11 @@ class Delta:
         """Boxes that are not dead."""
         return self.n_slots - self.n_dead
 
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all arrays, free lanes included."""
+        return sum(array.nbytes for array in (*self.boxes, self.rows, self.alive, self._blocks))
+
     def is_poorly_coded(self) -> bool:
         """Say whether the knots come from so few boxes that most codes would tie."""
         return self.n_slots >= 64 and 8 * self.coding.trained_on < self.n_slots

@@ -15,8 +15,9 @@ import numpy.typing as npt
 
 from tamis.kernels import pairs_build as build
 from tamis.kernels.boxes import Boxes
+from tamis.kernels.quantise import FREE
 
-__all__ = ["is_sparse", "pair_arrays"]
+__all__ = ["file_boxes", "is_sparse", "pair_arrays"]
 
 _IntArray: TypeAlias = npt.NDArray[np.int64]
 
@@ -32,12 +33,19 @@ def is_sparse(boxes: Boxes, n_columns: int) -> bool:
 
 
 def pair_arrays(
-    boxes: Boxes, codes: npt.NDArray[np.int16], rows: npt.NDArray[np.int32]
+    boxes: Boxes, codes: npt.NDArray[np.int16]
 ) -> tuple[npt.NDArray[np.int64], dict[str, npt.NDArray[Any]]]:
-    """Return the slot order of the boxes and the arrays of their grids.
+    """Return the slot order of the boxes and the arrays of their grids."""
+    order, records, groups = file_boxes(boxes, codes)
+    columns = _choose_columns(records)
+    cells, arrays = _make_cells(groups, records, columns)
+    return order, {"groups": groups, "column_axes": columns, "cells": cells, **arrays._asdict()}
 
-    There is one record more than boxes: lanes without a rectangle name it, and its alive bit is never set.
-    """
+
+def file_boxes(
+    boxes: Boxes, codes: npt.NDArray[np.int16]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int16], npt.NDArray[np.int64]]:
+    """Choose the group of every box; return the slot order, the records in that order, and the groups."""
     n = boxes.first.size - 1
     records = np.zeros((n, 16), np.int16)
     build.write_records(boxes.first, boxes.axis, codes, records)
@@ -47,12 +55,16 @@ def pair_arrays(
     keys = np.empty(n, np.uint16)
     build.zorder_keys(records, axes[number, 1] != build.NO_AXIS, keys)
     order = _sort_by(number, keys)
-    sorted_records = np.zeros((n + 1, 16), np.int16)
-    np.take(records, order, axis=0, out=sorted_records[:n], mode="clip")  # "raise" would copy twice
-    records = sorted_records
-    records.view(np.int32)[:n, 7] = rows[order]
-    groups = _make_groups(records, axes, np.bincount(number, minlength=len(axes)))
-    return order, {"groups": groups, "records": records, **_make_cells(groups, records)}
+    records = np.take(records, order, axis=0)
+    return order, records, _make_groups(records, axes, np.bincount(number, minlength=len(axes)))
+
+
+def _choose_columns(records: npt.NDArray[np.int16]) -> npt.NDArray[np.int32]:
+    """Return the axes that lanes may name: those that are asked for most often besides the narrowest."""
+    asked = records[:, 6:11:2] != FREE
+    often = np.bincount(records[:, 1:4][asked], minlength=1)
+    chosen = np.argsort(-often, kind="stable")[: build.N_FILTERED]
+    return np.sort(chosen[often[chosen] > 0]).astype(np.int32)
 
 
 def _number_groups(records: npt.NDArray[np.int16], counts: _IntArray) -> tuple[_IntArray, _IntArray]:
@@ -104,15 +116,23 @@ def _make_groups(
     return groups
 
 
-def _make_cells(groups: npt.NDArray[np.int64], records: npt.NDArray[np.int16]) -> dict[str, npt.NDArray[Any]]:
-    """List in each cell the rectangles that touch it."""
+def _make_cells(
+    groups: npt.NDArray[np.int64], records: npt.NDArray[np.int16], columns: npt.NDArray[np.int32]
+) -> tuple[npt.NDArray[np.uint32], build.CellArrays]:
+    """List in each cell the boxes that touch it; return the first block of each cell, and the blocks.
+
+    Lanes without a box have lower codes of 255 and upper codes of 0, which no event meets.
+    """
     last = groups[-1]
     n_cells = int(last[build.FIRST_CELL] + (1 << (30 - last[build.SHIFT_0] - last[build.SHIFT_1])))
     cells = np.empty(n_cells + 1, np.uint32)
     build.count_cells(groups, records, cells)
     n_blocks = int(cells[-1])
-    rectangles = np.zeros((n_blocks, 4, 16), np.uint8)
-    rectangles[:, 0] = 255  # lo 255 and hi 0: fits an event interval at most
-    members = np.full(n_blocks * 16, records.shape[0] - 1, np.int32)
-    build.fill_cells(groups, records, cells, np.zeros(n_cells, np.int32), rectangles.reshape(-1), members)
-    return {"cells": cells, "rectangles": rectangles.reshape(-1), "members": members}
+    corners = np.zeros((n_blocks, 2, 64), np.uint8)
+    corners[:, 0] = 255
+    axes = np.full(n_blocks * 32, build.NO_COLUMN, np.uint8)
+    arrays = build.CellArrays(corners.reshape(-1), axes, np.zeros(n_blocks * 16, np.int32))
+    column = np.full(int(records[:, :4].max(initial=0)) + 1, build.NO_COLUMN, np.int16)
+    column[columns] = np.arange(columns.size)
+    build.fill_cells(groups, records, cells, np.zeros(n_cells, np.int32), column, arrays)
+    return cells, arrays

@@ -14,11 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.index.packed.delta import Delta
+from tamis.index.packed.outputs import Outputs
 from tamis.index.packed.segment import Segment
 from tamis.kernels import directory as at
 from tamis.kernels.event_order import event_keys, reorder_csr
 from tamis.kernels.match import Scratch, match_events
-from tamis.kernels.pairs import SURVIVORS, CodedEvents, PairOutput, code_events, join_csr, match_pairs
+from tamis.kernels.pairs import SURVIVORS, PairOutput, TabledEvents, code_events, join_csr, match_pairs
 from tamis.kernels.quantise import MISSING
 
 __all__ = ["Reader", "Snapshot", "make_snapshot"]
@@ -69,10 +70,12 @@ class Reader:
         Width of the events these buffers serve.
     """
 
-    def __init__(self, n_axes: int) -> None:
+    def __init__(self, n_axes: int, outputs: Outputs) -> None:
         self.n_axes = n_axes
+        self._outputs = outputs
         codes = np.full((4, max(1, n_axes)), MISSING, np.int16)
-        self._scratch = Scratch(codes, np.empty(_STACK, np.int64), np.empty((2, SURVIVORS), np.int32))
+        found = np.empty((2, SURVIVORS), np.int32)
+        self._scratch = Scratch(codes, _make_tables(2), np.empty(_STACK, np.int64), found)
         self._offsets = np.zeros(2, np.int64)
         self._out = np.empty(_FIRST_ROOM, np.int32)
         self._pairs = np.empty((2, _FIRST_ROOM), np.int32)
@@ -86,7 +89,10 @@ class Reader:
         return self._out[: self._offsets[1]].copy()
 
     def match(self, snapshot: Snapshot, low: _FloatArray, high: _FloatArray, guess: float) -> _Csr:
-        """Return CSR offsets and rows of many events; ``guess`` is the expected number of rows per event."""
+        """Return CSR offsets and rows of many events; ``guess`` is the expected number of rows per event.
+
+        The rows may be a view of an array that is used again once nobody has a view of it.
+        """
         if low.shape[0] < _FEW or not snapshot.grids.size:
             return self._match_blocks(snapshot.directory, low, high, guess)
         parts = self._match_blocks(snapshot.blocks, low, high, guess if snapshot.blocks.size else 0.0)
@@ -111,12 +117,13 @@ class Reader:
         offsets = np.zeros(n + 1, np.int64)
         if not directory.size:
             return offsets, np.empty(0, np.int32)
-        out = np.empty(int(n * guess * 1.2) + _FIRST_ROOM, np.int32)
+        out = self._outputs.take(int(n * guess * 1.2) + _FIRST_ROOM)
         largest = directory[np.argmax(directory[:, at.N_SLOTS])]
         if n >= _MANY and largest[at.N_SLOTS] >= _LARGE and guess <= _SHORT and largest[at.LAYOUT] == at.TREE:
             out = self._match_in_order(directory, (low, high), offsets, out, largest)
         else:
             out = self._match_each(directory, (low, high), offsets, out)
+        self._outputs.give(out)
         rows = out[: offsets[n]]
         return offsets, rows if 2 * rows.size + _FIRST_ROOM >= out.size else rows.copy()
 
@@ -160,9 +167,9 @@ class Reader:
         self, grid: npt.NDArray[np.int64], low: _FloatArray, high: _FloatArray
     ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
         """Match a chunk of events against the pair grids of one segment; return events and rows of the pairs."""
-        codes, columns = _coded(grid, low)
-        high_codes, high_columns = (codes, columns) if high is low else _coded(grid, high)
-        events = CodedEvents(codes, high_codes, low, high)
+        columns, tables = _coded(grid, low)
+        high_columns, high_tables = (columns, tables) if high is low else _coded(grid, high)
+        events = TabledEvents(tables, high_tables, low, high)
         order = np.argsort(columns, axis=1, kind="stable").astype(np.int32)
         while True:
             output = PairOutput(self._scratch.found, self._pairs[1], self._pairs[0])
@@ -179,8 +186,15 @@ def _enlarged(array: _RowArray, used: int, size: int) -> _RowArray:
     return larger
 
 
-def _coded(grid: npt.NDArray[np.int64], values: _FloatArray) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int16]]:
-    """Return the codes of many events by row and by column."""
-    codes, columns = np.empty(values.shape, np.int16), np.empty(values.shape[::-1], np.int16)
-    code_events(grid, values, codes, columns)
-    return codes, columns
+def _make_tables(n: int) -> npt.NDArray[np.uint8]:
+    """Return n tables of 64 bytes, each on a cache line of its own."""
+    room = np.zeros(64 * n + 64, np.uint8)
+    start = -room.ctypes.data % 64
+    return room[start : start + 64 * n].reshape(n, 64)
+
+
+def _coded(grid: npt.NDArray[np.int64], values: _FloatArray) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.uint8]]:
+    """Return the codes of many events by axis, and their tables."""
+    columns, tables = np.empty(values.shape[::-1], np.int16), _make_tables(len(values))
+    code_events(grid, values, np.empty(values.shape[1], np.int16), columns, tables)
+    return columns, tables

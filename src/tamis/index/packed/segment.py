@@ -18,8 +18,8 @@ from tamis.index.packed.grouping import is_sparse, pair_arrays
 from tamis.kernels import directory as at
 from tamis.kernels.bits import live_slots
 from tamis.kernels.boxes import Boxes, take_boxes
-from tamis.kernels.emit import LANES
 from tamis.kernels.tree import build_blocks, dense_codes, order_boxes
+from tamis.kernels.vector_ir import LANES
 
 __all__ = ["Segment", "all_alive", "columns_of", "padded"]
 
@@ -88,7 +88,7 @@ class Segment:
         codes = coding.codes_of(boxes)
         if is_sparse(boxes, columns.size):
             layout = at.PAIRS
-            order, special = pair_arrays(boxes, codes, rows)
+            order, special = pair_arrays(boxes, codes)
         else:
             corners = corners_of(boxes, codes, columns)
             packed = order_boxes(corners)
@@ -115,15 +115,15 @@ class Segment:
         row[at.ROWS], row[at.ALIVE] = address["rows"], self.alive.ctypes.data
         row[at.N_SLOTS], row[at.LAYOUT] = self.n_slots, self.layout
         row[at.QUANTISER : at.QUANTISER + 5] = self.coding.table
+        row[at.COLUMN_AXES], row[at.N_COLUMNS] = address["column_axes"], self.arrays["column_axes"].size
         if self.layout == at.TREE:
-            row[at.COLUMN_AXES], row[at.N_COLUMNS] = address["column_axes"], self.arrays["column_axes"].size
             row[at.BLOCKS], row[at.LEVELS] = address["blocks"], address["levels"]
             row[at.HEIGHT] = self.arrays["levels"].size - 2
             row[at.LEAVES] = address["blocks"] + int(self.arrays["levels"][-2]) * 64 * row[at.N_COLUMNS]
         else:
             row[at.GROUPS], row[at.N_GROUPS] = address["groups"], self.arrays["groups"].shape[0]
-            row[at.CELLS], row[at.RECTANGLES] = address["cells"], address["rectangles"]
-            row[at.MEMBERS], row[at.RECORDS] = address["members"], address["records"]
+            row[at.CELLS], row[at.CORNERS] = address["cells"], address["corners"]
+            row[at.LANE_AXES], row[at.MEMBERS] = address["axes"], address["members"]
         return row
 
     @property
