@@ -8,9 +8,29 @@
 Nothing here collects or broadcasts events or subscriptions: executors index and write, map the files and match.
 """
 
+from tamis.errors import MissingExtraError
+
+try:
+    import pyspark as _pyspark  # noqa: F401  (first, so that its absence is told in our words)
+except ImportError:
+    raise MissingExtraError("tamis.spark", "spark") from None
+
 from tamis.spark.compile import compile_subscriptions
+from tamis.spark.formats import read_events, read_subscriptions
 from tamis.spark.match import check_events, match
+from tamis.spark.pipeline import run_pipeline
+from tamis.spark.pipeline_file import Pipeline
 from tamis.spark.session import session
 from tamis.spark.snapshot import write_snapshot
 
-__all__ = ["check_events", "compile_subscriptions", "match", "session", "write_snapshot"]
+__all__ = [
+    "Pipeline",
+    "check_events",
+    "compile_subscriptions",
+    "match",
+    "read_events",
+    "read_subscriptions",
+    "run_pipeline",
+    "session",
+    "write_snapshot",
+]
