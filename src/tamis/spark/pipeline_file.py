@@ -121,7 +121,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     master: str | None = None
     part_size: int = PART_SIZE
     namespace: str = DEFAULT_NAMESPACE
-    now: dt.datetime | str | None = None
+    now: dt.datetime | None = None
     spark: dict[str, str | int | float | bool] = {}
 
 
