@@ -51,7 +51,7 @@ def schema_of(frame: DataFrame) -> Schema:
     """
     regions = {field.name: Region() for field in frame.schema if _is_geometry(field.dataType)}
     plain = [field for field in frame.schema if _is_plain(field.dataType)]
-    known = Schema.from_arrow(to_arrow_schema(T.StructType(plain)))
+    known = Schema.from_arrow(to_arrow_schema(T.StructType(plain), timezone="UTC"))
     return Schema({**{name: known[name] for name in known}, **regions})
 
 

@@ -86,7 +86,7 @@ def check_events(events: DataFrame, *, schema: Schema, event_id: str = "event_id
             T.StructField("reason", T.StringType()),
         ]
     )
-    task = MatchTask("", schema.to_json(), None, DEFAULT_NAMESPACE, to_arrow_schema(form))
+    task = MatchTask("", schema.to_json(), None, DEFAULT_NAMESPACE, to_arrow_schema(form, timezone="UTC"))
     values = values_of(events, schema, beside=[F.col(quoted(event_id)).alias(EVENT)])
     return values.mapInArrow(partial(check_batches, task=task), form).drop("subscription_id")
 
@@ -129,7 +129,7 @@ class MatchPlan:
             self._schema.to_json(),
             now if ends else None,
             self._namespace,
-            to_arrow_schema(form),
+            to_arrow_schema(form, timezone="UTC"),
             rejects,
         )
         values = values_of(self._events, self._schema, beside=list(self._beside()))
