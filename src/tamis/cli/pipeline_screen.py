@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,13 +35,13 @@ def show_report(report: Report) -> None:
     _show_quarantine("events", report.rejected_events)
 
 
-def show_top(top: Sequence[tuple[object, int]], what: str, names: Mapping[object, str] | None = None) -> None:
+def show_top(top: Sequence[tuple[object, int]], what: str) -> None:
     """Print who heard most."""
     console = output()
     console.say(f"\n{what}", "bold")
     table = make_table("subscription", "deliveries", right=("deliveries",))
     for id, count in top[:_TOP]:
-        table.add_row(shown((names or {}).get(id, id)), f"{count:,}")
+        table.add_row(shown(id), f"{count:,}")
     console.print(table)
 
 
