@@ -50,13 +50,11 @@ def run(
     import tamis.spark
     from tamis.cli.pipeline_screen import show_report, show_where
     from tamis.cli.screen import write_json
-    from tamis.spark.progress import stop_spark
+    from tamis.spark.progress import own_session
 
     pipeline = _adjusted(tamis.spark.Pipeline.from_file(file), master, out)
-    try:
+    with own_session():
         report = _watched(pipeline, json)
-    finally:
-        stop_spark()
     if json:
         write_json(report.as_json())
     else:
@@ -76,18 +74,16 @@ def demo(
     import tamis.spark
     from tamis.cli.pipeline_demo import Demo
     from tamis.cli.screen import write_json
-    from tamis.spark.progress import stop_spark
+    from tamis.spark.progress import own_session
 
     demonstration = Demo(out, quiet=json)
     demonstration.write_data()
-    try:
+    with own_session():
         for file in demonstration.files:
             pipeline = _adjusted(tamis.spark.Pipeline.from_file(file), master, None)
             # The second job finds the session of the first one running.
             spark = tamis.spark.session(master) if demonstration.reports else None
             demonstration.reports.append(_watched(pipeline, json, spark=spark))
-    finally:
-        stop_spark()
     demonstration.draw()
     if json:
         write_json(demonstration.as_json())

@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from tamis.errors import TableError
 from tamis.model.schema import Schema
 from tamis.spark.delta_tables import read_delta
+from tamis.spark.failures import SPARK_ERRORS, last_words
 from tamis.spark.geo_metadata import geometry_columns
 from tamis.spark.text_formats import read_csv, read_jsonl
 from tamis.spark.variants import unpack_variant
@@ -133,6 +133,5 @@ def _reading(path: str, format: str) -> Iterator[None]:
     """Turn Spark's complaint about a source into an error of one line that names the source."""
     try:
         yield
-    except PySparkException as error:
-        lines = str(error).strip().splitlines() or ["no reason given"]
-        raise TableError(f"{path}: cannot be read as {format}: {lines[0]}") from error
+    except SPARK_ERRORS as error:
+        raise TableError(f"{path}: cannot be read as {format}: {last_words(error)}") from error

@@ -7,7 +7,6 @@ keep their snapshot; a fingerprint of all accepted rows, computed by the executo
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -15,7 +14,6 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
@@ -23,6 +21,7 @@ from tamis.engine import snapshot
 from tamis.errors import ModelError, SnapshotError, TableError
 from tamis.model.schema import Schema
 from tamis.spark.compile import compile_subscriptions
+from tamis.spark.failures import SPARK_ERRORS, last_words
 from tamis.spark.formats import Read, read_events, read_subscriptions
 from tamis.spark.match import check_events, match
 from tamis.spark.pipeline_file import Pipeline
@@ -97,8 +96,8 @@ class _Stages:
         try:
             with self._watch(name):
                 yield stage
-        except PySparkException as error:
-            raise TableError(f"{self._name}, stage {name!r}: Spark failed: {_last_words(error)}") from error
+        except SPARK_ERRORS as error:
+            raise TableError(f"{self._name}, stage {name!r}: Spark failed: {last_words(error)}") from error
         stage.seconds = round(time.perf_counter() - start, 3)
         self.done.append(stage)
 
@@ -263,10 +262,3 @@ def _newest(directory: Path) -> Path | None:
         return snapshot.version_at(directory)
     except SnapshotError:
         return None
-
-
-def _last_words(error: Exception) -> str:
-    """Return the line of Spark's long story that tells what happened: the worker's own error, if it was one."""
-    told = [line.strip() for line in str(error).splitlines() if line.strip()]
-    errors = [line for line in told if re.match(r"[\w.]+(Error|Exception): ", line)]
-    return (errors or told or [type(error).__name__])[-1 if errors else 0]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-__all__ = ["stop_spark", "task_counts"]
+__all__ = ["own_session", "task_counts"]
 
 
 def task_counts() -> tuple[int, int]:
@@ -19,8 +22,13 @@ def task_counts() -> tuple[int, int]:
     return sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known)
 
 
-def stop_spark() -> None:
-    """End the session of this process and Spark's processes, if there are any."""
-    running = SparkSession.getActiveSession()
-    if running is not None:
-        running.stop()
+@contextmanager
+def own_session() -> Iterator[None]:
+    """Stop at the end what was started inside, Spark's processes with it; a session that ran before goes on."""
+    before = SparkSession.getActiveSession()
+    try:
+        yield
+    finally:
+        running = SparkSession.getActiveSession()
+        if before is None and running is not None:
+            running.stop()
