@@ -102,15 +102,6 @@ def test_csv_and_why_some_rows_are_none(spark: SparkSession, tmp_path: Path) -> 
     ]
 
 
-def test_files_of_one_table_have_one_header(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "events").mkdir()
-    write(tmp_path / "events" / "a.csv", "id,mag\n1,2\n")
-    write(tmp_path / "events" / "b.csv", "mag,id\n1,2\n")
-    read = read_events(spark, tmp_path / "events")
-    with pytest.raises(Exception, match="CSV header does not conform"):
-        read.rows.collect()
-
-
 def test_subscriptions_may_be_cql2_json(spark: SparkSession, tmp_path: Path) -> None:
     rows = [
         {"id": "text", "filter": "mag > 1"},

@@ -154,7 +154,8 @@ class _Run:
         quarantine, counts = self._quarantine(given, matched)
         with self.stages.timed("summary"):
             top = top_subscriptions(matched.deliveries)
-            bad_subscriptions, bad_events = reasons_in(compiled.rejected, "id"), reasons_in(quarantine, "event_id")
+            bad_subscriptions = reasons_in(compiled.rejected, "id") if compiled.counts.rejected else []
+            bad_events = reasons_in(quarantine, "event_id") if counts.quarantined else []
         return Report(
             tamis=version("tamis"),
             pipeline=self.pipeline.name,
@@ -244,13 +245,14 @@ class _Run:
             if given.events.unreadable is not None:
                 bad = bad.unionByName(with_event_id(given.events.unreadable, self.pipeline.events.id, bad))
             bad = written(bad, self.place / "quarantine" / "events")
-            unreadable, misfits = bad.where(F.col("record").isNotNull()).count(), bad.where("record IS NULL").count()
-            stage.rows_in, stage.rows_out = given.n_events, unreadable + misfits
+            found = bad.agg(F.count("record").alias("unreadable"), F.count(F.lit(1)).alias("all")).first()
+            unreadable, quarantined = (int(found["unreadable"]), int(found["all"])) if found else (0, 0)
+            stage.rows_in, stage.rows_out = given.n_events, quarantined
         counts = EventCounts(
             rows=given.n_events,
             entered=matched.entered,
-            matched_input=matched.entered - misfits,
-            quarantined=unreadable + misfits,
+            matched_input=matched.entered - (quarantined - unreadable),
+            quarantined=quarantined,
             unreadable=unreadable,
         )
         counts.check()

@@ -167,6 +167,8 @@ class Pipeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 raise ModelError(f"{section}.format: there is no format {source.format!r}; choose from {known}")
         if self.options.part_size < 1:
             raise ModelError(f"options.part_size: {self.options.part_size} is no size; a part holds at least one")
+        if self.options.now is not None and self.options.now.tzinfo is None:
+            raise ModelError("options.now: a time without a zone; write it as 2026-01-01T00:00:00Z")
         if self.events.variant is not None and not self.schema:
             raise ModelError("events.variant: whole events in one column need their attributes in [schema]")
         self.declared()
