@@ -21,8 +21,8 @@ help: ## list the targets
 
 setup: $(STAMP) ## build .venv with tamis and the development tools
 
-run: $(STAMP) ## the demonstration: real earthquakes, standing questions, who gets what
-	@$(BIN)/tamis demo
+run: $(STAMP) ## the pipeline on real data: storms and earthquakes, who has to hear of them, a map
+	@$(BIN)/tamis pipeline demo --out build/demo
 
 test: lint ## everything: lint, types, all tests and doctests
 	$(PYTEST) -n $(WORKERS)
