@@ -107,13 +107,14 @@ def test_from_files_to_files_and_again(spark: SparkSession, folder: Path) -> Non
     assert {**again, "stages": []} == {**report, "stages": []}
     assert rows_in(folder / "output" / "deliveries") == deliveries
     assert [path.name for path in (folder / "snapshots").iterdir()] == ["v000001"]
-    assert sorted(path.name for path in folder.iterdir()) == [
-        "alerts.toml",
-        "e.jsonl",
-        "output",
-        "s.jsonl",
-        "snapshots",
-    ]
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == ["alerts.toml", "e.jsonl", "output", "s.jsonl", "snapshots"]
+    (folder / "s.jsonl").write_text('{"id": "all", "filter": "mag > 0", "team": "default"}\n', encoding="utf-8")
+    changed = run_pipeline(Pipeline.from_file(folder / "alerts.toml"), spark=spark)
+    assert (changed.new_snapshot, Path(changed.snapshot).name) == (True, "v000002")
+    assert changed.fingerprint != report["fingerprint"]
+    assert {row["subscription_id"] for row in rows_in(folder / "output" / "deliveries")} == {"all"}
+    assert Engine.load(folder / "snapshots").match({"mag": 1}) == ["all"]
 
 
 def check_what_people_see(done: Result, folder: Path) -> None:
