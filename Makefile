@@ -21,14 +21,14 @@ help: ## list the targets
 
 setup: $(STAMP) ## build .venv with tamis and the development tools
 
-run: $(STAMP) ## the demonstration: real earthquakes, standing questions, who gets what
-	@$(BIN)/tamis demo
+run: $(STAMP) ## the pipeline on real data: storms and earthquakes, who has to hear of them, a map
+	@$(BIN)/tamis pipeline demo --out build/demo
 
 test: lint ## everything: lint, types, all tests and doctests
-	$(PYTEST) -n $(WORKERS) --dist loadgroup
+	$(PYTEST) -n $(WORKERS)
 
 check: lint ## the fast part of `make test`, under 2 minutes, no Spark
-	$(PYTEST) -n $(WORKERS) --dist loadgroup -m "not (soak or slow or spark or browser)"
+	$(PYTEST) -n $(WORKERS) -m "not (soak or slow or spark or browser)"
 
 lint: $(STAMP) ## ruff and mypy only
 	$(BIN)/ruff check

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from tamis.cli import bench, covers, demo, explain, match, network, reduce, try_filter, verify
+from tamis.cli import bench, covers, demo, explain, match, network, pipeline, reduce, try_filter, verify
 from tamis.cli.failures import failing_well
 from tamis.cli.options import examples
 
@@ -28,6 +28,7 @@ _EPILOG = examples(
     'tamis covers "mag >= 4" "mag >= 5 AND depth < 70"',
     "tamis reduce subscriptions.jsonl",
     "tamis network --brokers 31",
+    "tamis pipeline demo",
 )
 
 
@@ -80,6 +81,7 @@ app.command("covers", epilog=covers.EPILOG)(covers.covers)
 app.command("reduce", epilog=reduce.EPILOG)(reduce.reduce)
 app.command("network", epilog=network.EPILOG)(network.network)
 app.command("verify", epilog=verify.EPILOG)(verify.verify)
+app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(bench.app, name="bench")
 
 

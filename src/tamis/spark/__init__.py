@@ -8,15 +8,26 @@
 Nothing here collects or broadcasts events or subscriptions: executors index and write, map the files and match.
 """
 
+from tamis.errors import MissingExtraError
+
+try:
+    import pyspark as _pyspark  # noqa: F401  (first, so that its absence is told in our words)
+except ImportError:
+    raise MissingExtraError("tamis.spark", "spark") from None
+
 from tamis.spark.batch_log import BatchReport, batch_reports
 from tamis.spark.compile import compile_subscriptions
+from tamis.spark.formats import read_events, read_subscriptions
 from tamis.spark.match import check_events, match
+from tamis.spark.pipeline import run_pipeline
+from tamis.spark.pipeline_file import Pipeline
 from tamis.spark.session import session
 from tamis.spark.snapshot import compact_snapshot, prune_snapshots, read_snapshot, update_snapshot, write_snapshot
 from tamis.spark.streaming import match_stream, read_deliveries, read_rejected
 
 __all__ = [
     "BatchReport",
+    "Pipeline",
     "batch_reports",
     "check_events",
     "compact_snapshot",
@@ -25,8 +36,11 @@ __all__ = [
     "match_stream",
     "prune_snapshots",
     "read_deliveries",
+    "read_events",
     "read_rejected",
     "read_snapshot",
+    "read_subscriptions",
+    "run_pipeline",
     "session",
     "update_snapshot",
     "write_snapshot",

@@ -34,7 +34,6 @@ _SETTINGS = {
     "spark.sql.shuffle.partitions": "8",  # Spark's 200 are for clusters
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.log.level": "ERROR",
     "spark.python.worker.reuse": "true",  # a worker keeps its mapped snapshot between tasks
 }
 

@@ -1,0 +1,76 @@
+"""What a pipeline's report looks like on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tamis.cli.screen import make_table, output, shown
+
+if TYPE_CHECKING:
+    from tamis.spark.report import Reason, Report
+
+__all__ = ["show_report", "show_top", "show_where"]
+
+_TOP = 5
+
+
+def show_report(report: Report) -> None:
+    """Print the stages, where every row went, and what was refused."""
+    console = output()
+    console.say(f"\n{report.pipeline}", "bold")
+    table = make_table("stage", "rows in", "rows out", "seconds", right=("rows in", "rows out", "seconds"))
+    for stage in report.stages:
+        table.add_row(stage.stage, _count(stage.rows_in), _count(stage.rows_out), f"{stage.seconds:.1f}")
+    console.print(table)
+    told, events = report.subscriptions, report.events
+    console.say(
+        f"{told.rows:,} subscriptions = {told.accepted:,} accepted + {told.rejected:,} rejected"
+        f" + {told.repeated:,} repeated"
+    )
+    console.say(f"{events.rows:,} events = {events.matched_input:,} matched + {events.quarantined:,} quarantined")
+    console.say(f"{report.deliveries:,} deliveries")
+    _show_quarantine("subscriptions", report.rejected_subscriptions)
+    _show_quarantine("events", report.rejected_events)
+
+
+def show_top(top: Sequence[tuple[object, int]], what: str) -> None:
+    """Print who heard most."""
+    console = output()
+    console.say(f"\n{what}", "bold")
+    table = make_table("subscription", "deliveries", right=("deliveries",))
+    for id, count in top[:_TOP]:
+        table.add_row(shown(id), f"{count:,}")
+    console.print(table)
+
+
+def show_where(report: Report) -> None:
+    """Print who heard most and where the files are."""
+    if report.top:
+        show_top(report.top, "Who hears most")
+    console = output()
+    folder = Path(report.output)
+    console.say("\nWhere to look", "bold")
+    for path, what in (
+        (folder / "deliveries", "who gets what, as Parquet"),
+        (folder / "quarantine", "what was refused, each row with its reason"),
+        (folder / "report.json", "all of the above"),
+        (Path(report.snapshot), "the indexed subscriptions" + ("" if report.new_snapshot else ", unchanged")),
+    ):
+        console.say(f"  {path}  {what}")
+
+
+def _show_quarantine(what: str, reasons: Sequence[Reason]) -> None:
+    if not reasons:
+        return
+    console = output()
+    console.say(f"\nQuarantined {what}", "bold")
+    table = make_table("rows", "reason", "for example", right=("rows",))
+    for one in reasons[:_TOP]:
+        table.add_row(f"{one.rows:,}", shown(one.reason, 70), "" if one.example is None else shown(one.example, 24))
+    console.print(table)
+
+
+def _count(n: int | None) -> str:
+    return "" if n is None else f"{n:,}"

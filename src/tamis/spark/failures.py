@@ -1,0 +1,26 @@
+"""What Spark throws, and the line in it that a reader needs."""
+
+from __future__ import annotations
+
+import re
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+__all__ = ["SPARK_ERRORS", "last_words"]
+
+#: What a call to Spark may raise: its own errors, and those of the bridge to Java where it knows no better.
+SPARK_ERRORS = (PySparkException, Py4JError)
+
+_TOLD = re.compile(r"(?:Caused by: )?(?:[\w$]+\.)*[\w$]+(?:Error|Exception): (.*)")
+
+
+def last_words(error: Exception) -> str:
+    r"""Return the line of a long story that tells what happened: the last cause of Java, or a worker's own error.
+
+    >>> last_words(ValueError("failed: x\n\tat a.b\nCaused by: java.lang.RuntimeException: e.parquet is no file"))
+    'e.parquet is no file'
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    causes = [found[1] for line in lines if (found := _TOLD.fullmatch(line)) and found[1]]
+    return causes[-1] if causes else (lines or [type(error).__name__])[0]

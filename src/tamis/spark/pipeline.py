@@ -1,0 +1,266 @@
+"""The pipeline: read, compile, snapshot, match, quarantine, report.
+
+Each stage is timed. Every row is accounted for at the end, or the run fails and its output never appears: the
+output directory is replaced as a whole (`run_directory`). Subscriptions that did not change since the last run
+keep their snapshot; a fingerprint of all accepted rows, computed by the executors, tells.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+
+from tamis.engine import snapshot
+from tamis.errors import ModelError, SnapshotError, TableError
+from tamis.model.schema import Schema
+from tamis.spark.compile import compile_subscriptions
+from tamis.spark.failures import SPARK_ERRORS, last_words
+from tamis.spark.formats import Read, read_events, read_subscriptions
+from tamis.spark.match import check_events, match
+from tamis.spark.pipeline_file import Pipeline
+from tamis.spark.pipeline_frames import (
+    canonical,
+    count_repeats,
+    fingerprint_of,
+    learned_schema,
+    require_columns,
+    with_event_id,
+    written,
+)
+from tamis.spark.report import EventCounts, Report, Stage, SubscriptionCounts, reasons_in, top_subscriptions
+from tamis.spark.run_directory import REPORT, building, read_report
+from tamis.spark.session import session
+from tamis.spark.snapshot import write_snapshot
+
+__all__ = ["START", "run_pipeline"]
+
+#: The name of the stage that starts Spark, which is no work on data.
+START = "start Spark"
+
+#: Given a stage's name, what to hold open while it runs: a progress bar, a log line.
+Watch = Callable[[str], AbstractContextManager[object]]
+
+
+def run_pipeline(pipeline: Pipeline, *, spark: SparkSession | None = None, watch: Watch = nullcontext) -> Report:
+    """Run a pipeline from files to files; return what it did, which is also in ``report.json`` of the output.
+
+    Parameters
+    ----------
+    pipeline
+        `Pipeline.from_file` reads one; its output directory is replaced, whole or not at all.
+    spark
+        Your own session; one is made, and shown as a stage, when not given.
+    watch
+        Called with each stage's name; what it returns is entered while the stage runs.
+    """
+    pipeline.check()
+    output, kept = Path(pipeline.output).absolute(), Path(pipeline.snapshot).absolute()
+    if output == kept or output in kept.parents or kept in output.parents:
+        raise ModelError(f"snapshot ({kept}) and output ({output}) may not lie in one another")
+    stages = _Stages(pipeline.name, watch)
+    with building(output) as place:
+        if spark is None:
+            with stages.timed(START):
+                spark = session(pipeline.options.master, name=f"tamis {pipeline.name}".strip(), **_settings(pipeline))
+        report = _Run(pipeline, spark, place, output, stages).report()
+        report.write(place / REPORT)
+    return report
+
+
+def _settings(pipeline: Pipeline) -> dict[str, str]:
+    """Return Spark's settings as it writes them: true, not True."""
+    given = pipeline.options.spark.items()
+    return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in given}
+
+
+class _Stages:
+    """The stages of a run, in order, each timed."""
+
+    def __init__(self, name: str, watch: Watch) -> None:
+        self._name = name
+        self._watch = watch
+        self.done: list[Stage] = []
+
+    @contextmanager
+    def timed(self, name: str) -> Iterator[Stage]:
+        """Time a stage; a failure of Spark in it is told by the stage's name."""
+        stage = Stage(name)
+        start = time.perf_counter()
+        try:
+            with self._watch(name):
+                yield stage
+        except SPARK_ERRORS as error:
+            raise TableError(f"{self._name}, stage {name!r}: Spark failed: {last_words(error)}") from error
+        stage.seconds = round(time.perf_counter() - start, 3)
+        self.done.append(stage)
+
+
+@dataclass(frozen=True)
+class _Input:
+    """What was read, and how many records there were before anything happened to them."""
+
+    subscriptions: Read
+    n_subscriptions: int
+    events: Read
+    n_events: int
+    schema: Schema
+
+
+@dataclass(frozen=True)
+class _Compiled:
+    accepted: DataFrame
+    rejected: DataFrame
+    counts: SubscriptionCounts
+
+
+@dataclass(frozen=True)
+class _Snapshot:
+    version: Path
+    fingerprint: str
+    is_new: bool
+
+
+@dataclass(frozen=True)
+class _Matched:
+    deliveries: DataFrame
+    n_deliveries: int
+    #: Events that came into the matcher, as the job that matched them counted.
+    entered: int
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One run: what each stage leaves is what the next one takes."""
+
+    pipeline: Pipeline
+    spark: SparkSession
+    place: Path
+    output: Path
+    stages: _Stages
+
+    def report(self) -> Report:
+        """Run every stage; return what was done."""
+        given = self._read()
+        compiled = self._compile(given)
+        made = self._snapshot(compiled, given.schema)
+        matched = self._match(given, made)
+        quarantine, counts = self._quarantine(given, matched)
+        with self.stages.timed("summary"):
+            top = top_subscriptions(matched.deliveries)
+            bad_subscriptions = reasons_in(compiled.rejected, "id") if compiled.counts.rejected else []
+            bad_events = reasons_in(quarantine, "event_id") if counts.quarantined else []
+        return Report(
+            tamis=version("tamis"),
+            pipeline=self.pipeline.name,
+            stages=self.stages.done,
+            subscriptions=compiled.counts,
+            events=counts,
+            deliveries=matched.n_deliveries,
+            top=top,
+            rejected_subscriptions=bad_subscriptions,
+            rejected_events=bad_events,
+            output=str(self.output),
+            snapshot=str(made.version),
+            fingerprint=made.fingerprint,
+            new_snapshot=made.is_new,
+        )
+
+    def _read(self) -> _Input:
+        asked, told = self.pipeline.subscriptions, self.pipeline.events
+        with self.stages.timed("read subscriptions") as stage:
+            metadata = asked.metadata or "metadata"
+            subscriptions = read_subscriptions(
+                self.spark, asked.path, asked.format, filter=asked.filter, metadata=metadata
+            )
+            require_columns(subscriptions, asked.path, asked.columns())
+            stage.rows_out = subscriptions.records.count()
+        with self.stages.timed("read events") as events_stage:
+            declared = self.pipeline.declared()
+            keys = told.columns()
+            events = read_events(
+                self.spark, told.path, told.format, declared, variant=told.variant, beside=[name for _, name in keys]
+            )
+            require_columns(events, told.path, keys)
+            events_stage.rows_out = events.records.count()
+        schema = declared if told.variant is not None else learned_schema(events, declared)
+        return _Input(subscriptions, stage.rows_out, events, events_stage.rows_out, schema)
+
+    def _compile(self, given: _Input) -> _Compiled:
+        with self.stages.timed("compile") as stage:
+            rows = canonical(given.subscriptions.rows, self.pipeline.subscriptions)
+            columns = self.pipeline.subscriptions.typed_columns
+            accepted, rejected = compile_subscriptions(rows, schema=given.schema, columns=columns)
+            if given.subscriptions.unreadable is not None:
+                unreadable = given.subscriptions.unreadable.withColumnRenamed("record", "filter")
+                rejected = rejected.unionByName(unreadable, allowMissingColumns=True)
+            rejected = written(rejected, self.place / "quarantine" / "subscriptions")
+            counts = SubscriptionCounts(given.n_subscriptions, accepted.count(), rejected.count(), count_repeats(rows))
+            stage.rows_in, stage.rows_out = counts.rows, counts.accepted
+        counts.check()
+        return _Compiled(accepted, rejected, counts)
+
+    def _snapshot(self, compiled: _Compiled, schema: Schema) -> _Snapshot:
+        with self.stages.timed("snapshot") as stage:
+            stage.rows_in = stage.rows_out = compiled.counts.accepted
+            fingerprint = fingerprint_of(compiled.accepted, schema)
+            directory = Path(self.pipeline.snapshot).absolute()
+            before = read_report(self.output)
+            known = _newest(directory)
+            if known is not None and (before.get("snapshot"), before.get("fingerprint")) == (str(known), fingerprint):
+                return _Snapshot(known, fingerprint, False)
+            size = self.pipeline.options.part_size
+            made = write_snapshot(compiled.accepted, directory, schema=schema, part_size=size)
+            return _Snapshot(made, fingerprint, True)
+
+    def _match(self, given: _Input, made: _Snapshot) -> _Matched:
+        told, options = self.pipeline.events, self.pipeline.options
+        with self.stages.timed("match") as stage:
+            counter = Observation()
+            deliveries = match(
+                given.events.rows.observe(counter, F.count(F.lit(1)).alias("n")),
+                made.version,
+                schema=given.schema,
+                event_id=told.id,
+                namespace=options.namespace,
+                namespace_column=told.namespace,
+                payload=told.payload,
+                now=options.now,
+            )
+            deliveries = written(deliveries, self.place / "deliveries")
+            stage.rows_in, stage.rows_out = int(counter.get["n"]), deliveries.count()
+        return _Matched(deliveries, stage.rows_out, stage.rows_in)
+
+    def _quarantine(self, given: _Input, matched: _Matched) -> tuple[DataFrame, EventCounts]:
+        """Write the events that match nothing because something is wrong with them."""
+        with self.stages.timed("quarantine") as stage:
+            bad = check_events(given.events.rows, schema=given.schema, event_id=self.pipeline.events.id)
+            bad = bad.withColumn("record", F.lit(None).cast("string"))
+            if given.events.unreadable is not None:
+                bad = bad.unionByName(with_event_id(given.events.unreadable, self.pipeline.events.id, bad))
+            bad = written(bad, self.place / "quarantine" / "events")
+            found = bad.agg(F.count("record").alias("unreadable"), F.count(F.lit(1)).alias("all")).first()
+            unreadable, quarantined = (int(found["unreadable"]), int(found["all"])) if found else (0, 0)
+            stage.rows_in, stage.rows_out = given.n_events, quarantined
+        counts = EventCounts(
+            rows=given.n_events,
+            entered=matched.entered,
+            matched_input=matched.entered - (quarantined - unreadable),
+            quarantined=quarantined,
+            unreadable=unreadable,
+        )
+        counts.check()
+        return bad, counts
+
+
+def _newest(directory: Path) -> Path | None:
+    try:
+        return snapshot.version_at(directory)
+    except SnapshotError:
+        return None

@@ -1,0 +1,85 @@
+"""The directory of a run: written beside its place and put there whole, so that a re-run replaces and never piles up.
+
+``.NAME.building`` is the run in the making; whoever makes it holds a lock on it. ``.NAME.old`` exists for the
+moment between two renames: when a run was killed there, the next one puts it back.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from tamis.errors import TableError
+
+__all__ = ["REPORT", "building", "read_report"]
+
+#: What marks a directory as one that a run may replace.
+REPORT = "report.json"
+
+
+@contextmanager
+def building(output: Path) -> Iterator[Path]:
+    """Give an empty directory to write a run into; it takes the place of ``output`` when the block ends well."""
+    place, old = output.with_name(f".{output.name}.building"), output.with_name(f".{output.name}.old")
+    _refuse_what_is_not_ours(output)
+    with _locked(place, output):
+        _clear(output, place, old)
+        try:
+            yield place
+            if output.exists():
+                os.rename(output, old)
+            os.rename(place, output)
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+            shutil.rmtree(old, ignore_errors=True)
+
+
+@contextmanager
+def _locked(place: Path, output: Path) -> Iterator[None]:
+    """Make the directory if need be, and keep other runs out of it."""
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        lock = os.open(place, os.O_RDONLY)
+    except OSError as error:
+        raise TableError(f"{output}: cannot be written: {error.strerror}") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        raise TableError(f"{output}: another run is writing it; wait for its end") from None
+    try:
+        yield
+    finally:
+        os.close(lock)
+
+
+def read_report(output: Path) -> dict[str, object]:
+    """Return the report of an earlier run as plain values; empty when there is none that can be read."""
+    try:
+        found = msgspec.json.decode((output / REPORT).read_bytes())
+    except (OSError, msgspec.DecodeError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _refuse_what_is_not_ours(output: Path) -> None:
+    """A run replaces its directory: never one with other things in it."""
+    if output.is_dir() and (not any(output.iterdir()) or "tamis" in read_report(output)):
+        return
+    if output.exists():
+        raise TableError(f"{output}: not a directory of an earlier run (no {REPORT}); choose another output directory")
+
+
+def _clear(output: Path, place: Path, old: Path) -> None:
+    """Remove what a killed run left, and put back what it had moved away."""
+    if old.exists() and not output.exists():
+        os.rename(old, output)
+    shutil.rmtree(old, ignore_errors=True)
+    for entry in place.iterdir():
+        shutil.rmtree(entry) if entry.is_dir() else entry.unlink()

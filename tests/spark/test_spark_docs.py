@@ -1,0 +1,35 @@
+"""The page about Spark tells the truth: its Python runs as it stands, top to bottom."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tamis.spark.pipeline_file import EventSource, Options, Pipeline, SubscriptionSource
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "spark.md").read_text(encoding="utf-8")
+
+
+def test_the_python_of_the_page(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+    assert len(blocks) == 2
+    exec(compile("\n".join(blocks), "docs/spark.md", "exec"), {})
+    printed = capsys.readouterr().out
+    assert re.search(r"\|\s*1\|\s*alice\|", printed)
+    assert re.search(r"\|bob\s*\|expected", printed)
+    assert "1 attribute 'price': expected a number, not str (got 'much')\n" in printed
+    assert printed.endswith("\n1 1\n")
+
+
+def test_the_page_names_every_key() -> None:
+    for section, kind in (("subscriptions", SubscriptionSource), ("events", EventSource), ("options", Options)):
+        for key in kind.__struct_fields__:
+            assert f"`{section}.{key}`" in PAGE or f"`.{key}`" in PAGE, f"{section}.{key}"
+    for key in set(Pipeline.__struct_fields__) - {"subscriptions", "events", "options"}:
+        assert f"`{key}`" in PAGE or f"`[{key}]`" in PAGE
