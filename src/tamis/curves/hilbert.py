@@ -99,7 +99,7 @@ class HilbertCurve:
         from tamis.kernels.hilbert import hilbert_cells
 
         given = np.asarray(keys, dtype=np.int64 if self.key_bits <= self._word_bits else object)
-        if given.ndim != 1 or (given.size and not (0 <= min(given) and max(given) < self.n_keys)):
+        if given.ndim != 1 or (given.size and not (given.min() >= 0 and given.max() < self.n_keys)):
             raise ModelError(f"keys of {self!r} are integers from 0 to {self.n_keys - 1}")
         cells = np.zeros((len(given), self.dimensions), np.int64)
         states = np.zeros(len(given), np.int32)

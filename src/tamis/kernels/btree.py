@@ -32,8 +32,10 @@ __all__ = [
     "ROOT",
     "BTree",
     "delete_entry",
+    "delete_here",
     "descend",
     "insert_entry",
+    "insert_here",
     "least_of",
     "make_tree",
     "nodes_needed",
@@ -53,6 +55,8 @@ N_ENTRIES: Final = 4
 
 _MAX_LEVELS: Final = 24
 _NONE: Final = -1
+#: The key of places that are not in use, so that a search may look at all places of a node and needs no count.
+_NO_KEY: Final = np.iinfo(np.int64).max
 
 
 class BTree(NamedTuple):
@@ -76,7 +80,8 @@ def make_tree(n_nodes: int, old: BTree | None = None) -> BTree:
     """Return an empty tree with room for ``n_nodes``, or a larger copy of another one."""
     wide, flat = (n_nodes, FANOUT), (n_nodes,)
     tree = BTree(
-        *(np.zeros(wide, np.int64) for _ in range(4)),
+        np.full(wide, _NO_KEY),
+        *(np.zeros(wide, np.int64) for _ in range(3)),
         np.zeros(wide, np.int32),
         *(np.zeros(flat, np.int32) for _ in range(3)),
         np.zeros(5, np.int64),
@@ -121,10 +126,14 @@ def descend(tree: BTree, key: Int, tie: Int, path: npt.NDArray[np.int64]) -> Int
     height = tree.state[HEIGHT]
     added = np.int64(0)
     for depth in range(height + 1):
-        place = np.int64(-1)
-        for i in range(tree.size[node]):
-            at = tree.key[node, i]
-            place += at < key or (at == key and tree.tie[node, i] <= tie)
+        before = np.int64(0)
+        equal = np.int64(0)
+        for i in range(FANOUT):
+            before += tree.key[node, i] < key
+            equal += tree.key[node, i] == key
+        place = before - 1
+        for i in range(before, before + equal):
+            place += tree.tie[node, i] <= tie
         place = max(place, 0)
         path[depth, 0] = node
         path[depth, 1] = place
@@ -150,6 +159,7 @@ def _take_node(tree: BTree) -> Int:
     tree.state[FREE] = tree.next[node]
     tree.state[N_FREE] -= 1
     tree.size[node] = 0
+    tree.key[node, :] = _NO_KEY
     tree.next[node] = _NONE
     tree.previous[node] = _NONE
     return node
@@ -184,6 +194,7 @@ def _split(tree: BTree, node: Int, is_leaf: bool) -> Int:
     half = FANOUT // 2
     for i in range(half, FANOUT):
         _copy_entry(tree, node, i, right, i - half)
+        tree.key[node, i] = _NO_KEY
     tree.size[node] = half
     tree.size[right] = FANOUT - half
     if is_leaf:
@@ -230,8 +241,14 @@ def _refresh(tree: BTree, depth: Int) -> None:
 @hot_kernel
 def insert_entry(tree: BTree, key: Int, tie: Int, low: Int) -> None:
     """Insert an entry that is not there; the tree must have `nodes_needed` free. ``low`` is relative to its leaf."""
+    descend(tree, key, tie, tree.path[0])
+    insert_here(tree, key, tie, low)
+
+
+@hot_kernel
+def insert_here(tree: BTree, key: Int, tie: Int, low: Int) -> None:
+    """Insert an entry as `insert_entry` does, where the first path already leads to its place."""
     path = tree.path[0]
-    descend(tree, key, tie, path)
     depth = tree.state[HEIGHT]
     is_leaf = True
     node = path[depth, 0]
@@ -267,6 +284,7 @@ def _remove_place(tree: BTree, node: Int, at: Int) -> None:
     for i in range(at, tree.size[node] - 1):
         _copy_entry(tree, node, i + 1, node, i)
     tree.size[node] -= 1
+    tree.key[node, tree.size[node]] = _NO_KEY
 
 
 @hot_kernel
@@ -324,8 +342,18 @@ def delete_entry(tree: BTree, key: Int, tie: Int) -> bool:
     descend(tree, key, tie, path)
     depth = tree.state[HEIGHT]
     node, at = path[depth, 0], path[depth, 1]
-    if tree.size[node] == 0 or tree.key[node, at] != key or tree.tie[node, at] != tie:
+    if tree.key[node, at] != key or tree.tie[node, at] != tie:
         return False
+    delete_here(tree)
+    return True
+
+
+@hot_kernel
+def delete_here(tree: BTree) -> None:
+    """Delete the entry to which the first path leads."""
+    path = tree.path[0]
+    depth = tree.state[HEIGHT]
+    node, at = path[depth, 0], path[depth, 1]
     _remove_place(tree, node, at)
     tree.state[N_ENTRIES] -= 1
     if at == 0 and tree.size[node] > 0:
@@ -348,4 +376,3 @@ def delete_entry(tree: BTree, key: Int, tie: Int) -> bool:
             tree.low[parent, place] = tree.add[parent, place] + least_of(tree, node)
         depth -= 1
     _shrink_root(tree)
-    return True

@@ -20,9 +20,10 @@ from tamis.kernels.btree import (
     HEIGHT,
     N_FREE,
     BTree,
-    delete_entry,
+    delete_here,
     descend,
     insert_entry,
+    insert_here,
     least_of,
     nodes_needed,
     shift_entries,
@@ -160,7 +161,7 @@ def _cut(tree: BTree, key: Int) -> None:
     descend(tree, key, 0, path)
     leaf, at = path[tree.state[HEIGHT], 0], path[tree.state[HEIGHT], 1]
     if tree.key[leaf, at] != key:
-        insert_entry(tree, key, 0, tree.low[leaf, at])
+        insert_here(tree, key, 0, tree.low[leaf, at])
 
 
 @hot_kernel
@@ -177,7 +178,7 @@ def _heal(tree: BTree, key: Int) -> None:
     else:
         equal = _step_at(tree, key - 1)[2] == count
     if equal:
-        delete_entry(tree, key, 0)
+        delete_here(tree)
 
 
 @hot_kernel
