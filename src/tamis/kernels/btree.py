@@ -1,8 +1,7 @@
 """A B+-tree in flat arrays: entries in order, leaves linked, insert and delete in O(log n).
 
 An entry of a leaf is ``(key, tie)``, by which it is ordered, and a number ``low``. An entry of an inner node is a
-child: ``key, tie`` is that of its first entry (for the first child of all, at or above it), ``low`` the least number
-below it. A number can be added to all entries of a subtree at once: it is noted in ``add`` of the child's entry and
+child: ``key, tie`` is that of its first entry, ``low`` the least number below it. A number can be added to all entries of a subtree at once: it is noted in ``add`` of the child's entry and
 counts for everything below. So
 
     value of an entry = its ``low`` + the ``add`` of every inner entry on the way to it,
@@ -256,6 +255,10 @@ def insert_here(tree: BTree, key: Int, tie: Int, low: Int) -> None:
     if tree.size[node] > 0:
         here = tree.key[node, at]
         at += here < key or (here == key and tree.tie[node, at] <= tie)
+    if at == 0:  # before all others: every node on the way begins with it
+        for above in range(depth):
+            tree.key[path[above, 0], 0] = key
+            tree.tie[path[above, 0], 0] = tie
     entry = (np.int64(key), np.int64(tie), np.int64(low), np.int64(0), np.int64(0))
     tree.state[N_ENTRIES] += 1
     while tree.size[node] == FANOUT:

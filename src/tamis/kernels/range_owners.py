@@ -46,7 +46,7 @@ def _owners(tree: BTree, first: Int, last: Int, out: npt.NDArray[np.int64], coun
     while depth >= 0:
         node, at = path[depth, 0], path[depth, 1]
         is_leaf = depth == height
-        if at == tree.size[node] or ((at > 0 or is_leaf) and tree.key[node, at] > last):
+        if at == tree.size[node] or tree.key[node, at] > last:
             depth -= 1
             continue
         path[depth, 1] = at + 1
