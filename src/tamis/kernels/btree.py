@@ -1,8 +1,8 @@
 """A B+-tree in flat arrays: entries in order, leaves linked, insert and delete in O(log n).
 
 An entry of a leaf is ``(key, tie)``, by which it is ordered, and a number ``low``. An entry of an inner node is a
-child: ``key, tie`` is that of its first entry, ``low`` the least number below it. A number can be added to all entries of a subtree at once: it is noted in ``add`` of the child's entry and
-counts for everything below. So
+child: ``key, tie`` is that of its first entry, ``low`` the least number below it. A number can be added to all entries
+of a subtree at once: it is noted in ``add`` of the child's entry and counts for everything below. So
 
     value of an entry = its ``low`` + the ``add`` of every inner entry on the way to it,
     ``low`` of an inner entry = its ``add`` + the least ``low`` of its child's entries.
