@@ -7,7 +7,6 @@ import pytest
 
 from tamis.algebra.covers import is_covered
 from tamis.algebra.evaluate import matches_subscription
-from tamis.curves.cells import Cells
 from tamis.curves.hilbert import HilbertCurve
 from tamis.curves.runs import covered_ranges, covers, merged
 from tamis.index.mics.link import LinkTable, RangeReceiver
@@ -139,7 +138,7 @@ def test_m_3_7_cells_never_prune_exact_boxes() -> None:
     """[2.4, 5.6] and [2.1, 5.9] have the same cells; 2.2 lies only in the second."""
     schema = Schema({"x": Number(0, 8)})
     narrow, wide = (sub(f"x BETWEEN {a} AND {b}", id, schema) for id, a, b in ((0, 2.4, 5.6), (1, 2.1, 5.9)))
-    space = ContentSpace([(axis, Cells.equal(0, 8, 3, null=False)) for axis, _ in ContentSpace.from_schema(schema).axes])
+    space = ContentSpace.from_schema(schema, bits=3, null=False)
     assert space.ranges_of(narrow).tolist() == space.ranges_of(wide).tolist()
     matcher = MicsMatcher([space])
     matcher.add(0, narrow)

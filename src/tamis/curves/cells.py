@@ -94,6 +94,11 @@ class Cells:
         """The cell of a missing value."""
         return 0, 0
 
+    @property
+    def n_used(self) -> int:
+        """How many cells values can fall into, the one for missing values included; cells above are never used."""
+        return len(self.cuts) + 1 + self.null
+
     def cell(self, value: float | None) -> int:
         """Return the cell of a value; None and NaN are missing."""
         if value is None or value != value:

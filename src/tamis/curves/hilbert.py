@@ -118,12 +118,14 @@ class HilbertCurve:
 
         Implements: [mics] section 3.3, Subscription Representation.
         """
-        return self.ranges_of([[low, high]], most)[1]
+        return self.ranges_of(np.array([[low, high]]), most)[1]
 
     def ranges_of(self, boxes: npt.ArrayLike, most: int = MAX_RANGES) -> tuple[IntArray, Runs]:
         """Return the ranges of boxes [n, 2, d]: those of box i are ``ranges[offsets[i]:offsets[i + 1]]``."""
         if self.key_bits > self._word_bits:
-            raise LimitError("bits of a key with ranges (take fewer attributes or bits)", self.key_bits, self._word_bits)
+            raise LimitError(
+                "bits of a key with ranges (take fewer attributes or bits)", self.key_bits, self._word_bits
+            )
         if not 1 <= most <= MAX_RANGES:
             raise LimitError("ranges of a box", most, MAX_RANGES)
         corners = np.asarray(boxes)

@@ -77,21 +77,25 @@ class BTree(NamedTuple):
 
 def make_tree(n_nodes: int, old: BTree | None = None) -> BTree:
     """Return an empty tree with room for ``n_nodes``, or a larger copy of another one."""
-    wide, flat = (n_nodes, FANOUT), (n_nodes,)
+    wide = (n_nodes, FANOUT)
     tree = BTree(
-        np.full(wide, _NO_KEY),
-        *(np.zeros(wide, np.int64) for _ in range(3)),
-        np.zeros(wide, np.int32),
-        *(np.zeros(flat, np.int32) for _ in range(3)),
-        np.zeros(5, np.int64),
-        np.zeros((2, _MAX_LEVELS, 2), np.int64),
+        key=np.full(wide, _NO_KEY),
+        tie=np.zeros(wide, np.int64),
+        low=np.zeros(wide, np.int64),
+        add=np.zeros(wide, np.int64),
+        child=np.zeros(wide, np.int32),
+        size=np.zeros(n_nodes, np.int32),
+        next=np.zeros(n_nodes, np.int32),
+        previous=np.zeros(n_nodes, np.int32),
+        state=np.zeros(5, np.int64),
+        path=np.zeros((2, _MAX_LEVELS, 2), np.int64),
     )
     first = 1 if old is None else len(old.size)
     if old is None:
         tree.next[0] = tree.previous[0] = _NONE
     else:
-        for new, given in zip(tree[:8], old[:8], strict=True):
-            new[:first] = given
+        for name in ("key", "tie", "low", "add", "child", "size", "next", "previous"):
+            getattr(tree, name)[:first] = getattr(old, name)
         tree.state[:] = old.state
     tree.next[first:] = np.arange(first + 1, n_nodes + 1)
     tree.next[-1] = _NONE if old is None or not old.state[N_FREE] else old.state[FREE]
@@ -125,15 +129,12 @@ def descend(tree: BTree, key: Int, tie: Int, path: npt.NDArray[np.int64]) -> Int
     height = tree.state[HEIGHT]
     added = np.int64(0)
     for depth in range(height + 1):
-        before = np.int64(0)
-        equal = np.int64(0)
+        place = np.int64(-1)
         for i in range(FANOUT):
-            before += tree.key[node, i] < key
-            equal += tree.key[node, i] == key
-        place = before - 1
-        for i in range(before, before + equal):
-            place += tree.tie[node, i] <= tie
-        place = max(place, 0)
+            place += tree.key[node, i] <= key
+        while place > 0 and tree.key[node, place] == key and tree.tie[node, place] > tie:
+            place -= 1
+        place = max(place, np.int64(0))
         path[depth, 0] = node
         path[depth, 1] = place
         if depth < height:

@@ -94,7 +94,7 @@ def _seek(tree: BTree, key: Int, most: Int) -> tuple[Int, Int]:
 @inline_kernel
 def _is_closed(first: Int, last: Int, top: Int, gap: Int) -> bool:
     """Whether a gap is merged over: short enough, and between two ranges."""
-    return first > 0 and last < top - 1 and last - first < gap
+    return bool(first > 0 and last < top - 1 and last - first < gap)
 
 
 @hot_kernel
@@ -117,6 +117,9 @@ def _tell_lost(tree: BTree, found: Step, bounds: Step, gap: Int, out: npt.NDArra
     """Write what the union loses when ``bounds`` is taken off the step ``found``, the last one there."""
     first, last, top = bounds
     start, stop = max(first, found[0]), min(last, found[1])
+    if gap == 0:
+        out[count, 0], out[count, 1] = start, stop
+        return count + 1
     low, high = start, stop
     if start == first and first > 0:
         before = _step_at(tree, first - 1)
@@ -182,12 +185,37 @@ def _heal(tree: BTree, key: Int) -> None:
 
 
 @hot_kernel
-def _shift(tree: BTree, first: Int, after: Int, change: Int) -> None:
-    """Change the counts of all steps from the one that begins at ``first`` to the one before ``after``."""
+def _shift_in_leaf(tree: BTree, after: Int, change: Int) -> tuple[bool, bool]:
+    """Change the counts of the steps of one leaf from the end of the first path to the one before ``after``.
+
+    Return whether the step at the end of the path, and the one at ``after``, may be equal to the one before it.
+    """
+    path, depth = tree.path[0], tree.state[HEIGHT]
+    leaf, start = path[depth, 0], path[depth, 1]
+    stop = start
+    while tree.key[leaf, stop] != after:
+        tree.low[leaf, stop] += change
+        stop += 1
+    for above in range(depth - 1, -1, -1):
+        node, place = path[above, 0], path[above, 1]
+        tree.low[node, place] = tree.add[node, place] + least_of(tree, path[above + 1, 0])
+    first_is_equal = start == 0 or tree.low[leaf, start] == tree.low[leaf, start - 1]
+    return first_is_equal, tree.low[leaf, stop] == tree.low[leaf, stop - 1]
+
+
+@hot_kernel
+def _shift(tree: BTree, first: Int, after: Int, change: Int) -> tuple[bool, bool]:
+    """Change the counts of all steps from the one that begins at ``first`` to the one before ``after``.
+
+    Return whether these two may have become equal to the steps before them.
+    """
     left, right = tree.path[0], tree.path[1]
     descend(tree, first, 0, left)
-    descend(tree, after, 0, right)
     height = tree.state[HEIGHT]
+    leaf = left[height, 0]
+    if after <= tree.key[leaf, tree.size[leaf] - 1]:  # the usual case: one leaf holds both
+        return _shift_in_leaf(tree, after, change)
+    descend(tree, after, 0, right)
     for depth in range(height, -1, -1):
         is_leaf = depth == height
         node, start = left[depth, 0], left[depth, 1]
@@ -201,6 +229,7 @@ def _shift(tree: BTree, first: Int, after: Int, change: Int) -> None:
         else:
             shift_entries(tree, node, start, np.int64(tree.size[node]), change, is_leaf)
             shift_entries(tree, other, np.int64(0), stop, change, is_leaf)
+    return True, True
 
 
 @atomic_kernel
@@ -227,10 +256,11 @@ def move_counts(
             return OUTPUT_SHORT
         _cut(tree, first)
         _cut(tree, last + 1)
-        _shift(tree, first, last + 1, change)
-        if last + 1 < top:
+        first_is_equal, next_is_equal = _shift(tree, first, last + 1, change)
+        if next_is_equal and last + 1 < top:
             _heal(tree, last + 1)
-        _heal(tree, first)
+        if first_is_equal:
+            _heal(tree, first)
         cursor[0] += 1
         cursor[1] = count
     return 0

@@ -151,7 +151,9 @@ def run_history(n_operations: int, gap: int, seed: int) -> int:
             event = {"x": float(rng.integers(-4, 68)), "y": float(rng.integers(-8, 136)) / 2}
             passes = receiver.matches(event)
             passed += passes
-            wanted = any(all(event[c.attribute] in c.allowed for c in one.filters[0].constraints) for one in live.values())
+            wanted = any(
+                all(event[c.attribute] in c.allowed for c in one.filters[0].constraints) for one in live.values()
+            )
             assert passes or not wanted, (step, event)
     for id in list(live):
         receiver.apply(table.release(id))

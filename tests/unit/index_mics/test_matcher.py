@@ -22,7 +22,7 @@ PLANE = Schema({"x": Number(0, 100), "y": Number(0, 100)})
 
 @pytest.mark.parametrize("work", ["uniform4", "sparse20", "stock"])
 def test_an_engine_gives_the_answers_of_the_packed_one(work: str) -> None:
-    made = make_boxes(work, 400, 200)
+    made = make_boxes(work, 400, 3_000)
     schema = tamis.Schema({name: tamis.Number() for name in made.names})
     found = []
     for matcher in ("mics", "packed"):
@@ -43,8 +43,6 @@ def test_texts_through_the_engine() -> None:
             one.subscribe(text, id=id)
     for event in made.events.to_pylist():
         assert engine.match(event) == oracle.match(event)
-    details = engine.statistics()["by_namespace"]["default"] if "by_namespace" in engine.statistics() else {}
-    assert not details or details["groups"] == 1
 
 
 def test_an_engine_is_saved_and_loaded(tmp_path) -> None:

@@ -105,10 +105,10 @@ def test_a_filter_that_matches_nothing_has_no_ranges() -> None:
 
 
 def test_an_unexpanded_tree_has_the_ranges_of_its_hull() -> None:
-    text = " AND ".join(f"(x = {i} OR y = {i})" for i in range(9))
+    text = " AND ".join(f"(x <> {i} OR y <> {i} OR name = '{i}')" for i in range(9))
     subscription = compile_text(f"({text}) AND x < 3", SCHEMA)
     assert subscription.filters[0].rest is not None
-    event = SCHEMA.event({"x": 1, "y": 2})
+    event = SCHEMA.event({"x": 0.5, "y": 2})
     assert contains(SPACES[0].ranges_of(subscription), [SPACES[0].key_of(event)])[0]
 
 

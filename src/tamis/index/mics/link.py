@@ -3,7 +3,7 @@
 The sender keeps a `LinkTable` of all subscriptions that lie behind it as seen from the neighbour. Each change of it
 gives a `RangePlan`, the difference of the union before and after: ranges that come and ranges that go, in one message,
 those that come applied first. The neighbour keeps a `RangeReceiver`, which needs no owners: its set of keys is
-``(set + added) - removed`` and always equals the sender's union. An event goes over the link when its key is in the set.
+``(set + added) - removed`` and always equals the sender's union. An event goes over the link when its key is in it.
 
 The contract for whoever connects them:
 
@@ -43,7 +43,7 @@ def version_of(spaces: Sequence[ContentSpace]) -> str:
 
 
 class LinkTable:
-    """What a broker announces over one link: the union of the ranges of its subscriptions, with a difference per change.
+    """What a broker announces over one link: the union of the ranges of its subscriptions, and each change of it.
 
     Parameters
     ----------
@@ -65,13 +65,13 @@ class LinkTable:
     >>> def sub(id, text):
     ...     return compile_text(text, schema, id=id)
     >>> table, receiver = LinkTable([space]), RangeReceiver([space])
-    >>> plan = table.absorb(sub("s", "x BETWEEN 4.2 AND 6.7 AND y BETWEEN 2.5 AND 5.5"))     # Fig. 3 of the paper
+    >>> plan = table.absorb(sub("s", "x BETWEEN 4.2 AND 6.7 AND y BETWEEN 2.5 AND 5.5"))  # Fig. 3 of the paper
     >>> plan.parts[0].added.tolist()
     [[32, 35], [45, 46], [50, 55]]
     >>> receiver.apply(plan)
     >>> receiver.matches({"x": 5.0, "y": 3.0}), receiver.matches({"x": 1.0, "y": 1.0})
     (True, False)
-    >>> table.absorb(sub("t", "x BETWEEN 5 AND 6 AND y = 4")).is_empty                      # covered
+    >>> table.absorb(sub("t", "x BETWEEN 5 AND 6 AND y = 4")).is_empty  # covered
     True
     >>> receiver.apply(table.release("s"))
     >>> receiver.matches({"x": 5.0, "y": 3.0}), receiver.matches({"x": 5.5, "y": 4.0})
@@ -95,7 +95,7 @@ class LinkTable:
         return subscription_id in self._ranges
 
     def absorb(self, subscription: Subscription) -> RangePlan:
-        """Add a subscription; return what the neighbour has to hear, which is nothing when the union does not change."""
+        """Add a subscription; return what the neighbour has to hear: nothing when the union does not change."""
         if subscription.id in self._ranges:
             raise DuplicateSubscriptionError(subscription.id)
         ranges = tuple(space.ranges_of(subscription, self._max_ranges) for space in self.spaces)
@@ -189,9 +189,7 @@ class RangeReceiver:
 
     def matches_keys(self, keys: Sequence[int]) -> bool:
         """Whether an event with these keys, one for each space, has to go over the link."""
-        return self.is_lost or all(
-            bool(table.matches([key])[0]) for table, key in zip(self._tables, keys, strict=True)
-        )
+        return self.is_lost or all(bool(table.matches([key])[0]) for table, key in zip(self._tables, keys, strict=True))
 
     def ranges(self) -> tuple[Runs, ...]:
         """Return the keys asked for in each space."""
@@ -206,7 +204,7 @@ class RangeReceiver:
         """Raise `InvariantError` unless no range is held twice."""
         for table in self._tables:
             table.check_invariants()
-            if table.counts(table.ranges().ravel()).max(initial=0) > 1:
+            if table.most_over_a_key > 1:
                 raise InvariantError("a receiver holds a range twice")
 
     def _meets(self, table: RangeTable, ranges: Runs) -> bool:

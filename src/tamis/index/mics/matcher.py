@@ -156,7 +156,9 @@ class MicsMatcher:
         """Return what is indexed, and how many candidates an event had on average."""
         groups = self._groups
         details: Mapping[str, int | float | str] = {
-            "axes": ", ".join(f"{axis.attribute} ({axis.part.value})" for space in groups.spaces for axis, _ in space.axes),
+            "axes": ", ".join(
+                f"{axis.attribute} ({axis.part.value})" for space in groups.spaces for axis, _ in space.axes
+            ),
             "groups": len(groups.spaces),
             "ranges": sum(map(len, groups.indexes)),
             "candidates_per_event": self._n_candidates / max(self._n_events, 1),

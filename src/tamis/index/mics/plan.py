@@ -83,15 +83,15 @@ class RangePlan:
             raise ModelError("these bytes are no range plan")
         try:
             return cls._read(_numbers(data[len(_MARK) :]))
-        except (StopIteration, UnicodeDecodeError, OverflowError, ValueError) as error:
-            raise ModelError(f"a range plan that cannot be read: {error or 'it ends too early'}") from None
+        except ValueError as error:  # of UnicodeDecodeError, too
+            raise ModelError(f"a range plan that cannot be read: {error}") from None
 
     @classmethod
     def _read(cls, numbers: Iterator[int]) -> RangePlan:
-        version = bytes(next(numbers) for _ in range(_checked(next(numbers))))
-        is_full, n_parts = next(numbers), _checked(next(numbers))
+        version = bytes([_take(numbers) for _ in range(_take(numbers, MAX_PLAN_BYTES))])
+        is_full, n_parts = _take(numbers, 1), _take(numbers, MAX_PLAN_BYTES)
         parts = [RangeDelta(_read_runs(numbers), _read_runs(numbers)) for _ in range(n_parts)]
-        if next(numbers, None) is not None or is_full > 1:
+        if next(numbers, None) is not None:
             raise ValueError("it goes on after its end")
         return cls(version.decode("ascii"), tuple(parts), bool(is_full))
 
@@ -106,31 +106,36 @@ def _steps(runs: Runs) -> Iterator[int]:
 
 
 def _read_runs(numbers: Iterator[int]) -> Runs:
-    count, end = _checked(next(numbers)), 0
+    count, end = _take(numbers, MAX_PLAN_BYTES), 0
     runs = np.empty((count, 2), np.int64)
     for i in range(count):
-        first = end + next(numbers)
-        last = first + next(numbers)
+        left_out = _take(numbers)
+        if i and not left_out:
+            raise ValueError("two ranges touch")
+        first = end + left_out
+        last = first + _take(numbers)
         if last >> _KEY_BITS:
             raise ValueError(f"{last} is too large for a key")
-        if i and first == end:
-            raise ValueError("two ranges touch")
         runs[i] = first, last
         end = last + 1
     return runs
 
 
-def _checked(count: int) -> int:
-    if count > MAX_PLAN_BYTES:
-        raise ValueError(f"it counts {count} things")
-    return count
+def _take(numbers: Iterator[int], most: int | None = None) -> int:
+    """Return the next number, which must be there and must not be above ``most``."""
+    number = next(numbers, None)
+    if number is None:
+        raise ValueError("it ends too early")
+    if most is not None and number > most:
+        raise ValueError(f"it says {number} where at most {most} can be")
+    return number
 
 
 def _varint(number: int) -> bytes:
     """Write a number seven bits to a byte, the low ones first.
 
-    >>> _varint(5), _varint(300)
-    (b'\\x05', b'\\xac\\x02')
+    >>> _varint(5).hex(), _varint(300).hex()
+    ('05', 'ac02')
     """
     written = bytearray()
     while number > 127:

@@ -61,8 +61,9 @@ def ranked_axes(subscriptions: Sequence[Subscription], bits: int = DEFAULT_BITS)
     bounds: dict[Axis, list[float]] = {}
     for constraint in (constraint for one in filters for constraint in one.constraints):
         for axis in _axes_of(constraint):
-            ends = (end for side in sides_of(constraint, axis) for end in side if math.isfinite(end))
-            bounds.setdefault(axis, []).extend(ends)
+            bounds.setdefault(axis, []).extend(
+                end for side in sides_of(constraint, axis) for end in side if math.isfinite(end)
+            )
     found = []
     for axis, ends in bounds.items():
         if ends:
@@ -73,9 +74,10 @@ def ranked_axes(subscriptions: Sequence[Subscription], bits: int = DEFAULT_BITS)
 
 
 def selectivity(filters: Iterable[Filter], axis: SpaceAxis) -> float:
-    """Return the part of an axis that a filter takes on average, in cells; 1 when there are no filters."""
-    taken = [sum(last - first + 1 for first, last in spans_of(one, *axis)) for one in filters]
-    return sum(taken) / (len(taken) << axis[1].bits) if taken else 1.0
+    """Return the part of an axis that a filter takes on average, in cells in use; 1 when there are no filters."""
+    n_used = axis[1].n_used
+    taken = [sum(min(last, n_used - 1) - first + 1 for first, last in spans_of(one, *axis)) for one in filters]
+    return sum(taken) / (len(taken) * n_used) if taken else 1.0
 
 
 def _axes_of(constraint: Constraint) -> Iterator[Axis]:

@@ -156,8 +156,7 @@ class ContentSpace:
         try:
             read = msgspec.json.decode(text, type=dict[str, list[tuple[str, str, int, int, bool, tuple[float, ...]]]])
             axes = [
-                (Axis(name, Part(part), i), Cells(cuts, bits, null))
-                for name, part, i, bits, null, cuts in read["axes"]
+                (Axis(name, Part(part), i), Cells(cuts, bits, null)) for name, part, i, bits, null, cuts in read["axes"]
             ]
         except (msgspec.DecodeError, UnicodeDecodeError, KeyError, ValueError) as error:
             raise ModelError(f"a content space is JSON text as to_json writes it: {error}") from None

@@ -39,7 +39,8 @@ class SubscriptionIndex:
     `add` and `remove` take O(log n) for each range; an answer of m owners takes O((m + 1) log n).
 
     >>> index = SubscriptionIndex()
-    >>> index.add(1, np.array([[0, 5], [9, 9]])); index.add(2, np.array([[4, 6]]))
+    >>> index.add(1, np.array([[0, 5], [9, 9]]))
+    ... index.add(2, np.array([[4, 6]]))
     >>> index.owners([4, 7, 9]), index.owners_meeting(np.array([[6, 8]]))
     ((array([0, 2, 2, 3]), array([1, 2, 1])), array([2]))
     """

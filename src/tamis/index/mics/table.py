@@ -20,7 +20,7 @@ with a left neighbour that does not touch, and leaves out the cases without a le
 to M.3.3); here every case is the same.
 Deviation: what is new to the *merged* union is forwarded, as in the pseudo-code; the text forwards the new range, which
 loses events once gaps are merged over (M.3.4).
-Deviation: ranges are counted, so that taking one away is exact (M.3.5); the passive list of covered ranges is not needed.
+Deviation: ranges are counted, so that taking one away is exact (M.3.5); there is no passive list of covered ranges.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class RangeTable:
     Examples
     --------
     >>> table = RangeTable(100, gap=5)
-    >>> table.add(merged([[10, 20], [24, 30]])).tolist()         # 21 to 23 are merged over, and told
+    >>> table.add(merged([[10, 20], [24, 30]])).tolist()  # 21 to 23 are merged over, and told
     [[10, 30]]
     >>> table.add(merged([[21, 23]])).tolist(), table.remove(merged([[24, 30]])).tolist()
     ([], [[24, 30]])
@@ -134,6 +134,11 @@ class RangeTable:
         return int(self._tree.state[N_ENTRIES]) - 1
 
     @property
+    def most_over_a_key(self) -> int:
+        """How many ranges lie over the key that most lie over."""
+        return int(self.counts(self._starts()).max())
+
+    @property
     def n_bytes(self) -> int:
         """How many bytes the tree takes."""
         return sum(array.nbytes for array in self._tree)
@@ -171,7 +176,7 @@ class RangeTable:
 
     def _checked(self, ranges: Runs) -> Runs:
         given = np.ascontiguousarray(ranges, dtype=np.int64).reshape(-1, 2)
-        if len(given) and not ((given[:, 0] <= given[:, 1]).all() and 0 <= given.min() and given.max() < self.n_keys):
+        if len(given) and not ((given[:, 0] <= given[:, 1]).all() and given.min() >= 0 and given.max() < self.n_keys):
             raise ModelError(f"ranges of keys lie within 0 to {self.n_keys - 1}, the first key not above the last")
         return given
 
