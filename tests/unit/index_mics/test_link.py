@@ -169,9 +169,11 @@ def test_history_of_boxes(gap: int, seed: int) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(("gap", "seed"), [(0, 11), (4, 12)])
+@pytest.mark.parametrize("seed", range(10, 20))
+@pytest.mark.parametrize("gap", [0, 4])
 def test_soak_mics_history_of_a_million_operations(gap: int, seed: int) -> None:
-    assert run_history(1_000_000, gap, seed) > 1_000
+    """A million for each gap, in ten parts."""
+    assert run_history(100_000, gap, seed) > 1_000
 
 
 def sub(text: str, id: int | str) -> Subscription:
