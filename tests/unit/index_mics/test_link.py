@@ -220,6 +220,17 @@ def test_another_space_means_forward_until_a_snapshot_comes() -> None:
     assert receiver.ranges()[0].tolist() == table.ranges()[0].tolist()
 
 
+def test_ranges_that_a_client_computed_are_ignored() -> None:
+    space = ContentSpace.from_schema(PLANE)
+    honest = compile_text("x < 5", PLANE, id="a")
+    boastful = compile_text("x < 5", PLANE, id="a", metadata={"ranges": "[[0, 4000000000]]", "hilbert": "0"})
+    plans = [LinkTable([space]).absorb(one) for one in (honest, boastful)]
+    assert plans[0].to_bytes() == plans[1].to_bytes()
+    receiver = RangeReceiver([space])
+    receiver.apply(plans[0])
+    assert not receiver.matches(PLANE.event({"x": 60.0, "hilbert": 0, "key": 0}))
+
+
 def test_groups_are_asked_one_and_all() -> None:
     groups = [ContentSpace.from_schema(PLANE, ["x"]), ContentSpace.from_schema(PLANE, ["y"])]
     table, receiver = LinkTable(groups), RangeReceiver(groups)
