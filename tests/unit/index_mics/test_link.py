@@ -9,22 +9,28 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule, run_state_machine_as_test
 
+from tamis.curves.cells import Cells
 from tamis.curves.runs import NO_RUNS
 from tamis.errors import DuplicateSubscriptionError, InvariantError, ModelError, UnknownSubscriptionError
 from tamis.index.mics.link import LinkTable, RangeReceiver
 from tamis.index.mics.plan import RangeDelta, RangePlan
 from tamis.index.mics.space import ContentSpace
+from tamis.index.packed.axes import Axis, Part
 from tamis.model.language.compiler import compile_text
 from tamis.model.language.nodes import Node
 from tamis.model.schema import Schema
 from tamis.model.subscription import Filter, Subscription, Values
+from tamis.model.tables import EventTable
 from tamis.model.types import Number
 from tamis.model.value_set import ValueSet
 from tests import naive
 from tests.contract.strategies import SCHEMA, compiled, events, nodes
 from tests.unit.curves.naive_curves import keys_of, runs_of
 
-GROUPS = [ContentSpace.from_schema(SCHEMA, ["x", "name"], bits=3), ContentSpace.from_schema(SCHEMA, ["on"], bits=2)]
+GROUPS = [
+    ContentSpace.from_schema(SCHEMA, ["x", "name"], bits=3),
+    ContentSpace([(Axis("area", Part.X), Cells.equal(0, 4, 2)), (Axis("on", Part.NUMBER), Cells.equal(0, 1, 2))]),
+]
 PLANE = Schema({"x": Number(0, 64), "y": Number(0, 64)})
 
 
@@ -75,6 +81,8 @@ class LinkMachine(RuleBasedStateMachine):
     @rule(event=events)
     def publish(self, event: dict[str, Any]) -> None:
         canonical = SCHEMA.event(event)
+        table = EventTable.of({name: [event.get(name)] for name in SCHEMA}, SCHEMA)
+        assert self.receiver.matches_table(table).tolist() == [self.receiver.matches(canonical)]
         if any(naive.evaluate(tree, canonical) is True for tree in self.trees.values()):
             assert self.receiver.matches(canonical)
 
@@ -98,7 +106,7 @@ class LinkMachine(RuleBasedStateMachine):
 @pytest.mark.parametrize("gap", [0, 3])
 def test_a_receiver_always_equals_the_union(gap: int) -> None:
     machine = type("Machine", (LinkMachine,), {"gap": gap})
-    run_state_machine_as_test(machine, settings=settings(max_examples=40, stateful_step_count=30, deadline=None))
+    run_state_machine_as_test(machine, settings=settings(max_examples=25, stateful_step_count=30, deadline=None))
 
 
 @pytest.mark.soak
@@ -214,8 +222,10 @@ def test_another_space_means_forward_until_a_snapshot_comes() -> None:
     assert receiver.is_lost
     assert receiver.matches({"x": 60.0})
     assert receiver.matches_keys([5])
+    assert receiver.matches_table(EventTable.of({"x": [60.0, 1.0]}, PLANE)).tolist() == [True, True]
     receiver.apply(table.snapshot())
     assert not receiver.is_lost
+    assert receiver.matches_table(EventTable.of({"x": [60.0, 1.0]}, PLANE)).tolist() == [False, True]
     assert not receiver.matches({"x": 60.0})
     assert receiver.ranges()[0].tolist() == table.ranges()[0].tolist()
 

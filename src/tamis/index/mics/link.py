@@ -24,6 +24,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from tamis.curves.hilbert import MAX_RANGES
 from tamis.curves.runs import NO_RUNS, Runs, difference, union
 from tamis.errors import DuplicateSubscriptionError, InvariantError, ModelError, UnknownSubscriptionError
@@ -33,6 +36,7 @@ from tamis.index.mics.table import RangeTable
 from tamis.index.protocols import IndexStatistics
 from tamis.model.schema import Event
 from tamis.model.subscription import Subscription, SubscriptionId
+from tamis.model.tables import EventTable
 
 __all__ = ["LinkTable", "RangeReceiver", "version_of"]
 
@@ -186,6 +190,19 @@ class RangeReceiver:
             elif not self._meets(table, ranges):
                 return False
         return True
+
+    def matches_table(self, events: EventTable) -> npt.NDArray[np.bool_]:
+        """Say for each event of a table whether it has to go over the link."""
+        found = np.ones(len(events), bool)
+        if self.is_lost:
+            return found
+        for space, table in zip(self.spaces, self._tables, strict=True):
+            keys, spread = space.keys_of_table(events)
+            inside = table.matches(keys)
+            for row, ranges in spread.items():
+                inside[row] = self._meets(table, ranges)
+            found &= inside
+        return found
 
     def matches_keys(self, keys: Sequence[int]) -> bool:
         """Whether an event with these keys, one for each space, has to go over the link."""

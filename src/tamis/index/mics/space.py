@@ -124,14 +124,13 @@ class ContentSpace:
         Implements: [mics] section 3.3, Publication Representation.
         """
         low, _, _ = self._places.place(event, len(self.axes))
-        return int(self._keys(np.array([low]))[0])
+        return self._key(low)
 
     def ranges_of_event(self, event: Event) -> Runs:
         """Return the keys that an event may have: one range of one key unless it is spread over cells."""
         low, high, _ = self._places.place(event, len(self.axes))
         if high is low:
-            key = self._keys(np.array([low]))[0]
-            return np.array([[key, key]], dtype=np.int64)
+            return np.array([[self._key(low)] * 2], dtype=np.int64)
         return self._ranges_between(np.array([low]), np.array([high]))
 
     def keys_of_table(self, events: EventTable) -> tuple[npt.NDArray[np.int64], dict[int, Runs]]:
@@ -161,6 +160,13 @@ class ContentSpace:
         except (msgspec.DecodeError, UnicodeDecodeError, KeyError, ValueError) as error:
             raise ModelError(f"a content space is JSON text as to_json writes it: {error}") from None
         return cls(axes)
+
+    def _key(self, place: Sequence[float]) -> int:
+        """Return the key of one point; a loop over axes is quicker than arrays of one row."""
+        if self._curve is None:
+            return 0
+        cells = [cells.cell(value) for (_, cells), value in zip(self.axes, place, strict=True)]
+        return int(self._curve.keys(np.array([cells]))[0])
 
     def _cells(self, places: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
         columns = [cells.cells(places[:, i]) for i, (_, cells) in enumerate(self.axes)]

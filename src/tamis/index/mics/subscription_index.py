@@ -40,7 +40,7 @@ class SubscriptionIndex:
 
     >>> index = SubscriptionIndex()
     >>> index.add(1, np.array([[0, 5], [9, 9]]))
-    ... index.add(2, np.array([[4, 6]]))
+    >>> index.add(2, np.array([[4, 6]]))
     >>> index.owners([4, 7, 9]), index.owners_meeting(np.array([[6, 8]]))
     ((array([0, 2, 2, 3]), array([1, 2, 1])), array([2]))
     """
