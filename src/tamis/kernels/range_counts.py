@@ -17,8 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.kernels.btree import (
+    FANOUT,
     HEIGHT,
     N_FREE,
+    ROOT,
     BTree,
     delete_here,
     descend,
@@ -266,13 +268,26 @@ def move_counts(
     return 0
 
 
+@inline_kernel
+def _place_of(tree: BTree, node: Int, key: Int) -> Int:
+    """Return the place of the last entry of a node at or before a key that is not below the first."""
+    place = np.int64(-1)
+    for i in range(FANOUT):
+        place += tree.key[node, i] <= key
+    return place
+
+
 @atomic_kernel
 def counts_at(tree: BTree, keys: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> None:
-    """Write how many ranges lie over each key."""
-    path = tree.path[1]
+    """Write how many ranges lie over each key, which is not negative; `descend` without a path to remember."""
     for i in range(keys.size):
-        added = descend(tree, keys[i], 0, path)
-        counts[i] = added + tree.low[path[tree.state[HEIGHT], 0], path[tree.state[HEIGHT], 1]]
+        node = tree.state[ROOT]
+        count = np.int64(0)
+        for _ in range(tree.state[HEIGHT]):
+            place = _place_of(tree, node, keys[i])
+            count += tree.add[node, place]
+            node = np.int64(tree.child[node, place])
+        counts[i] = count + tree.low[node, _place_of(tree, node, keys[i])]
 
 
 @atomic_kernel

@@ -61,6 +61,8 @@ def test_ranges_outside_the_keys_are_refused(bad) -> None:
     table = RangeTable(100)
     with pytest.raises(ModelError, match="within 0 to 99"):
         table.add(np.array(bad))
+    with pytest.raises(ModelError, match="within 0 to 99"):
+        table.counts([-1])
     with pytest.raises(ModelError, match="gap"):
         RangeTable(100, gap=-1)
 

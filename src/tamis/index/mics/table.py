@@ -83,6 +83,8 @@ class RangeTable:
         from tamis.kernels.range_counts import counts_at
 
         asked = np.ascontiguousarray(keys, dtype=np.int64)
+        if asked.size and asked.min() < 0:
+            raise ModelError(f"keys lie within 0 to {self.n_keys - 1}")
         counts = np.empty(asked.shape, np.int64)
         counts_at(self._tree, asked, counts)
         return counts
