@@ -12,6 +12,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule, run_state_machine_as_test
 
+from tamis.index.mics.matcher import MicsMatcher
+from tamis.index.mics.space import ContentSpace
 from tamis.index.packed.core import PackedCore
 from tamis.index.packed.matcher import PackedMatcher
 from tamis.index.protocols import Guarantee, Lookup, Matcher, Mergeable
@@ -22,11 +24,14 @@ from tamis.model.tables import EventTable
 from tests import naive
 from tests.contract.strategies import SCHEMA, compiled, events, nodes
 
-#: What users choose from, and the packed matcher as it is with many subscriptions and on the way there.
+#: What users choose from, the packed matcher as it is with many subscriptions and on the way there, and MICS on
+#: spaces that are not learned from the subscriptions.
 EVERY_MATCHER: dict[str, Callable[[Lookup], Matcher]] = {
     **MATCHERS,
     "packed core": PackedCore,
     "packed from three on": lambda lookup: PackedMatcher(lookup, few=3),
+    "mics in two groups": lambda lookup: MicsMatcher(n_axes=2, n_groups=2),
+    "mics of a schema": lambda lookup: MicsMatcher([ContentSpace.from_schema(SCHEMA, bits=2)]),
 }
 
 

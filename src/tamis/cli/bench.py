@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tamis.cli import bench_spark
+from tamis.cli import bench_curves, bench_spark
 from tamis.cli.options import Json, examples
 
 if TYPE_CHECKING:
@@ -36,6 +36,10 @@ def bench(context: typer.Context) -> None:
     """Measure speed on this machine, beside other systems, in one run. Without a command: all of them."""
     if context.invoked_subcommand is None:
         match()
+        bench_curves.curves()
+
+
+app.command("curves", epilog=bench_curves.EPILOG)(bench_curves.curves)
 
 
 @app.command("match", epilog=EPILOG)

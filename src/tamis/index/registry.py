@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tamis.index.counting import CountingMatcher
 from tamis.index.linear_scan import LinearCovering, LinearMatcher
+from tamis.index.mics.matcher import MicsMatcher
 from tamis.index.packed.matcher import PackedMatcher
 from tamis.index.protocols import CoveringIndex, Lookup, Matcher
 
@@ -15,6 +16,7 @@ MATCHERS: dict[str, Callable[[Lookup], Matcher]] = {
     "packed": PackedMatcher,
     "linear": lambda lookup: LinearMatcher(),
     "counting": lambda lookup: CountingMatcher(),
+    "mics": lambda lookup: MicsMatcher(),
 }
 DEFAULT_MATCHER = "packed"
 

@@ -1,7 +1,8 @@
 """The decorators of this package, with types.
 
 ``@kernel`` may allocate; ``@hot_kernel`` must not, and in return pays nothing for reference counts;
-``@inline_kernel`` is a hot kernel that is copied into its callers. All keep the plain function as
+``@inline_kernel`` is a hot kernel that is copied into its callers; ``@atomic_kernel`` is a hot kernel that keeps
+Python's lock, for structures that a writer changes in place while others read. All keep the plain function as
 ``.py_func``, which the tests run beside the compiled one. A function that LLVM must write (an intrinsic)
 is declared as a plain Python function and given its compiled form with
 :func:`numba.extending.overload`, so that ``.py_func`` still runs without a compiler.
@@ -17,7 +18,7 @@ from numba import njit
 
 from tamis.kernels import HOT_KERNEL, KERNEL
 
-__all__ = ["Int", "hot_kernel", "inline_kernel", "intrinsic", "kernel", "overload"]
+__all__ = ["Int", "atomic_kernel", "hot_kernel", "inline_kernel", "intrinsic", "kernel", "overload"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -43,3 +44,8 @@ def hot_kernel(function: F) -> F:
 def inline_kernel(function: F) -> F:
     """As :func:`hot_kernel`, copied into its callers: a call that passes arrays costs 5 to 10 ns otherwise."""
     return cast("F", _njit(**HOT_KERNEL, forceinline=True)(function))
+
+
+def atomic_kernel(function: F) -> F:
+    """As :func:`hot_kernel`, but with Python's lock held: no other thread sees a half-made change. Keep it short."""
+    return cast("F", _njit(**{**HOT_KERNEL, "nogil": False})(function))

@@ -37,6 +37,13 @@ MEASURES: Final = {
         Measure("p50 writer", "us", "the same while another thread adds and removes, median", False),
         Measure("p99 writer", "us", "99th percentile of that", False),
         Measure("cold start", "s", "a new process: import, subscribe, first match; kernels are in the cache", False),
+        Measure("keys", "points/s", "cells to Hilbert keys"),
+        Measure("cells", "points/s", "Hilbert keys to cells"),
+        Measure("ranges", "boxes/s", "boxes of cells to ranges of keys"),
+        Measure("table add", "ranges/s", "ranges added to a range table, with what is new"),
+        Measure("table remove", "ranges/s", "ranges removed from it, with what is lost"),
+        Measure("table look-up", "keys/s", "keys looked up in it"),
+        Measure("insertion", "us", "one subscription to ranges and into a table of so many, in Python", False),
     )
 }
 

@@ -1,0 +1,144 @@
+"""Runs: sets of keys as sorted ranges, int64[n, 2], each with its first and its last key.
+
+The ranges of a `Runs` are ascending and apart: no two overlap or touch. So a set of keys has one form, two sets are
+equal when their arrays are, and what [mics] says about subscriptions is a line each:
+
+======================= ======================================================================================
+total covering          `covers`: every range of the one lies inside a range of the other
+partial covering        `covered_ranges`: the ranges that do; single ones can be dropped
+subsumption             `covers`, with the union of all as the other
+perfect merging         `merged`: ranges that overlap or touch become one, as often as there are such
+imperfect merging       `merged` with a gap: ranges at most so many keys apart become one
+partial merging         `merged`, since each range is taken alone
+======================= ======================================================================================
+
+Implements: [mics] sections 3.4 to 3.7.
+Deviation: "gap less than a threshold" is here "at most ``gap`` keys between", so that 0 is perfect merging.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = [
+    "NO_RUNS",
+    "Runs",
+    "coarsened",
+    "contains",
+    "covered_ranges",
+    "covers",
+    "difference",
+    "intersection",
+    "merged",
+    "n_keys_of",
+    "union",
+]
+
+#: Ascending ranges of keys, apart from one another; column 0 is the first key, column 1 the last.
+Runs = npt.NDArray[np.int64]
+
+NO_RUNS: Final[Runs] = np.empty((0, 2), np.int64)
+
+
+def merged(ranges: Sequence[Any] | Runs, gap: int = 0) -> Runs:
+    """Return the runs of any ranges: those that overlap, touch, or leave at most ``gap`` keys between become one.
+
+    >>> merged([[8, 9], [1, 3], [4, 4], [3, 2]]).tolist(), merged([[1, 3], [6, 6]], gap=2).tolist()
+    ([[1, 4], [8, 9]], [[1, 6]])
+    """
+    given = np.asarray(ranges, dtype=np.int64).reshape(-1, 2)
+    given = given[given[:, 0] <= given[:, 1]]
+    if len(given) < 2:
+        return given.copy()
+    given = given[np.argsort(given[:, 0], kind="stable")]
+    reach = np.maximum.accumulate(given[:, 1])
+    opens = np.concatenate([[True], given[1:, 0] - reach[:-1] > 1 + gap])
+    return np.column_stack([given[opens, 0], reach[np.concatenate([opens[1:], [True]])]])
+
+
+def union(*sets: Runs) -> Runs:
+    """Return the keys that are in one of the sets."""
+    return merged(np.concatenate([NO_RUNS, *sets]))
+
+
+def difference(one: Runs, other: Runs) -> Runs:
+    """Return the keys of ``one`` that are not in ``other``.
+
+    >>> difference(merged([[0, 9]]), merged([[2, 3], [9, 12]])).tolist()
+    [[0, 1], [4, 8]]
+    """
+    if not len(one) or not len(other):
+        return one.copy()
+    lowest, highest = min(one[0, 0], other[0, 0]), max(one[-1, 1], other[-1, 1])
+    starts = np.concatenate([[lowest], other[:, 1] + 1])
+    stops = np.concatenate([other[:, 0] - 1, [highest]])
+    outside = starts <= stops
+    return intersection(one, np.column_stack([starts[outside], stops[outside]]))
+
+
+def intersection(one: Runs, other: Runs) -> Runs:
+    """Return the keys that are in both sets.
+
+    >>> intersection(merged([[0, 9]]), merged([[2, 3], [9, 12]])).tolist()
+    [[2, 3], [9, 9]]
+    """
+    first = np.searchsorted(other[:, 1], one[:, 0])
+    stop = np.searchsorted(other[:, 0], one[:, 1], side="right")
+    counts = np.maximum(stop - first, 0)
+    mine = np.repeat(np.arange(len(one)), counts)
+    place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    theirs = first[mine] + place
+    return np.column_stack(
+        [np.maximum(one[mine, 0], other[theirs, 0]), np.minimum(one[mine, 1], other[theirs, 1])]
+    ).astype(np.int64)
+
+
+def contains(runs: Runs, keys: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+    """Say for each key whether it is in the set."""
+    asked = np.asarray(keys, dtype=np.int64)
+    if not len(runs):
+        return np.zeros(asked.shape, bool)
+    place = np.searchsorted(runs[:, 0], asked, side="right") - 1
+    inside: npt.NDArray[np.bool_] = (place >= 0) & (asked <= runs[place, 1])
+    return inside
+
+
+def covered_ranges(one: Runs, other: Runs) -> npt.NDArray[np.bool_]:
+    """Say for each range of ``one`` whether ``other`` covers it whole: partial covering."""
+    if not len(other):
+        return np.zeros(len(one), bool)
+    place = np.searchsorted(other[:, 0], one[:, 0], side="right") - 1
+    inside: npt.NDArray[np.bool_] = (place >= 0) & (one[:, 1] <= other[place, 1])
+    return inside
+
+
+def covers(other: Runs, one: Runs) -> bool:
+    """Whether ``other`` has every key of ``one``: total covering; with a union as ``other``, subsumption.
+
+    True says nothing about exact boxes: two boxes may share all their cells and differ inside them.
+    """
+    return bool(covered_ranges(one, other).all())
+
+
+def coarsened(runs: Runs, most: int) -> Runs:
+    """Return at most ``most`` ranges around the keys of a set: the smallest gaps are closed, the first ones first.
+
+    >>> coarsened(merged([[0, 1], [3, 4], [9, 9], [11, 12]]), 2).tolist()
+    [[0, 4], [9, 12]]
+    """
+    if len(runs) <= most:
+        return runs
+    gaps = runs[1:, 0] - runs[:-1, 1]
+    kept = np.sort(np.argsort(gaps, kind="stable")[len(runs) - most :])
+    starts = np.concatenate([[0], kept + 1])
+    stops = np.concatenate([kept, [len(runs) - 1]])
+    return np.column_stack([runs[starts, 0], runs[stops, 1]])
+
+
+def n_keys_of(runs: Runs) -> int:
+    """Return how many keys a set has."""
+    return int((runs[:, 1] - runs[:, 0] + 1).sum())

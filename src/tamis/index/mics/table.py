@@ -1,0 +1,197 @@
+"""The subscription table: all ranges of a link, merged, in an ordered structure with linked leaves.
+
+A B+-tree keyed by the start of a range holds the union of all ranges that were added, and over each part of it how
+many of them lie there. That count is what the paper's table lacks: without it a range that was merged cannot be taken
+away again. One look-up at the start of a range finds the place; what is new to the union from there on is told, and
+that is what a neighbour has to hear.
+
+=========================== ==========================================================================================
+covering, subsumption       nothing is new: the range lies inside the union
+partial, both               single ranges, or parts of one, are new and the rest is not
+perfect merging             ranges that overlap or touch are one range of the union
+imperfect merging (``gap``) at most ``gap`` keys between two ranges belong to the union, too
+repeated merging            a merged range merges again: the union is a function of the ranges, whatever their order
+=========================== ==========================================================================================
+
+Implements: [mics] section 4.1 (structure), Algorithm 1 Subscription subsumption and merging, Algorithm 2 Publication
+matching.
+Deviation: Algorithm 1 as printed stores no new range, forwards only after a merge with the right neighbour, merges
+with a left neighbour that does not touch, and leaves out the cases without a left or a right neighbour (PAPERS M.3.1
+to M.3.3); here every case is the same.
+Deviation: what is new to the *merged* union is forwarded, as in the pseudo-code; the text forwards the new range, which
+loses events once gaps are merged over (M.3.4).
+Deviation: ranges are counted, so that taking one away is exact (M.3.5); there is no passive list of covered ranges.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from tamis.curves.runs import NO_RUNS, Runs, difference, merged
+from tamis.errors import InvariantError, ModelError
+
+if TYPE_CHECKING:
+    from tamis.kernels.btree import BTree
+
+__all__ = ["RangeTable"]
+
+_FIRST_NODES = 64
+_FIRST_OUTPUT = 256
+
+
+class RangeTable:
+    """Ranges of the keys 0 to ``n_keys - 1``, counted and merged; see the module's text.
+
+    `add` and `remove` take O(log n) for each range and for each part of the union that comes or goes.
+
+    Examples
+    --------
+    >>> table = RangeTable(100, gap=5)
+    >>> table.add(merged([[10, 20], [24, 30]])).tolist()  # 21 to 23 are merged over, and told
+    [[10, 30]]
+    >>> table.add(merged([[21, 23]])).tolist(), table.remove(merged([[24, 30]])).tolist()
+    ([], [[24, 30]])
+    """
+
+    def __init__(self, n_keys: int, gap: int = 0) -> None:
+        if n_keys < 1 or gap < 0:
+            raise ModelError(f"a table needs keys and a gap that is not negative, not {n_keys} and {gap}")
+        from tamis.kernels.btree import make_tree  # late: importing tamis must not import numba
+        from tamis.kernels.range_counts import start_counts
+
+        self.n_keys = n_keys
+        self.gap = gap
+        self._tree: BTree = make_tree(_FIRST_NODES)
+        start_counts(self._tree, n_keys)
+
+    def add(self, ranges: Runs) -> Runs:
+        """Lay ranges over the table; return what is new to its union."""
+        return self._move(self._checked(ranges), 1)
+
+    def remove(self, ranges: Runs) -> Runs:
+        """Take ranges away that were added before; return what the union loses.
+
+        Whoever removes must have added: ranges that never came make the table wrong.
+        """
+        return self._move(self._checked(ranges), -1)
+
+    def counts(self, keys: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """Return how many of the ranges lie over each key."""
+        from tamis.kernels.range_counts import counts_at
+
+        asked = np.ascontiguousarray(keys, dtype=np.int64)
+        if asked.size and asked.min() < 0:
+            raise ModelError(f"keys lie within 0 to {self.n_keys - 1}")
+        counts = np.empty(asked.shape, np.int64)
+        counts_at(self._tree, asked, counts)
+        return counts
+
+    def matches(self, keys: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+        """Say for each key whether it is in the union. Implements: [mics] Algorithm 2 Publication matching."""
+        found = self.counts(keys) > 0
+        if self.gap:
+            asked = np.asarray(keys, dtype=np.int64)
+            for i in np.flatnonzero(~found):
+                [[first, last]] = self.gaps(int(asked[i]), int(asked[i]))
+                found[i] = self._is_closed(first, last)
+        return found
+
+    def covers(self, ranges: Runs) -> bool:
+        """Whether the union has every key of these ranges: subsumption. It says nothing about exact boxes."""
+        return not len(self.uncovered(ranges))
+
+    def uncovered(self, ranges: Runs) -> Runs:
+        """Return the keys of these ranges that are not in the union: what partial subsumption leaves."""
+        left = [difference(np.array([one]), self._covered(*one)) for one in self._checked(ranges).tolist()]
+        return np.concatenate([NO_RUNS, *left])
+
+    def ranges(self) -> Runs:
+        """Return the union as merged ranges, ascending."""
+        return self._covered(0, self.n_keys - 1)
+
+    def gaps(self, first: int, last: int) -> Runs:
+        """Return the stretches of keys without any range that meet ``first`` to ``last``, whole."""
+        from tamis.kernels.range_counts import find_gaps
+
+        out = np.empty((_FIRST_OUTPUT, 2), np.int64)
+        while True:
+            count = find_gaps(self._tree, first, last, out)
+            if count < len(out):
+                return out[:count]
+            out = np.empty((4 * len(out), 2), np.int64)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no range lies anywhere."""
+        return self.n_steps == 1
+
+    @property
+    def n_steps(self) -> int:
+        """How many stretches of equal count there are: what the tree holds."""
+        from tamis.kernels.btree import N_ENTRIES
+
+        return int(self._tree.state[N_ENTRIES]) - 1
+
+    @property
+    def most_over_a_key(self) -> int:
+        """How many ranges lie over the key that most lie over."""
+        return int(self.counts(self._starts()).max())
+
+    @property
+    def n_bytes(self) -> int:
+        """How many bytes the tree takes."""
+        return sum(array.nbytes for array in self._tree)
+
+    def check_invariants(self) -> None:
+        """Raise `InvariantError` unless counts are right at the ends and neighbouring steps differ."""
+        starts = self._starts()
+        counts = self.counts(starts)
+        if starts[0] != 0 or starts[-1] != self.n_keys or counts[-1] != 0 or (counts < 0).any():
+            raise InvariantError(f"steps from {starts[0]} to {starts[-1]} with counts {counts.min()} to {counts.max()}")
+        if (np.diff(starts) <= 0).any() or (np.diff(counts[:-1]) == 0).any():
+            raise InvariantError("two neighbouring steps of a range table have the same count")
+
+    def _starts(self) -> npt.NDArray[np.int64]:
+        """Walk the linked leaves."""
+        tree = self._tree
+        from tamis.kernels.btree import HEIGHT, ROOT
+
+        leaf = int(tree.state[ROOT])
+        for _ in range(int(tree.state[HEIGHT])):
+            leaf = int(tree.child[leaf, 0])
+        parts = []
+        while leaf >= 0:
+            parts.append(tree.key[leaf, : tree.size[leaf]])
+            leaf = int(tree.next[leaf])
+        return np.concatenate(parts)
+
+    def _covered(self, first: int, last: int) -> Runs:
+        """Return the merged ranges of the union within ``first`` to ``last``."""
+        open_gaps = [[a, b] for a, b in self.gaps(first, last).tolist() if not self._is_closed(a, b)]
+        return difference(np.array([[first, last]]), merged(open_gaps))
+
+    def _is_closed(self, first: int, last: int) -> bool:
+        return first > 0 and last < self.n_keys - 1 and last - first < self.gap
+
+    def _checked(self, ranges: Runs) -> Runs:
+        given = np.ascontiguousarray(ranges, dtype=np.int64).reshape(-1, 2)
+        if len(given) and not ((given[:, 0] <= given[:, 1]).all() and given.min() >= 0 and given.max() < self.n_keys):
+            raise ModelError(f"ranges of keys lie within 0 to {self.n_keys - 1}, the first key not above the last")
+        return given
+
+    def _move(self, ranges: Runs, change: int) -> Runs:
+        from tamis.kernels.btree import make_tree
+        from tamis.kernels.range_counts import NODES_SHORT, OUTPUT_SHORT, move_counts
+
+        out, cursor = np.empty((_FIRST_OUTPUT, 2), np.int64), np.zeros(2, np.int64)
+        while True:
+            short = move_counts(self._tree, ranges, change, self.n_keys, self.gap, out, cursor)
+            if short == NODES_SHORT:
+                self._tree = make_tree(2 * len(self._tree.size), self._tree)
+            elif short == OUTPUT_SHORT:
+                out = np.concatenate([out, np.empty((3 * len(out), 2), np.int64)])
+            else:
+                return merged(out[: cursor[1]])
