@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import shapely
 
-from tamis.geometry.relations import relation
+from tamis.geometry.relations import relation_of
 from tamis.model.language.functions import ALL_RELATIONS
 from tamis.model.shapes import RegionValue
 from tamis.model.subscription import Relation, Spatial
@@ -133,7 +133,7 @@ def shape_in(conditions: Sequence[Spatial]) -> RegionValue | None:
             left -= size
             if left < 0:
                 return None
-            if relation(shape, one.region) not in one.relations:
+            if relation_of(shape, one.region) not in one.relations:
                 break
         else:
             return shape

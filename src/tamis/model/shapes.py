@@ -8,7 +8,7 @@ longitude first, latitude second.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,10 @@ import shapely
 from tamis.errors import LimitError
 from tamis.model.values import UnfitError, single
 
-__all__ = ["MAX_VERTICES", "RegionValue", "bbox_polygon", "polygon", "region"]
+if TYPE_CHECKING:
+    from tamis.kernels.flat_rings import Rings
+
+__all__ = ["MAX_VERTICES", "RegionValue", "bbox_polygon", "plain_rings", "polygon", "region"]
 
 #: What a region attribute of an event may carry.
 RegionValue: TypeAlias = shapely.Polygon | shapely.Point
@@ -27,6 +30,11 @@ MAX_VERTICES = 10_000
 
 #: Up to so many rows of a ring GEOS says in 3 ms at worst whether it is simple; its time grows with the square.
 _ROWS_FOR_GEOS = 1000
+
+#: Up to so many rows it is quicker to compare every pair of edges than to sweep.
+_ROWS_TO_COMPARE = 200
+
+_POINT, _POLYGON = int(shapely.GeometryType.POINT), int(shapely.GeometryType.POLYGON)
 
 
 def region(value: object) -> RegionValue:
@@ -51,6 +59,32 @@ def polygon(value: object) -> shapely.Polygon:
     if isinstance(found, shapely.Polygon):
         return found
     raise UnfitError("expected a polygon, not a point")
+
+
+def plain_rings(values: npt.NDArray[np.object_]) -> tuple[Rings, npt.NDArray[np.bool_]]:
+    """Return what is sure to be a valid region in flat arrays, and which values are; others have no rows.
+
+    Sure are shapely points, and polygons of up to `_ROWS_TO_COMPARE` rows that are simple; all are judged at once.
+    What is not sure may still be a region: ask `region`.
+    """
+    from tamis.kernels import flat_rings  # late: importing tamis must not import numba
+
+    shapes = np.where(shapely.is_geometry(values), values, None)
+    kind, rows = shapely.get_type_id(shapes), shapely.get_num_coordinates(shapes)
+    one_ring = (kind == _POLYGON) & (shapely.get_num_interior_rings(shapes) == 0)
+    sure = ((kind == _POINT) & (rows == 1)) | (one_ring & (rows > 3) & (rows <= _ROWS_TO_COMPARE))
+    sure &= ~(shapely.has_z(shapes) | shapely.has_m(shapes))
+    xy, owner = shapely.get_coordinates(shapes, return_index=True)
+    if not np.isfinite(xy).all():
+        sure[owner[~np.isfinite(xy).all(axis=1)]] = False
+    if not sure.all():
+        xy, rows = xy[sure[owner]], np.where(sure, rows, 0)
+    start = np.zeros(len(rows) + 1, np.int64)
+    np.cumsum(rows, out=start[1:])
+    rings = flat_rings.new_rings(xy, start)
+    simple = np.empty(len(rows), np.bool_)
+    flat_rings.check_simple(rings, simple, flat_rings.new_corners())
+    return rings, simple
 
 
 def bbox_polygon(min_x: float, min_y: float, max_x: float, max_y: float) -> shapely.Polygon:
