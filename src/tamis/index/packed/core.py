@@ -22,12 +22,15 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.algebra.evaluate import matches, matches_subscription
+from tamis.geometry.relations import rings_of
 from tamis.index.packed.axes import Axes, AxesState, Part
 from tamis.index.packed.box_index import BoxIndex, MergePlan
 from tamis.index.packed.boxes_of import Box, boxes_of
 from tamis.index.packed.entries import Entries
 from tamis.index.packed.points_of import Points, points_of
+from tamis.index.packed.regions import RegionTests
 from tamis.index.protocols import NO_ROWS, Guarantee, IndexStatistics, Lookup, MatchRows, Rows
+from tamis.kernels.flat_rings import Rings
 from tamis.model.schema import Event
 from tamis.model.subscription import Subscription
 from tamis.model.tables import EventTable, SubscriptionTable
@@ -61,6 +64,8 @@ class PackedCore:
         self._plain = BoxIndex(1)
         self._special = BoxIndex(1)
         self._entries = Entries()
+        #: What boxes of regions leave to ask, by entry.
+        self._regions = RegionTests()
         #: Subscriptions that are not plain.
         self._n_special = 0
         #: ``{row: numbers of filters}`` that have no box; none of them: the subscription never matches.
@@ -81,6 +86,7 @@ class PackedCore:
             self._loose[row] = tuple(i for i, box in boxes if not (box.sides or box.exact))
         if bounded:
             entries = self._entries.append(row, [(i, box.exact) for i, box in bounded])
+            self._regions.append([box.regions for _, box in bounded])
             self._special.add_boxes(*self._corners([box for _, box in bounded]), np.array(entries, np.int32))
         self._n_special += 1
 
@@ -190,6 +196,7 @@ class PackedCore:
         arrays = {f"plain.{name}": array for name, array in self._plain.to_arrays().items()}
         arrays |= {f"special.{name}": array for name, array in self._special.to_arrays().items()}
         arrays |= {f"entries.{name}": array for name, array in self._entries.to_arrays().items()}
+        arrays |= {f"regions.{name}": array for name, array in self._regions.to_arrays().items()}
         loose = [(row, i) for row, filters in sorted(self._loose.items()) for i in (filters or (-1,))]
         arrays["loose"] = np.array(loose, np.int32).reshape(len(loose), 2)
         arrays["special"] = np.array([self._n_special], np.int64)
@@ -202,6 +209,7 @@ class PackedCore:
         core._axes = Axes.from_state(axes)
         core._plain, core._special = (BoxIndex.from_arrays(_under(arrays, part)) for part in ("plain.", "special."))
         core._entries = Entries.from_arrays(_under(arrays, "entries."))
+        core._regions = RegionTests.from_arrays(_under(arrays, "regions."))
         core._n_special = int(arrays["special"][0])
         for row, i in arrays["loose"].tolist():
             core._loose[row] = (*core._loose.get(row, ()), i) if i >= 0 else ()
@@ -229,7 +237,13 @@ class PackedCore:
         """Return the rows among special candidates and loose filters that match; a row may come twice."""
         sure = self._entries.exact[entries] & is_point
         found: list[int] = self._entries.row[entries[sure]].tolist()
-        return found + self._asked(event, entries[~sure])
+        entries = entries[~sure]
+        if is_point and len(entries):
+            known = self._regions.knows(entries)
+            mine, entries = entries[known], entries[~known]
+            held = self._regions.hold(lambda axis: self._shape(event, axis), np.zeros(len(mine), np.int64), mine)
+            found += self._entries.row[mine[held]].tolist()
+        return found + self._asked(event, entries)
 
     def _asked(self, event: Event, entries: Rows) -> list[int]:
         """Return the rows of the entries and loose filters whose raw values match; a row may come twice."""
@@ -260,13 +274,28 @@ class PackedCore:
         starts, entries = self._special.match_points(points.low, points.high)
         event = np.repeat(np.arange(len(events)), np.diff(starts))
         sure = self._entries.exact[entries] & ~np.isin(event, points.between)
+        known = ~sure & self._regions.knows(entries) & ~np.isin(event, points.between)
+        if known.any():
+            held = self._regions.hold(lambda axis: self._shapes(events, axis), event[known], entries[known])
+            sure[known] = held
         pairs = [event[sure] << 32 | self._entries.row[entries[sure]]]
+        sure |= known
         asked = range(len(events)) if self._loose else np.unique(event[~sure]).tolist()
         for i in asked:
             mine = slice(starts[i], starts[i + 1])
             found = self._asked(events.event(i), entries[mine][~sure[mine]])
             pairs.append(np.array(found, np.int64) | i << 32)
         return np.unique(np.concatenate(pairs))
+
+
+    def _shape(self, event: Event, axis: int) -> Rings:
+        """Return the region of an event on the attribute of an axis."""
+        return rings_of(np.array([event[self._axes.attribute(axis)]], dtype=object))
+
+    def _shapes(self, events: EventTable, axis: int) -> Rings:
+        """Return the regions of all events on the attribute of an axis; none where there is no value."""
+        column = events.columns[self._axes.attribute(axis)]
+        return rings_of(column.values if column.present.all() else np.where(column.present, column.values, None))
 
 
 def _merged(plain: MatchRows, pairs: npt.NDArray[np.int64]) -> MatchRows:
