@@ -29,6 +29,7 @@ __all__ = [
     "measure",
     "new_corners",
     "new_rings",
+    "plain_side",
     "point_in_ring",
     "same_way",
     "side",
@@ -36,6 +37,9 @@ __all__ = [
 
 #: Edges of a block.
 BLOCK: Final = 16
+
+#: By how much a box that is to lie inside is made smaller, for the rounding of its corners.
+_SHRUNK: Final = 1 - 1e-9
 
 #: The places of a point.
 OUTSIDE, ON, INSIDE = -1, 0, 1
@@ -56,6 +60,8 @@ class Rings(NamedTuple):
         float64[n, 4]; min x, min y, max x, max y.
     block_start, blocks
         int64[n + 1] and float64[m, 4]; the blocks of each ring, and their bounds.
+    inner
+        float64[n, 4]; a box in the inside of each ring, or one that meets none: a quick yes for many questions.
     """
 
     xy: npt.NDArray[np.float64]
@@ -64,21 +70,24 @@ class Rings(NamedTuple):
     bounds: npt.NDArray[np.float64]
     block_start: npt.NDArray[np.int64]
     blocks: npt.NDArray[np.float64]
+    inner: npt.NDArray[np.float64]
 
 
 class Corners(NamedTuple):
-    """Scratch for the exact side of three points: their coordinates, the same as bits, and digits."""
+    """Scratch for the exact side of three points: their coordinates, the same as bits, and digits; and for a box."""
 
     xy: npt.NDArray[np.float64]
     bits: npt.NDArray[np.int64]
     digits: npt.NDArray[np.int64]
     total: npt.NDArray[np.int64]
+    box: npt.NDArray[np.float64]
 
 
 def new_corners() -> Corners:
     """Return scratch for one thread."""
     xy = np.zeros((3, 2))
-    return Corners(xy, xy.view(np.int64), np.empty((2, 3, 4), np.int64), np.empty(SUM_DIGITS, np.int64))
+    digits, total = np.empty((2, 3, 4), np.int64), np.empty(SUM_DIGITS, np.int64)
+    return Corners(xy, xy.view(np.int64), digits, total, np.zeros((5, 2)))
 
 
 def new_rings(xy: npt.NDArray[np.float64], start: npt.NDArray[np.int64]) -> Rings:
@@ -94,7 +103,8 @@ def new_rings(xy: npt.NDArray[np.float64], start: npt.NDArray[np.int64]) -> Ring
     np.cumsum((np.diff(start) - 1 + BLOCK - 1) // BLOCK, out=block_start[1:])
     bounds, blocks = np.empty((n, 4)), np.empty((max(int(block_start[-1]), 0), 4))
     xy = np.ascontiguousarray(xy, np.float64)
-    rings = Rings(xy, np.ascontiguousarray(start, np.int64), np.ones(n, np.int8), bounds, block_start, blocks)
+    start = np.ascontiguousarray(start, np.int64)
+    rings = Rings(xy, start, np.ones(n, np.int8), bounds, block_start, blocks, np.empty((n, 4)))
     measure(rings, new_corners())
     return rings
 
@@ -104,10 +114,12 @@ def measure(rings: Rings, corners: Corners) -> None:
     """Write the bounds, the blocks and the turn of every ring."""
     for i in range(rings.bounds.shape[0]):
         first, last = rings.start[i], rings.start[i + 1] - 1
-        bounds = rings.bounds[i]
-        if last < first:  # nothing there: a box that meets none
-            bounds[0] = bounds[1] = np.inf
-            bounds[2] = bounds[3] = -np.inf
+        bounds, inner = rings.bounds[i], rings.inner[i]
+        inner[0] = inner[1] = np.inf  # a box that meets none
+        inner[2] = inner[3] = -np.inf
+        if last < first:
+            for k in range(4):
+                bounds[k] = inner[k]
             continue
         _bound(rings.xy, first, last + 1, bounds)
         for k in range(rings.block_start[i + 1] - rings.block_start[i]):
@@ -115,6 +127,7 @@ def measure(rings: Rings, corners: Corners) -> None:
             _bound(rings.xy, begin, min(begin + BLOCK, last) + 1, rings.blocks[rings.block_start[i] + k])
         if last > first:
             rings.turn[i] = _turn(rings.xy, first, last, corners)
+            _find_inner(rings, i, corners)
 
 
 @hot_kernel
@@ -136,7 +149,63 @@ def _turn(xy: npt.NDArray[np.float64], first: Int, last: Int, corners: Corners) 
         if xy[k, 0] < xy[p, 0] or (xy[k, 0] == xy[p, 0] and xy[k, 1] < xy[p, 1]):
             p = k
     before = p - 1 if p > first else last - 1
-    return side(xy, before, xy, p, xy, p + 1, corners)
+    return plain_side(xy, before, xy, p, xy, p + 1, corners)
+
+
+@hot_kernel
+def _find_inner(rings: Rings, i: Int, corners: Corners) -> None:
+    """Write a square around the mean of the vertices, if it lies in the inside: proved, whatever was rounded."""
+    xy, first, last = rings.xy, rings.start[i], rings.start[i + 1] - 1
+    box = corners.box
+    x, y = 0.0, 0.0
+    for p in range(first, last):
+        x += xy[p, 0] / (last - first)
+        y += xy[p, 1] / (last - first)
+    half = np.inf
+    for p in range(first, last):
+        half = min(half, _reach(xy[p, 0] - x, xy[p, 1] - y, xy[p + 1, 0] - x, xy[p + 1, 1] - y))
+    half *= _SHRUNK
+    if not 0.0 < half < np.inf:
+        return
+    box[0, 0], box[0, 1], box[1, 0], box[1, 1] = x - half, y - half, x + half, y - half
+    box[2, 0], box[2, 1], box[3, 0], box[3, 1] = x + half, y + half, x - half, y + half
+    box[4, 0], box[4, 1] = x, y
+    if point_in_ring(box, 4, rings, i, corners) != INSIDE:
+        return
+    for p in range(first, last):
+        if _meets_box(xy, p, box, corners):
+            return
+    inner = rings.inner[i]
+    inner[0], inner[1], inner[2], inner[3] = box[0, 0], box[0, 1], box[2, 0], box[2, 1]
+
+
+@hot_kernel
+def _reach(x: float, y: float, to_x: float, to_y: float) -> float:
+    """Return about how far an edge is from the origin, by the larger of the two coordinates."""
+    found = min(max(abs(x), abs(y)), max(abs(to_x), abs(to_y)))
+    dx, dy = to_x - x, to_y - y
+    for sign in (1.0, -1.0):  # where it crosses the two diagonals
+        slope = dx - sign * dy
+        if slope != 0.0:
+            t = (sign * y - x) / slope
+            if 0.0 < t < 1.0:
+                found = min(found, abs(x + t * dx))
+    return found
+
+
+@hot_kernel
+def _meets_box(xy: npt.NDArray[np.float64], p: Int, box: npt.NDArray[np.float64], corners: Corners) -> bool:
+    """Say whether the edge from ``p`` may meet a box given by its corners; exact in saying no."""
+    x, y, to_x, to_y = xy[p, 0], xy[p, 1], xy[p + 1, 0], xy[p + 1, 1]
+    if max(x, to_x) < box[0, 0] or min(x, to_x) > box[2, 0] or max(y, to_y) < box[0, 1] or min(y, to_y) > box[2, 1]:
+        return False
+    where = plain_side(xy, p, xy, p + 1, box, 0, corners)
+    if where == 0:
+        return True
+    for r in range(1, 4):
+        if plain_side(xy, p, xy, p + 1, box, r, corners) != where:
+            return True
+    return False
 
 
 @inline_kernel
@@ -158,6 +227,20 @@ def side(
     if right - left > error:
         return np.int64(-1)
     return _side_in_integers(a, p, b, q, c, r, corners)
+
+
+@hot_kernel
+def plain_side(
+    a: npt.NDArray[np.float64],
+    p: Int,
+    b: npt.NDArray[np.float64],
+    q: Int,
+    c: npt.NDArray[np.float64],
+    r: Int,
+    corners: Corners,
+) -> Int:
+    """Answer as `side`, by a call: for places where it is rare, and code that is copied would only cost compiling."""
+    return side(a, p, b, q, c, r, corners)
 
 
 @hot_kernel
@@ -239,7 +322,7 @@ def _is_simple(xy: npt.NDArray[np.float64], first: Int, last: Int, corners: Corn
         before = p - 1 if p > first else last - 1
         if xy[p, 0] == xy[p + 1, 0] and xy[p, 1] == xy[p + 1, 1]:
             return False
-        if side(xy, before, xy, p, xy, p + 1, corners) == 0 and same_way(xy, p, before, xy, p + 1):
+        if plain_side(xy, before, xy, p, xy, p + 1, corners) == 0 and same_way(xy, p, before, xy, p + 1):
             return False
         x, y, to_x, to_y = xy[p, 0], xy[p, 1], xy[p + 1, 0], xy[p + 1, 1]
         low_x, high_x, low_y, high_y = min(x, to_x), max(x, to_x), min(y, to_y), max(y, to_y)
@@ -254,7 +337,7 @@ def _is_simple(xy: npt.NDArray[np.float64], first: Int, last: Int, corners: Corn
     return True
 
 
-@inline_kernel
+@hot_kernel
 def _cuts(xy: npt.NDArray[np.float64], p: Int, q: Int, corners: Corners) -> bool:
     """Say whether the line through the edge from ``p`` touches the edge from ``q``."""
     first, second = side(xy, p, xy, p + 1, xy, q, corners), side(xy, p, xy, p + 1, xy, q + 1, corners)

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.kernels.compile import Int, hot_kernel, inline_kernel
-from tamis.kernels.flat_rings import BLOCK, INSIDE, ON, OUTSIDE, Corners, Rings, point_in_ring, same_way, side
+from tamis.kernels.flat_rings import BLOCK, INSIDE, ON, OUTSIDE, Corners, Rings, plain_side, point_in_ring, same_way, side
 
 __all__ = ["ALL", "decide", "find_relations", "narrow"]
 
@@ -96,6 +96,9 @@ def narrow(a: Rings, i: Int, b: Rings, j: Int, wanted: Int, corners: Corners) ->
     left = _by_bounds(a.bounds[i], b.bounds[j])
     if _settled(left, wanted):
         return left
+    left = _by_inner(left, a, i, b, j)
+    if _settled(left, wanted):
+        return left
     if a.start[i + 1] - a.start[i] == 1:
         place = point_in_ring(a.xy, a.start[i], b, j, corners)
         return _D if place == OUTSIDE else (_M if place == ON else _I)
@@ -143,6 +146,22 @@ def _by_bounds(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> Int:
 
 
 @inline_kernel
+def _by_inner(left: Int, a: Rings, i: Int, b: Rings, j: Int) -> Int:
+    """Return what is left when the boxes inside two rings are known: they overlap, or one holds all of the other."""
+    mine, yours = a.inner[i], b.inner[j]
+    if _holds(yours, a.bounds[i]):
+        return left & _I
+    if _holds(mine, b.bounds[j]):
+        return left & _CT
+    return left if _apart(mine, yours) else left & ~(_D | _M)
+
+
+@inline_kernel
+def _holds(outer: npt.NDArray[np.float64], box: npt.NDArray[np.float64]) -> bool:
+    return outer[0] <= box[0] and outer[1] <= box[1] and outer[2] >= box[2] and outer[3] >= box[3]
+
+
+@hot_kernel
 def _shown(seen: Int) -> Int:
     """Return the relations in which all sights can be seen that were."""
     left = np.int64(ALL)
@@ -197,7 +216,7 @@ def _apart(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> bool:
     return a[2] < b[0] or b[2] < a[0] or a[3] < b[1] or b[3] < a[1]
 
 
-@inline_kernel
+@hot_kernel
 def _look_at_blocks(
     a: Rings, i: Int, m: Int, b: Rings, j: Int, n: Int, touch_settles: bool, corners: Corners
 ) -> Int:
@@ -224,7 +243,7 @@ def _look_at_blocks(
     return seen
 
 
-@inline_kernel
+@hot_kernel
 def _contact(a: Rings, i: Int, p: Int, b: Rings, j: Int, q: Int, corners: Corners) -> Int:
     """Return what is to be seen where the edges from ``p`` and ``q`` meet, the ends of both left to the next edges."""
     b0, b1 = side(a.xy, p, a.xy, p + 1, b.xy, q, corners), side(a.xy, p, a.xy, p + 1, b.xy, q + 1, corners)
@@ -266,7 +285,7 @@ def _vertex_on_edge(a: Rings, i: Int, p: Int, b: Rings, j: Int, q: Int, corners:
     """Return what is to be seen where vertex ``p`` of A lies within the edge from ``q`` of B."""
     seen = _TOUCH | _corner(a, i, p, b.xy, q, q + 1, corners) << 2
     for r in (_before(a, i, p), p + 1):
-        where = side(b.xy, q, b.xy, q + 1, a.xy, r, corners) * b.turn[j]
+        where = plain_side(b.xy, q, b.xy, q + 1, a.xy, r, corners) * b.turn[j]
         if where:
             seen |= _A_IN if where > 0 else _A_OUT
     return seen
@@ -280,11 +299,11 @@ def _corner(
     before, after = _before(ring, i, p), p + 1
     if ring.turn[i] < 0:
         before, after = after, before
-    bend = side(ring.xy, before, ring.xy, p, ring.xy, after, corners)
+    bend = plain_side(ring.xy, before, ring.xy, p, ring.xy, after, corners)
     found = np.int64(0)
     for to in (r, s):
-        first = side(ring.xy, before, ring.xy, p, xy, to, corners)
-        second = side(ring.xy, p, ring.xy, after, xy, to, corners)
+        first = plain_side(ring.xy, before, ring.xy, p, xy, to, corners)
+        second = plain_side(ring.xy, p, ring.xy, after, xy, to, corners)
         if bend > 0:
             inside, outside = first > 0 and second > 0, first < 0 or second < 0
         elif bend < 0:

@@ -37,6 +37,7 @@ _COLUMNS: dict[str, tuple[type[np.generic], tuple[int, ...]]] = {
     "bounds": (np.float64, (4,)),
     "block_start": (np.int64, ()),
     "blocks": (np.float64, (4,)),
+    "inner": (np.float64, (4,)),
 }
 
 
@@ -128,5 +129,5 @@ class RegionTests:
         for name in ("start", "block_start"):
             column = self._columns[name]
             column.append(column.rows[-1] + getattr(more, name)[1:])
-        for name in ("xy", "turn", "bounds", "blocks"):
+        for name in ("xy", "turn", "bounds", "blocks", "inner"):
             self._columns[name].append(getattr(more, name))
