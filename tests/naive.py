@@ -9,6 +9,7 @@ edges in fractions, for polygons so close to touching that shapely may err.
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
@@ -257,7 +258,7 @@ def _pieces(ring: list[Pair], other: list[Pair]) -> tuple[bool, set[str]]:
             touch |= bool(shared)
             cuts.update(shared)
         ordered = sorted(cuts)
-        for low, high in zip(ordered, ordered[1:], strict=False):
+        for low, high in itertools.pairwise(ordered):
             middle = (low + high) / 2
             found.add(_place((p[0] + (q[0] - p[0]) * middle, p[1] + (q[1] - p[1]) * middle), other))
     return touch, found

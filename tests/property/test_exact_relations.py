@@ -35,7 +35,9 @@ def small_polygon(rng: Rng) -> npt.NDArray[np.float64]:
     n = int(rng.integers(3, 6))
     turns = np.sort(rng.uniform(0, 2 * np.pi, n))
     scale = 10.0 ** rng.integers(-3, 4)
-    return scale * (rng.uniform(-1, 1, 2) + rng.uniform(0.3, 2, n)[:, None] * np.column_stack([np.cos(turns), np.sin(turns)]))
+    return scale * (
+        rng.uniform(-1, 1, 2) + rng.uniform(0.3, 2, n)[:, None] * np.column_stack([np.cos(turns), np.sin(turns)])
+    )
 
 
 def near(rng: Rng, ring: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -91,10 +93,14 @@ def test_soak_regions_that_nearly_touch(round: int) -> None:
 def compare_many(rng: Rng, n: int) -> npt.NDArray[np.int64]:
     """Compare n x n pairs with shapely's DE-9IM; half of the first regions are also second ones, rewritten."""
     b = np.concatenate([cell_regions(rng, n // 2)[1], mixed_regions(rng, n - n // 2)])
-    a = np.concatenate([cell_regions(rng, n // 4)[1], rewritten(rng, b[: n // 2]), mixed_regions(rng, n - n // 4 - n // 2)])
+    a = np.concatenate(
+        [cell_regions(rng, n // 4)[1], rewritten(rng, b[: n // 2]), mixed_regions(rng, n - n // 4 - n // 2)]
+    )
     p, q = (one.ravel() for one in np.meshgrid(a, b))
     found, want = relations(p, q), _from_matrices(shapely.relate(p, q))
-    assert (found == want).all(), [(x.wkt, y.wkt) for x, y in zip(p[found != want][:3], q[found != want][:3], strict=True)]
+    assert (found == want).all(), [
+        (x.wkt, y.wkt) for x, y in zip(p[found != want][:3], q[found != want][:3], strict=True)
+    ]
     return np.bincount(found, minlength=8)
 
 
@@ -162,5 +168,5 @@ def test_long_rings_are_compared_by_blocks(rng: Rng) -> None:
     assert relation_of(shapely.Polygon(touching), coast) == "covered_by"
     assert relation_of(coast, shapely.Polygon(touching)) == "covers"
     assert relation_of(coast, shapely.Polygon(ring[::-1])) == "equals"
-    assert relation_of(coast, shapely.Polygon(ring + [0.3, 0.1])) == "overlaps"
-    assert relation_of(coast, shapely.Polygon(ring + [300, 0])) == "disjoint"
+    assert relation_of(coast, shapely.Polygon(ring + np.array([0.3, 0.1]))) == "overlaps"
+    assert relation_of(coast, shapely.Polygon(ring + np.array([300, 0]))) == "disjoint"

@@ -33,9 +33,9 @@ __all__ = [
     "joined_by_region",
     "possible_relations",
     "region_key",
-    "relation_between",
     "regions_conflict",
     "regions_impossible",
+    "relation_between",
     "same_region",
     "shape_in",
 ]

@@ -26,7 +26,7 @@ from tamis.model.subscription import Relation
 __all__ = ["COMPOSITION", "INVERSE", "compose", "sets_conflict", "sets_cover"]
 
 #: The paper's letters.
-_LETTERS: Final = dict(zip("D M O E I Ct Cv cB".split(), Relation, strict=True))
+_LETTERS: Final = dict(zip(("D", "M", "O", "E", "I", "Ct", "Cv", "cB"), Relation, strict=True))
 
 #: The relation of b to a when that of a to b is known.
 INVERSE: Final = {one: one for one in Relation} | {

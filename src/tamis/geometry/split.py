@@ -45,9 +45,9 @@ def quadratic_split(lo: _FloatArray, hi: _FloatArray, least: int) -> tuple[list[
     hulls = [(lo[group[0]].copy(), hi[group[0]].copy()) for group in groups]
     left = [i for i in range(n) if i not in (groups[0][0], groups[1][0])]
     while left:
-        for this, other in ((0, 1), (1, 0)):
-            if len(groups[this]) + len(left) == least:  # it needs all that is left
-                groups[this] += left
+        for group in groups:
+            if len(group) + len(left) == least:  # it needs all that is left
+                group += left
                 return sorted(groups[0]), sorted(groups[1])
         growth = np.stack([_growth(lo[left], hi[left], *hull) for hull in hulls])
         chosen = _pick_next(growth)

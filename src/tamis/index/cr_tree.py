@@ -26,7 +26,6 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import numpy as np
-import shapely
 
 from tamis.errors import InvariantError
 from tamis.geometry.relations import relation_of
@@ -109,7 +108,7 @@ class _Node:
     def __init__(self, children: Sequence[_Node | _Entry], height: int) -> None:
         self.children = tuple(children)
         self.height = height
-        self.bounds = _hull([one.bounds for one in children])
+        self.bounds: _Bounds = _hull([one.bounds for one in children])
 
     @cached_property
     def disjoint(self) -> tuple[int, ...]:
@@ -179,9 +178,7 @@ class CRTree:
             else:
                 yield from self._satisfied_in(node, region, bounds, wanted)
 
-    def _satisfied_in(
-        self, leaf: _Node, region: RegionValue, bounds: _Bounds, wanted: Wanted | None
-    ) -> Iterator[int]:
+    def _satisfied_in(self, leaf: _Node, region: RegionValue, bounds: _Bounds, wanted: Wanted | None) -> Iterator[int]:
         for one in cast("tuple[_Entry, ...]", leaf.children):
             boxes = box_relation(bounds, one.bounds)
             if boxes not in one.evaluated_at or not (wanted is None or wanted(one.number)):

@@ -200,12 +200,10 @@ def _meets_box(xy: npt.NDArray[np.float64], p: Int, box: npt.NDArray[np.float64]
     if max(x, to_x) < box[0, 0] or min(x, to_x) > box[2, 0] or max(y, to_y) < box[0, 1] or min(y, to_y) > box[2, 1]:
         return False
     where = plain_side(xy, p, xy, p + 1, box, 0, corners)
-    if where == 0:
-        return True
+    same = where != 0
     for r in range(1, 4):
-        if plain_side(xy, p, xy, p + 1, box, r, corners) != where:
-            return True
-    return False
+        same &= plain_side(xy, p, xy, p + 1, box, r, corners) == where
+    return not same
 
 
 @inline_kernel
@@ -267,12 +265,12 @@ def _side_in_integers(
 def same_way(xy: npt.NDArray[np.float64], p: Int, q: Int, other: npt.NDArray[np.float64], r: Int) -> bool:
     """Say whether rows ``q`` and ``r`` lie on the same side of row ``p``, all three being on one line."""
     axis = 0 if xy[q, 0] != xy[p, 0] else 1
-    return (xy[q, axis] > xy[p, axis]) == (other[r, axis] > xy[p, axis])
+    return bool((xy[q, axis] > xy[p, axis]) == (other[r, axis] > xy[p, axis]))
 
 
 @hot_kernel
 def point_in_ring(xy: npt.NDArray[np.float64], r: Int, rings: Rings, j: Int, corners: Corners) -> Int:
-    """Say whether row ``r`` of xy lies inside ring ``j`` (1), on it (0) or outside (-1): crossings of a ray to the right.
+    """Say whether row ``r`` of xy is inside ring ``j`` (1), on it (0) or outside (-1): crossings of a ray to the right.
 
     Implements: [crtree] POINTCHECK, section 3.
     """
@@ -341,4 +339,4 @@ def _is_simple(xy: npt.NDArray[np.float64], first: Int, last: Int, corners: Corn
 def _cuts(xy: npt.NDArray[np.float64], p: Int, q: Int, corners: Corners) -> bool:
     """Say whether the line through the edge from ``p`` touches the edge from ``q``."""
     first, second = side(xy, p, xy, p + 1, xy, q, corners), side(xy, p, xy, p + 1, xy, q + 1, corners)
-    return first * second <= 0
+    return bool(first * second <= 0)

@@ -28,7 +28,18 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.kernels.compile import Int, hot_kernel, inline_kernel
-from tamis.kernels.flat_rings import BLOCK, INSIDE, ON, OUTSIDE, Corners, Rings, plain_side, point_in_ring, same_way, side
+from tamis.kernels.flat_rings import (
+    BLOCK,
+    INSIDE,
+    ON,
+    OUTSIDE,
+    Corners,
+    Rings,
+    plain_side,
+    point_in_ring,
+    same_way,
+    side,
+)
 
 __all__ = ["ALL", "decide", "find_relations", "narrow"]
 
@@ -119,7 +130,7 @@ def _settled(left: Int, wanted: Int) -> bool:
     """Say whether what is left is one relation, or lies in a wanted set or outside it."""
     if left & (left - 1) == 0:
         return True
-    return wanted != 0 and (left & wanted == 0 or left & wanted == left)
+    return bool(wanted != 0 and (left & wanted == 0 or left & wanted == left))
 
 
 @inline_kernel
@@ -158,7 +169,7 @@ def _by_inner(left: Int, a: Rings, i: Int, b: Rings, j: Int) -> Int:
 
 @inline_kernel
 def _holds(outer: npt.NDArray[np.float64], box: npt.NDArray[np.float64]) -> bool:
-    return outer[0] <= box[0] and outer[1] <= box[1] and outer[2] >= box[2] and outer[3] >= box[3]
+    return bool(outer[0] <= box[0] and outer[1] <= box[1] and outer[2] >= box[2] and outer[3] >= box[3])
 
 
 @hot_kernel
@@ -213,13 +224,11 @@ def _look(a: Rings, i: Int, b: Rings, j: Int, left: Int, wanted: Int, corners: C
 
 @inline_kernel
 def _apart(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> bool:
-    return a[2] < b[0] or b[2] < a[0] or a[3] < b[1] or b[3] < a[1]
+    return bool(a[2] < b[0] or b[2] < a[0] or a[3] < b[1] or b[3] < a[1])
 
 
 @hot_kernel
-def _look_at_blocks(
-    a: Rings, i: Int, m: Int, b: Rings, j: Int, n: Int, touch_settles: bool, corners: Corners
-) -> Int:
+def _look_at_blocks(a: Rings, i: Int, m: Int, b: Rings, j: Int, n: Int, touch_settles: bool, corners: Corners) -> Int:
     """Return the sights of the contacts between the edges of two blocks; some of them, where those settle all."""
     seen = np.int64(0)
     a_begin = a.start[i] + (m - a.block_start[i]) * BLOCK
@@ -271,7 +280,7 @@ def _between(xy: npt.NDArray[np.float64], q: Int, other: npt.NDArray[np.float64]
     """Say whether row ``r`` lies between the ends of the edge from ``q``, on whose line it is."""
     axis = 0 if xy[q, 0] != xy[q + 1, 0] else 1
     low, high = min(xy[q, axis], xy[q + 1, axis]), max(xy[q, axis], xy[q + 1, axis])
-    return low < other[r, axis] < high
+    return bool(low < other[r, axis] < high)
 
 
 @hot_kernel
@@ -292,9 +301,7 @@ def _vertex_on_edge(a: Rings, i: Int, p: Int, b: Rings, j: Int, q: Int, corners:
 
 
 @hot_kernel
-def _corner(
-    ring: Rings, i: Int, p: Int, xy: npt.NDArray[np.float64], r: Int, s: Int, corners: Corners
-) -> Int:
+def _corner(ring: Rings, i: Int, p: Int, xy: npt.NDArray[np.float64], r: Int, s: Int, corners: Corners) -> Int:
     """Say where two ways from vertex ``p`` lead, to the rows ``r`` and ``s``: 1 into the ring, 2 out of it, or both."""
     before, after = _before(ring, i, p), p + 1
     if ring.turn[i] < 0:

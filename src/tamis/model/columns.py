@@ -32,7 +32,7 @@ import shapely
 
 from tamis.errors import EventError, LimitError, TableError
 from tamis.model.arrow_types import is_text
-from tamis.model.shapes import plain_rings
+from tamis.model.shapes import geometries_of, plain_rings
 from tamis.model.types import AttributeType, Boolean, Number, Region, String, Timestamp, Vector
 from tamis.model.values import INT64_MAX, UnfitError, Value, is_null
 
@@ -138,8 +138,7 @@ def _from_numpy(name: str, kind: AttributeType, data: npt.NDArray[Any]) -> Colum
     if data.dtype.kind in "fiu" and isinstance(kind, Vector) and data.ndim == 2:
         return _vectors(name, kind, data.astype(np.float64), np.ones(len(data), dtype=bool))
     if data.dtype == object and isinstance(kind, Region) and data.ndim == 1:
-        shapes = np.where(shapely.is_geometry(data), data, None)
-        return _regions(name, kind, data, shapes, np.array([not is_null(one) for one in data], dtype=bool))
+        return _regions(name, kind, data, geometries_of(data), np.array([not is_null(one) for one in data], dtype=bool))
     return _one_by_one(name, kind, list(data))
 
 
@@ -269,9 +268,7 @@ def _wkb_regions(name: str, kind: Region, array: pa.Array, present: Mask) -> Col
     return _regions(name, kind, encoded, shapely.from_wkb(encoded, on_invalid="ignore"), present)
 
 
-def _regions(
-    name: str, kind: Region, given: npt.NDArray[Any], shapes: npt.NDArray[Any], present: Mask
-) -> Column:
+def _regions(name: str, kind: Region, given: npt.NDArray[Any], shapes: npt.NDArray[Any], present: Mask) -> Column:
     """Take over ``shapes``, what shapely makes of the values given; points alone need no kernel."""
     plain = (shapely.get_type_id(shapes) == 0) & ~shapely.has_z(shapes) & ~shapely.has_m(shapes)
     plain &= np.isfinite(shapely.get_x(shapes)) & np.isfinite(shapely.get_y(shapes))

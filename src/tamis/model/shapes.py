@@ -27,6 +27,7 @@ __all__ = [
     "Part",
     "RegionValue",
     "bbox_polygon",
+    "geometries_of",
     "is_simple",
     "operand",
     "parts_of",
@@ -118,9 +119,14 @@ def parts_of(found: Operand) -> list[Part]:
     some = [found] if isinstance(found, shapely.Polygon) else list(found.geoms)
     if is_simple(found):
         return [Part(some[0], ())]
-    return [
-        Part(shapely.Polygon(one.exterior), tuple(shapely.Polygon(ring) for ring in one.interiors)) for one in some
-    ]
+    return [Part(shapely.Polygon(one.exterior), tuple(shapely.Polygon(ring) for ring in one.interiors)) for one in some]
+
+
+def geometries_of(values: npt.NDArray[np.object_]) -> npt.NDArray[np.object_]:
+    """Return the values that are shapely geometry, None for the others."""
+    found = values.copy()
+    found[~shapely.is_geometry(values)] = None
+    return found
 
 
 def plain_rings(values: npt.NDArray[np.object_]) -> tuple[Rings, npt.NDArray[np.bool_]]:
@@ -131,7 +137,7 @@ def plain_rings(values: npt.NDArray[np.object_]) -> tuple[Rings, npt.NDArray[np.
     """
     from tamis.kernels import flat_rings  # late: importing tamis must not import numba
 
-    shapes = np.where(shapely.is_geometry(values), values, None)
+    shapes = geometries_of(values)
     kind, rows = shapely.get_type_id(shapes), shapely.get_num_coordinates(shapes)
     one_ring = (kind == _POLYGON) & (shapely.get_num_interior_rings(shapes) == 0)
     sure = ((kind == _POINT) & (rows == 1)) | (one_ring & (rows > 3) & (rows <= _ROWS_TO_COMPARE))
@@ -152,7 +158,7 @@ def plain_rings(values: npt.NDArray[np.object_]) -> tuple[Rings, npt.NDArray[np.
 
 def bbox_polygon(min_x: float, min_y: float, max_x: float, max_y: float) -> shapely.Polygon:
     """Return the rectangle of a BBOX literal, or raise `UnfitError` when it has no area."""
-    if max_x < min_x <= 180 and -180 <= max_x and -90 <= min_y < max_y <= 90:
+    if _NEAR_THE_ANTIMERIDIAN <= min_x <= 180 and -180 <= max_x <= -_NEAR_THE_ANTIMERIDIAN:
         raise UnfitError(f"a BBOX from x = {min_x:.15g} to {max_x:.15g}; {_SPLIT}")
     if not (min_x < max_x and min_y < max_y):
         raise UnfitError("a BBOX is min x, min y, max x, max y, and each min is below its max")
@@ -189,7 +195,9 @@ def _from_geojson(value: Mapping[str, object], several: bool) -> shapely.Geometr
     if kind == "Point":
         return _point(coordinates)
     if kind == "MultiPolygon" and several:
-        return shapely.MultiPolygon([_geojson_polygon(one, several) for one in _some(coordinates, "a list of polygons")])
+        return shapely.MultiPolygon(
+            [_geojson_polygon(one, several) for one in _some(coordinates, "a list of polygons")]
+        )
     if kind != "Polygon":
         raise UnfitError(f"expected GeoJSON of type Polygon or Point, not {kind!r}")
     return _geojson_polygon(coordinates, several)

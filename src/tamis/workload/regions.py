@@ -46,7 +46,7 @@ def synthetic_regions(n: int, rng: Rng, universe: tuple[float, float] = UNIVERSE
 
     Two random points span a rectangle; three or four points lie on different sides of it, the others anywhere in it.
 
-    >>> one, = synthetic_regions(1, np.random.default_rng(1))
+    >>> (one,) = synthetic_regions(1, np.random.default_rng(1))
     >>> len(one.exterior.coords) - 1, one.area >= 100_000
     (20, True)
     """
@@ -78,7 +78,7 @@ def _round(rng: Rng) -> _Corners:
     n = int(rng.integers(6, 11))
     corners = _star(rng, n, 0.85, even=True)
     low, high = corners.min(axis=0), corners.max(axis=0)
-    return (corners - low) / (high - low)
+    return np.asarray((corners - low) / (high - low))
 
 
 def _irregular(rng: Rng) -> _Corners:
@@ -92,7 +92,7 @@ def _narrow(rng: Rng) -> _Corners:
     path = np.array([[0, 0], [1, 0], [1, width], [0.5, width * 1.2], [0, width]])
     path = path if rng.random() < 0.5 else np.delete(path, 3, axis=0)
     turn = rng.uniform(0.3, np.pi / 2 - 0.3) + rng.integers(2) * np.pi / 2
-    return path @ np.array([[np.cos(turn), np.sin(turn)], [-np.sin(turn), np.cos(turn)]])
+    return np.asarray(path @ np.array([[np.cos(turn), np.sin(turn)], [-np.sin(turn), np.cos(turn)]]))
 
 
 #: How each message type is drawn, in any size.
@@ -122,7 +122,7 @@ def _placed(corners: _Corners, rng: Rng, universe: tuple[float, float]) -> _Corn
     share = rng.uniform(*_SHARES) * universe[0] * universe[1]
     size = (high - low) * np.sqrt(share / (high - low).prod())
     size *= min(1.0, *(np.array(universe) / size))
-    return (corners - low) / (high - low) * size + rng.random(2) * (np.array(universe) - size)
+    return np.asarray((corners - low) / (high - low) * size + rng.random(2) * (np.array(universe) - size))
 
 
 def _around(points: _Corners) -> _Corners:

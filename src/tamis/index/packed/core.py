@@ -287,7 +287,6 @@ class PackedCore:
             pairs.append(np.array(found, np.int64) | i << 32)
         return np.unique(np.concatenate(pairs))
 
-
     def _shape(self, event: Event, axis: int) -> Rings:
         """Return the region of an event on the attribute of an axis."""
         return rings_of(np.array([event[self._axes.attribute(axis)]], dtype=object))
@@ -295,7 +294,11 @@ class PackedCore:
     def _shapes(self, events: EventTable, axis: int) -> Rings:
         """Return the regions of all events on the attribute of an axis; none where there is no value."""
         column = events.columns[self._axes.attribute(axis)]
-        return rings_of(column.values if column.present.all() else np.where(column.present, column.values, None))
+        values = column.values
+        if not column.present.all():
+            values = values.copy()
+            values[~column.present] = None
+        return rings_of(values)
 
 
 def _merged(plain: MatchRows, pairs: npt.NDArray[np.int64]) -> MatchRows:
