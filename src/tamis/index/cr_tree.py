@@ -124,6 +124,7 @@ class CRTree:
 
     Examples
     --------
+    >>> import shapely
     >>> tree = CRTree()
     >>> tree.add(7, Spatial("area", frozenset({Relation.INSIDE}), shapely.box(0, 0, 9, 9)))
     >>> tree.add(8, Spatial("area", frozenset({Relation.DISJOINT}), shapely.box(50, 50, 60, 60)))
