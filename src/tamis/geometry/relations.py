@@ -62,7 +62,13 @@ def relation(a: object, b: object) -> Relation:
 
 
 def relation_of(a: RegionValue, b: shapely.Polygon) -> Relation:
-    """Return as `relation` does, for shapes that `tamis.model.shapes` has passed."""
+    """Return as `relation` does, for shapes that `tamis.model.shapes` has passed.
+
+    Where not even the bounding boxes meet, as for most pairs, no kernel is needed.
+    """
+    mine, yours = a.bounds, b.bounds
+    if mine[2] < yours[0] or yours[2] < mine[0] or mine[3] < yours[1] or yours[3] < mine[1]:
+        return Relation.DISJOINT
     from tamis.kernels import flat_rings, polygon  # late: importing tamis must not import numba
 
     left = polygon.narrow(_ring_of(a), 0, _ring_of(b), 0, 0, flat_rings.new_corners())
