@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,9 @@ from tamis.model.arrow_types import is_text
 from tamis.model.shapes import geometries_of, plain_rings
 from tamis.model.types import AttributeType, Boolean, Number, Region, String, Timestamp, Vector
 from tamis.model.values import INT64_MAX, UnfitError, Value, is_null
+
+if TYPE_CHECKING:
+    from tamis.kernels.flat_rings import Rings
 
 __all__ = ["Column", "Unreadable", "column_from", "presence_column", "python_values"]
 
@@ -59,6 +62,8 @@ class Column:
     present: Mask
     #: Rows whose value does not fit, with the reason.
     bad: dict[int, EventError] = field(default_factory=dict)
+    #: The regions in flat arrays, if they were laid out on the way and all rows are there.
+    rings: Rings | None = None
 
     def value(self, row: int) -> Value | None:
         """Return the canonical value of a row, None when it is missing or bad."""
@@ -272,9 +277,10 @@ def _regions(name: str, kind: Region, given: npt.NDArray[Any], shapes: npt.NDArr
     """Take over ``shapes``, what shapely makes of the values given; points alone need no kernel."""
     plain = (shapely.get_type_id(shapes) == 0) & ~shapely.has_z(shapes) & ~shapely.has_m(shapes)
     plain &= np.isfinite(shapely.get_x(shapes)) & np.isfinite(shapely.get_y(shapes))
+    rings: Rings | None = None
     if np.count_nonzero(present & ~plain) > _WORTH_A_KERNEL:
-        plain = plain_rings(shapes)[1]
-    column = Column(kind, shapes, plain & present)
+        rings, plain = plain_rings(shapes)
+    column = Column(kind, shapes, plain & present, rings=rings if plain.all() else None)
     for row in np.flatnonzero(present & ~plain):
         _take(column, name, int(row), given[row])
     return column

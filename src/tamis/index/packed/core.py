@@ -295,6 +295,8 @@ class PackedCore:
         """Return the regions of all events on the attribute of an axis; none where there is no value."""
         column = events.columns[self._axes.attribute(axis)]
         values = column.values
+        if column.rings is not None:
+            return column.rings
         if not column.present.all():
             values = values.copy()
             values[~column.present] = None
