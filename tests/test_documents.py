@@ -26,3 +26,12 @@ def test_the_python_of_the_readme_runs_and_prints_what_it_says() -> None:
     explanation, _ = _blocks(ROOT / "README.md", "text")
     assert explanation in printed.getvalue()
     assert lines[-1].startswith("[{'event': 0, 'subscription': 'alice'}")
+
+
+def test_the_python_of_the_regions_page_prints_what_it_says() -> None:
+    code = "\n".join(_blocks(ROOT / "docs" / "regions.md", "python"))
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(code, "regions.md", "exec"), {})
+    promised = [line.split("  # ", 1)[1] for line in code.splitlines() if line.startswith("print(")]
+    assert printed.getvalue().splitlines() == promised

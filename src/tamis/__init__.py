@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         TamisError,
         UnknownSubscriptionError,
     )
-    from tamis.geometry.relations import relation
+    from tamis.geometry.relations import relation, relations
     from tamis.model.schema import Schema
     from tamis.model.subscription import Relation, Subscription
     from tamis.model.tables import EventTable, SubscriptionTable
@@ -80,6 +80,7 @@ __all__ = [
     "merge",
     "reduce",
     "relation",
+    "relations",
     "simplify",
     "subsumed",
 ]
@@ -106,7 +107,7 @@ _HOMES = {
         "TamisError",
         "UnknownSubscriptionError",
     ],
-    "tamis.geometry.relations": ["relation"],
+    "tamis.geometry.relations": ["relation", "relations"],
     "tamis.model.schema": ["Schema"],
     "tamis.model.subscription": ["Relation", "Subscription"],
     "tamis.model.tables": ["EventTable", "SubscriptionTable"],

@@ -209,3 +209,21 @@ def test_events_are_timed_while_segments_merge() -> None:
     rows = list(one._latency_of_merge(Ours(one.work)))
     assert rows[-1].what == "p99 merge"
     assert rows[-1].rate is None or rows[-1].goal == 3 * rows[0].rate
+
+
+def test_regions_are_measured_beside_their_peers(compiled: None) -> None:
+    result = CliRunner().invoke(app, ["bench", "regions", "--quick", "--size", "300", "--json"])
+    rows = rows_of(result)
+    systems = {(row["work"], row["system"]) for row in rows}
+    assert {("contains point", "ours"), ("intersects", "strtree"), ("covers", "strtree+relate")} <= systems
+    assert {("relation", "ours"), ("cr-tree A", "cr-tree"), ("simplifier C", "on")} <= systems
+    assert all(row["rate"] > 0 for row in rows if row["rate"] is not None and row["what"] != "evaluations")
+    asked = {(row["work"], row["system"]): row["rate"] for row in rows if row["what"] == "evaluations"}
+    assert all(asked[f"cr-tree {kind}", "cr-tree"] <= asked[f"cr-tree {kind}", "scan"] for kind in "ABC")
+
+
+def test_a_part_of_the_regions_as_a_table(compiled: None) -> None:
+    result = CliRunner().invoke(app, ["bench", "regions", "--quick", "--size", "200", "--part", "relation"])
+    assert result.exit_code == 0
+    assert "shapely.relate" in result.output
+    assert CliRunner().invoke(app, ["bench", "regions", "--part", "maps"]).exit_code == 2

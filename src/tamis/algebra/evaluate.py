@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.geometry.balls import in_ball
-from tamis.geometry.relations import relation
+from tamis.geometry.relations import relation_of
 from tamis.model.pattern import like_matches
 from tamis.model.schema import Event
 from tamis.model.shapes import RegionValue
@@ -53,7 +53,7 @@ def constraint_holds(event: Event, constraint: Constraint) -> bool:
     if isinstance(constraint, Like):
         return like_matches(constraint.pattern, cast("str", value)) != constraint.negated
     if isinstance(constraint, Spatial):
-        return relation(cast("RegionValue", value), constraint.region) in constraint.relations
+        return relation_of(cast("RegionValue", value), constraint.region) in constraint.relations
     point = cast("npt.NDArray[np.float64]", value)
     return in_ball(point, constraint.center, constraint.radius) != constraint.negated
 

@@ -3,7 +3,7 @@
 A filter says something about each of its attributes and nothing across attributes, so a conjunction can be
 satisfied iff what it says about *each single attribute* can. That is the whole burden of the algebra:
 `Facts` are what a conjunction says about one attribute, and `Facts.impossible` proves that no value fits.
-Scalars and LIKE are exact both ways, two balls and conditions on one region too;
+Scalars and LIKE are exact both ways, two balls and two conditions on regions too;
 beyond that ``impossible`` errs towards "no" and never towards "yes".
 """
 
@@ -58,8 +58,7 @@ class Facts:
     def excludes(self, constraint: Constraint, budget: Budget | None = None) -> bool:
         """Whether it is proved that the constraint does not hold; the facts themselves are possible.
 
-        Balls and regions are judged by pairs, so only pairs with the new condition have to be looked at; of
-        regions only the same one can be in conflict.
+        Balls and regions are judged by pairs, so only pairs with the new condition have to be looked at.
         """
         if isinstance(constraint, Values):
             both = self.allowed & constraint.allowed
@@ -72,8 +71,9 @@ class Facts:
             return self.and_also(constraint).impossible(budget)
         if isinstance(constraint, Ball):
             return any(balls.balls_conflict(one, constraint) for one in self._of(Ball))
-        known = self.regions.get(regions.region_key(constraint.region)) if constraint.relations else constraint
-        return known is not None and regions.regions_conflict(known, constraint)
+        if not constraint.relations:
+            return True
+        return any(regions.regions_conflict(one, constraint) for one in self.regions.values())
 
     def implies(self, constraint: Constraint, budget: Budget | None = None) -> bool:
         """Whether it is proved that the constraint holds."""

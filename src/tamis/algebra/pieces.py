@@ -19,10 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+import shapely
+
 from tamis.algebra import regions
 from tamis.algebra.budget import MAX_PIECES, Budget
 from tamis.algebra.facts import UNCONSTRAINED, Facts, negation
-from tamis.model.language.functions import ALL_RELATIONS
 from tamis.model.subscription import AllOf, AnyOf, Ball, Constraint, Filter, Like, Predicate, Relation, Spatial, Values
 from tamis.model.value_set import MISSING
 
@@ -41,8 +42,8 @@ __all__ = [
 #: What a conjunction says of each attribute; attributes that are not named are free.
 Piece = Mapping[str, Facts]
 
-#: Comparing a piece with so many filters counts as one piece more, and so does comparing so many balls or
-#: patterns; a region is only ever compared with itself, which costs nothing more.
+#: Comparing a piece with so many filters counts as one piece more, and so does comparing so many balls, regions or
+#: patterns.
 COMPARED_PER_PIECE = 16
 
 #: A filter with a tree is taken away last: its opposite may fall into many pieces.
@@ -127,7 +128,7 @@ class Subtraction:
         self.filters = filters
         self.budget = budget or Budget()
         self.proof = proof
-        self._slow = [sum(isinstance(c, Like | Ball) for c in one.constraints) for one in filters]
+        self._slow = [sum(isinstance(c, Like | Ball | Spatial) for c in one.constraints) for one in filters]
         self._spatial: dict[int, list[Spatial]] = {}
         if all(one.rest is None for one in filters):  # a tree may speak of any region
             found = ([c for c in one.constraints if isinstance(c, Spatial)] for one in filters)
@@ -172,22 +173,25 @@ class Subtraction:
     def _hopeless(self, piece: Piece) -> set[int]:
         """Return the filters on a region to which some relation stays possible, whatever they take away.
 
-        Regions know nothing of each other here. So if no filter takes away the part of a piece that has a
-        certain relation to a region, filters on that region are of no use in taking away the rest of it.
+        If no filter takes away the part of a piece that has a certain relation to a region, a relation that what
+        the piece says of other regions leaves possible, then filters on that region are of little use in taking
+        away the rest of it: others would have to. That is rare and needs many pieces, so they are left out.
         """
         hopeless: set[int] = set()
         while True:
             taken: dict[tuple[str, bytes], frozenset[Relation]] = {}
             mentioned: dict[tuple[str, bytes], list[int]] = {}
+            region_of: dict[tuple[str, bytes], shapely.Polygon] = {}
             for index, some in self._spatial.items():
                 for one in some if index not in hopeless else ():
                     place = (one.attribute, regions.region_key(one.region))
                     taken[place] = taken.get(place, frozenset()) | one.relations
                     mentioned.setdefault(place, []).append(index)
+                    region_of[place] = one.region
             before = len(hopeless)
             for (name, key), relations in taken.items():
-                known = piece.get(name, UNCONSTRAINED).regions.get(key)
-                if not (ALL_RELATIONS if known is None else known.relations) <= relations:
+                known = piece.get(name, UNCONSTRAINED).regions.values()
+                if not regions.possible_relations(known, region_of[name, key]) <= relations:
                     hopeless.update(mentioned[name, key])
             if len(hopeless) == before:
                 return hopeless
@@ -195,7 +199,7 @@ class Subtraction:
     def _price(self, piece: Piece, candidates: Sequence[int]) -> int:
         """Return what it costs to compare a piece with filters."""
         compared = len(candidates)
-        slow = sum(isinstance(one, Like | Ball) for facts in piece.values() for one in facts.conditions)
+        slow = sum(isinstance(one, Like | Ball | Spatial) for facts in piece.values() for one in facts.conditions)
         if slow:
             compared += slow * sum(self._slow[index] for index in candidates)
         return 1 + compared // COMPARED_PER_PIECE

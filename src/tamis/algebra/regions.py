@@ -1,23 +1,20 @@
 """Region conditions together: which cover or exclude each other, and a region that satisfies some.
 
-A condition is (attribute, set of relations, polygon). Two conditions on the *same* region are sets of
-relations, and everything about them is exact, since exactly one of the eight relations holds. Same means
-topologically equal, however the ring is written. Conditions on different regions would need the
-composition table of the eight relations; until it is asked here, they count as unknown: neither covering
-nor conflicting.
+A condition is (attribute, set of relations, polygon). Two conditions are compared by the relation of their polygons,
+which is exact, and the composition table of the eight relations (`tamis.geometry.rcc8`). That is exact for two
+conditions, whatever their regions. Three that exclude each other only together, each two being possible, are not
+seen; that errs on the safe side.
 
 `regions_conflict` is the only question that the rest of the algebra asks: ``c1 covers c2`` is the same as
-``c2 conflicts with the complement of c1``, and that stays true with a composition table.
+``c2 conflicts with the complement of c1``.
 
-Implements: [crtree] section 4.2, covering and conflict of two constraints, for equal regions.
-Deviation: the section's example (covered-by A conflicts with disjoint B when A overlaps B) is wrong and
-not used: [0,1]x[0,1] is covered by [0,4]x[0,4] and disjoint from [3,6]x[3,6].
+Implements: [crtree] section 4.2, covering and conflict of two constraints.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
 
@@ -25,7 +22,8 @@ import numpy as np
 import numpy.typing as npt
 import shapely
 
-from tamis.geometry.relations import relation
+from tamis.geometry.rcc8 import compose, sets_conflict
+from tamis.geometry.relations import relation_of
 from tamis.model.language.functions import ALL_RELATIONS
 from tamis.model.shapes import RegionValue
 from tamis.model.subscription import Relation, Spatial
@@ -33,15 +31,19 @@ from tamis.model.subscription import Relation, Spatial
 __all__ = [
     "complement",
     "joined_by_region",
+    "possible_relations",
     "region_key",
     "regions_conflict",
     "regions_impossible",
+    "relation_between",
     "same_region",
     "shape_in",
 ]
 
 #: Relations of a shape to a region that one search may compute, in vertices; each counts `_CALL` more.
 _VERTICES, _CALL = 100_000, 50
+#: Pairs of regions whose common parts are tried.
+_PAIRS = 10
 
 #: Relative rounding error of a cross product, with room for the bound's own.
 _ROUNDING = 1e-15
@@ -89,18 +91,31 @@ def complement(condition: Spatial) -> Spatial:
 
 
 def regions_conflict(c1: Spatial, c2: Spatial) -> bool:
-    """Whether no region satisfies both, as far as it can be proved.
+    """Whether no region or point satisfies both; exact.
 
-    This is the seam for the composition table: conditions on different regions are unknown here.
-
-    >>> here = shapely.box(0, 0, 1, 1)
-    >>> inside = Spatial("area", frozenset({Relation.INSIDE, Relation.EQUALS}), here)
-    >>> regions_conflict(inside, Spatial("area", frozenset({Relation.DISJOINT}), here))
+    >>> inside = Spatial("area", frozenset({Relation.INSIDE, Relation.EQUALS}), shapely.box(0, 0, 1, 1))
+    >>> regions_conflict(inside, Spatial("area", frozenset({Relation.OVERLAPS}), shapely.box(0, 0, 3, 3)))
     True
     """
     if not c1.relations or not c2.relations:
         return True
-    return not c1.relations & c2.relations and same_region(c1.region, c2.region)
+    if c1.region is c2.region:
+        return not c1.relations & c2.relations
+    return sets_conflict(c1.relations, relation_between(c1.region, c2.region), c2.relations)
+
+
+@lru_cache(maxsize=1 << 16)
+def relation_between(a: shapely.Polygon, b: shapely.Polygon) -> Relation:
+    """Return the relation of two operands; remembered, for operands are asked about again and again."""
+    return relation_of(a, b)
+
+
+def possible_relations(conditions: Iterable[Spatial], region: shapely.Polygon) -> frozenset[Relation]:
+    """Return the relations to a region that some conditions leave possible, each by itself."""
+    found = ALL_RELATIONS
+    for one in conditions:
+        found &= compose(one.relations, relation_between(one.region, region))
+    return found
 
 
 def regions_impossible(conditions: Sequence[Spatial]) -> bool:
@@ -133,7 +148,7 @@ def shape_in(conditions: Sequence[Spatial]) -> RegionValue | None:
             left -= size
             if left < 0:
                 return None
-            if relation(shape, one.region) not in one.relations:
+            if relation_of(shape, one.region) not in one.relations:
                 break
         else:
             return shape
@@ -141,11 +156,13 @@ def shape_in(conditions: Sequence[Spatial]) -> RegionValue | None:
 
 
 def _candidates(conditions: Sequence[Spatial]) -> Iterator[RegionValue]:
-    """Yield valid shapes made for each condition, those with the fewest ways to be satisfied first."""
+    """Yield valid shapes made for each condition, those with the fewest ways to be satisfied first; then for pairs."""
     for one in conditions:
         for wanted in Relation:
             if wanted in one.relations:
                 yield from (shape for shape in _shapes(one.region, wanted) if shape.is_valid)
+    for one, other in itertools.islice(itertools.combinations(conditions, 2), _PAIRS):
+        yield from (shape for shape in _shapes_of_two(one.region, other.region) if shape.is_valid)
 
 
 def _shapes(region: shapely.Polygon, wanted: Relation) -> Iterator[RegionValue]:
@@ -173,6 +190,27 @@ def _shapes(region: shapely.Polygon, wanted: Relation) -> Iterator[RegionValue]:
         yield from _small_shapes(within, pad)
     else:
         yield from _ears(ring, within)
+
+
+def _shapes_of_two(a: shapely.Polygon, b: shapely.Polygon) -> Iterator[RegionValue]:
+    """Yield what two polygons have in common or not, and shapes around and in those parts."""
+    both = shapely.union(a, b)
+    for found in (shapely.intersection(a, b), shapely.difference(a, b), shapely.difference(b, a), both):
+        for part in shapely.get_parts(found):
+            if not isinstance(part, shapely.Polygon) or part.is_empty:
+                continue
+            yield from (part, part.convex_hull, shapely.box(*part.bounds))
+            yield from _small_shapes(shapely.point_on_surface(part), min(_extent(part), 1.0))
+            yield from _ears(shapely.get_coordinates(part.exterior)[:-1], shapely.point_on_surface(part))
+    pad = _extent(both)
+    min_x, min_y, max_x, max_y = both.bounds
+    for west, south, east, north in itertools.product((0.0, 0.5), repeat=4):
+        yield shapely.box(min_x - west * pad, min_y - south * pad, max_x + east * pad, max_y + north * pad)
+
+
+def _extent(shape: shapely.Polygon) -> float:
+    min_x, min_y, max_x, max_y = shape.bounds
+    return float(max(max_x - min_x, max_y - min_y))
 
 
 def _small_shapes(within: shapely.Point, pad: float) -> Iterator[RegionValue]:

@@ -34,10 +34,13 @@ from tamis.model.schema import Schema
 from tamis.model.subscription import Ball, Constraint, Filter, Like, Predicate, Spatial, Subscription, Values
 from tamis.model.value_set import PRESENT, ValueSet
 
-__all__ = ["join_filters", "simplify", "simplify_filters"]
+__all__ = ["join_filters", "simplify", "simplify_filters", "simplify_regions"]
 
 #: Pieces that one filter's rule 3 may cost, of `MAX_PIECES` for all; simplifying is done at subscribe time.
 RULE_3_PIECES = 1_000
+
+#: Conditions on regions up to which a subscription is simplified when it comes: some thousand relations.
+MOST_REGIONS = 64
 
 #: Pairs of filters that cost one piece to compare, where it takes more than a glance.
 PAIRS_PER_PIECE = 8
@@ -66,6 +69,16 @@ def simplify_filters(filters: Iterable[Filter]) -> tuple[Filter, ...]:
         if following == current:
             return tuple(current)
         current = following
+
+
+def simplify_regions(filters: tuple[Filter, ...]) -> tuple[Filter, ...]:
+    """Return filters with the same union, simplified if they compare regions with each other; else as they are.
+
+    Relations are costly to match and quick to simplify, so this is done to every subscription; it keeps its text.
+    A multipolygon of hundreds of parts would take longer than it saves.
+    """
+    regions_in = [sum(isinstance(one, Spatial) for one in filter.constraints) for filter in filters]
+    return simplify_filters(filters) if 1 < sum(regions_in) <= MOST_REGIONS else filters
 
 
 def join_filters(a: Filter, b: Filter) -> Filter | None:
@@ -158,7 +171,7 @@ def _only_difference(a: dict[str, Facts], b: dict[str, Facts]) -> str | None:
         if mine is yours or mine == yours:
             continue
         if found is not None or (mine.regions and yours.regions and mine.regions.keys().isdisjoint(yours.regions)):
-            return None  # different regions prove nothing about each other
+            return None  # whether one region covers the other is for rule 3 to see
         found = name
     return found
 

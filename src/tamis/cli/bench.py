@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     from tamis.workload.bench.rows import Row
     from tamis.workload.bench.timing import Effort
 
-__all__ = ["EPILOG", "app", "match"]
+__all__ = ["EPILOG", "app", "match", "regions"]
 
 EPILOG = examples(
     "tamis bench match --quick",
     "tamis bench match --work stock,zipf4 --size 100k --system ours,scan,rtree",
     "tamis bench match --json > rows.jsonl",
     "tamis bench match --picture rates.svg",
+    "tamis bench regions --quick",
 )
 
 app = typer.Typer(
@@ -79,6 +80,37 @@ def match(
         _draw(rows, picture)
 
 
+@app.command("regions", epilog=EPILOG)
+def regions(
+    part: Annotated[str, typer.Option(metavar="A,B", help="joins, relation, cr-tree, simplifier; all otherwise.")] = "",
+    size: Annotated[str, typer.Option(metavar="N", help="How many standing regions, as 500, 10k or 100k.")] = "",
+    repeat: Annotated[int, typer.Option(min=1, metavar="N", help="The best of so many times counts.")] = 3,
+    quick: Annotated[bool, typer.Option("--quick", help="A look in some seconds: small, and rough.")] = False,
+    json: Json = False,
+) -> None:
+    """Measure regions: joins of polygons with points and polygons, the relation, the CR-tree, the simplifier.
+
+    Ratios are to STRtree with relate, to shapely.relate, to asking every constraint, and to no simplifier.
+    """
+    from tamis.workload.bench.regions import PARTS, measure_regions
+
+    parts = _chosen("part", part, tuple(PARTS))
+    n = _sizes(size or (_QUICK_SIZES if quick else "100k"))[-1]
+    rows = list(_shown(measure_regions(parts, n, _effort(quick, repeat)), json))
+    if not json:
+        _print_rows(rows)
+
+
+def _print_rows(rows: Sequence[Row]) -> None:
+    from tamis.cli.screen import make_table, output
+    from tamis.workload.bench.report import human, size_name
+
+    table = make_table("work", "n", "system", "rate", "unit", "ratio", "note", right=("n", "rate", "ratio"))
+    for row in rows:
+        rate = "left out" if row.rate is None else human(row.rate)
+        ratio = "" if row.ratio is None else f"{human(row.ratio)}x"
+        table.add_row(row.work, size_name(row.n), row.system, rate, row.unit, ratio, row.note)
+    output().print(table)
 app.command("spark", epilog=bench_spark.EPILOG)(bench_spark.spark)
 
 

@@ -187,7 +187,8 @@ class _Show:
             for id, other in list(pairs.items())[-1:]:
                 console.say(f"  {len(pairs):>3} {what}, as {id} {word} {other}")
         console.say(f"  {len(found.subsumed):>3} subsumed by several others together")
-        console.say(f"  {len(found.impossible):>3} can never match, as {self.questions[found.impossible[-1]]}")
+        shortest = min((self.questions[id] for id in found.impossible), key=len)
+        console.say(f"  {len(found.impossible):>3} can never match, as {shortest}")
 
 
 def _few(ids: list[Any], width: int) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tamis.algebra.explain import Explanation, explain
+from tamis.algebra.simplify import simplify_regions
 from tamis.engine import snapshot
 from tamis.engine.ids import Ids
 from tamis.engine.matches import Matches
@@ -270,7 +271,7 @@ class Engine:
         node = parse(source)
         text = source_text(source, node)
         schema = learn_from_node(self._schema, node) if self._learns else self._schema
-        filters = compile_node(node, schema, text, open=self._learns)
+        filters = simplify_regions(compile_node(node, schema, text, open=self._learns))
         chosen = self._fresh_id(namespace) if id is None else id
         return schema, Subscription(chosen, filters, text, namespace, expires, dict(metadata or {}))
 

@@ -37,26 +37,36 @@ enters at the front, takes 0.2 us, less than the walk through a tree.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from tamis.kernels.compile import Int, hot_kernel
 
-__all__ = ["Sweep", "exact_side", "find_contact", "new_sweep", "ring_is_simple", "side_of"]
+__all__ = [
+    "RELATIVE_ERROR",
+    "SUM_DIGITS",
+    "UNDERFLOW",
+    "Sweep",
+    "exact_side",
+    "find_contact",
+    "new_sweep",
+    "ring_is_simple",
+    "side_of",
+]
 
 #: Shewchuk's bound for the float64 determinant, relative to the sum of its two products: (3 + 16 u) u, u = 2**-53.
-_RELATIVE_ERROR: Final = 3.3306690738754716e-16
+RELATIVE_ERROR: Final = 3.3306690738754716e-16
 #: Far more than underflow can add to that error (four times the least subnormal).
-_UNDERFLOW: Final = 1e-300
+UNDERFLOW: Final = 1e-300
 
 #: Digits of the integers. A sum of 18 products of two digits, and a carry, fit into int64.
 _DIGIT_BITS: Final = 28
 _DIGIT_MASK: Final = (1 << _DIGIT_BITS) - 1
 #: A coordinate has three digits that are not zero, the lowest in one of 74 places: the exponents are 0 to 2045.
 _PLACES: Final = 2045 // _DIGIT_BITS + 1
-_SUM_DIGITS: Final = 2 * (_PLACES - 1) + 5
+SUM_DIGITS: Final = 2 * (_PLACES - 1) + 5
 
 _MANTISSA_BITS: Final = 52
 _MANTISSA_MASK: Final = (1 << _MANTISSA_BITS) - 1
@@ -64,6 +74,22 @@ _EXPONENT_MASK: Final = (1 << 11) - 1
 
 #: Labels lie strictly between the negative of this number and itself; the difference of two fits into int64.
 _LABEL_END: Final = (1 << 62) - 1
+
+
+class ExactScratch(Protocol):
+    """What `exact_side` reads and writes: coordinates as bits, and room for digits."""
+
+    @property
+    def bits(self) -> npt.NDArray[np.int64]:
+        """int64[n, 2]; the float64 coordinates of vertices, seen as integers."""
+
+    @property
+    def digits(self) -> npt.NDArray[np.int64]:
+        """int64[2, 3, 4]; scratch."""
+
+    @property
+    def total(self) -> npt.NDArray[np.int64]:
+        """int64[`SUM_DIGITS`]; scratch."""
 
 
 class Sweep(NamedTuple):
@@ -100,7 +126,7 @@ def new_sweep(ring: npt.NDArray[np.float64], order: npt.NDArray[np.int64]) -> Sw
     n = order.size
     rank, label = np.empty((2, n), np.int64)
     rank[order] = np.arange(n)
-    digits, total, contact = np.empty((2, 3, 4), np.int64), np.empty(_SUM_DIGITS, np.int64), np.zeros(2, np.int64)
+    digits, total, contact = np.empty((2, 3, 4), np.int64), np.empty(SUM_DIGITS, np.int64), np.zeros(2, np.int64)
     return Sweep(ring, ring.view(np.int64), rank, np.empty(n, np.int32), label, digits, total, contact)
 
 
@@ -275,7 +301,7 @@ def side_of(sweep: Sweep, a: Int, b: Int, c: Int) -> Int:
     ring = sweep.ring
     left = (ring[a, 0] - ring[c, 0]) * (ring[b, 1] - ring[c, 1])
     right = (ring[a, 1] - ring[c, 1]) * (ring[b, 0] - ring[c, 0])
-    error = _RELATIVE_ERROR * (abs(left) + abs(right)) + _UNDERFLOW
+    error = RELATIVE_ERROR * (abs(left) + abs(right)) + UNDERFLOW
     if left - right > error:  # never true of infinity minus a number: then the error is infinite, too
         return np.int64(1)
     if right - left > error:
@@ -284,7 +310,7 @@ def side_of(sweep: Sweep, a: Int, b: Int, c: Int) -> Int:
 
 
 @hot_kernel
-def exact_side(sweep: Sweep, a: Int, b: Int, c: Int) -> Int:
+def exact_side(sweep: ExactScratch, a: Int, b: Int, c: Int) -> Int:
     """Answer as `side_of`, by integers.
 
     The sign of the sum of ``x[i] * (y[j] - y[k])`` over the vertices ``i, j, k`` = ``a, b, c`` and ``b, c, a`` and

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,14 +32,20 @@ import shapely
 
 from tamis.errors import EventError, LimitError, TableError
 from tamis.model.arrow_types import is_text
+from tamis.model.shapes import geometries_of, plain_rings
 from tamis.model.types import AttributeType, Boolean, Number, Region, String, Timestamp, Vector
 from tamis.model.values import INT64_MAX, UnfitError, Value, is_null
+
+if TYPE_CHECKING:
+    from tamis.kernels.flat_rings import Rings
 
 __all__ = ["Column", "Unreadable", "column_from", "presence_column", "python_values"]
 
 Mask = npt.NDArray[np.bool_]
 
 _NOT_FINITE = "NaN and infinity are not numbers; leave a missing value out"
+#: Polygons of a column from which on they are judged all at once.
+_WORTH_A_KERNEL = 64
 _MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 #: Where the years of datetime begin and end, and from where on Arrow has no summer times any more (zoneinfo has).
 _FIRST_YEAR, _AFTER_LAST_YEAR, _ARROW_KNOWS_ZONES_TO = (
@@ -56,6 +62,8 @@ class Column:
     present: Mask
     #: Rows whose value does not fit, with the reason.
     bad: dict[int, EventError] = field(default_factory=dict)
+    #: The regions in flat arrays, if they were laid out on the way and all rows are there.
+    rings: Rings | None = None
 
     def value(self, row: int) -> Value | None:
         """Return the canonical value of a row, None when it is missing or bad."""
@@ -134,6 +142,8 @@ def _from_numpy(name: str, kind: AttributeType, data: npt.NDArray[Any]) -> Colum
         return Column(kind, data.astype(wider), np.ones(len(data), dtype=bool))
     if data.dtype.kind in "fiu" and isinstance(kind, Vector) and data.ndim == 2:
         return _vectors(name, kind, data.astype(np.float64), np.ones(len(data), dtype=bool))
+    if data.dtype == object and isinstance(kind, Region) and data.ndim == 1:
+        return _regions(name, kind, data, geometries_of(data), np.array([not is_null(one) for one in data], dtype=bool))
     return _one_by_one(name, kind, list(data))
 
 
@@ -258,14 +268,21 @@ def _place_in_zone(name: str, kind: Timestamp, column: Column) -> None:
 
 
 def _wkb_regions(name: str, kind: Region, array: pa.Array, present: Mask) -> Column:
-    """Decode all at once; only what is not a plain finite point is looked at one by one."""
+    """Decode all at once; only what is not plainly a region is looked at one by one."""
     encoded = array.to_numpy(zero_copy_only=False)  # None where null
-    shapes = shapely.from_wkb(encoded, on_invalid="ignore")
+    return _regions(name, kind, encoded, shapely.from_wkb(encoded, on_invalid="ignore"), present)
+
+
+def _regions(name: str, kind: Region, given: npt.NDArray[Any], shapes: npt.NDArray[Any], present: Mask) -> Column:
+    """Take over ``shapes``, what shapely makes of the values given; points alone need no kernel."""
     plain = (shapely.get_type_id(shapes) == 0) & ~shapely.has_z(shapes) & ~shapely.has_m(shapes)
     plain &= np.isfinite(shapely.get_x(shapes)) & np.isfinite(shapely.get_y(shapes))
-    column = Column(kind, shapes, plain & present)
+    rings: Rings | None = None
+    if np.count_nonzero(present & ~plain) > _WORTH_A_KERNEL:
+        rings, plain = plain_rings(shapes)
+    column = Column(kind, shapes, plain & present, rings=rings if plain.all() else None)
     for row in np.flatnonzero(present & ~plain):
-        _take(column, name, int(row), encoded[row])
+        _take(column, name, int(row), given[row])
     return column
 
 

@@ -96,10 +96,10 @@ CASES: list[tuple[str, type[Exception], int, str]] = [
     ("S_WITHIN(a, POLYGON((0 0, 1 0, 0 1, 0 0))", Unreadable, 41, "')'"),
     ("S_WITHIN(a, POLYGON EMPTY)", Refused, 12, "an empty geometry"),
     (
-        "S_WITHIN(a, MULTIPOLYGON(((0 0, 1 0, 0 1, 0 0))))",
+        "S_WITHIN(a, MULTILINESTRING((0 0, 1 0)))",
         Refused,
         12,
-        "expected a polygon or a point, not a MultiPolygon",
+        "expected a polygon, not a MultiLineString",
     ),
     (
         "S_WITHIN(a, BBOX(1, 0, 0, 1))",

@@ -2,9 +2,10 @@
 
 A constraint index holds the unique constraints of one kind on one attribute, under numbers its owner gives
 out, and tells which of them a value satisfies. A type brings its own by implementing `ConstraintIndex`;
-`ScanIndex` serves every kind that has none: LIKE, balls and regions. A CR-tree for regions plugs in here::
+`ScanIndex` serves every kind that has none: LIKE and balls. Regions have the CR-tree (`tamis.index.cr_tree`);
+another index plugs in like it::
 
-    CountingMatcher({**DEFAULT_INDEXES, Spatial: CRTree})
+    CountingMatcher({**DEFAULT_INDEXES, Spatial: ScanIndex})
 
 One thread may write while others read. So a reader gets copies, or structures that are replaced and never
 changed; and numbers are never used again, so that a number a reader holds cannot come to mean another

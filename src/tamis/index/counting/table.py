@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from tamis.errors import InvariantError
 from tamis.index.counting.constraint_index import ConstraintIndex, ScanIndex, Wanted
 from tamis.index.counting.value_sets import ValueSetIndex
+from tamis.index.cr_tree import CRTree
 from tamis.index.protocols import Guarantee, demand
 from tamis.model.schema import Event
 from tamis.model.subscription import Ball, Constraint, Filter, Like, Spatial, Values
@@ -22,7 +23,7 @@ __all__ = ["DEFAULT_INDEXES", "ConstraintTable", "CountedFilter", "Indexes"]
 #: How the index of each kind of constraint is made.
 Indexes = Mapping[type[Constraint], Callable[[], ConstraintIndex]]
 
-DEFAULT_INDEXES: Indexes = {Values: ValueSetIndex, Like: ScanIndex, Ball: ScanIndex, Spatial: ScanIndex}
+DEFAULT_INDEXES: Indexes = {Values: ValueSetIndex, Like: ScanIndex, Ball: ScanIndex, Spatial: CRTree}
 
 #: The order in which kinds are asked: the cheap first, for they may spare the others.
 KINDS: tuple[type[Constraint], ...] = (Values, Like, Ball, Spatial)

@@ -7,7 +7,8 @@ NUMBER     a number, timestamp or boolean as float64
 CODE       a string that some filter compares for equality, as a number of its own; others are -1
 KEY        the first six bytes of a string, which keep its order
 PRESENT    0.0 when there is a value of any type
-X, Y       the bounding box of a region or point
+X, Y       the bounding box of a region or point, an interval each
+X_MIN, ... the four sides of that box, a number each
 COORDINATE one of the first coordinates of a vector
 ========== ===========================================================================================
 
@@ -29,7 +30,7 @@ import shapely
 
 from tamis.model.values import Number, Value
 
-__all__ = ["COORDINATES", "Axes", "AxesState", "Axis", "Part", "float_above", "float_below", "string_key"]
+__all__ = ["COORDINATES", "SIDES", "Axes", "AxesState", "Axis", "Part", "float_above", "float_below", "string_key"]
 
 #: Coordinates of a vector that get an axis; more would cost every event and filter little.
 COORDINATES = 4
@@ -46,7 +47,22 @@ class Part(enum.Enum):
     PRESENT = "present"
     X = "x"
     Y = "y"
+    X_MIN = "x_min"
+    Y_MIN = "y_min"
+    X_MAX = "x_max"
+    Y_MAX = "y_max"
     COORDINATE = "coordinate"
+
+
+#: Where the low and the high end of an event on an axis of a region stand among min x, min y, max x, max y.
+SIDES = {
+    Part.X: (0, 2),
+    Part.Y: (1, 3),
+    Part.X_MIN: (0, 0),
+    Part.Y_MIN: (1, 1),
+    Part.X_MAX: (2, 2),
+    Part.Y_MAX: (3, 3),
+}
 
 
 class Axis(NamedTuple):
@@ -85,6 +101,10 @@ class Axes:
             number = self._number[axis] = len(self._order)
             self._order.append(axis)
         return number
+
+    def attribute(self, number: int) -> str:
+        """Return the attribute of an axis."""
+        return self._order[number].attribute
 
     def code(self, attribute: str, text: str) -> int:
         """Return the code of a string, which gets one if it has none."""
@@ -135,10 +155,10 @@ class Axes:
         if part is Part.KEY and isinstance(value, str):
             key = string_key(value)
             return key, key
-        if part in (Part.X, Part.Y) and isinstance(value, shapely.Geometry):
+        if part in SIDES and isinstance(value, shapely.Geometry):
             bounds = shapely.bounds(value)
-            side = 0 if part is Part.X else 1
-            return float(bounds[side]), float(bounds[side + 2])
+            low, high = SIDES[part]
+            return float(bounds[low]), float(bounds[high])
         if part is Part.COORDINATE and isinstance(value, np.ndarray):
             return float(value[axis.i]), float(value[axis.i])
         if part is Part.NUMBER and isinstance(value, Fraction):

@@ -5,6 +5,13 @@ point decides without a second look: ``price < 100`` ends at the float64 before 
 intervals becomes several boxes, as long as they stay few; past that it becomes its hull. Strings compare
 by code where they are equated and by key where they are ordered. Whatever a box cannot say makes it
 *inexact*: the raw values decide then, and the box only has to contain every event that could match.
+
+A region becomes its bounding box, and what the box leaves open is the relation to the polygon. A condition that a
+far away region satisfies (it allows *disjoint*) becomes five boxes that do not overlap: left of the polygon's bounding
+box, right of it, below, above, and around it. The first four decide alone; so of all such conditions only those near
+an event are looked at, and the others are reported without a look.
+
+Implements: [crtree] section 4.1, the trick of the CR-tree's lists of disjoint constraints, in boxes.
 """
 
 from __future__ import annotations
@@ -27,6 +34,9 @@ __all__ = ["Box", "boxes_of", "open_constraints"]
 #: Boxes one filter may become; a set with more intervals becomes its hull.
 MAX_BOXES = 16
 
+#: Boxes of a condition that allows *disjoint*.
+_FIVE = 5
+
 Side = tuple[float, float]
 #: Sides by axis; an axis that is not named is free.
 Sides = dict[int, Side]
@@ -35,10 +45,16 @@ _LARGEST = float(np.finfo(np.float64).max)
 
 
 class Box(NamedTuple):
-    """Sides by axis. ``exact``: an event that is a point matches if and only if it lies in the box."""
+    """Sides by axis. ``exact``: an event that is a point matches if and only if it lies in the box.
+
+    Where something is left to ask of an event in the box, and it is nothing but regions or nothing but one ball, they
+    stand here: ``regions`` with the axis of their attribute, ``ball``.
+    """
 
     sides: Sides
     exact: bool
+    regions: tuple[tuple[int, Spatial], ...] = ()
+    ball: Ball | None = None
 
 
 class _Choice(NamedTuple):
@@ -48,43 +64,56 @@ class _Choice(NamedTuple):
     exact: bool
 
 
+#: Sides, and the conditions on regions that they leave open.
+_Open = tuple[Sides, tuple[tuple[int, Spatial], ...]]
+
+
 def boxes_of(filter: Filter, axes: Axes) -> list[Box]:
     """Return boxes that together contain every event the filter matches; new axes are made as needed."""
     boxes, undecided = _boxes_and_rest(filter, axes)
-    exact = filter.rest is None and not undecided
-    return [Box(sides, exact) for sides in boxes]
+    decided = filter.rest is None and not undecided
+    ball = undecided[0] if filter.rest is None and len(undecided) == 1 and isinstance(undecided[0], Ball) else None
+    return [
+        Box(sides, decided and not asked, asked if decided else (), None if asked else ball) for sides, asked in boxes
+    ]
 
 
 def open_constraints(filter: Filter, axes: Axes) -> list[Constraint] | None:
-    """Return the constraints that the filter's boxes do not decide; None when there is more to it than constraints.
+    """Return the constraints that the filter's boxes may not decide; None when there is more to it than constraints.
 
     An event that is a point and lies in one of the boxes matches if and only if it meets these.
     """
-    return None if filter.rest is not None else _boxes_and_rest(filter, axes)[1]
+    if filter.rest is not None:
+        return None
+    regions = [one for one in filter.constraints if isinstance(one, Spatial)]
+    return [*_boxes_and_rest(filter, axes)[1], *regions]
 
 
-def _boxes_and_rest(filter: Filter, axes: Axes) -> tuple[list[Sides], list[Constraint]]:
-    boxes, undecided = [Sides()], []
+def _boxes_and_rest(filter: Filter, axes: Axes) -> tuple[list[_Open], list[Constraint]]:
+    """Return the boxes, and the constraints other than regions that they do not decide."""
+    boxes: list[_Open] = [(Sides(), ())]
+    undecided: list[Constraint] = []
     for constraint in filter.constraints:
-        alternatives, decides = _choice(constraint, axes, MAX_BOXES // max(len(boxes), 1))
+        room = MAX_BOXES // len(boxes)
+        if isinstance(constraint, Spatial):
+            boxes = [found for box in boxes for found in _near_and_far(box, constraint, axes, room)]
+            continue  # never empty: an event may be near any region
+        alternatives, decides = _choice(constraint, axes, room)
         if not decides:
             undecided.append(constraint)
-        spread = isinstance(constraint, Spatial)
-        found = (_merged(box, more, spread=spread) for box in boxes for more in alternatives)
-        boxes = [box for box in found if box is not None]
+        merged = ((_merged(sides, more), asked) for sides, asked in boxes for more in alternatives)
+        boxes = [(sides, asked) for sides, asked in merged if sides is not None]
         if not boxes:
             return [], []
     return boxes, undecided
 
 
-def _choice(constraint: Constraint, axes: Axes, room: int) -> _Choice:
+def _choice(constraint: Values | Like | Ball, axes: Axes, room: int) -> _Choice:
     name = constraint.attribute
     if isinstance(constraint, Values):
         return _values(name, constraint.allowed, axes, room)
     if isinstance(constraint, Like):
         return _like(constraint, axes)
-    if isinstance(constraint, Spatial):
-        return _spatial(constraint, axes)
     return _ball(constraint, axes)
 
 
@@ -164,12 +193,37 @@ def _literal_start(pattern: str) -> Iterator[str]:
         yield character
 
 
-def _spatial(constraint: Spatial, axes: Axes) -> _Choice:
-    if Relation.DISJOINT in constraint.relations:
-        return _Choice([_present(constraint.attribute, axes)], exact=False)
-    x, y = (axes.number(constraint.attribute, part) for part in (Part.X, Part.Y))
+def _near_and_far(box: _Open, constraint: Spatial, axes: Axes, room: int) -> Iterator[_Open]:
+    """Yield what a condition on a region makes of a box: the events near the region, and those far from it."""
+    name, (sides, asked) = constraint.attribute, box
+    x, y = (axes.number(name, part) for part in (Part.X, Part.Y))
+    open_question = (*asked, (x, constraint))
+    allows_far = Relation.DISJOINT in constraint.relations
+    if allows_far and room < _FIVE:
+        yield {**sides, **_present(name, axes)}, open_question
+        return
     min_x, min_y, max_x, max_y = (float(side) for side in shapely.bounds(constraint.region))
-    return _Choice([{x: (min_x, max_x), y: (min_y, max_y)}], exact=False)
+    near, _ = _meeting(sides, {x: (min_x, max_x), y: (min_y, max_y)})
+    yield near, open_question
+    if allows_far:
+        beside, kept = _meeting(sides, {x: (min_x, max_x)})
+        asked = asked if kept else open_question  # the box cannot say that an event is above or below: ask
+        for part, side in ((Part.X_MAX, _below(min_x)), (Part.X_MIN, _above(max_x))):
+            far = _merged(sides, {axes.number(name, part): side})
+            if far is not None:
+                yield far, box[1]
+        for part, side in ((Part.Y_MAX, _below(min_y)), (Part.Y_MIN, _above(max_y))):
+            far = _merged(beside, {axes.number(name, part): side})
+            if far is not None:
+                yield far, asked
+
+
+def _below(value: float) -> Side:
+    return ANY_VALUE, math.nextafter(value, -math.inf)
+
+
+def _above(value: float) -> Side:
+    return math.nextafter(value, math.inf), math.inf
 
 
 def _ball(constraint: Ball, axes: Axes) -> _Choice:
@@ -187,18 +241,28 @@ def _present(name: str, axes: Axes) -> Sides:
     return {axes.number(name, Part.PRESENT): (ANY_VALUE, math.inf)}
 
 
-def _merged(a: Sides, b: Sides, *, spread: bool) -> Sides | None:
-    """Return the sides of both boxes; None when no event can lie in both.
-
-    Where an event is a point on the axis, it lies in both sides or nowhere. On the axes of a region it is
-    ``spread`` over an interval: it may meet two sides that are apart, and one of them is all a box can demand.
-    (Sides that overlap may be cut: intervals that meet pairwise have a point in common.)
-    """
+def _merged(a: Sides, b: Sides) -> Sides | None:
+    """Return the sides of both boxes; None when no event can lie in both."""
     merged = dict(a)
+    for axis, (lo, hi) in b.items():
+        low, high = merged.get(axis, (-math.inf, math.inf))
+        if max(lo, low) > min(hi, high) or lo == math.inf:
+            return None
+        merged[axis] = max(lo, low), min(hi, high)
+    return merged
+
+
+def _meeting(a: Sides, b: Sides) -> tuple[Sides, bool]:
+    """Return the sides of both on axes where an event is an interval that must meet them, and whether that says all.
+
+    Sides that overlap may be cut: intervals that meet pairwise have a point in common. An event may meet two sides
+    that are apart, too; one of them is all a box can demand then.
+    """
+    merged, kept = dict(a), True
     for axis, (lo, hi) in b.items():
         low, high = merged.get(axis, (-math.inf, math.inf))
         if max(lo, low) <= min(hi, high):
             merged[axis] = max(lo, low), min(hi, high)
-        elif not spread:
-            return None
-    return merged
+        else:
+            kept = False
+    return merged, kept

@@ -25,9 +25,9 @@ from tamis.algebra.evaluate import matches, matches_subscription
 from tamis.index.packed.axes import Axes, AxesState, Part
 from tamis.index.packed.box_index import BoxIndex, MergePlan
 from tamis.index.packed.boxes_of import Box, boxes_of
+from tamis.index.packed.deciders import OPEN, YES, Deciders, OneEvent, TableOfEvents
 from tamis.index.packed.entries import Entries
 from tamis.index.packed.points_of import Points, points_of
-from tamis.index.packed.questions import ASK, Questions
 from tamis.index.protocols import NO_ROWS, Guarantee, IndexStatistics, Lookup, MatchRows, Rows
 from tamis.model.schema import Event
 from tamis.model.subscription import Subscription
@@ -62,7 +62,8 @@ class PackedCore:
         self._plain = BoxIndex(1)
         self._special = BoxIndex(1)
         self._entries = Entries()
-        self._questions = Questions(lookup)
+        #: What decides entries whose boxes only propose.
+        self._deciders = Deciders(lookup)
         #: Subscriptions that are not plain.
         self._n_special = 0
         #: ``{row: numbers of filters}`` that have no box; none of them: the subscription never matches.
@@ -83,6 +84,7 @@ class PackedCore:
             self._loose[row] = tuple(i for i, box in boxes if not (box.sides or box.exact))
         if bounded:
             entries = self._entries.append(row, [(i, box.exact) for i, box in bounded])
+            self._deciders.append(entries, [box for _, box in bounded])
             self._special.add_boxes(*self._corners([box for _, box in bounded]), np.array(entries, np.int32))
         self._n_special += 1
 
@@ -192,6 +194,7 @@ class PackedCore:
         arrays = {f"plain.{name}": array for name, array in self._plain.to_arrays().items()}
         arrays |= {f"special.{name}": array for name, array in self._special.to_arrays().items()}
         arrays |= {f"entries.{name}": array for name, array in self._entries.to_arrays().items()}
+        arrays |= {f"deciders.{name}": array for name, array in self._deciders.to_arrays().items()}
         loose = [(row, i) for row, filters in sorted(self._loose.items()) for i in (filters or (-1,))]
         arrays["loose"] = np.array(loose, np.int32).reshape(len(loose), 2)
         arrays["special"] = np.array([self._n_special], np.int64)
@@ -204,6 +207,7 @@ class PackedCore:
         core._axes = Axes.from_state(axes)
         core._plain, core._special = (BoxIndex.from_arrays(_under(arrays, part)) for part in ("plain.", "special."))
         core._entries = Entries.from_arrays(_under(arrays, "entries."))
+        core._deciders = Deciders.from_arrays(lookup, _under(arrays, "deciders."))
         core._n_special = int(arrays["special"][0])
         for row, i in arrays["loose"].tolist():
             core._loose[row] = (*core._loose.get(row, ()), i) if i >= 0 else ()
@@ -231,7 +235,13 @@ class PackedCore:
         """Return the rows among special candidates and loose filters that match; a row may come twice."""
         sure = self._entries.exact[entries] & is_point
         found: list[int] = self._entries.row[entries[sure]].tolist()
-        return found + self._asked(event, entries[~sure])
+        left = entries[~sure]
+        if is_point and len(left):
+            pairs = np.zeros(len(left), np.int64)
+            verdicts = self._deciders.decide(left, pairs, OneEvent(event), self._entries, self._axes)
+            found += self._entries.row[left[verdicts == YES]].tolist()
+            left = left[verdicts == OPEN]
+        return found + self._asked(event, left)
 
     def _asked(self, event: Event, entries: Rows) -> list[int]:
         """Return the rows of the entries and loose filters whose raw values match; a row may come twice."""
@@ -261,19 +271,18 @@ class PackedCore:
         """Return ``event << 32 | row`` of the matches of special and loose subscriptions, ascending, each once."""
         starts, entries = self._special.match_points(points.low, points.high)
         event = np.repeat(np.arange(len(events)), np.diff(starts))
+        verdicts = np.where(self._entries.exact[entries], np.int8(YES), np.int8(OPEN))
         is_point = ~np.isin(event, points.between)
-        sure = self._entries.exact[entries] & is_point
-        open_ = np.flatnonzero(~sure & is_point)
-        numbers = self._questions.numbers(entries[open_], self._entries, self._axes)
-        open_, numbers = open_[numbers != ASK], numbers[numbers != ASK]
-        met = open_[self._questions.answers(numbers, event[open_], events)]
-        known = sure.copy()
-        known[open_] = True
-        pairs = [event[found] << 32 | self._entries.row[entries[found]] for found in (np.flatnonzero(sure), met)]
-        asked = range(len(events)) if self._loose else np.unique(event[~known]).tolist()
+        verdicts[~is_point] = OPEN
+        left = np.flatnonzero((verdicts == OPEN) & is_point)
+        values = TableOfEvents(events)
+        verdicts[left] = self._deciders.decide(entries[left], event[left], values, self._entries, self._axes)
+        met, is_open = np.flatnonzero(verdicts == YES), verdicts == OPEN
+        pairs = [event[met] << 32 | self._entries.row[entries[met]]]
+        asked = range(len(events)) if self._loose else np.unique(event[is_open]).tolist()
         for i in asked:
             mine = slice(starts[i], starts[i + 1])
-            found = self._asked(events.event(i), entries[mine][~known[mine]])
+            found = self._asked(events.event(i), entries[mine][is_open[mine]])
             pairs.append(np.array(found, np.int64) | i << 32)
         return np.unique(np.concatenate(pairs))
 

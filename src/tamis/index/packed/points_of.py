@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import shapely
 
-from tamis.index.packed.axes import Axes, Axis, Part, float_above, float_below, string_key
+from tamis.index.packed.axes import SIDES, Axes, Axis, Part, float_above, float_below, string_key
 from tamis.model.columns import Column
 from tamis.model.tables import EventTable
 
@@ -62,10 +62,10 @@ def _interval(axis: Axis, column: Column, axes: Axes, texts: dict[str, pa.Dictio
         return _numbers(values, column.present)
     if part in (Part.CODE, Part.KEY):
         return _strings(axis, column, axes, texts)
-    if part in (Part.X, Part.Y):
-        side = 0 if part is Part.X else 1
-        bounds = shapely.bounds(np.where(column.present, values, None))
-        return bounds[:, side], bounds[:, side + 2]
+    if part in SIDES:
+        bounds = shapely.bounds(values if column.present.all() else np.where(column.present, values, None))
+        low, high = (bounds[:, side] for side in SIDES[part])
+        return (low, low) if part not in (Part.X, Part.Y) else (low, high)
     flat = values[:, axis.i] if part is Part.COORDINATE else np.zeros(len(column.present))
     return flat, flat
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable
 
+import shapely
+
 from tamis.errors import LimitError, SubscriptionError, shorten
 from tamis.model.language.functions import ALL_RELATIONS, SPATIAL_FUNCTIONS
 from tamis.model.language.nodes import (
@@ -32,7 +34,8 @@ from tamis.model.language.nodes import (
 )
 from tamis.model.pattern import like_pattern, prefix_stop
 from tamis.model.schema import Schema
-from tamis.model.subscription import AllOf, AnyOf, Ball, Like, Predicate, Spatial, Values
+from tamis.model.shapes import Operand, is_simple, parts_of
+from tamis.model.subscription import AllOf, AnyOf, Ball, Like, Predicate, Relation, Spatial, Values
 from tamis.model.types import AttributeType, Boolean, Number, Region, ScalarType, String, Timestamp, Vector
 from tamis.model.value_set import EMPTY, MISSING, PRESENT, ValueSet
 from tamis.model.values import UnfitError, Value
@@ -172,7 +175,13 @@ class _Binder:
         if not isinstance(kind, Region):
             raise self.error(leaf, f"it is a {kind.name}, and {leaf.function} asks for a region")
         relations = SPATIAL_FUNCTIONS[leaf.function]
-        return Spatial(leaf.attribute, ALL_RELATIONS - relations if negated else relations, leaf.geometry)
+        wanted = ALL_RELATIONS - relations if negated else relations
+        if isinstance(leaf.geometry, shapely.Polygon) and is_simple(leaf.geometry):
+            return Spatial(leaf.attribute, wanted, leaf.geometry)
+        if leaf.function not in ("S_INTERSECTS", "S_DISJOINT"):
+            problem = f"{leaf.function} compares with a simple polygon; holes and several parts are understood by"
+            raise self.error(leaf, f"{problem} S_INTERSECTS and S_DISJOINT only")
+        return _of_parts(leaf.attribute, leaf.geometry, apart=Relation.DISJOINT in wanted)
 
     def ball(self, leaf: WithinBall, negated: bool) -> Predicate:
         kind = self.known(leaf)
@@ -199,6 +208,25 @@ def _flat(join: type[AllOf] | type[AnyOf], parts: list[Predicate]) -> Predicate:
     for part in parts:
         taken.extend(part.parts if isinstance(part, AllOf | AnyOf) and type(part) is join else (part,))
     return taken[0] if len(taken) == 1 else join(tuple(taken))
+
+
+def _of_parts(attribute: str, geometry: Operand, *, apart: bool) -> Predicate:
+    """Return "intersects" (or, ``apart``, "is disjoint from") polygons with holes, by simple polygons.
+
+    A region or point is connected. So it intersects a polygon with holes iff it intersects the outer ring and does
+    not lie wholly inside a hole, the hole's boundary belonging to the polygon.
+    """
+    parts: list[Predicate] = []
+    for outer, holes in parts_of(geometry):
+        out, inside = frozenset({Relation.DISJOINT}), frozenset({Relation.INSIDE})
+        if apart:
+            ways = [Spatial(attribute, out, outer), *(Spatial(attribute, inside, one) for one in holes)]
+            parts.append(_flat(AnyOf, [*ways]))
+        else:
+            needs = [Spatial(attribute, ALL_RELATIONS - out, outer)]
+            needs += [Spatial(attribute, ALL_RELATIONS - inside, one) for one in holes]
+            parts.append(_flat(AllOf, [*needs]))
+    return _flat(AllOf if apart else AnyOf, parts)
 
 
 def _values(attribute: str, allowed: ValueSet, negated: bool) -> Predicate:

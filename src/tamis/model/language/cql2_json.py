@@ -44,6 +44,7 @@ from tamis.model.language.nodes import (
     SpatialTest,
     WithinBall,
 )
+from tamis.model.shapes import Operand
 from tamis.model.values import UnfitError
 
 __all__ = ["from_json", "from_json_text", "to_json"]
@@ -241,7 +242,7 @@ class _Reader:
         found: Instant = _placed(f"{path}{key}.", literals.instant, key.upper(), text, 0)
         return found
 
-    def _geometry(self, document: object, path: str) -> shapely.Polygon:
+    def _geometry(self, document: object, path: str) -> Operand:
         if isinstance(document, Mapping) and document.keys() == {"bbox"}:
             corners = document["bbox"]
             if not isinstance(corners, list | tuple):
@@ -368,11 +369,17 @@ def _op(name: str, *args: object) -> dict[str, Any]:
     return {"op": name, "args": list(args)}
 
 
-def _region(polygon: shapely.Polygon) -> dict[str, object]:
+def _region(polygon: Operand) -> dict[str, object]:
     corners = literals.corners(polygon)
     if corners is not None:
         return {"bbox": list(corners)}
-    return {"type": "Polygon", "coordinates": [shapely.get_coordinates(polygon).tolist()]}
+    if isinstance(polygon, shapely.MultiPolygon):
+        return {"type": "MultiPolygon", "coordinates": [_rings(one) for one in polygon.geoms]}
+    return {"type": "Polygon", "coordinates": _rings(polygon)}
+
+
+def _rings(polygon: shapely.Polygon) -> list[object]:
+    return [shapely.get_coordinates(ring).tolist() for ring in (polygon.exterior, *polygon.interiors)]
 
 
 def _document(value: Literal) -> object:

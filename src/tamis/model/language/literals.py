@@ -221,15 +221,15 @@ def closing_parenthesis(text: str, start: int, stop: int) -> int | None:
     return None
 
 
-def wkt(text: str, position: int, budget: limits.Budget) -> shapely.Polygon:
-    """Return the polygon of a WKT literal."""
-    budget.spend(limits.REGIONS, 1)
+def wkt(text: str, position: int, budget: limits.Budget) -> shapes.Operand:
+    """Return the polygon or multipolygon of a WKT literal."""
+    budget.spend(limits.REGIONS, max(text.count("(") - 1, 1))  # each ring is one
     budget.spend(limits.VERTICES, text.count(","))
     with np.errstate(over="ignore"):  # 1e999 becomes an infinity, which is refused; no need to warn as well
-        return fitting(shapes.polygon, position, text)
+        return fitting(shapes.operand, position, text)
 
 
-def corners(polygon: shapely.Polygon) -> tuple[float, float, float, float] | None:
+def corners(polygon: shapes.Operand) -> tuple[float, float, float, float] | None:
     """Return min x, min y, max x, max y of a polygon that `bbox` could have made, else None."""
     if shapely.get_num_coordinates(polygon) != 5 or polygon != shapely.box(*polygon.bounds):
         return None
@@ -237,8 +237,8 @@ def corners(polygon: shapely.Polygon) -> tuple[float, float, float, float] | Non
     return found
 
 
-def region_text(polygon: shapely.Polygon) -> str:
-    """Return the BBOX or WKT of a polygon, whose coordinates read back to the last bit.
+def region_text(polygon: shapes.Operand) -> str:
+    """Return the BBOX or WKT of a polygon or multipolygon, whose coordinates read back to the last bit.
 
     ``shapely.to_wkt`` stops after 16 decimals whatever precision it is asked for (in GEOS 3.14 the number
     -0.0002072179058609398 loses its last three digits); ``repr`` gives the shortest digits that are exact.
@@ -249,23 +249,32 @@ def region_text(polygon: shapely.Polygon) -> str:
     box = corners(polygon)
     if box is not None:
         return f"BBOX({', '.join(map(_coordinate, box))})"
-    ring = shapely.get_coordinates(polygon).tolist()
-    return f"POLYGON (({', '.join(f'{_coordinate(x)} {_coordinate(y)}' for x, y in ring)}))"
+    if isinstance(polygon, shapely.MultiPolygon):
+        return f"MULTIPOLYGON ({', '.join(_rings_text(one) for one in polygon.geoms)})"
+    return f"POLYGON {_rings_text(polygon)}"
+
+
+def _rings_text(polygon: shapely.Polygon) -> str:
+    rings = [shapely.get_coordinates(ring).tolist() for ring in (polygon.exterior, *polygon.interiors)]
+    texts = (", ".join(f"{_coordinate(x)} {_coordinate(y)}" for x, y in ring) for ring in rings)
+    return f"({', '.join(f'({text})' for text in texts)})"
 
 
 def _coordinate(value: float) -> str:
     return repr(value).removesuffix(".0")
 
 
-def geojson(document: Mapping[str, Any], position: int, budget: limits.Budget) -> shapely.Polygon:
-    """Return the polygon of a GeoJSON object."""
-    budget.spend(limits.REGIONS, 1)
-    rings = document.get("coordinates")
-    ring = rings[0] if isinstance(rings, Sequence) and rings else ()
-    budget.spend(limits.VERTICES, len(ring) - 1 if isinstance(ring, Sequence) and ring else 0)
+def geojson(document: Mapping[str, Any], position: int, budget: limits.Budget) -> shapes.Operand:
+    """Return the polygon or multipolygon of a GeoJSON object."""
+    some = [document.get("coordinates")]
+    if document.get("type") == "MultiPolygon":
+        some = list(some[0]) if isinstance(some[0], Sequence) else []
+    rings = [ring for one in some if isinstance(one, Sequence) for ring in one]
+    budget.spend(limits.REGIONS, max(len(rings), 1))
+    budget.spend(limits.VERTICES, sum(len(ring) - 1 for ring in rings if isinstance(ring, Sequence) and ring))
     if unknown := sorted(map(str, document.keys() - {"type", "coordinates"})):
         raise Refusal(f"a GeoJSON region has type and coordinates, not {shorten(unknown[0])}", position, document)
-    return fitting(shapes.polygon, position, document)
+    return fitting(shapes.operand, position, document)
 
 
 def bbox(given: Sequence[int | float], position: int) -> shapely.Polygon:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import shapely
+from tamis.model.shapes import Operand
 
 __all__ = [
     "And",
@@ -100,7 +100,7 @@ class SpatialTest:
 
     function: str
     attribute: str
-    geometry: shapely.Polygon
+    geometry: Operand
     span: Span | None = field(default=None, compare=False)
 
 

@@ -1,0 +1,133 @@
+"""Regions behind boxes: the polygons of entries in columns, so that candidates are decided in batches.
+
+A box proposes by bounding boxes; for an entry of which nothing but regions is left to ask, the polygons and the
+wanted relations stand here in flat arrays, and one kernel decides all candidates of a table (`tamis.kernels.polygon`).
+No Python object is touched per candidate. Entries of which more is left to ask are unknown here.
+
+Like everything that readers see while a writer adds, the columns only grow, and are replaced when they are full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tamis.geometry.relations import relation_set, rings_of
+from tamis.index.protocols import Rows
+from tamis.kernels.flat_rings import Rings, new_corners
+from tamis.kernels.polygon import decide
+from tamis.model.subscription import Spatial
+
+__all__ = ["RegionTests"]
+
+_IntArray = npt.NDArray[np.int64]
+
+#: The columns: per entry, per polygon, and those of `Rings`.
+_COLUMNS: dict[str, tuple[type[np.generic], tuple[int, ...]]] = {
+    "first": (np.int32, ()),
+    "count": (np.uint8, ()),
+    "axis": (np.int32, ()),
+    "wanted": (np.uint8, ()),
+    "xy": (np.float64, (2,)),
+    "start": (np.int64, ()),
+    "turn": (np.int8, ()),
+    "bounds": (np.float64, (4,)),
+    "block_start": (np.int64, ()),
+    "blocks": (np.float64, (4,)),
+    "inner": (np.float64, (4,)),
+}
+
+
+class _Growing:
+    """A column with room to grow; rows that are there never change."""
+
+    def __init__(self, rows: npt.NDArray[Any]) -> None:
+        self._rows = rows
+        self._n = len(rows)
+
+    def append(self, rows: npt.NDArray[Any]) -> None:
+        """Add rows; those who hold the column from before keep what they hold."""
+        stop = self._n + len(rows)
+        if stop > len(self._rows):
+            wider = np.empty((max(2 * len(self._rows), stop, 64), *self._rows.shape[1:]), self._rows.dtype)
+            wider[: self._n] = self._rows[: self._n]
+            self._rows = wider
+        self._rows[self._n : stop] = rows
+        self._n = stop
+
+    @property
+    def rows(self) -> npt.NDArray[Any]:
+        """All rows."""
+        return self._rows[: self._n]
+
+
+class RegionTests:
+    """The polygons that entries ask about; entry e has the tests ``first[e]`` to ``first[e] + count[e] - 1``.
+
+    A test is a polygon, the set of relations wanted to it, and the number of the axis whose attribute is meant.
+    """
+
+    def __init__(self) -> None:
+        self._columns = {name: _Growing(np.empty((0, *more), kind)) for name, (kind, more) in _COLUMNS.items()}
+        for name in ("start", "block_start"):
+            self._columns[name].append(np.zeros(1, np.int64))
+
+    def append(self, tests: Sequence[Sequence[tuple[int, Spatial]]]) -> None:
+        """Add the tests (axis, constraint) of the next entries; none: the entry is unknown here."""
+        known = len(self._columns["wanted"].rows)
+        counts = [len(some) for some in tests]
+        flat = [one for some in tests for one in some]
+        if flat:
+            self._add_rings(rings_of(np.array([one.region for _, one in flat], dtype=object)))
+            self._columns["axis"].append(np.array([axis for axis, _ in flat]))
+            self._columns["wanted"].append(np.array([relation_set(one.relations) for _, one in flat]))
+        self._columns["first"].append(known + np.cumsum([0, *counts[:-1]]))
+        self._columns["count"].append(np.array(counts))
+
+    def knows(self, entries: Rows) -> npt.NDArray[np.bool_]:
+        """Say of each entry whether nothing but regions is left to ask of it."""
+        known: npt.NDArray[np.bool_] = self._columns["count"].rows[entries] > 0
+        return known
+
+    def hold(self, shapes: Callable[[int], Rings], event: _IntArray, entries: Rows) -> npt.NDArray[np.bool_]:
+        """Say of each pair of event and known entry whether all tests of the entry hold.
+
+        ``shapes`` gives the regions of all events on the attribute of an axis.
+        """
+        columns = {name: column.rows for name, column in self._columns.items()}
+        rings = Rings(*(columns[name] for name in Rings._fields))
+        first, count = columns["first"][entries].astype(np.int64), columns["count"][entries]
+        held = np.ones(len(entries), np.bool_)
+        corners = new_corners()
+        for place in range(int(count.max(initial=0))):
+            test = first + place
+            mine = np.flatnonzero(held & (count > place))
+            axes = columns["axis"][test[mine]]
+            for axis in np.unique(axes).tolist():
+                some = mine[axes == axis]
+                holds = np.ones(len(some), np.bool_)
+                decide(shapes(axis), event[some], rings, test[some], columns["wanted"], holds, corners)
+                held[some] = holds
+        return held
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the columns by name."""
+        return {name: column.rows for name, column in self._columns.items()}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> RegionTests:
+        """Open columns that may be read-only; the first entry that is added moves them."""
+        tests = cls()
+        tests._columns = {name: _Growing(arrays[name]) for name in _COLUMNS}
+        return tests
+
+    def _add_rings(self, more: Rings) -> None:
+        """Add rings behind the others; their places are counted on."""
+        for name in ("start", "block_start"):
+            column = self._columns[name]
+            column.append(column.rows[-1] + getattr(more, name)[1:])
+        for name in ("xy", "turn", "bounds", "blocks", "inner"):
+            self._columns[name].append(getattr(more, name))

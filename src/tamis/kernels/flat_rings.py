@@ -1,0 +1,342 @@
+"""Many polygons in flat arrays, and the questions that need one of them: its turn, what lies in it, is it simple.
+
+The only arithmetic is the side of a line on which a given point lies (`side`): float64 where its error bound
+allows, else integers (`tamis.kernels.ring.exact_side`). So every answer is the truth about the given float64 numbers,
+for all finite ones, and there is no uncertain case.
+
+Edges are grouped in blocks of `BLOCK` with a bounding box each: a question about one place of a long ring looks at
+few edges.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tamis.kernels.compile import Int, hot_kernel, inline_kernel
+from tamis.kernels.ring import RELATIVE_ERROR, SUM_DIGITS, UNDERFLOW, exact_side
+
+__all__ = [
+    "BLOCK",
+    "INSIDE",
+    "ON",
+    "OUTSIDE",
+    "Corners",
+    "Rings",
+    "check_simple",
+    "measure",
+    "new_corners",
+    "new_rings",
+    "plain_side",
+    "point_in_ring",
+    "same_way",
+    "side",
+]
+
+#: Edges of a block.
+BLOCK: Final = 16
+
+#: By how much a box that is to lie inside is made smaller, for the rounding of its corners.
+_SHRUNK: Final = 1 - 1e-9
+
+#: The places of a point.
+OUTSIDE, ON, INSIDE = -1, 0, 1
+
+
+class Rings(NamedTuple):
+    """Many rings in flat arrays; see `new_rings`. A ring of one row is a point.
+
+    Attributes
+    ----------
+    xy
+        float64[rows, 2]; the rings one after the other, each closed: its last row is its first.
+    start
+        int64[n + 1]; ring i has the rows ``start[i]`` to ``start[i + 1] - 1``.
+    turn
+        int8[n]; 1 when the inside is left of the edges, -1 when it is right of them.
+    bounds
+        float64[n, 4]; min x, min y, max x, max y.
+    block_start, blocks
+        int64[n + 1] and float64[m, 4]; the blocks of each ring, and their bounds.
+    inner
+        float64[n, 4]; a box in the inside of each ring, or one that meets none: a quick yes for many questions.
+    """
+
+    xy: npt.NDArray[np.float64]
+    start: npt.NDArray[np.int64]
+    turn: npt.NDArray[np.int8]
+    bounds: npt.NDArray[np.float64]
+    block_start: npt.NDArray[np.int64]
+    blocks: npt.NDArray[np.float64]
+    inner: npt.NDArray[np.float64]
+
+
+class Corners(NamedTuple):
+    """Scratch for the exact side of three points: their coordinates, the same as bits, and digits; and for a box."""
+
+    xy: npt.NDArray[np.float64]
+    bits: npt.NDArray[np.int64]
+    digits: npt.NDArray[np.int64]
+    total: npt.NDArray[np.int64]
+    box: npt.NDArray[np.float64]
+
+
+def new_corners() -> Corners:
+    """Return scratch for one thread."""
+    xy = np.zeros((3, 2))
+    digits, total = np.empty((2, 3, 4), np.int64), np.empty(SUM_DIGITS, np.int64)
+    return Corners(xy, xy.view(np.int64), digits, total, np.zeros((5, 2)))
+
+
+def new_rings(xy: npt.NDArray[np.float64], start: npt.NDArray[np.int64]) -> Rings:
+    """Return rings measured: ``xy`` float64[rows, 2] closed rings, ``start`` int64[n + 1] where each begins.
+
+    >>> square = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0], [0.0, 0.0]])
+    >>> rings = new_rings(np.concatenate([square, square + 1.0]), np.array([0, 5, 10]))
+    >>> rings.turn, rings.bounds[1]
+    (array([1, 1], dtype=int8), array([1., 1., 2., 2.]))
+    """
+    n = len(start) - 1
+    block_start = np.zeros(n + 1, np.int64)
+    np.cumsum((np.diff(start) - 1 + BLOCK - 1) // BLOCK, out=block_start[1:])
+    bounds, blocks = np.empty((n, 4)), np.empty((max(int(block_start[-1]), 0), 4))
+    xy = np.ascontiguousarray(xy, np.float64)
+    start = np.ascontiguousarray(start, np.int64)
+    rings = Rings(xy, start, np.ones(n, np.int8), bounds, block_start, blocks, np.empty((n, 4)))
+    measure(rings, new_corners())
+    return rings
+
+
+@hot_kernel
+def measure(rings: Rings, corners: Corners) -> None:
+    """Write the bounds, the blocks and the turn of every ring."""
+    for i in range(rings.bounds.shape[0]):
+        first, last = rings.start[i], rings.start[i + 1] - 1
+        bounds, inner = rings.bounds[i], rings.inner[i]
+        inner[0] = inner[1] = np.inf  # a box that meets none
+        inner[2] = inner[3] = -np.inf
+        if last < first:
+            for k in range(4):
+                bounds[k] = inner[k]
+            continue
+        _bound(rings.xy, first, last + 1, bounds)
+        for k in range(rings.block_start[i + 1] - rings.block_start[i]):
+            begin = first + k * BLOCK
+            _bound(rings.xy, begin, min(begin + BLOCK, last) + 1, rings.blocks[rings.block_start[i] + k])
+        if last > first:
+            rings.turn[i] = _turn(rings.xy, first, last, corners)
+            _find_inner(rings, i, corners)
+
+
+@hot_kernel
+def _bound(xy: npt.NDArray[np.float64], begin: Int, stop: Int, bounds: npt.NDArray[np.float64]) -> None:
+    """Write the bounds of some rows."""
+    bounds[0] = bounds[2] = xy[begin, 0]
+    bounds[1] = bounds[3] = xy[begin, 1]
+    for p in range(begin + 1, stop):
+        x, y = xy[p, 0], xy[p, 1]
+        bounds[0], bounds[2] = min(bounds[0], x), max(bounds[2], x)
+        bounds[1], bounds[3] = min(bounds[1], y), max(bounds[3], y)
+
+
+@hot_kernel
+def _turn(xy: npt.NDArray[np.float64], first: Int, last: Int, corners: Corners) -> Int:
+    """Say on which side of its edges a simple ring has its inside, by its lowest leftmost corner."""
+    p = first
+    for k in range(first + 1, last):
+        if xy[k, 0] < xy[p, 0] or (xy[k, 0] == xy[p, 0] and xy[k, 1] < xy[p, 1]):
+            p = k
+    before = p - 1 if p > first else last - 1
+    return plain_side(xy, before, xy, p, xy, p + 1, corners)
+
+
+@hot_kernel
+def _find_inner(rings: Rings, i: Int, corners: Corners) -> None:
+    """Write a square around the mean of the vertices, if it lies in the inside: proved, whatever was rounded."""
+    xy, first, last = rings.xy, rings.start[i], rings.start[i + 1] - 1
+    box = corners.box
+    x, y = 0.0, 0.0
+    for p in range(first, last):
+        x += xy[p, 0] / (last - first)
+        y += xy[p, 1] / (last - first)
+    half = np.inf
+    for p in range(first, last):
+        half = min(half, _reach(xy[p, 0] - x, xy[p, 1] - y, xy[p + 1, 0] - x, xy[p + 1, 1] - y))
+    half *= _SHRUNK
+    if not 0.0 < half < np.inf:
+        return
+    box[0, 0], box[0, 1], box[1, 0], box[1, 1] = x - half, y - half, x + half, y - half
+    box[2, 0], box[2, 1], box[3, 0], box[3, 1] = x + half, y + half, x - half, y + half
+    box[4, 0], box[4, 1] = x, y
+    if point_in_ring(box, 4, rings, i, corners) != INSIDE:
+        return
+    for p in range(first, last):
+        if _meets_box(xy, p, box, corners):
+            return
+    inner = rings.inner[i]
+    inner[0], inner[1], inner[2], inner[3] = box[0, 0], box[0, 1], box[2, 0], box[2, 1]
+
+
+@hot_kernel
+def _reach(x: float, y: float, to_x: float, to_y: float) -> float:
+    """Return about how far an edge is from the origin, by the larger of the two coordinates."""
+    found = min(max(abs(x), abs(y)), max(abs(to_x), abs(to_y)))
+    dx, dy = to_x - x, to_y - y
+    for sign in (1.0, -1.0):  # where it crosses the two diagonals
+        slope = dx - sign * dy
+        if slope != 0.0:
+            t = (sign * y - x) / slope
+            if 0.0 < t < 1.0:
+                found = min(found, abs(x + t * dx))
+    return found
+
+
+@hot_kernel
+def _meets_box(xy: npt.NDArray[np.float64], p: Int, box: npt.NDArray[np.float64], corners: Corners) -> bool:
+    """Say whether the edge from ``p`` may meet a box given by its corners; exact in saying no."""
+    x, y, to_x, to_y = xy[p, 0], xy[p, 1], xy[p + 1, 0], xy[p + 1, 1]
+    if max(x, to_x) < box[0, 0] or min(x, to_x) > box[2, 0] or max(y, to_y) < box[0, 1] or min(y, to_y) > box[2, 1]:
+        return False
+    where = plain_side(xy, p, xy, p + 1, box, 0, corners)
+    same = where != 0
+    for r in range(1, 4):
+        same &= plain_side(xy, p, xy, p + 1, box, r, corners) == where
+    return not same
+
+
+@inline_kernel
+def side(
+    a: npt.NDArray[np.float64],
+    p: Int,
+    b: npt.NDArray[np.float64],
+    q: Int,
+    c: npt.NDArray[np.float64],
+    r: Int,
+    corners: Corners,
+) -> Int:
+    """Say on which side of the line from row ``p`` of a to row ``q`` of b row ``r`` of c lies: left 1, right -1."""
+    left = (a[p, 0] - c[r, 0]) * (b[q, 1] - c[r, 1])
+    right = (a[p, 1] - c[r, 1]) * (b[q, 0] - c[r, 0])
+    error = RELATIVE_ERROR * (abs(left) + abs(right)) + UNDERFLOW
+    if left - right > error:  # never true of infinity minus a number: then the error is infinite, too
+        return np.int64(1)
+    if right - left > error:
+        return np.int64(-1)
+    return _side_in_integers(a, p, b, q, c, r, corners)
+
+
+@hot_kernel
+def plain_side(
+    a: npt.NDArray[np.float64],
+    p: Int,
+    b: npt.NDArray[np.float64],
+    q: Int,
+    c: npt.NDArray[np.float64],
+    r: Int,
+    corners: Corners,
+) -> Int:
+    """Answer as `side`, by a call: for places where it is rare, and code that is copied would only cost compiling."""
+    return side(a, p, b, q, c, r, corners)
+
+
+@hot_kernel
+def _side_in_integers(
+    a: npt.NDArray[np.float64],
+    p: Int,
+    b: npt.NDArray[np.float64],
+    q: Int,
+    c: npt.NDArray[np.float64],
+    r: Int,
+    corners: Corners,
+) -> Int:
+    """Answer as `side`; where a factor of both products is zero, as for equal points, no integer is needed."""
+    x, y = c[r, 0], c[r, 1]
+    if (a[p, 0] == x or b[q, 1] == y) and (a[p, 1] == y or b[q, 0] == x):
+        return np.int64(0)
+    corners.xy[0, 0], corners.xy[0, 1] = a[p, 0], a[p, 1]
+    corners.xy[1, 0], corners.xy[1, 1] = b[q, 0], b[q, 1]
+    corners.xy[2, 0], corners.xy[2, 1] = c[r, 0], c[r, 1]
+    return exact_side(corners, 0, 1, 2)
+
+
+@hot_kernel
+def same_way(xy: npt.NDArray[np.float64], p: Int, q: Int, other: npt.NDArray[np.float64], r: Int) -> bool:
+    """Say whether rows ``q`` and ``r`` lie on the same side of row ``p``, all three being on one line."""
+    axis = 0 if xy[q, 0] != xy[p, 0] else 1
+    return bool((xy[q, axis] > xy[p, axis]) == (other[r, axis] > xy[p, axis]))
+
+
+@hot_kernel
+def point_in_ring(xy: npt.NDArray[np.float64], r: Int, rings: Rings, j: Int, corners: Corners) -> Int:
+    """Say whether row ``r`` of xy is inside ring ``j`` (1), on it (0) or outside (-1): crossings of a ray to the right.
+
+    Implements: [crtree] POINTCHECK, section 3.
+    """
+    x, y = xy[r, 0], xy[r, 1]
+    inside = False
+    last = rings.start[j + 1] - 1
+    for m in range(rings.block_start[j], rings.block_start[j + 1]):
+        block = rings.blocks[m]
+        if y < block[1] or y > block[3] or x > block[2]:
+            continue
+        begin = rings.start[j] + (m - rings.block_start[j]) * BLOCK
+        stop = min(begin + BLOCK, last)
+        if x < block[0]:  # all of it is right of the point: only where it begins and ends counts
+            inside ^= (rings.xy[begin, 1] <= y) != (rings.xy[stop, 1] <= y)
+            continue
+        for p in range(begin, stop):
+            ux, uy, wx, wy = rings.xy[p, 0], rings.xy[p, 1], rings.xy[p + 1, 0], rings.xy[p + 1, 1]
+            if (uy <= y) != (wy <= y):
+                if x > max(ux, wx):
+                    continue
+                if x < min(ux, wx):
+                    inside ^= True
+                    continue
+                where = side(rings.xy, p, rings.xy, p + 1, xy, r, corners)
+                if where == 0:
+                    return np.int64(ON)
+                inside ^= (where > 0) == (wy > uy)
+            elif (ux == x and uy == y) or (uy == y and wy == y and min(ux, wx) <= x <= max(ux, wx)):
+                return np.int64(ON)
+    return np.int64(INSIDE) if inside else np.int64(OUTSIDE)
+
+
+@hot_kernel
+def check_simple(rings: Rings, simple: npt.NDArray[np.bool_], corners: Corners) -> None:
+    """Write whether each ring is a point or simple, by comparing every pair of edges; for some dozen vertices each."""
+    for i in range(simple.size):
+        first, last = rings.start[i], rings.start[i + 1] - 1
+        simple[i] = first == last or _is_simple(rings.xy, first, last, corners)
+
+
+@hot_kernel
+def _is_simple(xy: npt.NDArray[np.float64], first: Int, last: Int, corners: Corners) -> bool:
+    """Say whether the ring of the rows ``first`` to ``last`` has three edges or more, none of which meet elsewhere."""
+    if last - first < 3:
+        return False
+    for p in range(first, last):
+        before = p - 1 if p > first else last - 1
+        if xy[p, 0] == xy[p + 1, 0] and xy[p, 1] == xy[p + 1, 1]:
+            return False
+        if plain_side(xy, before, xy, p, xy, p + 1, corners) == 0 and same_way(xy, p, before, xy, p + 1):
+            return False
+        x, y, to_x, to_y = xy[p, 0], xy[p, 1], xy[p + 1, 0], xy[p + 1, 1]
+        low_x, high_x, low_y, high_y = min(x, to_x), max(x, to_x), min(y, to_y), max(y, to_y)
+        for q in range(p + 2, last - 1 if p == first else last):
+            x, y, to_x, to_y = xy[q, 0], xy[q, 1], xy[q + 1, 0], xy[q + 1, 1]
+            if (x < low_x and to_x < low_x) or (x > high_x and to_x > high_x):
+                continue
+            if (y < low_y and to_y < low_y) or (y > high_y and to_y > high_y):
+                continue
+            if _cuts(xy, p, q, corners) and _cuts(xy, q, p, corners):
+                return False
+    return True
+
+
+@hot_kernel
+def _cuts(xy: npt.NDArray[np.float64], p: Int, q: Int, corners: Corners) -> bool:
+    """Say whether the line through the edge from ``p`` touches the edge from ``q``."""
+    first, second = side(xy, p, xy, p + 1, xy, q, corners), side(xy, p, xy, p + 1, xy, q + 1, corners)
+    return bool(first * second <= 0)

@@ -1,0 +1,120 @@
+"""Regions in the packed core: decided in batches, without the raw subscriptions; far away ones without a look."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import shapely
+
+from tamis.algebra.evaluate import matches_subscription
+from tamis.errors import InvariantError
+from tamis.index.packed.axes import Axes
+from tamis.index.packed.boxes_of import boxes_of
+from tamis.index.packed.core import PackedCore
+from tamis.model.schema import Schema
+from tamis.model.subscription import Filter, Relation, Spatial, Subscription, Values
+from tamis.model.tables import EventTable
+from tamis.model.types import Number, Region
+from tamis.model.value_set import ValueSet
+from tests.region_worlds import cell_regions, mixed_regions, points
+
+SCHEMA = Schema({"area": Region(), "place": Region(), "x": Number()})
+
+Rng = np.random.Generator
+
+
+def refuse(row: int) -> Subscription | None:
+    raise InvariantError(f"row {row} was looked up")
+
+
+def random_subscription(rng: Rng, row: int, regions: np.ndarray) -> Subscription:
+    constraints: list[Any] = []
+    for name in rng.choice(["area", "area", "place"], rng.integers(1, 4)):
+        some = rng.choice(list(Relation), rng.integers(1, 8), replace=False)
+        region = regions[rng.integers(len(regions))]
+        constraints.append(Spatial(str(name), frozenset(Relation(str(one)) for one in some), region))
+    if rng.random() < 0.3:
+        constraints.append(Values("x", ValueSet.between(None, (int(rng.integers(3)), 1))))
+    return Subscription(row, (Filter(tuple(sorted(constraints, key=lambda one: one.attribute))),))
+
+
+@pytest.fixture(scope="module")
+def world() -> tuple[PackedCore, list[Subscription], list[dict[str, Any]]]:
+    rng = np.random.default_rng(8)
+    regions = np.concatenate([cell_regions(rng, 40)[1], mixed_regions(rng, 40)])
+    core = PackedCore(refuse)
+    subscriptions = [random_subscription(rng, row, regions) for row in range(400)]
+    for one in subscriptions:
+        core.add(int(one.id), one)
+    shapes = np.concatenate([regions, points(rng, 40)])
+    events: list[dict[str, Any]] = []
+    for _ in range(120):
+        event: dict[str, Any] = {"area": shapes[rng.integers(len(shapes))], "x": float(rng.integers(3))}
+        events.append(event | ({"place": shapes[rng.integers(len(shapes))]} if rng.random() < 0.7 else {}))
+    return core, subscriptions, events
+
+
+def wanted(subscriptions: list[Subscription], event: dict[str, Any]) -> list[int]:
+    return [int(one.id) for one in subscriptions if matches_subscription(event, one)]
+
+
+def table_of(events: list[dict[str, Any]]) -> EventTable:
+    columns = {}
+    for name in ("area", "place"):
+        columns[name] = np.empty(len(events), dtype=object)
+        columns[name][:] = [event.get(name) for event in events]
+    return EventTable.of(columns | {"x": np.array([event["x"] for event in events])}, SCHEMA)
+
+
+def test_single_events_need_no_raw_subscription(world: Any) -> None:
+    core, subscriptions, events = world
+    for event in events:
+        assert core.match(event).tolist() == wanted(subscriptions, event)
+
+
+def test_tables_need_none_either(world: Any) -> None:
+    core, subscriptions, events = world
+    offsets, rows = core.match_table(table_of(events))
+    for i, event in enumerate(events):
+        assert sorted(rows[offsets[i] : offsets[i + 1]].tolist()) == wanted(subscriptions, event)
+
+
+def test_a_saved_core_has_the_polygons(world: Any) -> None:
+    core, subscriptions, events = world
+    again = PackedCore.from_arrays(refuse, *core.to_arrays())
+    extra = Subscription(
+        900, (Filter((Spatial("area", frozenset({Relation.DISJOINT}), shapely.box(50, 50, 51, 51)),)),)
+    )
+    again.add(900, extra)
+    for event in events[:30]:
+        assert again.match(event).tolist() == wanted([*subscriptions, extra], event)
+
+
+def test_what_is_far_away_is_found_by_boxes() -> None:
+    """A condition that allows disjoint is four exact boxes and one that asks."""
+    square = Spatial("area", frozenset({Relation.DISJOINT}), shapely.box(0, 0, 1, 1))
+    boxes = boxes_of(Filter((square,)), Axes())
+    assert [(box.exact, len(box.regions)) for box in boxes] == [(False, 1)] + [(True, 0)] * 4
+
+
+def test_many_such_conditions_in_a_filter_stay_few_boxes() -> None:
+    some = [Spatial("area", frozenset({Relation.DISJOINT}), shapely.box(i, i, i + 1, i + 1)) for i in range(6)]
+    boxes = boxes_of(Filter(tuple(some)), Axes())
+    assert len(boxes) <= 16
+    core = PackedCore(refuse)
+    core.add(0, Subscription(0, (Filter(tuple(some)),)))
+    for x, want in ((0.5, []), (5.5, []), (9.0, [0]), (-3.0, [0])):
+        assert core.match({"area": shapely.Point(x, x)}).tolist() == want
+        assert core.match({"area": shapely.box(x, 7, x + 0.1, 9)}).tolist() == [0]
+
+
+def test_the_edge_of_numbers() -> None:
+    """Nothing is left or right of a polygon that reaches the largest float64."""
+    largest = np.finfo(np.float64).max
+    wide = shapely.box(-largest, 0, largest, 1)
+    core = PackedCore(refuse)
+    core.add(0, Subscription(0, (Filter((Spatial("area", frozenset({Relation.DISJOINT}), wide),)),)))
+    assert core.match({"area": shapely.Point(5, 2)}).tolist() == [0]
+    assert core.match({"area": shapely.Point(5, 1)}).tolist() == []
