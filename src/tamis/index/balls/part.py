@@ -129,7 +129,7 @@ class Part(BallArrays):
         begin = 0
         while begin < len(active):
             begin = kernels.block_covers(
-                products, active, self._table, first_slot, search.queries, begin, search.first, search.hits
+                products.view(np.int32), active, self._table, first_slot, search.queries, begin, search.first, search.hits
             )
             search.drain(self)
             if begin < len(active) and search.room < 64 * _BLOCK:
@@ -140,7 +140,8 @@ class _Blocks(NamedTuple):
     """The factors float32[n, d + 4] whose products say who can cover whom, and the scale they are in.
 
     The product of a ball (s, r) with one that is asked about is ``||s - s'||**2 - (r - r')**2``, less a bound on
-    its rounding: every term is in the factors.
+    its rounding: every term is in the factors. The bound is twice what is needed and never 0, so that a cover is
+    always below 0.
     """
 
     kept: npt.NDArray[np.float32]
