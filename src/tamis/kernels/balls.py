@@ -48,8 +48,8 @@ __all__ = [
 _SAFE_LOW, _SAFE_HIGH = 1e-280, 1e280
 #: Coordinates between two looks at whether the distance is already too large.
 _STRIDE: Final = 16
-#: Where addresses and counts stand in a ball table.
-_CENTERS, _RADII, _ALIVE, _N, _D = range(5)
+#: Where addresses and counts stand in a ball table; the last is the slot that its first ball has for the caller.
+_CENTERS, _RADII, _ALIVE, _N, _D, _START = range(6)
 #: Where counts stand in ``Hits.counts``.
 FOUND, DOUBTS, CANDIDATES, VERIFIED = range(4)
 #: Products whose signs are looked at together.
@@ -96,11 +96,12 @@ class Scratch(NamedTuple):
 
 
 def ball_table(
-    centers: npt.NDArray[np.float64], radii: npt.NDArray[np.float64], alive: npt.NDArray[np.uint8], n: int | None = None
+    centers: npt.NDArray[np.float64], radii: npt.NDArray[np.float64], alive: npt.NDArray[np.uint8], span: tuple[int, int]
 ) -> _Table:
-    """Return what kernels read of n balls: addresses and counts. The caller keeps the arrays, which are contiguous."""
-    addresses = [array.ctypes.data for array in (centers, radii, alive)]
-    return np.array([*addresses, len(radii) if n is None else n, centers.shape[1]], np.int64)
+    """Return what kernels read of the balls in a span of slots; the caller keeps the arrays, which are contiguous."""
+    start, stop = span
+    addresses = [array[start:].ctypes.data for array in (centers, radii, alive)]
+    return np.array([*addresses, stop - start, centers.shape[1], start], np.int64)
 
 
 @inline_kernel
@@ -192,12 +193,12 @@ def _judge(balls: _Table, slot: Int, queries: Queries, e: Int, first: bool, hits
     if side == UNCERTAIN:
         at = hits.counts[DOUBTS]
         hits.doubts[0, at] = e
-        hits.doubts[1, at] = slot
+        hits.doubts[1, at] = balls[_START] + slot
         hits.counts[DOUBTS] = at + 1
         return False
     at = hits.counts[FOUND]
     hits.found[0, at] = e
-    hits.found[1, at] = slot
+    hits.found[1, at] = balls[_START] + slot
     hits.counts[FOUND] = at + 1
     if first:
         hits.done[e] = 1
@@ -208,12 +209,6 @@ def _judge(balls: _Table, slot: Int, queries: Queries, e: Int, first: bool, hits
 def _has_room(hits: Hits, more: Int) -> bool:
     """Say whether so many pairs fit, whatever they are."""
     return max(hits.counts[FOUND], hits.counts[DOUBTS]) + more <= hits.found.shape[1]
-
-
-@inline_kernel
-def _forget(hits: Hits, found: Int, doubts: Int) -> None:
-    hits.counts[FOUND] = found
-    hits.counts[DOUBTS] = doubts
 
 
 @inline_kernel
@@ -248,16 +243,15 @@ def _walk(
 
 @hot_kernel
 def tree_covers(
-    tree: _Table, balls: _Table, queries: Queries, begin: Int, first: bool, hits: Hits, scratch: Scratch
+    trees: _Table, balls: _Table, queries: Queries, begin: Int, first: bool, hits: Hits, scratch: Scratch
 ) -> Int:
-    """Find covers among the balls of one tree, for the queries from ``begin`` on; return the first one not done.
+    """Find covers among the balls of some trees, for the queries from ``begin`` on; return the first one not done.
 
     Parameters
     ----------
-    tree
-        A directory row of a tree whose columns are all k projection axes.
-    balls
-        The balls in the order of the tree's slots.
+    trees, balls
+        int64[t, WIDTH] and int64[t, 6]: directory rows of trees whose columns are all k projection axes, and the tables
+        of their balls in slot order; asked in this order.
     first
         One cover per query is enough; queries that are done are passed over.
 
@@ -265,16 +259,23 @@ def tree_covers(
     Deviation: R.3.1: dominance is asked of (-a, b), where a coverer is the larger one; step 2b verifies one
     candidate, this verifies until one passes, because that one is nearly always wrong (R.3.6).
     """
-    quantiser = tree[QUANTISER : QUANTISER + 5]
     for e in range(begin, queries.radii.size):
         if first and hits.done[e]:
             continue
         found, doubts = hits.counts[FOUND], hits.counts[DOUBTS]
-        code_values(quantiser, queries.high[e], scratch.codes[0])
-        code_values(quantiser, queries.low[e], scratch.codes[1])
-        if not _walk(tree, balls, queries, e, first, hits, scratch):
-            _forget(hits, found, doubts)
-            return e
+        coded_by = np.int64(-1)
+        for t in range(trees.shape[0]):
+            if trees[t, QUANTISER] != coded_by:
+                coded_by = trees[t, QUANTISER]
+                code_values(trees[t, QUANTISER : QUANTISER + 5], queries.high[e], scratch.codes[0])
+                code_values(trees[t, QUANTISER : QUANTISER + 5], queries.low[e], scratch.codes[1])
+            if not _walk(trees[t], balls[t], queries, e, first, hits, scratch):
+                hits.counts[FOUND] = found
+                hits.counts[DOUBTS] = doubts
+                hits.done[e] = 0
+                return e
+            if first and hits.done[e]:
+                break
     return queries.radii.size
 
 

@@ -34,7 +34,7 @@ class BallArrays:
         self.rows, self.centers, self.radii = rows, centers, radii
         self.alive = np.ones(len(rows), np.uint8)
         self.n_dead = 0
-        self._table = kernels.ball_table(centers, radii, self.alive, n)
+        self._table = kernels.ball_table(centers, radii, self.alive, (0, n))
 
     @property
     def n_slots(self) -> int:

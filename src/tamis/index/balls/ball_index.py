@@ -65,6 +65,10 @@ class BallIndex:
     def __len__(self) -> int:
         return self._n
 
+    def __contains__(self, row: int) -> bool:
+        """Whether a ball is here under a row."""
+        return self._place(row) is not None
+
     # ---- writing
 
     def add(self, row: int, center: npt.ArrayLike, radius: float) -> None:
@@ -187,7 +191,8 @@ class BallIndex:
             search = Search(centers, radii, self.projections, first=first)
             for part in sorted(state.parts, key=len, reverse=True):
                 part.search(search)
-            state.fresh.scan(search)
+            if state.fresh.n_slots:
+                state.fresh.scan(search)
         found = search.finish()
         self._asked += (len(radii), *search.counts())
         return found

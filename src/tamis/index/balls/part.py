@@ -38,12 +38,12 @@ _BLOCK, _CHUNK = 4_096, 512
 _UNIT_32: Final = 1.2e-7
 
 
-class _Tree(NamedTuple):
-    """A band: its tree, the slot where it starts, and the table of its balls."""
+class _Trees(NamedTuple):
+    """The bands, and what kernels read of them: a directory row and a ball table each."""
 
-    segment: Segment
-    start: int
-    table: npt.NDArray[np.int64]
+    segments: list[Segment]
+    directory: npt.NDArray[np.int64]
+    tables: npt.NDArray[np.int64]
 
 
 class Part(BallArrays):
@@ -54,15 +54,14 @@ class Part(BallArrays):
         order = np.argsort(-radii, kind="stable")
         segments = []
         if choice.way == "tree":
-            low, high = projections.rectangles(centers, radii)
             bands = np.split(order, _band_ends(len(order)))
-            segments = [_pack(low[band], high[band]) for band in bands]
+            segments = _pack(*projections.rectangles(centers, radii), bands)
             order = np.concatenate([band[one.rows] for band, one in zip(bands, segments, strict=True)])
         centers, radii = np.ascontiguousarray(centers[order]), np.ascontiguousarray(radii[order])
         super().__init__(rows[order], centers, radii, len(order))
         self.choice = choice
         self._by_row = np.argsort(self.rows).astype(np.int32)
-        self._trees = self._make_trees(segments)
+        self._trees = self._make_trees(segments) if segments else None
         self._blocks = _Blocks.of(self.centers, self.radii) if choice.way == "blocks" else None
 
     @classmethod
@@ -74,7 +73,8 @@ class Part(BallArrays):
     def n_bytes(self) -> int:
         """Bytes of all arrays."""
         own = self.centers.nbytes + self.radii.nbytes + self.rows.nbytes + self._by_row.nbytes + self.alive.nbytes
-        return own + sum(tree.segment.n_bytes for tree in self._trees) + (self._blocks.nbytes if self._blocks else 0)
+        trees = sum(segment.n_bytes for segment in self._trees.segments) if self._trees else 0
+        return own + trees + (self._blocks.kept.nbytes if self._blocks else 0)
 
     def find(self, row: int) -> int | None:
         """Return the slot of a living row."""
@@ -86,30 +86,26 @@ class Part(BallArrays):
 
     def search(self, search: Search) -> None:
         """Find covers among these balls."""
-        if self._trees:
-            for tree in self._trees:
-                self._search_tree(tree, search)
+        if self._trees is not None:
+            self._search_trees(self._trees, search)
         elif self._blocks is not None and self._blocks.takes(search):
             self._search_blocks(self._blocks, search)
         else:
             self.scan(search)
 
-    def _make_trees(self, segments: list[Segment]) -> list[_Tree]:
-        trees, start = [], 0
-        for segment in segments:
-            stop = start + segment.n_slots
-            own = kernels.ball_table(self.centers[start:stop], self.radii[start:stop], self.alive[start:stop])
-            trees.append(_Tree(segment, start, own))
-            start = stop
-        return trees
+    def _make_trees(self, segments: list[Segment]) -> _Trees:
+        ends = np.cumsum([0, *(segment.n_slots for segment in segments)]).tolist()
+        spans = zip(ends[:-1], ends[1:], strict=True)
+        tables = [kernels.ball_table(self.centers, self.radii, self.alive, span) for span in spans]
+        return _Trees(segments, np.array([segment.row for segment in segments]), np.array(tables))
 
-    def _search_tree(self, tree: _Tree, search: Search) -> None:
+    def _search_trees(self, trees: _Trees, search: Search) -> None:
         begin = 0
         while begin < len(search):
             begin = kernels.tree_covers(
-                tree.segment.row, tree.table, search.queries, begin, search.first, search.hits, search.scratch
+                trees.directory, trees.tables, search.queries, begin, search.first, search.hits, search.scratch
             )
-            search.drain(self, tree.start)
+            search.drain(self)
             if begin < len(search):
                 search.enlarge(4 * search.room)
 
@@ -160,11 +156,6 @@ class _Blocks(NamedTuple):
         kept[:, d:] = _last_terms(centers, radii, scale, sign=1.0)
         return cls(kept, scale)
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the factors."""
-        return self.kept.nbytes
-
     def takes(self, search: Search) -> bool:
         """Whether the balls that are asked about are safe in float32, too."""
         largest = max(np.abs(search.queries.centers).max(initial=0.0), search.queries.radii.max(initial=0.0))
@@ -196,6 +187,9 @@ def _band_ends(n: int) -> list[int]:
     return [int(n * share) for share in _BANDS] if n >= _ENOUGH_FOR_BANDS else []
 
 
-def _pack(low: _FloatArray, high: _FloatArray) -> Segment:
-    boxes = boxes_from_dense(low, high)
-    return Segment.build(boxes, np.arange(len(low), dtype=np.int32), Coding.train(boxes))
+def _pack(low: _FloatArray, high: _FloatArray, bands: list[npt.NDArray[np.int64]]) -> list[Segment]:
+    """Pack the boxes of each band into a tree; all are coded alike, so a question is coded once."""
+    coding = Coding.train(boxes_from_dense(low, high))
+    rows = [np.arange(len(band), dtype=np.int32) for band in bands]
+    boxes = [boxes_from_dense(low[band], high[band]) for band in bands]
+    return [Segment.build(one, own, coding) for one, own in zip(boxes, rows, strict=True)]

@@ -72,14 +72,14 @@ class Search:
             return np.arange(begin, stop, dtype=np.int32)
         return (begin + np.flatnonzero(self._done[begin:stop] == 0)).astype(np.int32)
 
-    def drain(self, balls: _Balls, start: int = 0) -> None:
-        """Take what the kernels noted; slot 0 of theirs is ``start`` of these balls."""
+    def drain(self, balls: _Balls) -> None:
+        """Take what the kernels noted about these balls."""
         n_found, n_doubts = int(self._counts[FOUND]), int(self._counts[DOUBTS])
         if n_found:
             queries, slots = self.hits.found[:, :n_found]
-            self._found.append((queries.copy(), balls.rows[slots + start]))
-        for query, slot in self.hits.doubts[:, :n_doubts].T.tolist():
-            self._doubts.append((query, slot + start, balls))
+            self._found.append((queries.copy(), balls.rows[slots]))
+        if n_doubts:
+            self._doubts += [(query, slot, balls) for query, slot in self.hits.doubts[:, :n_doubts].T.tolist()]
         self._counts[FOUND] = self._counts[DOUBTS] = 0
 
     def finish(self) -> tuple[_IntArray, _IntArray]:

@@ -29,8 +29,9 @@ _FEW: Final = 64
 _SAMPLE, _ASKED = 1_024, 64
 #: Beyond this squares and their sums may overflow, in float64 and, relative to the typical ball, in float32.
 _LARGE_TREE, _LARGE_BLOCKS = 1e140, 1e6
-#: Nanoseconds: to verify a candidate and each of its coordinates; for each ball and coordinate in BLAS.
-_VERIFY, _VERIFY_EACH = 6.0, 0.5
+#: Nanoseconds: to verify a candidate and each of its coordinates, of which most see the first ones only; for each
+#: ball and coordinate in BLAS.
+_VERIFY, _VERIFY_EACH, _SEEN = 6.0, 0.5, 64
 _PRODUCT, _PRODUCT_EACH = 1.0, 0.03
 
 
@@ -58,7 +59,7 @@ def choose_way(
     if n <= _FEW:
         return Choice("scan", 1.0, f"{n} balls are few")
     share = _measure_share(centers, radii, projections, points=points)
-    tree = n * share * (_VERIFY + _VERIFY_EACH * d)
+    tree = n * share * (_VERIFY + _VERIFY_EACH * min(d, _SEEN))
     blocks = n * (_PRODUCT + _PRODUCT_EACH * d)
     told = f"{share:.1%} of pairs pass k = {projections.k} projections: about {tree:.3g} ns by tree, {blocks:.3g} by blocks"
     return Choice("tree" if tree <= blocks else "blocks", share, told)

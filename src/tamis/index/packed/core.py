@@ -7,7 +7,7 @@ them:
 * *special*: everything else, under entry numbers; an entry knows its row, its filter, and whether its box
   decides or only proposes. A row may have several entries; it is reported once.
 
-Filters that give no box at all (``x IS NULL``) are *loose* and asked one by one. A number that falls between
+Subscriptions that are one ball and nothing else have an index of their own (`balls`). Filters that give no box at all (``x IS NULL``) are *loose* and asked one by one. A number that falls between
 two float64 makes its event ask the raw values of every candidate.
 """
 
@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from tamis.algebra.evaluate import matches, matches_subscription
 from tamis.index.packed.axes import Axes, AxesState, Part
+from tamis.index.packed.balls import PackedBalls, only_ball
 from tamis.index.packed.box_index import BoxIndex, MergePlan
 from tamis.index.packed.boxes_of import Box, boxes_of
 from tamis.index.packed.entries import Entries
@@ -61,16 +62,21 @@ class PackedCore:
         self._plain = BoxIndex(1)
         self._special = BoxIndex(1)
         self._entries = Entries()
-        #: Subscriptions that are not plain.
+        self._balls = PackedBalls()
+        #: Subscriptions that are neither plain nor a ball alone.
         self._n_special = 0
         #: ``{row: numbers of filters}`` that have no box; none of them: the subscription never matches.
         self._loose: dict[int, tuple[int, ...]] = {}
 
     def __len__(self) -> int:
-        return len(self._plain) + self._n_special
+        return len(self._plain) + self._n_special + len(self._balls)
 
     def add(self, row: int, subscription: Subscription) -> None:
         """Add a subscription under a row above all others."""
+        ball = only_ball(subscription)
+        if ball is not None:
+            self._balls.add(row, ball)
+            return
         boxes = [(i, box) for i, one in enumerate(subscription.filters) for box in boxes_of(one, self._axes)]
         self._grow()
         if len(boxes) == 1 and boxes[0][1].exact:
@@ -97,6 +103,8 @@ class PackedCore:
 
     def remove(self, row: int) -> None:
         """Remove a row; KeyError when it is not there."""
+        if self._balls.remove(row):
+            return
         entries = self._entries.of(row)
         if row in self._loose:
             del self._loose[row]
@@ -148,6 +156,8 @@ class PackedCore:
         rows = self._plain.match_point(*corners)
         if not is_point:
             rows = self._verified(event, rows)
+        if len(self._balls):
+            rows = np.concatenate((rows, self._balls.match(event)))
         if self._n_special:
             entries = self._special.match_point(*corners)
             return np.union1d(rows, self._decided(event, entries, is_point)).astype(np.int32)
@@ -158,9 +168,9 @@ class PackedCore:
         bad = events.bad
         points = points_of(events, self._axes, n_axes)
         plain = MatchRows(*self._plain.match_points(points.low, points.high))
-        if not (self._n_special or bad or points.between.size):
-            return plain
-        return self._settled(events, bad, points, plain)
+        if self._n_special or bad or points.between.size:
+            plain = self._settled(events, bad, points, plain)
+        return _merged(plain, _without(self._balls.pairs(events), bad)) if len(self._balls) else plain
 
     def statistics(self) -> IndexStatistics:
         """Return how many subscriptions took which road, and the axes."""
@@ -173,7 +183,8 @@ class PackedCore:
                 "special_boxes": len(self._special),
                 "loose": len(self._loose),
                 "axes": len(self._axes),
-                "bytes": self._plain.statistics()["bytes"] + self._special.statistics()["bytes"],
+                "bytes": sum(one.statistics()["bytes"] for one in (self._plain, self._special)) + self._balls.n_bytes,
+                **self._balls.statistics(),
             },
         )
 
@@ -190,6 +201,7 @@ class PackedCore:
         arrays = {f"plain.{name}": array for name, array in self._plain.to_arrays().items()}
         arrays |= {f"special.{name}": array for name, array in self._special.to_arrays().items()}
         arrays |= {f"entries.{name}": array for name, array in self._entries.to_arrays().items()}
+        arrays |= {f"balls.{name}": array for name, array in self._balls.to_arrays().items()}
         loose = [(row, i) for row, filters in sorted(self._loose.items()) for i in (filters or (-1,))]
         arrays["loose"] = np.array(loose, np.int32).reshape(len(loose), 2)
         arrays["special"] = np.array([self._n_special], np.int64)
@@ -202,6 +214,7 @@ class PackedCore:
         core._axes = Axes.from_state(axes)
         core._plain, core._special = (BoxIndex.from_arrays(_under(arrays, part)) for part in ("plain.", "special."))
         core._entries = Entries.from_arrays(_under(arrays, "entries."))
+        core._balls = PackedBalls.from_arrays(_under(arrays, "balls."))
         core._n_special = int(arrays["special"][0])
         for row, i in arrays["loose"].tolist():
             core._loose[row] = (*core._loose.get(row, ()), i) if i >= 0 else ()
@@ -253,7 +266,7 @@ class PackedCore:
         if not self._n_special:
             return plain
         pairs = self._special_pairs(events, points)
-        return _merged(plain, pairs[~np.isin(pairs >> 32, list(bad))] if bad else pairs)
+        return _merged(plain, _without(pairs, bad))
 
     def _special_pairs(self, events: EventTable, points: Points) -> npt.NDArray[np.int64]:
         """Return ``event << 32 | row`` of the matches of special and loose subscriptions, ascending, each once."""
@@ -278,6 +291,11 @@ def _merged(plain: MatchRows, pairs: npt.NDArray[np.int64]) -> MatchRows:
     merged[np.arange(len(plain.rows)) + np.repeat(more[:-1], np.diff(plain.offsets))] = plain.rows
     merged[np.arange(len(rows)) + plain.offsets[event + 1]] = rows
     return MatchRows(plain.offsets + more, merged)
+
+
+def _without(pairs: npt.NDArray[np.int64], bad: Mapping[int, object]) -> npt.NDArray[np.int64]:
+    """Leave out the pairs of bad events."""
+    return pairs[~np.isin(pairs >> 32, list(bad))] if bad else pairs
 
 
 def _under(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:

@@ -1,0 +1,131 @@
+"""Subscriptions that are a ball and nothing else, for the packed matcher.
+
+They have a `BallIndex` of their own for each vector attribute instead of a box: the balls around an event's vector are
+the balls that cover the point. So no candidate is asked in Python, in two dimensions or in a thousand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tamis.index.balls.ball_index import BallIndex
+from tamis.index.balls.projections import Projections
+from tamis.index.protocols import NO_ROWS, Rows
+from tamis.model.schema import Event
+from tamis.model.subscription import Ball, Subscription
+from tamis.model.tables import EventTable
+
+__all__ = ["PackedBalls", "only_ball"]
+
+#: Events that are matched together: the pairs found so far are all that grows with a table.
+_CHUNK = 4_096
+
+
+class _Key(NamedTuple):
+    """What the balls of one index have in common."""
+
+    attribute: str
+    dimension: int
+
+
+def only_ball(subscription: Subscription) -> Ball | None:
+    """Return the ball of a subscription that is one ball and nothing else."""
+    if len(subscription.filters) != 1:
+        return None
+    [filter] = subscription.filters
+    if filter.rest is not None or len(filter.constraints) != 1:
+        return None
+    [one] = filter.constraints
+    return one if isinstance(one, Ball) and not one.negated else None
+
+
+class PackedBalls:
+    """Balls by row; finds those around the vectors of events. EXACT."""
+
+    def __init__(self) -> None:
+        self._indexes: dict[_Key, BallIndex] = {}
+
+    def __len__(self) -> int:
+        return sum(len(index) for index in self._indexes.values())
+
+    def add(self, row: int, ball: Ball) -> None:
+        """Add a ball under a row that is free."""
+        key = _Key(ball.attribute, len(ball.center))
+        index = self._indexes.get(key)
+        if index is None:
+            index = self._indexes[key] = BallIndex(Projections.drawn(key.dimension), points=True)
+        index.add(row, ball.center, ball.radius)
+
+    def remove(self, row: int) -> bool:
+        """Remove a row; False when it is not here."""
+        for index in self._indexes.values():
+            if row in index:
+                index.remove(row)
+                return True
+        return False
+
+    def match(self, event: Event) -> Rows:
+        """Return the rows of the balls around an event's vectors, in any order."""
+        found = [NO_ROWS]
+        for key, index in list(self._indexes.items()):
+            point = event.get(key.attribute)
+            if isinstance(point, np.ndarray) and len(point) == key.dimension:
+                found.append(index.find_all_covers(point[None], np.zeros(1))[1])
+        return np.concatenate(found)
+
+    def pairs(self, events: EventTable) -> npt.NDArray[np.int64]:
+        """Return ``event << 32 | row`` of all matches, ascending."""
+        found = [np.empty(0, np.int64)]
+        for key, index in list(self._indexes.items()):
+            column = events.columns.get(key.attribute)
+            if column is None or column.values.ndim != 2:
+                continue
+            there = np.flatnonzero(column.present)
+            for begin in range(0, len(there), _CHUNK):
+                some = there[begin : begin + _CHUNK]
+                offsets, rows = index.find_all_covers(column.values[some], np.zeros(len(some)))
+                found.append(np.repeat(some, np.diff(offsets)) << 32 | rows)
+        return np.sort(np.concatenate(found))
+
+    def statistics(self) -> dict[str, int | float | str]:
+        """Return how many there are, and what each index says of itself."""
+        details: dict[str, int | float | str] = {"balls": len(self)} if self._indexes else {}
+        for key, index in self._indexes.items():
+            details |= {f"balls.{key.attribute}.{name}": value for name, value in index.statistics().items()}
+        return details
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(int(index.statistics()["bytes"]) for index in self._indexes.values())
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return everything as named arrays, the vectors of the projections too."""
+        arrays: dict[str, npt.NDArray[Any]] = {}
+        for i, (key, index) in enumerate(self._indexes.items()):
+            arrays[f"{i}.attribute"] = np.frombuffer(key.attribute.encode(), np.uint8)
+            arrays |= {f"{i}.{name}": array for name, array in index.to_arrays().items()}
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> PackedBalls:
+        """Lay out again what `to_arrays` gave."""
+        balls = cls()
+        for attribute, own in _by_number(arrays):
+            index = BallIndex.from_arrays(own, points=True)
+            balls._indexes[_Key(attribute, index.projections.d)] = index
+        return balls
+
+
+def _by_number(arrays: Mapping[str, npt.NDArray[Any]]) -> Iterator[tuple[str, dict[str, npt.NDArray[Any]]]]:
+    """Yield the attribute and the arrays of each index."""
+    for name, array in arrays.items():
+        number, _, what = name.partition(".")
+        if what == "attribute":
+            prefix = f"{number}."
+            own = {name.removeprefix(prefix): one for name, one in arrays.items() if name.startswith(prefix)}
+            yield bytes(array).decode(), own
