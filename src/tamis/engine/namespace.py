@@ -10,7 +10,7 @@ import numpy as np
 
 from tamis.engine.ids import Ids
 from tamis.engine.stored import StoredSubscriptions
-from tamis.index.protocols import BoxMatcher, Lookup, Matcher, Mergeable
+from tamis.index.protocols import BallMatcher, BoxMatcher, Lookup, Matcher, Mergeable
 from tamis.model.subscription import Filter, Subscription, SubscriptionId, Values
 from tamis.model.tables import SubscriptionTable
 from tamis.model.value_set import ValueSet
@@ -25,7 +25,7 @@ class Namespace:
     """The subscriptions of one namespace. ``make_matcher`` gets the way to look a raw subscription up by row.
 
     A raw subscription is in one of three places: an object that was added, a row of a saved engine's file, or, for
-    a box that came in bulk, the matcher itself.
+    a box or ball that came in bulk, the matcher itself.
     """
 
     def __init__(self, name: str, make_matcher: Callable[[Lookup], Matcher]) -> None:
@@ -55,10 +55,14 @@ class Namespace:
             heapq.heappush(self._ends, (subscription.expires, row))
 
     def add_boxes(self, table: SubscriptionTable, ids: Sequence[SubscriptionId] | range) -> None:
-        """Add a table of boxes, all at once where the matcher can; the ids must be free."""
+        """Add a table of boxes or balls, all at once where the matcher can; the ids must be free."""
         first = self.ids.append_range(ids) if isinstance(ids, range) else self.ids.append_many(ids)
-        if isinstance(self.matcher, BoxMatcher):
-            self.matcher.add_boxes(np.arange(first, first + len(table), dtype=np.int32), table)
+        rows = np.arange(first, first + len(table), dtype=np.int32)
+        if table.radii is not None and isinstance(self.matcher, BallMatcher):
+            self.matcher.add_balls(rows, table)
+            return
+        if table.radii is None and isinstance(self.matcher, BoxMatcher):
+            self.matcher.add_boxes(rows, table)
             return
         for position, id in enumerate(ids):
             self._admit(first + position, table.box_subscription(position, id))
@@ -86,10 +90,13 @@ class Namespace:
         found = self._single.get(row)
         if found is None and self._stored is not None:
             found = self._stored.find(row)
+        if found is None and isinstance(self.matcher, BallMatcher):
+            ball = self.matcher.find_ball(row)
+            found = None if ball is None else Subscription(self.ids[row], (Filter((ball,)),), None, self.name)
         return found if found is not None else self._find_box(row)
 
     def is_box(self, row: int) -> bool:
-        """Whether a row is a box that only the matcher holds."""
+        """Whether a row is a box or ball that only the matcher holds."""
         return row not in self._single and (self._stored is None or self._stored.find(row) is None)
 
     def expire(self, now: int) -> None:

@@ -21,6 +21,8 @@ from tamis.model.tables import EventTable
 
 __all__ = ["PackedBalls", "only_ball"]
 
+_FloatArray = npt.NDArray[np.float64]
+
 #: Events that are matched together: the pairs found so far are all that grows with a table.
 _CHUNK = 4_096
 
@@ -54,11 +56,11 @@ class PackedBalls:
 
     def add(self, row: int, ball: Ball) -> None:
         """Add a ball under a row that is free."""
-        key = _Key(ball.attribute, len(ball.center))
-        index = self._indexes.get(key)
-        if index is None:
-            index = self._indexes[key] = BallIndex(Projections.drawn(key.dimension), points=True)
-        index.add(row, ball.center, ball.radius)
+        self._index_of(_Key(ball.attribute, len(ball.center))).add(row, ball.center, ball.radius)
+
+    def add_many(self, rows: Rows, attribute: str, centers: _FloatArray, radii: _FloatArray) -> None:
+        """Add balls of one attribute, float64[n, d] and float64[n], under rows that are free."""
+        self._index_of(_Key(attribute, centers.shape[1])).add_many(rows, centers, radii)
 
     def remove(self, row: int) -> bool:
         """Remove a row; False when it is not here."""
@@ -67,6 +69,14 @@ class PackedBalls:
                 index.remove(row)
                 return True
         return False
+
+    def find(self, row: int) -> Ball | None:
+        """Return the ball of a row; None when it is not here."""
+        for key, index in list(self._indexes.items()):
+            found = index.ball(row)
+            if found is not None:
+                return Ball(key.attribute, tuple(found[0].tolist()), found[1])
+        return None
 
     def match(self, event: Event) -> Rows:
         """Return the rows of the balls around an event's vectors, in any order."""
@@ -90,6 +100,12 @@ class PackedBalls:
                 offsets, rows = index.find_all_covers(column.values[some], np.zeros(len(some)))
                 found.append(np.repeat(some, np.diff(offsets)) << 32 | rows)
         return np.sort(np.concatenate(found))
+
+    def _index_of(self, key: _Key) -> BallIndex:
+        index = self._indexes.get(key)
+        if index is None:
+            index = self._indexes[key] = BallIndex(Projections.drawn(key.dimension), points=True)
+        return index
 
     def statistics(self) -> dict[str, int | float | str]:
         """Return how many there are, and what each index says of itself."""

@@ -30,7 +30,7 @@ from tamis.index.packed.entries import Entries
 from tamis.index.packed.points_of import Points, points_of
 from tamis.index.protocols import NO_ROWS, Guarantee, IndexStatistics, Lookup, MatchRows, Rows
 from tamis.model.schema import Event
-from tamis.model.subscription import Subscription
+from tamis.model.subscription import Ball, Subscription
 from tamis.model.tables import EventTable, SubscriptionTable
 
 __all__ = ["BoxMerge", "PackedCore"]
@@ -100,6 +100,10 @@ class PackedCore:
             wide_lo[:, axes], wide_hi[:, axes] = lo, hi
             lo, hi = wide_lo, wide_hi
         self._plain.add_boxes(lo, hi, rows)
+
+    def add_balls(self, rows: Rows, table: SubscriptionTable) -> None:
+        """Add the balls of a table under rows above all others."""
+        self._balls.add_many(rows, table.names[0], *table.balls())
 
     def remove(self, row: int) -> None:
         """Remove a row; KeyError when it is not there."""
@@ -195,6 +199,10 @@ class PackedCore:
             return None
         names = dict(self._axes)
         return {names[axis].attribute: (lo, hi) for axis, lo, hi in zip(*found, strict=True)}
+
+    def find_ball(self, row: int) -> Ball | None:
+        """Return the ball of a row that is a ball and nothing else; None when it is not there."""
+        return self._balls.find(row)
 
     def to_arrays(self) -> tuple[AxesState, dict[str, npt.NDArray[Any]]]:
         """Return what `from_arrays` opens: the axes, and named arrays. For the writer only."""
