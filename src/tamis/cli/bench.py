@@ -11,16 +11,18 @@ import typer
 from tamis.cli.options import Json, examples
 
 if TYPE_CHECKING:
+    from tamis.workload.bench.report import Sheet
     from tamis.workload.bench.rows import Row
     from tamis.workload.bench.timing import Effort
 
-__all__ = ["EPILOG", "app", "match"]
+__all__ = ["EPILOG", "app", "balls", "match"]
 
 EPILOG = examples(
     "tamis bench match --quick",
     "tamis bench match --work stock,zipf4 --size 100k --system ours,scan,rtree",
     "tamis bench match --json > rows.jsonl",
     "tamis bench match --picture rates.svg",
+    "tamis bench balls --quick",
 )
 
 app = typer.Typer(
@@ -35,6 +37,7 @@ def bench(context: typer.Context) -> None:
     """Measure speed on this machine, beside other systems, in one run. Without a command: all of them."""
     if context.invoked_subcommand is None:
         match()
+        balls()
 
 
 @app.command("match", epilog=EPILOG)
@@ -72,6 +75,29 @@ def match(
         _print_tables(rows)
     if picture is not None:
         _draw(rows, picture)
+
+
+@app.command("balls", epilog=EPILOG)
+def balls(
+    work: Annotated[str, typer.Option(metavar="A,B", help="Which workloads; all of them otherwise.")] = "",
+    size: Annotated[str, typer.Option(metavar="N,M", help="How many balls, as 500, 10k or 1M; 100k otherwise.")] = "",
+    system: Annotated[str, typer.Option(metavar="A,B", help="Which systems; all of them otherwise.")] = "",
+    repeat: Annotated[int, typer.Option(min=1, metavar="N", help="The best of so many times counts.")] = 5,
+    quick: Annotated[bool, typer.Option("--quick", help="A look in some seconds: small, and rough.")] = False,
+    json: Json = False,
+) -> None:
+    """Measure balls: covers sought per second, and events matched per second, in 2 to 384 dimensions.
+
+    Set OPENBLAS_NUM_THREADS=1 to compare one thread with one. A system whose answers on a sample differ from those of
+    the scan stops the run.
+    """
+    from tamis.workload.bench.balls import SYSTEMS, WORKS, ball_sheet, measure_balls
+
+    works, systems = _chosen("workload", work, tuple(WORKS)), _chosen("system", system, SYSTEMS)
+    sizes = _sizes(size or (_QUICK_SIZES if quick else "100k"))
+    rows = list(_shown(measure_balls(works, sizes, systems, _effort(quick, repeat)), json))
+    if not json:
+        _print_balls(ball_sheet(rows))
 
 
 def _effort(quick: bool, repeat: int) -> Effort:
@@ -139,6 +165,16 @@ def _print_tables(rows: Sequence[Row]) -> None:
     for note in notes(rows):
         console.say(note, "dim")
     console.say("(12x): twelve times as fast as the linear scan in this run. What the numbers mean: docs/benchmarks.md")
+
+
+def _print_balls(sheet: Sheet) -> None:
+    from tamis.cli.screen import make_table, output
+
+    console = output()
+    table = make_table(*sheet.names, right=sheet.names[sheet.left :])
+    for line in sheet.lines:
+        table.add_row(*line)
+    console.print(table)
 
 
 def _print_markdown(rows: Sequence[Row]) -> None:

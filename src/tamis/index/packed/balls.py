@@ -84,12 +84,12 @@ class PackedBalls:
         for key, index in list(self._indexes.items()):
             point = event.get(key.attribute)
             if isinstance(point, np.ndarray) and len(point) == key.dimension:
-                found.append(index.find_all_covers(point[None], np.zeros(1))[1])
+                found.append(index.find_pairs(point[None], np.zeros(1))[1])
         return np.concatenate(found)
 
-    def pairs(self, events: EventTable) -> npt.NDArray[np.int64]:
-        """Return ``event << 32 | row`` of all matches, ascending."""
-        found = [np.empty(0, np.int64)]
+    def pairs(self, events: EventTable) -> tuple[Rows, Rows]:
+        """Return the events and rows of all matches, int32 each, in any order."""
+        found = [(NO_ROWS, NO_ROWS)]
         for key, index in list(self._indexes.items()):
             column = events.columns.get(key.attribute)
             if column is None or column.values.ndim != 2:
@@ -97,9 +97,9 @@ class PackedBalls:
             there = np.flatnonzero(column.present)
             for begin in range(0, len(there), _CHUNK):
                 some = there[begin : begin + _CHUNK]
-                offsets, rows = index.find_all_covers(column.values[some], np.zeros(len(some)))
-                found.append(np.repeat(some, np.diff(offsets)) << 32 | rows)
-        return np.sort(np.concatenate(found))
+                numbers, rows = index.find_pairs(column.values[some], np.zeros(len(some)))
+                found.append((some[numbers].astype(np.int32), rows))
+        return np.concatenate([one for one, _ in found]), np.concatenate([one for _, one in found])
 
     def _index_of(self, key: _Key) -> BallIndex:
         index = self._indexes.get(key)

@@ -29,6 +29,7 @@ from tamis.index.packed.boxes_of import Box, boxes_of
 from tamis.index.packed.entries import Entries
 from tamis.index.packed.points_of import Points, points_of
 from tamis.index.protocols import NO_ROWS, Guarantee, IndexStatistics, Lookup, MatchRows, Rows
+from tamis.kernels.pairs import join_csr
 from tamis.model.schema import Event
 from tamis.model.subscription import Ball, Subscription
 from tamis.model.tables import EventTable, SubscriptionTable
@@ -174,7 +175,17 @@ class PackedCore:
         plain = MatchRows(*self._plain.match_points(points.low, points.high))
         if self._n_special or bad or points.between.size:
             plain = self._settled(events, bad, points, plain)
-        return _merged(plain, _without(self._balls.pairs(events), bad)) if len(self._balls) else plain
+        return self._with_balls(events, bad, plain) if len(self._balls) else plain
+
+    def _with_balls(self, events: EventTable, bad: Mapping[int, object], found: MatchRows) -> MatchRows:
+        """Add the matches of balls, which come as pairs of event and row in any order."""
+        pairs = self._balls.pairs(events)
+        if bad:
+            good = ~np.isin(pairs[0], list(bad))
+            pairs = pairs[0][good], pairs[1][good]
+        offsets, rows = np.empty(len(events) + 1, np.int64), np.empty(len(found.rows) + len(pairs[1]), np.int32)
+        join_csr((found.offsets, found.rows), pairs, offsets, np.empty(len(events), np.int64), rows)
+        return MatchRows(offsets, rows)
 
     def statistics(self) -> IndexStatistics:
         """Return how many subscriptions took which road, and the axes."""
@@ -274,7 +285,7 @@ class PackedCore:
         if not self._n_special:
             return plain
         pairs = self._special_pairs(events, points)
-        return _merged(plain, _without(pairs, bad))
+        return _merged(plain, pairs[~np.isin(pairs >> 32, list(bad))] if bad else pairs)
 
     def _special_pairs(self, events: EventTable, points: Points) -> npt.NDArray[np.int64]:
         """Return ``event << 32 | row`` of the matches of special and loose subscriptions, ascending, each once."""
@@ -299,11 +310,6 @@ def _merged(plain: MatchRows, pairs: npt.NDArray[np.int64]) -> MatchRows:
     merged[np.arange(len(plain.rows)) + np.repeat(more[:-1], np.diff(plain.offsets))] = plain.rows
     merged[np.arange(len(rows)) + plain.offsets[event + 1]] = rows
     return MatchRows(plain.offsets + more, merged)
-
-
-def _without(pairs: npt.NDArray[np.int64], bad: Mapping[int, object]) -> npt.NDArray[np.int64]:
-    """Leave out the pairs of bad events."""
-    return pairs[~np.isin(pairs >> 32, list(bad))] if bad else pairs
 
 
 def _under(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
