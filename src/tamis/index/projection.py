@@ -50,8 +50,8 @@ class ProjectionIndex:
 
     Guarantee: EXACT as far as `tamis.algebra.covers` is: no cover is dismissed (RP1), none is reported that is not
     proved; SOUND with ``pick="largest"``, because another row than the smallest may be reported, still none missed.
-    Cost: microseconds among 100,000 balls of four dimensions, 0.1 ms in twenty; a loose subscription costs a proof. When
-    not to use it: for boxes.
+    Cost: microseconds among 100,000 balls of four dimensions, 0.1 ms in twenty; a loose subscription costs a proof.
+    When not to use it: for boxes.
 
     >>> def ball(*center: float, radius: float) -> Subscription:
     ...     return Subscription(0, (Filter((Ball("look", center, radius),)),))

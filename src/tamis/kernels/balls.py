@@ -16,7 +16,7 @@ arrays share one compiled form. See :class:`BallTable`.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -96,7 +96,10 @@ class Scratch(NamedTuple):
 
 
 def ball_table(
-    centers: npt.NDArray[np.float64], radii: npt.NDArray[np.float64], alive: npt.NDArray[np.uint8], span: tuple[int, int]
+    centers: npt.NDArray[np.float64],
+    radii: npt.NDArray[np.float64],
+    alive: npt.NDArray[np.uint8],
+    span: tuple[int, int],
 ) -> _Table:
     """Return what kernels read of the balls in a span of slots; the caller keeps the arrays, which are contiguous."""
     start, stop = span
@@ -135,7 +138,7 @@ def _exact_side(start: Int, center: npt.NDArray[np.float64], outer: float, inner
         lost += abs(_error_of_square(difference, square))
         lost += abs(_error_of_difference(larger, total, larger - total)) + abs((larger - total) - square)
         total = larger
-    if not lost == 0.0:
+    if lost != 0.0:
         return UNCERTAIN
     return INSIDE if total <= gap * gap else OUTSIDE
 
@@ -187,7 +190,8 @@ def _judge(balls: _Table, slot: Int, queries: Queries, e: Int, first: bool, hits
     if uint8_at(balls[_ALIVE], slot) == 0:
         return False
     hits.counts[VERIFIED] += 1
-    side = cover_side(balls, slot, queries.centers[e], queries.radii[e])
+    radius: Any = queries.radii[e]
+    side = cover_side(balls, slot, queries.centers[e], radius)
     if side == OUTSIDE:
         return False
     if side == UNCERTAIN:
@@ -206,15 +210,13 @@ def _judge(balls: _Table, slot: Int, queries: Queries, e: Int, first: bool, hits
 
 
 @inline_kernel
-def _has_room(hits: Hits, more: Int) -> bool:
+def _has_room(hits: Hits, more: Int) -> Any:
     """Say whether so many pairs fit, whatever they are."""
     return max(hits.counts[FOUND], hits.counts[DOUBTS]) + more <= hits.found.shape[1]
 
 
 @inline_kernel
-def _walk(
-    tree: _Table, balls: _Table, queries: Queries, e: Int, first: bool, hits: Hits, scratch: Scratch
-) -> bool:
+def _walk(tree: _Table, balls: _Table, queries: Queries, e: Int, first: bool, hits: Hits, scratch: Scratch) -> bool:
     """Walk one tree for one query; False when the room for pairs is too small."""
     size = 64 * tree[N_COLUMNS]
     last = tree[HEIGHT]

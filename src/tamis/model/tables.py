@@ -198,7 +198,7 @@ class SubscriptionTable:
     def from_balls(cls, name: str, centers: Any, radii: Any, ids: Sequence[SubscriptionId] | None = None) -> Self:
         """Take closed balls of one vector attribute: centers float64[n, d] and radii float64[n].
 
-        Raises `TableError` that names the row of a center that is not finite or of a radius that is not finite or negative.
+        Raises `TableError` that names the row of a center or radius that is not finite or of a negative radius.
         """
         middle, reach = _numbers("centers of balls", centers), _numbers("radii of balls", radii)
         if middle.ndim != 2 or reach.shape != middle.shape[:1] or not middle.shape[1]:
@@ -206,7 +206,8 @@ class SubscriptionTable:
         wrong = ~(np.isfinite(middle).all(axis=1) & np.isfinite(reach) & (reach >= 0))
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
-            raise TableError(f"a ball has a finite center and a finite radius, not negative; the radius is {reach[row]}", row)
+            problem = f"a ball has a finite center and a finite radius, not negative; the radius is {reach[row]}"
+            raise TableError(problem, row)
         if ids is not None and len(ids) != len(reach):
             raise TableError(f"{len(ids)} ids for {len(reach)} balls")
         return cls(len(reach), _checked_ids(ids), (name,), centers=middle + 0.0, radii=reach + 0.0)

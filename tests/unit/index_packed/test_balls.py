@@ -40,7 +40,8 @@ def test_both_doors_match_as_rational_arithmetic_does(d):
     centers, radii, points = lattice(d, n, 12)
     engine = tamis.Engine(tamis.Schema({"look": tamis.Vector(d)}))
     ids = list(engine.subscribe_balls("look", centers, radii))
-    want = expected(centers, radii, ids, points)
+    apart = ((centers[:, None] - points) ** 2).sum(axis=2)  # small integers: exact
+    want = [[ids[i] for i in np.flatnonzero(apart[:, e] <= radii**2)] for e in range(len(points))]
     assert answers(engine, points) == want
     assert [engine.match({"look": point}) for point in points] == want
     assert any(want)
@@ -145,3 +146,44 @@ def test_soak_matching_of_balls(d):
     points = rng.random((40, d))
     want = expected(centers, radii, range(20_000), points)
     assert answers(engine, points) == want
+
+
+@pytest.mark.parametrize("d", [1, 3, 70])
+def test_balls_with_other_constraints_are_decided_without_raw_values(d, monkeypatch):
+    """Numbers, strings and one ball, plain or negated: the box and the ball kernel decide, and no filter is asked."""
+    centers, radii, points = lattice(d, 200, 16)
+    engine, oracle = (tamis.Engine(matcher=name) for name in ("packed", "linear"))
+    for i, (center, radius) in enumerate(zip(centers.tolist(), radii.tolist(), strict=True)):
+        ball = f"V_WITHIN(look, ({', '.join(map(str, center))}), {radius})"
+        text = f"{'NOT ' if i % 3 == 0 else ''}{ball} AND x < {i % 7}" + (" AND name IN ('a', 'b')" if i % 2 else "")
+        engine.subscribe(text, id=i)
+        oracle.subscribe(text, id=i)
+    events = [{"look": point, "x": i % 5, "name": "abc"[i % 3]} for i, point in enumerate(points)]
+    events += [{"x": 1}, {"look": points[0]}, {"look": points[1], "x": 2}]
+    want = [oracle.match(event) for event in events]
+    table = {name: [event.get(name) for event in events] for name in ("look", "x", "name")}
+    from tamis.index.packed import core
+
+    def refuse(*_: object) -> bool:
+        raise AssertionError("a filter was asked")
+
+    monkeypatch.setattr(core, "matches", refuse)
+    assert [engine.match(event) for event in events] == want
+    found = engine.match_table(table)
+    assert [found.of(i) for i in range(len(events))] == want
+    assert sum(map(len, want)) > 100
+
+
+def test_a_vector_within_rounding_of_a_rim_is_asked_on_raw_values():
+    engine = tamis.Engine()
+    engine.subscribe_boxes(["x"], np.zeros((200, 1)), np.ones((200, 1)))
+    rng = np.random.default_rng(5)
+    points = rng.normal(size=(30, 3))
+    radii = np.linalg.norm(points, axis=1)
+    for i, radius in enumerate(radii.tolist()):
+        engine.subscribe(f"V_WITHIN(look, (0, 0, 0), {radius!r}) AND x <= 1", id=f"rim {i}")
+    truth = naive_balls.cover_matrix((np.zeros((30, 3)), radii), (points, np.zeros(30)))
+    found = engine.match_table({"look": points, "x": np.full(30, 5.0) / 5})
+    for e in range(30):
+        got = [id for id in found.of(e) if isinstance(id, str)]
+        assert got == sorted(f"rim {i}" for i in np.flatnonzero(truth[:, e]))

@@ -202,7 +202,8 @@ class BallIndex:
         return found
 
     def _place(self, row: int) -> tuple[Part | FreshBalls, int] | None:
-        for balls in (self._state.fresh, *self._state.parts):
+        every: list[Part | FreshBalls] = [self._state.fresh, *self._state.parts]
+        for balls in every:
             slot = balls.find(row)
             if slot is not None:
                 return balls, slot

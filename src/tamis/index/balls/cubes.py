@@ -38,9 +38,7 @@ def inner_half_side(d: int, radius: float) -> float:
     return radius / math.sqrt(d)
 
 
-def cube_verdict(
-    outer: tuple[npt.NDArray[np.float64], float], inner: tuple[npt.NDArray[np.float64], float]
-) -> Verdict:
+def cube_verdict(outer: tuple[npt.NDArray[np.float64], float], inner: tuple[npt.NDArray[np.float64], float]) -> Verdict:
     """Say what the cubes of two balls (center, radius) tell about whether ``outer`` covers ``inner``.
 
     Implements: [projection] Proposition 2.2.

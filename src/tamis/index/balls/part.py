@@ -11,6 +11,7 @@ max-corner tree. R.3.6: candidates are met by radius, the largest first.
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Final, NamedTuple
 
@@ -95,7 +96,7 @@ class Part(BallArrays):
 
     def _make_trees(self, segments: list[Segment]) -> _Trees:
         ends = np.cumsum([0, *(segment.n_slots for segment in segments)]).tolist()
-        spans = zip(ends[:-1], ends[1:], strict=True)
+        spans = itertools.pairwise(ends)
         tables = [kernels.ball_table(self.centers, self.radii, self.alive, span) for span in spans]
         return _Trees(segments, np.array([segment.row for segment in segments]), np.array(tables))
 
@@ -122,10 +123,17 @@ class Part(BallArrays):
     def _read_products(
         self, products: npt.NDArray[np.float32], active: npt.NDArray[np.int32], first_slot: int, search: Search
     ) -> None:
-        begin = 0
+        begin, signs = 0, products.view(np.int32)
         while begin < len(active):
             begin = kernels.block_covers(
-                products.view(np.int32), active, self._table, first_slot, search.queries, begin, search.first, search.hits
+                signs,
+                active,
+                self._table,
+                first_slot,
+                search.queries,
+                begin,
+                search.first,
+                search.hits,
             )
             search.drain(self)
             if begin < len(active) and search.room < 64 * _BLOCK:

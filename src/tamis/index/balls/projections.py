@@ -76,7 +76,7 @@ class Projections:
     @property
     def d(self) -> int:
         """How many coordinates they have."""
-        return self.vectors.shape[1]
+        return int(self.vectors.shape[1])
 
     def rectangles(
         self, centers: _FloatArray, radii: _FloatArray, *, asked: bool = False

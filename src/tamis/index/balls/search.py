@@ -59,7 +59,7 @@ class Search:
     @property
     def room(self) -> int:
         """How many pairs the kernels can note before they are drained."""
-        return self.hits.found.shape[1]
+        return int(self.hits.found.shape[1])
 
     def enlarge(self, room: int) -> None:
         """Make room for so many pairs; there must be none that are not drained."""
@@ -94,7 +94,8 @@ class Search:
                 self._done[query] = 1
                 self._found.append((np.array([query], np.int32), balls.rows[slot : slot + 1]))
         nothing = np.empty(0, np.int32)
-        return tuple(np.concatenate([nothing, *(pair[i] for pair in self._found)]) for i in (0, 1))  # type: ignore[return-value]
+        queries, rows = (np.concatenate([nothing, *(pair[i] for pair in self._found)]) for i in (0, 1))
+        return queries, rows
 
     def counts(self) -> SearchCounts:
         """Return what it cost so far."""

@@ -87,8 +87,9 @@ def _measure(
         return float(passes.mean()), n * float(passes.mean()), float(n)
     true = passes.copy()
     for i, question in enumerate(asked):
-        apart = centers[kept[passes[:, i]]] - centers[question]
-        true[passes[:, i], i] = np.einsum("ij,ij->i", apart, apart) <= (radii[kept[passes[:, i]]] - radii[question]) ** 2
+        rest = kept[passes[:, i]]
+        apart = centers[rest] - centers[question]
+        true[passes[:, i], i] = np.einsum("ij,ij->i", apart, apart) <= (radii[rest] - radii[question]) ** 2
     covered = true.any(axis=0)
     ends = true.argmax(axis=0)
     before = np.cumsum(passes, axis=0)[ends, np.arange(len(asked))]

@@ -35,10 +35,14 @@ _LARGEST = float(np.finfo(np.float64).max)
 
 
 class Box(NamedTuple):
-    """Sides by axis. ``exact``: an event that is a point matches if and only if it lies in the box."""
+    """Sides by axis. ``exact``: an event that is a point matches if and only if it lies in the box.
+
+    ``ball``: if and only if it lies in the box and satisfies this condition.
+    """
 
     sides: Sides
     exact: bool
+    ball: Ball | None = None
 
 
 class _Choice(NamedTuple):
@@ -51,15 +55,16 @@ class _Choice(NamedTuple):
 def boxes_of(filter: Filter, axes: Axes) -> list[Box]:
     """Return boxes that together contain every event the filter matches; new axes are made as needed."""
     boxes, exact = [Sides()], filter.rest is None
+    balls = [one for one in filter.constraints if isinstance(one, Ball)]
     for constraint in filter.constraints:
         alternatives, decides = _choice(constraint, axes, MAX_BOXES // len(boxes))
-        exact &= decides
+        exact &= decides or (len(balls) == 1 and constraint is balls[0])
         spread = isinstance(constraint, Spatial)
         found = (_merged(box, more, spread=spread) for box in boxes for more in alternatives)
         boxes = [box for box in found if box is not None]
         if not boxes:
             return []
-    return [Box(sides, exact) for sides in boxes]
+    return [Box(sides, exact and not balls, balls[0] if exact and balls else None) for sides in boxes]
 
 
 def _choice(constraint: Constraint, axes: Axes, room: int) -> _Choice:

@@ -7,8 +7,9 @@ them:
 * *special*: everything else, under entry numbers; an entry knows its row, its filter, and whether its box
   decides or only proposes. A row may have several entries; it is reported once.
 
-Subscriptions that are one ball and nothing else have an index of their own (`balls`). Filters that give no box at all (``x IS NULL``) are *loose* and asked one by one. A number that falls between
-two float64 makes its event ask the raw values of every candidate.
+Subscriptions that are one ball and nothing else have an index of their own (`balls`). Filters that give no box at all
+(``x IS NULL``) are *loose* and asked one by one. A number that falls between two float64 makes its event ask the raw
+values of every candidate.
 """
 
 from __future__ import annotations
@@ -27,12 +28,15 @@ from tamis.index.packed.balls import PackedBalls, only_ball
 from tamis.index.packed.box_index import BoxIndex, MergePlan
 from tamis.index.packed.boxes_of import Box, boxes_of
 from tamis.index.packed.entries import Entries
+from tamis.index.packed.mixed_balls import MixedBalls
 from tamis.index.packed.points_of import Points, points_of
 from tamis.index.protocols import NO_ROWS, Guarantee, IndexStatistics, Lookup, MatchRows, Rows
 from tamis.kernels.pairs import join_csr
+from tamis.kernels.vectors import INSIDE, UNCERTAIN
 from tamis.model.schema import Event
 from tamis.model.subscription import Ball, Subscription
 from tamis.model.tables import EventTable, SubscriptionTable
+from tamis.model.values import Value
 
 __all__ = ["BoxMerge", "PackedCore"]
 
@@ -63,6 +67,7 @@ class PackedCore:
         self._plain = BoxIndex(1)
         self._special = BoxIndex(1)
         self._entries = Entries()
+        self._mixed = MixedBalls()
         self._balls = PackedBalls()
         #: Subscriptions that are neither plain nor a ball alone.
         self._n_special = 0
@@ -88,6 +93,9 @@ class PackedCore:
             self._loose[row] = tuple(i for i, box in boxes if not (box.sides or box.exact))
         if bounded:
             entries = self._entries.append(row, [(i, box.exact) for i, box in bounded])
+            for entry, (_, box) in zip(entries, bounded, strict=True):
+                if box.ball is not None:
+                    self._mixed.add(entry, box.ball)
             self._special.add_boxes(*self._corners([box for _, box in bounded]), np.array(entries, np.int32))
         self._n_special += 1
 
@@ -220,6 +228,7 @@ class PackedCore:
         arrays = {f"plain.{name}": array for name, array in self._plain.to_arrays().items()}
         arrays |= {f"special.{name}": array for name, array in self._special.to_arrays().items()}
         arrays |= {f"entries.{name}": array for name, array in self._entries.to_arrays().items()}
+        arrays |= {f"mixed.{name}": array for name, array in self._mixed.to_arrays().items()}
         arrays |= {f"balls.{name}": array for name, array in self._balls.to_arrays().items()}
         loose = [(row, i) for row, filters in sorted(self._loose.items()) for i in (filters or (-1,))]
         arrays["loose"] = np.array(loose, np.int32).reshape(len(loose), 2)
@@ -234,6 +243,7 @@ class PackedCore:
         core._plain, core._special = (BoxIndex.from_arrays(_under(arrays, part)) for part in ("plain.", "special."))
         core._entries = Entries.from_arrays(_under(arrays, "entries."))
         core._balls = PackedBalls.from_arrays(_under(arrays, "balls."))
+        core._mixed = MixedBalls.from_arrays(_under(arrays, "mixed."))
         core._n_special = int(arrays["special"][0])
         for row, i in arrays["loose"].tolist():
             core._loose[row] = (*core._loose.get(row, ()), i) if i >= 0 else ()
@@ -261,7 +271,12 @@ class PackedCore:
         """Return the rows among special candidates and loose filters that match; a row may come twice."""
         sure = self._entries.exact[entries] & is_point
         found: list[int] = self._entries.row[entries[sure]].tolist()
-        return found + self._asked(event, entries[~sure])
+        left = entries[~sure]
+        if is_point and len(self._mixed):
+            sides = self._mixed.sides(left, np.zeros(len(left), np.int64), lambda name: _as_row(event.get(name)))
+            found += self._entries.row[left[sides == INSIDE]].tolist()
+            left = left[sides == UNCERTAIN]
+        return found + self._asked(event, left)
 
     def _asked(self, event: Event, entries: Rows) -> list[int]:
         """Return the rows of the entries and loose filters whose raw values match; a row may come twice."""
@@ -291,12 +306,20 @@ class PackedCore:
         """Return ``event << 32 | row`` of the matches of special and loose subscriptions, ascending, each once."""
         starts, entries = self._special.match_points(points.low, points.high)
         event = np.repeat(np.arange(len(events)), np.diff(starts))
-        sure = self._entries.exact[entries] & ~np.isin(event, points.between)
+        decided = ~np.isin(event, points.between)
+        sure = self._entries.exact[entries] & decided
+        if len(self._mixed):
+            open = np.flatnonzero(decided & ~sure)
+            sides = self._mixed.sides(entries[open], event[open], lambda name: _values(events, name))
+            sure[open[sides == INSIDE]] = True
+            decided[open[sides == UNCERTAIN]] = False
+        else:
+            decided &= sure
         pairs = [event[sure] << 32 | self._entries.row[entries[sure]]]
-        asked = range(len(events)) if self._loose else np.unique(event[~sure]).tolist()
+        asked = range(len(events)) if self._loose else np.unique(event[~decided]).tolist()
         for i in asked:
             mine = slice(starts[i], starts[i + 1])
-            found = self._asked(events.event(i), entries[mine][~sure[mine]])
+            found = self._asked(events.event(i), entries[mine][~decided[mine]])
             pairs.append(np.array(found, np.int64) | i << 32)
         return np.unique(np.concatenate(pairs))
 
@@ -310,6 +333,16 @@ def _merged(plain: MatchRows, pairs: npt.NDArray[np.int64]) -> MatchRows:
     merged[np.arange(len(plain.rows)) + np.repeat(more[:-1], np.diff(plain.offsets))] = plain.rows
     merged[np.arange(len(rows)) + plain.offsets[event + 1]] = rows
     return MatchRows(plain.offsets + more, merged)
+
+
+def _values(events: EventTable, name: str) -> npt.NDArray[np.float64] | None:
+    column = events.columns.get(name)
+    return None if column is None else column.values
+
+
+def _as_row(value: Value | None) -> npt.NDArray[np.float64] | None:
+    """Return the vector of one event as a table of one; None when it is missing."""
+    return value[None] if isinstance(value, np.ndarray) else None
 
 
 def _under(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
