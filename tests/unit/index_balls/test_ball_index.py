@@ -66,6 +66,25 @@ def test_any_size_of_numbers(way, size):
 
 
 @pytest.mark.parametrize("way", WAYS)
+def test_questions_of_another_size_than_the_balls(way):
+    rng = np.random.default_rng(15)
+    balls = rng.normal(size=(300, 2)), rng.random(300) * 4
+    sizes = 10.0 ** np.array([-300, -160, -20, 0, 3, 9, 20, 160, 300])
+    asked = rng.normal(size=(9, 2)) * sizes[:, None], np.where(sizes < 1, 0.1, 0.1 * sizes)
+    check(made(*balls, way), balls, asked)
+    check(made(*asked, way), asked, (balls[0][:20], balls[1][:20]))
+
+
+def test_one_ball_far_away_makes_blocks_a_scan():
+    centers, radii = np.zeros((300, 2)), np.ones(300)
+    centers[7] = 1e30
+    index = made(centers, radii, "blocks")
+    assert index.statistics()["way"] == "scan"
+    assert "float32" in index.statistics()["why"]
+    assert index.find_covers(centers[7:8], radii[7:8]).tolist() == [7]
+
+
+@pytest.mark.parametrize("way", WAYS)
 def test_tangent_balls_of_real_numbers(way):
     """Each ball is asked about with one that touches it from inside as nearly as float64 can say."""
     rng = np.random.default_rng(10)

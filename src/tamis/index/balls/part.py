@@ -64,6 +64,8 @@ class Part(BallArrays):
         self._by_row = np.argsort(self.rows).astype(np.int32)
         self._trees = self._make_trees(segments) if segments else None
         self._blocks = _Blocks.of(self.centers, self.radii) if choice.way == "blocks" else None
+        if choice.way == "blocks" and self._blocks is None:
+            self.choice = Choice("scan", choice.pass_share, "some balls are too far from the typical one for float32")
 
     @classmethod
     def build(cls, columns: Columns, projections: Projections, *, points: bool, wanted: str = "auto") -> Part:
@@ -154,7 +156,8 @@ class _Blocks(NamedTuple):
     @classmethod
     def of(cls, centers: _FloatArray, radii: _FloatArray) -> _Blocks | None:
         """Return the factors of balls; None when some are far larger than the typical one."""
-        typical = math.sqrt(float(np.einsum("ij,ij->", centers, centers) / max(len(radii), 1))) + float(radii.mean())
+        squares = np.einsum("ij,ij->i", centers, centers)
+        typical = math.sqrt(float(np.median(squares))) + float(np.median(radii))
         scale = 2.0 ** -round(math.log2(typical)) if typical > 1e-140 else 1.0
         if not fits_blocks(float(max(np.abs(centers).max(), radii.max())), scale):
             return None
