@@ -22,9 +22,15 @@ def cover_matrix(
     outer: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]],
     inner: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]],
 ) -> npt.NDArray[np.bool_]:
-    """``[i, j]``: ball i of the outer ones covers ball j of the inner ones."""
-    found = np.zeros((len(outer[1]), len(inner[1])), bool)
-    for i, one in enumerate(zip(*outer, strict=True)):
-        for j, other in enumerate(zip(*inner, strict=True)):
-            found[i, j] = covers(one, other)
+    """``[i, j]``: ball i of the outer ones covers ball j of the inner ones.
+
+    Where the distance is far from the difference of the radii nine digits tell; the others are asked one by one.
+    """
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        apart = np.sqrt(sum((s[:, None] - t) ** 2 for s, t in zip(outer[0].T, inner[0].T, strict=True)))
+        gap = outer[1][:, None] - inner[1]
+        found = apart <= gap
+        clear = (np.abs(apart - gap) > 1e-9 * (apart + np.abs(gap))) & (apart > 1e-100) & (apart + np.abs(gap) < 1e100)
+    for i, j in np.argwhere(~clear).tolist():
+        found[i, j] = covers((outer[0][i], outer[1][i]), (inner[0][j], inner[1][j]))
     return found
