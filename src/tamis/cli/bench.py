@@ -12,10 +12,11 @@ from tamis.cli import bench_curves, bench_spark
 from tamis.cli.options import Json, examples
 
 if TYPE_CHECKING:
+    from tamis.workload.bench.report import Sheet
     from tamis.workload.bench.rows import Row
     from tamis.workload.bench.timing import Effort
 
-__all__ = ["EPILOG", "app", "match", "regions"]
+__all__ = ["EPILOG", "app", "balls", "match", "regions"]
 
 EPILOG = examples(
     "tamis bench match --quick",
@@ -23,6 +24,7 @@ EPILOG = examples(
     "tamis bench match --json > rows.jsonl",
     "tamis bench match --picture rates.svg",
     "tamis bench regions --quick",
+    "tamis bench balls --quick",
 )
 
 app = typer.Typer(
@@ -38,6 +40,7 @@ def bench(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
         match()
         bench_curves.curves()
+        balls()
 
 
 app.command("curves", epilog=bench_curves.EPILOG)(bench_curves.curves)
@@ -111,7 +114,32 @@ def _print_rows(rows: Sequence[Row]) -> None:
         ratio = "" if row.ratio is None else f"{human(row.ratio)}x"
         table.add_row(row.work, size_name(row.n), row.system, rate, row.unit, ratio, row.note)
     output().print(table)
+
+
 app.command("spark", epilog=bench_spark.EPILOG)(bench_spark.spark)
+
+
+@app.command("balls", epilog=EPILOG)
+def balls(
+    work: Annotated[str, typer.Option(metavar="A,B", help="Which workloads; all of them otherwise.")] = "",
+    size: Annotated[str, typer.Option(metavar="N,M", help="How many balls, as 500, 10k or 1M; 100k otherwise.")] = "",
+    system: Annotated[str, typer.Option(metavar="A,B", help="Which systems; all of them otherwise.")] = "",
+    repeat: Annotated[int, typer.Option(min=1, metavar="N", help="The best of so many times counts.")] = 5,
+    quick: Annotated[bool, typer.Option("--quick", help="A look in some seconds: small, and rough.")] = False,
+    json: Json = False,
+) -> None:
+    """Measure balls: covers sought per second, and events matched per second, in 2 to 384 dimensions.
+
+    Set OPENBLAS_NUM_THREADS=1 to compare one thread with one. A system whose answers on a sample differ from those of
+    the scan stops the run.
+    """
+    from tamis.workload.bench.balls import SYSTEMS, WORKS, ball_sheet, measure_balls
+
+    works, systems = _chosen("workload", work, tuple(WORKS)), _chosen("system", system, SYSTEMS)
+    sizes = _sizes(size or (_QUICK_SIZES if quick else "100k"))
+    rows = list(_shown(measure_balls(works, sizes, systems, _effort(quick, repeat)), json))
+    if not json:
+        _print_balls(ball_sheet(rows))
 
 
 def _effort(quick: bool, repeat: int) -> Effort:
@@ -186,6 +214,16 @@ def _print_markdown(rows: Sequence[Row]) -> None:
 
     print(machine(), end="\n\n")
     print(markdown(rows), end="")
+
+
+def _print_balls(sheet: Sheet) -> None:
+    from tamis.cli.screen import make_table, output
+
+    console = output()
+    table = make_table(*sheet.names, right=sheet.names[sheet.left :])
+    for line in sheet.lines:
+        table.add_row(*line)
+    console.print(table)
 
 
 def _draw(rows: Sequence[Row], path: Path) -> None:

@@ -31,7 +31,7 @@ from tamis.model.language.unbind import format_filters
 from tamis.model.schema import Event, Schema, learn_from_event, presence_of
 from tamis.model.subscription import DEFAULT_NAMESPACE, Subscription, SubscriptionId
 from tamis.model.tables import EventTable, SubscriptionTable, checked_id, learn_from_table
-from tamis.model.types import Number
+from tamis.model.types import AttributeType, Number, Vector
 from tamis.model.values import UnfitError, moment
 
 __all__ = ["Engine"]
@@ -154,6 +154,12 @@ class Engine:
         table = SubscriptionTable.from_boxes(names, lo, hi, ids)
         with self._lock:
             return self._subscribe_boxes(table, namespace)
+
+    def subscribe_balls(
+        self, name: str, centers: Any, radii: Any, ids: Sequence[SubscriptionId] | None = None
+    ) -> Sequence[SubscriptionId]:
+        """Add closed balls of one vector attribute: centers float64[n, d], radii float64[n]. Return their ids."""
+        return self.subscribe_table(SubscriptionTable.from_balls(name, centers, radii, ids))
 
     def unsubscribe(self, id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Remove a subscription; `UnknownSubscriptionError` when there is none."""
@@ -282,7 +288,8 @@ class Engine:
         return [one.id for one in added]
 
     def _subscribe_boxes(self, table: SubscriptionTable, namespace: str) -> Sequence[SubscriptionId]:
-        schema = self._with_numbers(table.names)
+        kind = Number() if table.centers is None else Vector(table.centers.shape[1])
+        schema = self._with_attributes(table.names, kind)
         space = self._namespace(namespace)
         ids = table.ids if table.ids is not None else self._fresh_ids(len(table), space.ids)
         space.add_boxes(table, ids)
@@ -310,12 +317,12 @@ class Engine:
             raise TableError(f"subscription {id!r}: {error}", row) from error
         return one
 
-    def _with_numbers(self, names: Sequence[str]) -> Schema:
-        """Return the schema in which these names are numbers, as boxes need."""
+    def _with_attributes(self, names: Sequence[str], kind: AttributeType) -> Schema:
+        """Return the schema in which these names are of a type, as boxes and balls need."""
         for name in names:
             if name not in self._schema and not self._learns:
                 raise SubscriptionError(f"attribute {name!r} is unknown; known are {', '.join(self._schema)}", name)
-        return self._schema.extended({name: Number() for name in names}, "a box")
+        return self._schema.extended(dict.fromkeys(names, kind), "a box" if kind == Number() else "a ball")
 
     def _admit(self, added: Sequence[Subscription]) -> None:
         """Add all subscriptions or none."""

@@ -12,7 +12,7 @@ import numpy as np
 from tamis.engine.ids import Ids, IdsState
 from tamis.engine.stored import StoredSubscriptions
 from tamis.index.parted import PartedMatcher
-from tamis.index.protocols import BoxMatcher, Lookup, Matcher, Mergeable
+from tamis.index.protocols import BallMatcher, BoxMatcher, Lookup, Matcher, Mergeable
 from tamis.model.subscription import Filter, Subscription, SubscriptionId, Values
 from tamis.model.tables import SubscriptionTable
 from tamis.model.value_set import ValueSet
@@ -27,7 +27,7 @@ class Namespace:
     """The subscriptions of one namespace. ``make_matcher`` gets the way to look a raw subscription up by row.
 
     A raw subscription is in one of three places: an object that was added, a row of a saved engine's file, or, for
-    a box that came in bulk, the matcher itself.
+    a box or ball that came in bulk, the matcher itself.
     """
 
     def __init__(self, name: str, make_matcher: Callable[[Lookup], Matcher]) -> None:
@@ -59,10 +59,14 @@ class Namespace:
             heapq.heappush(self._ends, (subscription.expires, row))
 
     def add_boxes(self, table: SubscriptionTable, ids: Sequence[SubscriptionId] | range) -> None:
-        """Add a table of boxes, all at once where the matcher can; the ids must be free."""
+        """Add a table of boxes or balls, all at once where the matcher can; the ids must be free."""
         first = self.ids.append_range(ids) if isinstance(ids, range) else self.ids.append_many(ids)
-        if isinstance(self.matcher, BoxMatcher):
-            self.matcher.add_boxes(np.arange(first, first + len(table), dtype=np.int32), table)
+        rows = np.arange(first, first + len(table), dtype=np.int32)
+        if table.radii is not None and isinstance(self.matcher, BallMatcher):
+            self.matcher.add_balls(rows, table)
+            return
+        if table.radii is None and isinstance(self.matcher, BoxMatcher):
+            self.matcher.add_boxes(rows, table)
             return
         for position, id in enumerate(ids):
             self._admit(first + position, table.box_subscription(position, id))
@@ -112,6 +116,9 @@ class Namespace:
     def find(self, row: int) -> Subscription | None:
         """Return the subscription of a row, None when it was removed meanwhile."""
         found = self.find_written(row)
+        if found is None and isinstance(self.matcher, BallMatcher):
+            ball = self.matcher.find_ball(row)
+            found = None if ball is None else Subscription(self.ids[row], (Filter((ball,)),), None, self.name)
         return found if found is not None else self._find_box(row)
 
     def find_written(self, row: int) -> Subscription | None:

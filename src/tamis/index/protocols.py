@@ -18,11 +18,12 @@ import numpy.typing as npt
 
 from tamis.errors import WeakGuaranteeError
 from tamis.model.schema import Event
-from tamis.model.subscription import Subscription
+from tamis.model.subscription import Ball, Subscription
 from tamis.model.tables import EventTable, SubscriptionTable
 
 __all__ = [
     "NO_ROWS",
+    "BallMatcher",
     "BoxMatcher",
     "CoveringIndex",
     "Guarantee",
@@ -116,6 +117,17 @@ class BoxMatcher(Matcher, Protocol):
 
     def find_sides(self, row: int) -> dict[str, tuple[float, float]] | None:
         """Return the closed sides of a box added so, by attribute; None when the row is not there."""
+
+
+@runtime_checkable
+class BallMatcher(Matcher, Protocol):
+    """A matcher that takes a table of balls at once."""
+
+    def add_balls(self, rows: Rows, table: SubscriptionTable) -> None:
+        """Add the balls of a table under rows above all rows added before, ascending."""
+
+    def find_ball(self, row: int) -> Ball | None:
+        """Return the ball of a row that is a ball and nothing else; None when it is not there."""
 
 
 @runtime_checkable

@@ -20,6 +20,14 @@ MATCHERS: dict[str, Callable[[Lookup], Matcher]] = {
 }
 DEFAULT_MATCHER = "packed"
 
+
+def _projection() -> CoveringIndex:
+    from tamis.index.projection import ProjectionIndex  # late: it loads numba
+
+    return ProjectionIndex()
+
+
 COVERING_INDEXES: dict[str, Callable[[], CoveringIndex]] = {
     "linear": LinearCovering,
+    "projection": _projection,
 }

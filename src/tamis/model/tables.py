@@ -17,7 +17,7 @@ from tamis.errors import EventError, TableError
 from tamis.model.arrow_types import repeated, schema_from_arrow
 from tamis.model.columns import Column, column_from, presence_column, python_values
 from tamis.model.schema import MAX_ATTRIBUTES, Schema
-from tamis.model.subscription import DEFAULT_NAMESPACE, Filter, Subscription, SubscriptionId, Values
+from tamis.model.subscription import DEFAULT_NAMESPACE, Ball, Filter, Subscription, SubscriptionId, Values
 from tamis.model.types import AttributeType, String, Timestamp, type_of_value
 from tamis.model.value_set import ValueSet
 from tamis.model.values import INT64_MAX, INT64_MIN, Value, has_lone_surrogate, is_null
@@ -152,7 +152,7 @@ def checked_id(value: object, row: int | None = None) -> SubscriptionId:
 
 @dataclass(frozen=True)
 class SubscriptionTable:
-    """Many subscriptions as columns: boxes (``from_boxes``) or texts (``from_arrow``).
+    """Many subscriptions as columns: boxes (``from_boxes``), balls (``from_balls``) or texts (``from_arrow``).
 
     ``ids`` is None when the engine is to number them; among texts a single one may be None as well.
     """
@@ -166,6 +166,9 @@ class SubscriptionTable:
     namespaces: Sequence[str | None] | None = None
     expires: Sequence[int | None] | None = None
     metadata: Sequence[Mapping[str, str] | None] | None = None
+    #: Of a table of balls on ``names[0]``: float64[n, d] and float64[n].
+    centers: npt.NDArray[np.float64] | None = None
+    radii: npt.NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         return self.n
@@ -190,8 +193,25 @@ class SubscriptionTable:
             raise TableError(f"{names[axis]!r} from {low[row, axis]} to {high[row, axis]} is no range", row)
         if ids is not None and len(ids) != len(low):
             raise TableError(f"{len(ids)} ids for {len(low)} boxes")
-        checked = None if ids is None else [checked_id(one, row) for row, one in enumerate(ids)]
-        return cls(len(low), checked, tuple(names), low + 0.0, high + 0.0)
+        return cls(len(low), _checked_ids(ids), tuple(names), low + 0.0, high + 0.0)
+
+    @classmethod
+    def from_balls(cls, name: str, centers: Any, radii: Any, ids: Sequence[SubscriptionId] | None = None) -> Self:
+        """Take closed balls of one vector attribute: centers float64[n, d] and radii float64[n].
+
+        Raises `TableError` that names the row of a center or radius that is not finite or of a negative radius.
+        """
+        middle, reach = _numbers("centers of balls", centers), _numbers("radii of balls", radii)
+        if middle.ndim != 2 or reach.shape != middle.shape[:1] or not middle.shape[1]:
+            raise TableError(f"expected centers [n, d] and radii [n], got {middle.shape} and {reach.shape}")
+        wrong = ~(np.isfinite(middle).all(axis=1) & np.isfinite(reach) & (reach >= 0))
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
+            problem = f"a ball has a finite center and a finite radius, not negative; the radius is {reach[row]}"
+            raise TableError(problem, row)
+        if ids is not None and len(ids) != len(reach):
+            raise TableError(f"{len(ids)} ids for {len(reach)} balls")
+        return cls(len(reach), _checked_ids(ids), (name,), centers=middle + 0.0, radii=reach + 0.0)
 
     @classmethod
     def from_arrow(cls, arrow: pa.Table | pa.RecordBatch) -> Self:
@@ -216,14 +236,21 @@ class SubscriptionTable:
         return DEFAULT_NAMESPACE if given is None else given
 
     def box_subscription(self, row: int, id: SubscriptionId) -> Subscription:
-        """Return the subscription of one box."""
+        """Return the subscription of one box or ball."""
         expires = self.expires[row] if self.expires is not None else None
-        return Subscription(id, (self._box(row),), None, self.namespace(row), expires)
+        filter = self._box(row) if self.centers is None else self._ball(row)
+        return Subscription(id, (filter,), None, self.namespace(row), expires)
+
+    def balls(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Return the centers and radii of all balls, float64[n, d] and float64[n]."""
+        if self.centers is None or self.radii is None:
+            raise TableError("this is no table of balls")
+        return self.centers, self.radii
 
     def corners(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Return the lower and upper bounds of all boxes, float64[n, d]."""
         if self.lo is None or self.hi is None:
-            raise TableError("a table of texts has no boxes")
+            raise TableError("this is no table of boxes")
         return self.lo, self.hi
 
     def _box(self, row: int) -> Filter:
@@ -236,17 +263,30 @@ class SubscriptionTable:
                 constraints.append(Values(name, ValueSet.between(start, stop)))
         return Filter(tuple(constraints))
 
+    def _ball(self, row: int) -> Filter:
+        centers, radii = self.balls()
+        return Filter((Ball(self.names[0], tuple(centers[row].tolist()), float(radii[row])),))
+
+
+def _checked_ids(ids: Sequence[SubscriptionId] | None) -> list[SubscriptionId] | None:
+    return None if ids is None else [checked_id(one, row) for row, one in enumerate(ids)]
+
 
 def _bounds(side: Any) -> npt.NDArray[np.float64]:
     """Return one side of boxes as float64, or raise `TableError` when it is not an array of numbers."""
-    try:
-        given = np.asarray(side)
-    except ValueError:  # rows of different lengths
-        raise TableError("bounds of boxes are numbers, as many in each row") from None
-    if given.dtype.kind not in "iuf":
-        raise TableError(f"bounds of boxes are numbers, not an array of {given.dtype}")
+    given = _numbers("bounds of boxes", side)
     if np.ma.is_masked(side):
         raise TableError("a masked bound; an infinite one leaves a side open")
+    return given
+
+
+def _numbers(what: str, values: Any) -> npt.NDArray[np.float64]:
+    try:
+        given = np.asarray(values)
+    except ValueError:  # rows of different lengths
+        raise TableError(f"{what} are numbers, as many in each row") from None
+    if given.dtype.kind not in "iuf":
+        raise TableError(f"{what} are numbers, not an array of {given.dtype}")
     return np.ascontiguousarray(given, dtype=np.float64)
 
 

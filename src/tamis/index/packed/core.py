@@ -7,8 +7,9 @@ them:
 * *special*: everything else, under entry numbers; an entry knows its row, its filter, and whether its box
   decides or only proposes. A row may have several entries; it is reported once.
 
-Filters that give no box at all (``x IS NULL``) are *loose* and asked one by one. A number that falls between
-two float64 makes its event ask the raw values of every candidate.
+Subscriptions that are one ball and nothing else have an index of their own (`balls`). Filters that give no box at all
+(``x IS NULL``) are *loose* and asked one by one. A number that falls between two float64 makes its event ask the raw
+values of every candidate.
 """
 
 from __future__ import annotations
@@ -23,14 +24,16 @@ import numpy.typing as npt
 
 from tamis.algebra.evaluate import matches, matches_subscription
 from tamis.index.packed.axes import Axes, AxesState, Part
+from tamis.index.packed.balls import PackedBalls, only_ball
 from tamis.index.packed.box_index import BoxIndex, MergePlan
 from tamis.index.packed.boxes_of import Box, boxes_of
 from tamis.index.packed.deciders import OPEN, YES, Deciders, OneEvent, TableOfEvents
 from tamis.index.packed.entries import Entries
 from tamis.index.packed.points_of import Points, points_of
 from tamis.index.protocols import NO_ROWS, Guarantee, IndexStatistics, Lookup, MatchRows, Rows
+from tamis.kernels.pairs import join_csr
 from tamis.model.schema import Event
-from tamis.model.subscription import Subscription
+from tamis.model.subscription import Ball, Subscription
 from tamis.model.tables import EventTable, SubscriptionTable
 
 __all__ = ["BoxMerge", "PackedCore"]
@@ -64,16 +67,21 @@ class PackedCore:
         self._entries = Entries()
         #: What decides entries whose boxes only propose.
         self._deciders = Deciders(lookup)
-        #: Subscriptions that are not plain.
+        self._balls = PackedBalls()
+        #: Subscriptions that are neither plain nor a ball alone.
         self._n_special = 0
         #: ``{row: numbers of filters}`` that have no box; none of them: the subscription never matches.
         self._loose: dict[int, tuple[int, ...]] = {}
 
     def __len__(self) -> int:
-        return len(self._plain) + self._n_special
+        return len(self._plain) + self._n_special + len(self._balls)
 
     def add(self, row: int, subscription: Subscription) -> None:
         """Add a subscription under a row above all others."""
+        ball = only_ball(subscription)
+        if ball is not None:
+            self._balls.add(row, ball)
+            return
         boxes = [(i, box) for i, one in enumerate(subscription.filters) for box in boxes_of(one, self._axes)]
         self._grow()
         if len(boxes) == 1 and boxes[0][1].exact:
@@ -99,8 +107,14 @@ class PackedCore:
             lo, hi = wide_lo, wide_hi
         self._plain.add_boxes(lo, hi, rows)
 
+    def add_balls(self, rows: Rows, table: SubscriptionTable) -> None:
+        """Add the balls of a table under rows above all others."""
+        self._balls.add_many(rows, table.names[0], *table.balls())
+
     def remove(self, row: int) -> None:
         """Remove a row; KeyError when it is not there."""
+        if self._balls.remove(row):
+            return
         entries = self._entries.of(row)
         if row in self._loose:
             del self._loose[row]
@@ -152,6 +166,8 @@ class PackedCore:
         rows = self._plain.match_point(*corners)
         if not is_point:
             rows = self._verified(event, rows)
+        if len(self._balls):
+            rows = np.concatenate((rows, self._balls.match(event)))
         if self._n_special:
             entries = self._special.match_point(*corners)
             return np.union1d(rows, self._decided(event, entries, is_point)).astype(np.int32)
@@ -162,9 +178,19 @@ class PackedCore:
         bad = events.bad
         points = points_of(events, self._axes, n_axes)
         plain = MatchRows(*self._plain.match_points(points.low, points.high))
-        if not (self._n_special or bad or points.between.size):
-            return plain
-        return self._settled(events, bad, points, plain)
+        if self._n_special or bad or points.between.size:
+            plain = self._settled(events, bad, points, plain)
+        return self._with_balls(events, bad, plain) if len(self._balls) else plain
+
+    def _with_balls(self, events: EventTable, bad: Mapping[int, object], found: MatchRows) -> MatchRows:
+        """Add the matches of balls, which come as pairs of event and row in any order."""
+        pairs = self._balls.pairs(events)
+        if bad:
+            good = ~np.isin(pairs[0], list(bad))
+            pairs = pairs[0][good], pairs[1][good]
+        offsets, rows = np.empty(len(events) + 1, np.int64), np.empty(len(found.rows) + len(pairs[1]), np.int32)
+        join_csr((found.offsets, found.rows), pairs, offsets, np.empty(len(events), np.int64), rows)
+        return MatchRows(offsets, rows)
 
     def statistics(self) -> IndexStatistics:
         """Return how many subscriptions took which road, and the axes."""
@@ -177,7 +203,8 @@ class PackedCore:
                 "special_boxes": len(self._special),
                 "loose": len(self._loose),
                 "axes": len(self._axes),
-                "bytes": self._plain.statistics()["bytes"] + self._special.statistics()["bytes"],
+                "bytes": sum(one.statistics()["bytes"] for one in (self._plain, self._special)) + self._balls.n_bytes,
+                **self._balls.statistics(),
             },
         )
 
@@ -189,12 +216,17 @@ class PackedCore:
         names = dict(self._axes)
         return {names[axis].attribute: (lo, hi) for axis, lo, hi in zip(*found, strict=True)}
 
+    def find_ball(self, row: int) -> Ball | None:
+        """Return the ball of a row that is a ball and nothing else; None when it is not there."""
+        return self._balls.find(row)
+
     def to_arrays(self) -> tuple[AxesState, dict[str, npt.NDArray[Any]]]:
         """Return what `from_arrays` opens: the axes, and named arrays. For the writer only."""
         arrays = {f"plain.{name}": array for name, array in self._plain.to_arrays().items()}
         arrays |= {f"special.{name}": array for name, array in self._special.to_arrays().items()}
         arrays |= {f"entries.{name}": array for name, array in self._entries.to_arrays().items()}
         arrays |= {f"deciders.{name}": array for name, array in self._deciders.to_arrays().items()}
+        arrays |= {f"balls.{name}": array for name, array in self._balls.to_arrays().items()}
         loose = [(row, i) for row, filters in sorted(self._loose.items()) for i in (filters or (-1,))]
         arrays["loose"] = np.array(loose, np.int32).reshape(len(loose), 2)
         arrays["special"] = np.array([self._n_special], np.int64)
@@ -208,6 +240,7 @@ class PackedCore:
         core._plain, core._special = (BoxIndex.from_arrays(_under(arrays, part)) for part in ("plain.", "special."))
         core._entries = Entries.from_arrays(_under(arrays, "entries."))
         core._deciders = Deciders.from_arrays(lookup, _under(arrays, "deciders."))
+        core._balls = PackedBalls.from_arrays(_under(arrays, "balls."))
         core._n_special = int(arrays["special"][0])
         for row, i in arrays["loose"].tolist():
             core._loose[row] = (*core._loose.get(row, ()), i) if i >= 0 else ()

@@ -39,8 +39,9 @@ Verdicts = npt.NDArray[np.int8]
 class Values(Protocol):
     """The events of the pairs, as the kernels read them."""
 
-    #: None for a single event: its strings are best asked one by one.
-    table: EventTable | None
+    @property
+    def table(self) -> EventTable | None:
+        """The events as a table; None for a single event, whose strings are best asked one by one."""
 
     def shapes(self, name: str) -> Rings:
         """Return the regions of all events on an attribute; none where there is no value."""

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from tamis.index.linear_scan import LinearMatcher
 from tamis.index.protocols import Guarantee, IndexStatistics, Lookup, MatchRows, Rows
 from tamis.model.schema import Event
-from tamis.model.subscription import Subscription
+from tamis.model.subscription import Ball, Subscription
 from tamis.model.tables import EventTable, SubscriptionTable
 
 if TYPE_CHECKING:
@@ -62,6 +62,10 @@ class PackedMatcher:
         """Add the boxes of a table under rows above all rows added before, ascending."""
         self._packed().add_boxes(rows, table)
 
+    def add_balls(self, rows: Rows, table: SubscriptionTable) -> None:
+        """Add the balls of a table under rows above all rows added before, ascending."""
+        self._packed().add_balls(rows, table)
+
     def remove(self, row: int) -> None:
         """Remove a row; KeyError when it is not there."""
         (self._few if self._core is None else self._core).remove(row)
@@ -100,6 +104,10 @@ class PackedMatcher:
     def find_sides(self, row: int) -> dict[str, tuple[float, float]] | None:
         """Return the sides of a box that came with `add_boxes`; None when the row is not there."""
         return None if self._core is None else self._core.find_sides(row)
+
+    def find_ball(self, row: int) -> Ball | None:
+        """Return the ball of a row that is a ball and nothing else; None when it is not there."""
+        return None if self._core is None else self._core.find_ball(row)
 
     def to_arrays(self) -> tuple[AxesState, dict[str, npt.NDArray[Any]]] | None:
         """Return what `open_arrays` opens; None while the subscriptions are few and best added again."""

@@ -25,6 +25,7 @@ MEASURES: Final = {
         Measure("match", "events/s", "events matched per second, a table at a time"),
         Measure("pairs", "pairs/s", "relations of two regions per second"),
         Measure("evaluations", "per event", "relations evaluated for an event", False),
+        Measure("cover", "balls/s", "balls per second for which a cover is sought, many at a time"),
         Measure("build", "subscriptions/s", "subscriptions loaded per second, all at once"),
         Measure("insert", "subscriptions/s", "subscriptions added per second, a thousand at a time, while matching"),
         Measure("delete", "subscriptions/s", "subscriptions removed per second, one at a time, while matching"),

@@ -1,0 +1,1 @@
+"""Balls: which cover a ball, which hold a point, which a ball covers. See `tamis.index.balls.ball_index`."""

@@ -1,0 +1,102 @@
+"""A question to the balls under way: who is asked about, what was found so far, what float64 left open."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from tamis.algebra.balls import distance_at_most
+from tamis.index.balls.projections import Projections
+from tamis.kernels.balls import CANDIDATES, DOUBTS, FOUND, VERIFIED, Hits, Queries, Scratch
+
+__all__ = ["Search", "SearchCounts"]
+
+_FloatArray = npt.NDArray[np.float64]
+_IntArray = npt.NDArray[np.int32]
+
+_STACK: Final = 1_024
+
+
+class SearchCounts(NamedTuple):
+    """What a search cost: candidates of the filter, distances computed, decisions in rational arithmetic."""
+
+    candidates: int
+    verified: int
+    rational: int
+
+
+class _Balls(Protocol):
+    """What a search reads of the balls in which it found something."""
+
+    rows: _IntArray
+    centers: _FloatArray
+    radii: _FloatArray
+
+
+class Search:
+    """Balls that are asked about, float64[m, d] and float64[m]; ``first``: one cover of each is enough.
+
+    Parts of an index run their kernels on ``queries`` and ``hits``, and call `drain` before slots mean others.
+    """
+
+    def __init__(self, centers: _FloatArray, radii: _FloatArray, projections: Projections, *, first: bool) -> None:
+        low, high = projections.rectangles(centers, radii, asked=True)
+        self.queries = Queries(centers, radii, low, high)
+        self.first = first
+        self.scratch = Scratch(np.empty((2, projections.k), np.int16), np.empty(_STACK, np.int64))
+        self.n_rational = 0
+        self._done = np.zeros(len(radii), np.uint8)
+        self._counts = np.zeros(4, np.int64)
+        self._found: list[tuple[_IntArray, _IntArray]] = []
+        self._doubts: list[tuple[int, int, _Balls]] = []
+        self.enlarge(max(4_096, 2 * len(radii)))
+
+    def __len__(self) -> int:
+        return len(self._done)
+
+    @property
+    def room(self) -> int:
+        """How many pairs the kernels can note before they are drained."""
+        return int(self.hits.found.shape[1])
+
+    def enlarge(self, room: int) -> None:
+        """Make room for so many pairs; there must be none that are not drained."""
+        pairs = np.empty((2, 2, room), np.int32)
+        self.hits = Hits(pairs[0], pairs[1], self._counts, self._done)
+
+    def waiting(self, begin: int, stop: int) -> _IntArray:
+        """Return the queries of a range that are not settled."""
+        if not self.first:
+            return np.arange(begin, stop, dtype=np.int32)
+        return (begin + np.flatnonzero(self._done[begin:stop] == 0)).astype(np.int32)
+
+    def drain(self, balls: _Balls) -> None:
+        """Take what the kernels noted about these balls."""
+        n_found, n_doubts = int(self._counts[FOUND]), int(self._counts[DOUBTS])
+        if n_found:
+            queries, slots = self.hits.found[:, :n_found]
+            self._found.append((queries.copy(), balls.rows[slots]))
+        if n_doubts:
+            self._doubts += [(query, slot, balls) for query, slot in self.hits.doubts[:, :n_doubts].T.tolist()]
+        self._counts[FOUND] = self._counts[DOUBTS] = 0
+
+    def finish(self) -> tuple[_IntArray, _IntArray]:
+        """Decide what was left open, exactly; return queries and rows of all pairs, in any order."""
+        # The largest ball first: where one cover is enough it is the likeliest (R.3.6).
+        for query, slot, balls in sorted(self._doubts, key=lambda one: (one[0], -one[2].radii[one[1]])):
+            if self.first and self._done[query]:
+                continue
+            self.n_rational += 1
+            center, radius = self.queries.centers[query].tolist(), float(self.queries.radii[query])
+            if distance_at_most(balls.centers[slot].tolist(), center, float(balls.radii[slot]), -radius):
+                self._done[query] = 1
+                self._found.append((np.array([query], np.int32), balls.rows[slot : slot + 1]))
+        nothing = np.empty(0, np.int32)
+        queries, rows = (np.concatenate([nothing, *(pair[i] for pair in self._found)]) for i in (0, 1))
+        return queries, rows
+
+    def counts(self) -> SearchCounts:
+        """Return what it cost so far."""
+        return SearchCounts(int(self._counts[CANDIDATES]), int(self._counts[VERIFIED]), self.n_rational)

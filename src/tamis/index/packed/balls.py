@@ -1,0 +1,147 @@
+"""Subscriptions that are a ball and nothing else, for the packed matcher.
+
+They have a `BallIndex` of their own for each vector attribute instead of a box: the balls around an event's vector are
+the balls that cover the point. So no candidate is asked in Python, in two dimensions or in a thousand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tamis.index.balls.ball_index import BallIndex
+from tamis.index.balls.projections import Projections
+from tamis.index.protocols import NO_ROWS, Rows
+from tamis.model.schema import Event
+from tamis.model.subscription import Ball, Subscription
+from tamis.model.tables import EventTable
+
+__all__ = ["PackedBalls", "only_ball"]
+
+_FloatArray = npt.NDArray[np.float64]
+
+#: Events that are matched together: the pairs found so far are all that grows with a table.
+_CHUNK = 4_096
+
+
+class _Key(NamedTuple):
+    """What the balls of one index have in common."""
+
+    attribute: str
+    dimension: int
+
+
+def only_ball(subscription: Subscription) -> Ball | None:
+    """Return the ball of a subscription that is one ball and nothing else."""
+    if len(subscription.filters) != 1:
+        return None
+    [filter] = subscription.filters
+    if filter.rest is not None or len(filter.constraints) != 1:
+        return None
+    [one] = filter.constraints
+    return one if isinstance(one, Ball) and not one.negated else None
+
+
+class PackedBalls:
+    """Balls by row; finds those around the vectors of events. EXACT."""
+
+    def __init__(self) -> None:
+        self._indexes: dict[_Key, BallIndex] = {}
+
+    def __len__(self) -> int:
+        return sum(len(index) for index in self._indexes.values())
+
+    def add(self, row: int, ball: Ball) -> None:
+        """Add a ball under a row that is free."""
+        self._index_of(_Key(ball.attribute, len(ball.center))).add(row, ball.center, ball.radius)
+
+    def add_many(self, rows: Rows, attribute: str, centers: _FloatArray, radii: _FloatArray) -> None:
+        """Add balls of one attribute, float64[n, d] and float64[n], under rows that are free."""
+        self._index_of(_Key(attribute, centers.shape[1])).add_many(rows, centers, radii)
+
+    def remove(self, row: int) -> bool:
+        """Remove a row; False when it is not here."""
+        for index in self._indexes.values():
+            if row in index:
+                index.remove(row)
+                return True
+        return False
+
+    def find(self, row: int) -> Ball | None:
+        """Return the ball of a row; None when it is not here."""
+        for key, index in list(self._indexes.items()):
+            found = index.ball(row)
+            if found is not None:
+                return Ball(key.attribute, tuple(found[0].tolist()), found[1])
+        return None
+
+    def match(self, event: Event) -> Rows:
+        """Return the rows of the balls around an event's vectors, in any order."""
+        found = [NO_ROWS]
+        for key, index in list(self._indexes.items()):
+            point = event.get(key.attribute)
+            if isinstance(point, np.ndarray) and len(point) == key.dimension:
+                found.append(index.find_pairs(point[None], np.zeros(1))[1])
+        return np.concatenate(found)
+
+    def pairs(self, events: EventTable) -> tuple[Rows, Rows]:
+        """Return the events and rows of all matches, int32 each, in any order."""
+        found = [(NO_ROWS, NO_ROWS)]
+        for key, index in list(self._indexes.items()):
+            column = events.columns.get(key.attribute)
+            if column is None or column.values.ndim != 2:
+                continue
+            there = np.flatnonzero(column.present)
+            for begin in range(0, len(there), _CHUNK):
+                some = there[begin : begin + _CHUNK]
+                numbers, rows = index.find_pairs(column.values[some], np.zeros(len(some)))
+                found.append((some[numbers].astype(np.int32), rows))
+        return np.concatenate([one for one, _ in found]), np.concatenate([one for _, one in found])
+
+    def _index_of(self, key: _Key) -> BallIndex:
+        index = self._indexes.get(key)
+        if index is None:
+            index = self._indexes[key] = BallIndex(Projections.drawn(key.dimension), points=True)
+        return index
+
+    def statistics(self) -> dict[str, int | float | str]:
+        """Return how many there are, and what each index says of itself."""
+        details: dict[str, int | float | str] = {"balls": len(self)} if self._indexes else {}
+        for key, index in self._indexes.items():
+            details |= {f"balls.{key.attribute}.{name}": value for name, value in index.statistics().items()}
+        return details
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(int(index.statistics()["bytes"]) for index in self._indexes.values())
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return everything as named arrays, the vectors of the projections too."""
+        arrays: dict[str, npt.NDArray[Any]] = {}
+        for i, (key, index) in enumerate(self._indexes.items()):
+            arrays[f"{i}.attribute"] = np.frombuffer(key.attribute.encode(), np.uint8)
+            arrays |= {f"{i}.{name}": array for name, array in index.to_arrays().items()}
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> PackedBalls:
+        """Lay out again what `to_arrays` gave."""
+        balls = cls()
+        for attribute, own in _by_number(arrays):
+            index = BallIndex.from_arrays(own, points=True)
+            balls._indexes[_Key(attribute, index.projections.d)] = index
+        return balls
+
+
+def _by_number(arrays: Mapping[str, npt.NDArray[Any]]) -> Iterator[tuple[str, dict[str, npt.NDArray[Any]]]]:
+    """Yield the attribute and the arrays of each index."""
+    for name, array in arrays.items():
+        number, _, what = name.partition(".")
+        if what == "attribute":
+            prefix = f"{number}."
+            own = {name.removeprefix(prefix): one for name, one in arrays.items() if name.startswith(prefix)}
+            yield bytes(array).decode(), own
