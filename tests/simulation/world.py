@@ -212,6 +212,8 @@ class World:
         sim.faults = self.weather or NO_FAULTS
         actions = [self._subscribe] * plan.subscriptions + [self._unsubscribe] * plan.unsubscriptions
         actions += [self._publish] * plan.events + [self._cut] * (plan.cuts if sim.faults is not NO_FAULTS else 0)
+        if sim.faults is not NO_FAULTS:
+            sim.slow(*rng.choice(self.topology.edges), rng.choice((1, 10, 100)))
         for action in actions:
             sim.call_later(rng.uniform(0, plan.seconds), action)
         sim.run(until=plan.seconds)

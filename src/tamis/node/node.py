@@ -46,6 +46,9 @@ class Transaction:
 class Node(Generic[AnyCore]):
     """A core and its link ends.
 
+    A call that raises has changed nothing that lasts, but the node is not to be used any more: start it again from
+    its disk. A neighbour that breaks the protocol (`RemoteProtocolError`) will send the same again, so cut it off.
+
     ``epoch`` is the number of this life, above that of every earlier one; with ``stored``, what an earlier life
     persisted, the node goes on with that life instead.
     """

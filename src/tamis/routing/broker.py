@@ -128,13 +128,12 @@ class BrokerCore:
     # Neighbours
 
     def _update(self, message: m.Update, sender: Link, now: float) -> list[Effect]:
-        held, effects = self.table.interests(sender), list[Effect]()
-        gone = set(message.retract)
+        entries = [(entry, self._entry(entry, sender)) for entry in message.announce]
+        effects = self._update_ranges(message, sender)
+        held, gone = self.table.interests(sender), set(message.retract)
         if message.replace:
             gone = held.keys() - {entry.key for entry in message.announce}
             self.table.note_spoken(sender)
-        entries = [(entry, self._entry(entry, sender)) for entry in message.announce]
-        effects += self._update_ranges(message, sender)
         for entry, subscription in entries:
             self.table.put(sender, entry.key, subscription)
             effects.append(Persist(("interest", sender, entry.key), msgspec.msgpack.encode(entry)))

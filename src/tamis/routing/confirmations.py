@@ -74,7 +74,10 @@ class Confirmations:
 
     def take_settled(self) -> list[tuple[Link, Hashable]]:
         """Return what need wait no longer, in order."""
-        settled = [one for one in self._waiting if all(self.confirmed[link] >= n for link, n in one.needed.items())]
-        if settled:
-            self._waiting = [one for one in self._waiting if one not in settled]
+        settled: list[_Waiting] = []
+        waiting: list[_Waiting] = []
+        for one in self._waiting:
+            is_settled = all(self.confirmed[link] >= number for link, number in one.needed.items())
+            (settled if is_settled else waiting).append(one)
+        self._waiting = waiting
         return [(one.source, one.what) for one in settled]

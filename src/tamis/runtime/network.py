@@ -119,8 +119,12 @@ class Network:
         *,
         id: SubscriptionId | None = None,
         namespace: str = DEFAULT_NAMESPACE,
+        lasts: float | None = None,
     ) -> SubscriptionId:
-        """Let a client ask for events; the subscription is ACTIVE when the network has come to rest (`run`)."""
+        """Let a client ask for events; the subscription is ACTIVE when the network has come to rest (`run`).
+
+        With ``lasts`` it ends by itself after so many seconds of the network's time.
+        """
         known, filters = self._client(client), self._content.compile(source)
         if namespace == ALL_NAMESPACES:
             raise ModelError(f"namespace {namespace!r} is not for clients")
@@ -129,7 +133,10 @@ class Network:
             raise DuplicateSubscriptionError(given)
         data = self._content.write_filter(filters)
         known.asked[namespace, given] = Subscription(given, filters, None, namespace)
-        self._simulator.submit(client, m.Subscribe(given, data, namespace), sender=USER)
+        expires = None if lasts is None else round((self._simulator.now + lasts) * 1e6)
+        self._simulator.submit(client, m.Subscribe(given, data, namespace, expires), sender=USER)
+        if lasts is not None:
+            self._simulator.call_later(lasts + 1e-3, self._look_for_expired, known.broker)
         return given
 
     def unsubscribe(self, client: str, id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE) -> None:
@@ -258,6 +265,12 @@ class Network:
         policies = {other: self._policies[broker, other] for other in around}
         counters = self._counters[broker] = {other: Counters() for other in around}
         self._simulator.add(broker, lambda: BrokerCore(broker, policies, self._content, counters), list(around))
+
+    def _look_for_expired(self, broker: str) -> None:
+        if self._simulator.hosts[broker].node is None:  # it looks when it is back
+            self._simulator.call_later(1.0, self._look_for_expired, broker)
+        else:
+            self._simulator.submit(broker, m.Tick(), sender=broker)
 
     def _note_due(self, event: m.Published) -> None:
         """Ask the naive network who must get an event: everybody with an active subscription that matches."""

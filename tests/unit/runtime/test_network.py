@@ -133,6 +133,24 @@ def test_namespaces_never_cross() -> None:
     assert len(network.deliveries("alice")) == 1
 
 
+def test_a_subscription_may_end_by_itself() -> None:
+    network = line()
+    network.subscribe("alice", "x < 10", id="short", lasts=5)
+    network.subscribe("alice", "x < 10", id="long")
+    network.run(seconds=1)
+    network.publish("carol", {"x": 1})
+    network.run(seconds=1)
+    network.crash("a")
+    network.run(seconds=10)
+    network.restart("a")
+    network.run()
+    assert network.state("alice", "short") is State.CANCELLED
+    network.publish("carol", {"x": 2})
+    network.run()
+    assert [one.subscriptions for one in network.deliveries("alice")] == [("short", "long"), ("long",)]
+    assert network.statistics().lost == 0
+
+
 def test_the_same_seed_gives_the_same_bytes() -> None:
     digests = set()
     for seed in (1, 1, 2):
