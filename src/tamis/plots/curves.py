@@ -34,5 +34,5 @@ def draw_insertion(rows: Sequence[Row]) -> Any:
     panel.set_ylabel("microseconds to insert one")
     panel.grid(axis="y", color="#dddddd", linewidth=0.6)
     panel.spines[["top", "right"]].set_visible(False)
-    figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    figure.legend(loc="outside lower center", ncols=2, frameon=False)
     return figure
