@@ -2,8 +2,7 @@
 
 The answer is the truth about the given float64 coordinates, with no tolerance: `tamis.kernels.polygon` decides by
 signs of determinants that are exact, in float64 where that is sure and in integers where it is not. GEOS takes no
-part. (It was the fall-back once. Its orientation test is exact to some 106 bits, and a triangle whose corner lies
-1e-40 beside an edge is "touching" to it.)
+part: docs/decisions/0008 tells why.
 """
 
 from __future__ import annotations

@@ -95,8 +95,11 @@ class RegionTests:
     def hold(self, shapes: Callable[[int], Rings], event: _IntArray, entries: Rows) -> npt.NDArray[np.bool_]:
         """Say of each pair of event and known entry whether all tests of the entry hold.
 
-        ``shapes`` gives the regions of all events on the attribute of an axis.
+        ``shapes`` gives the regions of all events on the attribute of an axis. The pairs are taken by entry: polygons
+        lie far apart in memory, and to fetch each but once halves the time.
         """
+        order = np.argsort(entries)
+        event, entries = event[order], entries[order]
         columns = {name: column.rows for name, column in self._columns.items()}
         rings = Rings(*(columns[name] for name in Rings._fields))
         first, count = columns["first"][entries].astype(np.int64), columns["count"][entries]
@@ -111,7 +114,9 @@ class RegionTests:
                 holds = np.ones(len(some), np.bool_)
                 decide(shapes(axis), event[some], rings, test[some], columns["wanted"], holds, corners)
                 held[some] = holds
-        return held
+        found = np.empty(len(held), np.bool_)
+        found[order] = held
+        return found
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return the columns by name."""
