@@ -195,6 +195,7 @@ def _fit_corners_compiled(lines: Int, axes: Int, low: Any, high: Any, strict: In
                 below = np.int64(uint8_at(lines, 64 + 4 * lane + j)) - strict < np.int64(uint8_at(low[0], place))
                 if above or below:
                     mask &= ~(np.int64(1) << lane)
+                    break
         return mask
 
     return permute if HAS_PERMUTE else loop
