@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
 
 from tamis.index.counting import CountingMatcher
 from tamis.index.linear_scan import LinearCovering, LinearMatcher
 from tamis.index.packed.matcher import PackedMatcher
 from tamis.index.protocols import CoveringIndex, Lookup, Matcher
+from tamis.model.schema import Schema
 
-__all__ = ["COVERING_INDEXES", "DEFAULT_MATCHER", "MATCHERS"]
+__all__ = ["COVERING_INDEXES", "DEFAULT_COVERING", "DEFAULT_MATCHER", "MATCHERS", "CoveringOptions"]
 
 MATCHERS: dict[str, Callable[[Lookup], Matcher]] = {
     "packed": PackedMatcher,
@@ -18,6 +21,44 @@ MATCHERS: dict[str, Callable[[Lookup], Matcher]] = {
 }
 DEFAULT_MATCHER = "packed"
 
-COVERING_INDEXES: dict[str, Callable[[], CoveringIndex]] = {
-    "linear": LinearCovering,
+
+@dataclass(frozen=True, slots=True)
+class CoveringOptions:
+    """What a covering index may be told when it is made; each reads what concerns it.
+
+    ``schema`` names the attributes and their domains, ``epsilon`` is the share of the search space that may be
+    left out, ``k`` the bits of a curve's side or the vectors of a projection, ``seed`` draws those.
+    """
+
+    schema: Schema = Schema()
+    epsilon: float = 0.05
+    k: int | None = None
+    seed: int = 0
+
+
+class _Maker(Protocol):
+    def __call__(self, options: CoveringOptions = ...) -> CoveringIndex: ...
+
+
+def _exact(options: CoveringOptions = CoveringOptions()) -> CoveringIndex:
+    from tamis.index.dominance.index import DominanceIndex  # late: it loads numba
+
+    return DominanceIndex()
+
+
+def _zcurve(options: CoveringOptions = CoveringOptions()) -> CoveringIndex:
+    from tamis.index.zcurve.index import ZCurveIndex
+
+    return ZCurveIndex(options.schema, epsilon=options.epsilon, k=options.k)
+
+
+def _linear(options: CoveringOptions = CoveringOptions()) -> CoveringIndex:
+    return LinearCovering()
+
+
+COVERING_INDEXES: dict[str, _Maker] = {
+    "exact": _exact,
+    "zcurve": _zcurve,
+    "linear": _linear,
 }
+DEFAULT_COVERING = "exact"

@@ -1,0 +1,1 @@
+"""Space-filling curves: cells and their keys, boxes of cells as ranges of keys."""
