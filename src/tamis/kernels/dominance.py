@@ -37,7 +37,7 @@ from tamis.kernels.emit import float64_at, int16_at, int32_at, int64_at, lowest_
 from tamis.kernels.quantise import code_values
 from tamis.kernels.tree import Event, fit_tree_block
 
-__all__ = ["Walk", "find_inside", "find_least_covers", "scan_least_covers", "write_least_rows"]
+__all__ = ["Walk", "code_question", "find_inside", "find_least_covers", "scan_least_covers", "write_least_rows"]
 
 
 class Walk(NamedTuple):
@@ -64,7 +64,7 @@ def write_least_rows(rows: npt.NDArray[np.int32], levels: npt.NDArray[np.int64],
 
 
 @inline_kernel
-def _coded(
+def code_question(
     segment: npt.NDArray[np.int64],
     low: npt.NDArray[np.float64],
     high: npt.NDArray[np.float64],
@@ -161,7 +161,7 @@ def find_least_covers(
         coded_by = np.int64(-1)
         for g in range(directory.shape[0]):
             segment = directory[g]
-            event = _coded(segment, low[e], high[e], walk.codes, segment[QUANTISER] != coded_by)
+            event = code_question(segment, low[e], high[e], walk.codes, segment[QUANTISER] != coded_by)
             coded_by = segment[QUANTISER]
             if segment[LAYOUT] == FLAT:
                 for block in range((segment[N_SLOTS] + 15) >> 4):
@@ -267,7 +267,7 @@ def find_inside(
         coded_by = np.int64(-1)
         for g in range(directory.shape[0]):
             segment = directory[g]
-            event = _coded(segment, events[0][e], events[1][e], walk.codes, segment[QUANTISER] != coded_by)
+            event = code_question(segment, events[0][e], events[1][e], walk.codes, segment[QUANTISER] != coded_by)
             coded_by = segment[QUANTISER]
             count = _inside_segment(segment, event, (boxes[0][e], boxes[1][e]), walk.stack, out, count)
             if count < 0:

@@ -144,6 +144,22 @@ class DominanceIndex:
         owner = np.repeat(np.arange(len(table)), np.diff(plain.offsets))
         return MatchRows(plain.offsets, plain.rows[np.lexsort((plain.rows, owner))])
 
+    def propose_covers(self, subscription: Subscription) -> Rows:
+        """Return every row that covers the given subscription, and perhaps others: none is verified."""
+        outline = outline_of(subscription.filters)
+        if outline is None:
+            return np.array(self._rows(), np.int32)
+        lo, hi = self._space.asked(outline)
+        return np.concatenate((self._plain.find_coverers(lo, hi), self._special.find_coverers(lo, hi)))
+
+    def propose_meeting(self, subscription: Subscription) -> Rows:
+        """Return every row that can match an event which the given subscription matches, and perhaps others."""
+        outline = outline_of(subscription.filters)
+        if outline is None:
+            return NO_ROWS
+        lo, hi = self._space.around(outline)
+        return np.concatenate((self._plain.find_meeting(lo, hi), self._special.find_meeting(lo, hi)))
+
     def statistics(self) -> IndexStatistics:
         """Return how many took which road, and what questions cost so far."""
         blocks, ties = self._plain.counters
