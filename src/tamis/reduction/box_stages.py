@@ -20,7 +20,8 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tamis.index.dominance.corners import CornerIndex
+from tamis.errors import InvariantError
+from tamis.index.dominance.corners import NOBODY, CornerIndex
 from tamis.index.packed.coding import Coding, boxes_from_dense
 from tamis.index.packed.segment import Segment
 from tamis.kernels.dominance import Walk
@@ -67,30 +68,31 @@ class Cover(NamedTuple):
     is_equal: npt.NDArray[np.bool_]
 
 
-def find_covered_boxes(boxes: Boxes) -> Cover:
+def find_covered_boxes(boxes: Boxes, known: npt.NDArray[np.bool_] | None = None) -> Cover:
     """Return which boxes others cover, and the first place among those that stay which covers each.
+
+    ``known`` bool[n] says of which boxes it is known already that others cover them.
 
     >>> boxes = Boxes(np.array([[2.0], [0.0], [0.0], [0.0]]), np.array([[3.0], [9.0], [5.0], [9.0]]))
     >>> [part.tolist() for part in find_covered_boxes(boxes)]
     [[0, 2, 3], [1, 1, 1], [False, False, True]]
     """
-    if not len(boxes):
-        nothing = np.zeros(0, np.int64)
-        return Cover(nothing, nothing, nothing.astype(bool))
-    order = _widest_first(boxes)
-    numbers = np.arange(len(boxes), dtype=np.int32)
-    sorted_boxes = boxes.take(order)
-    is_covered = _index(sorted_boxes, numbers).find_least_covers(*sorted_boxes.asked(), below=numbers) != numbers
-    places = np.sort(order[is_covered])
-    stays = np.ones(len(boxes), bool)
-    stays[places] = False
+    stays = np.ones(len(boxes), bool) if known is None else ~known
+    asked = np.flatnonzero(stays)
+    if asked.size:
+        some = boxes.take(asked)
+        order = _widest_first(some)
+        numbers, ordered = np.arange(order.size, dtype=np.int32), some.take(order)
+        covered = _index(ordered, numbers).find_least_covers(*ordered.asked(), below=numbers) != numbers
+        stays[asked[order[covered]]] = False
+    places, kept = np.flatnonzero(~stays), np.flatnonzero(stays)
     if not places.size:
         return Cover(places, places, places.astype(bool))
-    kept = np.flatnonzero(stays)
-    covered = boxes.take(places)
-    by = _index(boxes.take(kept), kept.astype(np.int32)).find_least_covers(*covered.asked()).astype(np.int64)
-    equal = ((boxes.lo[by] == covered.lo) & (boxes.hi[by] == covered.hi)).all(axis=1)
-    return Cover(places, by, equal)
+    gone = boxes.take(places)
+    by = _index(boxes.take(kept), kept.astype(np.int32)).find_least_covers(*gone.asked()).astype(np.int64)
+    if by.max() == NOBODY:
+        raise InvariantError(f"box {places[by.argmax()]} was said to be covered, and nobody covers it")
+    return Cover(places, by, ((boxes.lo[by] == gone.lo) & (boxes.hi[by] == gone.hi)).all(axis=1))
 
 
 def _index(boxes: Boxes, rows: npt.NDArray[np.int32]) -> CornerIndex:

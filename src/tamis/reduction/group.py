@@ -44,6 +44,10 @@ class Group:
         if not stays.all():
             self.plain, self.boxes = self.plain[stays], self.boxes.take(np.flatnonzero(stays))
 
+    def keep(self, places: Sequence[int]) -> None:
+        """Leave all other places out from now on."""
+        self.drop(np.setdiff1d(self.places, np.array(places, np.int64)))
+
     def boxes_like(self, some: Sequence[Subscription]) -> Boxes:
         """Return the boxes of new subscriptions on the axes of the group, leaving out those that are none."""
         outlines = [(outline_of(one.filters), one.expires) for one in some]

@@ -51,6 +51,7 @@ class Item:
             event = event_for(piece, kinds)
             if event is not None:
                 self.samples.append(canonical(event))
+            self.samples += (corner for corner in _corners(piece) if matches_subscription(corner, subscription))
         sure = [matches_subscription(event, subscription) for event in self.samples]
         self.witnesses = list(itertools.compress(self.samples, sure))
         self.guesses = [event for event, is_sure in zip(self.samples, sure, strict=True) if not is_sure]
@@ -90,6 +91,19 @@ def _spread(pieces: list[Piece]) -> list[Piece]:
     """Return the first, the last and some pieces between."""
     step = max(1, len(pieces) // MAX_SAMPLES)
     return [*pieces[:-1:step][:MAX_SAMPLES], *pieces[-1:]]
+
+
+def _corners(piece: Piece) -> list[Event]:
+    """Return the events at the lower and at the upper ends of a piece, if all its ends are closed.
+
+    A union that leaves something of a piece out tends to leave out a corner: the question is then a short one.
+    """
+    corners: list[Event] = []
+    for last in (False, True):
+        ends = {name: facts.allowed.cuts[-last] for name, facts in piece.items() if facts.allowed.cuts}
+        if ends and all(side == last and not isinstance(value, str) for value, side in ends.values()):
+            corners.append({name: value for name, (value, _) in ends.items()})
+    return corners
 
 
 def may_match(event: Event, filters: Sequence[Filter]) -> bool:

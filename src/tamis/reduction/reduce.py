@@ -24,18 +24,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+import numpy as np
+import numpy.typing as npt
+
 from tamis.algebra.simplify import simplify_filters
 from tamis.model.schema import Schema
 from tamis.model.subscription import Subscription, Values
 from tamis.reduction.box_stages import find_covered_boxes, find_subsumed_boxes
 from tamis.reduction.given import Given, Subscriptions, read
 from tamis.reduction.group import Group, boxes_of_table, group_of
-from tamis.reduction.item_stages import drop_covered, drop_subsumed
+from tamis.reduction.item_stages import ItemStages
 from tamis.reduction.perfect_merges import merge_places
 from tamis.reduction.report import Reduction
 from tamis.reduction.story import Story
 
-__all__ = ["Progress", "covered_stage", "reduce", "simplified"]
+__all__ = ["Progress", "covered_boxes", "reduce", "reduce_given", "simplified"]
 
 #: Told the name of a stage, how much of it is done and how much there is.
 Progress = Callable[[str, int, int], None]
@@ -55,12 +58,17 @@ def reduce(
     >>> result.kept, result.covered, result.equivalent, result.impossible, result.merged
     (('a',), {'b': 'a'}, {'c': 'a'}, ('d',), {'e+f': ('e', 'f')})
     """
-    given = read(subscriptions, schema)
+    return reduce_given(read(subscriptions, schema), merge=merge, progress=progress)
+
+
+def reduce_given(
+    given: Given, *, merge: bool = True, progress: Progress | None = None, known: npt.NDArray[np.bool_] | None = None
+) -> Reduction:
+    """Reduce what was read; of the places in ``known`` bool[n] it is known that others cover them."""
     story = Story()
     simple = _simplified(given, story, progress)
     for group in _groups(given, simple):
-        covered_stage(group, story)
-        _subsumed_stage(group, story, progress)
+        _reduce_group(group, story, progress, known)
         if merge:
             merge_places(group, story)
         else:
@@ -102,23 +110,32 @@ def _groups(given: Given, simple: Sequence[Subscription]) -> Iterator[Group]:
         yield Group(simple, given.schema, places, places, boxes.take(places), space)
 
 
-def covered_stage(group: Group, story: Story) -> None:
-    """Drop what a single other covers; afterwards nobody who is left covers another, as far as can be proved."""
-    cover = find_covered_boxes(group.boxes)
+def _reduce_group(
+    group: Group, story: Story, progress: Progress | None, known: npt.NDArray[np.bool_] | None
+) -> None:
+    """Drop what others cover, alone or together."""
+    reasons = covered_boxes(group, known if known is None else known[group.plain])
+    if not group.has_special:
+        for removal in reasons:
+            story.remove(*removal)
+        _drop_subsumed_boxes(group, story, progress)
+        return
+    stages = ItemStages(group.subscriptions, group.places.tolist(), group.schema, story)
+    stages.drop_covered({place: by for _, place, (by,) in reasons})  # a reason may be one that is no box
+    stages.drop_subsumed(progress)
+    group.keep(stages.living())
+
+
+def covered_boxes(group: Group, known: npt.NDArray[np.bool_] | None = None) -> list[tuple[str, int, tuple[int]]]:
+    """Drop the boxes of a group that another box covers; return the removals: reason, place, and by whom."""
+    cover = find_covered_boxes(group.boxes, known)
     covered, by = group.plain[cover.places].tolist(), group.plain[cover.by].tolist()
-    has_special = group.has_special
     group.drop(covered)
-    if has_special:  # a reason may be one that is no box
-        group.drop(drop_covered(group.subscriptions, group.places.tolist(), covered, group.schema, story))
-        return
-    for place, other, is_equal in zip(covered, by, cover.is_equal.tolist(), strict=True):
-        story.remove("equivalent" if is_equal else "covered", place, (other,))
+    words = ("equivalent" if is_equal else "covered" for is_equal in cover.is_equal.tolist())
+    return [(word, place, (other,)) for word, place, other in zip(words, covered, by, strict=True)]
 
 
-def _subsumed_stage(group: Group, story: Story, progress: Progress | None) -> None:
-    if group.has_special:
-        group.drop(drop_subsumed(group.subscriptions, group.places.tolist(), group.schema, story, progress))
-        return
+def _drop_subsumed_boxes(group: Group, story: Story, progress: Progress | None) -> None:
     watched = None if progress is None else (lambda done, total: progress("subsume", done, total))
     found = find_subsumed_boxes(group.boxes, watched)
     for place, by in found.items():

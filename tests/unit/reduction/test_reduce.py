@@ -188,10 +188,10 @@ def test_no_coverer_is_left_out_of_the_candidates() -> None:
     items = [Item(one, SCHEMA) for one in given if one.filters]
     scan = Candidates(items)
     for row, one in enumerate(items):
-        candidates = set(scan.may_cover(row))
+        candidates = set(scan.may_cover(one, row))
         truth = {i for i, other in enumerate(items) if i != row and is_covered(one.filters, other.filters, 50)}
         assert truth <= candidates
-        assert truth <= set(scan.may_help(row))
+        assert truth <= set(scan.may_help(row, one))
 
 
 def test_two_thousand_mixed_subscriptions(rng: np.random.Generator) -> None:

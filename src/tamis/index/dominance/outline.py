@@ -34,13 +34,13 @@ Side = tuple[float, float]
 Place = tuple[str, str]
 
 #: A side that asks for nothing: it meets every interval and every free axis. Turned inside out on purpose.
-ANYWHERE: Final[Side] = (math.inf, ANY_VALUE)
+ANYWHERE: Final[Side] = (math.inf, float(ANY_VALUE))
 #: Any value, but there must be one.
-PRESENT: Final[Side] = (ANY_VALUE, math.inf)
+PRESENT: Final[Side] = (float(ANY_VALUE), math.inf)
 
-_LARGEST: Final = -ANY_VALUE
+_LARGEST: Final = -float(ANY_VALUE)
 #: The lowest end that can be meant; what is below it shares its key.
-LOWEST: Final = math.nextafter(ANY_VALUE, 0.0)
+LOWEST: Final = math.nextafter(-_LARGEST, 0.0)
 #: Pieces that are tried to see whether a filter can hold at all.
 _PIECES: Final = 1_000
 
