@@ -70,8 +70,8 @@ def code_question(
     high: npt.NDArray[np.float64],
     codes: npt.NDArray[np.int16],
     fresh: bool,
-) -> Event:
-    """Return a question in the codes and columns of a segment; ``fresh``: its quantiser is not the last one's."""
+) -> None:
+    """Write a question in the codes (0, 1) and columns (2, 3) of a segment; ``fresh``: by another quantiser than before."""
     if fresh:
         code_values(segment[QUANTISER : QUANTISER + 5], low, codes[0])
         code_values(segment[QUANTISER : QUANTISER + 5], high, codes[1])
@@ -79,7 +79,6 @@ def code_question(
         axis = int32_at(segment[COLUMN_AXES], k)
         codes[2, k] = codes[0, axis]
         codes[3, k] = codes[1, axis]
-    return Event(codes[2], codes[3], low, high)
 
 
 @inline_kernel
@@ -161,7 +160,8 @@ def find_least_covers(
         coded_by = np.int64(-1)
         for g in range(directory.shape[0]):
             segment = directory[g]
-            event = code_question(segment, low[e], high[e], walk.codes, segment[QUANTISER] != coded_by)
+            code_question(segment, low[e], high[e], walk.codes, segment[QUANTISER] != coded_by)
+            event = Event(walk.codes[2], walk.codes[3], low[e], high[e])
             coded_by = segment[QUANTISER]
             if segment[LAYOUT] == FLAT:
                 for block in range((segment[N_SLOTS] + 15) >> 4):
@@ -267,7 +267,8 @@ def find_inside(
         coded_by = np.int64(-1)
         for g in range(directory.shape[0]):
             segment = directory[g]
-            event = code_question(segment, events[0][e], events[1][e], walk.codes, segment[QUANTISER] != coded_by)
+            code_question(segment, events[0][e], events[1][e], walk.codes, segment[QUANTISER] != coded_by)
+            event = Event(walk.codes[2], walk.codes[3], events[0][e], events[1][e])
             coded_by = segment[QUANTISER]
             count = _inside_segment(segment, event, (boxes[0][e], boxes[1][e]), walk.stack, out, count)
             if count < 0:

@@ -88,7 +88,8 @@ def _best_cutter(
 ) -> tuple[Int, Int, Int]:
     """Return ``(cuts, row, compared)`` of the living box around the lower corner of a piece that cuts it least."""
     corner = piece[0].lo[piece[1]]
-    event = code_question(segment, corner, corner, walk.codes, True)
+    code_question(segment, corner, corner, walk.codes, True)
+    event = Event(walk.codes[2], walk.codes[3], corner, corner)
     best = (np.int64(1 << 40), np.int64(1 << 40), np.int64(0))
     walk.stack[0] = 0
     depth = 1

@@ -45,7 +45,8 @@ def test_least_covers_and_insides_are_those_of_a_scan(n):
     rng = np.random.default_rng(n)
     lo, hi = some_boxes(rng, n)
     low, high = some_boxes(rng, 200)
-    low[:50], high[:50] = lo[rng.integers(0, n, 50)], hi[rng.integers(0, n, 50)]  # some are equal on many sides
+    same = rng.integers(0, n, 50)
+    low[:50], high[:50] = lo[same], hi[same]
     index = CornerIndex(3)
     rows = rng.permutation(3 * n)[:n].astype(np.int32)
     index.add_boxes(lo, hi, rows)

@@ -63,10 +63,9 @@ def test_tiles_cover_what_they_tile() -> None:
     assert reduce({**tiles, **middle}, merge=False).subsumed == {"middle": tuple(sorted(tiles))}
     del tiles["11"]
     assert reduce({**tiles, **middle}, merge=False).subsumed == {}
-    three = {"a": "x <= 1", "b": "x BETWEEN 1 AND 2", "c": "x >= 2", "d": "x BETWEEN -5 AND 9", "e": "x IS NOT NULL"}
-    assert reduce(three, merge=False).kept == ("e",)
-    del three["e"]
-    assert reduce(three, merge=False).subsumed == {"d": ("a", "b", "c")}
+    halves = {"a": "x <= 1", "c": "x >= 1", "d": "x BETWEEN -5 AND 9"}
+    assert reduce(halves, merge=False).subsumed == {"d": ("a", "c")}
+    assert reduce({**halves, "e": "x IS NOT NULL"}, merge=False).kept == ("e",)
 
 
 def test_closed_boxes_that_do_not_touch_leave_a_gap() -> None:
