@@ -128,7 +128,9 @@ def test_deviation_z_3_4_a_side_of_the_whole_universe_stays_inside() -> None:
     """Eq. (1) as printed gives index 8 of 0 to 7 for a side of 2**k."""
     [(i, cube)] = z.greedy_decomposition((8,), 3)
     assert (i, cube) == (3, (0,))
-    assert {cell for i, cube in z.greedy_decomposition((8, 3), 3) for cell in cells_of_cube(i, cube)} == rectangle((8, 3))
+    assert {cell for i, cube in z.greedy_decomposition((8, 3), 3) for cell in cells_of_cube(i, cube)} == rectangle(
+        (8, 3)
+    )
 
 
 def test_deviation_z_3_6_the_stated_bound_of_lemma_3_6_is_too_small() -> None:
@@ -306,7 +308,9 @@ def test_statistics_stand_beside_the_bounds() -> None:
     rng = np.random.default_rng(3)
     ends = np.sort(rng.random((50, 2, 2)), axis=2)
     index = ZCurveIndex(Schema({"x": Number(0, 1), "y": Number(0, 1)}), epsilon=0.25, k=8)
-    index.add_boxes(np.arange(50, dtype=np.int32), SubscriptionTable.from_boxes(["x", "y"], ends[:, :, 0], ends[:, :, 1]))
+    index.add_boxes(
+        np.arange(50, dtype=np.int32), SubscriptionTable.from_boxes(["x", "y"], ends[:, :, 0], ends[:, :, 1])
+    )
     tiny = SubscriptionTable.from_boxes(["x", "y"], [[0.5, 0.5]], [[0.51, 0.51]]).box_subscription(0, 0)
     wide = SubscriptionTable.from_boxes(["x", "y"], [[0.01, 0.01]], [[0.99, 0.99]]).box_subscription(0, 0)
     index.find_cover(wide)

@@ -32,10 +32,10 @@ __all__ = [
     "enumerate_standard_cubes",
     "greedy_decomposition",
     "has_cubes",
-    "key_range",
     "keep_from",
-    "set_bits",
+    "key_range",
     "run_bound",
+    "set_bits",
     "side_lengths",
     "transform",
     "truncate",
@@ -52,7 +52,8 @@ Exponents = tuple[int, ...]
 class CurveKey(Protocol):
     """The key of a cube whose indexes have so many bits; the key of a cube is the beginning of its cells' keys."""
 
-    def __call__(self, cube: Sequence[int], bits: int) -> int: ...
+    def __call__(self, cube: Sequence[int], bits: int) -> int:
+        """Return the key of a cube from its indexes of ``bits`` bits each."""
 
 
 def z_key(cube: Sequence[int], bits: int) -> int:

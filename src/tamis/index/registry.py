@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from tamis.index.counting import CountingMatcher
@@ -30,29 +30,32 @@ class CoveringOptions:
     left out, ``k`` the bits of a curve's side or the vectors of a projection, ``seed`` draws those.
     """
 
-    schema: Schema = Schema()
+    schema: Schema = field(default_factory=Schema)
     epsilon: float = 0.05
     k: int | None = None
     seed: int = 0
+
+
+_AS_IT_COMES = CoveringOptions()
 
 
 class _Maker(Protocol):
     def __call__(self, options: CoveringOptions = ...) -> CoveringIndex: ...
 
 
-def _exact(options: CoveringOptions = CoveringOptions()) -> CoveringIndex:
+def _exact(options: CoveringOptions = _AS_IT_COMES) -> CoveringIndex:
     from tamis.index.dominance.index import DominanceIndex  # late: it loads numba
 
     return DominanceIndex()
 
 
-def _zcurve(options: CoveringOptions = CoveringOptions()) -> CoveringIndex:
+def _zcurve(options: CoveringOptions = _AS_IT_COMES) -> CoveringIndex:
     from tamis.index.zcurve.index import ZCurveIndex
 
     return ZCurveIndex(options.schema, epsilon=options.epsilon, k=options.k)
 
 
-def _linear(options: CoveringOptions = CoveringOptions()) -> CoveringIndex:
+def _linear(options: CoveringOptions = _AS_IT_COMES) -> CoveringIndex:
     return LinearCovering()
 
 

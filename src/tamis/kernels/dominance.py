@@ -2,8 +2,8 @@
 
 A box covers another iff its corner ``(-lo, hi)`` is at least the other's on every axis. Matching asks
 ``lo <= event_high and hi >= event_low``; so a box that is asked for its coverers is an event turned inside
-out, ``high = lo`` and ``low = hi``, and the tree, its codes and its ties serve both (:mod:`tamis.kernels.tree`). An axis
-the box leaves free is a missing value: only boxes that leave it free as well can cover it.
+out, ``high = lo`` and ``low = hi``, and the tree, its codes and its ties serve both (:mod:`tamis.kernels.tree`). An
+axis the box leaves free is a missing value: only boxes that leave it free as well can cover it.
 
 Of all coverers the one with the least row is returned, so the answer does not depend on how the boxes are
 packed. ``least`` holds the least row below each block of a tree; a subtree that cannot improve on what is
@@ -41,7 +41,7 @@ __all__ = ["Walk", "code_question", "find_inside", "find_least_covers", "scan_le
 
 
 class Walk(NamedTuple):
-    """Memory of one question: codes int16[4, d], a stack int64[1_024], counters int64[2] of blocks and verifications."""
+    """Memory of one question: codes int16[4, d], a stack int64[1_024], counters int64[2] of blocks and of ties."""
 
     codes: npt.NDArray[np.int16]
     stack: npt.NDArray[np.int64]
@@ -71,7 +71,7 @@ def code_question(
     codes: npt.NDArray[np.int16],
     fresh: bool,
 ) -> None:
-    """Write a question in the codes (0, 1) and columns (2, 3) of a segment; ``fresh``: by another quantiser than before."""
+    """Write a question in the codes (0, 1) and columns (2, 3) of a segment; ``fresh``: its quantiser is a new one."""
     if fresh:
         code_values(segment[QUANTISER : QUANTISER + 5], low, codes[0])
         code_values(segment[QUANTISER : QUANTISER + 5], high, codes[1])
@@ -175,7 +175,7 @@ def find_least_covers(
 def _lies_inside(
     boxes: npt.NDArray[np.int64], slot: Int, lo: npt.NDArray[np.float64], hi: npt.NDArray[np.float64]
 ) -> bool:
-    """Whether box ``slot`` lies in the box ``[lo, hi]``, whose free axes are NaN; a box free on another axis does not."""
+    """Whether box ``slot`` lies in the box ``[lo, hi]``, whose free axes are NaN; a box free elsewhere does not."""
     at = np.int64(uint32_at(boxes[0], slot))
     end = np.int64(uint32_at(boxes[0], slot + 1))
     for k in range(lo.size):

@@ -36,9 +36,7 @@ class Pieces(NamedTuple):
 
 
 @inline_kernel
-def _cuts(
-    boxes: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]], row: Int, pieces: Pieces, at: Int
-) -> Int:
+def _cuts(boxes: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]], row: Int, pieces: Pieces, at: Int) -> Int:
     """Return how many upper ends of a box cut a piece whose lower corner it contains; -1 if it does not contain it."""
     cuts = np.int64(0)
     for k in range(pieces.lo.shape[1]):

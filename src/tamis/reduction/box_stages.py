@@ -113,10 +113,8 @@ def _widest_first(boxes: Boxes) -> _IntArray:
     return order
 
 
-def find_subsumed_boxes(
-    boxes: Boxes, progress: Callable[[int, int], None] | None = None
-) -> dict[int, tuple[int, ...]]:
-    """Return which boxes others contain together, with the places of those others; none of them is dropped itself later.
+def find_subsumed_boxes(boxes: Boxes, progress: Callable[[int, int], None] | None = None) -> dict[int, tuple[int, ...]]:
+    """Return which boxes others contain together, with the places of those others, in the order of dropping.
 
     A place may be named that was dropped afterwards for others; whoever tells the reason follows that up.
     """
@@ -154,7 +152,9 @@ def _tree(boxes: Boxes, places: _IntArray) -> Segment:
 def find_shared_remainders(boxes: Boxes) -> _IntArray:
     """Return the places of boxes that agree with another on all axes but one: only these can have a perfect merge.
 
-    >>> find_shared_remainders(Boxes(np.array([[0.0, 1], [5, 1], [0, 2]]), np.array([[4.0, 9], [6, 9], [3, 8]]))).tolist()
+    >>> find_shared_remainders(
+    ...     Boxes(np.array([[0.0, 1], [5, 1], [0, 2]]), np.array([[4.0, 9], [6, 9], [3, 8]]))
+    ... ).tolist()
     [0, 1]
     """
     sides = np.concatenate((boxes.lo, boxes.hi), axis=1) + 0.0

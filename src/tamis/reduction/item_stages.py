@@ -19,9 +19,7 @@ __all__ = ["ItemStages"]
 class ItemStages:
     """Some places of a set on their way through both stages, which share the items and the indexes over them."""
 
-    def __init__(
-        self, subscriptions: Sequence[Subscription], places: list[int], schema: Schema, story: Story
-    ) -> None:
+    def __init__(self, subscriptions: Sequence[Subscription], places: list[int], schema: Schema, story: Story) -> None:
         self._subscriptions, self._schema, self._story = subscriptions, schema, story
         twins = _equal_twins(subscriptions, places)
         for place, twin in twins.items():  # told first: the twin may go yet
@@ -84,7 +82,7 @@ class ItemStages:
         return None
 
     def _tell(self, place: int, one: Item, candidates: list[int], otherwise: int) -> None:
-        """Tell the first that stays and covers, and whether the two are equivalent; ``otherwise`` covers, but may go."""
+        """Tell the first that stays and covers, and whether both are equivalent; ``otherwise`` covers, but may go."""
         by = next((self._places[row] for row in candidates if one.is_covered_by(self._items[row])), otherwise)
         equal = is_covered(self._subscriptions[by].filters, one.filters, COVER_PIECES)
         self._story.remove("equivalent" if equal else "covered", place, (by,))

@@ -110,9 +110,7 @@ def _groups(given: Given, simple: Sequence[Subscription]) -> Iterator[Group]:
         yield Group(simple, given.schema, places, places, boxes.take(places), space)
 
 
-def _reduce_group(
-    group: Group, story: Story, progress: Progress | None, known: npt.NDArray[np.bool_] | None
-) -> None:
+def _reduce_group(group: Group, story: Story, progress: Progress | None, known: npt.NDArray[np.bool_] | None) -> None:
     """Drop what others cover, alone or together."""
     reasons = covered_boxes(group, known if known is None else known[group.plain])
     if not group.has_special:

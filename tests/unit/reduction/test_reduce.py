@@ -165,9 +165,10 @@ def test_one_id_in_two_namespaces() -> None:
     assert result.kept == ("default/a", "other/a")
     assert result.covered == {"b": "default/a", "c": "other/a"}
     assert [(one.id, one.namespace) for one in result.subscriptions] == [("a", "default"), ("a", "other")]
-    merged = reduce([compile_text(f"y = {i}", id=i) for i in (1, 2)] + [
-        replace(compile_text(f"y = {i}", id=i), namespace="other") for i in (1, 2)
-    ])
+    merged = reduce(
+        [compile_text(f"y = {i}", id=i) for i in (1, 2)]
+        + [replace(compile_text(f"y = {i}", id=i), namespace="other") for i in (1, 2)]
+    )
     assert merged.merged == {"1+2": ("default/1", "default/2"), "other/1+2": ("other/1", "other/2")}
     with pytest.raises(DuplicateSubscriptionError):
         reduce([wide, replace(wide, namespace="other"), wide])

@@ -69,7 +69,7 @@ class CornerIndex(BoxIndex):
         return np.flatnonzero(self._home).astype(np.int32)
 
     def find_least_covers(self, lo: _FloatArray, hi: _FloatArray, below: _RowArray | None = None) -> _RowArray:
-        """Return for each box the least row that covers it, of those below ``below[e]``; else that bound or `NOBODY`."""
+        """Return for each box the least row below ``below[e]`` that covers it; otherwise that bound, or `NOBODY`."""
         lo, hi = self._checked(lo), self._checked(hi)
         best = np.full(len(lo), NOBODY, np.int32) if below is None else np.array(below, np.int32)
         least, directory = self._least.addresses, self._snapshot.directory

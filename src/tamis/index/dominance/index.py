@@ -123,7 +123,7 @@ class DominanceIndex:
     def find_covered(self, subscription: Subscription) -> Rows:
         """Return the rows the given subscription covers, ascending."""
         outline = outline_of(subscription.filters)
-        found = [row for row in self._never]
+        found = list(self._never)
         if outline is not None:
             lo, hi = self._space.around(outline)
             if outline.single and self._space.knows(outline):
@@ -210,7 +210,7 @@ class DominanceIndex:
 
     def _first(self, candidates: Rows, filters: tuple[Filter, ...], otherwise: int) -> int:
         """Return the first candidate that covers on raw values: one that fails does not end the search."""
-        for row in candidates.tolist():
+        for row in map(int, candidates):
             self._n_verified += 1
             if is_covered(filters, self._filters(row)):
                 return row

@@ -94,7 +94,7 @@ def _outline_of_values(filter: Filter) -> Outline | None:
         cuts = allowed.cuts
         if len(cuts) == 2 and not allowed.from_below and type(cuts[0][0]) is float and type(cuts[1][0]) is float:
             side = max(cuts[0][0], LOWEST), cuts[1][0]  # the usual case
-            exact &= cuts[0][1] == 0 and cuts[1][1] == 1 and LOWEST < side[0] and side[1] < _LARGEST
+            exact &= cuts[0][1] == 0 and cuts[1][1] == 1 and side[0] > LOWEST and side[1] < _LARGEST
         else:
             if not allowed:
                 return None

@@ -86,8 +86,7 @@ class Space:
         """Return which boxes of a table name a place that no stored box names."""
         lo, hi = table.corners()
         names = [k for k, name in enumerate(table.names) if (name, "") not in self._axis_of]
-        unknown: npt.NDArray[np.bool_] = (np.isfinite(lo[:, names]) | np.isfinite(hi[:, names])).any(axis=1)
-        return unknown
+        return np.array((np.isfinite(lo[:, names]) | np.isfinite(hi[:, names])).any(axis=1), np.bool_)
 
     def filter_of(self, box: tuple[Sequence[int], Sequence[float], Sequence[float]] | None) -> Filter:
         """Return the filter of a box that came with a table."""
@@ -104,7 +103,9 @@ class Space:
     def _free(self, value: float) -> _FloatArray:
         return np.full(len(self), value)
 
-    def _write(self, sides: dict[Place, tuple[float, float]], outline: Outline, lo: _FloatArray, hi: _FloatArray) -> None:
+    def _write(
+        self, sides: dict[Place, tuple[float, float]], outline: Outline, lo: _FloatArray, hi: _FloatArray
+    ) -> None:
         for place, side in sides.items():
             axis = self._axis_of.get(place)
             if axis is None:
@@ -117,7 +118,9 @@ class Space:
     def _spread(self, table: SubscriptionTable, lowest: float, highest: float) -> Corners:
         """Return the sides of a table on the axes that are known; one-sided ranges demand a value."""
         given_lo, given_hi = table.corners()
-        columns = [(k, axis) for k, name in enumerate(table.names) if (axis := self._axis_of.get((name, ""))) is not None]
+        columns = [
+            (k, axis) for k, name in enumerate(table.names) if (axis := self._axis_of.get((name, ""))) is not None
+        ]
         lo, hi = np.full((len(table), len(self)), lowest), np.full((len(table), len(self)), highest)
         for k, axis in columns:
             low, high = given_lo[:, k], given_hi[:, k]

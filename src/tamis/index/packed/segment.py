@@ -83,7 +83,7 @@ class Segment:
 
     @classmethod
     def build(cls, boxes: Boxes, rows: npt.NDArray[np.int32], coding: Coding, *, grids: bool = True) -> Segment:
-        """Pack boxes in the layout that suits them, or as a tree. Cost: O(n log n), under a second for a million boxes."""
+        """Pack boxes in the layout that suits them, or as a tree. Cost: under a second for a million boxes."""
         columns = columns_of(boxes)
         codes = coding.codes_of(boxes)
         if grids and is_sparse(boxes, columns.size):

@@ -69,4 +69,4 @@ def cells_of(values: npt.NDArray[np.float64], domain: Domain, k: int) -> npt.NDA
 
 def is_open(side: tuple[float, float], end: int) -> bool:
     """Whether the lower (0) or upper (1) end of a side bounds nothing."""
-    return side[0] <= ANY_VALUE if end == 0 else side[1] == math.inf
+    return bool(side[0] <= ANY_VALUE) if end == 0 else side[1] == math.inf

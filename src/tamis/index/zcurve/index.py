@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -44,6 +44,13 @@ _FEWEST_CUBES: Final = 1_024
 #: An end of an attribute: 0 the lower, 1 the upper one.
 End = tuple[str, int]
 Ends = tuple[End, ...]
+
+
+class BoxOfTable(NamedTuple):
+    """Where the box of a row is to be found."""
+
+    table: SubscriptionTable
+    place: int
 
 
 class ZCurveIndex(OneByOne):
@@ -74,7 +81,7 @@ class ZCurveIndex(OneByOne):
         self._schema = schema or Schema()
         self._k, self._curve = k or _BITS, curve
         #: ``{row: its filters}``, or the place of its box in a table.
-        self._held: dict[int, tuple[Filter, ...] | tuple[SubscriptionTable, int]] = {}
+        self._held: dict[int, tuple[Filter, ...] | BoxOfTable] = {}
         #: ``{ends: array}``: every possible subscription is in the array of exactly the ends it bounds.
         self._arrays: dict[Ends, SfcArray] = {}
         #: Rows that can match and of which the box does not tell the extent; rows that can never match.
@@ -123,7 +130,7 @@ class ZCurveIndex(OneByOne):
                 found = cells_of(side, self._domain(name), self._k)
                 cells[:, at] = found if end else 2**self._k - 1 - found
             self._array(ends).insert_all(cells, rows[chosen])
-        self._held |= {row: (table, i) for i, row in enumerate(rows.tolist())}
+        self._held |= {row: BoxOfTable(table, i) for i, row in enumerate(rows.tolist())}
 
     def remove(self, row: int) -> None:
         """Remove a row; KeyError when it is not there."""
@@ -153,9 +160,10 @@ class ZCurveIndex(OneByOne):
     def find_covered(self, subscription: Subscription) -> Rows:
         """Return the rows the given subscription covers, ascending; every point is compared, so none is missed."""
         outline = outline_of(subscription.filters)
-        candidates = set() if outline is None else set(self._loose)
-        for ends, array in self._arrays.items() if outline is not None else ():
-            sides = _values(outline.outer)
+        if outline is None:
+            return np.array(sorted(self._never), np.int32)
+        candidates, sides = set(self._loose), _values(outline.outer)
+        for ends, array in self._arrays.items():
             reach = [self._cell(end, sides.get(end[0], PRESENT)) for end in ends]
             candidates.update(array.dominated(reach).tolist())
         found = (row for row in candidates if is_covered(self._filters(row), subscription.filters))
@@ -201,9 +209,9 @@ class ZCurveIndex(OneByOne):
 
     def _filters(self, row: int) -> tuple[Filter, ...]:
         held = self._held[row]
-        if len(held) == 2 and isinstance(held[0], SubscriptionTable):
-            return held[0].box_subscription(int(held[1]), row).filters  # type: ignore[arg-type]
-        return held  # type: ignore[return-value]
+        if isinstance(held, BoxOfTable):
+            return held.table.box_subscription(held.place, row).filters
+        return held
 
     def _place(self, outline: Outline) -> tuple[Ends, tuple[int, ...]]:
         """Return the ends that a stored subscription bounds, and its point in their dimensions."""

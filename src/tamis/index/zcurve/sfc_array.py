@@ -90,7 +90,7 @@ class SfcArray:
         self._cells = np.delete(self._cells, at, axis=0)
 
     def begin(self, point: Sequence[int], skipped: tuple[int, int], most: int) -> Search:
-        """Start a search for what dominates a point, leaving out a share ``skipped`` (a fraction) of the cells at most."""
+        """Start a search for what dominates a point; at most a share ``skipped`` of the cells is left out."""
         lengths = side_lengths(point, self.k)
         numerator, denominator = skipped
         needed = -(-(denominator - numerator) * volume(lengths) // denominator)
