@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tamis.workload.bench.rows import Row
     from tamis.workload.bench.timing import Effort
 
-__all__ = ["EPILOG", "app", "match"]
+__all__ = ["EPILOG", "app", "covering", "match"]
 
 EPILOG = examples(
     "tamis bench match --quick",
@@ -22,6 +22,8 @@ EPILOG = examples(
     "tamis bench match --json > rows.jsonl",
     "tamis bench match --picture rates.svg",
 )
+
+COVERING_EPILOG = examples("tamis bench covering --quick", "tamis bench covering --work boxes4 --size 1M --json")
 
 app = typer.Typer(
     help="Measure speed on this machine, beside other systems, in one run.", epilog=EPILOG, rich_markup_mode="rich"
@@ -35,6 +37,7 @@ def bench(context: typer.Context) -> None:
     """Measure speed on this machine, beside other systems, in one run. Without a command: all of them."""
     if context.invoked_subcommand is None:
         match()
+        covering()
 
 
 @app.command("match", epilog=EPILOG)
@@ -72,6 +75,28 @@ def match(
         _print_tables(rows)
     if picture is not None:
         _draw(rows, picture)
+
+
+@app.command("covering", epilog=COVERING_EPILOG)
+def covering(
+    work: Annotated[str, typer.Option(metavar="A,B", help="Which workloads; all of them otherwise.")] = "",
+    size: Annotated[str, typer.Option(metavar="N,M", help="How many boxes, as 10k or 1M; 100k,1M otherwise.")] = "",
+    system: Annotated[str, typer.Option(metavar="A,B", help="Which systems; all of them otherwise.")] = "",
+    repeat: Annotated[int, typer.Option(min=1, metavar="N", help="The best of so many times counts.")] = 3,
+    quick: Annotated[bool, typer.Option("--quick", help="A look in some seconds: small, and rough.")] = False,
+    json: Json = False,
+) -> None:
+    """Measure covering: who covers this box, by the exact index, a plain scan and the Z curve; and a whole reduction.
+
+    Answers of the exact index that differ from the scan's stop the run, and so does a false cover of any system.
+    """
+    from tamis.workload.bench.covering import SYSTEMS, WORKS, measure_covering
+
+    works, systems = _chosen("workload", work, tuple(WORKS)), _chosen("system", system, tuple(SYSTEMS))
+    sizes = _sizes(size or (_QUICK_SIZES if quick else "100k,1M"))
+    rows = list(_shown(measure_covering(works, sizes, systems, _effort(quick, repeat)), json))
+    if not json:
+        _print_covering(rows)
 
 
 def _effort(quick: bool, repeat: int) -> Effort:
@@ -139,6 +164,23 @@ def _print_tables(rows: Sequence[Row]) -> None:
     for note in notes(rows):
         console.say(note, "dim")
     console.say("(12x): twelve times as fast as the linear scan in this run. What the numbers mean: docs/benchmarks.md")
+
+
+def _print_covering(rows: Sequence[Row]) -> None:
+    from tamis.cli.screen import make_table, output
+    from tamis.workload.bench.report import human, size_name
+
+    table = make_table(
+        "work", "n", "system", "what", "rate", "unit", "ratio", "goal", right=("n", "rate", "ratio", "goal")
+    )
+    for row in rows:
+        cells = ["" if number is None else human(number) for number in (row.rate, row.ratio, row.goal)]
+        table.add_row(row.work, size_name(row.n), row.system, row.what, cells[0], row.unit, *cells[1:])
+    console = output()
+    console.print(table)
+    for note in dict.fromkeys(row.note for row in rows if row.note):
+        console.say(note, "dim")
+    console.say("ratio: times as fast as the plain scan in this run. What the numbers mean: docs/covering.md")
 
 
 def _print_markdown(rows: Sequence[Row]) -> None:
