@@ -5,8 +5,8 @@ late: the expiry is one more axis, from 0 to the end, so that outliving is cover
 
 *Covered.* Boxes are numbered so that nobody has a larger number than what it covers: by their lower sides,
 ascending, then their upper sides, descending, then by id. So a box stays iff no smaller number covers it, and
-of equal boxes the first id stays. Who stays is a property of the set: neither order nor partition matters.
-The reason told is the first id among those that stay and cover.
+of equal boxes the first id stays. The least number that covers a box stays itself: it is the reason told. Who
+stays and what is told are properties of the set: neither order nor partition matters.
 
 *Subsumed.* `kernels.subtract` takes others away from a box until nothing is left, at most so many times. Boxes
 are tried in the order of the tree, because neighbours look at the same others; one that is dropped helps no other.
@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.errors import InvariantError
-from tamis.index.dominance.corners import NOBODY, CornerIndex
+from tamis.index.dominance.corners import CornerIndex
 from tamis.index.packed.coding import Coding, boxes_from_dense
 from tamis.index.packed.segment import Segment
 from tamis.kernels.dominance import Walk
@@ -69,30 +69,30 @@ class Cover(NamedTuple):
 
 
 def find_covered_boxes(boxes: Boxes, known: npt.NDArray[np.bool_] | None = None) -> Cover:
-    """Return which boxes others cover, and the first place among those that stay which covers each.
+    """Return which boxes others cover, and who of those that stay covers each.
 
-    ``known`` bool[n] says of which boxes it is known already that others cover them.
+    ``known`` bool[n] says of which boxes it is known already that others cover them: they cover nobody.
 
     >>> boxes = Boxes(np.array([[2.0], [0.0], [0.0], [0.0]]), np.array([[3.0], [9.0], [5.0], [9.0]]))
     >>> [part.tolist() for part in find_covered_boxes(boxes)]
     [[0, 2, 3], [1, 1, 1], [False, False, True]]
     """
-    stays = np.ones(len(boxes), bool) if known is None else ~known
-    asked = np.flatnonzero(stays)
-    if asked.size:
-        some = boxes.take(asked)
-        order = _widest_first(some)
-        numbers, ordered = np.arange(order.size, dtype=np.int32), some.take(order)
-        covered = _index(ordered, numbers).find_least_covers(*ordered.asked(), below=numbers) != numbers
-        stays[asked[order[covered]]] = False
-    places, kept = np.flatnonzero(~stays), np.flatnonzero(stays)
-    if not places.size:
-        return Cover(places, places, places.astype(bool))
-    gone = boxes.take(places)
-    by = _index(boxes.take(kept), kept.astype(np.int32)).find_least_covers(*gone.asked()).astype(np.int64)
-    if by.max() == NOBODY:
-        raise InvariantError(f"box {places[by.argmax()]} was said to be covered, and nobody covers it")
-    return Cover(places, by, ((boxes.lo[by] == gone.lo) & (boxes.hi[by] == gone.hi)).all(axis=1))
+    order = _widest_first(boxes)
+    if known is not None:  # the others first: only they are compared with each other
+        order = np.concatenate((order[~known[order]], order[known[order]]))
+    n = len(boxes) if known is None else int(len(boxes) - known.sum())
+    numbers, ordered = np.arange(len(boxes), dtype=np.int32), boxes.take(order)
+    if not n:
+        return Cover(order, order, order.astype(bool))
+    index = _index(Boxes(ordered.lo[:n], ordered.hi[:n]), numbers[:n])
+    least = index.find_least_covers(*ordered.asked(), below=np.minimum(numbers, n))
+    if (least[n:] == n).any():
+        raise InvariantError("a box was said to be covered, and nobody covers it")
+    covered = np.flatnonzero(least != numbers)
+    by = least[covered]
+    equal = ((ordered.lo[by] == ordered.lo[covered]) & (ordered.hi[by] == ordered.hi[covered])).all(axis=1)
+    by_place = np.argsort(order[covered])
+    return Cover(order[covered][by_place], order[by][by_place], equal[by_place])
 
 
 def _index(boxes: Boxes, rows: npt.NDArray[np.int32]) -> CornerIndex:
@@ -135,8 +135,9 @@ def find_subsumed_boxes(boxes: Boxes, progress: Callable[[int, int], None] | Non
         used = np.full((chunk.size, budget), -1, np.int32)
         walk = Walk(np.zeros((4, d), np.int16), np.empty(1_024, np.int64), np.zeros(2, np.int64))
         find_unions(tree.row, (boxes.lo, boxes.hi), chunk, alive, pieces, used, walk)
-        for at in np.flatnonzero(used[:, 0] >= 0).tolist():
-            found[int(chunk[at])] = tuple(np.unique(used[at][used[at] >= 0]).tolist())
+        hit = np.flatnonzero(used[:, 0] >= 0)
+        for place, by in zip(chunk[hit].tolist(), used[hit].tolist(), strict=True):
+            found[place] = tuple(sorted({row for row in by if row >= 0}))
         done += chunk.size
         if progress is not None:
             progress(done, n)
@@ -167,6 +168,8 @@ def find_shared_remainders(boxes: Boxes) -> _IntArray:
     shares = np.zeros(len(boxes), bool)
     for k in range(d):  # equal remainders have equal sums; unequal ones nearly never do, and a merge is checked anyway
         rest = total - mixed[:, k] - mixed[:, d + k]
-        _, place, count = np.unique(rest, return_inverse=True, return_counts=True)
-        shares |= count[place] > 1
+        ordered = np.sort(rest)
+        twice = ordered[1:][ordered[1:] == ordered[:-1]]
+        if twice.size:
+            shares |= np.isin(rest, twice)
     return np.flatnonzero(shares)

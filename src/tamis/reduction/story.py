@@ -48,6 +48,10 @@ class Remaining(Sequence[Subscription]):
     __hash__ = None  # type: ignore[assignment]
 
 
+def _sorted(ids: tuple[SubscriptionId, ...]) -> tuple[SubscriptionId, ...]:
+    return tuple(sorted(ids, key=id_order))
+
+
 def _same(a: object, b: object) -> bool:
     return a == b
 
@@ -80,7 +84,7 @@ class Story:
     def reduction(self, given: Given, subscriptions: Sequence[Subscription]) -> Reduction:
         """Return the result, told about what remains; ``subscriptions`` are the given ones, simplified."""
         told, names = self._told(), given.names
-        new = self._new_names(set(names))
+        new = self._new_names(set(names)) if self._merges else []
         name_of = {-1 - i: name for i, name in enumerate(new)}
         by_reason: dict[str, dict[SubscriptionId, tuple[SubscriptionId, ...]]]
         by_reason = {"equivalent": {}, "covered": {}, "subsumed": {}}
@@ -88,13 +92,15 @@ class Story:
             reason, by = told[place]
             by_reason[reason][names[place]] = tuple(names[one] if one >= 0 else name_of[one] for one in by)
         first = {-1 - i: places[0] for i, (places, _) in enumerate(self._merges)}
-        items = sorted([*self._kept, *first], key=lambda item: first.get(item, item))
+        items = sorted(self._kept)
+        if first:
+            items = sorted([*items, *first], key=lambda item: first.get(item, item))
         return Reduction(
             before=len(given),
-            kept=tuple([names[place] for place in sorted(self._kept)]),
+            kept=tuple([names[item] for item in items if item >= 0]),
             covered={id: by for id, (by,) in by_reason["covered"].items()},
             equivalent={id: by for id, (by,) in by_reason["equivalent"].items()},
-            subsumed={id: tuple(sorted(by, key=id_order)) for id, by in by_reason["subsumed"].items()},
+            subsumed={id: _sorted(by) for id, by in by_reason["subsumed"].items()} if first else by_reason["subsumed"],
             merged={name_of[item]: tuple(names[p] for p in self._merges[-1 - item][0]) for item in items if item < 0},
             impossible=tuple(names[place] for place in sorted(self._impossible)),
             subscriptions=Remaining(subscriptions, [one for _, one in self._merges], items),

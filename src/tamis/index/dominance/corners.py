@@ -58,6 +58,7 @@ class CornerIndex(BoxIndex):
         self._least = _Least(np.zeros(0, np.int64), {})
         self._walk = Walk(np.zeros((4, 1), np.int16), np.empty(1_024, np.int64), np.zeros(2, np.int64))
         self._room = np.empty(_FIRST_ROOM, np.int32)
+        self._one = np.empty(1, np.int32)
 
     @property
     def counters(self) -> tuple[int, int]:
@@ -85,6 +86,15 @@ class CornerIndex(BoxIndex):
         find_least_covers(directory, least, (hi[order], lo[order]), found, walk)
         best[order] = found
         return best
+
+    def find_least_cover(self, lo: _FloatArray, hi: _FloatArray, below: int = NOBODY) -> int:
+        """Return what `find_least_covers` returns, for one box float64[n_axes] that can be written; it is quicker."""
+        if lo.shape != (self.n_axes,):
+            raise ValueError(f"expected {self.n_axes} values, not {lo.shape}")
+        self._one[0] = below
+        corners = (hi.reshape(1, -1), lo.reshape(1, -1))
+        find_least_covers(self._snapshot.directory, self._least.addresses, corners, self._one, self._scratch())
+        return int(self._one[0])
 
     def find_coverers(self, lo: _FloatArray, hi: _FloatArray) -> _RowArray:
         """Return every row that covers one box, float64[n_axes] each, in any order."""

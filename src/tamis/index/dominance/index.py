@@ -203,8 +203,7 @@ class DominanceIndex:
             return best
         lo, hi = self._space.asked(outline)
         if sure:
-            bound = np.array([best], np.int32)
-            return int(part.find_least_covers(lo.reshape(1, -1), hi.reshape(1, -1), bound)[0])
+            return part.find_least_cover(lo, hi, best)
         candidates = np.sort(part.find_coverers(lo, hi))
         return self._first(candidates[candidates < best], one.filters, best)
 

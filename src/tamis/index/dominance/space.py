@@ -37,9 +37,11 @@ class Space:
     def __init__(self) -> None:
         self._axis_of: dict[Place, int] = {}
         self._codes: dict[tuple[str, str], float] = {}
+        #: An array of NaN, one for each axis; copying it is quicker than making one.
+        self._nowhere = np.full(1, math.nan)
 
     def __len__(self) -> int:
-        return max(1, len(self._axis_of))
+        return len(self._axis_of) or 1
 
     def stored(self, outline: Outline) -> Corners:
         """Return the corner of a subscription that is to be added; free axes are infinite. Makes axes."""
@@ -55,13 +57,13 @@ class Space:
         """Return the corner by which coverers are sought; free axes are NaN."""
         if outline.inner is None:
             return self._free(ANYWHERE[0]), self._free(ANYWHERE[1])
-        lo, hi = self._free(math.nan), self._free(math.nan)
+        lo, hi = self._missing(), self._missing()
         self._write(outline.inner, outline, lo, hi)
         return lo, hi
 
     def around(self, outline: Outline) -> Corners:
         """Return the box in which everything covered lies; free axes are NaN."""
-        lo, hi = self._free(math.nan), self._free(math.nan)
+        lo, hi = self._missing(), self._missing()
         self._write(outline.outer, outline, lo, hi)
         return lo, hi
 
@@ -99,6 +101,11 @@ class Space:
             stop = None if hi == math.inf else (hi, 1)
             constraints.append(Values(names[axis], ValueSet.between(start, stop)))
         return Filter(tuple(sorted(constraints, key=lambda one: one.attribute)))
+
+    def _missing(self) -> _FloatArray:
+        if self._nowhere.size != len(self):
+            self._nowhere = self._free(math.nan)
+        return self._nowhere.copy()
 
     def _free(self, value: float) -> _FloatArray:
         return np.full(len(self), value)
