@@ -33,11 +33,28 @@ from tamis.kernels.directory import (
     QUANTISER,
     ROWS,
 )
-from tamis.kernels.emit import float64_at, int16_at, int32_at, int64_at, lowest_bit, uint16_at, uint32_at
+from tamis.kernels.emit import (
+    fit_block,
+    float64_at,
+    int16_at,
+    int32_at,
+    int64_at,
+    lowest_bit,
+    uint16_at,
+    uint32_at,
+)
 from tamis.kernels.quantise import code_values
-from tamis.kernels.tree import Event, fit_tree_block
 
-__all__ = ["Walk", "code_question", "find_inside", "find_least_covers", "scan_least_covers", "write_least_rows"]
+__all__ = [
+    "Question",
+    "Walk",
+    "code_question",
+    "find_inside",
+    "find_least_covers",
+    "fit_question",
+    "scan_least_covers",
+    "write_least_rows",
+]
 
 
 class Walk(NamedTuple):
@@ -46,6 +63,31 @@ class Walk(NamedTuple):
     codes: npt.NDArray[np.int16]
     stack: npt.NDArray[np.int64]
     counters: npt.NDArray[np.int64]
+
+
+class Question(NamedTuple):
+    """A box or point in the codes of a segment, in column order, and its float64 ends, in axis order."""
+
+    low_codes: npt.NDArray[np.int16]
+    high_codes: npt.NDArray[np.int16]
+    low: npt.NDArray[np.float64]
+    high: npt.NDArray[np.float64]
+
+
+@inline_kernel
+def fit_question(address: Int, columns: Int, event: Question) -> Int:
+    """Test one block: bits 0-15 who may fit, bits 16-31 who ties. Many columns are tested eight at a time."""
+    if columns <= 8:
+        return fit_block(address, columns, event.low_codes, event.high_codes)
+    mask = np.int64(0xFFFF)
+    ties = np.int64(0)
+    for k in range(0, columns, 8):
+        found = fit_block(address + 64 * k, min(8, columns - k), event.low_codes[k:], event.high_codes[k:])
+        mask &= found
+        ties |= found
+        if mask == 0:
+            return mask
+    return mask | (ties & 0xFFFF0000)
 
 
 @hot_kernel
@@ -83,11 +125,11 @@ def code_question(
 
 @inline_kernel
 def _least_of_block(
-    segment: npt.NDArray[np.int64], event: Event, block: Int, best: Int, counters: npt.NDArray[np.int64]
+    segment: npt.NDArray[np.int64], event: Question, block: Int, best: Int, counters: npt.NDArray[np.int64]
 ) -> Int:
     """Return the least row below ``best`` in one leaf block that covers, or ``best``."""
     columns = segment[N_COLUMNS]
-    found = fit_tree_block(segment[LEAVES] + 64 * columns * block, columns, event)
+    found = fit_question(segment[LEAVES] + 64 * columns * block, columns, event)
     mask = found & np.int64(uint16_at(segment[ALIVE], block))
     ties = found >> 16
     counters[0] += 1
@@ -106,7 +148,7 @@ def _least_of_block(
 
 
 @inline_kernel
-def _least_of_tree(segment: npt.NDArray[np.int64], least: Int, event: Event, best: Int, walk: Walk) -> Int:
+def _least_of_tree(segment: npt.NDArray[np.int64], least: Int, event: Question, best: Int, walk: Walk) -> Int:
     """Return the least row below ``best`` in one tree that covers, or ``best``; ``least`` is an address."""
     size = 64 * segment[N_COLUMNS]
     last = segment[HEIGHT] - 1
@@ -119,7 +161,7 @@ def _least_of_tree(segment: npt.NDArray[np.int64], least: Int, event: Event, bes
         block = int64_at(segment[LEVELS], level) + node
         if np.int64(int32_at(least, block)) >= best:
             continue
-        mask = fit_tree_block(segment[BLOCKS] + block * size, segment[N_COLUMNS], event) & 0xFFFF
+        mask = fit_question(segment[BLOCKS] + block * size, segment[N_COLUMNS], event) & 0xFFFF
         walk.counters[0] += 1
         below = int64_at(segment[LEVELS], level + 1)
         while mask != 0:
@@ -161,7 +203,7 @@ def find_least_covers(
         for g in range(directory.shape[0]):
             segment = directory[g]
             code_question(segment, low[e], high[e], walk.codes, segment[QUANTISER] != coded_by)
-            event = Event(walk.codes[2], walk.codes[3], low[e], high[e])
+            event = Question(walk.codes[2], walk.codes[3], low[e], high[e])
             coded_by = segment[QUANTISER]
             if segment[LAYOUT] == FLAT:
                 for block in range((segment[N_SLOTS] + 15) >> 4):
@@ -193,7 +235,7 @@ def _lies_inside(
 @inline_kernel
 def _inside_block(
     segment: npt.NDArray[np.int64],
-    event: Event,
+    event: Question,
     block: Int,
     box: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]],
     out: npt.NDArray[np.int32],
@@ -201,7 +243,7 @@ def _inside_block(
 ) -> Int:
     """Write the rows of one leaf block whose box lies inside; return the new count."""
     columns = segment[N_COLUMNS]
-    mask = fit_tree_block(segment[LEAVES] + 64 * columns * block, columns, event)
+    mask = fit_question(segment[LEAVES] + 64 * columns * block, columns, event)
     mask &= np.int64(uint16_at(segment[ALIVE], block))
     while mask != 0:
         slot = 16 * block + lowest_bit(mask)
@@ -214,7 +256,7 @@ def _inside_block(
 @inline_kernel
 def _inside_segment(
     segment: npt.NDArray[np.int64],
-    event: Event,
+    event: Question,
     box: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]],
     stack: npt.NDArray[np.int64],
     out: npt.NDArray[np.int32],
@@ -233,7 +275,7 @@ def _inside_segment(
         depth -= 1
         level, node = stack[depth] >> 40, stack[depth] & 0xFFFFFFFFFF
         address = segment[BLOCKS] + (int64_at(segment[LEVELS], level) + node) * 64 * segment[N_COLUMNS]
-        mask = fit_tree_block(address, segment[N_COLUMNS], event) & 0xFFFF
+        mask = fit_question(address, segment[N_COLUMNS], event) & 0xFFFF
         if count + 288 > out.size:
             return np.int64(-1)
         while mask != 0:
@@ -268,7 +310,7 @@ def find_inside(
         for g in range(directory.shape[0]):
             segment = directory[g]
             code_question(segment, events[0][e], events[1][e], walk.codes, segment[QUANTISER] != coded_by)
-            event = Event(walk.codes[2], walk.codes[3], events[0][e], events[1][e])
+            event = Question(walk.codes[2], walk.codes[3], events[0][e], events[1][e])
             coded_by = segment[QUANTISER]
             count = _inside_segment(segment, event, (boxes[0][e], boxes[1][e]), walk.stack, out, count)
             if count < 0:

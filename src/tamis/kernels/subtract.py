@@ -17,9 +17,8 @@ import numpy.typing as npt
 
 from tamis.kernels.compile import Int, hot_kernel, inline_kernel
 from tamis.kernels.directory import BLOCKS, HEIGHT, LEAVES, LEVELS, N_COLUMNS, ROWS
-from tamis.kernels.dominance import Walk, code_question
+from tamis.kernels.dominance import Question, Walk, code_question, fit_question
 from tamis.kernels.emit import int32_at, int64_at, lowest_bit
-from tamis.kernels.tree import Event, fit_tree_block
 
 __all__ = ["Pieces", "find_unions"]
 
@@ -55,7 +54,7 @@ def _cuts(boxes: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]], row: I
 @inline_kernel
 def _best_of_block(
     segment: npt.NDArray[np.int64],
-    event: Event,
+    event: Question,
     block: Int,
     boxes: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]],
     alive: npt.NDArray[np.bool_],
@@ -64,7 +63,7 @@ def _best_of_block(
 ) -> tuple[Int, Int, Int]:
     """Return ``(cuts, row, compared)`` of the box in one leaf block that cuts least, or ``best``."""
     columns = segment[N_COLUMNS]
-    mask = fit_tree_block(segment[LEAVES] + 64 * columns * block, columns, event) & 0xFFFF
+    mask = fit_question(segment[LEAVES] + 64 * columns * block, columns, event) & 0xFFFF
     while mask != 0:
         row = np.int64(int32_at(segment[ROWS], 16 * block + lowest_bit(mask)))
         mask &= mask - 1
@@ -87,7 +86,7 @@ def _best_cutter(
     """Return ``(cuts, row, compared)`` of the living box around the lower corner of a piece that cuts it least."""
     corner = piece[0].lo[piece[1]]
     code_question(segment, corner, corner, walk.codes, True)
-    event = Event(walk.codes[2], walk.codes[3], corner, corner)
+    event = Question(walk.codes[2], walk.codes[3], corner, corner)
     best = (np.int64(1 << 40), np.int64(1 << 40), np.int64(0))
     walk.stack[0] = 0
     depth = 1
@@ -95,7 +94,7 @@ def _best_cutter(
         depth -= 1
         level, node = walk.stack[depth] >> 40, walk.stack[depth] & 0xFFFFFFFFFF
         address = segment[BLOCKS] + (int64_at(segment[LEVELS], level) + node) * 64 * segment[N_COLUMNS]
-        mask = fit_tree_block(address, segment[N_COLUMNS], event) & 0xFFFF
+        mask = fit_question(address, segment[N_COLUMNS], event) & 0xFFFF
         while mask != 0:
             child = 16 * node + lowest_bit(mask)
             mask &= mask - 1

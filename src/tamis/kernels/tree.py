@@ -36,7 +36,6 @@ __all__ = [
     "append_lanes",
     "build_blocks",
     "dense_codes",
-    "fit_tree_block",
     "match_flat",
     "match_tree",
     "order_boxes",
@@ -198,7 +197,7 @@ def build_blocks(
 
 
 @inline_kernel
-def fit_tree_block(address: Int, columns: Int, event: Event) -> Int:
+def _fit(address: Int, columns: Int, event: Event) -> Int:
     """Test one block: bits 0-15 who may fit, bits 16-31 who ties. Many columns are tested eight at a time."""
     if columns <= 8:
         return fit_block(address, columns, event.low_codes, event.high_codes)
@@ -219,7 +218,7 @@ def _scan_block(
 ) -> Int:
     """Write the rows of one leaf block that match; return the new count. There is room for 32 rows."""
     columns = segment[N_COLUMNS]
-    found = fit_tree_block(segment[LEAVES] + 64 * columns * block, columns, event)
+    found = _fit(segment[LEAVES] + 64 * columns * block, columns, event)
     mask = found & np.int64(uint16_at(segment[ALIVE], block))
     ties = mask & (found >> 16)
     count += emit_lanes(segment[ROWS] + 64 * block, mask & ~ties, out, count)
@@ -258,7 +257,7 @@ def match_tree(
         depth -= 1
         level, node = stack[depth] >> 40, stack[depth] & 0xFFFFFFFFFF
         address = segment[BLOCKS] + (int64_at(segment[LEVELS], level) + node) * size
-        mask = fit_tree_block(address, segment[N_COLUMNS], event) & 0xFFFF
+        mask = _fit(address, segment[N_COLUMNS], event) & 0xFFFF
         if level < last:
             while mask != 0:
                 stack[depth] = ((level + 1) << 40) | (16 * node + lowest_bit(mask))

@@ -78,9 +78,9 @@ class DominanceIndex:
 
     def add_boxes(self, rows: Rows, table: SubscriptionTable) -> None:
         """Add the boxes of a table under rows that are free, without an object per box."""
-        taken = next((row for row in rows.tolist() if self._has(row)), None) if len(self) else None
-        if taken is not None:
-            raise KeyError(f"row {taken} is taken")
+        taken = np.intersect1d(rows, np.array(self._rows(), np.int32)) if len(self) else NO_ROWS
+        if taken.size:
+            raise KeyError(f"row {taken[0]} is taken")
         lo, hi = self._space.stored_boxes(table)
         self._grow()
         self._plain.add_boxes(lo, hi, rows)

@@ -52,8 +52,7 @@ class BoxIndex:
 
     Rows are the caller's numbers, not negative and unique; memory grows with the largest one. An event
     value is an interval ``[low, high]`` (a point if both are equal), NaN in both where it is missing. A box
-    side ``-inf, +inf`` is free and accepts a missing value; ``ANY_VALUE, +inf`` demands a value. Without ``grids``
-    every segment is a tree.
+    side ``-inf, +inf`` is free and accepts a missing value; ``ANY_VALUE, +inf`` demands one. ``grids``: not only trees.
 
     >>> index = BoxIndex(2)
     >>> index.add_boxes(np.array([[0.0, -np.inf]]), np.array([[10.0, np.inf]]), np.array([7], np.int32))
