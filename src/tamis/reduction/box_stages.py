@@ -82,11 +82,11 @@ def find_covered_boxes(boxes: Boxes, known: npt.NDArray[np.bool_] | None = None)
         order = np.concatenate((order[~known[order]], order[known[order]]))
     n = len(boxes) if known is None else int(len(boxes) - known.sum())
     numbers, ordered = np.arange(len(boxes), dtype=np.int32), boxes.take(order)
-    if not n:
+    if not len(boxes):
         return Cover(order, order, order.astype(bool))
     index = _index(Boxes(ordered.lo[:n], ordered.hi[:n]), numbers[:n])
     least = index.find_least_covers(*ordered.asked(), below=np.minimum(numbers, n))
-    if (least[n:] == n).any():
+    if n < len(boxes) and (least[n:] == n).any():
         raise InvariantError("a box was said to be covered, and nobody covers it")
     covered = np.flatnonzero(least != numbers)
     by = least[covered]

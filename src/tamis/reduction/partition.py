@@ -34,10 +34,15 @@ __all__ = ["Partition", "reduce_partition", "reduce_partitions"]
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """What one part keeps, and what it dropped because something it keeps covers it."""
+    """What one part keeps, and what it dropped because something it keeps covers it.
+
+    ``covered`` are boxes that a box covers: at the end it is only asked which. ``others`` are dropped as well, but
+    are asked about anew at the end, because covering is transitive only as far as it is proved.
+    """
 
     kept: tuple[Subscription, ...]
-    covered: tuple[Subscription, ...]
+    covered: tuple[Subscription, ...] = ()
+    others: tuple[Subscription, ...] = ()
     impossible: tuple[Subscription, ...] = ()
 
 
@@ -45,40 +50,38 @@ def reduce_partition(subscriptions: Subscriptions, schema: Schema | None = None)
     """Return what of one part has to go on, and what has not. See the module's text for the contract.
 
     >>> from tamis.model.language.compiler import compile_text
-    >>> part = reduce_partition([compile_text("x < 9", id="a"), compile_text("x < 5", id="b")])
+    >>> part = reduce_partition([compile_text("x <= 9", id="a"), compile_text("x <= 5", id="b")])
     >>> [one.id for one in part.kept], [one.id for one in part.covered]
     (['a'], ['b'])
     """
     given = read(subscriptions, schema)
     simple = [simplified(one) for one in given.subscriptions]
     kept: list[int] = []
+    by_boxes: set[int] = set()
     for places in given.groups():
         group = group_of(simple, places, given.schema)
         covered = {place: by for _, place, (by,) in covered_boxes(group)}
+        by_boxes |= covered.keys()
         if group.has_special:
             stages = ItemStages(simple, group.places.tolist(), given.schema, Story())
             stages.drop_covered(covered)
             kept += stages.living()
         else:
             kept += group.places.tolist()
-    stays = set(kept)
-    others = [place for place in range(len(given)) if place not in stays]
-    return Partition(
-        tuple(given.subscriptions[place] for place in sorted(kept)),
-        tuple(given.subscriptions[place] for place in others if simple[place].filters),
-        tuple(given.subscriptions[place] for place in others if not simple[place].filters),
-    )
+    possible = {place for place, one in enumerate(simple) if one.filters}
+    parts = (kept, by_boxes, possible - by_boxes - set(kept), set(range(len(given))) - possible)
+    return Partition(*(tuple(given.subscriptions[place] for place in sorted(part)) for part in parts))
 
 
 def reduce_partitions(parts: Iterable[Partition], schema: Schema | None = None, *, merge: bool = True) -> Reduction:
     """Return the reduction of a whole set from its parts.
 
-    Of what the parts dropped nothing is compared with anything but those that stay; what is no box is asked again.
+    Boxes that a part dropped for a box are compared with those that stay, and with nothing else.
     """
     every: list[Subscription] = []
     dropped: set[tuple[str, SubscriptionId]] = set()
     for part in parts:
-        every += (*part.kept, *part.covered, *part.impossible)
+        every += (*part.kept, *part.covered, *part.others, *part.impossible)
         dropped.update((one.namespace, one.id) for one in part.covered)
     given = read(every, schema)
     known = np.array([(one.namespace, one.id) in dropped for one in given.subscriptions], bool)
