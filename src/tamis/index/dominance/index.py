@@ -104,7 +104,8 @@ class DominanceIndex:
         if outline is None:
             return min(self._rows(), default=None)
         best = self._least(self._plain, subscription, outline, NOBODY, sure=outline.exact)
-        best = self._least(self._special, subscription, outline, best, sure=False)
+        if len(self._special):
+            best = self._least(self._special, subscription, outline, best, sure=False)
         return None if best == NOBODY else best
 
     def find_covers(self, table: SubscriptionTable) -> Rows:

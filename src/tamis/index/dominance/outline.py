@@ -93,8 +93,9 @@ def _outline_of_values(filter: Filter) -> Outline | None:
             continue
         cuts = allowed.cuts
         if len(cuts) == 2 and not allowed.from_below and type(cuts[0][0]) is float and type(cuts[1][0]) is float:
-            side = max(cuts[0][0], LOWEST), cuts[1][0]  # the usual case
-            exact &= cuts[0][1] == 0 and cuts[1][1] == 1 and side[0] > LOWEST and side[1] < _LARGEST
+            (lo, after), (hi, until) = cuts  # the usual case
+            side = (lo if lo > LOWEST else LOWEST), hi
+            exact = exact and after == 0 and until == 1 and lo > LOWEST and hi < _LARGEST
         else:
             if not allowed:
                 return None
