@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tamis.algebra.explain import Explanation
     from tamis.algebra.simplify import simplify
     from tamis.engine import Engine, Matches
+    from tamis.engine.covering import CoverIndex, covering_index
     from tamis.errors import (
         DuplicateSubscriptionError,
         EventError,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Boolean",
+    "CoverIndex",
     "Covering",
     "DuplicateSubscriptionError",
     "Engine",
@@ -75,6 +77,7 @@ __all__ = [
     "Vector",
     "__version__",
     "conflicts",
+    "covering_index",
     "covers",
     "equivalent",
     "merge",
@@ -94,6 +97,7 @@ _HOMES = {
     "tamis.algebra.explain": ["Explanation"],
     "tamis.algebra.simplify": ["simplify"],
     "tamis.engine": ["Engine", "Matches"],
+    "tamis.engine.covering": ["CoverIndex", "covering_index"],
     "tamis.errors": [
         "DuplicateSubscriptionError",
         "EventError",

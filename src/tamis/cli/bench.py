@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tamis.cli import bench_curves, bench_spark
+from tamis.cli import bench_balls, bench_covering, bench_curves, bench_regions, bench_spark
+from tamis.cli.bench_options import QUICK_SIZES, chosen, effort, shown, sizes_of
 from tamis.cli.options import Json, examples
 
 if TYPE_CHECKING:
-    from tamis.workload.bench.report import Sheet
     from tamis.workload.bench.rows import Row
-    from tamis.workload.bench.timing import Effort
 
-__all__ = ["EPILOG", "app", "balls", "match", "regions"]
+__all__ = ["EPILOG", "app", "match"]
 
 EPILOG = examples(
     "tamis bench match --quick",
     "tamis bench match --work stock,zipf4 --size 100k --system ours,scan,rtree",
     "tamis bench match --json > rows.jsonl",
     "tamis bench match --picture rates.svg",
-    "tamis bench regions --quick",
-    "tamis bench balls --quick",
 )
 
 app = typer.Typer(
     help="Measure speed on this machine, beside other systems, in one run.", epilog=EPILOG, rich_markup_mode="rich"
 )
 
-_SIZES, _QUICK_SIZES = "10k,100k,1M", "2k"
+_SIZES = "10k,100k,1M"
 
 
 @app.callback(invoke_without_command=True)
@@ -39,11 +36,10 @@ def bench(context: typer.Context) -> None:
     """Measure speed on this machine, beside other systems, in one run. Without a command: all of them."""
     if context.invoked_subcommand is None:
         match()
+        bench_regions.regions()
+        bench_covering.covering()
+        bench_balls.balls()
         bench_curves.curves()
-        balls()
-
-
-app.command("curves", epilog=bench_curves.EPILOG)(bench_curves.curves)
 
 
 @app.command("match", epilog=EPILOG)
@@ -72,125 +68,15 @@ def match(
     if picture is not None:
         check_kind(picture)
         new_figure(1, 1)  # so that a missing matplotlib is known at once
-    works, systems = _chosen("workload", work, WORKS), _chosen("system", system, tuple(SYSTEMS))
-    sizes = _sizes(size or (_QUICK_SIZES if quick else _SIZES))
-    rows = list(_shown(measure_all(works, sizes, systems, _effort(quick, repeat)), json))
+    works, systems = chosen("workload", work, WORKS), chosen("system", system, tuple(SYSTEMS))
+    sizes = sizes_of(size or (QUICK_SIZES if quick else _SIZES))
+    rows = list(shown(measure_all(works, sizes, systems, effort(quick, repeat)), json))
     if markdown:
         _print_markdown(rows)
     elif not json:
         _print_tables(rows)
     if picture is not None:
         _draw(rows, picture)
-
-
-@app.command("regions", epilog=EPILOG)
-def regions(
-    part: Annotated[str, typer.Option(metavar="A,B", help="joins, relation, cr-tree, simplifier; all otherwise.")] = "",
-    size: Annotated[str, typer.Option(metavar="N", help="How many standing regions, as 500, 10k or 100k.")] = "",
-    repeat: Annotated[int, typer.Option(min=1, metavar="N", help="The best of so many times counts.")] = 3,
-    quick: Annotated[bool, typer.Option("--quick", help="A look in some seconds: small, and rough.")] = False,
-    json: Json = False,
-) -> None:
-    """Measure regions: joins of polygons with points and polygons, the relation, the CR-tree, the simplifier.
-
-    Ratios are to STRtree with relate, to shapely.relate, to asking every constraint, and to no simplifier.
-    """
-    from tamis.workload.bench.regions import PARTS, measure_regions
-
-    parts = _chosen("part", part, tuple(PARTS))
-    n = _sizes(size or (_QUICK_SIZES if quick else "100k"))[-1]
-    rows = list(_shown(measure_regions(parts, n, _effort(quick, repeat)), json))
-    if not json:
-        _print_rows(rows)
-
-
-def _print_rows(rows: Sequence[Row]) -> None:
-    from tamis.cli.screen import make_table, output
-    from tamis.workload.bench.report import human, size_name
-
-    table = make_table("work", "n", "system", "rate", "unit", "ratio", "note", right=("n", "rate", "ratio"))
-    for row in rows:
-        rate = "left out" if row.rate is None else human(row.rate)
-        ratio = "" if row.ratio is None else f"{human(row.ratio)}x"
-        table.add_row(row.work, size_name(row.n), row.system, rate, row.unit, ratio, row.note)
-    output().print(table)
-
-
-app.command("spark", epilog=bench_spark.EPILOG)(bench_spark.spark)
-
-
-@app.command("balls", epilog=EPILOG)
-def balls(
-    work: Annotated[str, typer.Option(metavar="A,B", help="Which workloads; all of them otherwise.")] = "",
-    size: Annotated[str, typer.Option(metavar="N,M", help="How many balls, as 500, 10k or 1M; 100k otherwise.")] = "",
-    system: Annotated[str, typer.Option(metavar="A,B", help="Which systems; all of them otherwise.")] = "",
-    repeat: Annotated[int, typer.Option(min=1, metavar="N", help="The best of so many times counts.")] = 5,
-    quick: Annotated[bool, typer.Option("--quick", help="A look in some seconds: small, and rough.")] = False,
-    json: Json = False,
-) -> None:
-    """Measure balls: covers sought per second, and events matched per second, in 2 to 384 dimensions.
-
-    Set OPENBLAS_NUM_THREADS=1 to compare one thread with one. A system whose answers on a sample differ from those of
-    the scan stops the run.
-    """
-    from tamis.workload.bench.balls import SYSTEMS, WORKS, ball_sheet, measure_balls
-
-    works, systems = _chosen("workload", work, tuple(WORKS)), _chosen("system", system, SYSTEMS)
-    sizes = _sizes(size or (_QUICK_SIZES if quick else "100k"))
-    rows = list(_shown(measure_balls(works, sizes, systems, _effort(quick, repeat)), json))
-    if not json:
-        _print_balls(ball_sheet(rows))
-
-
-def _effort(quick: bool, repeat: int) -> Effort:
-    from tamis.workload.bench.timing import Effort
-
-    return Effort(repeat=2, seconds=0.03, batch=512, chunk=200, fresh=False) if quick else Effort(repeat=repeat)
-
-
-def _chosen(what: str, given: str, known: Sequence[str]) -> list[str]:
-    from tamis.errors import ModelError
-
-    names = [name.strip() for name in given.split(",")] if given else list(known)
-    for name in names:
-        if name not in known:
-            raise ModelError(f"there is no {what} {name!r}; choose from {', '.join(known)}")
-    return list(dict.fromkeys(names))
-
-
-def _sizes(given: str) -> list[int]:
-    """Read sizes.
-
-    >>> _sizes("500, 10k,1M")
-    [500, 10000, 1000000]
-    """
-    from tamis.errors import ModelError
-
-    sizes = []
-    for text in given.split(","):
-        number, unit = text.strip(), 1
-        if number[-1:] in ("k", "M"):
-            number, unit = number[:-1], 1_000 if number[-1] == "k" else 1_000_000
-        if not (number.isdecimal() and 0 < int(number) * unit <= 100_000_000):
-            raise ModelError(f"a size is a number as 500, 10k or 1M, at most 100M; not {text.strip()!r}")
-        sizes.append(int(number) * unit)
-    return sorted(set(sizes))
-
-
-def _shown(rows: Iterable[Row], json: bool) -> Iterator[Row]:
-    """Pass rows on; as JSON each is printed at once, so that a run that is stopped leaves what it found."""
-    from tamis.cli.screen import errors, write_json_lines
-    from tamis.workload.bench.report import size_name
-
-    told, console = "", errors()
-    for row in rows:
-        if json:
-            write_json_lines([row.as_json()])
-        now = f"{row.work}, {size_name(row.n)} subscriptions: {row.system}"
-        if now != told and console.is_terminal:
-            console.say(now, "dim")
-        told = now
-        yield row
 
 
 def _print_tables(rows: Sequence[Row]) -> None:
@@ -216,16 +102,6 @@ def _print_markdown(rows: Sequence[Row]) -> None:
     print(markdown(rows), end="")
 
 
-def _print_balls(sheet: Sheet) -> None:
-    from tamis.cli.screen import make_table, output
-
-    console = output()
-    table = make_table(*sheet.names, right=sheet.names[sheet.left :])
-    for line in sheet.lines:
-        table.add_row(*line)
-    console.print(table)
-
-
 def _draw(rows: Sequence[Row], path: Path) -> None:
     from tamis.cli.screen import errors
     from tamis.plots.bench import draw_rates
@@ -233,3 +109,10 @@ def _draw(rows: Sequence[Row], path: Path) -> None:
 
     write_figure(draw_rates(rows), path)
     errors().say(f"wrote {path}", "bold")
+
+
+app.command("regions", epilog=bench_regions.EPILOG)(bench_regions.regions)
+app.command("covering", epilog=bench_covering.EPILOG)(bench_covering.covering)
+app.command("balls", epilog=bench_balls.EPILOG)(bench_balls.balls)
+app.command("curves", epilog=bench_curves.EPILOG)(bench_curves.curves)
+app.command("spark", epilog=bench_spark.EPILOG)(bench_spark.spark)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tamis.cli.bench_options import chosen, sizes_of
 from tamis.cli.options import Json, examples
 
 if TYPE_CHECKING:
@@ -39,15 +40,14 @@ def spark(
 
     ``ratio`` is the rate over that of Spark's identity `mapInArrow`, the most that any Python in Spark can do.
     """
-    from tamis.cli.bench import _chosen, _sizes
     from tamis.cli.screen import make_table, output, write_json_lines
     from tamis.spark import session
     from tamis.spark.bench import SYSTEMS
 
-    systems = _chosen("system", system, (*SYSTEMS, *_DUCKDB))
+    systems = chosen("system", system, (*SYSTEMS, *_DUCKDB))
     running = session(master, name="tamis bench")
     table = make_table("subscriptions", "system", "events/s", "of identity", "pairs", "", right=("events/s", "pairs"))
-    for n in _sizes(size):
+    for n in sizes_of(size):
         with tempfile.TemporaryDirectory(prefix="tamis-bench-") as place:
             ceiling = None
             for row in _measured(running, Path(place), n, events, systems, repeat):

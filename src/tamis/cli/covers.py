@@ -11,6 +11,7 @@ from tamis.cli.failures import NO
 from tamis.cli.options import Json, SchemaPath, examples, read_schema
 
 if TYPE_CHECKING:
+    from tamis.algebra.explain_covers import CoveredCondition
     from tamis.model.schema import Schema
 
 __all__ = ["EPILOG", "covers"]
@@ -18,6 +19,7 @@ __all__ = ["EPILOG", "covers"]
 EPILOG = examples(
     'tamis covers "mag >= 4" "mag >= 5 AND depth < 70"',
     'tamis covers "mag BETWEEN 2 AND 4" "mag > 3" --json',
+    'tamis covers "mag >= 4 AND depth < 70" "mag >= 5" --explain',
 )
 
 
@@ -25,19 +27,30 @@ def covers(
     a: Annotated[str, typer.Argument(metavar="A", help="The wide filter.")],
     b: Annotated[str, typer.Argument(metavar="B", help="The narrow filter.")],
     schema: SchemaPath = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show each condition of A, and which one decides.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Say whether A covers B: every event that matches B matches A. Exit code 0: yes, 1: no.
 
     A "no" comes with an event that matches B and not A.
     """
-    from tamis.algebra.covers import covers as library_covers
+    from tamis.algebra.explain_covers import explain_covers
     from tamis.cli.screen import output, write_json
 
     known = read_schema(schema)
-    answer = library_covers(a, b, known)
+    told_of = explain_covers(a, b, known)
+    answer = told_of.answer
     witness = None if answer.witness is None else _readable(answer.witness, a, b, known)
-    told = {"covers": answer.yes, "unknown": answer.unknown, "reason": answer.reason, "witness": witness}
+    told: dict[str, Any] = {
+        "covers": answer.yes,
+        "unknown": answer.unknown,
+        "reason": answer.reason,
+        "witness": witness,
+    }
+    if explain:
+        told["conditions"] = [_as_json(one) for one in told_of.conditions]
     if json and witness is not None and any(isinstance(one, Decimal) for one in witness.values()):
         output().say(_with_digits(told, witness))
     elif json:
@@ -48,7 +61,13 @@ def covers(
         console.say(f"{word}: {answer.reason.removeprefix('unknown: ')}", "bold")
         if witness is not None:
             console.say(f"  for example {_as_text(witness)}")
+        for one in told_of.conditions if explain else ():
+            console.say(f"  {one}", "bold" if one.decides else "")
     raise typer.Exit(0 if answer.yes else NO)
+
+
+def _as_json(one: CoveredCondition) -> dict[str, Any]:
+    return {"condition": one.text, "holds": one.holds, "unknown": one.unknown, "decides": one.decides, "b": one.narrow}
 
 
 def _readable(witness: dict[str, Any], a: str, b: str, schema: Schema | None) -> dict[str, Any]:

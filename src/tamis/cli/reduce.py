@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,6 +16,7 @@ if TYPE_CHECKING:
     from tamis.model.schema import Schema
     from tamis.model.subscription import Subscription
     from tamis.reduction import Reduction
+    from tamis.reduction.reduce import Progress
 
 __all__ = ["EPILOG", "reduce"]
 
@@ -20,6 +24,7 @@ EPILOG = examples(
     "tamis reduce subscriptions.jsonl",
     "tamis reduce subscriptions.csv --json",
     "tamis reduce subscriptions.jsonl --out smaller.jsonl",
+    "tamis reduce subscriptions.jsonl --picture before-after.svg",
 )
 
 
@@ -28,6 +33,9 @@ def reduce(
     schema: SchemaPath = None,
     out: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write what remains to a .jsonl, .csv or .parquet file.")
+    ] = None,
+    picture: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw before and after into an .svg, .png or .pdf file.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -38,8 +46,13 @@ def reduce(
     from tamis.cli.screen import errors, output, write_json
     from tamis.reduction import reduce as library_reduce
 
+    if picture is not None:
+        _check_picture(picture)
     compiled, known = _compiled(subscriptions, read_schema(schema))
-    reduction = library_reduce(compiled, known)
+    with _progress_bar() as progress:
+        reduction = library_reduce(compiled, known, progress=progress)
+    if picture is not None:
+        _draw(compiled, reduction, picture)
     if out is not None:
         _write(out, reduction, known)
     if json:
@@ -48,6 +61,42 @@ def reduce(
         output().say(reduction.report())
         if out is not None:
             errors().say(f"wrote {reduction.after:,} subscriptions to {out}", "bold")
+
+
+@contextlib.contextmanager
+def _progress_bar() -> Iterator[Progress]:
+    """Show how far a reduction is, on a terminal, as long as it runs."""
+    from rich import progress
+
+    from tamis.cli.screen import errors
+
+    console = errors()
+    columns = (progress.TextColumn("{task.description}"), progress.BarColumn(), progress.MofNCompleteColumn())
+    with progress.Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        tasks: dict[str, progress.TaskID] = {}
+
+        def show(stage: str, done: int, total: int) -> None:
+            if stage not in tasks:
+                tasks[stage] = bar.add_task(stage, total=total)
+            bar.update(tasks[stage], completed=done)
+
+        yield show
+
+
+def _check_picture(path: Path) -> None:
+    from tamis.plots.canvas import check_kind, new_figure
+
+    check_kind(path)
+    new_figure(1, 1)  # so that a missing matplotlib is known at once
+
+
+def _draw(before: list[Subscription], reduction: Reduction, path: Path) -> None:
+    from tamis.cli.screen import errors
+    from tamis.plots.canvas import write_figure
+    from tamis.plots.reduction import draw_reduction
+
+    write_figure(draw_reduction(before, reduction), path)
+    errors().say(f"wrote {path}", "bold")
 
 
 def _compiled(path: str, schema: Schema | None) -> tuple[list[Subscription], Schema]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from tamis.algebra.covers import is_covered
 from tamis.algebra.evaluate import matches_subscription
-from tamis.index.protocols import Guarantee, IndexStatistics, MatchRows, Rows, match_each
+from tamis.index.protocols import Guarantee, IndexStatistics, MatchRows, OneByOne, Rows, match_each
 from tamis.model.schema import Event
 from tamis.model.subscription import Subscription
 from tamis.model.tables import EventTable
@@ -65,7 +65,7 @@ class LinearMatcher(_LinearScan):
         return match_each(self.match, events)
 
 
-class LinearCovering(_LinearScan):
+class LinearCovering(_LinearScan, OneByOne):
     """Finds covers by asking every subscription."""
 
     def find_cover(self, subscription: Subscription) -> int | None:

@@ -9,6 +9,7 @@ that nobody covers.
 from __future__ import annotations
 
 import enum
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -34,6 +35,7 @@ __all__ = [
     "Matcher",
     "MergePlan",
     "Mergeable",
+    "OneByOne",
     "Rows",
     "demand",
     "match_each",
@@ -164,14 +166,17 @@ class Mergeable(Protocol):
 
 @runtime_checkable
 class CoveringIndex(Protocol):
-    """Finds who covers a subscription and whom it covers, among those added."""
+    """Finds who covers a subscription and whom it covers, among those added. Namespaces and expiry take no part."""
 
     @property
     def guarantee(self) -> Guarantee:
         """What the answers are worth; a covering index needs SOUND."""
 
     def add(self, row: int, subscription: Subscription) -> None:
-        """Add a subscription under a row that is free."""
+        """Add a subscription under a row that is free; KeyError when it is taken."""
+
+    def add_boxes(self, rows: Rows, table: SubscriptionTable) -> None:
+        """Add the boxes of a table under rows that are free."""
 
     def remove(self, row: int) -> None:
         """Remove a row; KeyError when it is not there."""
@@ -179,13 +184,49 @@ class CoveringIndex(Protocol):
     def find_cover(self, subscription: Subscription) -> int | None:
         """Return the row of one subscription that covers the given one, the smallest if EXACT."""
 
+    def find_covers(self, table: SubscriptionTable) -> Rows:
+        """Return `find_cover` of each box of a table, -1 where it found none."""
+
     def find_covered(self, subscription: Subscription) -> Rows:
         """Return the rows the given subscription covers, ascending."""
+
+    def find_covered_each(self, table: SubscriptionTable) -> MatchRows:
+        """Return `find_covered` of each box of a table."""
 
     def __len__(self) -> int: ...
 
     def statistics(self) -> IndexStatistics:
-        """Return what the structure holds."""
+        """Return what the structure holds, and what its searches cost so far."""
+
+
+class OneByOne(ABC):
+    """The batch forms of a covering index that has no better way than one box after the other."""
+
+    @abstractmethod
+    def add(self, row: int, subscription: Subscription) -> None:
+        """Add a subscription under a row that is free."""
+
+    @abstractmethod
+    def find_cover(self, subscription: Subscription) -> int | None:
+        """Return the row of one subscription that covers the given one."""
+
+    @abstractmethod
+    def find_covered(self, subscription: Subscription) -> Rows:
+        """Return the rows the given subscription covers, ascending."""
+
+    def add_boxes(self, rows: Rows, table: SubscriptionTable) -> None:
+        """Add the boxes of a table under rows that are free."""
+        for i, row in enumerate(rows.tolist()):
+            self.add(row, table.box_subscription(i, row))
+
+    def find_covers(self, table: SubscriptionTable) -> Rows:
+        """Return `find_cover` of each box of a table, -1 where it found none."""
+        found = (self.find_cover(table.box_subscription(i, i)) for i in range(len(table)))
+        return np.array([-1 if row is None else row for row in found], np.int32)
+
+    def find_covered_each(self, table: SubscriptionTable) -> MatchRows:
+        """Return `find_covered` of each box of a table."""
+        return MatchRows.joined([self.find_covered(table.box_subscription(i, i)) for i in range(len(table))])
 
 
 def match_each(match: Callable[[Event], Rows], events: EventTable) -> MatchRows:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
 
 from tamis.index.counting import CountingMatcher
 from tamis.index.linear_scan import LinearCovering, LinearMatcher
 from tamis.index.mics.matcher import MicsMatcher
 from tamis.index.packed.matcher import PackedMatcher
 from tamis.index.protocols import CoveringIndex, Lookup, Matcher
+from tamis.model.schema import Schema
 
-__all__ = ["COVERING_INDEXES", "DEFAULT_MATCHER", "MATCHERS"]
+__all__ = ["COVERING_INDEXES", "DEFAULT_COVERING", "DEFAULT_MATCHER", "MATCHERS", "CoveringOptions"]
 
 MATCHERS: dict[str, Callable[[Lookup], Matcher]] = {
     "packed": PackedMatcher,
@@ -21,13 +24,53 @@ MATCHERS: dict[str, Callable[[Lookup], Matcher]] = {
 DEFAULT_MATCHER = "packed"
 
 
-def _projection() -> CoveringIndex:
+@dataclass(frozen=True, slots=True)
+class CoveringOptions:
+    """What a covering index may be told when it is made; each reads what concerns it.
+
+    ``schema`` names the attributes and their domains, ``epsilon`` is the share of the search space that may be
+    left out, ``k`` the bits of a curve's side or the vectors of a projection, ``seed`` draws those.
+    """
+
+    schema: Schema = field(default_factory=Schema)
+    epsilon: float = 0.05
+    k: int | None = None
+    seed: int = 0
+
+
+_AS_IT_COMES = CoveringOptions()
+
+
+class _Maker(Protocol):
+    def __call__(self, options: CoveringOptions = ...) -> CoveringIndex: ...
+
+
+def _exact(options: CoveringOptions = _AS_IT_COMES) -> CoveringIndex:
+    from tamis.index.dominance.index import DominanceIndex  # late: it loads numba
+
+    return DominanceIndex()
+
+
+def _zcurve(options: CoveringOptions = _AS_IT_COMES) -> CoveringIndex:
+    from tamis.index.zcurve.index import ZCurveIndex
+
+    return ZCurveIndex(options.schema, epsilon=options.epsilon, k=options.k)
+
+
+def _projection(options: CoveringOptions = _AS_IT_COMES) -> CoveringIndex:
     from tamis.index.projection import ProjectionIndex  # late: it loads numba
 
-    return ProjectionIndex()
+    return ProjectionIndex(options.k, options.seed)
 
 
-COVERING_INDEXES: dict[str, Callable[[], CoveringIndex]] = {
-    "linear": LinearCovering,
+def _linear(options: CoveringOptions = _AS_IT_COMES) -> CoveringIndex:
+    return LinearCovering()
+
+
+COVERING_INDEXES: dict[str, _Maker] = {
+    "exact": _exact,
+    "zcurve": _zcurve,
     "projection": _projection,
+    "linear": _linear,
 }
+DEFAULT_COVERING = "exact"

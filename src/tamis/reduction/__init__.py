@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from tamis.reduction.merge import merge
+from tamis.reduction.partition import Partition, reduce_partition, reduce_partitions
 from tamis.reduction.reduce import reduce
 from tamis.reduction.report import Reduction
 from tamis.reduction.subsume import Subsumption, subsumed
 
-__all__ = ["Reduction", "Subsumption", "merge", "reduce", "subsumed"]
+__all__ = [
+    "Partition",
+    "Reduction",
+    "Subsumption",
+    "merge",
+    "reduce",
+    "reduce_partition",
+    "reduce_partitions",
+    "subsumed",
+]

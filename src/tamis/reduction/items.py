@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
 from tamis.algebra.covers import find_cover_of_pieces, is_covered
-from tamis.algebra.evaluate import constraint_holds
+from tamis.algebra.evaluate import constraint_holds, matches_subscription
 from tamis.algebra.facts import UNCONSTRAINED
 from tamis.algebra.pieces import Budget, Piece, pieces_of
 from tamis.algebra.witness import canonical, event_for
@@ -26,6 +26,9 @@ __all__ = ["COVER_PIECES", "MAX_OTHERS", "Item", "may_match"]
 
 #: Pieces that one question may cost here; a set asks thousands of them.
 COVER_PIECES, UNION_PIECES = 1_000, 80
+
+#: Pieces of an item that give it a sample, beside the last.
+MAX_SAMPLES = 6
 
 #: Others that are asked to cover an item together; leaving some out can only keep an item.
 MAX_OTHERS = 64
@@ -42,12 +45,16 @@ class Item:
         self.pieces: list[Piece] | None = None
         if all(one.rest is None for one in self.filters):
             self.pieces = [piece for one in self.filters for piece in pieces_of(one, Budget())]
-        #: Events that match, or at least satisfy what is quick to evaluate.
+        #: Events that satisfy what is quick to evaluate; ``witnesses`` surely match, ``guesses`` do not.
         self.samples: list[Event] = []
-        for piece in (self.pieces or [])[:1] + (self.pieces or [])[1:][-1:]:
+        for piece in _spread(self.pieces or []):
             event = event_for(piece, kinds)
             if event is not None:
                 self.samples.append(canonical(event))
+            self.samples += (corner for corner in _corners(piece) if matches_subscription(corner, subscription))
+        sure = [matches_subscription(event, subscription) for event in self.samples]
+        self.witnesses = list(itertools.compress(self.samples, sure))
+        self.guesses = [event for event, is_sure in zip(self.samples, sure, strict=True) if not is_sure]
 
     def is_covered_by(self, other: Item) -> bool:
         """Whether another item is proved to cover this one and lives as long."""
@@ -78,6 +85,25 @@ class Item:
             for piece in self.pieces or ()
             for some in conditions
         )
+
+
+def _spread(pieces: list[Piece]) -> list[Piece]:
+    """Return the first, the last and some pieces between."""
+    step = max(1, len(pieces) // MAX_SAMPLES)
+    return [*pieces[:-1:step][:MAX_SAMPLES], *pieces[-1:]]
+
+
+def _corners(piece: Piece) -> list[Event]:
+    """Return the events at the lower and at the upper ends of a piece, if all its ends are closed.
+
+    A union that leaves something of a piece out tends to leave out a corner: the question is then a short one.
+    """
+    corners: list[Event] = []
+    for last in (False, True):
+        ends = {name: facts.allowed.cuts[-last] for name, facts in piece.items() if facts.allowed.cuts}
+        if ends and all(side == last and not isinstance(value, str) for value, side in ends.values()):
+            corners.append({name: value for name, (value, _) in ends.items()})
+    return corners
 
 
 def may_match(event: Event, filters: Sequence[Filter]) -> bool:

@@ -11,18 +11,26 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from tamis.algebra.simplify import join_filters
 from tamis.model.language.normalise import filter_of
 from tamis.model.schema import Schema
 from tamis.model.subscription import Filter, Subscription, SubscriptionId, Values, id_order
 from tamis.model.value_set import ValueSet
+from tamis.reduction.box_stages import Boxes, find_shared_remainders
+from tamis.reduction.group import Group, IntArray
 from tamis.reduction.merge import merged_id
+from tamis.reduction.story import Story
 from tamis.reduction.writable import is_writable
 
-__all__ = ["perfect_merges"]
+__all__ = ["merge_places", "perfect_merges"]
 
 #: Filters of one group that are compared pair by pair, where sets of values alone do not join them.
 MAX_PAIRWISE = 64
+
+#: More boxes than this are sifted by arrays before they become objects.
+MANY = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +65,43 @@ def perfect_merges(
         first = known[item.ids[0]]
         result.append((item.ids, first if len(item.ids) == 1 else _named(item, first.namespace, used)))
     return sorted(result, key=lambda pair: id_order(pair[0][0]))
+
+
+def merge_places(group: Group, story: Story) -> None:
+    """Tell which places of a group are kept as they are and which are merged.
+
+    Of many boxes only those that share a remainder with another are looked at, and those that share one with
+    what these became, until there are no more.
+    """
+    chosen = group.places
+    if len(chosen) > MANY and not group.has_special:
+        chosen = group.plain[find_shared_remainders(group.boxes)]
+    while True:
+        some = [group.subscriptions[place] for place in chosen.tolist()]
+        merged = perfect_merges(some, {one.id for one in some}, group.schema)
+        more = _sharing(group, chosen, [one for ids, one in merged if len(ids) > 1])
+        if not more.size:
+            break
+        chosen = np.union1d(chosen, more)
+    place_of = {one.id: place for one, place in zip(some, chosen.tolist(), strict=True)}
+    story.keep(np.setdiff1d(group.places, chosen, assume_unique=True).tolist())
+    for names, one in merged:
+        places = tuple(sorted(place_of[name] for name in names))
+        if len(places) == 1:
+            story.keep(places)
+        else:
+            story.merge(places, one)
+
+
+def _sharing(group: Group, chosen: IntArray, merged: Sequence[Subscription]) -> IntArray:
+    """Return boxes that were not looked at and agree with a merged one on all axes but one."""
+    left = np.flatnonzero(~np.isin(group.plain, chosen))
+    if not left.size or not merged:
+        return np.zeros(0, np.int64)
+    boxes = group.boxes_like(merged)
+    joined = Boxes(np.vstack((group.boxes.lo[left], boxes.lo)), np.vstack((group.boxes.hi[left], boxes.hi)))
+    sharing = find_shared_remainders(joined)
+    return group.plain[left[sharing[sharing < left.size]]] if (sharing >= left.size).any() else np.zeros(0, np.int64)
 
 
 def _is_plain(one: Subscription) -> bool:

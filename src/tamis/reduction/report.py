@@ -21,7 +21,8 @@ class Reduction:
     Every id of the input is in exactly one of ``kept``, ``covered``, ``equivalent``, ``subsumed``,
     ``impossible`` and the values of ``merged``. The ids on the right hand side remain: they are in
     ``kept`` or are keys of ``merged``. ``subscriptions`` are those that remain, simplified; their union
-    matches exactly what all of the input matched.
+    matches exactly what all of the input matched. An id that stands in several namespaces is told as
+    ``namespace/id``.
     """
 
     before: int
@@ -31,7 +32,7 @@ class Reduction:
     subsumed: Mapping[SubscriptionId, tuple[SubscriptionId, ...]]
     merged: Mapping[SubscriptionId, tuple[SubscriptionId, ...]]
     impossible: tuple[SubscriptionId, ...]
-    subscriptions: tuple[Subscription, ...]
+    subscriptions: Sequence[Subscription]
 
     @property
     def after(self) -> int:

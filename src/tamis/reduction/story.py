@@ -5,73 +5,137 @@ the removals in order and, at the end, tells each reason anew about items that r
 covered item becomes one for its coverer, one for a subsumed item becomes one for that item's union, and
 one for an item that was merged becomes one for the merge. All of that follows from covering being
 transitive, so every reason stays a proof.
+
+Items are places of what was given; what a merge made is called by a negative number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import overload
 
 from tamis.model.subscription import Subscription, SubscriptionId, id_order
+from tamis.reduction.given import Given
 from tamis.reduction.report import Reduction
 
-__all__ = ["Story"]
+__all__ = ["Remaining", "Story"]
 
-_Ids = tuple[SubscriptionId, ...]
+_Places = tuple[int, ...]
+
+
+class Remaining(Sequence[Subscription]):
+    """The subscriptions that remain; those of a table are made when they are asked for."""
+
+    def __init__(self, given: Sequence[Subscription], merged: Sequence[Subscription], items: Sequence[int]) -> None:
+        self._given, self._merged, self._items = given, merged, items
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @overload
+    def __getitem__(self, at: int) -> Subscription: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Subscription]: ...
+    def __getitem__(self, at: int | slice) -> Subscription | list[Subscription]:
+        if isinstance(at, slice):
+            return [self[i] for i in range(*at.indices(len(self)))]
+        item = self._items[at]
+        return self._given[item] if item >= 0 else self._merged[-1 - item]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and len(self) == len(other) and all(map(_same, self, other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _sorted(ids: tuple[SubscriptionId, ...]) -> tuple[SubscriptionId, ...]:
+    return tuple(sorted(ids, key=id_order))
+
+
+def _same(a: object, b: object) -> bool:
+    return a == b
 
 
 class Story:
     """The removals of one reduction, in order."""
 
     def __init__(self) -> None:
-        self._impossible: list[SubscriptionId] = []
-        self._removals: list[tuple[str, SubscriptionId, _Ids]] = []
-        self._remaining: list[tuple[_Ids, Subscription]] = []
+        self._impossible: list[int] = []
+        self._removals: list[tuple[str, int, _Places]] = []
+        self._kept: list[int] = []
+        self._merges: list[tuple[_Places, Subscription]] = []
 
-    def impossible(self, id: SubscriptionId) -> None:
+    def impossible(self, place: int) -> None:
         """Note that a subscription can never match."""
-        self._impossible.append(id)
+        self._impossible.append(place)
 
-    def remove(self, reason: str, id: SubscriptionId, by: _Ids) -> None:
+    def remove(self, reason: str, place: int, by: _Places) -> None:
         """Note that a subscription is "equivalent" to, "covered" or "subsumed" by others, still there."""
-        self._removals.append((reason, id, by))
+        self._removals.append((reason, place, by))
 
-    def keep(self, remaining: Iterable[tuple[_Ids, Subscription]]) -> None:
-        """Note what remains, each with the ids it stands for."""
-        self._remaining += remaining
+    def keep(self, places: Iterable[int]) -> None:
+        """Note what remains as it is."""
+        self._kept += places
 
-    def reduction(self, before: int) -> Reduction:
-        """Return the result, told about what remains."""
-        told = self._told()
-        remaining = sorted((pair for pair in self._remaining), key=lambda pair: id_order(pair[0][0]))
-        by_reason: dict[str, dict[SubscriptionId, _Ids]] = {"equivalent": {}, "covered": {}, "subsumed": {}}
-        for id in sorted((id for _, id, _ in self._removals), key=id_order):
-            reason, by = told[id]
-            by_reason[reason][id] = by
+    def merge(self, places: _Places, one: Subscription) -> None:
+        """Note that a new subscription stands for several."""
+        self._merges.append((places, one))
+
+    def reduction(self, given: Given, subscriptions: Sequence[Subscription]) -> Reduction:
+        """Return the result, told about what remains; ``subscriptions`` are the given ones, simplified."""
+        told, names = self._told(), given.names
+        new = self._new_names(set(names)) if self._merges else []
+        name_of = {-1 - i: name for i, name in enumerate(new)}
+        by_reason: dict[str, dict[SubscriptionId, tuple[SubscriptionId, ...]]]
+        by_reason = {"equivalent": {}, "covered": {}, "subsumed": {}}
+        for place in sorted(told):
+            reason, by = told[place]
+            by_reason[reason][names[place]] = tuple(names[one] if one >= 0 else name_of[one] for one in by)
+        first = {-1 - i: places[0] for i, (places, _) in enumerate(self._merges)}
+        items = sorted(self._kept)
+        if first:
+            items = sorted([*items, *first], key=lambda item: first.get(item, item))
         return Reduction(
-            before=before,
-            kept=tuple(one.id for ids, one in remaining if len(ids) == 1),
+            before=len(given),
+            kept=tuple([names[item] for item in items if item >= 0]),
             covered={id: by for id, (by,) in by_reason["covered"].items()},
             equivalent={id: by for id, (by,) in by_reason["equivalent"].items()},
-            subsumed=by_reason["subsumed"],
-            merged={one.id: ids for ids, one in remaining if len(ids) > 1},
-            impossible=tuple(self._impossible),
-            subscriptions=tuple(one for _, one in remaining),
+            subsumed={id: _sorted(by) for id, by in by_reason["subsumed"].items()} if first else by_reason["subsumed"],
+            merged={name_of[item]: tuple(names[p] for p in self._merges[-1 - item][0]) for item in items if item < 0},
+            impossible=tuple(names[place] for place in sorted(self._impossible)),
+            subscriptions=Remaining(subscriptions, [one for _, one in self._merges], items),
         )
 
-    def _told(self) -> dict[SubscriptionId, tuple[str, _Ids]]:
-        """Return per id its final reason; those that remain are "equivalent" to themselves."""
-        told: dict[SubscriptionId, tuple[str, _Ids]] = {}
-        for ids, one in self._remaining:
-            for id in ids:
-                told[id] = ("equivalent" if len(ids) == 1 else "covered", (one.id,))
-        for reason, id, by in reversed(self._removals):  # what an item was removed for went later, or not at all
-            told[id] = _combined(reason, [told[other] for other in by])
+    def _new_names(self, taken: set[SubscriptionId]) -> list[SubscriptionId]:
+        """Return what merges are told as: their ids, after their namespace where two share one."""
+        names: list[SubscriptionId] = []
+        for _, one in self._merges:
+            name: SubscriptionId = one.id
+            while name in taken:
+                name = f"{one.namespace}/{one.id}" if name == one.id else f"{name}'"
+            taken.add(name)
+            names.append(name)
+        return names
+
+    def _told(self) -> dict[int, tuple[str, _Places]]:
+        """Return per removed place its final reason."""
+        merged = {place: -1 - i for i, (places, _) in enumerate(self._merges) for place in places}
+        told: dict[int, tuple[str, _Places]] = {}
+        for reason, place, by in reversed(self._removals):  # what an item was removed for went later, or not at all
+            told[place] = _combined(reason, [_target(one, told, merged) for one in by])
         return told
 
 
-def _combined(reason: str, targets: list[tuple[str, _Ids]]) -> tuple[str, _Ids]:
+def _target(place: int, told: dict[int, tuple[str, _Places]], merged: dict[int, int]) -> tuple[str, _Places]:
+    """Return what stands for a place in the end, and how."""
+    if place in told:
+        return told[place]
+    return ("covered", (merged[place],)) if place in merged else ("equivalent", (place,))
+
+
+def _combined(reason: str, targets: list[tuple[str, _Places]]) -> tuple[str, _Places]:
     """Return the weakest of the reasons, and what remains of those an item was removed for."""
-    by = tuple(sorted({id for _, ids in targets for id in ids}, key=id_order))
+    by = tuple(sorted({one for _, some in targets for one in some}))
     if len(by) > 1:
         return "subsumed", by
     return ("equivalent" if reason == "equivalent" and targets[0][0] == "equivalent" else "covered"), by

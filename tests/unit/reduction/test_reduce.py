@@ -22,7 +22,8 @@ from tamis.model.subscription import Subscription, SubscriptionId
 from tamis.model.tables import SubscriptionTable
 from tamis.model.types import Boolean, Number, Region, String, Vector
 from tamis.reduction import Reduction, merge, reduce
-from tamis.reduction.box_scan import BoxScan
+from tamis.reduction.candidates import Candidates
+from tamis.reduction.items import Item
 
 SCHEMA = Schema(
     {"symbol": String(), "price": Number(), "volume": Number(), "halted": Boolean(), "area": Region(), "v": Vector(2)}
@@ -157,6 +158,22 @@ def test_nothing_is_dropped_for_something_that_ends_earlier() -> None:
     assert reduce([wide, compile_text("9 > x", id="z")]).equivalent == {"wide": "z"}
 
 
+def test_one_id_in_two_namespaces() -> None:
+    wide, narrow = compile_text("x < 9", id="a"), compile_text("x < 5", id="b")
+    given = [wide, narrow, replace(wide, namespace="other"), replace(narrow, namespace="other", id="c")]
+    result = reduce(given)
+    assert result.kept == ("default/a", "other/a")
+    assert result.covered == {"b": "default/a", "c": "other/a"}
+    assert [(one.id, one.namespace) for one in result.subscriptions] == [("a", "default"), ("a", "other")]
+    merged = reduce(
+        [compile_text(f"y = {i}", id=i) for i in (1, 2)]
+        + [replace(compile_text(f"y = {i}", id=i), namespace="other") for i in (1, 2)]
+    )
+    assert merged.merged == {"1+2": ("default/1", "default/2"), "other/1+2": ("other/1", "other/2")}
+    with pytest.raises(DuplicateSubscriptionError):
+        reduce([wide, replace(wide, namespace="other"), wide])
+
+
 def test_errors() -> None:
     one = compile_text("x < 1", id="a")
     with pytest.raises(DuplicateSubscriptionError):
@@ -166,16 +183,16 @@ def test_errors() -> None:
     assert reduce({}).report().startswith("0 subscriptions -> 0")
 
 
-def test_the_box_of_a_coverer_covers() -> None:
-    """The scan must not hide a coverer: dominance of boxes is necessary for covering."""
+def test_no_coverer_is_left_out_of_the_candidates() -> None:
     rng = random.Random(11)
     given = [compile_text(mixed(rng), SCHEMA, id=i) for i in range(120)]
-    given = [one for one in given if one.filters]
-    scan = BoxScan(given)
-    for row, one in enumerate(given):
-        candidates = set(scan.may_cover(row))
-        truth = {i for i, other in enumerate(given) if i != row and is_covered(one.filters, other.filters, 50)}
+    items = [Item(one, SCHEMA) for one in given if one.filters]
+    scan = Candidates(items)
+    for row, one in enumerate(items):
+        candidates = set(scan.may_cover(one, row))
+        truth = {i for i, other in enumerate(items) if i != row and is_covered(one.filters, other.filters, 50)}
         assert truth <= candidates
+        assert truth <= set(scan.may_help(row, one))
 
 
 def test_two_thousand_mixed_subscriptions(rng: np.random.Generator) -> None:

@@ -53,7 +53,7 @@ class BoxIndex:
 
     Rows are the caller's numbers, not negative and unique; memory grows with the largest one. An event
     value is an interval ``[low, high]`` (a point if both are equal), NaN in both where it is missing. A box
-    side ``-inf, +inf`` is free and accepts a missing value; ``ANY_VALUE, +inf`` demands a value.
+    side ``-inf, +inf`` is free and accepts a missing value; ``ANY_VALUE, +inf`` demands one. ``grids``: not only trees.
 
     >>> index = BoxIndex(2)
     >>> index.add_boxes(np.array([[0.0, -np.inf]]), np.array([[10.0, np.inf]]), np.array([7], np.int32))
@@ -61,8 +61,8 @@ class BoxIndex:
     array([7], dtype=int32)
     """
 
-    def __init__(self, n_axes: int) -> None:
-        self.n_axes = 0
+    def __init__(self, n_axes: int, *, grids: bool = True) -> None:
+        self.n_axes, self._grids = 0, grids
         self.grow(n_axes)
         self._coding: Coding | None = None
         self._segments: list[Segment] = []
@@ -194,7 +194,7 @@ class BoxIndex:
     def plan_merge(self) -> MergePlan | None:
         """Propose a merge, or None if there is nothing to gain. An earlier plan that is not installed lapses."""
         chosen = choose_segments(self._segments)
-        self._plan = MergePlan(chosen, self._coding) if chosen else None
+        self._plan = MergePlan(chosen, self._coding, grids=self._grids) if chosen else None
         return self._plan
 
     def install(self, plan: MergePlan) -> bool:
@@ -336,7 +336,7 @@ class BoxIndex:
     def _add_segment(self, boxes: Boxes, rows: _RowArray) -> None:
         if self._coding is None or not self._coding.suits(boxes):
             self._coding = Coding.train(boxes)
-        segment = Segment.build(boxes, rows, self._coding)
+        segment = Segment.build(boxes, rows, self._coding, grids=self._grids)
         self._settle(segment, segment.rows, np.arange(rows.size, dtype=np.int32))
         self._segments.append(segment)
         self._publish()
@@ -381,7 +381,7 @@ class BoxIndex:
         if rows.size:
             if self._coding is None or not self._coding.suits(boxes):
                 self._coding = Coding.train(boxes)
-            result = Segment.build(boxes, rows, self._coding)
+            result = Segment.build(boxes, rows, self._coding, grids=self._grids)
         self._replace(sources, result)
 
     def _replace(self, sources: list[Segment] | list[Segment | Delta], result: Segment | None) -> None:

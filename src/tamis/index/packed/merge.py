@@ -82,12 +82,12 @@ class MergePlan:
         Whether :meth:`run` has finished.
     """
 
-    def __init__(self, sources: Sequence[Segment], coding: Coding | None) -> None:
+    def __init__(self, sources: Sequence[Segment], coding: Coding | None, *, grids: bool = True) -> None:
         self.sources = tuple(sources)
         self.result: Segment | None = None
         self.done = False
         self._alive = [segment.alive.copy() for segment in sources]
-        self._coding = coding
+        self._coding, self._grids = coding, grids
 
     def run(self) -> None:
         """Build the new segment. Changes nothing in the index; may run in any thread."""
@@ -98,5 +98,5 @@ class MergePlan:
         boxes, rows = gather(parts)
         if rows.size:
             coding = self._coding if self._coding and self._coding.suits(boxes) else Coding.train(boxes)
-            self.result = Segment.build(boxes, rows, coding)
+            self.result = Segment.build(boxes, rows, coding, grids=self._grids)
         self.done = True

@@ -82,11 +82,11 @@ class Segment:
         self.row = self._directory_row()
 
     @classmethod
-    def build(cls, boxes: Boxes, rows: npt.NDArray[np.int32], coding: Coding) -> Segment:
-        """Pack boxes in the layout that suits them. Cost: O(n log n), under a second for a million boxes."""
+    def build(cls, boxes: Boxes, rows: npt.NDArray[np.int32], coding: Coding, *, grids: bool = True) -> Segment:
+        """Pack boxes in the layout that suits them, or as a tree. Cost: under a second for a million boxes."""
         columns = columns_of(boxes)
         codes = coding.codes_of(boxes)
-        if is_sparse(boxes, columns.size):
+        if grids and is_sparse(boxes, columns.size):
             layout = at.PAIRS
             order, special = pair_arrays(boxes, codes)
         else:

@@ -39,6 +39,10 @@ MEASURES: Final = {
         Measure("p99 merge", "us", "99th percentile of that", False),
         Measure("p50 writer", "us", "the same while another thread adds and removes, median", False),
         Measure("p99 writer", "us", "99th percentile of that", False),
+        Measure("cover", "boxes/s", "boxes for which a cover was sought per second, a table at a time"),
+        Measure("cover p50", "us", "one subscription for which a cover is sought, median", False),
+        Measure("recall", "share", "of the boxes that are covered, those for which a cover was found"),
+        Measure("reduce", "s", "a whole set reduced: covered, subsumed, merged", False),
         Measure("cold start", "s", "a new process: import, subscribe, first match; kernels are in the cache", False),
         Measure("keys", "points/s", "cells to Hilbert keys"),
         Measure("cells", "points/s", "Hilbert keys to cells"),
@@ -109,6 +113,9 @@ _GOALS: Final[dict[tuple[str, str | None, int], float]] = {
     **{("build", None, n): 1e6 for n in _LARGE},
     **{(what, None, n): 200e3 for what in ("insert", "delete") for n in _LARGE},
     ("bytes", None, 1_000_000): 100.0,
+    ("cover", "boxes4", 1_000_000): 1e6,
+    ("cover p50", "boxes4", 1_000_000): 10.0,
+    ("reduce", "boxes4", 1_000_000): 10.0,
 }
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -27,6 +27,8 @@ __all__ = [
     "sustained",
     "time_each",
 ]
+
+_Event = TypeVar("_Event")
 
 #: The engine's own name for the thread of its merges.
 _MERGE_THREAD: Final = "tamis-merge"
@@ -77,8 +79,8 @@ def sustained(step: Callable[[], object], between: Callable[[], object], effort:
 
 
 def time_each(
-    match: Callable[[dict[str, Any]], object],
-    events: list[dict[str, Any]],
+    match: Callable[[_Event], object],
+    events: list[_Event],
     effort: Effort,
     between: Callable[[], object] | None = None,
 ) -> Latency:

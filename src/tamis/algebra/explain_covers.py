@@ -1,0 +1,117 @@
+"""Why one subscription covers another or does not: each condition of the wide one beside what the narrow one says.
+
+Each condition is asked by itself: does every event of the narrow subscription satisfy it? In a conjunction
+the answer is "no" exactly if one of them is, and that one *decides*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tamis.algebra.covers import Covering, compare
+from tamis.algebra.sources import Source, as_subscriptions
+from tamis.model.language.compiler import compile_node
+from tamis.model.language.format import format_node
+from tamis.model.language.nodes import And, Constant, Leaf, Node, leaves
+from tamis.model.language.parse import parse
+from tamis.model.language.unbind import format_filters
+from tamis.model.schema import Schema
+from tamis.model.subscription import Filter, Subscription
+
+__all__ = ["CoveredCondition", "CoveringExplanation", "explain_covers"]
+
+#: Filters of the narrow subscription that are shown for one attribute.
+_MOST_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class CoveredCondition:
+    """One condition of the wide subscription, and whether every event of the narrow one satisfies it.
+
+    ``narrow`` is what the narrow one says about the attribute, None when it says nothing; ``decides`` is true where
+    this condition alone makes the answer "no"; ``witness`` is an event of the narrow one that fails it.
+    """
+
+    text: str
+    narrow: str | None
+    holds: bool
+    unknown: bool
+    decides: bool
+    witness: dict[str, Any] | None
+
+    def __str__(self) -> str:
+        said = "says nothing about it" if self.narrow is None else f"says {self.narrow}"
+        if self.holds:
+            return f"yes      {self.text}: B {said}"
+        word = "unknown" if self.unknown else "decides" if self.decides else "no"
+        return f"{word:<8} {self.text}: B {said}"
+
+
+@dataclass(frozen=True, slots=True)
+class CoveringExplanation:
+    """The answer of `covers`, and each condition of the wide subscription on the way to it."""
+
+    answer: Covering
+    conditions: tuple[CoveredCondition, ...]
+
+    def __str__(self) -> str:
+        word = "yes" if self.answer.yes else "unknown" if self.answer.unknown else "no"
+        return "\n".join(
+            [f"{word}: {self.answer.reason.removeprefix('unknown: ')}", *(f"  {c}" for c in self.conditions)]
+        )
+
+
+def explain_covers(a: Source, b: Source, schema: Schema | None = None) -> CoveringExplanation:
+    """Explain whether every event that matches ``b`` matches ``a``.
+
+    >>> print(explain_covers("price < 100 AND volume > 5", "price < 50 AND volume > 1"))
+    no: an event matches the second subscription and not the first
+      yes      price < 100: B says price < 50
+      decides  volume > 5: B says volume > 1
+    """
+    [wide, narrow], known = as_subscriptions([("a", a), ("b", b)], schema)
+    answer = compare(wide.filters, narrow.filters, known)
+    if isinstance(a, Subscription):
+        return CoveringExplanation(answer, ())
+    node = parse(a)
+    text = a if isinstance(a, str) and not a.lstrip().startswith("{") else None
+    found = [_condition(leaf, text, narrow.filters, known, schema is None) for leaf in leaves(node)]
+    decides = _is_conjunction(node) and not answer.yes
+    return CoveringExplanation(
+        answer, tuple(_told(condition, leaf_answer, decides) for condition, leaf_answer in found)
+    )
+
+
+def _is_conjunction(node: Node) -> bool:
+    if isinstance(node, And):
+        return all(_is_conjunction(part) for part in node.parts)
+    return isinstance(node, Leaf)
+
+
+def _condition(
+    leaf: Leaf, text: str | None, narrow: Sequence[Filter], schema: Schema, open: bool
+) -> tuple[tuple[str, str | None], Covering]:
+    own = format_node(leaf) if text is None or leaf.span is None else text[leaf.span[0] : leaf.span[1]]
+    said = None if isinstance(leaf, Constant) else _said(leaf.attribute, narrow, schema)
+    return (own, said), compare(compile_node(leaf, schema, open=open), narrow, schema)
+
+
+def _told(condition: tuple[str, str | None], answer: Covering, decides: bool) -> CoveredCondition:
+    no = not answer.yes and not answer.unknown
+    return CoveredCondition(*condition, answer.yes, answer.unknown, no and decides, answer.witness)
+
+
+def _said(attribute: str, narrow: Sequence[Filter], schema: Schema) -> str | None:
+    """Return what the filters of the narrow subscription say about an attribute."""
+    parts = []
+    for filter in narrow:
+        own = tuple(one for one in filter.constraints if one.attribute == attribute)
+        if own:
+            parts.append(format_filters((Filter(own),), schema))
+    if not parts:
+        return None
+    shown = list(dict.fromkeys(parts))
+    more = f" or {len(shown) - _MOST_SHOWN} more" if len(shown) > _MOST_SHOWN else ""
+    return " or ".join(shown[:_MOST_SHOWN]) + more

@@ -1,0 +1,1 @@
+"""Exact covering by dominance of corners on the packed tree."""

@@ -1,0 +1,137 @@
+"""The axes of a dominance index, and corners on them.
+
+An axis is made when the first stored subscription asks for it. Whoever is asked about may name others: there
+every stored box is free, so they say nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from tamis.index.dominance.outline import ANYWHERE, LOWEST, PRESENT, Outline, Place
+from tamis.kernels.quantise import ANY_VALUE
+from tamis.model.subscription import Filter, Values
+from tamis.model.tables import SubscriptionTable
+from tamis.model.value_set import ValueSet
+
+__all__ = ["Space"]
+
+_FloatArray = npt.NDArray[np.float64]
+Corners = tuple[_FloatArray, _FloatArray]
+
+
+class Space:
+    """Numbers the places of outlines and the strings that are equated.
+
+    >>> from tamis.index.dominance.outline import outline_of
+    >>> from tamis.model.language.compiler import compile_text
+    >>> space = Space()
+    >>> space.stored(outline_of(compile_text("x >= 1 AND s = 'a'").filters))[0].shape
+    (3,)
+    """
+
+    def __init__(self) -> None:
+        self._axis_of: dict[Place, int] = {}
+        self._codes: dict[tuple[str, str], float] = {}
+        #: An array of NaN, one for each axis; copying it is quicker than making one.
+        self._nowhere = np.full(1, math.nan)
+
+    def __len__(self) -> int:
+        return len(self._axis_of) or 1
+
+    def stored(self, outline: Outline) -> Corners:
+        """Return the corner of a subscription that is to be added; free axes are infinite. Makes axes."""
+        for place in outline.outer:
+            self._axis_of.setdefault(place, len(self._axis_of))
+        for name, text in outline.texts.items():
+            self._codes.setdefault((name, text), float(len(self._codes)))
+        lo, hi = self._free(-math.inf), self._free(math.inf)
+        self._write(outline.outer, outline, lo, hi)
+        return lo, hi
+
+    def asked(self, outline: Outline) -> Corners:
+        """Return the corner by which coverers are sought; free axes are NaN."""
+        if outline.inner is None:
+            return self._free(ANYWHERE[0]), self._free(ANYWHERE[1])
+        lo, hi = self._missing(), self._missing()
+        self._write(outline.inner, outline, lo, hi)
+        return lo, hi
+
+    def around(self, outline: Outline) -> Corners:
+        """Return the box in which everything covered lies; free axes are NaN."""
+        lo, hi = self._missing(), self._missing()
+        self._write(outline.outer, outline, lo, hi)
+        return lo, hi
+
+    def stored_boxes(self, table: SubscriptionTable) -> Corners:
+        """Return the corners float64[n, axes] of a table of boxes that are to be added. Makes axes."""
+        for name in table.names:
+            self._axis_of.setdefault((name, ""), len(self._axis_of))
+        return self._spread(table, -math.inf, math.inf)
+
+    def asked_boxes(self, table: SubscriptionTable) -> Corners:
+        """Return the corners of a table of boxes that are asked about; free axes are NaN."""
+        lo, hi = self._spread(table, math.nan, math.nan)
+        free = np.isneginf(lo) & np.isposinf(hi)
+        lo[free] = hi[free] = np.nan
+        return lo, hi
+
+    def knows(self, outline: Outline) -> bool:
+        """Whether some stored box names each place of an outline; otherwise no stored box lies in it."""
+        return all(place in self._axis_of for place in outline.outer)
+
+    def unknown_to(self, table: SubscriptionTable) -> npt.NDArray[np.bool_]:
+        """Return which boxes of a table name a place that no stored box names."""
+        lo, hi = table.corners()
+        names = [k for k, name in enumerate(table.names) if (name, "") not in self._axis_of]
+        return np.array((np.isfinite(lo[:, names]) | np.isfinite(hi[:, names])).any(axis=1), np.bool_)
+
+    def filter_of(self, box: tuple[Sequence[int], Sequence[float], Sequence[float]] | None) -> Filter:
+        """Return the filter of a box that came with a table."""
+        if box is None:
+            raise KeyError("there is no such box")
+        names = {axis: name for (name, part), axis in self._axis_of.items() if part == ""}
+        constraints = []
+        for axis, lo, hi in zip(*box, strict=True):
+            start = None if lo <= ANY_VALUE else (lo, 0)
+            stop = None if hi == math.inf else (hi, 1)
+            constraints.append(Values(names[axis], ValueSet.between(start, stop)))
+        return Filter(tuple(sorted(constraints, key=lambda one: one.attribute)))
+
+    def _missing(self) -> _FloatArray:
+        if self._nowhere.size != len(self):
+            self._nowhere = self._free(math.nan)
+        return self._nowhere.copy()
+
+    def _free(self, value: float) -> _FloatArray:
+        return np.full(len(self), value)
+
+    def _write(
+        self, sides: dict[Place, tuple[float, float]], outline: Outline, lo: _FloatArray, hi: _FloatArray
+    ) -> None:
+        for place, side in sides.items():
+            axis = self._axis_of.get(place)
+            if axis is None:
+                continue
+            if place[1] == "=" and side != ANYWHERE:
+                code = self._codes.get((place[0], outline.texts[place[0]]), -1.0)
+                side = (code, code)
+            lo[axis], hi[axis] = side
+
+    def _spread(self, table: SubscriptionTable, lowest: float, highest: float) -> Corners:
+        """Return the sides of a table on the axes that are known; one-sided ranges demand a value."""
+        given_lo, given_hi = table.corners()
+        columns = [
+            (k, axis) for k, name in enumerate(table.names) if (axis := self._axis_of.get((name, ""))) is not None
+        ]
+        lo, hi = np.full((len(table), len(self)), lowest), np.full((len(table), len(self)), highest)
+        for k, axis in columns:
+            low, high = given_lo[:, k], given_hi[:, k]
+            open_below = np.isneginf(low) & np.isfinite(high)
+            lo[:, axis] = np.where(open_below, PRESENT[0], np.where(low == ANY_VALUE, LOWEST, low))
+            hi[:, axis] = high
+        return lo, hi

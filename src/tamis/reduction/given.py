@@ -1,0 +1,166 @@
+"""What is to be reduced: every subscription by its place, in the order of the ids.
+
+A *place* is a number; the stages speak of places, and only the report speaks of ids. An id may stand in
+several namespaces, which never meet: there it is told as ``namespace/id``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import overload
+
+import numpy as np
+import numpy.typing as npt
+
+from tamis.algebra.sources import Source, as_subscriptions
+from tamis.errors import DuplicateSubscriptionError, ModelError, shorten
+from tamis.model.schema import Schema
+from tamis.model.subscription import Subscription, SubscriptionId, id_order
+from tamis.model.tables import SubscriptionTable, checked_id
+from tamis.model.types import Number
+
+__all__ = ["Given", "Subscriptions", "read"]
+
+#: What `reduce` takes.
+Subscriptions = Mapping[SubscriptionId, Source] | Iterable[Subscription] | SubscriptionTable
+
+_IntArray = npt.NDArray[np.int64]
+
+
+class TableRows(Sequence[Subscription]):
+    """The subscriptions of a table of boxes, each made when it is asked for."""
+
+    def __init__(self, table: SubscriptionTable, ids: Sequence[SubscriptionId], order: _IntArray) -> None:
+        self._table, self._ids, self._order = table, ids, order
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    @overload
+    def __getitem__(self, place: int) -> Subscription: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Subscription]: ...
+    def __getitem__(self, place: int | slice) -> Subscription | list[Subscription]:
+        if isinstance(place, slice):
+            return [self[i] for i in range(*place.indices(len(self)))]
+        row = int(self._order[place])
+        return self._table.box_subscription(row, self._ids[row])
+
+
+@dataclass(frozen=True)
+class Given:
+    """Subscriptions by place, with what they are told as.
+
+    ``table`` and ``order`` when they came as a table of boxes: place p is row ``order[p]`` of it.
+    """
+
+    subscriptions: Sequence[Subscription]
+    names: Sequence[SubscriptionId]
+    namespaces: Sequence[str] | None
+    schema: Schema
+    table: SubscriptionTable | None = None
+    order: _IntArray | None = None
+
+    def __len__(self) -> int:
+        return len(self.subscriptions)
+
+    def groups(self) -> Iterator[_IntArray]:
+        """Yield the places of each namespace, ascending."""
+        if self.namespaces is None:
+            yield np.arange(len(self))
+            return
+        spaces = np.array(self.namespaces, dtype=object)
+        for name in sorted(set(self.namespaces)):
+            yield np.flatnonzero(spaces == name)
+
+
+def read(subscriptions: Subscriptions, schema: Schema | None) -> Given:
+    """Compile what is given, check that ids are unique in their namespace, and sort."""
+    if isinstance(subscriptions, SubscriptionTable) and subscriptions.texts is None:
+        return _table(subscriptions, schema)
+    if isinstance(subscriptions, SubscriptionTable):
+        found, known = _texts(subscriptions, schema)
+    elif isinstance(subscriptions, Mapping):
+        named = [(checked_id(id), one) for id, one in subscriptions.items()]
+        compiled, known = as_subscriptions(named, schema)
+        found = [replace(one, id=id) for (id, _), one in zip(named, compiled, strict=True)]
+    else:
+        found, known = as_subscriptions(_listed(subscriptions), schema)
+    found.sort(key=lambda one: (id_order(one.id), one.namespace))
+    spaces = [one.namespace for one in found]
+    return Given(found, _names([one.id for one in found], spaces), _several(spaces), known)
+
+
+def _table(table: SubscriptionTable, schema: Schema | None) -> Given:
+    ids = _row_ids(table)
+    spaces = None if table.namespaces is None else [table.namespace(row) for row in range(len(table))]
+    order = np.arange(len(table))
+    if table.ids is not None or spaces is not None:
+        keys = spaces or [""] * len(table)
+        order = np.array(sorted(range(len(table)), key=lambda row: (id_order(ids[row]), keys[row])), np.int64)
+    sorted_ids = ids if table.ids is None and spaces is None else [ids[row] for row in order.tolist()]
+    sorted_spaces = None if spaces is None else [spaces[row] for row in order.tolist()]
+    known = schema if schema is not None else Schema({name: Number() for name in table.names})
+    names = _names(sorted_ids, sorted_spaces)
+    return Given(TableRows(table, ids, order), names, _several(sorted_spaces), known, table, order)
+
+
+def _several(spaces: list[str] | None) -> list[str] | None:
+    return spaces if spaces is not None and len(set(spaces)) > 1 else None
+
+
+def _names(ids: Sequence[SubscriptionId], spaces: list[str] | None) -> Sequence[SubscriptionId]:
+    """Return what each subscription is told as; an id that stands twice in a namespace is an error."""
+    taken = set(ids)
+    if len(taken) == len(ids):
+        return ids
+    often = Counter(ids)
+    seen: set[tuple[SubscriptionId, str]] = set()
+    names: list[SubscriptionId] = []
+    for id, space in zip(ids, spaces or [""] * len(ids), strict=True):
+        if (id, space) in seen:
+            raise DuplicateSubscriptionError(id)
+        seen.add((id, space))
+        name: SubscriptionId = id
+        while often[id] > 1 and name in taken:
+            name = f"{space}/{id}" if name == id else f"{name}'"
+        taken.add(name)
+        names.append(name)
+    return names
+
+
+def _listed(subscriptions: Iterable[Subscription]) -> Iterator[tuple[SubscriptionId, Subscription]]:
+    """Yield compiled subscriptions with their ids, or raise `ModelError` that says what is expected."""
+    expected = "expected a mapping of ids to subscriptions, compiled subscriptions or a table"
+    if isinstance(subscriptions, str | bytes | Subscription) or not isinstance(subscriptions, Iterable):
+        raise ModelError(f"{expected}, not {type(subscriptions).__name__}")
+    for one in subscriptions:
+        if not isinstance(one, Subscription):
+            raise ModelError(f"{expected}; {shorten(one)} has no id")
+        checked_id(one.id)
+        yield one.id, one
+
+
+def _row_ids(table: SubscriptionTable) -> Sequence[SubscriptionId]:
+    """Return the ids of a table; a row without one is called by its number unless another is called so."""
+    if table.ids is None:
+        return range(len(table))
+    taken = {id for id in table.ids if id is not None}
+    ids: list[SubscriptionId] = []
+    for row, id in enumerate(table.ids):
+        number = row
+        while id is None and number in taken:
+            number += len(table)
+        ids.append(number if id is None else id)
+        taken.add(ids[-1])
+    return ids
+
+
+def _texts(table: SubscriptionTable, schema: Schema | None) -> tuple[list[Subscription], Schema]:
+    """Compile the rows of a table of texts, each with its namespace and end."""
+    assert table.texts is not None
+    compiled, known = as_subscriptions(zip(_row_ids(table), table.texts, strict=True), schema)
+    ends = table.expires if table.expires is not None else [None] * len(table)
+    return [replace(one, namespace=table.namespace(row), expires=ends[row]) for row, one in enumerate(compiled)], known
