@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -109,6 +110,16 @@ def test_other_columns_become_text_that_is_exact(spark: Any) -> None:
         "S_INTERSECTS(area, POLYGON ((0 0, 1 0, 0 1, 0 0)))"
     )
     assert found["b"] == "TRUE"
+
+
+def test_a_file_that_changed_is_read_again(spark: Any, tmp_path: Path) -> None:
+    """Spark would answer an equal plan from what was persisted."""
+    for text in ("price < 1", "price < 2"):
+        frame = spark.createDataFrame([("a", text)], "id string, filter string")
+        frame.coalesce(1).write.mode("overwrite").parquet(str(tmp_path / "subscriptions"))
+        source = spark.read.schema("id string, filter string").parquet(str(tmp_path / "subscriptions"))
+        accepted, _ = compile_subscriptions(source, schema=SCHEMA)
+        assert [row["filter"] for row in accepted.collect()] == [text]
 
 
 def test_what_a_caller_can_get_wrong(spark: Any) -> None:

@@ -6,6 +6,7 @@ that share an id and differ are all rejected, for nobody can say which one was m
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from functools import partial
 
@@ -66,7 +67,10 @@ def compile_subscriptions(
     require(subscriptions, ["id", *sources], "the table of subscriptions")
     kind = id_type(subscriptions, "id")
     task = Compile(schema.to_json(), typed)
-    rows = _without_repeats(_prepared(subscriptions, kind, sources))
+    # Spark answers a plan that equals an earlier, persisted one from what it kept, even when the files behind it have
+    # changed since; a column of its own makes each call's plan its own.
+    marked = subscriptions.withColumn("__tamis_call", F.lit(uuid.uuid4().hex))
+    rows = _without_repeats(_prepared(marked, kind, sources))
     form = accepted_form(kind).add("reason", "string").add("position", "integer")
     compiled = rows.mapInArrow(partial(compile_batches, task=task, form=arrow_form(form, rows)), form)
     if persist:

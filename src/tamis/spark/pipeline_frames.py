@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -47,12 +46,7 @@ def learned_schema(events: Read, declared: Schema) -> Schema:
 
 
 def canonical(rows: DataFrame, source: SubscriptionSource) -> DataFrame:
-    """Return subscriptions under the names that `compile_subscriptions` knows.
-
-    Spark answers a question that looks like an earlier one from what it kept then, even when the files have
-    changed since. A mark makes each run's question its own.
-    """
-    rows = rows.withColumn("__tamis_run", F.lit(uuid.uuid4().hex))
+    """Return subscriptions under the names that `compile_subscriptions` knows."""
     columns = [F.col(quoted(source.id)).alias("id")]
     if not source.bounds:
         columns.append(F.col(quoted(source.filter)).alias("filter"))
