@@ -18,13 +18,15 @@ def test_the_python_of_the_page(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
-    assert len(blocks) == 2
+    assert len(blocks) == 4
     exec(compile("\n".join(blocks), "docs/spark.md", "exec"), {})
     printed = capsys.readouterr().out
     assert re.search(r"\|\s*1\|\s*alice\|", printed)
     assert re.search(r"\|bob\s*\|expected", printed)
     assert "1 attribute 'price': expected a number, not str (got 'much')\n" in printed
-    assert printed.endswith("\n1 1\n")
+    assert "\n1 1\n" in printed
+    assert "\n0 v000001 2 1 0 " in printed
+    assert printed.endswith("\n1\n")
 
 
 def test_the_page_names_every_key() -> None:

@@ -97,12 +97,12 @@ def match_stream(
 
 def read_deliveries(spark: SparkSession, output: str | Path) -> DataFrame:
     """Return the deliveries of all finished batches of a stream, with their ``batch``."""
-    return _read(spark, Path(output), _DELIVERED).drop("reason")
+    return _read(spark, Path(output).absolute(), _DELIVERED).drop("reason")
 
 
 def read_rejected(spark: SparkSession, output: str | Path) -> DataFrame:
     """Return (event_id, reason, batch) of the events that did not fit the schema."""
-    return _read(spark, Path(output), _REJECTED).drop("subscription_id")
+    return _read(spark, Path(output).absolute(), _REJECTED).drop("subscription_id")
 
 
 @dataclass(frozen=True)
