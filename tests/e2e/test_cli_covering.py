@@ -35,7 +35,7 @@ def test_bench_covering_has_all_rows() -> None:
 def test_bench_covering_as_a_table() -> None:
     code, out, _ = run("bench", "covering", "--quick", "--work", "boxes2", "--system", "ours,scan")
     assert code == 0
-    assert "boxes/s" in out
+    assert "questions/s" in out
     assert "became" in out
     assert run("bench", "covering", "--work", "nothing")[0] == 2
 

@@ -84,7 +84,7 @@ def ball_sheet(rows: Sequence[Row]) -> Sheet:
         cells = ["" if row is None or row.rate is None else human(row.rate) for row in own]
         ours = found.get((work, n, "ours"))
         lines.append([work, size_name(n), *cells, human(goal) if goal else "", ours.note if ours else ""])
-    return Sheet(["balls/s, events/s", "n", *systems, "goal", "ours by"], lines, left=1)
+    return Sheet(["questions/s, events/s", "n", *systems, "goal", "ours by"], lines, left=1)
 
 
 def _cover_systems(
