@@ -27,7 +27,7 @@ from tamis.index.packed.axes import Axes, AxesState, Part
 from tamis.index.packed.balls import PackedBalls, only_ball
 from tamis.index.packed.box_index import BoxIndex, MergePlan
 from tamis.index.packed.boxes_of import Box, boxes_of
-from tamis.index.packed.deciders import OPEN, YES, Deciders, OneEvent, TableOfEvents
+from tamis.index.packed.deciders import OPEN, YES, Deciders, OneEvent, TableOfEvents, arrays_under
 from tamis.index.packed.entries import Entries
 from tamis.index.packed.points_of import Points, points_of
 from tamis.index.protocols import NO_ROWS, Guarantee, IndexStatistics, Lookup, MatchRows, Rows
@@ -237,10 +237,12 @@ class PackedCore:
         """Open a core on arrays that may be read-only and mapped; they stay in use."""
         core = cls(lookup)
         core._axes = Axes.from_state(axes)
-        core._plain, core._special = (BoxIndex.from_arrays(_under(arrays, part)) for part in ("plain.", "special."))
-        core._entries = Entries.from_arrays(_under(arrays, "entries."))
-        core._deciders = Deciders.from_arrays(lookup, _under(arrays, "deciders."))
-        core._balls = PackedBalls.from_arrays(_under(arrays, "balls."))
+        core._plain, core._special = (
+            BoxIndex.from_arrays(arrays_under(arrays, part)) for part in ("plain.", "special.")
+        )
+        core._entries = Entries.from_arrays(arrays_under(arrays, "entries."))
+        core._deciders = Deciders.from_arrays(lookup, arrays_under(arrays, "deciders."))
+        core._balls = PackedBalls.from_arrays(arrays_under(arrays, "balls."))
         core._n_special = int(arrays["special"][0])
         for row, i in arrays["loose"].tolist():
             core._loose[row] = (*core._loose.get(row, ()), i) if i >= 0 else ()
@@ -329,8 +331,3 @@ def _merged(plain: MatchRows, pairs: npt.NDArray[np.int64]) -> MatchRows:
     merged[np.arange(len(plain.rows)) + np.repeat(more[:-1], np.diff(plain.offsets))] = plain.rows
     merged[np.arange(len(rows)) + plain.offsets[event + 1]] = rows
     return MatchRows(plain.offsets + more, merged)
-
-
-def _under(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
-    """Return the arrays whose names start with a prefix, under the rest of their names."""
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

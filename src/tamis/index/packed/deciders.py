@@ -25,7 +25,7 @@ from tamis.kernels.vectors import INSIDE, UNCERTAIN
 from tamis.model.schema import Event
 from tamis.model.tables import EventTable
 
-__all__ = ["NO", "OPEN", "YES", "Deciders", "OneEvent", "TableOfEvents"]
+__all__ = ["NO", "OPEN", "YES", "Deciders", "OneEvent", "TableOfEvents", "arrays_under"]
 
 OPEN: Final = -1
 NO: Final = 0
@@ -129,8 +129,8 @@ class Deciders:
     def from_arrays(cls, lookup: Lookup, arrays: Mapping[str, npt.NDArray[Any]]) -> Deciders:
         """Open columns that may be read-only and mapped."""
         deciders = cls(lookup)
-        deciders._regions = RegionTests.from_arrays(_under(arrays, "regions."))
-        deciders._balls = MixedBalls.from_arrays(_under(arrays, "balls."))
+        deciders._regions = RegionTests.from_arrays(arrays_under(arrays, "regions."))
+        deciders._balls = MixedBalls.from_arrays(arrays_under(arrays, "balls."))
         return deciders
 
     def _ask_strings(
@@ -142,5 +142,6 @@ class Deciders:
         verdicts[left] = self._questions.answers(numbers, event[left], table)
 
 
-def _under(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
+def arrays_under(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
+    """Return the arrays whose names start with a prefix, under the rest of their names."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

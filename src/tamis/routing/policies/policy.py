@@ -8,7 +8,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.util import find_spec
 
 from tamis.errors import ModelError
 from tamis.index.registry import COVERING_INDEXES
@@ -38,42 +37,26 @@ class Policy:
     gap: int = 0
 
 
-#: The index that finds exact covers: the first of these that is there; up to `FEW` groups are asked one by one.
-_EXACT = next(COVERING_INDEXES[name] for name in ("exact", "linear") if name in COVERING_INDEXES)
+#: The index that finds exact covers; up to `FEW` groups are asked one by one, which is quicker.
+_EXACT = COVERING_INDEXES["exact"]
 FEW = 32
 
+_ALL = (
+    Policy("flood", "every event goes everywhere", Identity, exact=False, floods=True),
+    Policy("identity", "equal filters are announced once", Identity),
+    Policy("covering", "what an announced filter covers is not announced", lambda: Covering(_EXACT, FEW)),
+    Policy("zcurve", "covers found on the Z curve, some overlooked", lambda: Covering(COVERING_INDEXES["zcurve"])),
+    Policy(
+        "projection", "covers of balls found by random projections", lambda: Covering(COVERING_INDEXES["projection"])
+    ),
+    Policy("subsumption", "what several filters cover together is not announced", lambda: Subsumption(_EXACT, FEW)),
+    Policy("merging", "filters that differ on one attribute become one", lambda: Merging(_EXACT, FEW)),
+    Policy("gap", "merging that fills gaps of up to half a range", lambda: Merging(_EXACT, FEW, gap=0.5), exact=False),
+    Policy("mics", "ranges of cells on a Hilbert curve", Identity, exact=False, cells=True),
+    Policy("mics-gap", "ranges of cells, merged over small gaps", Identity, exact=False, cells=True, gap=16),
+)
 
-def _policies() -> list[Policy]:
-    found = [
-        Policy("flood", "every event goes everywhere", Identity, exact=False, floods=True),
-        Policy("identity", "equal filters are announced once", Identity),
-        Policy("covering", "what an announced filter covers is not announced", lambda: Covering(_EXACT, FEW)),
-    ]
-    approximate = {
-        "zcurve": "covers found on the Z curve, some overlooked",
-        "projection": "covers of balls found by random projections",
-    }
-    for name, summary in approximate.items():
-        if name in COVERING_INDEXES:
-            found.append(Policy(name, summary, lambda name=name: Covering(COVERING_INDEXES[name])))  # type: ignore[misc]
-    return [
-        *found,
-        Policy("subsumption", "what several filters cover together is not announced", lambda: Subsumption(_EXACT, FEW)),
-        Policy("merging", "filters that differ on one attribute become one", lambda: Merging(_EXACT, FEW)),
-        Policy(
-            "gap", "merging that fills gaps of up to half a range", lambda: Merging(_EXACT, FEW, gap=0.5), exact=False
-        ),
-    ]
-
-
-POLICIES: dict[str, Policy] = {policy.name: policy for policy in _policies()}
-
-
-if find_spec("tamis.index.mics") is not None:
-    POLICIES["mics"] = Policy("mics", "ranges of cells on a Hilbert curve", Identity, exact=False, cells=True)
-    POLICIES["mics-gap"] = Policy(
-        "mics-gap", "ranges of cells, merged over small gaps", Identity, exact=False, cells=True, gap=16
-    )
+POLICIES: dict[str, Policy] = {policy.name: policy for policy in _ALL}
 
 
 def find_policy(policy: str | Policy) -> Policy:
