@@ -16,6 +16,7 @@ FIELDS = [
     "delivered",
     "lost",
     "duplicates",
+    "refused",
     "subscription_messages",
     "subscription_bytes",
     "event_messages",

@@ -15,12 +15,13 @@ from unittest import mock
 from tamis.model.subscription import Values
 from tamis.node.core import LinkUp
 from tamis.node.effects import Deliver, Persist, Send
-from tamis.node.link_end import LinkEnd
+from tamis.node.link_end import LinkEnd, Quota
 from tamis.node.node import Node, Transaction, _Step
 from tamis.routing import messages as m
 from tamis.routing.broker import BrokerCore
 from tamis.routing.client import ClientCore
 from tamis.routing.confirmations import Confirmations
+from tamis.routing.flow import Flow
 from tamis.routing.policies import merging
 from tamis.routing.policies.covering import Covering
 from tamis.routing.policies.identity import Identity
@@ -30,6 +31,8 @@ from tamis.routing.summary import Changes, Summary
 from tamis.runtime.simulator import Simulator
 
 FIFO, NOISY, CRASHES, LOST_DISKS = range(4)
+#: Outboxes so small that cut links fill them.
+SMALL = Quota(3)
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,7 @@ class Plant:
     make: Callable[[Any], Any]
     policy: str | None = None
     weather: int | None = None
+    quota: Quota | None = None
 
     @contextlib.contextmanager
     def planted(self) -> Iterator[None]:
@@ -53,11 +57,18 @@ class Plant:
 CATALOGUE: list[Plant] = []
 
 
-def plant(target: Any, attribute: str, *, policy: str | None = None, weather: int | None = None) -> Callable[..., Any]:
+def plant(
+    target: Any,
+    attribute: str,
+    *,
+    policy: str | None = None,
+    weather: int | None = None,
+    quota: Quota | None = None,
+) -> Callable[..., Any]:
     """Put a bug into the catalogue: the function gets what it replaces and returns the replacement."""
 
     def enter(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        CATALOGUE.append(Plant(make.__name__, target, attribute, make, policy, weather))
+        CATALOGUE.append(Plant(make.__name__, target, attribute, make, policy, weather, quota))
         return make
 
     return enter
@@ -687,3 +698,82 @@ def a_client_takes_everything_for_new(real: Any) -> Any:
         return []
 
     return deliver
+
+
+# Quotas
+
+
+@plant(BrokerCore, "_refuse", weather=NOISY, quota=SMALL)
+def drop_instead_of_refusing(real: Any) -> Any:
+    return lambda self, event, client, link, why: []
+
+
+@plant(BrokerCore, "_refuse", weather=NOISY, quota=SMALL)
+def refuse_and_forward_all_the_same(real: Any) -> Any:
+    def refuse(self: BrokerCore, event: m.Published, client: str, link: str, why: str) -> list[Any]:
+        return [*real(self, event, client, link, why), Send(link, m.Publish(event))]
+
+    return refuse
+
+
+@plant(BrokerCore, "_refuse", weather=NOISY, quota=SMALL)
+def refuse_without_saying_what(real: Any) -> Any:
+    def refuse(self: BrokerCore, event: m.Published, client: str, link: str, why: str) -> list[Any]:
+        return [Send(client, m.Refusal("an event", "not now"))]
+
+    return refuse
+
+
+@plant(LinkEnd, "take_crossing", weather=NOISY, quota=SMALL)
+def take_events_beyond_the_quota(real: Any) -> Any:
+    return lambda self, quota: None
+
+
+@plant(LinkEnd, "take_crossing", weather=NOISY, quota=Quota(bytes=600))
+def count_messages_and_not_their_bytes(real: Any) -> Any:
+    return lambda self, quota: real(self, Quota(quota.messages))
+
+
+@plant(LinkEnd, "acknowledge", weather=NOISY, quota=Quota(bytes=600))
+def count_bytes_that_are_gone(real: Any) -> Any:
+    def acknowledge(self: LinkEnd, ack: int) -> list[Persist]:
+        before = self.waiting_bytes
+        changes: list[Persist] = real(self, ack)
+        self.waiting_bytes = before
+        return changes
+
+    return acknowledge
+
+
+@plant(BrokerCore, "_link_free", weather=NOISY, quota=SMALL)
+def stay_full_for_ever(real: Any) -> Any:
+    return lambda self, message, sender, now: []
+
+
+@plant(BrokerCore, "_link_free", weather=NOISY, quota=SMALL)
+def forget_what_changed_while_a_link_was_full(real: Any) -> Any:
+    def link_free(self: BrokerCore, message: Any, sender: str, now: float) -> list[Any]:
+        if sender in self._waiting_for_table:
+            self._waiting_for_table.discard(sender)
+            self._has_table.add(sender)
+        return list(real(self, message, sender, now))
+
+    return link_free
+
+
+@plant(Flow, "settle", weather=NOISY, quota=SMALL)
+def pause_and_never_resume(real: Any) -> Any:
+    return lambda self: [one for one in real(self) if not (isinstance(one, Send) and isinstance(one.message, m.Resume))]
+
+
+@plant(Flow, "restore", weather=CRASHES, quota=Quota(6))
+def forget_in_a_crash_who_was_paused(real: Any) -> Any:
+    def restore(self: Flow, stored: Any) -> list[Any]:
+        return list(real(self, {key: value for key, value in stored.items() if key[0] != "pausing"}))
+
+    return restore
+
+
+@plant(Flow, "meet", weather=LOST_DISKS, quota=SMALL)
+def stay_paused_for_a_life_that_ended(real: Any) -> Any:
+    return lambda self, link: []

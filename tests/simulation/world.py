@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from tamis import Number, Schema
 from tamis.algebra.evaluate import matches
 from tamis.errors import InvariantError
 from tamis.model.subscription import Filter
+from tamis.node.link_end import Quota
 from tamis.node.node import Codec
 from tamis.routing import messages as m
 from tamis.routing.broker import BrokerCore
@@ -52,6 +54,9 @@ WEATHERS = (
     Faults(drop=0.05, duplicate=0.05, late=0.1, crash=0.01, skew=5.0),
     Faults(drop=0.05, late=0.1, crash=0.008, lose_disk=0.5),
 )
+
+#: How much may wait in an outbox; a seed takes one. Three messages are a burst, eight a cut link.
+TIGHT = (Quota(), Quota(3), Quota(8), Quota(bytes=600))
 
 _range_masks: dict[bytes, int] = {}
 _probe_keys: list[int] = []
@@ -128,6 +133,8 @@ class Sent:
     payload: bytes
     #: A broker lost its disk while the event was in its sole custody.
     excused: bool = False
+    #: Its publisher heard that it was not accepted.
+    refused: bool = False
 
 
 @dataclass
@@ -153,9 +160,11 @@ class World:
     simulator_class: type[Simulator] = Simulator
     policy: str | None = None
     weather: Faults | None = None
+    quota: Quota | None = None
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
+        self.quota = self.quota or TIGHT[self.seed // len(WEATHERS) % len(TIGHT)]
         self.weather = self.weather or WEATHERS[self.seed % len(WEATHERS)]
         self.main = self._main_policy()
         shape = self.rng.choice(("line", "star", "balanced", "random"))
@@ -167,6 +176,8 @@ class World:
         self.active = dict.fromkeys(self.topology.brokers, 0)
         self.seen: dict[str, int] = {}
         self.got: dict[str, list[tuple[float, m.Delivery]]] = {}
+        #: Outboxes at their quota after the last step of their broker: in which lives, and up to which message.
+        self.full: dict[tuple[str, str], tuple[Any, int]] = {}
         self.sim = self.simulator_class(CODEC, seed=self.seed, faults=NO_FAULTS)
         self.sim.max_steps = 10_000
         self._build()
@@ -188,7 +199,8 @@ class World:
         for broker in self.topology.brokers:
             around = self.topology.neighbours(broker)
             mine = {other: policies[broker, other] for other in around}
-            self.sim.add(broker, lambda b=broker, n=mine: self.broker_class(b, n, CONTENT), list(around))
+            make_core = partial(self.broker_class, broker, mine, CONTENT)
+            self.sim.add(broker, make_core, list(around), quota=self.quota)
         self.clients = {f"c{i}": self.rng.choice(self.topology.brokers) for i in range(self.plan.clients)}
         for client, broker in self.clients.items():
             self.sim.attach(broker, client)
@@ -221,9 +233,12 @@ class World:
         self._heal()
         sim.run()
         self.check_quiet()
+        refused = sum(one.refused for one in self.sent.values())
         for _ in range(4):
             self._publish()
-        sim.run()
+            sim.run()
+        if refused != sum(one.refused for one in self.sent.values()):
+            raise InvariantError("events are still refused after everything has healed (G16)")
         self.check_deliveries()
         for client, id in list(self.asked):
             self._end(client, id)
@@ -280,6 +295,8 @@ class World:
             self._watch_client(core, knows_broker=this_life)
         elif isinstance(core, BrokerCore):
             self._watch_broker(host.name, core)
+            if self.quota != TIGHT[0]:
+                self._watch_quota(host)
 
     def _watch_client(self, core: ClientCore, *, knows_broker: bool) -> None:
         mine = self.got.setdefault(core.name, [])
@@ -288,6 +305,10 @@ class World:
             for id in delivery.subscriptions:
                 if self.asked[core.name, int(id)].cancelled:
                     raise InvariantError(f"{core.name} got {delivery.event.id} for {id} after it was cancelled (G9)")
+        for refusal in core.refusals:
+            if refusal.event is None or not refusal.is_temporary or not refusal.reason:
+                raise InvariantError(f"{core.name} was refused {refusal}, which says neither what nor why")
+            self.sent[refusal.event].refused = True
         for (_, id), state in core.states.items():
             asked = self.asked[core.name, int(id)]
             # What a broker said before it lost its disk may come late; it counts for nothing.
@@ -310,6 +331,19 @@ class World:
             if needed & ~table_mask(core, neighbour):
                 raise InvariantError(f"{name} does not know all that is active behind {neighbour}", core.story.lines())
 
+    def _watch_quota(self, host: Host) -> None:
+        """No broker takes an event of its own client for an outbox that was full before (G16)."""
+        for neighbour in self.around[host.name]:
+            end, place = host.node.ends[neighbour], (host.name, neighbour)
+            life = (id(host.node), end.peer_epoch)
+            known, last = self.full.pop(place, (None, 0))
+            new = [number for number in end.outbox if number > last] if known == life else []
+            for event_id in (one for number in new for one in _events_of(m.decode(end.outbox[number], neighbour))):
+                if self.clients[event_id.publisher] == host.name:
+                    raise InvariantError(f"{host.name} took {event_id} though {neighbour}'s outbox was full (G16)")
+            if len(end.outbox) >= self.quota.messages or sum(map(len, end.outbox.values())) >= self.quota.bytes:
+                self.full[place] = (life, end.sent)
+
     def _needed(self, broker: str, neighbour: str, by_broker: dict[str, int]) -> int:
         """Return what is asked for on a broker's side of the edge to a neighbour."""
         needed = 0
@@ -327,8 +361,8 @@ class World:
         for key, body in host.disk.items():
             if key[0] == "out":
                 message = m.decode(body, key[1])
-                for event in _events_of(message):
-                    self.sent[event.id].excused = True
+                for event_id in _events_of(message):
+                    self.sent[event_id].excused = True
         for asked in self.asked.values():
             if asked.broker == host.name:
                 asked.active_since, asked.interrupted = None, True
@@ -349,6 +383,8 @@ class World:
                 live[asked.broker] |= asked.mask
         for broker in self.topology.brokers:
             self.core(broker).check_invariants()
+            if not self.core(broker).flow.is_open:
+                raise InvariantError(f"{broker} still refuses events though nothing waits (G16)")
             for neighbour in self.topology.neighbours(broker):
                 self._check_link(broker, neighbour, live)
         for (client, id), asked in self.asked.items():
@@ -388,11 +424,13 @@ class World:
     def _check_one(self, client: str, id: int, asked: Asked, got: list[m.Published]) -> None:
         have = {event.id for event in got}
         for event in got:
+            if self.sent[event.id].refused and not self.sim.counts.get("disks lost"):
+                raise InvariantError(f"{client} got {event.id}, which its publisher was refused (G16)")
             if event.payload != self.sent[event.id].payload or not self._matches(asked, self.sent[event.id]):
                 raise InvariantError(f"{client} got {event.id} for {id}, which never matched (G2, G3)")
         for event_id, sent in self.sent.items():
             due = asked.active_since is not None and asked.active_since <= sent.time and asked.ended is None
-            if due and not sent.excused and self._matches(asked, sent) and event_id not in have:
+            if due and not (sent.excused or sent.refused) and self._matches(asked, sent) and event_id not in have:
                 raise InvariantError(f"{client} lost {event_id} for {id} (G4)")
         if not asked.interrupted:
             self._check_no_holes(client, id, asked, have)
@@ -403,7 +441,12 @@ class World:
             seqs = [one.seq for one in have if one.publisher == publisher]
             for event_id, sent in self.sent.items():
                 inside = event_id.publisher == publisher and seqs and min(seqs) < event_id.seq < max(seqs)
-                if inside and event_id not in have and self._matches(asked, sent) and not sent.excused:
+                if (
+                    inside
+                    and event_id not in have
+                    and self._matches(asked, sent)
+                    and not (sent.excused or sent.refused)
+                ):
                     raise InvariantError(f"{client} has a hole at {event_id} for {id} (R12)")
 
     def _matches(self, asked: Asked, sent: Sent) -> bool:
@@ -449,7 +492,10 @@ def plain(ranges: Any) -> dict[str, list[list[int]]]:
     return {namespace: found.tolist() for namespace, found in ranges if len(found)}
 
 
-def _events_of(message: Any) -> list[m.Published]:
+def _events_of(message: Any) -> list[m.EventId]:
+    """Return the events that a message carries, or tells the fate of."""
     if isinstance(message, m.Publish | m.Delivery):
+        return [message.event.id]
+    if isinstance(message, m.Refusal) and message.event is not None:
         return [message.event]
-    return list(message.events) if isinstance(message, m.PublishBatch) else []
+    return [event.id for event in message.events] if isinstance(message, m.PublishBatch) else []

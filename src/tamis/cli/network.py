@@ -184,7 +184,9 @@ def _table(rows: list[NetworkStatistics], running: str | None = None) -> Table:
     }
     table = make_table(*heads.values(), right=list(heads.values())[1:])
     for row in rows:
-        table.add_row(*(f"{value:,}" if isinstance(value, int) else value for value in row.as_row().values()))
+        values = row.as_row()
+        cells = (values[name] for name in heads)
+        table.add_row(*(f"{value:,}" if isinstance(value, int) else value for value in cells))
     if running is not None:
         table.add_row(f"{running} ...")
     return table

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from tamis.node.effects import Effect, Key, Link
 
-__all__ = ["Core", "LinkUp"]
+__all__ = ["Core", "LinkFree", "LinkFull", "LinkUp"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,19 @@ class LinkUp:
     """
 
     unacknowledged: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LinkFull:
+    """The outbox of a link has reached its quota: how many messages wait, and their bytes."""
+
+    messages: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class LinkFree:
+    """The outbox of a link that was full has emptied to half of its quota."""
 
 
 class Core(Protocol):

@@ -12,16 +12,31 @@ no new life: both ends go on where they were.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import msgspec
 
+from tamis.errors import ModelError
+from tamis.node.core import LinkFree, LinkFull
 from tamis.node.effects import Key, Link, Persist
 from tamis.node.frames import Frame
 
-__all__ = ["LinkEnd"]
+__all__ = ["LinkEnd", "Quota"]
 
 #: Messages that are sent again at once, the oldest first.
 WINDOW = 32
+
+
+@dataclass(frozen=True)
+class Quota:
+    """How much may wait in one outbox before it is called full."""
+
+    messages: int = 100_000
+    bytes: int = 256 << 20
+
+    def __post_init__(self) -> None:
+        if min(self.messages, self.bytes) < 1:
+            raise ModelError(f"a quota is at least one message and one byte, not {self.messages} and {self.bytes}")
 
 
 class LinkEnd:
@@ -38,6 +53,10 @@ class LinkEnd:
         self.sent = 0
         #: ``{number: message}``: exactly those not acknowledged yet, ascending; it ends with ``sent``.
         self.outbox: dict[int, bytes] = {}
+        #: The bytes of all messages in the outbox.
+        self.waiting_bytes = 0
+        #: Whether the outbox reached its quota and has not emptied to half since, as last told by `take_crossing`.
+        self.is_full = False
         #: When the outbox was last put on the wire.
         self.tried = float("-inf")
 
@@ -50,21 +69,36 @@ class LinkEnd:
         """Put a message behind all others."""
         self.sent += 1
         self.outbox[self.sent] = body
+        self.waiting_bytes += len(body)
         return [Persist(self._place(self.sent), body)]
 
     def meet(self, peer_epoch: int) -> tuple[list[bytes], list[Persist]]:
         """Start over with a new life of the other end; return what the former one had not acknowledged."""
         waiting = list(self.outbox.values())
         forgotten = [Persist(self._place(number), None) for number in self.outbox]
-        self.peer_epoch, self.received, self.sent, self.outbox = peer_epoch, 0, 0, {}
+        self.peer_epoch, self.received, self.sent = peer_epoch, 0, 0
+        self.outbox, self.waiting_bytes = {}, 0
         return waiting, forgotten
 
     def acknowledge(self, ack: int) -> list[Persist]:
         """Drop everything up to a number from the outbox."""
         done = [number for number in self.outbox if number <= ack]
         for number in done:
-            del self.outbox[number]
+            self.waiting_bytes -= len(self.outbox.pop(number))
         return [Persist(self._place(number), None) for number in done]
+
+    def take_crossing(self, quota: Quota) -> LinkFull | LinkFree | None:
+        """Return whether the outbox has become full, or free again, since the last call; None: neither.
+
+        It is full from the quota on and free from half of it on, so that a link at its limit does not flicker.
+        """
+        n, size = len(self.outbox), self.waiting_bytes
+        reached = n >= quota.messages or size >= quota.bytes
+        emptied = 2 * n <= quota.messages and 2 * size <= quota.bytes
+        was_full, self.is_full = self.is_full, reached or (self.is_full and not emptied)
+        if was_full == self.is_full:
+            return None
+        return LinkFull(n, size) if self.is_full else LinkFree()
 
     def accept(self, frame: Frame) -> bool:
         """Whether a frame carries the next message; it then counts as received."""
@@ -100,6 +134,7 @@ class LinkEnd:
             self.peer_epoch, self.received, self.sent = msgspec.msgpack.decode(cursor, type=tuple[int, int, int])
         mine = (key for key in stored if key[0] == "out" and key[1] == self.link)
         self.outbox = {int(key[2]): stored[key] for key in sorted(mine, key=lambda key: int(key[2]))}
+        self.waiting_bytes = sum(map(len, self.outbox.values()))
 
     def _place(self, number: int) -> Key:
         return ("out", self.link, str(number))

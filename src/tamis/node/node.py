@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 from tamis.node.core import Core, LinkUp
 from tamis.node.effects import Deliver, Effect, Key, Link, Persist, Send
 from tamis.node.frames import Frame, decode_frame, encode_frame
-from tamis.node.link_end import LinkEnd
+from tamis.node.link_end import LinkEnd, Quota
 
 __all__ = ["RETRY_SECONDS", "Codec", "Node", "Transaction"]
 
@@ -50,7 +50,8 @@ class Node(Generic[AnyCore]):
     its disk. A neighbour that breaks the protocol (`RemoteProtocolError`) will send the same again, so cut it off.
 
     ``epoch`` is the number of this life, above that of every earlier one; with ``stored``, what an earlier life
-    persisted, the node goes on with that life instead.
+    persisted, the node goes on with that life instead. With a ``quota`` the core hears when the outbox of a link
+    becomes full (`LinkFull`) and when it is free again (`LinkFree`), in the transaction that makes it so.
     """
 
     def __init__(
@@ -60,8 +61,10 @@ class Node(Generic[AnyCore]):
         codec: Codec,
         epoch: int,
         stored: Mapping[Key, bytes] | None = None,
+        quota: Quota | None = None,
     ) -> None:
         self.core = core
+        self.quota = quota
         self._codec = codec
         self._stored = stored or {}
         self.epoch = int(self._stored.get(_EPOCH, epoch))
@@ -79,6 +82,7 @@ class Node(Generic[AnyCore]):
         step.transaction.changes.append(Persist(_EPOCH, b"%d" % self.epoch))
         step.follow(self.core.restore(stored, now=now))
         step.answers.update(self.ends)
+        step.resized.update(self.ends)
         return step.done()
 
     def attach(self, link: Link, now: float) -> Transaction:
@@ -101,6 +105,7 @@ class Node(Generic[AnyCore]):
             step.answers.add(link)
             return step.done()
         step.transaction.changes += end.acknowledge(frame.ack)
+        step.resized.add(link)
         if frame.seq:
             step.answers.add(link)
             if end.accept(frame):
@@ -145,12 +150,15 @@ class _Step:
         #: Links whose cursor moved, and links that expect a word.
         self.moved: set[Link] = set()
         self.answers: set[Link] = set()
+        #: Links whose outbox has another size than the core knows of.
+        self.resized: set[Link] = set()
 
     def meet(self, end: LinkEnd, epoch: int) -> None:
         waiting, forgotten = end.meet(epoch)
         self.transaction.changes += forgotten
         self.moved.add(end.link)
         self.answers.add(end.link)
+        self.resized.add(end.link)
         unacknowledged = tuple(self.node._codec.decode(body, end.link) for body in waiting)
         self.node._handle(self, LinkUp(unacknowledged), end.link)
 
@@ -162,15 +170,27 @@ class _Step:
                 end = self.node.ends[effect.link]
                 self.starts.setdefault(effect.link, end.sent)
                 self.moved.add(effect.link)
+                self.resized.add(effect.link)
                 self.transaction.changes += end.append(self.node._codec.encode(effect.message))
 
     def done(self) -> Transaction:
         """Close the transaction: cursors to the disk, new messages and acknowledgements to the wire."""
+        self._report_sizes()
         for link in sorted(self.moved):
             self.transaction.changes.append(self.node.ends[link].cursor())
         for link in sorted(self.answers | self.starts.keys()):
             self.transaction.frames += [(link, encode_frame(one)) for one in self._frames(link)]
         return self.transaction
+
+    def _report_sizes(self) -> None:
+        """Tell the core which outboxes became full or free; what it says to that may fill others."""
+        quota = self.node.quota
+        while quota is not None and self.resized:
+            links, self.resized = sorted(self.resized), set()
+            for link in links:
+                crossing = self.node.ends[link].take_crossing(quota)
+                if crossing is not None:
+                    self.node._handle(self, crossing, link)
 
     def _frames(self, link: Link) -> list[Frame]:
         end = self.node.ends[link]

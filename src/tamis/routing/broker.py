@@ -12,6 +12,9 @@ What a broker does with a message:
 * `LinkUp` says that a neighbour or client knows nothing of us: it gets the whole table, and what it has not
   acknowledged. A neighbour gets its table only when all *other* neighbours have spoken, for until then nobody knows
   what to put in; a neighbour that waits for its table forwards everything meanwhile.
+* `LinkFull` says that too much waits for a link, `Pause` that this is so behind a neighbour: events of clients that
+  would go there are refused until `LinkFree` or `Resume` comes (`tamis.routing.flow`). What changes for a neighbour
+  while its link is full is not sent one by one: it gets the whole table when the link is free.
 """
 
 from __future__ import annotations
@@ -24,18 +27,22 @@ import msgspec
 from tamis.errors import InvariantError, ModelError, RemoteProtocolError, TamisError
 from tamis.model.schema import Event
 from tamis.model.subscription import Subscription
-from tamis.node.core import LinkUp
+from tamis.node.core import LinkFree, LinkFull, LinkUp
 from tamis.node.effects import Deliver, Effect, Key, Link, Persist, Send
 from tamis.node.story import Story
 from tamis.routing import messages as m
 from tamis.routing.confirmations import Confirmations
 from tamis.routing.content import Content
 from tamis.routing.counters import Counters
+from tamis.routing.flow import Flow
 from tamis.routing.policies import Policy
 from tamis.routing.routing_table import ALL_NAMESPACES, Readers, RoutingTable
 from tamis.routing.summary import Changes
 
 __all__ = ["BrokerCore"]
+
+#: What only neighbours say. It is about a life of theirs, so what was not acknowledged is never said again to another.
+_OF_BROKERS = m.Update | m.Confirm | m.Pause | m.Resume
 
 
 class BrokerCore:
@@ -57,6 +64,8 @@ class BrokerCore:
         self._neighbours = dict(neighbours)
         self._content = content
         self._confirmations = Confirmations(neighbours)
+        #: Which links take no more events now.
+        self.flow = Flow(neighbours)
         #: Neighbours that are there and know nothing of us; each gets its table once all others have spoken.
         self._waiting_for_table: set[Link] = set()
         #: Neighbours that have our table, so that changes are enough.
@@ -71,7 +80,11 @@ class BrokerCore:
             m.PublishBatch: lambda message, sender, now: self._publish(message.events, sender, now),
             m.Update: self._update,
             m.Confirm: self._confirm,
+            m.Pause: lambda message, sender, now: self.flow.pause(sender),
+            m.Resume: lambda message, sender, now: self.flow.resume(sender),
             LinkUp: self._link_up,
+            LinkFull: self._link_full,
+            LinkFree: self._link_free,
             m.Tick: self._tick,
         }
 
@@ -79,7 +92,7 @@ class BrokerCore:
         """Take one message of ``sender``; return everything that follows from it, as one transaction."""
         self.story.note(now, sender, message)
         handler = self._handlers.get(type(message))
-        if handler is None or (sender not in self._neighbours and isinstance(message, m.Update | m.Confirm)):
+        if handler is None or (sender not in self._neighbours and isinstance(message, _OF_BROKERS)):
             raise RemoteProtocolError(sender, f"nobody sends a {type(message).__name__} to a broker from there")
         return handler(message, sender, now)
 
@@ -163,29 +176,46 @@ class BrokerCore:
         return self._settle()
 
     def _link_up(self, message: LinkUp, sender: Link, now: float) -> list[Effect]:
-        again = [one for one in message.unacknowledged if not isinstance(one, m.Update | m.Confirm)]
+        again = [one for one in message.unacknowledged if not isinstance(one, _OF_BROKERS)]
         if sender not in self._neighbours:
             return [Send(sender, one) for one in again]
         self._confirmations.forget(sender)
         self._has_table.discard(sender)
         self._waiting_for_table.add(sender)
         known: list[Effect] = [Persist(("spoken", sender), b"0")] if sender not in self.table.unspoken else []
-        return [*known, *self._announce(), *(Send(sender, one) for one in again)]
+        return [*known, *self._announce(), *self.flow.meet(sender), *(Send(sender, one) for one in again)]
+
+    def _link_full(self, message: LinkFull, sender: Link, now: float) -> list[Effect]:
+        if sender not in self._neighbours:  # a slow reader is no reason to refuse events
+            return []
+        self.flow.full[sender] = message
+        return self.flow.settle()
+
+    def _link_free(self, message: LinkFree, sender: Link, now: float) -> list[Effect]:
+        self.flow.full.pop(sender, None)
+        return [*self._announce(), *self.flow.settle()]
 
     def _announce(self) -> list[Effect]:
         """Tell each neighbour what has changed for it; those that know nothing get the whole table."""
         effects: list[Effect] = []
         for link in self._neighbours:
             changes = self.table.take_changes(link)
+            if changes and link in self._has_table and link in self.flow.full:
+                self._has_table.discard(link)
+                self._waiting_for_table.add(link)
             if link in self._has_table:
                 if changes:
                     effects += self._send_update(link, changes, replace=False)
-            elif link in self._waiting_for_table and not self.table.unspoken - {link}:
+            elif self._may_hear_table(link):
                 self._waiting_for_table.discard(link)
                 self._has_table.add(link)
                 whole = Changes(list(self.table.contents(link)), [], self.table.cells.snapshots(link))
                 effects += self._send_update(link, whole, replace=True)
         return effects
+
+    def _may_hear_table(self, link: Link) -> bool:
+        """Whether a neighbour waits for our table, takes it, and all others have said what is to be in it."""
+        return link in self._waiting_for_table - self.flow.full.keys() and not self.table.unspoken - {link}
 
     def _send_update(self, link: Link, changes: Changes, *, replace: bool) -> list[Effect]:
         number = self._confirmations.number_next(link)
@@ -216,6 +246,9 @@ class BrokerCore:
         readable, effects = self._read(events, sender)
         for event, values, readers in self._with_readers(readable):
             links = self.table.next_hops(values, event.namespace, sender)
+            if not self.flow.is_open and sender not in self._neighbours and (why := self.flow.find_refusal(links)):
+                effects += self._refuse(event, sender, *why)
+                continue
             for link in links:
                 going.setdefault(link, []).append(event)
                 self.counters[link].events += 1
@@ -226,6 +259,11 @@ class BrokerCore:
         for link, batch in going.items():
             effects.append(Send(link, m.Publish(batch[0]) if len(batch) == 1 else m.PublishBatch(tuple(batch))))
         return effects
+
+    def _refuse(self, event: m.Published, client: Link, link: Link, why: str) -> list[Effect]:
+        """Refuse an event that a link cannot take; it was given to nobody."""
+        self.counters[link].refused += 1
+        return [Send(client, m.Refusal(f"event {event.id.seq}", why, event.id, is_temporary=True))]
 
     def _read(
         self, events: Sequence[m.Published], sender: Link
@@ -239,7 +277,7 @@ class BrokerCore:
             except ModelError as error:
                 if sender in self._neighbours:
                     raise RemoteProtocolError(sender, str(error)) from None
-                refusals.append(Send(sender, m.Refusal(f"event {event.id.seq}", str(error))))
+                refusals.append(Send(sender, m.Refusal(f"event {event.id.seq}", str(error), event.id)))
         return readable, refusals
 
     def _with_readers(self, events: list[tuple[m.Published, Event]]) -> Iterator[tuple[m.Published, Event, Readers]]:
@@ -282,7 +320,7 @@ class BrokerCore:
             # A neighbour that we have met holds a table of ours that our memory of what it holds died with.
             if ("link", link) in stored:
                 self._waiting_for_table.add(link)
-        effects = self._announce()
+        effects = [*self._announce(), *self.flow.restore(stored)]
         without = self._neighbours.keys() - self._has_table
         for link in self._neighbours:
             if ("spoken", link) in stored:
@@ -307,6 +345,7 @@ class BrokerCore:
         """Raise `InvariantError`, with the story, unless every neighbour is told of everything it must know."""
         try:
             self.table.check_invariants()
+            self.flow.check_invariants()
         except InvariantError as error:
             raise InvariantError(f"broker {self.name}: {error.broken}", self.story.lines()) from None
 

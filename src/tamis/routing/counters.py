@@ -20,6 +20,8 @@ class Counters:
     retracted: int = 0
     #: Events sent over the link.
     events: int = 0
+    #: Events of clients that were refused because they would have gone over the link and it takes no more.
+    refused: int = 0
     #: Events that came over the link and were neither delivered nor passed on here.
     false_positives: int = 0
 

@@ -3,8 +3,8 @@
 ======================= ======================================================================
 client to broker        `Subscribe`, `Unsubscribe`, `Publish`, `PublishBatch`
 broker to client        `Status` of a subscription, `Delivery` of an event, `Refusal`
-broker to broker        `Update` of a routing table, `Confirm` of updates, `Publish`, `PublishBatch`
-to a node from itself   `Tick`, and `tamis.node.core.LinkUp`; never on a wire
+broker to broker        `Update` of a routing table, `Confirm` of updates, `Publish`, `PublishBatch`, `Pause`, `Resume`
+to a node from itself   `Tick`, and `LinkUp`, `LinkFull`, `LinkFree` of `tamis.node.core`; never on a wire
 ======================= ======================================================================
 
 Filters travel as CQL2-JSON and events as canonical values (`tamis.routing.content`); both are bytes here, so a broker
@@ -28,11 +28,13 @@ __all__ = [
     "Entry",
     "EventId",
     "Message",
+    "Pause",
     "Publish",
     "PublishBatch",
     "Published",
     "Ranges",
     "Refusal",
+    "Resume",
     "State",
     "Status",
     "Subscribe",
@@ -139,10 +141,16 @@ class Delivery(Message, frozen=True, array_like=True, tag=6):
 
 
 class Refusal(Message, frozen=True, array_like=True, tag=7):
-    """A client asked for something that cannot be: what, and why."""
+    """A client asked for something that cannot be: what, and why.
+
+    A refused event was given to nobody. With ``is_temporary`` the same may be accepted later; an event then needs a new
+    id, for readers take the events of a publisher in order and may have seen a later one.
+    """
 
     subject: str
     reason: str
+    event: EventId | None = None
+    is_temporary: bool = False
 
 
 class Update(Message, frozen=True, array_like=True, tag=8):
@@ -165,11 +173,21 @@ class Confirm(Message, frozen=True, array_like=True, tag=9):
     number: int
 
 
+class Pause(Message, frozen=True, array_like=True, tag=10):
+    """A link behind the sender is full: the receiver shall accept no events of its clients that would go there."""
+
+
+class Resume(Message, frozen=True, array_like=True, tag=11):
+    """The end of a `Pause`."""
+
+
 class Tick(msgspec.Struct, frozen=True):
     """Time has passed: look for subscriptions that have expired."""
 
 
-_Wire = Subscribe | Unsubscribe | Publish | PublishBatch | Status | Delivery | Refusal | Update | Confirm
+_Wire = (
+    Subscribe | Unsubscribe | Publish | PublishBatch | Status | Delivery | Refusal | Update | Confirm | Pause | Resume
+)
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(_Wire)
 

@@ -16,6 +16,7 @@ from tamis.errors import DuplicateSubscriptionError, LocalProtocolError, ModelEr
 from tamis.model.schema import Event, Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE, Subscription, SubscriptionId
 from tamis.model.tables import checked_id
+from tamis.node.link_end import Quota
 from tamis.node.node import Codec
 from tamis.routing import messages as m
 from tamis.routing.broker import BrokerCore
@@ -65,6 +66,8 @@ class Network:
         The attributes and their types; learned from subscriptions and events when there is none.
     seed, faults
         What goes wrong, and when; nothing by default.
+    quota
+        How much may wait for one link; events that would go there are refused beyond that (`refused`).
 
     Examples
     --------
@@ -90,8 +93,10 @@ class Network:
         schema: Schema | None = None,
         seed: int = 0,
         faults: Faults = NO_FAULTS,
+        quota: Quota | None = None,
     ) -> None:
         self.topology = _tree(topology)
+        self._quota = quota or Quota()
         self._policies = self._by_link(policy)
         self._content = Content(schema)
         self._simulator = Simulator(Codec(m.encode, m.decode), seed=seed, faults=faults)
@@ -185,6 +190,11 @@ class Network:
             for one in self._core(client, ClientCore).deliveries
         ]
 
+    def refusals(self, client: str) -> list[str]:
+        """Return what brokers refused a client, and why, in order."""
+        self._client(client)
+        return [f"{one.subject}: {one.reason}" for one in self._core(client, ClientCore).refusals]
+
     def crash(self, broker: str, *, lose_disk: bool = False) -> None:
         """Stop a broker at once; its clients and neighbours wait for it."""
         self._simulator.crash(self._host(broker), lose_disk=lose_disk)
@@ -219,8 +229,9 @@ class Network:
         return NetworkStatistics(
             policy=names.pop() if len(names) == 1 else "mixed",
             delivered=sum(map(len, got.values())),
-            lost=sum(self._count_lost(client, set(ids)) for client, ids in got.items()),
+            lost=sum(self._count_lost(client, {*ids, *self._refused()}) for client, ids in got.items()),
             duplicates=sum(len(ids) - len(set(ids)) for ids in got.values()),
+            refused=len(self._refused()),
             subscription_messages=sum(one.updates for one in counts),
             subscription_bytes=sum(one.bytes for one in counts),
             event_messages=sum(one.events for one in counts),
@@ -247,6 +258,7 @@ class Network:
                     hidden,
                     entries,
                     sent.events,
+                    sent.refused,
                     taken.false_positives,
                 )
             )
@@ -264,7 +276,12 @@ class Network:
         around = self.topology.neighbours(broker)
         policies = {other: self._policies[broker, other] for other in around}
         counters = self._counters[broker] = {other: Counters() for other in around}
-        self._simulator.add(broker, lambda: BrokerCore(broker, policies, self._content, counters), list(around))
+        self._simulator.add(
+            broker,
+            lambda: BrokerCore(broker, policies, self._content, counters),
+            list(around),
+            quota=self._quota,
+        )
 
     def _look_for_expired(self, broker: str) -> None:
         if self._simulator.hosts[broker].node is None:  # it looks when it is back
@@ -284,6 +301,11 @@ class Network:
             ]
             if due:
                 client.due[event.id] = due
+
+    def _refused(self) -> set[m.EventId]:
+        """Return the events that were not accepted, as their publishers know."""
+        refusals = (one for client in self._clients for one in self._core(client, ClientCore).refusals)
+        return {one.event for one in refusals if one.event is not None}
 
     def _count_lost(self, client: str, got: set[m.EventId]) -> int:
         known = self._clients[client]

@@ -21,6 +21,7 @@ from typing import Any
 
 from tamis.errors import InvariantError, LocalProtocolError
 from tamis.node.effects import Key, Link
+from tamis.node.link_end import Quota
 from tamis.node.node import RETRY_SECONDS, Codec, Node, Transaction
 
 __all__ = ["NO_FAULTS", "Faults", "Host", "Simulator"]
@@ -61,6 +62,8 @@ class Host:
     has_tick: bool = False
     #: Whether it may crash by chance.
     mortal: bool = True
+    #: How much may wait in each of its outboxes; None: any amount.
+    quota: Quota | None = None
 
 
 class Simulator:
@@ -91,11 +94,19 @@ class Simulator:
 
     # Hosts
 
-    def add(self, name: str, make_core: Callable[[], Any], links: list[Link], *, mortal: bool = True) -> Host:
+    def add(
+        self,
+        name: str,
+        make_core: Callable[[], Any],
+        links: list[Link],
+        *,
+        mortal: bool = True,
+        quota: Quota | None = None,
+    ) -> Host:
         """Add a machine and start it."""
         if name in self.hosts:
             raise LocalProtocolError(f"there is a node {name!r} already")
-        host = self.hosts[name] = Host(name, make_core, links, mortal=mortal)
+        host = self.hosts[name] = Host(name, make_core, links, mortal=mortal, quota=quota)
         host.skew = self._rng.uniform(-self.faults.skew, self.faults.skew)
         self.start(host)
         return host
@@ -113,7 +124,7 @@ class Simulator:
             return
         if not host.disk:
             host.epoch += 1
-        host.node = Node(host.make_core(), host.links, self._codec, host.epoch, host.disk)
+        host.node = Node(host.make_core(), host.links, self._codec, host.epoch, host.disk, host.quota)
         host.has_tick = False
         self._count("starts")
         self._transact(host, lambda node, now: node.start(now))

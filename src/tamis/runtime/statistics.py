@@ -12,7 +12,8 @@ __all__ = ["LinkStatistics", "NetworkStatistics"]
 class LinkStatistics:
     """One direction of one link.
 
-    ``suppressed`` maps what ``source`` did not announce to the announced entries that stand for it;
+    ``suppressed`` maps what ``source`` did not announce to the announced entries that stand for it; ``refused`` are
+    events of its clients that it did not accept because too much waits for the link, or for one behind it;
     ``false_positives`` are events that ``target`` got over this link and had no use for.
     """
 
@@ -24,6 +25,7 @@ class LinkStatistics:
     suppressed: Mapping[str, tuple[str, ...]]
     table_entries: int
     events: int
+    refused: int
     false_positives: int
 
 
@@ -32,15 +34,16 @@ class NetworkStatistics:
     """A whole network.
 
     ``delivered`` counts copies of events handed to clients, ``lost`` those that an active subscription should have got
-    and did not, ``duplicates`` those that a client got twice. The rest is what it cost: updates of routing tables and
-    their bytes, events sent from broker to broker, those of them the receiver had no use for, and the entries that
-    all routing tables hold.
+    and did not, ``duplicates`` those that a client got twice, ``refused`` the events that no broker accepted, as their
+    publishers were told. The rest is what it cost: updates of routing tables and their bytes, events sent from broker
+    to broker, those of them the receiver had no use for, and the entries that all routing tables hold.
     """
 
     policy: str
     delivered: int
     lost: int
     duplicates: int
+    refused: int
     subscription_messages: int
     subscription_bytes: int
     event_messages: int

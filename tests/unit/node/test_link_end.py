@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tamis.errors import RemoteProtocolError
+from tamis.errors import ModelError, RemoteProtocolError
+from tamis.node.core import LinkFree, LinkFull
 from tamis.node.effects import Persist
 from tamis.node.frames import Frame, decode_frame, encode_frame
-from tamis.node.link_end import WINDOW, LinkEnd
+from tamis.node.link_end import WINDOW, LinkEnd, Quota
 
 
 def met(epoch: int = 1, peer: int = 7) -> LinkEnd:
@@ -91,3 +92,38 @@ def test_what_is_no_frame_is_refused(data: bytes) -> None:
 
 def test_the_bytes_of_a_frame_stay_what_they_are() -> None:
     assert encode_frame(Frame(1, 2, 3, 4, b"x")) == b"\x01\x95\x01\x02\x03\x04\xc4\x01x"
+
+
+def test_an_outbox_is_full_at_its_quota_and_free_at_half_of_it() -> None:
+    end, quota = met(), Quota(messages=4)
+    for body in (b"a", b"b", b"c"):
+        end.append(body)
+        assert end.take_crossing(quota) is None
+    end.append(b"d")
+    assert end.take_crossing(quota) == LinkFull(messages=4, bytes=4)
+    end.append(b"e")
+    assert end.take_crossing(quota) is None
+    end.acknowledge(2)
+    assert end.take_crossing(quota) is None
+    end.acknowledge(3)
+    assert end.take_crossing(quota) == LinkFree()
+    assert end.take_crossing(quota) is None
+
+
+def test_bytes_fill_an_outbox_as_messages_do() -> None:
+    end, quota = met(), Quota(bytes=10)
+    end.append(b"123456")
+    assert end.take_crossing(quota) is None
+    end.append(b"1234")
+    assert end.take_crossing(quota) == LinkFull(messages=2, bytes=10)
+    again = LinkEnd("east", 1)
+    again.restore({("out", "east", "1"): b"123456", ("out", "east", "2"): b"1234"})
+    assert again.take_crossing(quota) == LinkFull(messages=2, bytes=10)
+    end.meet(8)
+    assert (end.take_crossing(quota), end.waiting_bytes) == (LinkFree(), 0)
+
+
+@pytest.mark.parametrize("wrong", [{"messages": 0}, {"bytes": 0}])
+def test_a_quota_lets_something_through(wrong: dict[str, int]) -> None:
+    with pytest.raises(ModelError, match="at least one message and one byte"):
+        Quota(**wrong)

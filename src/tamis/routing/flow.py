@@ -1,0 +1,96 @@
+"""Who takes no more events: outboxes that are full, and how the brokers before them learn of it.
+
+What must cross a link that is cut waits in an outbox, and disks end somewhere. So an outbox has a quota
+(`tamis.node.link_end.Quota`). When it is full, its broker refuses events of its own clients that would have to go
+there, before they are accepted; and it asks its other neighbours to pause, who do the same and ask on. What was
+accepted is never refused any more: an event that comes from a neighbour is taken beyond the quota, so an outbox exceeds
+it by what was under way, no more. When it has emptied to half, everything resumes by itself (RELIABILITY G16).
+
+A neighbour is asked to pause because of links *other* than the one to it, so requests travel away from what is full,
+and in a tree nobody ever waits for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tamis.errors import InvariantError
+from tamis.node.core import LinkFull
+from tamis.node.effects import Effect, Key, Link, Persist, Send
+from tamis.routing.messages import Pause, Resume
+
+__all__ = ["Flow"]
+
+
+class Flow:
+    """The links of one broker that take no more events now."""
+
+    def __init__(self, neighbours: Iterable[Link]) -> None:
+        self._neighbours = tuple(neighbours)
+        #: ``{neighbour: what waits}``: exactly those whose outbox is full.
+        self.full: dict[Link, LinkFull] = {}
+        #: The neighbours that asked for a pause, in order.
+        self.paused: dict[Link, None] = {}
+        #: The neighbours that were asked for a pause: exactly those with another link that takes no more.
+        self.pausing: set[Link] = set()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether every link takes events."""
+        return not self.full and not self.paused
+
+    def find_refusal(self, links: Iterable[Link]) -> tuple[Link, str] | None:
+        """Return the first of some links that takes no more events, and why; None when all do."""
+        for link in links:
+            if link in self.full:
+                waiting = self.full[link]
+                why = f"{waiting.messages:,} messages ({waiting.bytes:,} bytes) wait for the way to {link!r}"
+                return link, f"{why}; publish it again later"
+            if link in self.paused:
+                return link, f"a link behind {link!r} is full; publish it again later"
+        return None
+
+    def settle(self) -> list[Effect]:
+        """Ask neighbours to pause or to resume, where that has changed."""
+        effects: list[Effect] = []
+        shut = self.full.keys() | self.paused.keys()
+        for link in self._neighbours:
+            is_due = bool(shut - {link})
+            if is_due and link not in self.pausing:
+                self.pausing.add(link)
+                effects += [Persist(("pausing", link), b""), Send(link, Pause())]
+            elif not is_due and link in self.pausing:
+                self.pausing.discard(link)
+                effects += [Persist(("pausing", link), None), Send(link, Resume())]
+        return effects
+
+    def pause(self, link: Link) -> list[Effect]:
+        """Take note that a neighbour asks for a pause."""
+        self.paused[link] = None
+        return [Persist(("paused", link), b""), *self.settle()]
+
+    def resume(self, link: Link) -> list[Effect]:
+        """Take note that a neighbour takes events again."""
+        self.paused.pop(link, None)
+        return [Persist(("paused", link), None), *self.settle()]
+
+    def meet(self, link: Link) -> list[Effect]:
+        """Start over with a neighbour that knows nothing of us: it asked for nothing yet, and was asked for nothing."""
+        forgotten: list[Effect] = []
+        if link in self.pausing:
+            self.pausing.discard(link)
+            forgotten.append(Persist(("pausing", link), None))
+        return forgotten + (self.resume(link) if link in self.paused else self.settle())
+
+    def restore(self, stored: Mapping[Key, bytes]) -> list[Effect]:
+        """Take back who asked whom; which outboxes are full is told anew."""
+        self.paused = {link: None for link in self._neighbours if ("paused", link) in stored}
+        self.pausing = {link for link in self._neighbours if ("pausing", link) in stored}
+        return self.settle()
+
+    def check_invariants(self) -> None:
+        """Raise `InvariantError` unless exactly those neighbours were asked to pause that must."""
+        shut = self.full.keys() | self.paused.keys()
+        due = {link for link in self._neighbours if shut - {link}}
+        if due != self.pausing:
+            raise InvariantError(f"{sorted(self.pausing)} were asked to pause, {sorted(due)} must be")
