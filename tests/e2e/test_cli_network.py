@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -22,6 +23,11 @@ FIELDS = [
     "event_messages",
     "false_positives",
     "table_entries",
+    "suppressed",
+    "screened",
+    "rejected",
+    "filters_asked",
+    "filters_spared",
 ]
 SMALL = ["network", "--brokers", "7", "--limit", "60"]
 
@@ -31,7 +37,7 @@ def run(*arguments: str) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
-def rows(*arguments: str) -> list[dict[str, int | str]]:
+def rows(*arguments: str) -> list[dict[str, Any]]:
     code, shown = run(*arguments, "--json")
     assert code == 0, shown
     return [json.loads(line) for line in shown.splitlines()]
@@ -47,6 +53,50 @@ def test_all_policies_deliver_the_same_and_cost_less_and_less() -> None:
     assert by_messages == sorted(by_messages, reverse=True)
     assert int(cost["merging"]["table_entries"]) < int(cost["covering"]["table_entries"])
     assert int(cost["flood"]["event_messages"]) > int(cost["covering"]["event_messages"])
+
+
+def test_drawn_ranges_order_the_policies_as_the_paper_does() -> None:
+    """[mics] Fig. 7: nothing > covering > subsumption, and merging, which its ranges do, below that."""
+    names = ("every", "covering", "subsumption", "mics", "mics-gap")
+    chosen = [part for name in names for part in ("--policy", name)]
+    found = rows("network", "--brokers", "5", "--work", "zipf", "--limit", "20", *chosen)
+    updates = [int(row["subscription_messages"]) for row in found]
+    assert updates == sorted(set(updates), reverse=True)
+    assert updates[0] == 300 * 4
+    assert {row["lost"] for row in found} == {0}
+
+
+def test_the_order_is_told_in_words() -> None:
+    few = ["network", "--brokers", "3", "--work", "uniform", "--ranges", "30", "--attributes", "1", "--limit", "60"]
+    code, shown = run(*few, "--policy", "mics", "--policy", "every", "--policy", "two-stage")
+    assert code == 0
+    told = " ".join(shown.split())
+    assert "of those that announce every subscription: every 100%," in told
+    assert "two-stage: cells rejected" in told
+
+
+def test_links_tell_who_was_withheld_because_of_whom() -> None:
+    [row] = rows(*SMALL, "--policy", "covering", "--links")
+    links = row["links"]
+    assert len(links) == 12  # both directions
+    assert sum(len(one["suppressed"]) for one in links) == row["suppressed"] > 0
+    assert sum(one["updates"] for one in links) == row["subscription_messages"]
+    assert sum(one["events"] for one in links) == row["event_messages"]
+    hidden = next(one for one in links if one["suppressed"])
+    assert set(hidden) >= {"announced", "retracted", "table_entries", "false_positives", "refused"}
+    code, shown = run(*SMALL, "--policy", "covering", "--links")
+    assert code == 0
+    assert "b1 to b2" in shown
+
+
+def test_two_stages_reject_by_cells_and_deliver_the_same() -> None:
+    few = ["--brokers", "7", "--work", "uniform", "--ranges", "100", "--limit", "60"]
+    plain, staged = rows("network", *few, "--policy", "covering", "--policy", "two-stage")
+    same = ("delivered", "subscription_messages", "subscription_bytes", "event_messages", "false_positives")
+    assert [plain[name] for name in same] == [staged[name] for name in same]
+    assert 0 < int(staged["rejected"]) < int(staged["screened"])
+    assert int(staged["filters_spared"]) > 10 * int(staged["filters_asked"])
+    assert plain["screened"] == 0
 
 
 def test_the_table_and_the_tree() -> None:
@@ -76,6 +126,7 @@ def test_files_of_ones_own(tmp_path: Path) -> None:
     [
         (["--policy", "covring"], "did you mean 'covering'"),
         (["--shape", "ring"], "there is no topology 'ring'"),
+        (["--work", "pareto"], "there is no work 'pareto'; there are quakes, uniform, zipf"),
         (["--subscriptions", "x.jsonl"], "give both"),
     ],
 )

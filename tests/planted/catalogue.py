@@ -7,11 +7,15 @@ it cannot show elsewhere (a merge needs a merging policy, a lost disk a weather 
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
 
+from tamis.algebra.evaluate import matches_subscription
+from tamis.curves.runs import difference
+from tamis.index.mics.space import ContentSpace
 from tamis.model.subscription import Values
 from tamis.node.core import LinkUp
 from tamis.node.effects import Deliver, Persist, Send
@@ -28,7 +32,9 @@ from tamis.routing.policies.identity import Identity
 from tamis.routing.policies.subsumption import Subsumption
 from tamis.routing.routing_table import RoutingTable
 from tamis.routing.summary import Changes, Summary
+from tamis.routing.two_stage import TwoStageTable
 from tamis.runtime.simulator import Simulator
+from tests.simulation.world import SCHEMA
 
 FIFO, NOISY, CRASHES, LOST_DISKS = range(4)
 #: Outboxes so small that cut links fill them.
@@ -698,6 +704,47 @@ def a_client_takes_everything_for_new(real: Any) -> Any:
         return []
 
     return deliver
+
+
+# Tables in two stages
+
+
+@plant(TwoStageTable, "wants", policy="two-stage")
+def ask_only_the_first_filter_that_cells_propose(real: Any) -> Any:
+    def wants(self: TwoStageTable, event: Any) -> bool:
+        proposed = self._cells.candidates(event).tolist()
+        return any(matches_subscription(event, self._held[row]) for row in proposed[:1])
+
+    return wants
+
+
+@plant(TwoStageTable, "remove", policy="two-stage")
+def leave_filters_in_the_cells_that_have_ended(real: Any) -> Any:
+    def remove(self: TwoStageTable, row: int) -> None:
+        del self._held[row]
+
+    return remove
+
+
+@plant(Covering, "find_homes", policy="two-stage")
+def let_cells_say_what_covers(real: Any) -> Any:
+    """PAPERS M.3.7: filters in the same cells are not the same."""
+
+    def find_homes(self: Covering, subscription: Any) -> tuple[str, ...] | None:
+        space = coarse_space()
+        mine = space.ranges_of(subscription)
+        for key, content in self._contents.items():
+            if not len(difference(mine, space.ranges_of(content))):
+                return (key,)
+        return None
+
+    return find_homes
+
+
+@functools.cache
+def coarse_space() -> ContentSpace:
+    """Return cells of which each has several values."""
+    return ContentSpace.from_schema(SCHEMA, bits=2)
 
 
 # Quotas

@@ -14,21 +14,22 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
+from operator import and_
 from typing import Any
 
 from tamis import Number, Schema
 from tamis.algebra.evaluate import matches
-from tamis.errors import InvariantError
+from tamis.errors import InvariantError, ModelError
 from tamis.model.subscription import Filter
 from tamis.node.link_end import Quota
 from tamis.node.node import Codec
 from tamis.routing import messages as m
 from tamis.routing.broker import BrokerCore
-from tamis.routing.cell_tables import space_of
+from tamis.routing.cell_tables import USUAL_CELLS, common_cells
 from tamis.routing.client import USER, ClientCore
 from tamis.routing.content import Content
-from tamis.routing.policies import POLICIES, Policy
+from tamis.routing.policies import POLICIES, CellOptions, Policy
 from tamis.routing.routing_table import ALL_NAMESPACES
 from tamis.runtime.simulator import NO_FAULTS, Faults, Host, Simulator
 from tamis.runtime.topology import Topology
@@ -58,8 +59,8 @@ WEATHERS = (
 #: How much may wait in an outbox; a seed takes one. Three messages are a burst, eight a cut link.
 TIGHT = (Quota(), Quota(3), Quota(8), Quota(bytes=600))
 
-_range_masks: dict[bytes, int] = {}
-_probe_keys: list[int] = []
+_range_masks: dict[tuple[str, bytes], int] = {}
+_probe_keys: dict[str, list[int]] = {}
 _masks: dict[int, tuple[tuple[Filter, ...], int]] = {}
 
 
@@ -72,16 +73,16 @@ def mask_of(filters: tuple[Filter, ...]) -> int:
     return known[1]
 
 
-def mask_of_ranges(ranges: Any) -> int:
+def mask_of_ranges(space: Any, ranges: Any) -> int:
     """Return the probes whose keys lie in ranges of cells, as bits."""
-    known = _range_masks.get(ranges.tobytes())
-    if known is None:
-        if not _probe_keys:
-            space = space_of(SCHEMA)
-            _probe_keys.extend(space.key_of(probe) for probe in PROBES)
-        inside = [any(low <= key <= high for low, high in ranges.tolist()) for key in _probe_keys]
-        known = _range_masks[ranges.tobytes()] = sum(1 << i for i, one in enumerate(inside) if one)
-    return known
+    place = (space.version, ranges.tobytes())
+    if place not in _range_masks:
+        if space.version not in _probe_keys:
+            _probe_keys[space.version] = [space.key_of(probe) for probe in PROBES]
+        keys = _probe_keys[space.version]
+        inside = [any(low <= key <= high for low, high in ranges.tolist()) for key in keys]
+        _range_masks[place] = sum(1 << i for i, one in enumerate(inside) if one)
+    return _range_masks[place]
 
 
 def random_text(rng: random.Random) -> str:
@@ -164,7 +165,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
-        self.quota = self.quota or TIGHT[self.seed // len(WEATHERS) % len(TIGHT)]
+        self.quota = self.quota or TIGHT[self.seed // 40 % len(TIGHT)]
         self.weather = self.weather or WEATHERS[self.seed % len(WEATHERS)]
         self.main = self._main_policy()
         shape = self.rng.choice(("line", "star", "balanced", "random"))
@@ -184,13 +185,13 @@ class World:
 
     def _main_policy(self) -> Policy:
         """Choose by the seed; ranges of cells cost several times what filters do, so they come in every fifth round."""
-        round_number = self.seed // len(WEATHERS)
-        cells = [policy for policy in POLICIES.values() if policy.cells]
-        self.choices = [policy for policy in POLICIES.values() if not policy.cells]
-        if cells and (round_number % 5 == 4 or (self.policy and POLICIES[self.policy].cells)):
-            self.choices += cells
-        usual = cells if len(self.choices) == len(POLICIES) and cells else self.choices
-        return POLICIES[self.policy] if self.policy else usual[round_number % len(usual)]
+        round_number, fifth_round = divmod(self.seed // len(WEATHERS), 5)
+        slow = [policy for policy in POLICIES.values() if policy.cells or policy.stages]
+        quick = [policy for policy in POLICIES.values() if policy not in slow]
+        turn, usual = (round_number, slow) if fifth_round == 4 else (4 * round_number + fifth_round, quick)
+        main = POLICIES[self.policy] if self.policy else usual[turn % len(usual)]
+        self.choices = quick + [policy for policy in slow if main in slow and agree(main.cells or USUAL_CELLS, policy)]
+        return main
 
     # Building
 
@@ -199,7 +200,7 @@ class World:
         for broker in self.topology.brokers:
             around = self.topology.neighbours(broker)
             mine = {other: policies[broker, other] for other in around}
-            make_core = partial(self.broker_class, broker, mine, CONTENT)
+            make_core = partial(self.broker_class, broker, mine, CONTENT, None, self.cells)
             self.sim.add(broker, make_core, list(around), quota=self.quota)
         self.clients = {f"c{i}": self.rng.choice(self.topology.brokers) for i in range(self.plan.clients)}
         for client, broker in self.clients.items():
@@ -214,6 +215,7 @@ class World:
         for link in self.sides:
             chosen[link] = self.rng.choice(self.choices) if mixed else self.main
         self.exact = all(policy.exact for policy in chosen.values())
+        self.cells = common_cells(policy.cells for policy in chosen.values())
         return chosen
 
     # Living
@@ -472,14 +474,24 @@ class World:
                 raise InvariantError(f"the disk of {broker} holds {stale}")
 
 
+def agree(cells: CellOptions, policy: Policy) -> bool:
+    """Whether a policy may be in a network with these cells: it has the same or none."""
+    try:
+        common_cells([cells, policy.cells])
+    except ModelError:
+        return False
+    return True
+
+
 def table_mask(core: BrokerCore, link: str) -> int:
     """Return what a broker's table holds for a neighbour, as bits."""
     mask = 0
     for namespace, ranges in core.table.cells.ranges(link):
-        if namespace == ALL_NAMESPACES and len(ranges):
+        if namespace == ALL_NAMESPACES and all(map(len, ranges)):
             return ALL
         if namespace != ALL_NAMESPACES:
-            mask |= mask_of_ranges(ranges) << WIDTH * NAMESPACES.index(namespace)
+            inside = [mask_of_ranges(*pair) for pair in zip(core.table.cells.spaces, ranges, strict=True)]
+            mask |= reduce(and_, inside) << WIDTH * NAMESPACES.index(namespace)
     for one in core.table.interests(link).values():
         if one.namespace == ALL_NAMESPACES:
             return ALL
@@ -487,9 +499,9 @@ def table_mask(core: BrokerCore, link: str) -> int:
     return mask
 
 
-def plain(ranges: Any) -> dict[str, list[list[int]]]:
-    """Return ranges by namespace as plain numbers, without empty ones."""
-    return {namespace: found.tolist() for namespace, found in ranges if len(found)}
+def plain(ranges: Any) -> dict[str, list[list[list[int]]]]:
+    """Return ranges by namespace and space as plain numbers, without empty ones."""
+    return {namespace: [one.tolist() for one in found] for namespace, found in ranges if any(map(len, found))}
 
 
 def _events_of(message: Any) -> list[m.EventId]:

@@ -13,6 +13,7 @@ from tamis.cli.options import Json, examples
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from tamis.runtime.network import Network
     from tamis.runtime.simulator import Faults
     from tamis.runtime.statistics import NetworkStatistics
     from tamis.runtime.topology import Topology
@@ -23,6 +24,7 @@ __all__ = ["EPILOG", "network"]
 EPILOG = examples(
     "tamis network",
     "tamis network --brokers 31 --policy all",
+    "tamis network --work zipf --policy all --brokers 15",
     "tamis network --shape line --brokers 7 --policy identity --policy covering",
     "tamis network --subscriptions alerts.jsonl --events quakes.parquet --limit 500",
     "tamis network --faults --seed 7 --json",
@@ -46,11 +48,24 @@ def network(
     events: Annotated[
         str | None, typer.Option(metavar="FILE", help="A file of events; the bundled week of earthquakes otherwise.")
     ] = None,
+    work: Annotated[
+        str,
+        typer.Option(help="Without files: the bundled earthquakes (quakes), or drawn ranges (uniform, zipf)."),
+    ] = "quakes",
+    ranges: Annotated[
+        int, typer.Option(min=1, max=100_000, help="How many subscriptions are drawn for uniform and zipf.")
+    ] = 300,
+    attributes: Annotated[
+        int, typer.Option(min=1, max=8, help="How many attributes they have; every range is 4 of 256 values long.")
+    ] = 2,
     limit: Annotated[int | None, typer.Option(min=1, help="Publish only so many events.")] = None,
     faults: Annotated[
         bool, typer.Option("--faults", help="Drop, double, delay and reorder messages; crash and restart brokers.")
     ] = False,
     seed: Annotated[int, typer.Option(help="Where clients stand, who publishes what, and what goes wrong.")] = 0,
+    links: Annotated[
+        bool, typer.Option("--links", help="Also what each link carried, and who was withheld because of whom.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Compare link policies: the same subscriptions and events through a simulated network of brokers.
@@ -67,14 +82,17 @@ def network(
 
     names = _policies(policy)
     tree = Topology.of(shape, brokers, seed=seed)
-    trial = _trial(tree, subscriptions, events, limit, clients or 2 * brokers, seed, _faults(faults))
+    trial = _drawn_or_bundled(work, tree, clients or 2 * brokers, ranges, attributes, seed)
+    trial = _with_files(trial, subscriptions, events, limit, _faults(faults))
     if json:
-        rows = list(_as_json(trial, names))
+        rows = list(_as_json(trial, names, links=links))
     else:
         output().say(_told(trial), "bold")
         if brokers <= _DRAWN:
             output().say(tree.draw(), "dim")
-        rows = list(_live(trial, names))
+        rows = list(_live(trial, names, links=links))
+        for line in _findings(rows):
+            output().say(line)
     if any(row.lost or row.duplicates for row in rows):
         raise typer.Exit(NO)
 
@@ -92,26 +110,30 @@ def _faults(wanted: bool) -> Faults:
     return Faults(drop=0.02, duplicate=0.02, late=0.05, crash=0.0005, skew=2.0) if wanted else NO_FAULTS
 
 
-def _trial(
-    tree: Topology,
-    subscriptions: str | None,
-    events: str | None,
-    limit: int | None,
-    clients: int,
-    seed: int,
-    faults: Faults,
+def _drawn_or_bundled(work: str, tree: Topology, clients: int, ranges: int, attributes: int, seed: int) -> Trial:
+    from tamis.errors import ModelError
+    from tamis.workload.comparison import quake_trial
+    from tamis.workload.range_questions import KINDS, range_trial
+
+    if work == "quakes":
+        return quake_trial(tree, clients=clients, seed=seed)
+    if work not in KINDS:
+        raise ModelError(f"there is no work {work!r}; there are quakes, {', '.join(KINDS)}")
+    return range_trial(tree, work, attributes=attributes, subscriptions=ranges, clients=clients, seed=seed)
+
+
+def _with_files(
+    trial: Trial, subscriptions: str | None, events: str | None, limit: int | None, faults: Faults
 ) -> Trial:
     from dataclasses import replace
 
     from tamis.errors import TableError
-    from tamis.workload.comparison import quake_trial
 
     if (subscriptions is None) != (events is None):
         raise TableError("give both --subscriptions and --events, or neither for the bundled data")
-    trial = quake_trial(tree, clients=clients, seed=seed, faults=faults)
     if subscriptions is not None and events is not None:
         trial = _from_files(trial, subscriptions, events)
-    return replace(trial, events=trial.events[:limit])
+    return replace(trial, events=trial.events[:limit], faults=faults)
 
 
 def _from_files(trial: Trial, subscriptions: str, events: str) -> Trial:
@@ -138,34 +160,72 @@ def _told(trial: Trial) -> str:
     )
 
 
-def _as_json(trial: Trial, names: list[str]) -> Iterator[NetworkStatistics]:
+def _findings(rows: list[NetworkStatistics]) -> Iterator[str]:
+    """Yield in words what the table shows: who sends how many updates, and what cells spared exact filters."""
+    every = next((row for row in rows if row.policy == "every"), None)
+    if every is not None and every.subscription_messages:
+        fewest_last = sorted(rows, key=lambda row: -row.subscription_messages)
+        parts = [f"{row.policy} {row.subscription_messages / every.subscription_messages:.0%}" for row in fewest_last]
+        yield f"Updates, of those that announce every subscription: {', '.join(parts)}."
+    for row in rows:
+        if row.screened:
+            yield (
+                f"{row.policy}: cells rejected {row.rejected:,} of {row.screened:,} questions at once; "
+                f"{row.filters_asked:,} filters were asked exactly, {row.filters_spared:,} need not be."
+            )
+
+
+def _as_json(trial: Trial, names: list[str], *, links: bool) -> Iterator[NetworkStatistics]:
     """Yield a row per policy, printed at once, so that a run that is stopped leaves what it found."""
     from tamis.cli.screen import write_json_lines
 
     for name in names:
-        row = trial.run(name)
-        write_json_lines([row.as_row()])
+        network = trial.network(name)
+        row = network.statistics()
+        of_links = {"links": [one.as_row() for one in network.link_statistics()]} if links else {}
+        write_json_lines([row.as_row() | of_links])
         yield row
 
 
-def _live(trial: Trial, names: list[str]) -> Iterator[NetworkStatistics]:
-    """Yield a row per policy while the table grows on the screen."""
+def _live(trial: Trial, names: list[str], *, links: bool) -> Iterator[NetworkStatistics]:
+    """Yield a row per policy while the table grows on the screen; the tables of links come after it."""
     from rich.live import Live
 
     from tamis.cli.screen import output
 
     rows: list[NetworkStatistics] = []
+    of_links: list[Table] = []
     console = output()
-    if not console.is_terminal:
-        rows = [trial.run(name) for name in names]
+
+    def run(name: str) -> None:
+        network = trial.network(name)
+        rows.append(network.statistics())
+        of_links.extend([_links_table(network)] if links else [])
+
+    if console.is_terminal:
+        with Live(_table(rows, names[0]), console=console) as live:
+            for place, name in enumerate(names):
+                run(name)
+                live.update(_table(rows, names[place + 1] if place + 1 < len(names) else None))
+    else:
+        for name in names:
+            run(name)
         console.print(_table(rows))
-        yield from rows
-        return
-    with Live(_table(rows, names[0]), console=console) as live:
-        for place, name in enumerate(names):
-            rows.append(trial.run(name))
-            live.update(_table(rows, names[place + 1] if place + 1 < len(names) else None))
-            yield rows[-1]
+    for table in of_links:
+        console.print(table)
+    yield from rows
+
+
+def _links_table(network: Network) -> Table:
+    """Return what each direction of each link carried."""
+    from tamis.cli.screen import make_table
+
+    heads = ["link", "updates", "announced", "withheld", "entries", "events", "needless"]
+    table = make_table(f"{heads[0]} ({network.statistics().policy})", *heads[1:], right=heads[1:])
+    for one in network.link_statistics():
+        counts = (one.updates, one.announced, len(one.suppressed), one.table_entries, one.events, one.false_positives)
+        table.add_row(f"{one.source} to {one.target}", *(f"{count:,}" for count in counts))
+    return table
 
 
 def _table(rows: list[NetworkStatistics], running: str | None = None) -> Table:

@@ -31,11 +31,12 @@ from tamis.node.core import LinkFree, LinkFull, LinkUp
 from tamis.node.effects import Deliver, Effect, Key, Link, Persist, Send
 from tamis.node.story import Story
 from tamis.routing import messages as m
+from tamis.routing.cell_tables import USUAL_CELLS
 from tamis.routing.confirmations import Confirmations
 from tamis.routing.content import Content
 from tamis.routing.counters import Counters
 from tamis.routing.flow import Flow
-from tamis.routing.policies import Policy
+from tamis.routing.policies import CellOptions, Policy
 from tamis.routing.routing_table import ALL_NAMESPACES, Readers, RoutingTable
 from tamis.routing.summary import Changes
 
@@ -48,7 +49,8 @@ _OF_BROKERS = m.Update | m.Confirm | m.Pause | m.Resume
 class BrokerCore:
     """One broker of an acyclic network; ``neighbours`` gives the policy of the link to each of them.
 
-    ``counters`` go on counting when a broker restarts, if they are given.
+    ``counters`` go on counting when a broker restarts, if they are given. ``cells`` are those in which neighbours speak
+    that tell ranges, when no policy here says.
     """
 
     def __init__(
@@ -57,10 +59,11 @@ class BrokerCore:
         neighbours: Mapping[Link, Policy],
         content: Content,
         counters: dict[Link, Counters] | None = None,
+        cells: CellOptions = USUAL_CELLS,
     ) -> None:
         self.name = name
-        self.table = RoutingTable(neighbours, content.schema)
         self.counters = {link: Counters() for link in neighbours} if counters is None else counters
+        self.table = RoutingTable(neighbours, content.schema, counters=self.counters, cells=cells)
         self._neighbours = dict(neighbours)
         self._content = content
         self._confirmations = Confirmations(neighbours)

@@ -24,6 +24,19 @@ class Counters:
     refused: int = 0
     #: Events that came over the link and were neither delivered nor passed on here.
     false_positives: int = 0
+    #: Events that a table in two stages was asked about for the link, and those that its cells rejected.
+    screened: int = 0
+    rejected: int = 0
+    #: Filters that such a table asked exactly, and those that its cells saved it from asking.
+    filters_asked: int = 0
+    filters_spared: int = 0
+
+    def count_stages(self, *, held: int, proposed: int, asked: int) -> None:
+        """Count one event at a table in two stages: of ``held`` filters cells left some, of which some were asked."""
+        self.screened += 1
+        self.rejected += not proposed
+        self.filters_asked += asked
+        self.filters_spared += held - proposed
 
     def count_update(self, update: Update) -> None:
         """Count one update; an empty table says nothing and is not counted."""

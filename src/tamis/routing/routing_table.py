@@ -24,9 +24,11 @@ from tamis.model.schema import Event, Schema
 from tamis.model.subscription import EVERYTHING, Subscription
 from tamis.model.tables import EventTable
 from tamis.node.effects import Link
-from tamis.routing.cell_tables import CellTables
-from tamis.routing.policies import Policy
+from tamis.routing.cell_tables import USUAL_CELLS, CellTables
+from tamis.routing.counters import Counters
+from tamis.routing.policies import CellOptions, Policy
 from tamis.routing.summary import Changes, Origin, Summary
+from tamis.routing.two_stage import TwoStageTable
 
 __all__ = ["ALL_NAMESPACES", "Readers", "RoutingTable"]
 
@@ -45,22 +47,35 @@ _ALL = Subscription("*", (EVERYTHING,), None, ALL_NAMESPACES)
 
 @dataclass
 class _Namespace:
-    """The matchers of one namespace: neighbours by link, clients' subscriptions by row."""
+    """The matchers of one namespace: neighbours by link, in one stage or in two, and clients' subscriptions by row."""
 
     clients: Matcher
     neighbours: CountingMatcher = field(default_factory=CountingMatcher)
+    staged: dict[Link, TwoStageTable] = field(default_factory=dict)
+
+    def next_hops(self, event: Event, came_from: Link) -> set[Link]:
+        """Return the neighbours with a filter that matches."""
+        found = set(map(str, self.neighbours.next_hops(event, came_from)))
+        found.update(link for link, table in self.staged.items() if link != came_from and table.wants(event))
+        return found
 
 
 class RoutingTable:
-    """The interests of a broker's neighbours and clients; ``neighbours`` gives the policy of each link."""
+    """The interests of a broker's neighbours and clients; ``neighbours`` gives the policy of each link.
+
+    ``counters`` note what the tables did, by link; ``cells`` are those of links that are told ranges by others.
+    """
 
     def __init__(
         self,
         neighbours: Mapping[Link, Policy],
         schema: Schema,
         make_matcher: Callable[[Lookup], Matcher] = MATCHERS[DEFAULT_MATCHER],
+        counters: Mapping[Link, Counters] | None = None,
+        cells: CellOptions = USUAL_CELLS,
     ) -> None:
         self._neighbours = dict(neighbours)
+        self._counters = counters or {link: Counters() for link in neighbours}
         self._make_matcher = make_matcher
         #: ``{source: {key: subscription}}``: exactly what each client and neighbour asks for now.
         self._interests: dict[Link, dict[str, Subscription]] = {link: {} for link in neighbours}
@@ -68,7 +83,7 @@ class RoutingTable:
         self.unspoken: set[Link] = set(neighbours)
         self._summaries: dict[Link, dict[str, Summary]] = {link: {} for link in neighbours}
         #: What came and goes as ranges of cells.
-        self.cells = CellTables(schema, {link: policy.gap for link, policy in neighbours.items()})
+        self.cells = CellTables(schema, {link: policy.cells for link, policy in neighbours.items()}, cells)
         self._namespaces: dict[str, _Namespace] = {}
         self._rows: dict[Origin, int] = {}
         self._origins: dict[int, Origin] = {}
@@ -80,7 +95,8 @@ class RoutingTable:
 
     def n_entries(self, source: Link) -> int:
         """Return how many filters and ranges a neighbour asks for."""
-        return len(self.interests(source)) + sum(len(ranges) for _, ranges in self.cells.ranges(source))
+        ranges = (one for _, spaces in self.cells.ranges(source) for one in spaces)
+        return len(self.interests(source)) + sum(map(len, ranges))
 
     def interests(self, source: Link) -> Mapping[str, Subscription]:
         """Return what a client or neighbour asks for, by key."""
@@ -149,7 +165,7 @@ class RoutingTable:
         wanted = set(self.unspoken)
         for name in (namespace, ALL_NAMESPACES):
             if name in self._namespaces:
-                wanted.update(map(str, self._namespaces[name].neighbours.next_hops(event, came_from)))
+                wanted |= self._namespaces[name].next_hops(event, came_from)
             wanted.update(self.cells.wanting(event, name, {came_from, *wanted}))
         wanted.discard(came_from)
         return sorted(wanted)
@@ -187,6 +203,8 @@ class RoutingTable:
             if told != due:
                 more, less = sorted(told - due), sorted(due - told)
                 raise InvariantError(f"link {link!r} was told too much, {more}, or too little, {less}")
+        for table in (one for home in self._namespaces.values() for one in home.staged.values()):
+            table.check_invariants()
         if self._rows.keys() != known:
             raise InvariantError(f"the matchers know {sorted(self._rows.keys() ^ known)} wrongly")
 
@@ -211,7 +229,12 @@ class RoutingTable:
         row, home = self._next_row, self._namespace(subscription.namespace)
         self._next_row += 1
         self._rows[origin], self._origins[row] = row, origin
-        if origin.source in self._neighbours:
+        stages = self._neighbours[origin.source].stages if origin.source in self._neighbours else None
+        if stages is not None:
+            if origin.source not in home.staged:
+                home.staged[origin.source] = TwoStageTable(stages, self._counters[origin.source])
+            home.staged[origin.source].add(row, subscription)
+        elif origin.source in self._neighbours:
             home.neighbours.add(row, subscription, origin.source)
         else:
             home.clients.add(row, subscription)
@@ -219,7 +242,10 @@ class RoutingTable:
     def _expel(self, origin: Origin, subscription: Subscription) -> None:
         row, home = self._rows.pop(origin), self._namespace(subscription.namespace)
         del self._origins[row]
-        (home.neighbours if origin.source in self._neighbours else home.clients).remove(row)
+        if origin.source in home.staged:
+            home.staged[origin.source].remove(row)
+        else:
+            (home.neighbours if origin.source in self._neighbours else home.clients).remove(row)
 
     def _namespace(self, name: str) -> _Namespace:
         if name not in self._namespaces:

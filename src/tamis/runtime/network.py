@@ -20,6 +20,7 @@ from tamis.node.link_end import Quota
 from tamis.node.node import Codec
 from tamis.routing import messages as m
 from tamis.routing.broker import BrokerCore
+from tamis.routing.cell_tables import common_cells
 from tamis.routing.client import USER, ClientCore
 from tamis.routing.content import Content
 from tamis.routing.counters import Counters
@@ -98,6 +99,7 @@ class Network:
         self.topology = _tree(topology)
         self._quota = quota or Quota()
         self._policies = self._by_link(policy)
+        self._cells = common_cells(policy.cells for policy in self._policies.values())
         self._content = Content(schema)
         self._simulator = Simulator(Codec(m.encode, m.decode), seed=seed, faults=faults)
         self._clients: dict[str, _Client] = {}
@@ -226,6 +228,7 @@ class Network:
         counts = [one for by_link in self._counters.values() for one in by_link.values()]
         got = {client: [one.event.id for one in self._core(client, ClientCore).deliveries] for client in self._clients}
         names = {policy.name for policy in self._policies.values()}
+        links = self.link_statistics()
         return NetworkStatistics(
             policy=names.pop() if len(names) == 1 else "mixed",
             delivered=sum(map(len, got.values())),
@@ -236,7 +239,12 @@ class Network:
             subscription_bytes=sum(one.bytes for one in counts),
             event_messages=sum(one.events for one in counts),
             false_positives=sum(one.false_positives for one in counts),
-            table_entries=sum(one.table_entries for one in self.link_statistics()),
+            table_entries=sum(one.table_entries for one in links),
+            suppressed=sum(len(one.suppressed) for one in links),
+            screened=sum(one.screened for one in counts),
+            rejected=sum(one.rejected for one in counts),
+            filters_asked=sum(one.filters_asked for one in counts),
+            filters_spared=sum(one.filters_spared for one in counts),
         )
 
     def link_statistics(self) -> list[LinkStatistics]:
@@ -260,6 +268,12 @@ class Network:
                     sent.events,
                     sent.refused,
                     taken.false_positives,
+                    sent.updates,
+                    sent.bytes,
+                    sent.screened,
+                    sent.rejected,
+                    sent.filters_asked,
+                    sent.filters_spared,
                 )
             )
         return found
@@ -278,7 +292,7 @@ class Network:
         counters = self._counters[broker] = {other: Counters() for other in around}
         self._simulator.add(
             broker,
-            lambda: BrokerCore(broker, policies, self._content, counters),
+            lambda: BrokerCore(broker, policies, self._content, counters, self._cells),
             list(around),
             quota=self._quota,
         )

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tamis.model.schema import Schema
-from tamis.model.subscription import SubscriptionId
+from tamis.model.subscription import Subscription, SubscriptionId
 from tamis.model.types import AttributeType, Number
+from tamis.routing.content import Content
+from tamis.routing.policies import find_policy
 from tamis.runtime.network import Network
 from tamis.runtime.simulator import NO_FAULTS, Faults
 from tamis.runtime.statistics import NetworkStatistics
@@ -51,7 +53,8 @@ class Trial:
     def network(self, policy: str) -> Network:
         """Return the network of one policy after everything went through it."""
         rng = random.Random(self.seed)
-        network = Network(self.topology, policy, schema=self.schema, seed=self.seed, faults=self.faults)
+        fitted = find_policy(policy).fitted_to(self._compiled())
+        network = Network(self.topology, fitted, schema=self.schema, seed=self.seed, faults=self.faults)
         clients = [network.attach(f"client-{number}") for number in range(1, self.clients + 1)]
         network.run()
         for id, source, namespace in self.subscriptions:
@@ -64,6 +67,10 @@ class Trial:
                 network.publish(client, batch, namespace=namespace)
         network.run()
         return network
+
+    def _compiled(self) -> list[Subscription]:
+        content = Content(self.schema)
+        return [Subscription(id, content.compile(source), None, name) for id, source, name in self.subscriptions]
 
 
 def quake_trial(topology: Topology, *, clients: int, seed: int = 0, faults: Faults = NO_FAULTS) -> Trial:

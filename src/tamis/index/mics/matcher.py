@@ -137,6 +137,10 @@ class MicsMatcher:
         del self._subscriptions[row]
         self._groups.remove(row)
 
+    def candidates(self, event: Event) -> IntArray:
+        """Return the rows that may match an event, ascending: the first phase alone, COMPLETE and not SOUND."""
+        return self._groups.candidates(event)
+
     def match(self, event: Event) -> Rows:
         """Return the rows that match a canonical event, ascending."""
         return self._confirmed(event, self._groups.candidates(event))

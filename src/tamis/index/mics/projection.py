@@ -61,9 +61,9 @@ def ranked_axes(subscriptions: Sequence[Subscription], bits: int = DEFAULT_BITS)
     bounds: dict[Axis, list[float]] = {}
     for constraint in (constraint for one in filters for constraint in one.constraints):
         for axis in _axes_of(constraint):
-            bounds.setdefault(axis, []).extend(
-                end for side in sides_of(constraint, axis) for end in side if math.isfinite(end)
-            )
+            # A value on a cut is in the cell above it, so a cell that ends with the upper bound ends just after it.
+            both = (end for lo, hi in sides_of(constraint, axis) for end in (lo, math.nextafter(hi, math.inf)))
+            bounds.setdefault(axis, []).extend(filter(math.isfinite, both))
     found = []
     for axis, ends in bounds.items():
         if ends:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from functools import cached_property
 
 import msgspec
 import numpy as np
@@ -100,7 +101,7 @@ class ContentSpace:
         """All keys: what a subscription gets that says nothing about these axes."""
         return np.array([[0, self.n_keys - 1]], dtype=np.int64)
 
-    @property
+    @cached_property
     def version(self) -> str:
         """The name of this space; equal spaces have equal names."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()[:16]

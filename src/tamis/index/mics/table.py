@@ -105,8 +105,13 @@ class RangeTable:
 
     def uncovered(self, ranges: Runs) -> Runs:
         """Return the keys of these ranges that are not in the union: what partial subsumption leaves."""
-        left = [difference(np.array([one]), self._covered(*one)) for one in self._checked(ranges).tolist()]
-        return np.concatenate([NO_RUNS, *left])
+        left = [
+            (max(first, start), min(last, end))
+            for start, end in self._checked(ranges).tolist()
+            for first, last in self.gaps(start, end).tolist()
+            if not self._is_closed(first, last)
+        ]
+        return np.array(left, np.int64) if left else NO_RUNS
 
     def ranges(self) -> Runs:
         """Return the union as merged ranges, ascending."""

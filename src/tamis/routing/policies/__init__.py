@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tamis.routing.policies.cells import CellOptions
 from tamis.routing.policies.policy import POLICIES, Policy, find_policy
 
-__all__ = ["POLICIES", "Policy", "find_policy"]
+__all__ = ["POLICIES", "CellOptions", "Policy", "find_policy"]

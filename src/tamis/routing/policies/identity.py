@@ -1,11 +1,29 @@
-"""Identity: equal filters are announced once, all others as they are. The yardstick of the other policies."""
+"""Every filter as it is, equal ones each (*every*) or once (*identity*): the yardsticks of the other policies."""
 
 from __future__ import annotations
 
 from tamis.model.subscription import Filter, Subscription
 from tamis.routing.summary import Growth
 
-__all__ = ["Identity"]
+__all__ = ["Every", "Identity"]
+
+
+class Every:
+    """Nothing stands for anything: each subscription is announced."""
+
+    def find_homes(self, subscription: Subscription) -> tuple[str, ...] | None:
+        """Return None: there is no home but one's own."""
+        return None
+
+    def grow(self, subscription: Subscription) -> Growth:
+        """Return the subscription itself."""
+        return Growth(subscription)
+
+    def opened(self, content: Subscription) -> None:
+        """Take note of a new group: nothing depends on it."""
+
+    def closed(self, content: Subscription) -> None:
+        """Take note that a group has ended: nothing depended on it."""
 
 
 class Identity:

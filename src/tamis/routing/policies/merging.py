@@ -11,7 +11,7 @@ Deviation: on filters, by attribute; the paper joins ranges of cells, see the po
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from numbers import Real
 
 from tamis.index.protocols import CoveringIndex
@@ -25,6 +25,9 @@ __all__ = ["Merging", "join_filters"]
 #: Ends of ranges in a merged condition; a longer list of values costs more than it saves.
 MAX_CUTS = 64
 
+#: Which constraint is left out, its attribute, and the others.
+AllButOne = tuple[int, str, tuple[Constraint, ...]]
+
 
 class Merging(Covering):
     """A home is a group that covers; a new group absorbs those it can be merged with."""
@@ -32,28 +35,54 @@ class Merging(Covering):
     def __init__(self, make_index: Callable[[], CoveringIndex], few: int = 0, gap: float = 0.0) -> None:
         super().__init__(make_index, few)
         self._gap = gap
+        #: ``{all but one constraint: keys}`` of the groups: only what agrees on them can be merged.
+        self._alike: dict[AllButOne, dict[str, None]] = {}
+
+    def opened(self, content: Subscription) -> None:
+        """Take note of a new group."""
+        super().opened(content)
+        for place in _all_but_one(content):
+            self._alike.setdefault(place, {})[str(content.id)] = None
+
+    def closed(self, content: Subscription) -> None:
+        """Take note that a group has ended."""
+        super().closed(content)
+        for place in _all_but_one(content):
+            self._alike[place].pop(str(content.id))
+            if not self._alike[place]:
+                del self._alike[place]
 
     def grow(self, subscription: Subscription) -> Growth:
         """Return the subscription merged with as many groups as will go, in place of them and of all it covers."""
         if len(subscription.filters) != 1:
             return super().grow(subscription)
-        merged, absorbed = subscription.filters[0], dict[str, None]()
-        while (found := self._find_partner(merged, absorbed)) is not None:
+        content, absorbed = subscription, dict[str, None]()
+        while (found := self._find_partner(content, absorbed)) is not None:
             key, merged = found
             absorbed[key] = None
+            content = _named(merged, subscription.namespace)
         if not absorbed:
             return super().grow(subscription)
-        content = _named(merged, subscription.namespace)
         return Growth(content, tuple(dict.fromkeys([*absorbed, *self.covered(content)])))
 
-    def _find_partner(self, filter: Filter, absorbed: Container[str]) -> tuple[str, Filter] | None:
-        """Return the first group that a filter can be merged with, and the merge."""
-        for key, content in self._contents.items():
-            if key not in absorbed and len(content.filters) == 1:
-                joined = join_filters(filter, content.filters[0], self._gap)
+    def _find_partner(self, content: Subscription, absorbed: Container[str]) -> tuple[str, Filter] | None:
+        """Return the oldest group that a filter can be merged with, and the merge."""
+        alike = {key for place in _all_but_one(content) for key in self._alike.get(place, ())}
+        for key in sorted(alike, key=self._rows.__getitem__):
+            if key not in absorbed:
+                joined = join_filters(content.filters[0], self._contents[key].filters[0], self._gap)
                 if joined is not None:
                     return key, joined
         return None
+
+
+def _all_but_one(content: Subscription) -> Iterator[AllButOne]:
+    """Yield the places of a filter among those that it may be merged with, one for each condition on values."""
+    if len(content.filters) == 1 and content.filters[0].rest is None:
+        constraints = content.filters[0].constraints
+        for i, one in enumerate(constraints):
+            if isinstance(one, Values):
+                yield i, one.attribute, (*constraints[:i], *constraints[i + 1 :])
 
 
 def join_filters(a: Filter, b: Filter, gap: float = 0.0) -> Filter | None:

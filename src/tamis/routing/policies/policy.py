@@ -6,13 +6,15 @@ A policy that needs an index is there when the registry of covering indexes has 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from tamis.errors import ModelError
 from tamis.index.registry import COVERING_INDEXES
+from tamis.model.subscription import Subscription
+from tamis.routing.policies.cells import CellOptions
 from tamis.routing.policies.covering import Covering
-from tamis.routing.policies.identity import Identity
+from tamis.routing.policies.identity import Every, Identity
 from tamis.routing.policies.merging import Merging
 from tamis.routing.policies.subsumption import Subsumption
 from tamis.routing.summary import Strategy
@@ -25,7 +27,8 @@ class Policy:
     """How a link is used: ``make`` gives the strategy of a link; a policy that ``floods`` needs none.
 
     ``exact``: no event is forwarded to a broker behind which nobody asked for it. ``cells``: the link is told ranges of
-    cells (`tamis.routing.cell_tables`), merged over a ``gap`` of so many cells, and no filters.
+    cells and no filters (`tamis.routing.cell_tables`). ``stages``: what the neighbour announces is kept in two stages,
+    cells before exact filters (`tamis.routing.two_stage`).
     """
 
     name: str
@@ -33,8 +36,12 @@ class Policy:
     make: Callable[[], Strategy]
     exact: bool = True
     floods: bool = False
-    cells: bool = False
-    gap: int = 0
+    cells: CellOptions | None = None
+    stages: CellOptions | None = None
+
+    def fitted_to(self, subscriptions: Sequence[Subscription]) -> Policy:
+        """Return the policy with cells that suit a sample of subscriptions; one without cells as it is."""
+        return self if self.cells is None else replace(self, cells=self.cells.fitted_to(subscriptions))
 
 
 #: The index that finds exact covers; up to `FEW` groups are asked one by one, which is quicker.
@@ -43,6 +50,7 @@ FEW = 32
 
 _ALL = (
     Policy("flood", "every event goes everywhere", Identity, exact=False, floods=True),
+    Policy("every", "every subscription is announced", Every),
     Policy("identity", "equal filters are announced once", Identity),
     Policy("covering", "what an announced filter covers is not announced", lambda: Covering(_EXACT, FEW)),
     Policy("zcurve", "covers found on the Z curve, some overlooked", lambda: Covering(COVERING_INDEXES["zcurve"])),
@@ -52,8 +60,15 @@ _ALL = (
     Policy("subsumption", "what several filters cover together is not announced", lambda: Subsumption(_EXACT, FEW)),
     Policy("merging", "filters that differ on one attribute become one", lambda: Merging(_EXACT, FEW)),
     Policy("gap", "merging that fills gaps of up to half a range", lambda: Merging(_EXACT, FEW, gap=0.5), exact=False),
-    Policy("mics", "ranges of cells on a Hilbert curve", Identity, exact=False, cells=True),
-    Policy("mics-gap", "ranges of cells, merged over small gaps", Identity, exact=False, cells=True, gap=16),
+    Policy("mics", "ranges of cells on a Hilbert curve", Identity, exact=False, cells=CellOptions()),
+    Policy("mics-gap", "ranges of cells, merged over small gaps", Identity, exact=False, cells=CellOptions(gap=16)),
+    Policy("mics-groups", "ranges on two curves", Identity, exact=False, cells=CellOptions(n_axes=2, n_groups=2)),
+    Policy(
+        "two-stage",
+        "covering; cells reject before filters are asked",
+        lambda: Covering(_EXACT, FEW),
+        stages=CellOptions(),
+    ),
 )
 
 POLICIES: dict[str, Policy] = {policy.name: policy for policy in _ALL}

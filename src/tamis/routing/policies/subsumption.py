@@ -10,7 +10,13 @@ Deviation: exact on raw values; the paper's ranges of cells are exact for the ce
 
 from __future__ import annotations
 
-from tamis.model.subscription import Subscription
+import math
+from collections.abc import Callable
+from numbers import Real
+
+from tamis.index.protocols import CoveringIndex
+from tamis.model.subscription import Subscription, Values
+from tamis.model.value_set import Cut
 from tamis.reduction.subsume import find_union
 from tamis.routing.policies.covering import Covering
 
@@ -18,12 +24,30 @@ __all__ = ["Subsumption"]
 
 #: Pieces that one question may fall into; such a proof takes a few milliseconds at most.
 BUDGET = 500
-#: Groups that share an attribute with the question; with more of them the question is not asked.
+#: Groups that may have events in common with the question; with more of them the question is not asked.
 MAX_GROUPS = 100
+
+#: ``{attribute: (low, high)}``.
+Bounds = dict[str, tuple[float, float]]
 
 
 class Subsumption(Covering):
     """A home is one group that covers, or several that do so together."""
+
+    def __init__(self, make_index: Callable[[], CoveringIndex], few: int = 0) -> None:
+        super().__init__(make_index, few)
+        #: ``{key: bounds}`` of the groups: those that lie elsewhere cannot help to cover.
+        self._places: dict[str, Bounds] = {}
+
+    def opened(self, content: Subscription) -> None:
+        """Take note of a new group."""
+        super().opened(content)
+        self._places[str(content.id)] = _bounds(content)
+
+    def closed(self, content: Subscription) -> None:
+        """Take note that a group has ended."""
+        super().closed(content)
+        del self._places[str(content.id)]
 
     def find_homes(self, subscription: Subscription) -> tuple[str, ...] | None:
         """Return groups whose union covers, one if one is enough."""
@@ -31,11 +55,36 @@ class Subsumption(Covering):
         if found is not None:
             return found
         asked = {name for filter in subscription.filters for name in filter.attributes}
-        near = [(key, one) for key, one in self._contents.items() if _speaks_only_of(one, asked)]
+        place = _bounds(subscription)
+        near = [
+            (key, one)
+            for key, one in self._contents.items()
+            if _meet(place, self._places[key]) and _speaks_only_of(one, asked)
+        ]
         if not 2 <= len(near) <= MAX_GROUPS:
             return None
         union = find_union(subscription.filters, near, BUDGET)
         return None if union is None else tuple(map(str, union))
+
+
+def _bounds(content: Subscription) -> Bounds:
+    """Return the range of numbers that each attribute must lie in; of several filters nothing is said."""
+    found: Bounds = {}
+    for one in content.filters[0].constraints if len(content.filters) == 1 else ():
+        parts = list(one.allowed.intervals()) if isinstance(one, Values) and not one.allowed.missing else []
+        if parts:
+            low, high = parts[0][0], parts[-1][1]
+            found[one.attribute] = (_number(low, -math.inf), _number(high, math.inf))
+    return found
+
+
+def _number(cut: Cut | None, otherwise: float) -> float:
+    return float(cut[0]) if cut is not None and isinstance(cut[0], Real) else otherwise
+
+
+def _meet(one: Bounds, other: Bounds) -> bool:
+    """Whether two places share a value on each attribute that both bound; rounding may err, for this only chooses."""
+    return all(low <= other[name][1] and other[name][0] <= high for name, (low, high) in one.items() if name in other)
 
 
 def _speaks_only_of(content: Subscription, asked: set[str]) -> bool:

@@ -1,0 +1,91 @@
+"""The cells that a policy works with: which attributes have an axis, how fine they are, how ranges are merged.
+
+Cells are configuration, as the schema is: all brokers of a network have the same, or they forward to one another more
+than they need to (RELIABILITY R10). Without knowledge of the subscriptions the first attributes with a domain get an
+axis. `CellOptions.fitted_to` chooses better: the attributes that tell a sample of subscriptions apart, with cells where
+their bounds lie.
+
+Implements: [mics] section 5, content space projection; section 8, attribute groups; section 3.6, merging.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from tamis.errors import ModelError
+from tamis.model.schema import Schema
+from tamis.model.subscription import Subscription
+from tamis.model.types import Boolean, Number
+
+if TYPE_CHECKING:
+    from tamis.index.mics.space import ContentSpace
+
+__all__ = ["CellOptions"]
+
+
+@dataclass(frozen=True)
+class CellOptions:
+    """How cells are laid over events and how their ranges are merged.
+
+    Parameters
+    ----------
+    n_axes, n_groups
+        The attributes of one curve, and the number of curves (attribute groups): an event must lie in the ranges of
+        each of them. Events that differ in other attributes only are the same event to the cells.
+    bits
+        An axis has 2 to the power of this many cells.
+    gap
+        So many keys between two ranges are announced along with them: 0 is perfect merging, more is imperfect, with
+        fewer ranges and some needless events.
+    spaces
+        Content spaces as JSON (`ContentSpace.to_json`), in place of those that follow from the schema.
+
+    Examples
+    --------
+    >>> from tamis.model.language.compiler import compile_text
+    >>> schema = Schema({"x": Number(0, 8), "y": Number(0, 8), "z": Number(0, 8)})
+    >>> [[axis.attribute for axis, _ in one.axes] for one in CellOptions(n_axes=2).spaces_of(schema)]
+    [['x', 'y']]
+    >>> asked = [compile_text(f"z = {n} AND y > {n}", schema, id=n) for n in range(5)]
+    >>> [[axis.attribute for axis, _ in one.axes] for one in CellOptions(n_axes=1).fitted_to(asked).spaces_of(schema)]
+    [['z']]
+    """
+
+    n_axes: int = 3
+    n_groups: int = 1
+    bits: int = 6
+    gap: int = 0
+    spaces: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if min(self.n_axes, self.n_groups, self.bits) < 1 or self.gap < 0:
+            raise ModelError(f"cells need axes, groups and bits, and a gap that is not negative: {self}")
+
+    def fitted_to(self, subscriptions: Sequence[Subscription]) -> CellOptions:
+        """Return the options with the most selective axes of some subscriptions; without any as they are."""
+        from tamis.index.mics.projection import group_axes  # late: it loads numba
+
+        if not subscriptions:
+            return self
+        found = group_axes(subscriptions, self.n_groups, self.n_axes, self.bits)
+        return replace(self, spaces=tuple(space.to_json() for space in found))
+
+    def spaces_of(self, schema: Schema) -> tuple[ContentSpace, ...]:
+        """Return the content spaces, one per group: those given, or the first attributes with a domain in turn."""
+        from tamis.index.mics.space import ContentSpace
+
+        if self.spaces:
+            return tuple(map(ContentSpace.from_json, self.spaces))
+        named = [name for name in schema if _has_cells(schema, name)][: self.n_axes * self.n_groups]
+        groups = [named[number :: self.n_groups] for number in range(self.n_groups)]
+        return tuple(
+            ContentSpace.from_schema(schema, group, self.bits) for group in groups if group or group is groups[0]
+        )
+
+
+def _has_cells(schema: Schema, name: str) -> bool:
+    """Whether an attribute has a domain: a boolean, or a number within bounds."""
+    kind = schema[name]
+    return isinstance(kind, Boolean) or (isinstance(kind, Number) and None not in (kind.lo, kind.hi))
