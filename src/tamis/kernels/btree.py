@@ -26,9 +26,11 @@ from tamis.kernels.compile import Int, hot_kernel, inline_kernel
 __all__ = [
     "FANOUT",
     "HEIGHT",
+    "NO_KEY",
     "N_ENTRIES",
     "N_FREE",
     "ROOT",
+    "SPARSE",
     "BTree",
     "delete_entry",
     "delete_here",
@@ -43,7 +45,8 @@ __all__ = [
 
 #: Entries of a node; with half of them in use, six levels hold sixteen million.
 FANOUT: Final = 32
-_SPARSE, _JOINED = FANOUT // 4, FANOUT * 3 // 4
+SPARSE: Final = FANOUT // 4
+_JOINED: Final = FANOUT * 3 // 4
 
 #: Places in ``state``.
 ROOT: Final = 0
@@ -55,7 +58,7 @@ N_ENTRIES: Final = 4
 _MAX_LEVELS: Final = 24
 _NONE: Final = -1
 #: The key of places that are not in use, so that a search may look at all places of a node and needs no count.
-_NO_KEY: Final = np.iinfo(np.int64).max
+NO_KEY: Final = np.iinfo(np.int64).max
 
 
 class BTree(NamedTuple):
@@ -73,13 +76,15 @@ class BTree(NamedTuple):
     state: npt.NDArray[np.int64]
     #: Two ways from the root to a leaf, as (node, place); scratch of the writer.
     path: npt.NDArray[np.int64]
+    #: Keys and numbers of a leaf while it is written anew; scratch of the writer.
+    spare: npt.NDArray[np.int64]
 
 
 def make_tree(n_nodes: int, old: BTree | None = None) -> BTree:
     """Return an empty tree with room for ``n_nodes``, or a larger copy of another one."""
     wide = (n_nodes, FANOUT)
     tree = BTree(
-        key=np.full(wide, _NO_KEY),
+        key=np.full(wide, NO_KEY),
         tie=np.zeros(wide, np.int64),
         low=np.zeros(wide, np.int64),
         add=np.zeros(wide, np.int64),
@@ -89,6 +94,7 @@ def make_tree(n_nodes: int, old: BTree | None = None) -> BTree:
         previous=np.zeros(n_nodes, np.int32),
         state=np.zeros(5, np.int64),
         path=np.zeros((2, _MAX_LEVELS, 2), np.int64),
+        spare=np.zeros((2, FANOUT + 2), np.int64),
     )
     first = 1 if old is None else len(old.size)
     if old is None:
@@ -159,7 +165,7 @@ def _take_node(tree: BTree) -> Int:
     tree.state[FREE] = tree.next[node]
     tree.state[N_FREE] -= 1
     tree.size[node] = 0
-    tree.key[node, :] = _NO_KEY
+    tree.key[node, :] = NO_KEY
     tree.next[node] = _NONE
     tree.previous[node] = _NONE
     return node
@@ -194,7 +200,7 @@ def _split(tree: BTree, node: Int, is_leaf: bool) -> Int:
     half = FANOUT // 2
     for i in range(half, FANOUT):
         _copy_entry(tree, node, i, right, i - half)
-        tree.key[node, i] = _NO_KEY
+        tree.key[node, i] = NO_KEY
     tree.size[node] = half
     tree.size[right] = FANOUT - half
     if is_leaf:
@@ -288,7 +294,7 @@ def _remove_place(tree: BTree, node: Int, at: Int) -> None:
     for i in range(at, tree.size[node] - 1):
         _copy_entry(tree, node, i + 1, node, i)
     tree.size[node] -= 1
-    tree.key[node, tree.size[node]] = _NO_KEY
+    tree.key[node, tree.size[node]] = NO_KEY
 
 
 @hot_kernel
@@ -372,9 +378,9 @@ def delete_here(tree: BTree) -> None:
             _remove_place(tree, parent, place)
             if place == 0 and siblings > 1:
                 _move_start(tree, depth - 1)
-        elif size < _SPARSE and place + 1 < siblings and size + tree.size[tree.child[parent, place + 1]] <= _JOINED:
+        elif size < SPARSE and place + 1 < siblings and size + tree.size[tree.child[parent, place + 1]] <= _JOINED:
             _join(tree, parent, place, is_leaf)
-        elif size < _SPARSE and place > 0 and size + tree.size[tree.child[parent, place - 1]] <= _JOINED:
+        elif size < SPARSE and place > 0 and size + tree.size[tree.child[parent, place - 1]] <= _JOINED:
             _join(tree, parent, place - 1, is_leaf)
         else:
             tree.low[parent, place] = tree.add[parent, place] + least_of(tree, node)
