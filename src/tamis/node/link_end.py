@@ -12,6 +12,7 @@ no new life: both ends go on where they were.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import takewhile
 
 import msgspec
 
@@ -61,7 +62,7 @@ class LinkEnd:
 
     def acknowledge(self, ack: int) -> list[Persist]:
         """Drop everything up to a number from the outbox."""
-        done = [number for number in self.outbox if number <= ack]
+        done = list(takewhile(lambda number: number <= ack, self.outbox))
         for number in done:
             del self.outbox[number]
         return [Persist(self._place(number), None) for number in done]

@@ -83,6 +83,10 @@ class BrokerCore:
             raise RemoteProtocolError(sender, f"nobody sends a {type(message).__name__} to a broker from there")
         return handler(message, sender, now)
 
+    def is_neighbour(self, link: Link) -> bool:
+        """Whether a link leads to another broker."""
+        return link in self._neighbours
+
     # Clients
 
     def _subscribe(self, message: m.Subscribe, sender: Link, now: float) -> list[Effect]:

@@ -2,7 +2,7 @@
 
 ======================= ======================================================================
 client to broker        `Subscribe`, `Unsubscribe`, `Publish`, `PublishBatch`
-broker to client        `Status` of a subscription, `Delivery` of an event, `Refusal`
+broker to client        `Status` of a subscription, `Delivery` of an event, `Gap`, `Refusal`
 broker to broker        `Update` of a routing table, `Confirm` of updates, `Publish`, `PublishBatch`
 to a node from itself   `Tick`, and `tamis.node.core.LinkUp`; never on a wire
 ======================= ======================================================================
@@ -23,10 +23,12 @@ from tamis.model.subscription import DEFAULT_NAMESPACE, SubscriptionId
 
 __all__ = [
     "VERSION",
+    "About",
     "Confirm",
     "Delivery",
     "Entry",
     "EventId",
+    "Gap",
     "Message",
     "Publish",
     "PublishBatch",
@@ -39,6 +41,7 @@ __all__ = [
     "Tick",
     "Unsubscribe",
     "Update",
+    "about",
     "decode",
     "encode",
 ]
@@ -96,12 +99,26 @@ class Message(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Subscribe(Message, frozen=True, array_like=True, tag=1):
-    """A client asks for events; ``expires`` is in microseconds UTC."""
+    """A client asks for events; ``expires`` is in microseconds UTC, ``about`` an `About` as JSON."""
 
     id: SubscriptionId
     filter: bytes
     namespace: str = DEFAULT_NAMESPACE
     expires: int | None = None
+    about: bytes = b""
+
+
+class About(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What an owner says about a subscription; routing does not look at it.
+
+    ``text`` is the filter as it was written. A subscription that is not ``durable`` ends with its client's connection.
+    """
+
+    owner: str = ""
+    text: str = ""
+    durable: bool = True
+    created: int = 0
+    metadata: dict[str, str] = {}
 
 
 class Unsubscribe(Message, frozen=True, array_like=True, tag=2):
@@ -145,6 +162,13 @@ class Refusal(Message, frozen=True, array_like=True, tag=7):
     reason: str
 
 
+class Gap(Message, frozen=True, array_like=True, tag=20):
+    """A client read too slowly: this many events, from ``first`` on, were not kept for it."""
+
+    first: EventId
+    count: int
+
+
 class Update(Message, frozen=True, array_like=True, tag=8):
     """A change of the table that the receiver keeps for the sender, in one step.
 
@@ -169,9 +193,21 @@ class Tick(msgspec.Struct, frozen=True):
     """Time has passed: look for subscriptions that have expired."""
 
 
-_Wire = Subscribe | Unsubscribe | Publish | PublishBatch | Status | Delivery | Refusal | Update | Confirm
+_Wire = Subscribe | Unsubscribe | Publish | PublishBatch | Status | Delivery | Refusal | Update | Confirm | Gap
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(_Wire)
+
+
+_about_decoder = msgspec.json.Decoder(About)
+
+
+def about(message: Subscribe) -> About:
+    """Return what the owner said about a subscription.
+
+    >>> about(Subscribe("alice", b"", about=b'{"text": "price < 100"}')).text
+    'price < 100'
+    """
+    return _about_decoder.decode(message.about) if message.about else About()
 
 
 def encode(message: Message) -> bytes:
