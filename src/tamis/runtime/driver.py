@@ -63,7 +63,7 @@ class Connection:
     news: asyncio.Event = field(default_factory=asyncio.Event)
     closed: str = ""
 
-    def close(self, reason: str) -> None:
+    def close(self, reason: str = "closed") -> None:
         """Tell whoever writes to this wire to end it."""
         self.closed = self.closed or reason
         self.news.set()
@@ -166,6 +166,10 @@ class Driver:
         self._watchers.setdefault(link, set()).add(event)
         return event
 
+    def is_attended(self, link: Link) -> bool:
+        """Whether somebody reads a link now."""
+        return link in self.connections or bool(self._watchers.get(link))
+
     def unwatch(self, link: Link, event: asyncio.Event) -> None:
         """Let an event go."""
         self._watchers.get(link, set()).discard(event)
@@ -199,6 +203,7 @@ class Driver:
         link = connection.link
         for data in split_frames(packet, link):
             self._step(lambda node, now, data=data: node.receive(data, link=link, now=now))
+        connection.news.set()  # an acknowledgement may have made room
         self._look_at_gap(link)
 
     async def next_packet(self, connection: Connection) -> bytes | None:

@@ -16,6 +16,7 @@ from tamis.runtime.driver import Driver
 from tamis.runtime.neighbours import keep_linked
 from tamis.runtime.open_broker import open_broker
 from tamis.runtime.packets import MAX_PACKET, MAX_PACKET_OF_BROKER
+from tamis.runtime.sessions import end_sessions
 from tamis.runtime.tokens import Tokens
 from tamis.web.app import make_app
 
@@ -42,6 +43,7 @@ async def serve(config: BrokerConfig, ready: Callable[[str], None] = lambda url:
     server = uvicorn.Server(_settings(config, app))
     around = [asyncio.create_task(keep_linked(driver, config, link)) for link in config.links if link.url]
     around.append(asyncio.create_task(_trim(driver, config.retention)))
+    around.append(asyncio.create_task(end_sessions(driver)))
     running = asyncio.create_task(server.serve(sockets=[listener]))
     scheme = "https" if config.tls_certificate else "http"
     ready(f"{scheme}://{config.host}:{listener.getsockname()[1]}")
