@@ -214,7 +214,7 @@ class EdgeCore:
             except TamisError as error:
                 self._told.append((sender, m.Refusal(f"event {event.id.epoch} {event.id.seq}", str(error))))
             else:
-                id = m.EventId(sender, event.id.epoch, event.id.seq)
+                id = m.EventId(f"{sender}@{self.broker.name}", event.id.epoch, event.id.seq)
                 good.append(m.Published(id, event.namespace, payload))
         return self._admitted(m.PublishBatch(tuple(good)), sender, now) if good else []
 
