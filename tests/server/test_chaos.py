@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -44,11 +43,9 @@ async def chaos(brokers: tuple[BrokerProcess, ...], *, kills: int, seed: int) ->
     done = asyncio.Event()
     published: dict[str, list[dict[str, int]]] = {name: [] for name in opened}
     writers = [asyncio.create_task(write(opened[name], published[name], done)) for name in opened]
-    for victim in schedule(rng, brokers, kills):
+    for _ in range(kills):
         before = {name: len(events) for name, events in published.items()}
-        await asyncio.to_thread(victim.kill)
-        victim.start()
-        await asyncio.to_thread(victim.wait_until_ready)
+        await asyncio.gather(*(strike(broker, rng.uniform(0, 1.5)) for broker in brokers))
         async with asyncio.timeout(60):  # everybody publishes on before the next blow
             while any(len(published[name]) <= before[name] for name in before):
                 await asyncio.sleep(0.02)
@@ -73,10 +70,12 @@ async def chaos(brokers: tuple[BrokerProcess, ...], *, kills: int, seed: int) ->
         await one.__aexit__(None, None, None)
 
 
-def schedule(rng: random.Random, brokers: tuple[BrokerProcess, ...], kills: int) -> Iterator[BrokerProcess]:
-    victims = [broker for broker in brokers for _ in range(kills)]
-    rng.shuffle(victims)
-    yield from victims
+async def strike(broker: BrokerProcess, delay: float) -> None:
+    """Kill a broker at some moment while the others run, or are being killed, too; and start it again."""
+    await asyncio.sleep(delay)
+    await asyncio.to_thread(broker.kill)
+    broker.start()
+    await asyncio.to_thread(broker.wait_until_ready)
 
 
 async def write(client: Client, published: list[dict[str, int]], done: asyncio.Event) -> None:

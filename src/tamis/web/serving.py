@@ -58,6 +58,7 @@ async def serve(config: BrokerConfig, ready: Callable[[str], None] = lambda url:
                 failed.result()
         await running
     finally:
+        server.should_exit = True
         for task in around:
             task.cancel()
         await asyncio.gather(*around, return_exceptions=True)
