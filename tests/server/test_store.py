@@ -80,7 +80,8 @@ def cut_at(
     (after / "broker.sqlite-shm").unlink(missing_ok=True)
     with contextlib.ExitStack() as stack:
         stack.callback(shutil.rmtree, after)
-        store = Store(after, vfs=FaultyDisk().name)
+        mended = FaultyDisk()
+        store = Store(after, vfs=mended.name)
         stack.callback(store.close)
         assert store.load() in (acknowledged, under_way), f"power cut at point {point}"
 
