@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 __all__ = [
+    "ConnectionLostError",
+    "DiskFullError",
     "DuplicateSubscriptionError",
     "EventError",
     "InvariantError",
@@ -18,9 +20,11 @@ __all__ = [
     "MissingExtraError",
     "ModelError",
     "ProtocolError",
+    "RefusedError",
     "RemoteProtocolError",
     "SchemaError",
     "SnapshotError",
+    "StoreError",
     "SubscriptionError",
     "SubscriptionSyntaxError",
     "TableError",
@@ -222,6 +226,53 @@ class RemoteProtocolError(ProtocolError):
 
     def __str__(self) -> str:
         return f"link {self.link!r}: {self.problem}"
+
+
+class RefusedError(TamisError):
+    """A broker does not do what was asked: ``code`` is for programs (an HTTP status), ``reason`` for people."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(code, reason)
+        self.code = code
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+class ConnectionLostError(TamisError):
+    """A broker at ``url`` cannot be reached, or not any more."""
+
+    def __init__(self, url: str, problem: str) -> None:
+        super().__init__(url, problem)
+        self.url = url
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.url}: {self.problem}"
+
+
+class StoreError(TamisError):
+    """What a broker has on disk cannot be trusted or written: the process stops, nothing on disk was changed."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(path, problem)
+        self.path = path
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.problem}"
+
+
+class DiskFullError(TamisError):
+    """There is no room on the disk of a broker; nothing was written, and it goes on when there is room again."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
+
+    def __str__(self) -> str:
+        return f"{self.path}: the disk is full"
 
 
 class MissingExtraError(TamisError, ImportError):

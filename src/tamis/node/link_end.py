@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 
 import msgspec
 
@@ -82,7 +83,7 @@ class LinkEnd:
 
     def acknowledge(self, ack: int) -> list[Persist]:
         """Drop everything up to a number from the outbox."""
-        done = [number for number in self.outbox if number <= ack]
+        done = list(takewhile(lambda number: number <= ack, self.outbox))
         for number in done:
             self.waiting_bytes -= len(self.outbox.pop(number))
         return [Persist(self._place(number), None) for number in done]

@@ -97,6 +97,7 @@ class Node(Generic[AnyCore]):
     def receive(self, data: bytes, *, link: Link, now: float) -> Transaction:
         """Take a frame from the wire."""
         frame, end, step = decode_frame(data, link), self.ends[link], _Step(self, now)
+        message = self._codec.decode(frame.body, link) if frame.seq else None  # before anything changes: it may raise
         if frame.epoch < end.peer_epoch:  # the voice of a former life
             return step.transaction
         if frame.epoch > end.peer_epoch:
@@ -110,7 +111,7 @@ class Node(Generic[AnyCore]):
             step.answers.add(link)
             if end.accept(frame):
                 step.moved.add(link)
-                self._handle(step, self._codec.decode(frame.body, link), link)
+                self._handle(step, message, link)
         return step.done()
 
     def submit(self, message: Any, *, sender: Link, now: float) -> Transaction:

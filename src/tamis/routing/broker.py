@@ -99,6 +99,10 @@ class BrokerCore:
             raise RemoteProtocolError(sender, f"nobody sends a {type(message).__name__} to a broker from there")
         return handler(message, sender, now)
 
+    def is_neighbour(self, link: Link) -> bool:
+        """Whether a link leads to another broker."""
+        return link in self._neighbours
+
     # Clients
 
     def _subscribe(self, message: m.Subscribe, sender: Link, now: float) -> list[Effect]:
@@ -248,7 +252,7 @@ class BrokerCore:
         going: dict[Link, list[m.Published]] = {}
         readable, effects = self._read(events, sender)
         for event, values, readers in self._with_readers(readable):
-            links = self.table.next_hops(values, event.namespace, sender)
+            links = self.table.next_hops(values, event.namespace, sender) if self._neighbours else []
             if not self.flow.is_open and sender not in self._neighbours and (why := self.flow.find_refusal(links)):
                 effects += self._refuse(event, sender, *why)
                 continue

@@ -29,6 +29,8 @@ __all__ = ["Content"]
 
 _FRACTION = re.compile(r"-?\d{1,400}/[1-9]\d{0,400}", re.ASCII)
 
+_SAID_AS_THEY_ARE = frozenset({float, int, str, bool})
+
 #: Filters and events that are remembered before all are forgotten.
 REMEMBERED = 100_000
 
@@ -49,6 +51,8 @@ class Content:
         self._filters: dict[bytes, tuple[Filter, ...]] = {}
         self._texts: dict[tuple[Filter, ...], bytes] = {}
         self._events: dict[bytes, Event] = {}
+        self._known_schema: Schema | None = None
+        self._known_names: frozenset[str] = frozenset()
 
     def compile(self, source: str | Mapping[str, Any]) -> tuple[Filter, ...]:
         """Return the filters that CQL2 text or JSON means."""
@@ -64,6 +68,7 @@ class Content:
         if known is None:
             _bound(self._texts)
             known = self._texts[filters] = msgspec.json.encode(to_json(unbind(filters, self.schema)))
+            self._remember(self._filters, known, filters)
         return known
 
     def read_filter(self, data: bytes) -> tuple[Filter, ...]:
@@ -81,11 +86,14 @@ class Content:
 
     def write_event(self, raw: Mapping[str, Any]) -> bytes:
         """Return an event's canonical values as bytes; EventError names a value that does not fit."""
-        if self.learns:
+        present: dict[str, bool] = {}
+        if self.learns and not self._knows_all(raw):
             self.schema = learn_from_event(self.schema, raw)
+            present = presence_of(self.schema, raw)
         event = self.schema.event(raw)
-        present = presence_of(self.schema, raw) if self.learns else {}
-        return msgspec.msgpack.encode({name: _plain(value) for name, value in event.items()} | present)
+        payload = msgspec.msgpack.encode({name: _plain(value) for name, value in event.items()} | present)
+        self._remember(self._events, payload, event | present)
+        return payload
 
     def read_event(self, payload: bytes) -> Event:
         """Return the canonical event of a payload; EventError when there is none."""
@@ -98,6 +106,16 @@ class Content:
                 raise EventError("", payload, f"not an event: {error}") from None
             known = self._events[payload] = self._canonical(raw)
         return known
+
+    def _knows_all(self, raw: Mapping[str, Any]) -> bool:
+        """Whether there is nothing to learn from the names of an event."""
+        if self._known_schema is not self.schema:
+            self._known_schema, self._known_names = self.schema, frozenset(self.schema)
+        return isinstance(raw, dict) and raw.keys() <= self._known_names
+
+    def _remember(self, memory: dict[bytes, Any], data: bytes, meaning: Any) -> None:
+        _bound(memory)
+        memory[data] = meaning
 
     def _canonical(self, raw: dict[str, Any]) -> Event:
         exact = {name: Fraction(value["/"]) for name, value in raw.items() if _is_fraction(value)}
@@ -113,6 +131,8 @@ def _bound(memory: dict[Any, Any]) -> None:
 
 def _plain(value: Value) -> object:
     """Return a canonical value as MessagePack can say it; the types that read it back are the schema's."""
+    if type(value) in _SAID_AS_THEY_ARE:
+        return value
     if isinstance(value, Fraction):
         return {"/": str(value)}
     if isinstance(value, np.ndarray):

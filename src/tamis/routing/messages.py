@@ -2,7 +2,7 @@
 
 ======================= ======================================================================
 client to broker        `Subscribe`, `Unsubscribe`, `Publish`, `PublishBatch`
-broker to client        `Status` of a subscription, `Delivery` of an event, `Refusal`
+broker to client        `Status` of a subscription, `Delivery` of an event, `Gap`, `Refusal`
 broker to broker        `Update` of a routing table, `Confirm` of updates, `Publish`, `PublishBatch`, `Pause`, `Resume`
 to a node from itself   `Tick`, and `LinkUp`, `LinkFull`, `LinkFree` of `tamis.node.core`; never on a wire
 ======================= ======================================================================
@@ -23,10 +23,12 @@ from tamis.model.subscription import DEFAULT_NAMESPACE, SubscriptionId
 
 __all__ = [
     "VERSION",
+    "About",
     "Confirm",
     "Delivery",
     "Entry",
     "EventId",
+    "Gap",
     "Message",
     "Pause",
     "Publish",
@@ -41,6 +43,7 @@ __all__ = [
     "Tick",
     "Unsubscribe",
     "Update",
+    "about",
     "decode",
     "encode",
 ]
@@ -98,12 +101,26 @@ class Message(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Subscribe(Message, frozen=True, array_like=True, tag=1):
-    """A client asks for events; ``expires`` is in microseconds UTC."""
+    """A client asks for events; ``expires`` is in microseconds UTC, ``about`` an `About` as JSON."""
 
     id: SubscriptionId
     filter: bytes
     namespace: str = DEFAULT_NAMESPACE
     expires: int | None = None
+    about: bytes = b""
+
+
+class About(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What an owner says about a subscription; routing does not look at it.
+
+    ``text`` is the filter as it was written. A subscription that is not ``durable`` ends with its client's connection.
+    """
+
+    owner: str = ""
+    text: str = ""
+    durable: bool = True
+    created: int = 0
+    metadata: dict[str, str] = {}
 
 
 class Unsubscribe(Message, frozen=True, array_like=True, tag=2):
@@ -153,6 +170,13 @@ class Refusal(Message, frozen=True, array_like=True, tag=7):
     is_temporary: bool = False
 
 
+class Gap(Message, frozen=True, array_like=True, tag=20):
+    """A client read too slowly: this many events, from ``first`` on, were not kept for it."""
+
+    first: EventId
+    count: int
+
+
 class Update(Message, frozen=True, array_like=True, tag=8):
     """A change of the table that the receiver keeps for the sender, in one step.
 
@@ -186,10 +210,33 @@ class Tick(msgspec.Struct, frozen=True):
 
 
 _Wire = (
-    Subscribe | Unsubscribe | Publish | PublishBatch | Status | Delivery | Refusal | Update | Confirm | Pause | Resume
+    Subscribe
+    | Unsubscribe
+    | Publish
+    | PublishBatch
+    | Status
+    | Delivery
+    | Gap
+    | Refusal
+    | Update
+    | Confirm
+    | Pause
+    | Resume
 )
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(_Wire)
+
+
+_about_decoder = msgspec.json.Decoder(About)
+
+
+def about(message: Subscribe) -> About:
+    """Return what the owner said about a subscription.
+
+    >>> about(Subscribe("alice", b"", about=b'{"text": "price < 100"}')).text
+    'price < 100'
+    """
+    return _about_decoder.decode(message.about) if message.about else About()
 
 
 def encode(message: Message) -> bytes:

@@ -18,7 +18,7 @@ from tamis.model.schema import MAX_ATTRIBUTES
 from tamis.workload.files.batches import Item
 from tamis.workload.files.text import MAX_LINE, chunks, lines, shown_name
 
-__all__ = ["json_items", "line_items", "read_object"]
+__all__ = ["json_items", "line_items", "read_object", "read_value"]
 
 #: Objects and lists inside one another.
 MAX_DEPTH = 32
@@ -39,8 +39,16 @@ def read_object(text: str) -> Object:
     Traceback (most recent call last):
     ValueError: 1e999 is beyond the range of numbers
     """
+    return _checked(read_value(text))
+
+
+def read_value(text: str) -> object:
+    """Return what a text holds, be it an object or not; see `read_object`."""
     try:
-        return _checked(_DECODER.decode(text))
+        value = _DECODER.decode(text)
+        if _is_deeper(value, MAX_DEPTH + 1):
+            raise _RefusedError(f"nested more than {MAX_DEPTH} deep")
+        return value
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON: {_lower(error.msg)} at column {error.colno}") from None
     except RecursionError:

@@ -1,0 +1,321 @@
+"""The edge of a broker: what clients say is checked and put into the broker's words; what they hear is bounded.
+
+`EdgeCore` is a core around `BrokerCore`, so that a driver and the simulator know no difference. Neighbours pass
+through. Of clients it takes filters and events as they wrote them:
+
+* an event becomes canonical values, a filter is compiled, and without a configured schema both teach their types, which
+  are persisted with them;
+* rights are checked, and the policies of the principal and of the namespace are joined to each filter with AND
+  (RELIABILITY S6). An event must match them, too;
+* how a subscription fares is *told* (`take_told`), not queued: a client that waits for it need not read its backlog
+  first, and who misses it asks again;
+* a client that reads too slowly is suspended when its backlog is full. What it misses is counted, and it is told by one
+  `Gap` when it has caught up (G17).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from tamis.algebra.evaluate import matches
+from tamis.errors import EventError, LimitError, ModelError, RefusedError, TamisError
+from tamis.model.language.cql2_json import to_json
+from tamis.model.language.parse import parse
+from tamis.model.schema import MAX_ATTRIBUTES, Schema
+from tamis.model.subscription import Filter, SubscriptionId
+from tamis.model.types import Region
+from tamis.node.core import LinkUp
+from tamis.node.effects import Deliver, Effect, Key, Link, Persist, Send
+from tamis.routing import messages as m
+from tamis.routing.border import cut_message
+from tamis.routing.broker import BrokerCore, client_key
+from tamis.routing.content import Content
+from tamis.routing.rights import Rights
+from tamis.routing.routing_table import ALL_NAMESPACES
+
+__all__ = [
+    "MAX_BACKLOG",
+    "MAX_EVENT",
+    "MAX_EVENT_WITH_REGION",
+    "MAX_NAME",
+    "Admitted",
+    "EdgeCore",
+    "check_namespace",
+    "subscription_id",
+]
+
+#: Bytes of an event, and of one with a region (RELIABILITY S14).
+MAX_EVENT, MAX_EVENT_WITH_REGION = 256 * 1024, 1024 * 1024
+
+#: Messages that wait for one client before it is suspended.
+MAX_BACKLOG = 100_000
+
+#: Characters of a namespace and of a client's name.
+MAX_NAME = 128
+
+_SCHEMA: Key = ("schema",)
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """A message that was checked already: it goes to the broker as it is."""
+
+    message: m.Message
+
+
+@dataclass
+class EdgeCounts:
+    """Events of clients that came in, copies that went out to clients, and copies that suspended clients missed."""
+
+    events: int = 0
+    deliveries: int = 0
+    missed: int = 0
+
+
+class EdgeCore:
+    """A broker with its edge. ``backlog`` tells how many messages wait for a link."""
+
+    def __init__(
+        self,
+        broker: BrokerCore,
+        content: Content,
+        *,
+        policies: Mapping[str, str] | None = None,
+        max_backlog: int = MAX_BACKLOG,
+        borders: Mapping[Link, frozenset[str]] | None = None,
+    ) -> None:
+        self.broker = broker
+        self.content = content
+        self.max_backlog = max_backlog
+        self.backlog: Callable[[Link], int] = lambda link: 0
+        #: What each connected client may do.
+        self.rights: dict[Link, Rights] = {}
+        #: ``{(link, key): subscribe}``: every subscription of a client, with what its owner said about it.
+        self.asked: dict[tuple[Link, str], m.Subscribe] = {}
+        #: How far each of them has come.
+        self.states: dict[tuple[Link, str], m.State] = {}
+        #: What suspended clients have missed so far.
+        self.gaps: dict[Link, m.Gap] = {}
+        self.counts = EdgeCounts()
+        self._policies = dict(policies or {})
+        #: The namespaces that may cross a link; a link that is not here lets all cross.
+        self._borders = dict(borders or {})
+        self._kept_schema = content.schema
+        self._compiled: dict[str, tuple[Filter, ...]] = {}
+        self._told: list[tuple[Link, m.Message]] = []
+        #: Deliveries of the call under way, by client: they are not in its backlog yet.
+        self._added: dict[Link, int] = {}
+        #: How many subscriptions each principal has.
+        self._counts: dict[Link, int] = {}
+
+    # The core
+
+    def handle(self, message: Any, *, sender: Link, now: float) -> list[Effect]:
+        """Take one message of ``sender``; return everything that follows from it, as one transaction."""
+        if isinstance(message, Admitted):
+            effects = self._admitted(message.message, sender, now)
+        elif self.broker.is_neighbour(sender) or isinstance(message, LinkUp | m.Tick):
+            crossing = self._crossing(sender, message)
+            effects = [] if crossing is None else self.broker.handle(crossing, sender=sender, now=now)
+        else:
+            effects = self._from_client(message, sender, now)
+        if isinstance(message, m.Tick):
+            effects = self._resume() + effects
+        found = self._outgoing(effects)
+        if self.content.learns and self.content.schema is not self._kept_schema:
+            self._kept_schema = self.content.schema
+            found.append(Persist(_SCHEMA, self.content.schema.to_json().encode()))
+        return found
+
+    def restore(self, stored: Mapping[Key, bytes], *, now: float) -> list[Effect]:
+        """Take back what an earlier life persisted."""
+        if self.content.learns and _SCHEMA in stored:
+            self.content.schema = self._kept_schema = Schema.from_json(stored[_SCHEMA])
+        for key, value in stored.items():
+            if key[0] == "interest" and not self.broker.is_neighbour(key[1]):
+                message = m.decode(value, key[1])
+                if isinstance(message, m.Subscribe):
+                    self._note(key[1], key[2], message)
+            elif key[0] == "gap":
+                self.gaps[key[1]] = msgspec.msgpack.decode(value, type=m.Gap)
+        found = self._outgoing(self.broker.restore(stored, now=now))
+        self._told.clear()
+        return found
+
+    def check_invariants(self) -> None:
+        """Raise `InvariantError` unless every sentence about the state holds."""
+        self.broker.check_invariants()
+
+    # What others ask
+
+    def take_told(self) -> list[tuple[Link, m.Message]]:
+        """Return what clients are to be told at once, outside their queues."""
+        told, self._told = self._told, []
+        return told
+
+    def write_event(self, raw: Mapping[str, Any], namespace: str, rights: Rights) -> bytes:
+        """Return the payload of an event that may be published; raises a `TamisError` that says why it may not."""
+        rights.demand("publish", check_namespace(namespace))
+        if len(raw) > MAX_ATTRIBUTES:
+            raise LimitError("attributes of an event", len(raw), MAX_ATTRIBUTES)
+        payload = self.content.write_event(raw)
+        if len(payload) > MAX_EVENT:
+            has_region = any(isinstance(self.content.schema.get(name), Region) for name in raw)
+            limit = MAX_EVENT_WITH_REGION if has_region else MAX_EVENT
+            if len(payload) > limit:
+                raise LimitError("bytes of an event", len(payload), limit)
+        for policy in self._policies_of(namespace, rights):
+            event = self.content.read_event(payload)
+            if policy not in self._compiled:
+                self._compiled[policy] = self.content.compile(policy)
+            if not any(matches(event, one) for one in self._compiled[policy]):
+                raise RefusedError(403, f"the policy of {rights.principal!r} does not allow this event")
+        return payload
+
+    def write_subscription(self, message: m.Subscribe, link: Link, rights: Rights) -> m.Subscribe:
+        """Return a subscription as the broker takes it: compiled, and joined to the policies."""
+        rights.demand("subscribe", check_namespace(message.namespace))
+        key = client_key(link, message.namespace, message.id)
+        if (link, key) not in self.asked and self._counts.get(rights.principal, 0) >= rights.max_subscriptions:
+            raise LimitError("subscriptions", self._counts[rights.principal] + 1, rights.max_subscriptions)
+        policies = self._policies_of(message.namespace, rights)
+        if policies:
+            parts = [*(to_json(parse(one)) for one in policies), msgspec.json.decode(message.filter)]
+            message = msgspec.structs.replace(message, filter=msgspec.json.encode({"op": "and", "args": parts}))
+        filters = self.content.compile(msgspec.json.decode(message.filter))
+        about = msgspec.structs.replace(m.about(message), owner=rights.principal)
+        return msgspec.structs.replace(
+            message, filter=self.content.write_filter(filters), about=msgspec.json.encode(about)
+        )
+
+    def is_suspended(self, link: Link) -> bool:
+        """Whether a client misses events now because it read too slowly."""
+        return link in self.gaps
+
+    # Inside
+
+    def _from_client(self, message: Any, sender: Link, now: float) -> list[Effect]:
+        rights = self.rights[sender]
+        if isinstance(message, m.Publish | m.PublishBatch):
+            events = (message.event,) if isinstance(message, m.Publish) else message.events
+            return self._publish(events, sender, rights, now)
+        if isinstance(message, m.Subscribe):
+            try:
+                return self._admitted(self.write_subscription(message, sender, rights), sender, now)
+            except (TamisError, msgspec.MsgspecError) as error:
+                self._told.append((sender, m.Refusal(f"subscription {message.id!r}", str(error))))
+                return []
+        if isinstance(message, m.Unsubscribe):
+            return self._admitted(message, sender, now)
+        self._told.append((sender, m.Refusal(type(message).__name__, "a client does not say that to a broker")))
+        return []
+
+    def _publish(self, events: tuple[m.Published, ...], sender: Link, rights: Rights, now: float) -> list[Effect]:
+        good: list[m.Published] = []
+        for event in events:
+            try:
+                payload = self.write_event(_raw(event.payload), event.namespace, rights)
+            except TamisError as error:
+                self._told.append((sender, m.Refusal(f"event {event.id.epoch} {event.id.seq}", str(error))))
+            else:
+                id = m.EventId(f"{sender}@{self.broker.name}", event.id.epoch, event.id.seq)
+                good.append(m.Published(id, event.namespace, payload))
+        return self._admitted(m.PublishBatch(tuple(good)), sender, now) if good else []
+
+    def _admitted(self, message: m.Message, sender: Link, now: float) -> list[Effect]:
+        if isinstance(message, m.PublishBatch):
+            self.counts.events += len(message.events)
+        if isinstance(message, m.Subscribe):
+            self._note(sender, client_key(sender, message.namespace, message.id), message)
+        return self.broker.handle(message, sender=sender, now=now)
+
+    def _note(self, link: Link, key: str, message: m.Subscribe) -> None:
+        if (link, key) not in self.asked:
+            owner = m.about(message).owner
+            self._counts[owner] = self._counts.get(owner, 0) + 1
+        self.asked[link, key] = message
+
+    def _outgoing(self, effects: list[Effect]) -> list[Effect]:
+        found: list[Effect] = []
+        self._added.clear()
+        for effect in effects:
+            if isinstance(effect, Persist):
+                found.append(effect)
+            elif self.broker.is_neighbour(effect.link):
+                crossing = self._crossing(effect.link, effect.message)
+                if crossing is not None:
+                    found.append(Send(effect.link, crossing))
+            elif isinstance(effect, Deliver):
+                found.extend(self._deliver(effect))
+            elif isinstance(effect.message, m.Delivery | m.Gap):  # what a former life had not acknowledged
+                found.append(effect)
+            else:
+                self._tell(effect.link, effect.message)
+        return found
+
+    def _tell(self, link: Link, message: m.Message) -> None:
+        self._told.append((link, message))
+        if isinstance(message, m.Status):
+            place = (link, client_key(link, message.namespace, message.id))
+            self.states[place] = message.state
+            if message.state is m.State.CANCELLED:
+                del self.states[place]
+                gone = self.asked.pop(place, None)
+                if gone is not None:
+                    self._counts[m.about(gone).owner] -= 1
+
+    def _deliver(self, effect: Deliver) -> list[Effect]:
+        link = effect.link
+        gap = self.gaps.get(link)
+        added = self._added.get(link, 0)
+        if gap is None and self.backlog(link) + added < self.max_backlog:
+            self._added[link] = added + 1
+            self.counts.deliveries += 1
+            return [effect]
+        self.counts.missed += 1
+        first = effect.message.event.id if gap is None else gap.first
+        self.gaps[link] = m.Gap(first, 1 if gap is None else gap.count + 1)
+        return [Persist(("gap", link), msgspec.msgpack.encode(self.gaps[link]))]
+
+    def _resume(self) -> list[Effect]:
+        """Tell clients that have caught up what they missed, and deliver again."""
+        ready = [link for link in self.gaps if self.backlog(link) <= self.max_backlog // 2]
+        effects: list[Effect] = []
+        for link in sorted(ready):
+            effects += [Persist(("gap", link), None), Send(link, self.gaps.pop(link))]
+        return effects
+
+    def _crossing(self, link: Link, message: Any) -> Any:
+        """Return what of a message may cross a link (RELIABILITY S5); None: nothing."""
+        allowed = self._borders.get(link)
+        return message if allowed is None else cut_message(message, allowed)
+
+    def _policies_of(self, namespace: str, rights: Rights) -> list[str]:
+        return [one for one in (self._policies.get(namespace), rights.policy) if one]
+
+
+def check_namespace(name: str) -> str:
+    """Return a name that may be a namespace; others raise `ModelError`."""
+    if not name or len(name) > MAX_NAME or name == ALL_NAMESPACES or not name.isprintable():
+        raise ModelError(f"a namespace is 1 to {MAX_NAME} printable characters and not '*', got {name[:MAX_NAME]!r}")
+    return name
+
+
+def _raw(payload: bytes) -> dict[str, Any]:
+    if len(payload) > MAX_EVENT_WITH_REGION:
+        raise LimitError("bytes of an event", len(payload), MAX_EVENT_WITH_REGION)
+    try:
+        return msgspec.msgpack.decode(payload, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise EventError("", payload, f"not an event: {error}") from None
+
+
+def subscription_id(id: SubscriptionId) -> SubscriptionId:
+    """Return an id that a client may use; others raise `ModelError`."""
+    if isinstance(id, str) and not 0 < len(id) <= MAX_NAME:
+        raise ModelError(f"an id has 1 to {MAX_NAME} characters")
+    return id

@@ -1,0 +1,40 @@
+"""What somebody who is connected may do: in which namespaces, how much, and which events concern them at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tamis.errors import RefusedError
+
+__all__ = ["MAX_SUBSCRIPTIONS", "Rights"]
+
+#: Subscriptions of one client (RELIABILITY S19).
+MAX_SUBSCRIPTIONS = 100_000
+
+
+@dataclass(frozen=True)
+class Rights:
+    """The rights of one principal.
+
+    ``namespaces`` are those it may use, None for all; ``policy`` is a filter as CQL2 text that every subscription is
+    joined to and every published event must match (RELIABILITY S6).
+    """
+
+    principal: str
+    namespaces: frozenset[str] | None = None
+    may_publish: bool = True
+    may_subscribe: bool = True
+    is_admin: bool = False
+    policy: str | None = None
+    max_subscriptions: int = MAX_SUBSCRIPTIONS
+
+    def sees(self, namespace: str) -> bool:
+        """Whether anything of a namespace may be shown."""
+        return self.namespaces is None or namespace in self.namespaces
+
+    def demand(self, verb: str, namespace: str) -> None:
+        """Raise `RefusedError` unless this principal may ``publish`` or ``subscribe`` in a namespace."""
+        if not (self.may_publish if verb == "publish" else self.may_subscribe):
+            raise RefusedError(403, f"{self.principal!r} may not {verb}")
+        if not self.sees(namespace):
+            raise RefusedError(403, f"{self.principal!r} has no access to namespace {namespace!r}")

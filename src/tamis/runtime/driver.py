@@ -1,0 +1,341 @@
+"""The driver of a broker: asyncio around the node that the simulator drives, too.
+
+A step is one call of the node. Its changes go to the committer, and only when they are on disk does anything of it
+leave (RELIABILITY G1, G11): each step notes where its links stood (`Mark`), and a connection sends nothing beyond the
+mark that was last committed. Nothing is pushed at a connection: its writer asks for the next packet when the wire is
+free (`next_packet`), so a slow reader costs nothing but its queue on disk.
+
+The wire is reliable while it lasts, so nothing is sent twice on one connection; a new one begins with what the other
+end has not acknowledged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from tamis.errors import DiskFullError, RefusedError
+from tamis.node.effects import Link
+from tamis.node.frames import Frame, encode_frame
+from tamis.node.node import Node, Transaction
+from tamis.routing import messages as m
+from tamis.routing.edge import Admitted, EdgeCore
+from tamis.routing.rights import Rights
+from tamis.runtime.committer import Committer
+from tamis.runtime.packets import join_frames, split_frames
+from tamis.runtime.store import Store
+
+__all__ = ["CLIENT_EPOCH", "Connection", "Driver", "Mark"]
+
+#: The life that every client claims: it goes on with the stream of its name, whatever it remembers.
+CLIENT_EPOCH = 1
+
+#: Messages and bytes of one packet, and messages on their way that a client has not acknowledged.
+PACKET_MESSAGES, PACKET_BYTES, WINDOW = 256, 256 * 1024, 4_096
+
+#: What stands in memory for a message of a client that is on disk; and how many of its last ones are kept.
+SPILLED, KEPT = b"", 1_024
+
+#: Seconds between two looks for what has expired.
+TICK_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Where a link stood when a step was taken: the life of its other end, and the numbers of its last messages."""
+
+    peer_epoch: int = 0
+    received: int = 0
+    sent: int = 0
+
+
+@dataclass(eq=False)
+class Connection:
+    """A wire to the other end of a link, as long as it lasts."""
+
+    link: Link
+    #: The number of the last message written to this wire, in the stream with ``peer_epoch``.
+    written: int = 0
+    peer_epoch: int = -1
+    #: What to say at once.
+    words: deque[m.Message] = field(default_factory=deque)
+    owes_answer: bool = True
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+    closed: str = ""
+
+    def close(self, reason: str = "closed") -> None:
+        """Tell whoever writes to this wire to end it."""
+        self.closed = self.closed or reason
+        self.news.set()
+
+
+class Driver:
+    """Runs one broker: steps, commits, connections."""
+
+    def __init__(self, node: Node[EdgeCore], store: Store, *, min_free: int = 64 * 1024 * 1024) -> None:
+        self.node = node
+        self.edge = node.core
+        self.store = store
+        self.connections: dict[Link, Connection] = {}
+        self.failed: asyncio.Future[None] | None = None
+        self._committer: Committer | None = None
+        self._marks: dict[Link, Mark] = {}
+        #: Up to which number the messages of a client are on disk only.
+        self._spilled: dict[Link, int] = {}
+        self._watchers: dict[Link, set[asyncio.Event]] = {}
+        self._pending: list[m.Published] = []
+        self._pending_futures: list[asyncio.Future[None]] = []
+        self._born = round(time.time() * 1e6)
+        self._published = 0
+        self._min_free = min_free
+        self._last_look = (0.0, True)
+        self.edge.backlog = lambda link: len(self.node.ends[link].outbox)
+
+    # Life
+
+    async def start(self) -> None:
+        """Restore what is on disk and begin."""
+        loop = asyncio.get_running_loop()
+        self.failed = loop.create_future()
+        self._committer = Committer(self.store, loop, self._fail)
+        self._committer.start()
+        await self._step(lambda node, now: node.start(now), every=True)
+        self._ticker = asyncio.create_task(self._tick())
+
+    async def stop(self) -> None:
+        """Commit what is under way, and end."""
+        self._ticker.cancel()
+        for connection in list(self.connections.values()):
+            connection.close("the broker stops")
+        if self._committer is not None:
+            await asyncio.to_thread(self._committer.stop)
+        self.store.close()
+
+    @property
+    def committer(self) -> Committer:
+        """The thread that writes; there when the driver was started."""
+        if self._committer is None:
+            raise RefusedError(503, "the broker has not started")
+        return self._committer
+
+    # What people in this process want
+
+    def demand_room(self) -> None:
+        """Raise `DiskFullError` when nothing new can be accepted (RELIABILITY G15)."""
+        moment = time.monotonic()
+        if moment - self._last_look[0] > 0.5:
+            self._last_look = (moment, self.store.free() > self._min_free)
+        if self.committer.is_full or not self._last_look[1]:
+            raise DiskFullError(str(self.store.directory))
+
+    async def publish(self, events: Sequence[tuple[str, bytes]], publisher: str) -> list[m.EventId]:
+        """Publish (namespace, payload) pairs, all that come at once as one batch; returns their ids when durable."""
+        self.demand_room()
+        if not self._pending:
+            asyncio.get_running_loop().call_soon(self._flush)
+        ids = []
+        for namespace, payload in events:
+            self._published += 1
+            ids.append(m.EventId(f"{publisher}@{self.edge.broker.name}", self._born, self._published))
+            self._pending.append(m.Published(ids[-1], namespace, payload))
+        done = asyncio.get_running_loop().create_future()
+        self._pending_futures.append(done)
+        await done
+        return ids
+
+    async def submit(self, message: m.Message, link: Link) -> None:
+        """Give the core a message of a client that speaks through this process; returns when it is durable."""
+        self.demand_room()
+        if link not in self.node.ends:
+            self._step(lambda node, now: node.attach(link, now))
+            hello = encode_frame(Frame(CLIENT_EPOCH, self.node.epoch, 0, 0))
+            self._step(lambda node, now: node.receive(hello, link=link, now=now))
+        await self._step(lambda node, now: node.submit(Admitted(message), sender=link, now=now))
+
+    def acknowledge(self, link: Link, number: int) -> None:
+        """Take note that a client of this process has read everything up to a number."""
+        frame = encode_frame(Frame(CLIENT_EPOCH, self.node.epoch, 0, number))
+        self._step(lambda node, now: node.receive(frame, link=link, now=now))
+        self._look_at_gap(link)
+
+    def committed(self, link: Link) -> Mark:
+        """Return where a link stands on disk."""
+        return self._marks.get(link, Mark())
+
+    def watch(self, link: Link) -> asyncio.Event:
+        """Return an event that is set whenever something new was committed for a link; `unwatch` it."""
+        event = asyncio.Event()
+        self._watchers.setdefault(link, set()).add(event)
+        return event
+
+    def is_attended(self, link: Link) -> bool:
+        """Whether somebody reads a link now."""
+        return link in self.connections or bool(self._watchers.get(link))
+
+    def unwatch(self, link: Link, event: asyncio.Event) -> None:
+        """Let an event go."""
+        self._watchers.get(link, set()).discard(event)
+
+    # Wires
+
+    def connect(self, link: Link, rights: Rights | None, *, replay_after: int | None = None) -> Connection:
+        """Add a wire to a link; an earlier one is closed. ``rights`` are a client's, None stands for a broker."""
+        earlier = self.connections.get(link)
+        if earlier is not None:
+            earlier.close("another connection took its place")
+        if rights is not None:
+            self.edge.rights[link] = rights
+        if link not in self.node.ends:
+            self._step(lambda node, now: node.attach(link, now))
+        outbox = self.node.ends[link].outbox
+        start = next(iter(outbox), self.node.ends[link].sent + 1) - 1
+        connection = Connection(link, start if replay_after is None else min(replay_after, start))
+        connection.peer_epoch = self.node.ends[link].peer_epoch
+        self.connections[link] = connection
+        connection.news.set()
+        return connection
+
+    def disconnect(self, connection: Connection) -> None:
+        """Remove a wire."""
+        if self.connections.get(connection.link) is connection:
+            del self.connections[connection.link]
+
+    def receive(self, connection: Connection, packet: bytes) -> None:
+        """Take a packet from a wire; `RemoteProtocolError` says that it must be cut."""
+        link = connection.link
+        for data in split_frames(packet, link):
+            self._step(partial(_receive, data, link))
+        connection.news.set()  # an acknowledgement may have made room
+        self._look_at_gap(link)
+
+    async def next_packet(self, connection: Connection) -> bytes | None:
+        """Return the next bytes for a wire as soon as there are some; None when it is to be closed."""
+        while not connection.closed:
+            frames = self._frames(connection)
+            if frames:
+                return join_frames(frames)
+            connection.news.clear()
+            await connection.news.wait()
+        return None
+
+    # Inside
+
+    def _frames(self, connection: Connection) -> list[bytes]:
+        mark, epoch = self.committed(connection.link), self.node.epoch
+        if connection.peer_epoch != mark.peer_epoch:  # the other end began a new life
+            connection.peer_epoch, connection.written = mark.peer_epoch, 0
+        frames = []
+        while connection.words:
+            word = m.encode(connection.words.popleft())
+            frames.append(Frame(epoch, mark.peer_epoch, 0, mark.received, word))
+        for number, body in self._waiting(connection, mark):
+            frames.append(Frame(epoch, mark.peer_epoch, number, mark.received, body))
+            connection.written = number
+        if not frames and connection.owes_answer:
+            frames.append(Frame(epoch, mark.peer_epoch, 0, mark.received))
+        connection.owes_answer = False
+        return [encode_frame(frame) for frame in frames]
+
+    def _waiting(self, connection: Connection, mark: Mark) -> list[tuple[int, bytes]]:
+        """Return the messages that may go now: committed, not written yet, within the window."""
+        end = self.node.ends[connection.link]
+        if not mark.peer_epoch or end.peer_epoch != mark.peer_epoch:
+            return []
+        first = next(iter(end.outbox), end.sent + 1)
+        if connection.written + 1 < first:  # a replay: from the disk
+            found = self.store.read_outbox(connection.link, connection.written, PACKET_MESSAGES)
+            found = [one for one in found if one[0] <= mark.sent]
+            if found:
+                return found
+            connection.written = first - 1
+        last = min(mark.sent, connection.written + PACKET_MESSAGES, first - 1 + WINDOW)
+        numbers = range(connection.written + 1, last + 1)
+        if numbers and end.outbox[numbers[0]] == SPILLED:
+            return self.store.read_outbox(connection.link, connection.written, len(numbers))
+        found, size = [], 0
+        for number in numbers:
+            body = end.outbox[number]
+            if body == SPILLED:
+                break
+            size += len(body)
+            if found and size > PACKET_BYTES:
+                break
+            found.append((number, body))
+        return found
+
+    def _step(
+        self, call: Callable[[Node[EdgeCore], float], Transaction], *, every: bool = False
+    ) -> asyncio.Future[None]:
+        """Let the node take one step, have it committed, then let what follows leave."""
+        transaction = call(self.node, time.time())
+        told = self.edge.take_told()
+        links = self.node.ends if every else {link for link, _ in transaction.frames}
+        marks = {link: self._mark(link) for link in links}
+        done = asyncio.get_running_loop().create_future()
+        self.committer.put(transaction.changes, lambda: self._release(marks, told, done))
+        return done
+
+    def _mark(self, link: Link) -> Mark:
+        end = self.node.ends[link]
+        return Mark(end.peer_epoch, end.received, end.sent)
+
+    def _release(self, marks: dict[Link, Mark], told: list[tuple[Link, m.Message]], done: asyncio.Future[None]) -> None:
+        self._marks.update(marks)
+        for link, mark in marks.items():
+            if not self.edge.broker.is_neighbour(link):
+                self._spill(link, mark)
+        for link, word in told:
+            if link in self.connections:
+                self.connections[link].words.append(word)
+                self.connections[link].news.set()
+        for link in marks:
+            if link in self.connections:
+                self.connections[link].owes_answer = True
+                self.connections[link].news.set()
+            for event in self._watchers.get(link, ()):
+                event.set()
+        if not done.done():
+            done.set_result(None)
+
+    def _spill(self, link: Link, mark: Mark) -> None:
+        """Leave the bodies of old messages of a client to the disk (RELIABILITY G17)."""
+        outbox = self.node.ends[link].outbox
+        start = max(self._spilled.get(link, 0) + 1, next(iter(outbox), 1))
+        end = mark.sent - KEPT
+        for number in range(start, end + 1):
+            outbox[number] = SPILLED
+        self._spilled[link] = max(end, start - 1)
+
+    def _flush(self) -> None:
+        events, self._pending = tuple(self._pending), []
+        futures, self._pending_futures = self._pending_futures, []
+        message = Admitted(m.PublishBatch(events))
+        step = self._step(lambda node, now: node.submit(message, sender="", now=now))
+        step.add_done_callback(lambda _: _resolve(futures))
+
+    def _look_at_gap(self, link: Link) -> None:
+        if self.edge.is_suspended(link) and self.edge.backlog(link) <= self.edge.max_backlog // 2:
+            self._step(lambda node, now: node.submit(m.Tick(), sender="", now=now))
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            self._step(lambda node, now: node.submit(m.Tick(), sender="", now=now))
+
+    def _fail(self, error: BaseException) -> None:
+        if self.failed is not None and not self.failed.done():
+            self.failed.set_exception(error)
+
+
+def _receive(data: bytes, link: Link, node: Node[EdgeCore], now: float) -> Transaction:
+    return node.receive(data, link=link, now=now)
+
+
+def _resolve(futures: list[asyncio.Future[None]]) -> None:
+    for one in futures:
+        if not one.done():
+            one.set_result(None)

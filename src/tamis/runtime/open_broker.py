@@ -1,0 +1,38 @@
+"""A broker from its configuration: schema, core, disk, driver."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from tamis.node.node import Codec, Node
+from tamis.routing import messages as m
+from tamis.routing.broker import BrokerCore
+from tamis.routing.content import Content
+from tamis.routing.edge import EdgeCore
+from tamis.routing.policies import find_policy
+from tamis.runtime.config import BrokerConfig
+from tamis.runtime.driver import Driver
+from tamis.runtime.store import Store
+
+__all__ = ["open_broker"]
+
+
+def open_broker(config: BrokerConfig) -> Driver:
+    """Return the driver of a broker, ready to start."""
+    config.check()
+    store = Store(Path(config.data))
+    stored = store.load()
+    content = Content(config.read_schema())
+    neighbours = {link.name: find_policy(link.policy) for link in config.links}
+    edge = EdgeCore(
+        BrokerCore(config.name, neighbours, content),
+        content,
+        policies={tenant.namespace: tenant.policy for tenant in config.tenants},
+        max_backlog=config.max_backlog,
+        borders={link.name: frozenset(link.namespaces) for link in config.links if link.namespaces},
+    )
+    # A life without a disk before it begins a new epoch, above that of every earlier one.
+    epoch = round(time.time() * 1e6)
+    node = Node(edge, list(neighbours), Codec(m.encode, m.decode), epoch, stored)
+    return Driver(node, store, min_free=config.min_free)

@@ -1,0 +1,44 @@
+"""What travels in one WebSocket message: frames one after the other, each with its length in front.
+
+A frame whose ``seq`` is 0 carries no numbered message. With a body it is a *word*: a `Status` or a `Refusal`, said
+once and not queued.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+
+from tamis.errors import RemoteProtocolError
+
+__all__ = ["MAX_PACKET", "MAX_PACKET_OF_BROKER", "SUBPROTOCOL", "join_frames", "split_frames"]
+
+#: The name of this protocol in the WebSocket handshake.
+SUBPROTOCOL = "tamis.v1"
+
+#: Bytes of one WebSocket message; a broker may have to send a whole routing table.
+MAX_PACKET, MAX_PACKET_OF_BROKER = 4 * 1024 * 1024, 256 * 1024 * 1024
+
+_LENGTH = struct.Struct(">I")
+
+
+def join_frames(frames: Iterable[bytes]) -> bytes:
+    """Return frames as one packet."""
+    return b"".join(part for frame in frames for part in (_LENGTH.pack(len(frame)), frame))
+
+
+def split_frames(packet: bytes, link: str) -> Iterator[bytes]:
+    """Yield the frames of a packet; what is none raises `RemoteProtocolError`.
+
+    >>> list(split_frames(join_frames([b"one", b"two"]), "east"))
+    [b'one', b'two']
+    """
+    place = 0
+    while place < len(packet):
+        start = place + _LENGTH.size
+        if start > len(packet):
+            raise RemoteProtocolError(link, "a packet ends within a length")
+        place = start + _LENGTH.unpack_from(packet, place)[0]
+        if place > len(packet):
+            raise RemoteProtocolError(link, "a packet ends within a frame")
+        yield packet[start:place]

@@ -1,0 +1,1 @@
+"""A broker's one port: HTTP, server-sent events, WebSocket, metrics."""

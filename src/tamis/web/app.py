@@ -1,0 +1,72 @@
+"""The application behind the port: routes, and what is around each of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+
+from tamis.runtime.config import BrokerConfig
+from tamis.runtime.driver import Driver
+from tamis.runtime.tokens import Tokens
+from tamis.web import events, explanations, socket, statistics, streams, subscriptions
+from tamis.web.access import Access
+from tamis.web.failures import HANDLERS, SECURITY_HEADERS
+from tamis.web.openapi import document
+from tamis.web.server import Server
+
+__all__ = ["make_app"]
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+ENDPOINTS: tuple[tuple[str, str, Endpoint], ...] = (
+    ("POST", "/v1/events", events.publish),
+    ("GET", "/v1/events", events.recent_events),
+    ("POST", "/v1/subscriptions", subscriptions.create),
+    ("GET", "/v1/subscriptions", subscriptions.listing),
+    ("GET", "/v1/subscriptions/{id}", subscriptions.show),
+    ("DELETE", "/v1/subscriptions/{id}", subscriptions.delete),
+    ("GET", "/v1/subscriptions/{id}/events", streams.stream),
+    ("POST", "/v1/explain", explanations.explain_event),
+    ("GET", "/v1/statistics", statistics.statistics),
+    ("GET", "/healthz", statistics.health),
+    ("GET", "/metrics", statistics.metrics),
+)
+
+
+def make_app(config: BrokerConfig, driver: Driver, tokens: Tokens) -> Starlette:
+    """Return the application of one broker, whose driver was started."""
+    server = Server(config, driver, Access(config, tokens))
+    routes: list[BaseRoute] = [
+        Route(path, _measured(path, endpoint), methods=[method]) for method, path, endpoint in ENDPOINTS
+    ]
+    routes.append(Route("/openapi.json", _openapi, methods=["GET"]))
+    routes.append(WebSocketRoute("/v1/connect", socket.connect))
+    app = Starlette(routes=routes, exception_handlers=HANDLERS)
+    app.state.server = server
+    app.state.metrics = statistics.Metrics(server)
+    return app
+
+
+def _measured(path: str, endpoint: Endpoint) -> Endpoint:
+    """Return an endpoint that counts its answers and how long they took."""
+
+    async def measured(request: Request) -> Response:
+        start, status = time.perf_counter(), "error"
+        try:
+            response = await endpoint(request)
+            status = str(response.status_code)
+            response.headers.update(SECURITY_HEADERS)
+            return response
+        finally:
+            request.app.state.metrics.requests.labels(path, status).observe(time.perf_counter() - start)
+
+    return measured
+
+
+async def _openapi(request: Request) -> Response:
+    return JSONResponse(document(), headers=SECURITY_HEADERS)

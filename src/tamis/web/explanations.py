@@ -1,0 +1,76 @@
+"""``POST /v1/explain``: why an event matches a subscription or not, and why a neighbour was not told of one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from tamis.algebra.explain import explain
+from tamis.errors import ModelError, UnknownSubscriptionError
+from tamis.model.subscription import DEFAULT_NAMESPACE
+from tamis.node.effects import Link
+from tamis.routing import messages as m
+from tamis.routing.broker import client_key
+from tamis.web.bodies import read_json
+from tamis.web.server import Server, server_of
+from tamis.web.subscriptions import http_link
+
+__all__ = ["explain_event"]
+
+
+async def explain_event(request: Request) -> Response:
+    """Explain an event against a filter or a subscription, and where a subscription is known."""
+    server = server_of(request)
+    rights, asked = server.rights(request), await read_json(request)
+    namespace = asked.get("namespace", DEFAULT_NAMESPACE)
+    if not isinstance(namespace, str) or not rights.sees(namespace):
+        raise UnknownSubscriptionError(str(asked.get("id", "")))
+    shown: dict[str, Any] = {}
+    text, id = asked.get("filter"), asked.get("id")
+    if id is not None:
+        place = _place(server, namespace, id, asked.get("client"), rights.principal)
+        text = m.about(server.driver.edge.asked[place]).text
+        shown["links"] = _links(server, *place)
+    if "event" in asked:
+        shown |= _explained(server, text, asked["event"], id)
+    if not shown:
+        raise ModelError('expected {"event": {...}, "filter": "..."} or {"event": {...}, "id": "..."}')
+    return JSONResponse(shown)
+
+
+def _place(server: Server, namespace: str, id: object, client: object, principal: str) -> tuple[Link, str]:
+    if not isinstance(id, str | int) or isinstance(id, bool):
+        raise ModelError("an id is a string or an integer")
+    link = f"c:{principal}:{client}" if isinstance(client, str) else http_link(namespace, id)
+    place = (link, client_key(link, namespace, id))
+    if place not in server.driver.edge.asked:
+        raise UnknownSubscriptionError(id)
+    return place
+
+
+def _explained(server: Server, text: object, raw: object, id: object) -> dict[str, Any]:
+    if not isinstance(text, str) or not isinstance(raw, dict):
+        raise ModelError("a filter is CQL2 text, an event an object")
+    schema = server.driver.edge.content.schema
+    name = id if isinstance(id, str | int) else "filter"
+    return explain(schema.event(raw), raw, text, schema, name).as_json()
+
+
+def _links(server: Server, link: Link, key: str) -> list[dict[str, Any]]:
+    """Say for each neighbour whether it was told of a subscription, or which announced ones stand for it."""
+    table = server.driver.edge.broker.table
+    shown: list[dict[str, Any]] = []
+    for neighbour in (one.name for one in server.config.links):
+        stand_in = [
+            home
+            for summary in table.summaries(neighbour)
+            for origin, homes in summary.suppressed()
+            if (origin.source, origin.key) == (link, key)
+            for home in homes
+        ]
+        forwarded = not stand_in
+        reason = "forwarded" if forwarded else f"not forwarded because covered by {', '.join(stand_in)}"
+        shown.append({"link": neighbour, "forwarded": forwarded, "covered_by": stand_in, "reason": reason})
+    return shown

@@ -1,0 +1,63 @@
+"""How a request ends when something is wrong: a status, and a JSON object that names the culprit."""
+
+from __future__ import annotations
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from tamis.errors import (
+    DiskFullError,
+    DuplicateSubscriptionError,
+    LimitError,
+    ModelError,
+    RefusedError,
+    TamisError,
+    UnknownSubscriptionError,
+)
+
+__all__ = ["HANDLERS", "SECURITY_HEADERS", "status_of"]
+
+#: Sent with every answer. Pages of the broker load nothing from elsewhere and run nothing that stands in the page.
+SECURITY_HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+
+_STATUS: tuple[tuple[type[TamisError], int], ...] = (
+    (UnknownSubscriptionError, 404),
+    (DuplicateSubscriptionError, 409),
+    (LimitError, 413),
+    (DiskFullError, 507),
+    (ModelError, 400),
+)
+
+
+def status_of(error: TamisError) -> int:
+    """Return the HTTP status that says what an error says."""
+    if isinstance(error, RefusedError):
+        return error.code
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+
+
+def _tamis_error(request: Request, error: Exception) -> Response:
+    status = status_of(error) if isinstance(error, TamisError) else 500
+    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+    if status in (503, 507):
+        headers["Retry-After"] = "1"
+    return _answer(status, str(error), headers)
+
+
+def _http_error(request: Request, error: Exception) -> Response:
+    if not isinstance(error, HTTPException):
+        return _answer(500, "an error within the broker")
+    return _answer(error.status_code, error.detail, dict(error.headers or {}))
+
+
+def _answer(status: int, problem: str, headers: dict[str, str] | None = None) -> Response:
+    return JSONResponse({"error": problem, "status": status}, status, SECURITY_HEADERS | (headers or {}))
+
+
+#: What Starlette calls for which error.
+HANDLERS = {TamisError: _tamis_error, HTTPException: _http_error}

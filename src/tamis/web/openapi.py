@@ -1,0 +1,187 @@
+"""``/openapi.json``: what the endpoints take and give, for tools."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tamis import __version__
+
+__all__ = ["document"]
+
+Json = dict[str, Any]
+
+_ID: Json = {"oneOf": [{"type": "string", "minLength": 1, "maxLength": 128}, {"type": "integer"}]}
+_EVENT: Json = {"type": "object", "maxProperties": 256, "additionalProperties": True}
+
+_SCHEMAS: Json = {
+    "Event": _EVENT | {"description": "Attribute names and values; a missing value is left out."},
+    "CloudEvent": {
+        "type": "object",
+        "required": ["specversion", "id", "source", "type", "data"],
+        "properties": {
+            "specversion": {"const": "1.0"},
+            "id": {"type": "string", "minLength": 1},
+            "source": {"type": "string", "minLength": 1},
+            "type": {"type": "string", "minLength": 1},
+            "data": {"$ref": "#/components/schemas/Event"},
+        },
+    },
+    "Accepted": {
+        "type": "object",
+        "required": ["accepted", "ids"],
+        "properties": {"accepted": {"type": "integer"}, "ids": {"type": "array", "items": {"type": "string"}}},
+    },
+    "NewSubscription": {
+        "type": "object",
+        "required": ["filter"],
+        "additionalProperties": False,
+        "properties": {
+            "id": _ID,
+            "filter": {"oneOf": [{"type": "string"}, {"type": "object"}], "description": "CQL2 text or CQL2-JSON"},
+            "namespace": {"type": "string", "minLength": 1, "maxLength": 128, "default": "default"},
+            "durable": {"type": "boolean", "default": True},
+            "expires": {
+                "oneOf": [{"type": "string", "format": "date-time"}, {"type": "number", "exclusiveMinimum": 0}],
+                "description": "A moment, or seconds from now.",
+            },
+            "metadata": {"type": "object", "additionalProperties": {"type": "string"}},
+        },
+    },
+    "Subscription": {
+        "type": "object",
+        "required": ["id", "namespace", "filter", "state", "durable"],
+        "properties": {
+            "id": _ID,
+            "namespace": {"type": "string"},
+            "filter": {"type": "string"},
+            "state": {"enum": ["pending", "accepted", "active", "cancelled"]},
+            "durable": {"type": "boolean"},
+            "owner": {"type": "string"},
+            "client": {"type": ["string", "null"]},
+            "expires": {"type": ["integer", "null"], "description": "microseconds UTC"},
+            "created": {"type": "integer", "description": "microseconds UTC"},
+            "metadata": {"type": "object"},
+            "waiting": {"type": "integer"},
+            "suspended": {"type": "boolean"},
+        },
+    },
+    "Page": {
+        "type": "object",
+        "required": ["subscriptions", "next"],
+        "properties": {
+            "subscriptions": {"type": "array", "items": {"$ref": "#/components/schemas/Subscription"}},
+            "next": {"type": ["integer", "null"], "description": "`after` of the next page"},
+        },
+    },
+    "Question": {
+        "type": "object",
+        "properties": {
+            "event": {"$ref": "#/components/schemas/Event"},
+            "filter": {"type": "string"},
+            "id": _ID,
+            "client": {"type": "string"},
+            "namespace": {"type": "string"},
+        },
+    },
+    "Problem": {
+        "type": "object",
+        "required": ["error", "status"],
+        "properties": {"error": {"type": "string"}, "status": {"type": "integer"}},
+    },
+}
+
+_PROBLEM: Json = {
+    "description": "What is wrong, and the culprit.",
+    "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
+}
+
+
+def document() -> Json:
+    """Return the OpenAPI document of a broker."""
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "tamis broker", "version": __version__, "description": "Content-based publish/subscribe."},
+        "components": {"schemas": _SCHEMAS, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
+        "security": [{}, {"token": []}],
+        "paths": _paths(),
+    }
+
+
+def _paths() -> Json:
+    id = _parameter("id", "path", {"type": "string", "minLength": 1}, required=True)
+    namespace = _parameter("namespace", "query", {"type": "string", "default": "default"})
+    client = _parameter("client", "query", {"type": "string"})
+    after = _parameter("after", "query", {"type": "integer", "minimum": 0})
+    limit = _parameter("limit", "query", {"type": "integer", "minimum": 1, "maximum": 1000})
+    search = _parameter("search", "query", {"type": "string"})
+    last = _parameter("Last-Event-ID", "header", {"type": "string"})
+    one = [id, namespace, client]
+    return {
+        "/v1/events": {
+            "post": _operation(
+                "Publish events; they are durable when the answer comes", "Accepted", [namespace], _EVENTS
+            ),
+            "get": _operation("The last events published over HTTP here", None, []),
+        },
+        "/v1/subscriptions": {
+            "post": _operation("Make a subscription", "Subscription", [], _json("NewSubscription"), status="201"),
+            "get": _operation("List subscriptions", "Page", [namespace, after, limit, search]),
+        },
+        "/v1/subscriptions/{id}": {
+            "get": _operation("Show a subscription", "Subscription", one),
+            "delete": _operation("Withdraw a subscription", "", one, status="204"),
+        },
+        "/v1/subscriptions/{id}/events": {"get": _stream([*one, last, limit])},
+        "/v1/explain": {"post": _operation("Why an event matches, or not", None, [], _json("Question"))},
+        "/v1/statistics": {"get": _operation("What the broker did, per link and client", None, [])},
+        "/healthz": {"get": _operation("Whether the broker takes events", None, [])},
+        "/metrics": {"get": _text("Metrics for Prometheus", "text/plain", [])},
+    }
+
+
+_EVENTS: Json = {
+    "application/json": {
+        "schema": {
+            "oneOf": [
+                {"$ref": "#/components/schemas/Event"},
+                {"type": "array", "items": {"$ref": "#/components/schemas/Event"}},
+            ]
+        }
+    },
+    "application/x-ndjson": {"schema": {"type": "string"}},
+    "application/cloudevents+json": {"schema": {"$ref": "#/components/schemas/CloudEvent"}},
+    "application/cloudevents-batch+json": {
+        "schema": {"type": "array", "items": {"$ref": "#/components/schemas/CloudEvent"}}
+    },
+}
+
+
+def _json(name: str) -> Json:
+    return {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
+
+
+def _parameter(name: str, place: str, schema: Json, *, required: bool = False) -> Json:
+    return {"name": name, "in": place, "schema": schema, "required": required}
+
+
+def _operation(
+    summary: str, answer: str | None, parameters: list[Json], body: Json | None = None, *, status: str = "200"
+) -> Json:
+    content = {"application/json": {"schema": {"type": "object"}}} if answer is None else _json(answer)
+    good: Json = {"description": summary} if answer == "" else {"description": summary, "content": content}
+    found: Json = {
+        "summary": summary,
+        "parameters": parameters,
+        "responses": {status: good, "4XX": _PROBLEM, "507": _PROBLEM},
+    }
+    return found if body is None else found | {"requestBody": {"required": True, "content": body}}
+
+
+def _stream(parameters: list[Json]) -> Json:
+    summary = "What a subscription gets: `id:` is the cursor, `data:` has id, event and subscriptions"
+    return _text(summary, "text/event-stream", parameters)
+
+
+def _text(summary: str, kind: str, parameters: list[Json]) -> Json:
+    good = {"description": summary, "content": {kind: {"schema": {"type": "string"}}}}
+    return {"summary": summary, "parameters": parameters, "responses": {"200": good, "4XX": _PROBLEM}}

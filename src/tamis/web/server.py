@@ -1,0 +1,55 @@
+"""What all endpoints share: the driver of the broker, who has access, and how things are written as JSON."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from starlette.requests import HTTPConnection
+
+from tamis.routing import messages as m
+from tamis.routing.rights import Rights
+from tamis.runtime.config import BrokerConfig
+from tamis.runtime.driver import Driver
+from tamis.runtime.event_json import event_as_json
+from tamis.web.access import Access
+
+__all__ = ["RECENT", "Server", "event_id", "server_of"]
+
+#: Events that are remembered for whoever looks.
+RECENT = 200
+
+
+@dataclass
+class Server:
+    """One broker behind one port."""
+
+    config: BrokerConfig
+    driver: Driver
+    access: Access
+    #: (namespace, id, attributes) of the last events published over HTTP here.
+    recent: deque[tuple[str, str, dict[str, Any]]] = field(default_factory=lambda: deque(maxlen=RECENT))
+
+    def rights(self, connection: HTTPConnection) -> Rights:
+        """Return the rights of whoever asks."""
+        return self.access.rights(connection)
+
+    def event_as_json(self, payload: bytes) -> dict[str, Any]:
+        """Return the attributes of an event under way."""
+        content = self.driver.edge.content
+        return event_as_json(content.read_event(payload), content.schema)
+
+
+def server_of(connection: HTTPConnection) -> Server:
+    """Return the server that a request came to."""
+    return cast("Server", connection.app.state.server)
+
+
+def event_id(id: m.EventId) -> str:
+    """Return the id of an event as text.
+
+    >>> event_id(m.EventId("c:local:alice", 7, 12))
+    'c:local:alice:7:12'
+    """
+    return f"{id.publisher}:{id.epoch}:{id.seq}"

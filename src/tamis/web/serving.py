@@ -1,0 +1,109 @@
+"""Runs a broker behind its port until it is told to stop, or until its disk cannot be trusted."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import uvicorn
+
+from tamis.errors import DiskFullError, ModelError
+from tamis.runtime.config import BrokerConfig
+from tamis.runtime.driver import Driver
+from tamis.runtime.neighbours import keep_linked
+from tamis.runtime.open_broker import open_broker
+from tamis.runtime.packets import MAX_PACKET, MAX_PACKET_OF_BROKER
+from tamis.runtime.sessions import end_sessions
+from tamis.runtime.tokens import Tokens
+from tamis.web.app import make_app
+
+__all__ = ["serve", "tokens_of"]
+
+#: Seconds between two deletions of what is beyond retention.
+TRIM_SECONDS = 60.0
+
+#: Seconds between two pings on a WebSocket, and until an unanswered one ends it.
+HEARTBEAT_SECONDS = 10.0
+
+
+def tokens_of(config: BrokerConfig) -> Tokens:
+    """Return the tokens of a broker."""
+    return Tokens(Path(config.data) / "tokens.json")
+
+
+async def serve(config: BrokerConfig, ready: Callable[[str], None] = lambda url: None) -> None:
+    """Run a broker; ``ready`` hears its URL when it answers. Raises what stopped it, if something did."""
+    driver = open_broker(config)
+    await driver.start()
+    app = make_app(config, driver, tokens_of(config))
+    listener = _listener(config)
+    server = uvicorn.Server(_settings(config, app))
+    around = [asyncio.create_task(keep_linked(driver, config, link)) for link in config.links if link.url]
+    around.append(asyncio.create_task(_trim(driver, config.retention)))
+    around.append(asyncio.create_task(end_sessions(driver)))
+    running = asyncio.create_task(server.serve(sockets=[listener]))
+    scheme = "https" if config.tls_certificate else "http"
+    ready(f"{scheme}://{config.host}:{listener.getsockname()[1]}")
+    try:
+        failed = driver.failed
+        if failed is not None:
+            await asyncio.wait([running, failed], return_when=asyncio.FIRST_COMPLETED)
+            if failed.done():
+                server.should_exit = server.force_exit = True
+                await running
+                failed.result()
+        await running
+    finally:
+        server.should_exit = True
+        for task in around:
+            task.cancel()
+        await asyncio.gather(*around, return_exceptions=True)
+        with contextlib.suppress(Exception):
+            await running
+        await driver.stop()
+
+
+def _settings(config: BrokerConfig, app: object) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,  # type: ignore[arg-type]
+        log_level="warning",
+        lifespan="off",
+        server_header=False,
+        ws="websockets-sansio",
+        ws_max_size=MAX_PACKET_OF_BROKER if config.links else MAX_PACKET,
+        ws_ping_interval=HEARTBEAT_SECONDS,
+        ws_ping_timeout=HEARTBEAT_SECONDS,
+        ws_per_message_deflate=False,
+        ssl_certfile=config.tls_certificate or None,
+        ssl_keyfile=config.tls_key or None,
+        timeout_graceful_shutdown=2,
+        access_log=False,
+    )
+
+
+def _listener(config: BrokerConfig) -> socket.socket:
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((config.host, config.port))
+    except OSError as error:
+        listener.close()
+        raise ModelError(f"port {config.port} of {config.host}: {error.strerror}; choose another with --port") from None
+    listener.listen(1024)
+    return listener
+
+
+async def _trim(driver: Driver, retention: float) -> None:
+    while True:
+        await asyncio.sleep(TRIM_SECONDS)
+        driver.committer.run_between(lambda: _trim_once(driver, time.time() - retention))
+
+
+def _trim_once(driver: Driver, before: float) -> None:
+    with contextlib.suppress(DiskFullError):  # it is tried again
+        driver.store.trim(before)

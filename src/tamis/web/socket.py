@@ -1,0 +1,100 @@
+"""``/v1/connect``: frames over WebSocket, for clients (``?client=NAME``) and for brokers (``?broker=NAME``)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from tamis.errors import ModelError, RefusedError, RemoteProtocolError, TamisError
+from tamis.routing.edge import MAX_NAME
+from tamis.routing.rights import Rights
+from tamis.runtime.driver import Connection, Driver
+from tamis.runtime.packets import MAX_PACKET, SUBPROTOCOL
+from tamis.web.server import Server
+
+__all__ = ["connect"]
+
+#: Seconds within which a packet must be written (RELIABILITY S20).
+WRITE_DEADLINE = 10.0
+
+#: Seconds between two looks whether a client may stay (S4).
+LOOK_SECONDS = 2.0
+
+_POLICY_VIOLATION, _GOING_AWAY, _BAD_DATA, _TOO_BIG = 1008, 1001, 1007, 1009
+
+
+async def connect(socket: WebSocket) -> None:
+    """Serve one connection until either side ends it."""
+    server: Server = socket.app.state.server
+    try:
+        link, rights, replay_after = _admit(server, socket)
+    except TamisError as error:
+        await socket.accept()
+        await socket.close(_POLICY_VIOLATION, str(error)[:120])
+        return
+    offered = socket.scope.get("subprotocols", [])
+    await socket.accept(SUBPROTOCOL if SUBPROTOCOL in offered else None)
+    connection = server.driver.connect(link, rights, replay_after=replay_after)
+    writer = asyncio.create_task(_write(server.driver, connection, socket))
+    watcher = asyncio.create_task(_watch(server, connection, rights))
+    try:
+        await _read(server.driver, connection, socket)
+    finally:
+        watcher.cancel()
+        connection.close()
+        server.driver.disconnect(connection)
+        with contextlib.suppress(asyncio.CancelledError):
+            await writer
+
+
+def _admit(server: Server, socket: WebSocket) -> tuple[str, Rights | None, int | None]:
+    query = socket.query_params
+    if broker := query.get("broker"):
+        server.access.broker(socket, broker)
+        return broker, None, None
+    rights, name = server.access.rights(socket), query.get("client", "")
+    if not name or len(name) > MAX_NAME or not name.isprintable():
+        raise ModelError(f"a client has a name of 1 to {MAX_NAME} characters: /v1/connect?client=NAME")
+    epoch, _, number = query.get("after", "").partition("-")
+    is_cursor = epoch.isdecimal() and number.isdecimal() and int(epoch) == server.driver.node.epoch
+    return f"c:{rights.principal}:{name}", rights, int(number) if is_cursor else None
+
+
+async def _read(driver: Driver, connection: Connection, socket: WebSocket) -> None:
+    while True:
+        try:
+            packet = await socket.receive_bytes()
+        except (WebSocketDisconnect, KeyError, RuntimeError):  # gone; or it sent text
+            return
+        if not driver.edge.broker.is_neighbour(connection.link) and len(packet) > MAX_PACKET:
+            connection.close("the packet is too large")
+            return
+        try:
+            driver.demand_room()
+            driver.receive(connection, packet)
+        except (RemoteProtocolError, RefusedError) as error:
+            connection.close(str(error))
+            return
+        except TamisError as error:  # a full disk: nothing was taken, the other end sends it again
+            connection.close(str(error))
+            return
+
+
+async def _write(driver: Driver, connection: Connection, socket: WebSocket) -> None:
+    try:
+        while (packet := await driver.next_packet(connection)) is not None:
+            async with asyncio.timeout(WRITE_DEADLINE):
+                await socket.send_bytes(packet)
+        async with asyncio.timeout(WRITE_DEADLINE):
+            await socket.close(_POLICY_VIOLATION if connection.closed else _GOING_AWAY, connection.closed[:120])
+    except (TimeoutError, RuntimeError, WebSocketDisconnect):
+        connection.close("the other end does not read")
+
+
+async def _watch(server: Server, connection: Connection, rights: Rights | None) -> None:
+    while rights is not None:
+        await asyncio.sleep(LOOK_SECONDS)
+        if not server.access.is_live(rights.principal):
+            connection.close("the token was revoked or has expired")

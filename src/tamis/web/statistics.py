@@ -1,0 +1,122 @@
+"""What a broker did: ``/metrics`` for Prometheus, ``/v1/statistics`` for people, ``/healthz`` for watchers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from tamis.errors import RefusedError
+from tamis.web.server import Server, server_of
+
+__all__ = ["Metrics", "health", "metrics", "statistics"]
+
+#: Clients whose backlog is shown, the longest first.
+SLOWEST = 10
+
+
+class Metrics(Collector):
+    """Reads the broker's own counters when somebody asks; only latencies are measured here."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self.registry = CollectorRegistry()
+        self.registry.register(self)
+        self.requests = Histogram(
+            "tamis_request_seconds", "Time to answer an HTTP request", ["route", "status"], registry=self.registry
+        )
+
+    def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
+        """Yield what there is to know."""
+        found = _statistics(self._server)
+        for name, value in found["totals"].items():
+            yield CounterMetricFamily(f"tamis_{name}", name.replace("_", " "), value=value)
+        for name, value in found["now"].items():
+            yield GaugeMetricFamily(f"tamis_{name}", name.replace("_", " "), value=value)
+        for field in ("table_entries", "suppressed", "events", "false_positives", "waiting"):
+            family = GaugeMetricFamily(f"tamis_link_{field}", f"{field} of a link", labels=["link"])
+            for link in found["links"]:
+                family.add_metric([link["link"]], link[field])
+            yield family
+        slow = GaugeMetricFamily("tamis_client_waiting", "messages that wait, for the slowest", labels=["client"])
+        for client in found["slowest"]:
+            slow.add_metric([client["client"]], client["waiting"])
+        yield slow
+
+
+async def metrics(request: Request) -> Response:
+    """Show the metrics in the format of Prometheus."""
+    _demand_overview(request)
+    text = generate_latest(request.app.state.metrics.registry)
+    return Response(text, media_type=CONTENT_TYPE_LATEST)
+
+
+async def statistics(request: Request) -> Response:
+    """Show what the broker did, per link and per client."""
+    _demand_overview(request)
+    return JSONResponse(_statistics(server_of(request)))
+
+
+async def health(request: Request) -> Response:
+    """Say whether the broker takes events now."""
+    server = server_of(request)
+    server.access.check_origin(request)
+    full = server.driver.committer.is_full
+    return JSONResponse({"status": "disk full" if full else "ok", "broker": server.config.name}, 503 if full else 200)
+
+
+def _demand_overview(request: Request) -> None:
+    rights = server_of(request).rights(request)
+    if rights.namespaces is not None and not rights.is_admin:
+        raise RefusedError(403, "statistics show all namespaces; this token is for some")
+
+
+def _statistics(server: Server) -> dict[str, Any]:
+    driver, edge = server.driver, server.driver.edge
+    waiting = {link: len(end.outbox) for link, end in driver.node.ends.items()}
+    names = [link.name for link in server.config.links]
+    slowest = sorted((-n, link) for link, n in waiting.items() if n and link not in names)[:SLOWEST]
+    return {
+        "broker": server.config.name,
+        "totals": {
+            "events": edge.counts.events,
+            "deliveries": edge.counts.deliveries,
+            "missed": edge.counts.missed,
+            "commits": driver.committer.commits,
+            "commit_changes": driver.committer.changes,
+            "commit_seconds": driver.committer.seconds,
+        },
+        "now": {
+            "subscriptions": len(edge.asked),
+            "connections": len(driver.connections),
+            "waiting": sum(waiting.values()),
+            "suspended": len(edge.gaps),
+            "disk_bytes": driver.store.size(),
+            "disk_full": int(driver.committer.is_full),
+        },
+        "links": [_link(server, name, waiting.get(name, 0)) for name in names],
+        "slowest": [{"client": link, "waiting": -n} for n, link in slowest],
+        "schema": {name: kind.name for name, kind in edge.content.schema.items()},
+    }
+
+
+def _link(server: Server, name: str, waiting: int) -> dict[str, Any]:
+    broker = server.driver.edge.broker
+    counts = broker.counters[name]
+    hidden = sum(1 for summary in broker.table.summaries(name) for _ in summary.suppressed())
+    return {
+        "link": name,
+        "connected": name in server.driver.connections,
+        "announced": counts.announced,
+        "retracted": counts.retracted,
+        "suppressed": hidden,
+        "table_entries": broker.table.n_entries(name),
+        "events": counts.events,
+        "false_positives": counts.false_positives,
+        "waiting": waiting,
+    }

@@ -1,0 +1,187 @@
+"""``/v1/subscriptions``: standing questions are asked, listed, shown and withdrawn.
+
+A subscription that is made over HTTP is a client of its own, with a queue of its own: what one reader of its stream has
+read says nothing about another subscription.
+"""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+import time
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from tamis.errors import DuplicateSubscriptionError, ModelError, RefusedError, UnknownSubscriptionError
+from tamis.model.language.cql2_json import to_json
+from tamis.model.language.parse import parse
+from tamis.model.subscription import DEFAULT_NAMESPACE, SubscriptionId
+from tamis.model.types import Timestamp
+from tamis.model.values import UnfitError
+from tamis.node.effects import Link
+from tamis.routing import messages as m
+from tamis.routing.broker import client_key
+from tamis.routing.edge import check_namespace, subscription_id
+from tamis.routing.rights import Rights
+from tamis.web.bodies import read_json
+from tamis.web.server import Server, server_of
+
+__all__ = ["create", "delete", "find", "http_link", "listing", "show"]
+
+#: Subscriptions on one page.
+MAX_PAGE = 1_000
+
+
+class NewSubscription(msgspec.Struct, forbid_unknown_fields=True):
+    """What is posted."""
+
+    filter: str | dict[str, Any]
+    id: SubscriptionId | None = None
+    namespace: str = DEFAULT_NAMESPACE
+    durable: bool = True
+    #: RFC 3339, or seconds from now.
+    expires: str | float | int | None = None
+    metadata: dict[str, str] = {}
+
+
+def http_link(namespace: str, id: SubscriptionId) -> Link:
+    """Return the link of a subscription that was made over HTTP."""
+    return f"s:{namespace}:{msgspec.json.encode(id).decode()}"
+
+
+async def create(request: Request) -> Response:
+    """Make a subscription; it is on disk when the answer comes."""
+    server = server_of(request)
+    rights = server.rights(request)
+    given = _read(await read_json(request))
+    rights.demand("subscribe", check_namespace(given.namespace))
+    id = subscription_id(secrets.token_hex(8) if given.id is None else given.id)
+    link = http_link(given.namespace, id)
+    if (link, client_key(link, given.namespace, id)) in server.driver.edge.asked:
+        raise DuplicateSubscriptionError(id)
+    text = given.filter if isinstance(given.filter, str) else msgspec.json.encode(given.filter).decode()
+    about = m.About(rights.principal, text, given.durable, round(time.time() * 1e6), given.metadata)
+    asked = m.Subscribe(
+        id,
+        msgspec.json.encode(to_json(parse(given.filter))),
+        given.namespace,
+        _moment(given.expires),
+        msgspec.json.encode(about),
+    )
+    await server.driver.submit(server.driver.edge.write_subscription(asked, link, rights), link)
+    shown = describe(server, link, client_key(link, given.namespace, id))
+    return JSONResponse(shown, 201, {"Location": f"/v1/subscriptions/{id}"})
+
+
+async def listing(request: Request) -> Response:
+    """List subscriptions, a page at a time; ``search`` looks into ids, filters and metadata."""
+    server = server_of(request)
+    rights, query = server.rights(request), request.query_params
+    limit = _number(query.get("limit", "100"), "limit", MAX_PAGE)
+    start = _number(query.get("after", "0"), "after", 2**53)
+    wanted, namespace = query.get("search", "").casefold(), query.get("namespace")
+    places = (
+        place
+        for place, asked in server.driver.edge.asked.items()
+        if rights.sees(asked.namespace)
+        and namespace in (None, asked.namespace)
+        and (not wanted or wanted in _words(asked))
+    )
+    page = list(itertools.islice(places, start, start + limit + 1))
+    shown = [describe(server, *place) for place in page[:limit]]
+    return JSONResponse({"subscriptions": shown, "next": start + limit if len(page) > limit else None})
+
+
+async def show(request: Request) -> Response:
+    """Show one subscription."""
+    server = server_of(request)
+    return JSONResponse(describe(server, *find(server, server.rights(request), request)))
+
+
+async def delete(request: Request) -> Response:
+    """Withdraw a subscription; after the answer nothing new is kept for it (RELIABILITY G9)."""
+    server = server_of(request)
+    rights = server.rights(request)
+    link, key = find(server, rights, request)
+    asked = server.driver.edge.asked[link, key]
+    rights.demand("subscribe", asked.namespace)
+    if not rights.is_admin and m.about(asked).owner != rights.principal:
+        raise RefusedError(403, f"subscription {asked.id!r} belongs to somebody else")
+    await server.driver.submit(m.Unsubscribe(asked.id, asked.namespace), link)
+    return Response(status_code=204)
+
+
+def find(server: Server, rights: Rights, request: Request) -> tuple[Link, str]:
+    """Return the place of the subscription that a request names; what the asker may not see is not there."""
+    text = request.path_params["id"]
+    namespace = request.query_params.get("namespace", DEFAULT_NAMESPACE)
+    ids: list[SubscriptionId] = [text]
+    if text.lstrip("-").isdecimal() and text.isascii() and len(text) < 20:
+        ids.append(int(text))
+    if rights.sees(namespace):
+        for id in ids:
+            links = [http_link(namespace, id)]
+            if client := request.query_params.get("client"):
+                links = [f"c:{rights.principal}:{client}"]
+            for link in links:
+                key = client_key(link, namespace, id)
+                if (link, key) in server.driver.edge.asked:
+                    return link, key
+    raise UnknownSubscriptionError(text)
+
+
+def describe(server: Server, link: Link, key: str) -> dict[str, Any]:
+    """Return a subscription as JSON."""
+    edge = server.driver.edge
+    asked = edge.asked[link, key]
+    about = m.about(asked)
+    end = server.driver.node.ends[link]
+    return {
+        "id": asked.id,
+        "namespace": asked.namespace,
+        "filter": about.text or asked.filter.decode(),
+        "state": edge.states.get((link, key), m.State.PENDING).value,
+        "durable": about.durable,
+        "owner": about.owner,
+        "client": link.split(":", 2)[2] if link.startswith("c:") else None,
+        "expires": asked.expires,
+        "created": about.created,
+        "metadata": about.metadata,
+        "waiting": len(end.outbox),
+        "suspended": edge.is_suspended(link),
+    }
+
+
+def _read(document: dict[str, Any]) -> NewSubscription:
+    try:
+        return msgspec.convert(document, NewSubscription)
+    except msgspec.ValidationError as error:
+        known = ", ".join(NewSubscription.__struct_fields__)
+        raise ModelError(f"not a subscription: {error} (known: {known})") from None
+
+
+def _moment(expires: str | float | int | None) -> int | None:
+    if expires is None:
+        return None
+    if isinstance(expires, str):
+        try:
+            return int(Timestamp().canonical(expires))
+        except UnfitError as error:
+            raise ModelError(f"expires: {error}") from None
+    if not 0 < expires < 1e10:
+        raise ModelError("expires: a moment as RFC 3339, or seconds from now")
+    return round((time.time() + expires) * 1e6)
+
+
+def _number(text: str, name: str, most: int) -> int:
+    if not (text.isascii() and text.isdecimal()) or len(text) > 16 or int(text) > most:
+        raise ModelError(f"{name}: expected a whole number from 0 to {most}, got {text[:40]!r}")
+    return int(text)
+
+
+def _words(asked: m.Subscribe) -> str:
+    about = m.about(asked)
+    return " ".join((str(asked.id), about.text, about.owner, *about.metadata, *about.metadata.values())).casefold()
