@@ -16,7 +16,7 @@ except ImportError:
     raise MissingExtraError("tamis.spark", "spark") from None
 
 from tamis.spark.batch_log import BatchReport, batch_reports
-from tamis.spark.compile import compile_subscriptions
+from tamis.spark.compile import Compiled, compile_subscriptions
 from tamis.spark.formats import read_events, read_subscriptions
 from tamis.spark.match import check_events, match
 from tamis.spark.pipeline import run_pipeline
@@ -27,6 +27,7 @@ from tamis.spark.streaming import match_stream, read_deliveries, read_rejected
 
 __all__ = [
     "BatchReport",
+    "Compiled",
     "Pipeline",
     "batch_reports",
     "check_events",

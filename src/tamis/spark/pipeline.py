@@ -118,6 +118,7 @@ class _Compiled:
     accepted: DataFrame
     rejected: DataFrame
     counts: SubscriptionCounts
+    release: Callable[[], None]
 
 
 @dataclass(frozen=True)
@@ -196,7 +197,8 @@ class _Run:
         with self.stages.timed("compile") as stage:
             rows = canonical(given.subscriptions.rows, self.pipeline.subscriptions)
             columns = self.pipeline.subscriptions.typed_columns
-            accepted, rejected = compile_subscriptions(rows, schema=given.schema, columns=columns)
+            compiled = compile_subscriptions(rows, schema=given.schema, columns=columns)
+            accepted, rejected = compiled
             if given.subscriptions.unreadable is not None:
                 unreadable = given.subscriptions.unreadable.withColumnRenamed("record", "filter")
                 rejected = rejected.unionByName(unreadable, allowMissingColumns=True)
@@ -204,7 +206,7 @@ class _Run:
             counts = SubscriptionCounts(given.n_subscriptions, accepted.count(), rejected.count(), count_repeats(rows))
             stage.rows_in, stage.rows_out = counts.rows, counts.accepted
         counts.check()
-        return _Compiled(accepted, rejected, counts)
+        return _Compiled(accepted, rejected, counts, compiled.release)
 
     def _snapshot(self, compiled: _Compiled, schema: Schema) -> _Snapshot:
         with self.stages.timed("snapshot") as stage:
