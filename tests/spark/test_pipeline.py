@@ -129,7 +129,7 @@ def check_what_people_see(done: Result, folder: Path) -> None:
     ):
         assert line in done.stdout
     stages = [line.split("  ")[0] for line in done.stdout.splitlines() if re.search(r"  \d+\.\d$", line)]
-    work = ["read subscriptions", "read events", "compile", "snapshot", "match", "quarantine", "summary"]
+    work = ["read subscriptions", "read events", "compile", "compare", "match", "quarantine", "summary"]
     assert stages == ["start Spark", *work]
 
 

@@ -61,7 +61,9 @@ def spark(
                 table.add_row(f"{n:,}", row.system, f"{row.rate:,.0f}", row.unit, *_shown(row, rates), row.note)
     if not json:
         output().print(table)
-        output().say("Compare ratios of one run: rates depend on what else the machine does. Goals: docs/spark.md", "dim")
+        output().say(
+            "Compare ratios of one run: rates depend on what else the machine does. Goals: docs/spark.md", "dim"
+        )
 
 
 def _as_json(row: Timing, n: int, rates: dict[str, float]) -> dict[str, Any]:

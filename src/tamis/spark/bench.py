@@ -95,7 +95,9 @@ class _Run:
 
     def compile(self) -> Timing:
         """Compile the boxes as texts, once: parsing has nothing to warm up for."""
-        texts = self.spark.read.parquet(str(self.files.texts)).repartition(4 * self.spark.sparkContext.defaultParallelism)
+        texts = self.spark.read.parquet(str(self.files.texts)).repartition(
+            4 * self.spark.sparkContext.defaultParallelism
+        )
         n = texts.count()
         accepted, _ = compile_subscriptions(texts, schema=self.schema, persist=False)
         seconds = _seconds(accepted)

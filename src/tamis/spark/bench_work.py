@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["BINS", "BoxFiles", "Bins", "Timing", "best_bins"]
+__all__ = ["BINS", "Bins", "BoxFiles", "Timing", "best_bins"]
 
 #: Bins of one attribute are fewer than this, so that those of several make one number.
 _MOST = 1 << 15
