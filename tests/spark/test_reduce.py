@@ -30,10 +30,10 @@ def some_texts(n: int, seed: int) -> dict[str, str]:
         x, width, y = rng.randrange(0, 90), rng.choice([2, 5, 20, 60]), rng.randrange(5)
         found[f"b{i:03}"] = f"price BETWEEN {x} AND {x + width} AND volume BETWEEN {y} AND {y + rng.randrange(3)}"
     found["never"] = "price < 1 AND price > 2"
-    found |= {"whole": "price BETWEEN 200 AND 210", "left": "price BETWEEN 200 AND 206", "right": "price >= 205"}
-    found |= {"inside": "price BETWEEN 201 AND 203 AND halted = TRUE", "less": "volume = -5 AND price < 2"}
+    for id, (low, high) in {"whole": (0, 10), "left": (-5, 6), "right": (5, 30), "inside": (1, 3)}.items():
+        found[id] = f"volume = -9 AND price BETWEEN {low} AND {high}"
     found |= {"one": "volume = -5 AND price < 3", "other": "volume = -5 AND price >= 3"}
-    found |= {"pair": "price BETWEEN -2 AND -1", "twin": "price >= -2 AND -1 >= price"}
+    found |= {"pair": "volume = -7 AND symbol = 'Z'", "twin": "symbol = 'Z' AND volume = -7"}
     return found
 
 

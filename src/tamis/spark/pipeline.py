@@ -120,6 +120,7 @@ class _Compiled:
     accepted: DataFrame
     rejected: DataFrame
     counts: SubscriptionCounts
+    fingerprint: str
     release: Callable[[], None]
 
 
@@ -208,27 +209,26 @@ class _Run:
                 rejected = rejected.unionByName(unreadable, allowMissingColumns=True)
             rejected = written(rejected, self.place / "quarantine" / "subscriptions")
             counts = SubscriptionCounts(given.n_subscriptions, accepted.count(), rejected.count(), count_repeats(rows))
+            fingerprint = fingerprint_of(accepted, given.schema, self.pipeline.reduce)
             stage.rows_in, stage.rows_out = counts.rows, counts.accepted
         counts.check()
-        return _Compiled(accepted, rejected, counts, compiled.release)
+        return _Compiled(accepted, rejected, counts, fingerprint, compiled.release)
 
     def _snapshot(self, compiled: _Compiled, schema: Schema) -> _Snapshot:
         """Return the version with these subscriptions: the newest if it has them, else one that is made."""
         directory = Path(self.pipeline.snapshot).absolute()
-        with self.stages.timed("compare") as stage:
-            stage.rows_in = compiled.counts.accepted
-            fingerprint = fingerprint_of(compiled.accepted, schema, self.pipeline.reduce)
-            before, known = read_report(self.output), _newest(directory)
-        if known is not None and (before.get("snapshot"), before.get("fingerprint")) == (str(known), fingerprint):
-            return _Snapshot(known, fingerprint, False)
-        reduced = self._reduced(compiled, schema)
+        before, known = read_report(self.output), _newest(directory)
+        unchanged = (before.get("snapshot"), before.get("fingerprint")) == (str(known), compiled.fingerprint)
+        reduced = None if unchanged else self._reduced(compiled, schema)
         with self.stages.timed("snapshot") as stage:
             stage.rows_in = stage.rows_out = compiled.counts.accepted
+            if known is not None and unchanged:
+                return _Snapshot(known, compiled.fingerprint, False)
             size = self.pipeline.options.part_size
             made = write_snapshot(compiled.accepted, directory, schema=schema, part_size=size, summary=reduced)
         if reduced is not None:
             reduced.release()
-        return _Snapshot(made, fingerprint, True)
+        return _Snapshot(made, compiled.fingerprint, True)
 
     def _reduced(self, compiled: _Compiled, schema: Schema) -> Reduced | None:
         """Return what links have to carry, if the pipeline asks for it."""
