@@ -16,8 +16,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from tamis.model.schema import Schema
-from tamis.spark.bench_duckdb import duckdb_binned, duckdb_range
-from tamis.spark.bench_joins import binned_join, range_join
+from tamis.spark.bench_duckdb import duckdb_binned, duckdb_binned_on_two, duckdb_range
+from tamis.spark.bench_joins import binned_join, binned_join_on_two, range_join
 from tamis.spark.bench_work import BoxFiles, Timing
 from tamis.spark.compile import compile_subscriptions
 from tamis.spark.match import match
@@ -31,8 +31,10 @@ OURS = ("identity", "tamis", "compile")
 #: Joins, which get too slow or too large when there are many subscriptions.
 PEERS: dict[str, Callable[[SparkSession, BoxFiles, int], Timing]] = {
     "binned join": binned_join,
+    "binned join on 2": binned_join_on_two,
     "range join": range_join,
     "duckdb binned": duckdb_binned,
+    "duckdb binned on 2": duckdb_binned_on_two,
     "duckdb range": duckdb_range,
 }
 
@@ -42,8 +44,7 @@ def measure(
 ) -> Iterator[Timing]:
     """Time each system, the best of ``repeat`` runs."""
     run = _Run(spark, files, schema, directory, repeat)
-    turns = {name: run.plans()[name] for name in ("identity", "tamis") if name in systems}
-    yield from run.in_turns(turns)
+    yield from run.in_turns({name: plan for name, plan in run.plans().items() if name in systems})
     if "compile" in systems:
         yield run.compile()
     for name, peer in PEERS.items():
@@ -77,8 +78,9 @@ class _Run:
         }
         start = time.perf_counter()
         boxes = self.spark.read.parquet(str(self.files.subscriptions))
-        accepted, _ = compile_subscriptions(boxes, schema=self.schema, columns=columns, persist=False)
-        version = write_snapshot(accepted, self.directory, schema=self.schema)
+        compiled = compile_subscriptions(boxes, schema=self.schema, columns=columns)
+        version = write_snapshot(compiled[0], self.directory, schema=self.schema)
+        compiled.release()
         built = time.perf_counter() - start
         return match(self._events(), version), f"columns compiled and indexed in {built:.1f} s"
 

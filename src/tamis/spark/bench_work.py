@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["BINS", "Bins", "BoxFiles", "Timing", "best_bins"]
+__all__ = ["ON_MORE", "ON_TWO", "Bins", "BoxFiles", "Timing"]
 
 #: Bins of one attribute are fewer than this, so that those of several make one number.
 _MOST = 1 << 15
@@ -61,11 +60,7 @@ class Bins:
         return [(name, side * self.width, _MOST**place) for place, (name, side) in enumerate(cut)]
 
 
-#: What is tried. On one attribute nearly everything is a candidate, with narrow bins on four there are more copies
-#: than memory; between them the best ones are found by trying.
-BINS = (Bins(2, 1.0), Bins(2, 0.5), Bins(3, 1.0), Bins(4, 1.0), Bins(4, 2.0))
-
-
-def best_bins(seconds: Callable[[Bins], float]) -> Bins:
-    """Return the bins that take the least time."""
-    return min(BINS, key=seconds)
+#: What is tried: bins on two attributes, as one would begin, and on more. There the candidates get few and the copies
+#: many; it pays where all boxes are of about one size, which these are.
+ON_TWO = (Bins(2, 1.0), Bins(2, 0.5))
+ON_MORE = (Bins(3, 1.0), Bins(4, 1.0), Bins(4, 2.0))

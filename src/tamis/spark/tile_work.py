@@ -24,7 +24,7 @@ from tamis.model.language.compiler import compile_text
 from tamis.model.schema import Schema
 from tamis.model.tables import EventTable
 from tamis.spark.building import build_engine
-from tamis.spark.matching import MatchTask, attributes, delivered, events_of, rejected
+from tamis.spark.matching import MatchTask, Pace, attributes, delivered, events_of, rejected
 from tamis.spark.tiling import Axis, Tiles, Tiling, hull
 from tamis.spark.typed import number_names
 
@@ -126,19 +126,19 @@ def tiled_events(
 
 def match_tiles(batches: Iterator[pa.RecordBatch], *, task: MatchTask) -> Iterator[pa.RecordBatch]:
     """Match events with the subscriptions of their tiles; a pair comes from its owner alone."""
-    schema = Schema.from_json(task.schema)
-    for tile, batch in _by_tile(batches, TILE):
-        low = np.asarray(batch.column(LOW))
-        events = EventTable.of(attributes(batch, task.names), schema)
-        is_first = np.asarray(low == tile)
-        if task.rejects and events.bad:  # told once, by the lowest tile of the event
-            bad = {row: error for row, error in events.bad.items() if is_first[row]}
-            yield rejected(batch, bad, task.output)
+    schema, pace = Schema.from_json(task.schema), Pace()
+    for tile, run in _by_tile(batches, TILE):
         opened = _opened_tile(task.version, task.now, tile)
-        if opened is None:
-            continue
-        matches = opened.engine.match_table(events, namespace=task.namespace, on_bad="skip")
-        yield from _owned(batch, matches, opened, low, tile, task)
+        for batch in pace.steps(run):
+            low = np.asarray(batch.column(LOW))
+            events = EventTable.of(attributes(batch, task.names), schema)
+            if task.rejects and events.bad:  # told once, by the lowest tile of the event
+                bad = {row: error for row, error in events.bad.items() if low[row] == tile}
+                yield rejected(batch, bad, task.output)
+            if opened is not None:
+                matches = opened.engine.match_table(events, namespace=task.namespace, on_bad="skip")
+                pace.found = len(matches)
+                yield from _owned(batch, matches, opened, low, tile, task)
 
 
 @dataclass(frozen=True)
