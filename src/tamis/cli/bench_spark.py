@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -42,49 +43,68 @@ def spark(
     ``ratio`` is the rate over that of Spark's identity `mapInArrow`, the most that any Python in Spark can do. Joins
     are left out above 100k subscriptions, where they take too long or too much memory, unless --system names them.
     """
-    from tamis.cli.screen import make_table, output, write_json_lines
+    from tamis.cli.screen import write_json_lines
     from tamis.spark import session
     from tamis.spark.bench import OURS, PEERS
 
     systems = chosen("system", system, (*OURS, *PEERS))
     running = session(master, name="tamis bench", spark_driver_memory="8g")
-    right = ("rate", "of identity", "tamis is")
-    table = make_table("subscriptions", "system", "rate", "unit", "of identity", "tamis is", "", right=right)
+    found: list[_Row] = []
     for n in sizes_of(size):
         wanted = [name for name in systems if system or name in OURS or n <= _MOST_FOR_JOINS]
+        rates: dict[str, float] = {}
         with tempfile.TemporaryDirectory(prefix="tamis-bench-") as place:
-            rates: dict[str, float] = {}
-            for row in _measured(running, Path(place), n, events, wanted, repeat):
-                rates[row.system] = row.rate
+            for timing in _measured(running, Path(place), n, events, wanted, repeat):
+                rates[timing.system] = timing.rate
+                found.append(_Row(n, timing, *_ratios(timing, rates)))
                 if json:
-                    write_json_lines([_as_json(row, n, rates)])
-                table.add_row(f"{n:,}", row.system, f"{row.rate:,.0f}", row.unit, *_shown(row, rates), row.note)
+                    write_json_lines([found[-1].as_json()])
     if not json:
-        output().print(table)
-        output().say(
-            "Compare ratios of one run: rates depend on what else the machine does. Goals: docs/spark.md", "dim"
-        )
+        _show(found)
 
 
-def _as_json(row: Timing, n: int, rates: dict[str, float]) -> dict[str, Any]:
-    known = {"work": "uniform4", "n": n, "system": row.system, "rate": round(row.rate), "unit": row.unit}
-    ratio, times = _ratios(row, rates)
-    return {**known, "ratio": ratio, "tamis_is": times, "events": row.events, "pairs": row.pairs, "note": row.note}
+@dataclass(frozen=True)
+class _Row:
+    """A timing among others: its rate over that of identity, and how many times as fast `match` is."""
+
+    n: int
+    timing: Timing
+    ratio: float | None
+    times: float | None
+
+    def as_json(self) -> dict[str, Any]:
+        one = self.timing
+        known = {"work": "uniform4", "n": self.n, "system": one.system, "rate": round(one.rate), "unit": one.unit}
+        about = {"events": one.events, "pairs": one.pairs, "note": one.note}
+        return {**known, "ratio": self.ratio, "tamis_is": self.times, **about}
 
 
 def _ratios(row: Timing, rates: dict[str, float]) -> tuple[float | None, float | None]:
-    """Return the rate over that of identity, and how many times as fast `match` is; None where that says nothing."""
+    """Return the ratios of a row to what was measured before it; None where they say nothing."""
     if row.unit != "events/s":
         return None, None
     ceiling, ours = rates.get("identity"), rates.get("tamis")
-    return (row.rate / ceiling if ceiling else None), (ours / row.rate if ours else None)
+    is_peer = row.system not in ("identity", "tamis")
+    return (row.rate / ceiling if ceiling else None), (ours / row.rate if ours and is_peer else None)
 
 
-def _shown(row: Timing, rates: dict[str, float]) -> tuple[str, str]:
-    ratio, times = _ratios(row, rates)
-    share = "" if ratio is None else f"{ratio:.0%}" if ratio >= 0.01 else f"{ratio:.3%}"
-    is_peer = times is not None and row.system not in ("identity", "tamis")
-    return share, f"{times:,.1f} x" if is_peer else ""
+def _show(rows: Sequence[_Row]) -> None:
+    """Print the rates, and below them how each came about."""
+    from tamis.cli.screen import make_table, output
+    from tamis.workload.bench.report import size_name
+
+    table = make_table(
+        "n", "system", "rate", "unit", "of identity", "tamis is", right=("n", "rate", "of identity", "tamis is")
+    )
+    for row in rows:
+        share = "" if row.ratio is None else f"{row.ratio:.0%}" if row.ratio >= 0.01 else f"{row.ratio:.3%}"
+        times = "" if row.times is None else f"{row.times:,.1f} x"
+        table.add_row(size_name(row.n), row.timing.system, f"{row.timing.rate:,.0f}", row.timing.unit, share, times)
+    console = output()
+    console.print(table)
+    for row in rows:
+        console.say(f"{size_name(row.n)}, {row.timing.system}: {row.timing.note}", "dim")
+    console.say("Compare ratios of one run: rates depend on what else the machine does. Goals: docs/spark.md")
 
 
 def _measured(running: Any, place: Path, n: int, events: int, systems: list[str], repeat: int) -> Iterator[Timing]:
