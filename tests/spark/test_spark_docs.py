@@ -27,7 +27,7 @@ def test_the_python_of_the_page(
     assert "\n1 1\n" in printed
     assert "\n0 v000001 2 1 0 " in printed
     assert "\n1\n3 2 1\n" in printed  # who is left after an update; what links carry
-    assert re.search(r"\|default\|narrow\|covered\|\[wide\]\|", printed)
+    assert re.search(r"\|\s*default\|\s*narrow\|\s*covered\|\s*\[wide\]\|", printed)
 
 
 def test_the_page_names_every_key() -> None:
