@@ -2,27 +2,64 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import tamis
 from tests.spark.processes import Driver, Family
 from tests.spark.streams import Streams
+from tests.spark.test_cases import SOME, by_types, of_file, text_of
 from tests.spark.trades import EVENTS, SETTINGS, Tables, expected, matches, pairs, questions
 
 pytestmark = pytest.mark.slow
 
 
-def test_connect_gives_the_rows_of_the_laptop(tmp_path: Path, tables: Tables) -> None:
+@pytest.fixture(scope="module")
+def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    """A driver that talks to a server; columns may differ in case alone."""
+    family = Family(tmp_path_factory.mktemp("connect"))
+    more = {**SETTINGS, "spark_sql_caseSensitive": "true"}
+    with family, Driver(family, remote="local[2]", **more) as driver:
+        yield driver
+
+
+def test_connect_gives_the_rows_of_the_laptop(remote: Driver, tmp_path: Path, tables: Tables) -> None:
     streams = Streams(tmp_path / "streams")
     streams.publish(questions(200, seed=30))
     streams.add_files(2)
-    family = Family(tmp_path / "processes")
-    with family, Driver(family, remote="local[2]", **SETTINGS) as driver:
-        assert driver.call(**tables.write()) == {"version": "v000001", "rejected": 0}
-        assert pairs(driver.call(**tables.match())) == expected()
-        streams.start(driver, "remote")
-        driver.call("finish", name="remote")
-        streams.check(driver, "remote")
+    assert remote.call(**tables.write()) == {"version": "v000001", "rejected": 0}
+    assert pairs(remote.call(**tables.match())) == expected()
+    streams.start(remote, "remote")
+    remote.call("finish", name="remote")
+    streams.check(remote, "remote")
     assert matches(tamis.Engine.load(tables.snapshots), EVENTS) == expected()
+
+
+@pytest.mark.parametrize("file", SOME)
+def test_spark_connect_gives_the_answers_of_the_cases(remote: Driver, tmp_path: Path, file: str) -> None:
+    cases, schema = of_file(file)
+    texts = pa.table({"id": [case.name for case in cases], "filter": [text_of(case) for case in cases]})
+    pq.write_table(texts, tmp_path / "texts.parquet")
+    where = {"subscriptions": str(tmp_path / "texts.parquet"), "directory": str(tmp_path / "snapshots")}
+    assert remote.call("write", schema=schema.to_json(), part_size=1_000, **where)["rejected"] == 0
+    found: set[str] = set()
+    for number, (types, events) in enumerate(by_types(cases)):
+        columns = {key: pa.array([row.get(key) for _, row in events], arrow_type(kind)) for key, kind in types.items()}
+        path = str(tmp_path / f"events{number}.parquet")
+        pq.write_table(pa.table({"event_id": [name for name, _ in events], **columns}), path)
+        pairs_found = remote.call("match", events=path, directory=where["directory"])
+        found |= {event for event, subscription in pairs_found if event == subscription}
+    assert found == {case.name for case in cases if case.expected}
+
+
+def arrow_type(kind: str) -> pa.DataType:
+    """Return the Arrow type of a Spark type."""
+    if kind.startswith("decimal"):
+        return pa.decimal128(38, int(kind[:-1].split(",")[1]))
+    known = {"long": pa.int64(), "double": pa.float64(), "string": pa.string(), "boolean": pa.bool_()}
+    known |= {"timestamp": pa.timestamp("us", "UTC"), "binary": pa.binary(), "array<double>": pa.list_(pa.float64())}
+    return known[kind]

@@ -132,3 +132,19 @@ def test_what_a_caller_can_get_wrong(spark: Any) -> None:
         compile_subscriptions(frame, schema=SCHEMA, columns={"cost": ("amount", "amount")})
     with pytest.raises(SchemaError, match="needs a tamis.Schema"):
         compile_subscriptions(frame, schema={"price": "number"})  # type: ignore[arg-type]
+
+
+def test_what_is_kept_can_be_released(spark: Any) -> None:
+    frame = spark.createDataFrame([("a", "price < 1"), ("b", "price <")], "id string, filter string")
+    compiled = compile_subscriptions(frame, schema=SCHEMA)
+    accepted, rejected = compiled
+    assert (accepted.count(), rejected.count()) == (1, 1)
+    before = kept_by(spark)
+    compiled.release()
+    assert kept_by(spark) == before - 1
+    assert (accepted.count(), rejected.count()) == (1, 1)  # compiled again
+
+
+def kept_by(spark: Any) -> int:
+    """How many tables Spark keeps."""
+    return len(spark.sparkContext._jsc.getPersistentRDDs())

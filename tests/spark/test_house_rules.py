@@ -18,6 +18,9 @@ ALLOWED = {
     ("pipeline.py", "_quarantine"),  # two counts
     ("pipeline_frames.py", "count_repeats"),  # a count
     ("pipeline_frames.py", "fingerprint_of"),  # a count and sums of checksums
+    ("reduce.py", "_axes"),  # a count per axis
+    ("reduce.py", "_counted"),  # a count per rule
+    ("summary.py", "write_summary"),  # the name of a file per task
     ("report.py", "reasons_in"),  # the ten most frequent reasons
     ("report.py", "top_subscriptions"),  # the ten that hear most
     ("match.py", "_indexed"),  # at most eleven bad subscriptions, for the message
@@ -39,6 +42,6 @@ def _calls(path: Path) -> set[tuple[str, str]]:
 def test_nothing_is_collected_or_broadcast() -> None:
     assert SOURCES
     # These run inside the executors, on Arrow.
-    workers = {"compiling.py", "matching.py", "building.py", "reading.py", "tile_work.py", "typed.py"}
+    workers = {"compiling.py", "matching.py", "building.py", "reading.py", "tile_work.py", "typed.py", "reducing.py"}
     found = {call for path in SOURCES if path.name not in workers for call in _calls(path)}
     assert found == ALLOWED

@@ -17,10 +17,10 @@ from typer.testing import CliRunner, Result
 
 from tamis.cli.main import app
 from tamis.engine import Engine
-from tamis.errors import InvariantError
+from tamis.errors import InvariantError, SnapshotError
 from tamis.model.schema import Schema
 from tamis.model.types import Number, Region, String
-from tamis.spark import Pipeline, run_pipeline
+from tamis.spark import Pipeline, read_summary, run_pipeline
 from tamis.spark.report import EventCounts, SubscriptionCounts
 from tamis.workload import datasets
 
@@ -131,6 +131,26 @@ def check_what_people_see(done: Result, folder: Path) -> None:
     stages = [line.split("  ")[0] for line in done.stdout.splitlines() if re.search(r"  \d+\.\d$", line)]
     work = ["read subscriptions", "read events", "compile", "snapshot", "match", "quarantine", "summary"]
     assert stages == ["start Spark", *work]
+
+
+def test_a_summary_for_links_changes_no_delivery(spark: SparkSession, folder: Path) -> None:
+    (folder / "s.jsonl").write_text(
+        '{"id": "wide", "filter": "mag > 4", "team": "default"}\n{"id": "narrow", "filter": "mag > 5"}\n'
+        '{"id": "deep", "filter": "depth > 70"}\n{"id": "never", "filter": "mag > 5 AND mag < 4"}\n',
+        encoding="utf-8",
+    )
+    off = run_pipeline(Pipeline.from_file(folder / "alerts.toml"), spark=spark)
+    heard = rows_in(folder / "output" / "deliveries")
+    (folder / "alerts.toml").write_text(PIPELINE + "[reduce]\n", encoding="utf-8")
+    done = run("run", folder / "alerts.toml")
+    assert "links carry 2 of 4 subscriptions: 1 covered, 1 impossible" in done.stdout
+    assert rows_in(folder / "output" / "deliveries") == heard
+    assert {row["subscription_id"] for row in heard} == {"wide", "narrow", "deep"}
+    on = json.loads((folder / "output" / "report.json").read_bytes())
+    assert (off.reduction, on["reduction"]["before"], Path(on["snapshot"]).name) == (None, 4, "v000002")
+    assert {row["id"] for row in read_summary(spark, folder / "snapshots").collect()} == {"wide", "deep"}
+    with pytest.raises(SnapshotError, match="has no routing summary"):
+        read_summary(spark, folder / "snapshots" / "v000001")
 
 
 def test_typed_columns_parquet_and_namespaces(spark: SparkSession, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tamis.spark.pipeline_file import EventSource, Options, Pipeline, SubscriptionSource
+from tamis.spark.pipeline_file import EventSource, Options, Pipeline, ReduceOptions, SubscriptionSource
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "spark.md").read_text(encoding="utf-8")
 
@@ -18,7 +18,7 @@ def test_the_python_of_the_page(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     exec(compile("\n".join(blocks), "docs/spark.md", "exec"), {})
     printed = capsys.readouterr().out
     assert re.search(r"\|\s*1\|\s*alice\|", printed)
@@ -26,12 +26,14 @@ def test_the_python_of_the_page(
     assert "1 attribute 'price': expected a number, not str (got 'much')\n" in printed
     assert "\n1 1\n" in printed
     assert "\n0 v000001 2 1 0 " in printed
-    assert printed.endswith("\n1\n")
+    assert "\n1\n3 2 1\n" in printed  # who is left after an update; what links carry
+    assert re.search(r"\|\s*default\|\s*narrow\|\s*covered\|\s*\[wide\]\|", printed)
 
 
 def test_the_page_names_every_key() -> None:
-    for section, kind in (("subscriptions", SubscriptionSource), ("events", EventSource), ("options", Options)):
+    sections = {"subscriptions": SubscriptionSource, "events": EventSource, "reduce": ReduceOptions, "options": Options}
+    for section, kind in sections.items():
         for key in kind.__struct_fields__:
             assert f"`{section}.{key}`" in PAGE or f"`.{key}`" in PAGE, f"{section}.{key}"
-    for key in set(Pipeline.__struct_fields__) - {"subscriptions", "events", "options"}:
+    for key in set(Pipeline.__struct_fields__) - sections.keys():
         assert f"`{key}`" in PAGE or f"`[{key}]`" in PAGE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import shutil
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,19 @@ def test_bad_events_are_kept_with_their_reason(spark: Any, stream: Stream) -> No
     [report] = batch_reports(stream.checkpoint)
     assert (report.events, report.deliveries, report.rejected) == (3, 1, 1)
     assert report.rate > 0
+    assert 0 < report.seconds <= report.lag
+
+
+def test_lag_is_counted_from_the_oldest_event(spark: Any, stream: Stream) -> None:
+    stream.subscribe([("low", "price < 10")])
+    now, nothing = dt.datetime.now(dt.UTC), {**dict.fromkeys(SCHEMA), "price": 5.0}
+    times = [now - dt.timedelta(hours=1), now - dt.timedelta(hours=2), None]
+    stream.publish([{"event_id": i, **nothing, "at": at} for i, at in enumerate(times)])
+    stream.run(event_time="at")
+    [report] = batch_reports(stream.checkpoint)
+    assert 0 < report.lag - 2 * 3600 < 3600
+    with pytest.raises(TableError, match="event_time is a timestamp"):
+        stream.run(event_time="price")
 
 
 def test_a_stream_without_matches_can_be_read(spark: Any, stream: Stream) -> None:

@@ -57,6 +57,8 @@ payload = ["place", "mag"]
 [schema]                           # the file has text here
 epicentre = "region"
 at = "timestamp"
+
+[reduce]                           # beside the snapshot: what links between brokers have to carry
 """
 
 #: What a GeoParquet file says of its geometry: WKB; without a word on coordinates these are longitude, latitude.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tamis.cli.screen import make_table, output, shown
 
 if TYPE_CHECKING:
+    from tamis.spark.reduce import ReductionCounts
     from tamis.spark.report import Reason, Report
 
 __all__ = ["show_report", "show_top", "show_where"]
@@ -31,6 +32,8 @@ def show_report(report: Report) -> None:
     )
     console.say(f"{events.rows:,} events = {events.matched_input:,} matched + {events.quarantined:,} quarantined")
     console.say(f"{report.deliveries:,} deliveries")
+    if report.reduction is not None:
+        console.say(_carried(report.reduction))
     _show_quarantine("subscriptions", report.rejected_subscriptions)
     _show_quarantine("events", report.rejected_events)
 
@@ -70,6 +73,13 @@ def _show_quarantine(what: str, reasons: Sequence[Reason]) -> None:
     for one in reasons[:_TOP]:
         table.add_row(f"{one.rows:,}", shown(one.reason, 70), "" if one.example is None else shown(one.example, 24))
     console.print(table)
+
+
+def _carried(counts: ReductionCounts) -> str:
+    """Say what links have to carry, and by which rule the rest need not be carried."""
+    rules = ("covered", "equivalent", "subsumed", "merged", "impossible")
+    told = ", ".join(f"{getattr(counts, rule):,} {rule}" for rule in rules if getattr(counts, rule))
+    return f"links carry {counts.after:,} of {counts.before:,} subscriptions" + (f": {told}" if told else "")
 
 
 def _count(n: int | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tamis.reduction.merge import merge
-from tamis.reduction.partition import Partition, reduce_partition, reduce_partitions
+from tamis.reduction.partition import Partition, cover_partition, reduce_partition, reduce_partitions
 from tamis.reduction.reduce import reduce
 from tamis.reduction.report import Reduction
 from tamis.reduction.subsume import Subsumption, subsumed
@@ -12,6 +12,7 @@ __all__ = [
     "Partition",
     "Reduction",
     "Subsumption",
+    "cover_partition",
     "merge",
     "reduce",
     "reduce_partition",

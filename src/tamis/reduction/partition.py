@@ -11,6 +11,10 @@ The contract, for whoever splits a set (Spark does):
 
 It holds because who is covered by nobody is a property of the set, and reasons are sought at the end among
 those that stay. For subscriptions that are not boxes it holds as far as covering is decided within its budget.
+
+Where no machine can hold all results, `cover_partition` decides inside one part for good: of a part that holds, with
+some subscriptions, everything that might cover one of them. What is said of these is then what would be said in the
+whole set, whoever else is in the part.
 """
 
 from __future__ import annotations
@@ -19,17 +23,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
+from tamis.index.dominance.corners import CornerIndex
 from tamis.model.schema import Schema
 from tamis.model.subscription import Subscription, SubscriptionId
+from tamis.reduction.box_stages import Boxes
 from tamis.reduction.given import Subscriptions, read
-from tamis.reduction.group import group_of
+from tamis.reduction.group import Group, group_of
 from tamis.reduction.item_stages import ItemStages
-from tamis.reduction.reduce import covered_boxes, reduce_given, simplified
+from tamis.reduction.reduce import covered_boxes, groups_of, reduce_given, simplified, simplified_each
 from tamis.reduction.report import Reduction
 from tamis.reduction.story import Story
 
-__all__ = ["Partition", "reduce_partition", "reduce_partitions"]
+__all__ = ["Partition", "cover_partition", "reduce_partition", "reduce_partitions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,3 +93,43 @@ def reduce_partitions(parts: Iterable[Partition], schema: Schema | None = None, 
     given = read(every, schema)
     known = np.array([(one.namespace, one.id) in dropped for one in given.subscriptions], bool)
     return reduce_given(given, merge=merge, known=known)
+
+
+def cover_partition(subscriptions: Subscriptions, schema: Schema | None = None) -> Reduction:
+    """Return what is impossible and what a single other covers, and keep the rest; unions and merges are not tried.
+
+    The reason told for each is the first id among those that stay and cover it, so that it depends on those that
+    cover it and on nothing else. See the module's text.
+
+    >>> from tamis.model.language.compiler import compile_text
+    >>> texts = {"c": "x <= 9", "a": "x <= 5", "b": "x <= 7 AND y > 0", "d": "y > 0"}
+    >>> found = cover_partition([compile_text(text, id=id) for id, text in texts.items()])
+    >>> found.kept, found.covered
+    (('c', 'd'), {'a': 'c', 'b': 'c'})
+    """
+    given = read(subscriptions, schema)
+    story = Story()
+    for group in groups_of(given, simplified_each(given, story)):
+        plain, boxes = group.plain, group.boxes
+        removals = covered_boxes(group)
+        if group.has_special:
+            stages = ItemStages(group.subscriptions, group.places.tolist(), group.schema, story)
+            stages.drop_covered({place: by for _, place, (by,) in removals})
+            story.keep(stages.living())
+            continue
+        gone = boxes.take(np.searchsorted(plain, [place for _, place, _ in removals]))
+        for (reason, place, _), first in zip(removals, _first_covers(group, gone), strict=True):
+            story.remove(reason, place, (first,))
+        story.keep(group.places.tolist())
+    return story.reduction(given, given.subscriptions)
+
+
+def _first_covers(group: Group, gone: Boxes) -> list[int]:
+    """Return for each box that is gone the first place of the group that covers it."""
+    if not len(gone):
+        return []
+    index = CornerIndex(group.boxes.lo.shape[1])
+    rows: npt.NDArray[np.int32] = np.arange(len(group.boxes), dtype=np.int32)
+    index.add_boxes(group.boxes.lo, group.boxes.hi, rows)
+    first: list[int] = group.plain[index.find_least_covers(*gone.asked())].tolist()
+    return first

@@ -38,7 +38,7 @@ from tamis.reduction.perfect_merges import merge_places
 from tamis.reduction.report import Reduction
 from tamis.reduction.story import Story
 
-__all__ = ["Progress", "covered_boxes", "reduce", "reduce_given", "simplified"]
+__all__ = ["Progress", "covered_boxes", "groups_of", "reduce", "reduce_given", "simplified", "simplified_each"]
 
 #: Told the name of a stage, how much of it is done and how much there is.
 Progress = Callable[[str, int, int], None]
@@ -66,8 +66,8 @@ def reduce_given(
 ) -> Reduction:
     """Reduce what was read; of the places in ``known`` bool[n] it is known that others cover them."""
     story = Story()
-    simple = _simplified(given, story, progress)
-    for group in _groups(given, simple):
+    simple = simplified_each(given, story, progress)
+    for group in groups_of(given, simple):
         _reduce_group(group, story, progress, known)
         if merge:
             merge_places(group, story)
@@ -76,7 +76,7 @@ def reduce_given(
     return story.reduction(given, simple)
 
 
-def _simplified(given: Given, story: Story, progress: Progress | None) -> Sequence[Subscription]:
+def simplified_each(given: Given, story: Story, progress: Progress | None = None) -> Sequence[Subscription]:
     """Return the subscriptions simplified; those that can never match are told, and have no filters."""
     if given.table is not None:
         return given.subscriptions
@@ -99,7 +99,7 @@ def simplified(one: Subscription) -> Subscription:
     return replace(one, filters=simplify_filters(filters))
 
 
-def _groups(given: Given, simple: Sequence[Subscription]) -> Iterator[Group]:
+def groups_of(given: Given, simple: Sequence[Subscription]) -> Iterator[Group]:
     """Yield the groups of subscriptions that may stand for each other, one per namespace."""
     if given.table is None or given.order is None:
         yield from (group_of(simple, places, given.schema) for places in given.groups())

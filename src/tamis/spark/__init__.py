@@ -16,18 +16,23 @@ except ImportError:
     raise MissingExtraError("tamis.spark", "spark") from None
 
 from tamis.spark.batch_log import BatchReport, batch_reports
-from tamis.spark.compile import compile_subscriptions
+from tamis.spark.compile import Compiled, compile_subscriptions
 from tamis.spark.formats import read_events, read_subscriptions
 from tamis.spark.match import check_events, match
 from tamis.spark.pipeline import run_pipeline
 from tamis.spark.pipeline_file import Pipeline
+from tamis.spark.reduce import Reduced, ReductionCounts, reduce_subscriptions
 from tamis.spark.session import session
 from tamis.spark.snapshot import compact_snapshot, prune_snapshots, read_snapshot, update_snapshot, write_snapshot
 from tamis.spark.streaming import match_stream, read_deliveries, read_rejected
+from tamis.spark.summary import read_summary
 
 __all__ = [
     "BatchReport",
+    "Compiled",
     "Pipeline",
+    "Reduced",
+    "ReductionCounts",
     "batch_reports",
     "check_events",
     "compact_snapshot",
@@ -40,6 +45,8 @@ __all__ = [
     "read_rejected",
     "read_snapshot",
     "read_subscriptions",
+    "read_summary",
+    "reduce_subscriptions",
     "run_pipeline",
     "session",
     "update_snapshot",

@@ -30,6 +30,9 @@ class BatchReport(msgspec.Struct, frozen=True):
     seconds: float
     #: When it ended, seconds since 1970.
     ended: float
+    #: Seconds that the oldest event of the batch had waited when the batch ended: since the time in the stream's
+    #: ``event_time``, or, where none is named, since the batch was first begun.
+    lag: float
 
     @property
     def rate(self) -> float:

@@ -1,8 +1,8 @@
-"""How fast `match` is, beside Spark's own ceiling and the joins that Spark users write.
+"""How fast the pipeline is, beside Spark's own ceiling and the joins that users of Spark and DuckDB write.
 
 Everything reads the same Parquet files and throws its rows away at the end (the ``noop`` sink), so that reading
-and matching are what is timed. The joins are written as carefully as we can: ranges as a condition, or bins on two
-attributes with an equality join, at the best of several widths.
+and matching are what is timed. Spark's identity and `match` take turns, because a machine is not as quick now as
+it was a minute ago: what the two have to say to each other is their ratio.
 """
 
 from __future__ import annotations
@@ -10,69 +10,51 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession
 
 from tamis.model.schema import Schema
+from tamis.spark.bench_duckdb import duckdb_binned, duckdb_binned_on_two, duckdb_range
+from tamis.spark.bench_joins import binned_join, binned_join_on_two, range_join
+from tamis.spark.bench_work import BoxFiles, Timing
 from tamis.spark.compile import compile_subscriptions
 from tamis.spark.match import match
 from tamis.spark.snapshot import write_snapshot
 
-__all__ = ["SYSTEMS", "BoxFiles", "Timing", "measure"]
+__all__ = ["OURS", "PEERS", "measure"]
 
-#: What is measured, in this order.
-SYSTEMS = ("identity", "tamis", "binned join", "range join")
+#: What is measured at every size, in this order: Spark's ceiling, the match, and compiling texts.
+OURS = ("identity", "tamis", "compile")
 
-#: Events that a slow join is given, of those at hand.
-_FEW = 2_000
-#: Widths of bins that are tried, in multiples of the mean side of a box.
-_WIDTHS = (0.5, 1.0, 2.0)
-
-
-@dataclass(frozen=True)
-class BoxFiles:
-    """Boxes and events as Parquet files: columns ``id``, ``NAME_lo``, ``NAME_hi``; and ``event_id``, ``NAME``."""
-
-    subscriptions: Path
-    events: Path
-    names: tuple[str, ...]
-    #: The mean side of a box on each attribute.
-    sides: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class Timing:
-    """Events per second of one system, and how many pairs it found in how many events."""
-
-    system: str
-    rate: float
-    events: int
-    pairs: int
-    note: str = ""
+#: Joins, which get too slow or too large when there are many subscriptions.
+PEERS: dict[str, Callable[[SparkSession, BoxFiles, int], Timing]] = {
+    "binned join": binned_join,
+    "binned join on 2": binned_join_on_two,
+    "range join": range_join,
+    "duckdb binned": duckdb_binned,
+    "duckdb binned on 2": duckdb_binned_on_two,
+    "duckdb range": duckdb_range,
+}
 
 
 def measure(
-    spark: SparkSession, files: BoxFiles, schema: Schema, directory: Path, *, systems: tuple[str, ...], repeat: int
+    spark: SparkSession, files: BoxFiles, schema: Schema, directory: Path, *, systems: list[str], repeat: int
 ) -> Iterator[Timing]:
     """Time each system, the best of ``repeat`` runs."""
     run = _Run(spark, files, schema, directory, repeat)
-    ways: dict[str, Callable[[], Timing]] = {
-        "identity": run.identity,
-        "tamis": run.tamis,
-        "binned join": run.binned_join,
-        "range join": run.range_join,
-    }
-    for system in systems:
-        yield ways[system]()
+    yield from run.in_turns({name: plan for name, plan in run.plans().items() if name in systems})
+    if "compile" in systems:
+        yield run.compile()
+    for name, peer in PEERS.items():
+        if name in systems:
+            yield peer(spark, files, repeat)
 
 
 @dataclass(frozen=True)
 class _Run:
-    """One set of files, and how it is put to each system."""
+    """One set of files, and how it is put to the systems that come to be compared."""
 
     spark: SparkSession
     files: BoxFiles
@@ -80,71 +62,58 @@ class _Run:
     directory: Path
     repeat: int
 
-    def identity(self) -> Timing:
+    def plans(self) -> dict[str, Callable[[], tuple[DataFrame, str]]]:
+        """Return what gives the rows of each system, and a note."""
+        return {"identity": self._identity, "tamis": self._match}
+
+    def _identity(self) -> tuple[DataFrame, str]:
         """Arrow batches to Python and back: what no function in Python can beat."""
         events = self._events()
-        return self._timed("identity", lambda: events.mapInArrow(_identity, events.schema), events.count())
+        return events.mapInArrow(_unchanged, events.schema), "mapInArrow that does nothing"
 
-    def tamis(self) -> Timing:
+    def _match(self) -> tuple[DataFrame, str]:
         """The product."""
         columns: dict[str, str | tuple[str | None, str | None]] = {
             name: (f"{name}_lo", f"{name}_hi") for name in self.files.names
         }
         start = time.perf_counter()
-        accepted, _ = compile_subscriptions(self._subscriptions(), schema=self.schema, columns=columns)
-        version = write_snapshot(accepted, self.directory, schema=self.schema)
+        boxes = self.spark.read.parquet(str(self.files.subscriptions))
+        compiled = compile_subscriptions(boxes, schema=self.schema, columns=columns)
+        version = write_snapshot(compiled[0], self.directory, schema=self.schema)
+        compiled.release()
         built = time.perf_counter() - start
-        events = self._events()
-        note = f"compiled and indexed in {built:.1f} s"
-        return self._timed("tamis", lambda: match(events, version), events.count(), note)
+        return match(self._events(), version), f"columns compiled and indexed in {built:.1f} s"
 
-    def binned_join(self) -> Timing:
-        """Bins on two attributes: boxes are copied into every bin they meet, and joined on equality."""
-        best: Timing | None = None
-        for width in _WIDTHS:
-            plan = partial(self._binned, width)
-            found = self._timed("binned join", plan, self._events().count(), f"bins of {width} sides")
-            best = found if best is None or found.rate > best.rate else best
-        assert best is not None
-        return best
+    def in_turns(self, plans: dict[str, Callable[[], tuple[DataFrame, str]]]) -> Iterator[Timing]:
+        """Time plans one after the other, again and again."""
+        rows = {name: plan() for name, plan in plans.items()}
+        pairs = {name: frame.count() for name, (frame, _) in rows.items()}  # also opens what is opened once
+        best = dict.fromkeys(rows, float("inf"))
+        for _ in range(self.repeat):
+            for name, (frame, _) in rows.items():
+                best[name] = min(best[name], _seconds(frame))
+        for name, (_, note) in rows.items():
+            yield Timing(name, self.files.n_events / best[name], self.files.n_events, pairs[name], note)
 
-    def range_join(self) -> Timing:
-        """The ranges as the condition of a join, as one writes it first."""
-        events = self._events().limit(_FEW).persist()
-        n = events.count()
-        return self._timed("range join", lambda: events.join(self._subscriptions(), self._within()), n, f"{n:,} events")
-
-    def _binned(self, width: float) -> DataFrame:
-        axes = list(zip(self.files.names, self.files.sides, strict=True))[:2]
-        boxes, events = self._subscriptions(), self._events()
-        for i, (name, side) in enumerate(axes):
-            size = F.lit(side * width)
-            first, last = (F.floor(F.col(f"{name}_{end}") / size) for end in ("lo", "hi"))
-            boxes = boxes.withColumn(f"bin{i}", F.explode(F.sequence(first, last)))
-            events = events.withColumn(f"bin{i}", F.floor(F.col(name) / size))
-        return events.join(boxes, [f"bin{i}" for i in range(len(axes))]).where(self._within())
-
-    def _within(self) -> Column:
-        condition = F.lit(True)
-        for name in self.files.names:
-            condition = condition & F.col(name).between(F.col(f"{name}_lo"), F.col(f"{name}_hi"))
-        return condition
+    def compile(self) -> Timing:
+        """Compile the boxes as texts, once: parsing has nothing to warm up for."""
+        texts = self.spark.read.parquet(str(self.files.texts)).repartition(
+            4 * self.spark.sparkContext.defaultParallelism
+        )
+        n = texts.count()
+        accepted, _ = compile_subscriptions(texts, schema=self.schema, persist=False)
+        seconds = _seconds(accepted)
+        return Timing("compile", n / seconds, 0, 0, f"{n:,} texts in {seconds:.0f} s", unit="texts/s")
 
     def _events(self) -> DataFrame:
         return self.spark.read.parquet(str(self.files.events))
 
-    def _subscriptions(self) -> DataFrame:
-        return self.spark.read.parquet(str(self.files.subscriptions))
 
-    def _timed(self, system: str, plan: Callable[[], DataFrame], events: int, note: str = "") -> Timing:
-        found = plan().count()  # also warms what is cached
-        times = []
-        for _ in range(self.repeat):
-            start = time.perf_counter()
-            plan().write.format("noop").mode("overwrite").save()
-            times.append(time.perf_counter() - start)
-        return Timing(system, events / min(times), events, found, note)
+def _seconds(frame: DataFrame) -> float:
+    start = time.perf_counter()
+    frame.write.format("noop").mode("overwrite").save()
+    return time.perf_counter() - start
 
 
-def _identity(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _unchanged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from batches

@@ -21,7 +21,7 @@ from tamis.spark.columns import arrow_form, id_type, partitions_of, require
 from tamis.spark.compiling import Compile, compile_batches
 from tamis.spark.typed import TypedColumns
 
-__all__ = ["ACCEPTED", "accepted_form", "compile_subscriptions"]
+__all__ = ["ACCEPTED", "Compiled", "accepted_form", "compile_subscriptions"]
 
 #: The columns of accepted subscriptions; a box has ``lo`` and ``hi`` over the schema's numbers and no text.
 ACCEPTED = ("id", "namespace", "filter", "expires", "metadata", "lo", "hi")
@@ -34,13 +34,29 @@ def accepted_form(id_kind: str) -> T.StructType:
     return form.add("metadata", T.MapType(T.StringType(), T.StringType())).add("lo", sides).add("hi", sides)
 
 
+class Compiled(tuple[DataFrame, DataFrame]):
+    """``accepted, rejected``: two answers from the same compiled rows, which Spark keeps until `release`."""
+
+    _kept: DataFrame
+
+    def __new__(cls, accepted: DataFrame, rejected: DataFrame, kept: DataFrame) -> Compiled:
+        """Make the pair; ``kept`` are the rows that both come from."""
+        pair = super().__new__(cls, (accepted, rejected))
+        pair._kept = kept
+        return pair
+
+    def release(self) -> None:
+        """Give back what Spark keeps of the rows; whoever asks for them later has them compiled again."""
+        self._kept.unpersist()
+
+
 def compile_subscriptions(
     subscriptions: DataFrame,
     *,
     schema: Schema,
     columns: Mapping[str, str | tuple[str | None, str | None]] | None = None,
     persist: bool = True,
-) -> tuple[DataFrame, DataFrame]:
+) -> Compiled:
     """Return (accepted, rejected) subscriptions.
 
     Parameters
@@ -55,7 +71,8 @@ def compile_subscriptions(
         Instead of ``filter``: for each attribute the columns that hold its lower and upper bound (closed; null
         leaves the side open), or one column whose value it must equal (a region: intersect); null asks nothing.
     persist
-        Keep the compiled rows (Spark spills them to disk), because both answers come from them.
+        Keep the compiled rows (Spark spills them to disk), because both answers come from them; ``release()`` of
+        what is returned gives them back.
 
     ``accepted`` is what `write_snapshot` takes. ``rejected`` has ``reason`` and ``position``, the offset of the
     culprit in the text if it has one.
@@ -77,7 +94,7 @@ def compile_subscriptions(
         compiled = compiled.persist()
     accepted = compiled.where(F.col("reason").isNull()).select(*ACCEPTED)
     rejected = compiled.where(F.col("reason").isNotNull()).drop("lo", "hi")
-    return accepted, rejected
+    return Compiled(accepted, rejected, compiled)
 
 
 def _prepared(frame: DataFrame, kind: str, sources: tuple[str, ...]) -> DataFrame:

@@ -20,6 +20,9 @@ from tamis.spark.typed import TypedColumns, box_problem, boxes_of, texts_of
 
 __all__ = ["Compile", "compile_batches"]
 
+#: Texts that a task remembers: many people ask the same, and parsing is what compiling costs.
+_REMEMBERED = 100_000
+
 
 @dataclass(frozen=True)
 class Compile:
@@ -32,6 +35,7 @@ class Compile:
 def compile_batches(batches: Iterator[pa.RecordBatch], *, task: Compile, form: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Compile batches of prepared rows."""
     schema = Schema.from_json(task.schema)
+    good: set[str] = set()
     for batch in batches:
         if task.typed is None:
             sources: Sequence[Any] = batch.column("filter").to_pylist()
@@ -41,7 +45,7 @@ def compile_batches(batches: Iterator[pa.RecordBatch], *, task: Compile, form: p
         else:
             sources = texts_of(batch, task.typed, schema)
         rows = batch.select(["id", "namespace", "expires", "metadata", "conflict"]).to_pylist()
-        compiled = [_compiled(row, source, schema) for row, source in zip(rows, sources, strict=True)]
+        compiled = [_compiled(row, source, schema, good) for row, source in zip(rows, sources, strict=True)]
         yield pa.RecordBatch.from_pylist(compiled, schema=form)
 
 
@@ -66,7 +70,7 @@ def _compiled_boxes(
         written = texts_of(others, typed, schema)  # only text can carry an end and metadata
         sources = [box_problem(lo[row], hi[row], schema) or text for row, text in zip(rest, written, strict=True)]
         rows = others.to_pylist()
-        compiled = [_compiled(row, source, schema) for row, source in zip(rows, sources, strict=True)]
+        compiled = [_compiled(row, source, schema, set()) for row, source in zip(rows, sources, strict=True)]
         yield pa.RecordBatch.from_pylist(compiled, schema=form)
 
 
@@ -75,8 +79,8 @@ def _lists(sides: npt.NDArray[np.float64]) -> pa.Array:
     return pa.ListArray.from_arrays(offsets, sides.ravel())
 
 
-def _compiled(row: dict[str, Any], source: str | ModelError | None, schema: Schema) -> dict[str, Any]:
-    """Return one accepted row, or the row with its reason."""
+def _compiled(row: dict[str, Any], source: str | ModelError | None, schema: Schema, good: set[str]) -> dict[str, Any]:
+    """Return one accepted row, or the row with its reason; ``good`` are texts that were read before."""
     kept = {"id": row["id"], "namespace": row["namespace"], "metadata": row["metadata"]}
     kept["filter"] = source if isinstance(source, str) else None
     try:
@@ -90,7 +94,10 @@ def _compiled(row: dict[str, Any], source: str | ModelError | None, schema: Sche
             raise source
         if source is None:
             raise TableError("there is no filter")
-        compile_text(source, schema)
+        if source not in good:
+            compile_text(source, schema)
+            if len(good) < _REMEMBERED:
+                good.add(source)
         return kept
     except ModelError as error:
         return kept | {"reason": str(error), "position": getattr(error, "position", None)}

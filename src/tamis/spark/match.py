@@ -163,15 +163,19 @@ def _schema_for(events: DataFrame, manifest: Manifest, version: Path, given: Sch
 
 def _indexed(subscriptions: DataFrame, schema: Schema) -> Path:
     """Index a table of subscriptions in a directory of its own, which goes when this process ends."""
-    accepted, rejected = compile_subscriptions(subscriptions, schema=schema)
-    bad = rejected.limit(_NAMED + 1).collect()  # at most eleven rows, for the message
-    if bad:
-        named = "\n".join(f"  {row['id']!r}: {row['reason']}" for row in bad[:_NAMED])
-        more = "\n  and more; compile_subscriptions gives them all" if len(bad) > _NAMED else ""
-        raise TableError(f"subscriptions that cannot be used:\n{named}{more}")
-    directory = Path(tempfile.mkdtemp(prefix="tamis-match-"))
-    atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    return write_snapshot(accepted, directory, schema=schema)
+    compiled = compile_subscriptions(subscriptions, schema=schema)
+    accepted, rejected = compiled
+    try:
+        bad = rejected.limit(_NAMED + 1).collect()  # at most eleven rows, for the message
+        if bad:
+            named = "\n".join(f"  {row['id']!r}: {row['reason']}" for row in bad[:_NAMED])
+            more = "\n  and more; compile_subscriptions gives them all" if len(bad) > _NAMED else ""
+            raise TableError(f"subscriptions that cannot be used:\n{named}{more}")
+        directory = Path(tempfile.mkdtemp(prefix="tamis-match-"))
+        atexit.register(shutil.rmtree, directory, ignore_errors=True)
+        return write_snapshot(accepted, directory, schema=schema)
+    finally:
+        compiled.release()
 
 
 def _moment(now: object) -> int:

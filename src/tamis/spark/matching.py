@@ -27,6 +27,7 @@ __all__ = [
     "NAMESPACE",
     "PAYLOAD",
     "MatchTask",
+    "Pace",
     "attributes",
     "check_batches",
     "delivered",
@@ -70,25 +71,41 @@ def opened(version: str, now: int | None) -> Engine:
 def match_batches(batches: Iterator[pa.RecordBatch], *, task: MatchTask) -> Iterator[pa.RecordBatch]:
     """Match batches of events; a bad event matches nothing, and is reported if the task says so."""
     engine = opened(task.version, task.now)
-    schema = Schema.from_json(task.schema)
-    per_event = float(_AT_ONCE)  # matches per event seen so far; unknown at first, so begin with care
+    schema, pace = Schema.from_json(task.schema), Pace()
     for batch in batches:
-        start = 0
-        while start < batch.num_rows:
-            part = batch.slice(start, max(1, min(batch.num_rows, int(_AT_ONCE / max(per_event, 1)))))
-            start += part.num_rows
-            found = 0
+        for part in pace.steps(batch):
             for namespace, rows in _by_namespace(part, task.namespace):
                 events = EventTable.of(attributes(rows, task.names), schema)
                 if task.rejects and events.bad:
                     yield rejected(rows, events.bad, task.output)
                 matches = engine.match_table(events, namespace=namespace, on_bad="skip")
-                found += len(matches)
+                pace.found += len(matches)
                 for first in range(0, len(matches), _OUT_ROWS):
                     chosen = slice(first, first + _OUT_ROWS)
                     ids = matches.ids.to_arrow(matches.rows[chosen])
                     yield delivered(rows, events_of(matches.offsets, chosen), ids, task.output)
-            per_event = max(found / part.num_rows, per_event / 16)
+
+
+class Pace:
+    """How many events are matched at once, so that one that everybody asked for does not fill the memory.
+
+    Whoever matches a step adds to ``found`` how many matches it had.
+    """
+
+    def __init__(self) -> None:
+        self.found = 0
+        #: Matches per event seen so far; unknown at first, so begin with care.
+        self._per_event = float(_AT_ONCE)
+
+    def steps(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Yield a batch in parts, each as long as what the one before had allows."""
+        start = 0
+        while start < batch.num_rows:
+            part = batch.slice(start, max(1, min(batch.num_rows, int(_AT_ONCE / max(self._per_event, 1)))))
+            start += part.num_rows
+            self.found = 0
+            yield part
+            self._per_event = max(self.found / part.num_rows, self._per_event / 16)
 
 
 def check_batches(batches: Iterator[pa.RecordBatch], *, task: MatchTask) -> Iterator[pa.RecordBatch]:

@@ -1,4 +1,4 @@
-"""The pipeline: read, compile, snapshot, match, quarantine, report.
+"""The pipeline: read, compile, reduce, snapshot, match, quarantine, report.
 
 Each stage is timed. Every row is accounted for at the end, or the run fails and its output never appears: the
 output directory is replaced as a whole (`run_directory`). Subscriptions that did not change since the last run
@@ -34,10 +34,12 @@ from tamis.spark.pipeline_frames import (
     with_event_id,
     written,
 )
+from tamis.spark.reduce import Reduced, reduce_subscriptions
 from tamis.spark.report import EventCounts, Report, Stage, SubscriptionCounts, reasons_in, top_subscriptions
 from tamis.spark.run_directory import REPORT, building, read_report
 from tamis.spark.session import session
 from tamis.spark.snapshot import write_snapshot
+from tamis.spark.summary import read_reduction
 
 __all__ = ["START", "run_pipeline"]
 
@@ -118,6 +120,8 @@ class _Compiled:
     accepted: DataFrame
     rejected: DataFrame
     counts: SubscriptionCounts
+    fingerprint: str
+    release: Callable[[], None]
 
 
 @dataclass(frozen=True)
@@ -150,6 +154,7 @@ class _Run:
         given = self._read()
         compiled = self._compile(given)
         made = self._snapshot(compiled, given.schema)
+        compiled.release()
         matched = self._match(given, made)
         quarantine, counts = self._quarantine(given, matched)
         with self.stages.timed("summary"):
@@ -170,6 +175,7 @@ class _Run:
             snapshot=str(made.version),
             fingerprint=made.fingerprint,
             new_snapshot=made.is_new,
+            reduction=read_reduction(made.version),
         )
 
     def _read(self) -> _Input:
@@ -196,28 +202,45 @@ class _Run:
         with self.stages.timed("compile") as stage:
             rows = canonical(given.subscriptions.rows, self.pipeline.subscriptions)
             columns = self.pipeline.subscriptions.typed_columns
-            accepted, rejected = compile_subscriptions(rows, schema=given.schema, columns=columns)
+            compiled = compile_subscriptions(rows, schema=given.schema, columns=columns)
+            accepted, rejected = compiled
             if given.subscriptions.unreadable is not None:
                 unreadable = given.subscriptions.unreadable.withColumnRenamed("record", "filter")
                 rejected = rejected.unionByName(unreadable, allowMissingColumns=True)
             rejected = written(rejected, self.place / "quarantine" / "subscriptions")
             counts = SubscriptionCounts(given.n_subscriptions, accepted.count(), rejected.count(), count_repeats(rows))
+            fingerprint = fingerprint_of(accepted, given.schema, self.pipeline.reduce)
             stage.rows_in, stage.rows_out = counts.rows, counts.accepted
         counts.check()
-        return _Compiled(accepted, rejected, counts)
+        return _Compiled(accepted, rejected, counts, fingerprint, compiled.release)
 
     def _snapshot(self, compiled: _Compiled, schema: Schema) -> _Snapshot:
+        """Return the version with these subscriptions: the newest if it has them, else one that is made."""
+        directory = Path(self.pipeline.snapshot).absolute()
+        before, known = read_report(self.output), _newest(directory)
+        unchanged = (before.get("snapshot"), before.get("fingerprint")) == (str(known), compiled.fingerprint)
+        reduced = None if unchanged else self._reduced(compiled, schema)
         with self.stages.timed("snapshot") as stage:
             stage.rows_in = stage.rows_out = compiled.counts.accepted
-            fingerprint = fingerprint_of(compiled.accepted, schema)
-            directory = Path(self.pipeline.snapshot).absolute()
-            before = read_report(self.output)
-            known = _newest(directory)
-            if known is not None and (before.get("snapshot"), before.get("fingerprint")) == (str(known), fingerprint):
-                return _Snapshot(known, fingerprint, False)
+            if known is not None and unchanged:
+                return _Snapshot(known, compiled.fingerprint, False)
             size = self.pipeline.options.part_size
-            made = write_snapshot(compiled.accepted, directory, schema=schema, part_size=size)
-            return _Snapshot(made, fingerprint, True)
+            made = write_snapshot(compiled.accepted, directory, schema=schema, part_size=size, summary=reduced)
+        if reduced is not None:
+            reduced.release()
+        return _Snapshot(made, compiled.fingerprint, True)
+
+    def _reduced(self, compiled: _Compiled, schema: Schema) -> Reduced | None:
+        """Return what links have to carry, if the pipeline asks for it."""
+        asked = self.pipeline.reduce
+        if asked is None:
+            return None
+        with self.stages.timed("reduce") as stage:
+            reduced = reduce_subscriptions(
+                compiled.accepted, schema=schema, tile_by=asked.tile_by, tiles=asked.tiles, merge=asked.merge
+            )
+            stage.rows_in, stage.rows_out = reduced.counts.before, reduced.counts.after
+        return reduced
 
     def _match(self, given: _Input, made: _Snapshot) -> _Matched:
         told, options = self.pipeline.events, self.pipeline.options

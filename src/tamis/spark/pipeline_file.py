@@ -21,7 +21,7 @@ from tamis.model.subscription import DEFAULT_NAMESPACE
 from tamis.spark.formats import FORMATS
 from tamis.spark.snapshot import PART_SIZE
 
-__all__ = ["EXAMPLE", "EventSource", "Options", "Pipeline", "SubscriptionSource"]
+__all__ = ["EXAMPLE", "EventSource", "Options", "Pipeline", "ReduceOptions", "SubscriptionSource"]
 
 EXAMPLE = """\
 # A pipeline of tamis: run it with `tamis pipeline run FILE`. Paths are relative to this file.
@@ -56,6 +56,11 @@ path = "events.jsonl"
 # mag = "number"                   # number, string, boolean, timestamp, region (WKT or WKB)
 # at = { type = "timestamp", zone = "Europe/Berlin" }
 # look = { type = "vector", n = 384 }
+
+# [reduce]                         # also work out what links have to carry, and keep it beside the snapshot
+# merge = true                     # whether subscriptions that one filter can say are merged
+# tile_by = ["lon", "lat"]         # for sets that one worker cannot hold: how to cut them; chosen otherwise
+# tiles = 64
 
 # [options]
 # master = "local[*]"              # where Spark runs
@@ -115,6 +120,14 @@ class EventSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return named if self.namespace is None else [*named, ("events.namespace", self.namespace)]
 
 
+class ReduceOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How the routing summary is made; see `reduce_subscriptions`."""
+
+    merge: bool = True
+    tile_by: tuple[str, ...] = ()
+    tiles: int = 64
+
+
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How a pipeline runs."""
 
@@ -126,7 +139,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Pipeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A pipeline: read, compile, snapshot, match, deliver.
+    """A pipeline: read, compile, reduce, snapshot, match, deliver.
 
     ``schema`` names attributes whose type the events' columns do not show; the others are learned.
     """
@@ -137,6 +150,8 @@ class Pipeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     snapshot: str = "snapshots"
     output: str = "output"
     schema: dict[str, str | dict[str, Any]] = {}
+    #: When given, the routing summary is made, too.
+    reduce: ReduceOptions | None = None
     options: Options = Options()
 
     @classmethod
@@ -167,6 +182,8 @@ class Pipeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 raise ModelError(f"{section}.format: there is no format {source.format!r}; choose from {known}")
         if self.options.part_size < 1:
             raise ModelError(f"options.part_size: {self.options.part_size} is no size; a part holds at least one")
+        if self.reduce is not None and self.reduce.tiles < 2:
+            raise ModelError(f"reduce.tiles: {self.reduce.tiles} tiles; two is the least")
         if self.options.now is not None and self.options.now.tzinfo is None:
             raise ModelError("options.now: a time without a zone; write it as 2026-01-01T00:00:00Z")
         if self.events.variant is not None and not self.schema:
@@ -202,6 +219,7 @@ _SECTIONS: dict[str, type[msgspec.Struct]] = {
     "": Pipeline,
     "subscriptions": SubscriptionSource,
     "events": EventSource,
+    "reduce": ReduceOptions,
     "options": Options,
 }
 

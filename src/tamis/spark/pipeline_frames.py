@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -15,7 +16,7 @@ from tamis.model.subscription import DEFAULT_NAMESPACE
 from tamis.spark.columns import quoted, schema_of
 from tamis.spark.compile import ACCEPTED
 from tamis.spark.formats import Read
-from tamis.spark.pipeline_file import SubscriptionSource
+from tamis.spark.pipeline_file import ReduceOptions, SubscriptionSource
 
 __all__ = [
     "canonical",
@@ -74,13 +75,14 @@ def count_repeats(rows: DataFrame) -> int:
     return int((total[0] if total else None) or 0)
 
 
-def fingerprint_of(accepted: DataFrame, schema: Schema) -> str:
-    """Return a text that is the same for the same accepted subscriptions and schema, in whatever order they come."""
+def fingerprint_of(accepted: DataFrame, schema: Schema, reduce: ReduceOptions | None) -> str:
+    """Return a text that is the same for the same accepted subscriptions, in whatever order, schema and reduction."""
     prints = accepted.select(_print_of(accepted, ACCEPTED).alias("print"))
     # The sum does not depend on the order; two halves of a hash, because a decimal holds no more digits.
     halves = [F.conv(F.substring("print", first, 15), 16, 10).cast("decimal(38, 0)") for first in (1, 16)]
     found = prints.agg(F.count(F.lit(1)), *(F.sum(half) for half in halves)).first()
-    return hashlib.sha256(f"{schema.to_json()} {tuple(map(str, found or ()))}".encode()).hexdigest()[:32]
+    known = f"{schema.to_json()} {msgspec.json.encode(reduce).decode()} {tuple(map(str, found or ()))}"
+    return hashlib.sha256(known.encode()).hexdigest()[:32]
 
 
 def with_event_id(unreadable: DataFrame, event_id: str, like: DataFrame) -> DataFrame:

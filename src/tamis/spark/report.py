@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tamis.errors import InvariantError
+from tamis.spark.reduce import ReductionCounts
 
 __all__ = ["EventCounts", "Reason", "Report", "Stage", "SubscriptionCounts", "reasons_in", "top_subscriptions"]
 
@@ -87,6 +88,8 @@ class Report(msgspec.Struct, frozen=True):
     fingerprint: str
     #: Whether this run made the snapshot's version; False when the subscriptions had not changed.
     new_snapshot: bool
+    #: What links have to carry, when the pipeline asks for it.
+    reduction: ReductionCounts | None = None
 
     def write(self, path: Path) -> None:
         """Write the report as JSON."""

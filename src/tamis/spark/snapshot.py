@@ -28,6 +28,8 @@ from tamis.spark.building import BUILT, Build, build_batches, read_built
 from tamis.spark.columns import arrow_form, id_kind, id_type, require
 from tamis.spark.compile import ACCEPTED, accepted_form
 from tamis.spark.reading import REMOVED, Removal, list_ids, list_subscriptions, note_removed, read_removal
+from tamis.spark.reduce import Reduced
+from tamis.spark.summary import write_summary
 from tamis.spark.tiles import TILES, write_tiles
 
 __all__ = ["compact_snapshot", "prune_snapshots", "read_snapshot", "update_snapshot", "write_snapshot"]
@@ -44,11 +46,13 @@ def write_snapshot(
     part_size: int = PART_SIZE,
     tile_by: Sequence[str] = (),
     tiles: int = 64,
+    summary: Reduced | None = None,
 ) -> Path:
     """Index accepted subscriptions and publish them as a new version of ``directory``; return its path.
 
     A version appears whole or not at all, and nothing that is there changes. ``part_size`` subscriptions are
-    indexed together by one task.
+    indexed together by one task. ``summary`` is what `reduce_subscriptions` made of the same subscriptions: it is
+    kept beside them for links, and takes part in no match.
 
     For an index larger than a worker's memory name one or two numbers, or a region, in ``tile_by``: the index is
     then also written in about ``tiles`` tiles, and `match` sends each event to its own.
@@ -60,6 +64,7 @@ def write_snapshot(
         parts = build_parts(accepted, place, schema, part_size)
         tile_parts = write_tiles(accepted, place, schema, tile_by, tiles) if tile_by else []
         beside = [TILES] if tile_by else []
+        beside += write_summary(summary, place) if summary is not None else []
         _discard_other_attempts(place, [*parts, *tile_parts], beside)
         return snapshot.seal(place, snapshot.State(schema, False, DEFAULT_MATCHER, 0), parts, beside)
 

@@ -10,7 +10,7 @@ gives the same rows. Its deliveries are written aside and renamed into place::
                    _SUCCESS
     CHECKPOINT/tamis/stream                        the name of the stream
                0.begin.json                        batch, version, now
-               0.end.json                          events, deliveries, rejected, seconds
+               0.end.json                          events, deliveries, rejected, seconds, lag
 
 A batch is there whole or not at all, and one that is there is never written again: exactly once, whatever was
 killed. Output and checkpoint must be directories that the driver sees; executors write through Spark.
@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.streaming.query import StreamingQuery
@@ -39,7 +39,7 @@ from tamis.errors import ModelError, SnapshotError, TableError
 from tamis.model.schema import Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE
 from tamis.spark.batch_log import BatchReport, Begin, write_once
-from tamis.spark.columns import require
+from tamis.spark.columns import quoted, require
 from tamis.spark.match import MatchPlan
 
 __all__ = ["match_stream", "read_deliveries", "read_rejected"]
@@ -67,19 +67,23 @@ def match_stream(
     namespace: str = DEFAULT_NAMESPACE,
     namespace_column: str | None = None,
     payload: Sequence[str] = (),
+    event_time: str | None = None,
     trigger: dict[str, Any] | None = None,
 ) -> StreamingQuery:
     """Start matching a streaming DataFrame against the newest version in ``directory``, batch by batch.
 
     ``trigger`` is what `DataStreamWriter.trigger` takes, such as ``{"processingTime": "10 seconds"}`` or
-    ``{"availableNow": True}``; the other parameters are those of `match`. Read the result with
-    `read_deliveries` and `read_rejected`, and how it goes with `batch_reports`. Back-pressure is the source's:
-    limit what a batch takes with its options (``maxFilesPerTrigger``, ``maxOffsetsPerTrigger``).
+    ``{"availableNow": True}``; ``event_time`` is a column with the moment an event happened, from which the lag in
+    the reports is counted; the other parameters are those of `match`. Read the result with `read_deliveries` and
+    `read_rejected`, and how it goes with `batch_reports`. Back-pressure is the source's: limit what a batch takes
+    with its options (``maxFilesPerTrigger``, ``maxOffsetsPerTrigger``).
     """
     if not events.isStreaming:
         raise TableError("match_stream needs a streaming DataFrame; use match for one that is complete")
-    named = [event_id, *payload, *([namespace_column] if namespace_column else [])]
-    require(events, named, "the stream of events")
+    optional = [name for name in (namespace_column, event_time) if name is not None]
+    require(events, [event_id, *payload, *optional], "the stream of events")
+    if event_time is not None and not isinstance(events.schema[event_time].dataType, T.TimestampType):
+        raise TableError(f"column {event_time!r}: event_time is a timestamp with a zone")
     snapshot.newest(Path(directory))  # says at once what is missing
     task = _Stream(
         str(Path(directory).absolute()),
@@ -90,6 +94,7 @@ def match_stream(
         namespace,
         namespace_column,
         tuple(payload),
+        event_time,
     )
     writer = events.writeStream.foreachBatch(task.run).option("checkpointLocation", str(Path(checkpoint).absolute()))
     return (writer.trigger(**trigger) if trigger else writer).start()
@@ -117,6 +122,7 @@ class _Stream:
     namespace: str
     namespace_column: str | None
     payload: tuple[str, ...]
+    event_time: str | None
 
     def run(self, events: DataFrame, batch: int) -> None:
         """Match one micro-batch and put its rows in place, unless they are there."""
@@ -159,7 +165,7 @@ class _Stream:
         """Match, write aside, rename."""
         started = time.perf_counter()
         seen, found = Observation(), Observation()
-        rows = self._rows(events.observe(seen, F.count(F.lit(1)).alias("events")), begin)
+        rows = self._rows(events.observe(seen, F.count(F.lit(1)).alias("events"), self._oldest()), begin)
         is_rejected = F.col("reason").isNotNull()
         counted = rows.observe(
             found, F.count_if(~is_rejected).alias("deliveries"), F.count_if(is_rejected).alias("rejected")
@@ -169,8 +175,9 @@ class _Stream:
         try:
             counted.select("*", outcome).write.partitionBy("outcome").parquet(str(aside))
             elapsed = time.perf_counter() - started
-            counts = {**seen.get, **found.get}
-            report = BatchReport(begin.batch, begin.version, **counts, seconds=elapsed, ended=time.time())
+            counts, ended = {**seen.get, **found.get}, time.time()
+            lag = ended - (counts.pop("oldest") or begin.now) / 1e6
+            report = BatchReport(begin.batch, begin.version, **counts, seconds=elapsed, ended=ended, lag=lag)
             about = _Batch(self._stream(), rows.schema.json(), report)
             (aside / "_batch.json").write_bytes(msgspec.json.encode(about))
             with contextlib.suppress(FileExistsError, OSError):  # another driver was quicker: same rows
@@ -179,6 +186,11 @@ class _Stream:
             shutil.rmtree(aside, ignore_errors=True)
         if not (target / "_SUCCESS").exists():
             raise ModelError(f"{target} could not be put in place; is it a directory of something else?")
+
+    def _oldest(self) -> Column:
+        """Return when the oldest event happened, in microseconds since 1970; null where nothing tells."""
+        told = F.lit(None).cast("long") if self.event_time is None else F.unix_micros(F.col(quoted(self.event_time)))
+        return F.min(told).alias("oldest")
 
     def _rows(self, events: DataFrame, begin: Begin) -> DataFrame:
         """Return deliveries and rejected events, as the batch was begun."""

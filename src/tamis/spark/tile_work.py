@@ -24,7 +24,7 @@ from tamis.model.language.compiler import compile_text
 from tamis.model.schema import Schema
 from tamis.model.tables import EventTable
 from tamis.spark.building import build_engine
-from tamis.spark.matching import MatchTask, attributes, delivered, events_of, rejected
+from tamis.spark.matching import MatchTask, Pace, attributes, delivered, events_of, rejected
 from tamis.spark.tiling import Axis, Tiles, Tiling, hull
 from tamis.spark.typed import number_names
 
@@ -37,6 +37,7 @@ __all__ = [
     "extents_of",
     "match_tiles",
     "read_tile_part",
+    "subscription_extents",
     "tiled_events",
     "tiled_subscriptions",
 ]
@@ -75,7 +76,7 @@ def extents_of(
     """Yield the middle of each subscription on each axis; null where a side is open."""
     known, chosen = Schema.from_json(schema), msgspec.json.decode(axes, type=list[Axis])
     for batch in batches:
-        extents = [_extents(row, known, chosen) for row in _askings(batch)]
+        extents = [subscription_extents(row, known, chosen) for row in _askings(batch)]
         middles = [[_middle(one[i]) for one in extents] for i in range(len(chosen))]
         yield pa.RecordBatch.from_arrays([pa.array(one, pa.float64()) for one in middles], schema=form)
 
@@ -86,7 +87,7 @@ def tiled_subscriptions(
     """Yield each subscription once per tile it goes to, with its tile and its lowest tile."""
     schema, tiling = Schema.from_json(task.schema), msgspec.json.decode(task.tiling, type=Tiling)
     for batch in batches:
-        tiles = [tiling.of_subscription(_extents(row, schema, tiling.axes)) for row in _askings(batch)]
+        tiles = [tiling.of_subscription(subscription_extents(row, schema, tiling.axes)) for row in _askings(batch)]
         counts = np.array([len(one) for one in tiles], np.int64)
         lowest = np.array([one[0] if len(one) else 0 for one in tiles], np.int32)
         places = np.repeat(np.arange(batch.num_rows), counts)
@@ -125,19 +126,19 @@ def tiled_events(
 
 def match_tiles(batches: Iterator[pa.RecordBatch], *, task: MatchTask) -> Iterator[pa.RecordBatch]:
     """Match events with the subscriptions of their tiles; a pair comes from its owner alone."""
-    schema = Schema.from_json(task.schema)
-    for tile, batch in _by_tile(batches, TILE):
-        low = np.asarray(batch.column(LOW))
-        events = EventTable.of(attributes(batch, task.names), schema)
-        is_first = np.asarray(low == tile)
-        if task.rejects and events.bad:  # told once, by the lowest tile of the event
-            bad = {row: error for row, error in events.bad.items() if is_first[row]}
-            yield rejected(batch, bad, task.output)
+    schema, pace = Schema.from_json(task.schema), Pace()
+    for tile, run in _by_tile(batches, TILE):
         opened = _opened_tile(task.version, task.now, tile)
-        if opened is None:
-            continue
-        matches = opened.engine.match_table(events, namespace=task.namespace, on_bad="skip")
-        yield from _owned(batch, matches, opened, low, tile, task)
+        for batch in pace.steps(run):
+            low = np.asarray(batch.column(LOW))
+            events = EventTable.of(attributes(batch, task.names), schema)
+            if task.rejects and events.bad:  # told once, by the lowest tile of the event
+                bad = {row: error for row, error in events.bad.items() if low[row] == tile}
+                yield rejected(batch, bad, task.output)
+            if opened is not None:
+                matches = opened.engine.match_table(events, namespace=task.namespace, on_bad="skip")
+                pace.found = len(matches)
+                yield from _owned(batch, matches, opened, low, tile, task)
 
 
 @dataclass(frozen=True)
@@ -195,8 +196,8 @@ def _askings(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
     return iter(batch.select(["filter", "lo", "hi"]).to_pylist())
 
 
-def _extents(row: dict[str, Any], schema: Schema, axes: list[Axis]) -> list[tuple[float, float, bool]]:
-    """Return what a subscription asks of each axis."""
+def subscription_extents(row: dict[str, Any], schema: Schema, axes: list[Axis]) -> list[tuple[float, float, bool]]:
+    """Return what an accepted subscription asks of each axis."""
     if row["filter"] is not None:
         filters = compile_text(row["filter"], schema).filters
         return [hull(filters, axis) for axis in axes]

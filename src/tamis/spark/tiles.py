@@ -34,7 +34,7 @@ from tamis.spark.tile_work import (
 )
 from tamis.spark.tiling import Axis, Tiles, Tiling, axes_for
 
-__all__ = ["TILES", "read_tiles", "tiled_deliveries", "write_tiles"]
+__all__ = ["TILES", "cut_tiles", "middles_of", "read_tiles", "tiled_deliveries", "write_tiles"]
 
 #: The file of a version that describes its tiles.
 TILES = "tiles.json"
@@ -50,7 +50,7 @@ def write_tiles(accepted: DataFrame, place: Path, schema: Schema, names: Sequenc
     """
     if n < 2:
         raise TableError(f"{n} tiles; two is the least")
-    tiling = _cut(accepted, axes_for(names, schema), schema, n)
+    tiling = cut_tiles(accepted, axes_for(names, schema), schema, n)
     task = TileBuild(str(place), schema.to_json(), msgspec.json.encode(tiling).decode())
     form = T.StructType(
         [*accepted.schema, T.StructField("tile", T.IntegerType()), T.StructField("low", T.IntegerType())]
@@ -84,13 +84,18 @@ def tiled_deliveries(values: DataFrame, tiles: Tiles, task: MatchTask, form: T.S
     return spread.mapInArrow(partial(match_tiles, task=task), form)
 
 
-def _cut(accepted: DataFrame, axes: list[Axis], schema: Schema, n: int) -> Tiling:
+def cut_tiles(accepted: DataFrame, axes: list[Axis], schema: Schema, n: int) -> Tiling:
     """Cut each axis where subscriptions have their middle, so that tiles hold about as many."""
     per_axis = max(2, round(n ** (1 / len(axes))))
+    middles = middles_of(accepted, axes, schema)
+    steps = [i / per_axis for i in range(1, per_axis)]
+    cuts = middles.approxQuantile(middles.columns, steps, 0.5 / per_axis)
+    return Tiling([Axis(axis.attribute, axis.side, sorted(set(found))) for axis, found in zip(axes, cuts, strict=True)])
+
+
+def middles_of(accepted: DataFrame, axes: list[Axis], schema: Schema) -> DataFrame:
+    """Return the middle of each subscription, a column per axis; null where a side is open."""
     form = T.StructType([T.StructField(f"middle{i}", T.DoubleType()) for i in range(len(axes))])
     axes_json = msgspec.json.encode(axes).decode()
     task = partial(extents_of, schema=schema.to_json(), axes=axes_json, form=arrow_form(form, accepted))
-    middles = accepted.mapInArrow(task, form)
-    steps = [i / per_axis for i in range(1, per_axis)]
-    cuts = middles.approxQuantile(form.names, steps, 0.5 / per_axis)
-    return Tiling([Axis(axis.attribute, axis.side, sorted(set(found))) for axis, found in zip(axes, cuts, strict=True)])
+    return accepted.mapInArrow(task, form)

@@ -2,16 +2,19 @@
 
 A version is built under a name that starts with a dot, synced, and renamed: it is there whole or not at all,
 and nothing is ever rewritten in place. Whoever reads a version holds a shared lock on its manifest, so that
-`prune` leaves it alone.
+`prune` leaves it alone. Whoever builds one holds a lock on its place, so that the next one to build knows what was
+left by a process that was killed.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import platform
 import re
 import shutil
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,6 +25,9 @@ from tamis.errors import SnapshotError
 __all__ = ["Lease", "building", "newest", "prune", "publish", "version_at", "versions"]
 
 _VERSION = re.compile(r"v(\d{6,})")
+_BUILDING = ".building-"
+#: Seconds without a change after which another machine's place counts as left; its locks may not reach this one.
+_LEFT_AFTER = 24 * 3600
 
 
 def versions(directory: Path) -> list[Path]:
@@ -47,12 +53,16 @@ def version_at(path: Path) -> Path:
 
 @contextmanager
 def building(directory: Path) -> Iterator[Path]:
-    """Give a new, empty place for a version in the making; what is not published at the end is removed."""
+    """Give a new, empty place for a version in the making; what is not published at the end is removed.
+
+    What processes left that were killed while they built is removed first.
+    """
     if directory.exists() and not directory.is_dir():
         raise SnapshotError(str(directory), "there is a file of this name; choose a directory")
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        place = Path(tempfile.mkdtemp(prefix=".building-", dir=directory))
+        _remove_left(directory)
+        place, lock = _locked_place(directory)
     except OSError as error:
         raise SnapshotError(str(directory), f"cannot be written: {error.strerror}") from error
     try:
@@ -62,6 +72,39 @@ def building(directory: Path) -> Iterator[Path]:
         raise SnapshotError(str(directory), f"cannot be written: {error.strerror}") from error
     finally:
         shutil.rmtree(place, ignore_errors=True)
+        os.close(lock)
+
+
+def _locked_place(directory: Path) -> tuple[Path, int]:
+    """Return a new place and the handle that keeps it locked."""
+    while True:
+        place = Path(tempfile.mkdtemp(prefix=f"{_BUILDING}{platform.node()}-", dir=directory))
+        handle = os.open(place, os.O_RDONLY)
+        with suppress(OSError):  # a file system without locks: what is left there stays
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        if place.exists():
+            return place, handle
+        os.close(handle)  # taken for one that was left, in the moment before it was locked
+
+
+def _remove_left(directory: Path) -> None:
+    """Remove the places of builders that are gone; one that may be at work, here or elsewhere, stays."""
+    for place in directory.glob(f"{_BUILDING}*"):
+        with suppress(OSError):
+            is_ours = place.name.startswith(f"{_BUILDING}{platform.node()}-")
+            if not is_ours and time.time() - _last_change(place) < _LEFT_AFTER:
+                continue
+            handle = os.open(place, os.O_RDONLY)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(place, ignore_errors=True)
+            finally:
+                os.close(handle)
+
+
+def _last_change(place: Path) -> float:
+    """Return when a directory or something in it changed last."""
+    return max(one.stat().st_mtime for one in (place, *place.iterdir()))
 
 
 def publish(place: Path) -> Path:

@@ -1,0 +1,161 @@
+"""Reduce on Spark: what the engine's own reduce keeps, however the set is cut; and nobody loses a delivery."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tamis
+from tamis.errors import InvariantError, TableError
+from tamis.spark import (
+    Reduced,
+    ReductionCounts,
+    compile_subscriptions,
+    match,
+    reduce_subscriptions,
+    write_snapshot,
+)
+from tests.spark.worlds import COLUMNS, SCHEMA, pairs, rows, texts
+
+
+def some_texts(n: int, seed: int) -> dict[str, str]:
+    """Return questions among which some cover others, alone or together, some are equal, some impossible."""
+    rng = random.Random(seed)
+    halves = texts(2 * (n // 3), seed)
+    found = {f"t{i:03}": f"({a}) AND {b}" for i, (a, b) in enumerate(zip(halves[::2], halves[1::2], strict=True))}
+    for i in range(n - n // 3):
+        x, width, y = rng.randrange(0, 90), rng.choice([2, 5, 20, 60]), rng.randrange(5)
+        found[f"b{i:03}"] = f"price BETWEEN {x} AND {x + width} AND volume BETWEEN {y} AND {y + rng.randrange(3)}"
+    found["never"] = "price < 1 AND price > 2"
+    for id, (low, high) in {"whole": (0, 10), "left": (-5, 6), "right": (5, 30), "inside": (1, 3)}.items():
+        found[id] = f"volume = -9 AND price BETWEEN {low} AND {high}"
+    found |= {"one": "volume = -5 AND price < 3", "other": "volume = -5 AND price >= 3"}
+    found |= {"pair": "volume = -7 AND symbol = 'Z'", "twin": "symbol = 'Z' AND volume = -7"}
+    return found
+
+
+@pytest.fixture(scope="module")
+def asked() -> dict[str, str]:
+    return some_texts(100, seed=31)
+
+
+@pytest.fixture(scope="module")
+def accepted(spark: Any, asked: dict[str, str]) -> Any:
+    frame = spark.createDataFrame(list(asked.items()), "id string, filter string")
+    return compile_subscriptions(frame, schema=SCHEMA)[0]
+
+
+@pytest.fixture(scope="module")
+def whole(accepted: Any) -> Reduced:
+    """The reduction in one piece."""
+    return reduce_subscriptions(accepted, schema=SCHEMA)
+
+
+def gone(found: Reduced) -> dict[str, tuple[str, tuple[str, ...]]]:
+    return {row["id"]: (row["rule"], tuple(row["by"])) for row in found.removed.collect()}
+
+
+def remaining(found: Reduced) -> set[tuple[str, str]]:
+    return {(row["id"], row["filter"]) for row in found.summary.select("id", "filter").collect()}
+
+
+def test_it_keeps_what_the_engines_reduce_keeps(asked: dict[str, str], whole: Reduced) -> None:
+    wanted = tamis.reduce(asked, SCHEMA)
+    told = gone(whole)
+    assert {id for id, _ in remaining(whole)} == {*wanted.kept, *wanted.merged}
+    by_rule = {rule: {id for id, (one, _) in told.items() if one == rule} for rule in ("impossible", "equivalent")}
+    assert by_rule == {"impossible": set(wanted.impossible), "equivalent": set(wanted.equivalent)}
+    merged = {id: new for new, ids in wanted.merged.items() for id in ids}
+    assert {id: by for id, (rule, by) in told.items() if rule == "merged"} == {id: (new,) for id, new in merged.items()}
+    assert told.keys() == asked.keys() - set(wanted.kept)
+    assert min(len(wanted.covered), len(wanted.subsumed), len(wanted.merged), len(wanted.equivalent)) > 0
+    counts = whole.counts
+    assert (counts.before, counts.after, counts.kept) == (len(asked), wanted.after, len(wanted.kept))
+    assert (counts.merged, counts.merged_into) == (len(merged), len(wanted.merged))
+
+
+def test_every_reason_is_a_proof(asked: dict[str, str], whole: Reduced) -> None:
+    stays = dict(remaining(whole))
+    for id, (rule, by) in gone(whole).items():
+        if rule in ("covered", "equivalent", "merged"):
+            assert tamis.covers(stays[by[0]], asked[id], SCHEMA), (id, by)
+        elif rule == "subsumed":
+            assert tamis.subsumed(asked[id], {one: stays[one] for one in by}, SCHEMA).yes, (id, by)
+        else:
+            assert by == ()
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        {"tile_by": ["price"], "tiles": 7},
+        {"tile_by": ["price", "volume"], "tiles": 9},
+        {"tile_by": ["area"], "tiles": 4},
+    ],
+)
+def test_the_result_does_not_depend_on_how_space_is_cut(accepted: Any, whole: Reduced, cut: dict[str, Any]) -> None:
+    found = reduce_subscriptions(accepted.repartition(3), schema=SCHEMA, **cut)
+    assert remaining(found) == remaining(whole)
+    assert gone(found) == gone(whole)
+    assert found.counts.replication > 1
+    assert whole.counts.replication == 1
+    found.release()
+
+
+def test_more_than_one_worker_holds(asked: dict[str, str], accepted: Any, whole: Reduced) -> None:
+    """Axes are chosen, who is covered by one other is found all the same, unions and merges are not sought."""
+    found = reduce_subscriptions(accepted, schema=SCHEMA, at_once=20)
+    told = gone(found)
+    assert {rule for rule, _ in told.values()} == {"covered", "equivalent", "impossible"}
+    assert found.counts.untried == found.counts.kept == found.counts.after > 20
+    assert found.counts.replication > 1
+    kept = {id for id, _ in remaining(found)}
+    assert kept | told.keys() == asked.keys()
+    assert told.keys() <= gone(whole).keys()
+    again = tamis.reduce({id: asked[id] for id in kept}, SCHEMA, merge=False)
+    assert (again.covered, again.equivalent, again.impossible) == ({}, {}, ())
+
+
+def test_boxes_namespaces_and_ends(spark: Any) -> None:
+    table = [(i, float(i % 7), float(i % 7 + i % 5), "red" if i % 3 else None, None) for i in range(60)]
+    table += [(100, -1.0, 50.0, "blue", "2050-01-01T00:00:00Z"), (101, 0.0, 9.0, "blue", None)]
+    frame = spark.createDataFrame(table, "id long, low double, high double, namespace string, expires string")
+    boxes, _ = compile_subscriptions(frame, schema=SCHEMA, columns={"price": ("low", "high")})
+    found = reduce_subscriptions(boxes, schema=SCHEMA, merge=False)
+    cut = reduce_subscriptions(boxes, schema=SCHEMA, merge=False, tile_by=["price"], tiles=5)
+    assert gone(cut) == gone(found)
+    for space in ("red", "default"):
+        some = {id: f"price BETWEEN {lo} AND {hi}" for id, lo, hi, name, _ in table if (name or "default") == space}
+        wanted = tamis.reduce(some, SCHEMA, merge=False)
+        kept = found.summary.where(f"namespace = '{space}'").select("id").collect()
+        assert {int(row["id"]) for row in kept} == set(wanted.kept)
+    blue = found.summary.where("namespace = 'blue'").collect()
+    assert {row["id"] for row in blue} == {"100", "101"}  # the wide one ends, the narrow one does not
+
+
+def test_everybody_still_gets_what_they_asked_for(spark: Any, accepted: Any, whole: Reduced, tmp_path: Path) -> None:
+    events = spark.createDataFrame(rows(150, seed=32), COLUMNS)
+    write_snapshot(accepted, tmp_path / "off", schema=SCHEMA)
+    write_snapshot(accepted, tmp_path / "on", schema=SCHEMA, summary=whole)
+    off, on = (pairs(match(events, tmp_path / name)) for name in ("off", "on"))
+    assert off == on
+    assert {id for _, id in on} & gone(whole).keys()  # covered subscribers are among those who hear
+    write_snapshot(whole.summary, tmp_path / "link", schema=SCHEMA)
+    carried = pairs(match(events, tmp_path / "link"))
+    assert {event for event, _ in carried} == {
+        event for event, _ in on
+    }  # the link misses no event, and carries no other
+
+
+def test_what_a_caller_can_get_wrong(spark: Any, accepted: Any) -> None:
+    with pytest.raises(TableError, match="has no column 'namespace'"):
+        reduce_subscriptions(spark.range(3), schema=SCHEMA)
+    with pytest.raises(TableError, match="at least one subscription and two tiles"):
+        reduce_subscriptions(accepted, schema=SCHEMA, at_once=0)
+    with pytest.raises(tamis.SchemaError, match="cut by a number or a region"):
+        reduce_subscriptions(accepted, schema=SCHEMA, tile_by=["symbol"])
+    with pytest.raises(InvariantError, match="a subscription was lost"):
+        ReductionCounts(10, 4, 2, 1, 1, 1, 1, 0, 0, 1.0).check()
