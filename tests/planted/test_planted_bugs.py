@@ -23,7 +23,7 @@ SLOW = {
 
 def seeds_until_found(plant: Plant, within: int = WITHIN) -> int:
     """Return how many seeds it takes until the oracle objects."""
-    weather = None if plant.weather is None else WEATHERS[plant.weather]
+    weather = WEATHERS[plant.weather] if isinstance(plant.weather, int) else plant.weather
     for seed in range(within):
         with plant.planted():
             try:
