@@ -33,12 +33,10 @@ from tamis.routing.policies.subsumption import Subsumption
 from tamis.routing.routing_table import RoutingTable
 from tamis.routing.summary import Changes, Summary
 from tamis.routing.two_stage import TwoStageTable
-from tamis.runtime.simulator import Faults, Simulator
+from tamis.runtime.simulator import Simulator
 from tests.simulation.world import SCHEMA
 
 FIFO, NOISY, CRASHES, LOST_DISKS = range(4)
-#: Acknowledgements are often lost, and disks soon after: events come again.
-STORM = Faults(drop=0.3, late=0.1, crash=0.02, lose_disk=0.9)
 #: Outboxes so small that cut links fill them.
 SMALL = Quota(3)
 
@@ -52,7 +50,7 @@ class Plant:
     attribute: str
     make: Callable[[Any], Any]
     policy: str | None = None
-    weather: int | Faults | None = None
+    weather: int | None = None
     quota: Quota | None = None
 
     @contextlib.contextmanager
@@ -70,7 +68,7 @@ def plant(
     attribute: str,
     *,
     policy: str | None = None,
-    weather: int | Faults | None = None,
+    weather: int | None = None,
     quota: Quota | None = None,
 ) -> Callable[..., Any]:
     """Put a bug into the catalogue: the function gets what it replaces and returns the replacement."""
@@ -699,7 +697,7 @@ def rewrite_the_payload(real: Any) -> Any:
     return publish
 
 
-@plant(ClientCore, "_deliver", weather=STORM)
+@plant(ClientCore, "_deliver", weather=LOST_DISKS)
 def a_client_takes_everything_for_new(real: Any) -> Any:
     def deliver(self: ClientCore, message: m.Delivery) -> Any:
         self.deliveries.append(message)
