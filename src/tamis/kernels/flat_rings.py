@@ -5,7 +5,8 @@ allows, else integers (`tamis.kernels.ring.exact_side`). So every answer is the 
 for all finite ones, and there is no uncertain case.
 
 Edges are grouped in blocks of `BLOCK` with a bounding box each: a question about one place of a long ring looks at
-few edges.
+few edges. Inside a block eight edges are looked at together (`tamis.kernels.edge_lanes`), and one by one only where
+float64 is not sure.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.kernels.compile import Int, hot_kernel, inline_kernel
+from tamis.kernels.edge_lanes import EDGES, UNSURE, crossing_edges, edges_near_box, edges_on_ray
+from tamis.kernels.emit import lowest_bit
 from tamis.kernels.ring import RELATIVE_ERROR, SUM_DIGITS, UNDERFLOW, exact_side
 
 __all__ = [
@@ -29,6 +32,7 @@ __all__ = [
     "measure",
     "new_corners",
     "new_rings",
+    "place_surely",
     "plain_side",
     "point_in_ring",
     "same_way",
@@ -87,7 +91,7 @@ def new_corners() -> Corners:
     """Return scratch for one thread."""
     xy = np.zeros((3, 2))
     digits, total = np.empty((2, 3, 4), np.int64), np.empty(SUM_DIGITS, np.int64)
-    return Corners(xy, xy.view(np.int64), digits, total, np.zeros((5, 2)))
+    return Corners(xy, xy.view(np.int64), digits, total, np.zeros((4, 2)))
 
 
 def new_rings(xy: npt.NDArray[np.float64], start: npt.NDArray[np.int64]) -> Rings:
@@ -130,7 +134,7 @@ def measure(rings: Rings, corners: Corners) -> None:
             _find_inner(rings, i, corners)
 
 
-@hot_kernel
+@inline_kernel
 def _bound(xy: npt.NDArray[np.float64], begin: Int, stop: Int, bounds: npt.NDArray[np.float64]) -> None:
     """Write the bounds of some rows."""
     bounds[0] = bounds[2] = xy[begin, 0]
@@ -141,7 +145,7 @@ def _bound(xy: npt.NDArray[np.float64], begin: Int, stop: Int, bounds: npt.NDArr
         bounds[1], bounds[3] = min(bounds[1], y), max(bounds[3], y)
 
 
-@hot_kernel
+@inline_kernel
 def _turn(xy: npt.NDArray[np.float64], first: Int, last: Int, corners: Corners) -> Int:
     """Say on which side of its edges a simple ring has its inside, by its lowest leftmost corner."""
     p = first
@@ -152,7 +156,7 @@ def _turn(xy: npt.NDArray[np.float64], first: Int, last: Int, corners: Corners) 
     return plain_side(xy, before, xy, p, xy, p + 1, corners)
 
 
-@hot_kernel
+@inline_kernel
 def _find_inner(rings: Rings, i: Int, corners: Corners) -> None:
     """Write a square around the mean of the vertices, if it lies in the inside: proved, whatever was rounded."""
     xy, first, last = rings.xy, rings.start[i], rings.start[i + 1] - 1
@@ -169,17 +173,19 @@ def _find_inner(rings: Rings, i: Int, corners: Corners) -> None:
         return
     box[0, 0], box[0, 1], box[1, 0], box[1, 1] = x - half, y - half, x + half, y - half
     box[2, 0], box[2, 1], box[3, 0], box[3, 1] = x + half, y + half, x - half, y + half
-    box[4, 0], box[4, 1] = x, y
-    if point_in_ring(box, 4, rings, i, corners) != INSIDE:
+    if place_surely(x, y, rings, i) != INSIDE:
         return
-    for p in range(first, last):
-        if _meets_box(xy, p, box, corners):
-            return
+    for p in range(first, last, EDGES):
+        near = edges_near_box(xy, p, min(EDGES, last - p), x, y, half, half)
+        while near:
+            if _meets_box(xy, p + lowest_bit(near), box, corners):
+                return
+            near &= near - 1
     inner = rings.inner[i]
     inner[0], inner[1], inner[2], inner[3] = box[0, 0], box[0, 1], box[2, 0], box[2, 1]
 
 
-@hot_kernel
+@inline_kernel
 def _reach(x: float, y: float, to_x: float, to_y: float) -> float:
     """Return about how far an edge is from the origin, by the larger of the two coordinates."""
     found = min(max(abs(x), abs(y)), max(abs(to_x), abs(to_y)))
@@ -274,6 +280,37 @@ def point_in_ring(xy: npt.NDArray[np.float64], r: Int, rings: Rings, j: Int, cor
 
     Implements: [crtree] POINTCHECK, section 3.
     """
+    where = place_surely(xy[r, 0], xy[r, 1], rings, j)
+    return where if where else _place_exactly(xy, r, rings, j, corners)
+
+
+@inline_kernel
+def place_surely(x: float, y: float, rings: Rings, j: Int) -> Int:
+    """Say whether a point is inside a ring (1) or outside (-1), as float64 proves; 0: it does not."""
+    crossed, last = np.int64(0), rings.start[j + 1] - 1
+    for m in range(rings.block_start[j], rings.block_start[j + 1]):
+        block = rings.blocks[m]
+        if y < block[1] or y > block[3] or x > block[2]:
+            continue
+        begin = rings.start[j] + (m - rings.block_start[j]) * BLOCK
+        stop = min(begin + BLOCK, last)
+        if x < block[0]:  # all of it is right of the point: only where it begins and ends counts
+            crossed ^= np.int64((rings.xy[begin, 1] <= y) != (rings.xy[stop, 1] <= y))
+            continue
+        for p in range(begin, stop, EDGES):
+            edges = edges_on_ray(rings.xy, p, min(EDGES, stop - p), x, y)
+            if edges >> UNSURE:
+                return np.int64(0)
+            crossed ^= edges
+    crossed ^= crossed >> 4  # is the number of bits odd?
+    crossed ^= crossed >> 2
+    crossed ^= crossed >> 1
+    return np.int64(INSIDE) if crossed & 1 else np.int64(OUTSIDE)
+
+
+@hot_kernel
+def _place_exactly(xy: npt.NDArray[np.float64], r: Int, rings: Rings, j: Int, corners: Corners) -> Int:
+    """Answer as `point_in_ring`, edge by edge, in integers where float64 is not sure."""
     x, y = xy[r, 0], xy[r, 1]
     inside = False
     last = rings.start[j + 1] - 1
@@ -322,17 +359,26 @@ def _is_simple(xy: npt.NDArray[np.float64], first: Int, last: Int, corners: Corn
             return False
         if plain_side(xy, before, xy, p, xy, p + 1, corners) == 0 and same_way(xy, p, before, xy, p + 1):
             return False
-        x, y, to_x, to_y = xy[p, 0], xy[p, 1], xy[p + 1, 0], xy[p + 1, 1]
-        low_x, high_x, low_y, high_y = min(x, to_x), max(x, to_x), min(y, to_y), max(y, to_y)
-        for q in range(p + 2, last - 1 if p == first else last):
-            x, y, to_x, to_y = xy[q, 0], xy[q, 1], xy[q + 1, 0], xy[q + 1, 1]
-            if (x < low_x and to_x < low_x) or (x > high_x and to_x > high_x):
-                continue
-            if (y < low_y and to_y < low_y) or (y > high_y and to_y > high_y):
-                continue
-            if _cuts(xy, p, q, corners) and _cuts(xy, q, p, corners):
-                return False
+        if _meets_later(xy, p, last - 1 if p == first else last, corners):
+            return False
     return True
+
+
+@inline_kernel
+def _meets_later(xy: npt.NDArray[np.float64], p: Int, stop: Int, corners: Corners) -> bool:
+    """Say whether the edge from ``p`` meets one that comes after its neighbour, up to the one before ``stop``."""
+    for begin in range(p + 2, stop, EDGES):
+        n = min(EDGES, stop - begin)
+        met = crossing_edges(xy, begin, n, xy[p, 0], xy[p, 1], xy[p + 1, 0], xy[p + 1, 1])
+        if met & ((1 << UNSURE) - 1):
+            return True
+        met >>= UNSURE
+        while met:
+            q = begin + lowest_bit(met)
+            if _cuts(xy, p, q, corners) and _cuts(xy, q, p, corners):
+                return True
+            met &= met - 1
+    return False
 
 
 @hot_kernel
