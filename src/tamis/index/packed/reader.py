@@ -22,7 +22,7 @@ from tamis.kernels.match import Scratch, match_events
 from tamis.kernels.pairs import SURVIVORS, PairOutput, TabledEvents, code_events, join_csr, match_pairs
 from tamis.kernels.quantise import MISSING
 
-__all__ = ["Reader", "Snapshot", "make_snapshot"]
+__all__ = ["Reader", "Snapshot", "find_order", "make_snapshot"]
 
 _FloatArray: TypeAlias = npt.NDArray[np.float64]
 _RowArray: TypeAlias = npt.NDArray[np.int32]
@@ -177,6 +177,16 @@ class Reader:
             if count >= 0:
                 return self._pairs[0, :count].copy(), self._pairs[1, :count].copy()
             self._pairs = np.empty((2, 4 * self._pairs.shape[1]), np.int32)
+
+
+def find_order(snapshot: Snapshot, low: _FloatArray) -> npt.NDArray[np.int64] | None:
+    """Return an order of many events in which neighbours meet the same boxes of the largest tree; None: any."""
+    trees = snapshot.directory[snapshot.directory[:, at.LAYOUT] == at.TREE]
+    if low.shape[0] < _MANY or not trees.size:
+        return None
+    keys = np.empty(low.shape[0], np.uint16)
+    event_keys(trees[np.argmax(trees[:, at.N_SLOTS])], low, keys)
+    return np.argsort(keys, kind="stable")
 
 
 def _enlarged(array: _RowArray, used: int, size: int) -> _RowArray:
