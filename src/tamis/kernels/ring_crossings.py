@@ -36,7 +36,7 @@ def find_crossing(a: Rings, i: Int, b: Rings, j: Int) -> Int:
         for n in range(b.block_start[j], b.block_start[j + 1]):
             if apart(b.blocks[n], a.blocks[m]):
                 continue
-            near = _near_block(a, begin, stop, b.blocks[n])
+            near = _near_both(a.xy, begin, stop, a.blocks[m], b.blocks[n])
             while near:
                 met = _met_in_block(a.xy, begin + lowest_bit(near), b, j, n)
                 if met:
@@ -46,13 +46,16 @@ def find_crossing(a: Rings, i: Int, b: Rings, j: Int) -> Int:
 
 
 @inline_kernel
-def _near_block(a: Rings, begin: Int, stop: Int, box: npt.NDArray[np.float64]) -> Int:
-    """Say which edges of a block may meet a box, one bit each."""
-    x, y = box[0] + (box[2] - box[0]) * 0.5, box[1] + (box[3] - box[1]) * 0.5
-    half_x, half_y = max(box[2] - x, x - box[0]), max(box[3] - y, y - box[1])
+def _near_both(
+    xy: npt.NDArray[np.float64], begin: Int, stop: Int, a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]
+) -> Int:
+    """Say which edges, one bit each, may meet what two boxes have in common: only there can rings meet."""
+    low_x, low_y, high_x, high_y = max(a[0], b[0]), max(a[1], b[1]), min(a[2], b[2]), min(a[3], b[3])
+    x, y = low_x + (high_x - low_x) * 0.5, low_y + (high_y - low_y) * 0.5
+    half_x, half_y = max(high_x - x, x - low_x), max(high_y - y, y - low_y)
     near = np.int64(0)
     for p in range(begin, stop, EDGES):
-        near |= edges_near_box(a.xy, p, min(EDGES, stop - p), x, y, half_x, half_y) << (p - begin)
+        near |= edges_near_box(xy, p, min(EDGES, stop - p), x, y, half_x, half_y) << (p - begin)
     return near
 
 
