@@ -1,4 +1,4 @@
-"""Eight edges at a time: which cross a ray, come near a box, or cross another edge.
+"""Eight edges at a time: which cross a ray, turn around a point, come near a box, or cross another edge.
 
 A ring of a dozen vertices costs a dozen branches that no processor can guess; eight edges side by side in vectors
 cost none. The answers are bits, one per edge, and of two kinds: *sure* ones, which float64 proves by its error bound,
@@ -24,7 +24,7 @@ from tamis.kernels.compile import Int, intrinsic, overload
 from tamis.kernels.ring import RELATIVE_ERROR, UNDERFLOW
 from tamis.kernels.vector_ir import I1, I8, I16, I32, I64, insert_function
 
-__all__ = ["EDGES", "SLACK", "UNSURE", "crossing_edges", "edges_near_box", "edges_on_ray"]
+__all__ = ["EDGES", "SLACK", "UNSURE", "crossing_edges", "edges_around", "edges_near_box", "edges_on_ray"]
 
 #: Edges of one call.
 EDGES: Final = 8
@@ -57,6 +57,11 @@ def _on_ray(x0: Any, y0: Any, x1: Any, y1: Any, x: Any, y: Any) -> tuple[Any, An
     crosses = (below0 ^ below1) & ((left & upward) | (right & ~upward))
     level = (below0 | below1) & ((y0 >= 0.0) | (y1 >= 0.0))
     return crosses, level & ~(left | right)
+
+
+def _around(x0: Any, y0: Any, x1: Any, y1: Any, x: Any, y: Any) -> tuple[Any, Any]:
+    """Edges that surely have the point on their left, and on their right."""
+    return _sides(x0 - x, y0 - y, x1 - x, y1 - y)
 
 
 def _near_box(x0: Any, y0: Any, x1: Any, y1: Any, x: Any, y: Any, half_x: Any, half_y: Any) -> tuple[Any, Any]:
@@ -217,6 +222,16 @@ def edges_on_ray(xy: _XY, first: Int, n: Int, x: float, y: float) -> Int:
     return _plain(_on_ray, xy, first, n, x, y)
 
 
+def edges_around(xy: _XY, first: Int, n: Int, x: float, y: float) -> Int:
+    """Say which of n edges surely have (x, y) on their left; bit `UNSURE` + k: edge k surely has it on its right.
+
+    >>> square = np.array([[0.0, 0.0], [4.0, 0.0], [4.0, 4.0], [0.0, 4.0], [0.0, 0.0]])
+    >>> f"{edges_around(square, 0, 4, 5.0, 1.0):b}"
+    '1000001101'
+    """
+    return _plain(_around, xy, first, n, x, y)
+
+
 def edges_near_box(xy: _XY, first: Int, n: Int, x: float, y: float, half_x: float, half_y: float) -> Int:
     """Say which of n edges may meet a box, given by its middle and half its sides; others surely do not.
 
@@ -243,6 +258,11 @@ def _ray(_context: Any, xy: Any, first: Any, n: Any, x: Any, y: Any) -> Any:
 
 
 @intrinsic
+def _turn(_context: Any, xy: Any, first: Any, n: Any, x: Any, y: Any) -> Any:
+    return _signature(xy, 2), partial(_generate, _around)
+
+
+@intrinsic
 def _box(_context: Any, xy: Any, first: Any, n: Any, x: Any, y: Any, half_x: Any, half_y: Any) -> Any:
     return _signature(xy, 4), partial(_generate, _near_box)
 
@@ -256,6 +276,14 @@ def _cross(_context: Any, xy: Any, first: Any, n: Any, px: Any, py: Any, qx: Any
 def _edges_on_ray(xy: Any, first: Any, n: Any, x: Any, y: Any) -> Any:
     def compiled(xy: Any, first: Any, n: Any, x: Any, y: Any) -> Any:
         return _ray(xy, np.int64(first), np.int64(n), x, y)
+
+    return compiled
+
+
+@overload(edges_around)
+def _edges_around(xy: Any, first: Any, n: Any, x: Any, y: Any) -> Any:
+    def compiled(xy: Any, first: Any, n: Any, x: Any, y: Any) -> Any:
+        return _turn(xy, np.int64(first), np.int64(n), x, y)
 
     return compiled
 

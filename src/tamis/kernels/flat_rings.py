@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.kernels.compile import Int, hot_kernel, inline_kernel
-from tamis.kernels.edge_lanes import EDGES, UNSURE, crossing_edges, edges_near_box, edges_on_ray
-from tamis.kernels.emit import lowest_bit
+from tamis.kernels.edge_lanes import EDGES, UNSURE, crossing_edges, edges_around, edges_near_box, edges_on_ray
+from tamis.kernels.emit import count_bits, lowest_bit
 from tamis.kernels.ring import RELATIVE_ERROR, SUM_DIGITS, UNDERFLOW, exact_side
 
 __all__ = [
@@ -42,8 +42,10 @@ __all__ = [
 #: Edges of a block.
 BLOCK: Final = 16
 
-#: By how much a box that is to lie inside is made smaller, for the rounding of its corners.
-_SHRUNK: Final = 1 - 1e-9
+#: Squares that are tried inside a ring, each so much smaller than the one before.
+_TRIES, _SMALLER = 6, 0.8
+#: By how much the one that fits is made smaller, for the rounding of its corners, and what then is surely smaller.
+_SHRUNK, _SURELY_LESS = 1 - 1e-9, 1 - 1e-12
 
 #: The places of a point.
 OUTSIDE, ON, INSIDE = -1, 0, 1
@@ -78,20 +80,19 @@ class Rings(NamedTuple):
 
 
 class Corners(NamedTuple):
-    """Scratch for the exact side of three points: their coordinates, the same as bits, and digits; and for a box."""
+    """Scratch for the exact side of three points: their coordinates, the same as bits, and digits."""
 
     xy: npt.NDArray[np.float64]
     bits: npt.NDArray[np.int64]
     digits: npt.NDArray[np.int64]
     total: npt.NDArray[np.int64]
-    box: npt.NDArray[np.float64]
 
 
 def new_corners() -> Corners:
     """Return scratch for one thread."""
     xy = np.zeros((3, 2))
     digits, total = np.empty((2, 3, 4), np.int64), np.empty(SUM_DIGITS, np.int64)
-    return Corners(xy, xy.view(np.int64), digits, total, np.zeros((4, 2)))
+    return Corners(xy, xy.view(np.int64), digits, total)
 
 
 def new_rings(xy: npt.NDArray[np.float64], start: npt.NDArray[np.int64]) -> Rings:
@@ -131,7 +132,7 @@ def measure(rings: Rings, corners: Corners) -> None:
             _bound(rings.xy, begin, min(begin + BLOCK, last) + 1, rings.blocks[rings.block_start[i] + k])
         if last > first:
             rings.turn[i] = _turn(rings.xy, first, last, corners)
-            _find_inner(rings, i, corners)
+            _find_inner(rings, i)
 
 
 @inline_kernel
@@ -157,59 +158,36 @@ def _turn(xy: npt.NDArray[np.float64], first: Int, last: Int, corners: Corners) 
 
 
 @inline_kernel
-def _find_inner(rings: Rings, i: Int, corners: Corners) -> None:
-    """Write a square around the mean of the vertices, if it lies in the inside: proved, whatever was rounded."""
-    xy, first, last = rings.xy, rings.start[i], rings.start[i + 1] - 1
-    box = corners.box
+def _middle(xy: npt.NDArray[np.float64], first: Int, last: Int) -> tuple[float, float]:
+    """Return the mean of the vertices of a ring, about."""
     x, y = 0.0, 0.0
     for p in range(first, last):
         x += xy[p, 0] / (last - first)
         y += xy[p, 1] / (last - first)
-    half = np.inf
-    for p in range(first, last):
-        half = min(half, _reach(xy[p, 0] - x, xy[p, 1] - y, xy[p + 1, 0] - x, xy[p + 1, 1] - y))
-    half *= _SHRUNK
-    if not 0.0 < half < np.inf:
-        return
-    box[0, 0], box[0, 1], box[1, 0], box[1, 1] = x - half, y - half, x + half, y - half
-    box[2, 0], box[2, 1], box[3, 0], box[3, 1] = x + half, y + half, x - half, y + half
-    if place_surely(x, y, rings, i) != INSIDE:
-        return
-    for p in range(first, last, EDGES):
-        near = edges_near_box(xy, p, min(EDGES, last - p), x, y, half, half)
-        while near:
-            if _meets_box(xy, p + lowest_bit(near), box, corners):
-                return
-            near &= near - 1
-    inner = rings.inner[i]
-    inner[0], inner[1], inner[2], inner[3] = box[0, 0], box[0, 1], box[2, 0], box[2, 1]
+    return x, y
 
 
 @inline_kernel
-def _reach(x: float, y: float, to_x: float, to_y: float) -> float:
-    """Return about how far an edge is from the origin, by the larger of the two coordinates."""
-    found = min(max(abs(x), abs(y)), max(abs(to_x), abs(to_y)))
-    dx, dy = to_x - x, to_y - y
-    for sign in (1.0, -1.0):  # where it crosses the two diagonals
-        slope = dx - sign * dy
-        if slope != 0.0:
-            t = (sign * y - x) / slope
-            if 0.0 < t < 1.0:
-                found = min(found, abs(x + t * dx))
-    return found
-
-
-@hot_kernel
-def _meets_box(xy: npt.NDArray[np.float64], p: Int, box: npt.NDArray[np.float64], corners: Corners) -> bool:
-    """Say whether the edge from ``p`` may meet a box given by its corners; exact in saying no."""
-    x, y, to_x, to_y = xy[p, 0], xy[p, 1], xy[p + 1, 0], xy[p + 1, 1]
-    if max(x, to_x) < box[0, 0] or min(x, to_x) > box[2, 0] or max(y, to_y) < box[0, 1] or min(y, to_y) > box[2, 1]:
-        return False
-    where = plain_side(xy, p, xy, p + 1, box, 0, corners)
-    same = where != 0
-    for r in range(1, 4):
-        same &= plain_side(xy, p, xy, p + 1, box, r, corners) == where
-    return not same
+def _find_inner(rings: Rings, i: Int) -> None:
+    """Write a square around the mean of the vertices, if one lies in the inside: proved, whatever was rounded."""
+    xy, first, last = rings.xy, rings.start[i], rings.start[i + 1] - 1
+    x, y = _middle(xy, first, last)
+    if place_surely(x, y, rings, i) != INSIDE:
+        return
+    half = np.inf
+    for p in range(first, last):
+        half = min(half, max(abs(xy[p, 0] - x), abs(xy[p, 1] - y)))
+    for _ in range(_TRIES):
+        half *= _SMALLER
+        near = np.int64(0)
+        for p in range(first, last, EDGES):
+            near |= edges_near_box(xy, p, min(EDGES, last - p), x, y, half, half)
+        if not near:
+            box = half * _SHRUNK
+            if max(x - (x - box), (x + box) - x, y - (y - box), (y + box) - y) < half * _SURELY_LESS:
+                inner = rings.inner[i]
+                inner[0], inner[1], inner[2], inner[3] = x - box, y - box, x + box, y + box
+            return
 
 
 @inline_kernel
@@ -342,10 +320,38 @@ def _place_exactly(xy: npt.NDArray[np.float64], r: Int, rings: Rings, j: Int, co
 
 @hot_kernel
 def check_simple(rings: Rings, simple: npt.NDArray[np.bool_], corners: Corners) -> None:
-    """Write whether each ring is a point or simple, by comparing every pair of edges; for some dozen vertices each."""
+    """Write whether each ring is a point or simple; for some dozen vertices each.
+
+    A ring that turns once around its middle is; of others every pair of edges is compared.
+    """
     for i in range(simple.size):
         first, last = rings.start[i], rings.start[i + 1] - 1
-        simple[i] = first == last or _is_simple(rings.xy, first, last, corners)
+        if first == last or _turns_once(rings.xy, first, last):
+            simple[i] = True
+        else:
+            simple[i] = _is_simple(rings.xy, first, last, corners)
+
+
+@inline_kernel
+def _turns_once(xy: npt.NDArray[np.float64], first: Int, last: Int) -> bool:
+    """Say whether a ring surely goes once around the mean of its vertices and never back: then it is simple.
+
+    All edges have the point on the same side, so each direction from it is met as often as the ring goes around;
+    a ray is met once. Sure in saying yes.
+    """
+    if last - first < 3:
+        return False
+    x, y = _middle(xy, first, last)
+    left = right = every = (1 << EDGES) - 1
+    crossed = np.int64(0)
+    for p in range(first, last, EDGES):
+        n = min(EDGES, last - p)
+        beyond = every << n & every
+        around, on_ray = edges_around(xy, p, n, x, y), edges_on_ray(xy, p, n, x, y)
+        left &= around | beyond
+        right &= around >> UNSURE | beyond
+        crossed += count_bits(on_ray)
+    return (left == every or right == every) and crossed == 1
 
 
 @hot_kernel

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from tamis.kernels.compile import kernel
-from tamis.kernels.edge_lanes import EDGES, UNSURE, crossing_edges, edges_near_box, edges_on_ray
+from tamis.kernels.edge_lanes import EDGES, UNSURE, crossing_edges, edges_around, edges_near_box, edges_on_ray
 
 Rng = np.random.Generator
 Points = npt.NDArray[np.float64]
@@ -18,6 +18,11 @@ Points = npt.NDArray[np.float64]
 @kernel
 def _ray(xy: Points, first: int, n: int, x: float, y: float) -> int:
     return edges_on_ray(xy, first, n, x, y)
+
+
+@kernel
+def _around(xy: Points, first: int, n: int, x: float, y: float) -> int:
+    return edges_around(xy, first, n, x, y)
 
 
 @kernel
@@ -86,6 +91,19 @@ def test_edges_on_a_ray(rng: Rng) -> None:
         on_it = [touch(u, w, point, point) for u, w in edges]
         assert all(bits >> (UNSURE + k) & 1 for k in range(n) if on_it[k])
         sure += n - check_bits(bits, n, want)
+    assert sure > 1_000
+
+
+def test_edges_around_a_point(rng: Rng) -> None:
+    sure = 0
+    for xy, first, n in each_case(rng, 400):
+        point = some_points(rng, 1)[0]
+        bits = _around(xy, first, n, *point)
+        assert bits == edges_around(xy, first, n, *point)
+        for k in range(n):
+            said = (bits >> k & 1) - (bits >> (UNSURE + k) & 1)
+            assert said in (0, side(xy[first + k], xy[first + k + 1], point))
+            sure += said != 0
     assert sure > 1_000
 
 
