@@ -20,8 +20,12 @@ WORLD = [SCHEMA.event(one) for one in scalar_world()][::7]  # a seventh: the cel
 
 #: Every registered index as it comes, and those that can be told more.
 MAKERS = {name: CoveringOptions(SCHEMA) for name in COVERING_INDEXES}
-CASES = [*MAKERS.items(), ("zcurve", CoveringOptions(SCHEMA, epsilon=0.0, k=3))]
-NAMES = [name if options == MAKERS[name] else f"{name}-{options.epsilon:g}" for name, options in CASES]
+CASES = [
+    *MAKERS.items(),
+    ("zcurve", CoveringOptions(SCHEMA, epsilon=0.0, k=3)),
+    ("zcurve", CoveringOptions(SCHEMA, epsilon=0.0, k=3, curve="hilbert")),
+]
+NAMES = [name if options == MAKERS[name] else f"{name}-{options.curve}-{options.epsilon:g}" for name, options in CASES]
 each_index = pytest.mark.parametrize(("name", "options"), CASES, ids=NAMES)
 
 

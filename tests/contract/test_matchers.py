@@ -93,6 +93,12 @@ class MatcherMachine(RuleBasedStateMachine):
             self.matcher.install(plan)
         self.match(event)
 
+    @rule(event=events)
+    def match_after_compacting(self, event: dict[str, Any]) -> None:
+        if isinstance(self.matcher, Mergeable):
+            self.matcher.compact()
+        self.match(event)
+
     @rule()
     def remove_what_is_not_there(self) -> None:
         with pytest.raises(KeyError):

@@ -216,6 +216,7 @@ def test_regions_are_measured_beside_their_peers(compiled: None) -> None:
     rows = rows_of(result)
     systems = {(row["work"], row["system"]) for row in rows}
     assert {("contains point", "ours"), ("intersects", "strtree"), ("covers", "strtree+relate")} <= systems
+    assert {("storms over counties", "ours"), ("quakes in provinces", "strtree")} <= systems
     assert {("relation", "ours"), ("cr-tree A", "cr-tree"), ("simplifier C", "on")} <= systems
     assert all(row["rate"] > 0 for row in rows if row["rate"] is not None and row["what"] != "evaluations")
     asked = {(row["work"], row["system"]): row["rate"] for row in rows if row["what"] == "evaluations"}

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tamis.curves import zcurve as z
+from tamis.curves.hilbert import hilbert_key
 from tamis.index.zcurve.index import ZCurveIndex
 from tamis.index.zcurve.sfc_array import SfcArray
 from tamis.kernels.zcurve import COUNT, SIDE, STATE_SIZE, search_cubes, write_z_keys
@@ -163,12 +164,20 @@ def test_lemma_2_1_standard_cubes_are_nested_or_disjoint(a: int, b: int, i: int,
     assert x <= y or y <= x or not x & y
 
 
-@pytest.mark.parametrize("curve", [z.z_key, naive_hilbert])
+@pytest.mark.parametrize("curve", [z.z_key, naive_hilbert, hilbert_key])
 def test_fact_2_1_a_standard_cube_is_one_run(curve: z.CurveKey) -> None:
     for i in range(4):
         for cube in itertools.product(range(2 ** (3 - i)), repeat=2):
             first, last = z.key_range(cube, i, 3, curve)
             assert sorted(curve(cell, 3) for cell in cells_of_cube(i, cube)) == list(range(first, last + 1))
+
+
+@given(st.lists(st.integers(0, 255), min_size=1, max_size=8), st.integers(0, 8))
+def test_fact_2_1_on_the_hilbert_curve_in_many_dimensions(cell: list[int], i: int) -> None:
+    """The key of a cube is the beginning of the keys of its cells."""
+    cube = tuple(index >> i for index in cell)
+    first, last = z.key_range(cube, i, 8, hilbert_key)
+    assert first <= hilbert_key(cell, 8) <= last
 
 
 @given(st.lists(st.integers(1, 2**20), min_size=1, max_size=8), st.floats(0.001, 0.999))
@@ -292,7 +301,7 @@ def test_points_come_and_go() -> None:
         points.delete((2**39, 5), row=1)
 
 
-@pytest.mark.parametrize("curve", [z.z_key, naive_hilbert])
+@pytest.mark.parametrize("curve", [z.z_key, naive_hilbert, hilbert_key])
 def test_epsilon_zero_is_exhaustive_on_any_curve(curve: z.CurveKey) -> None:
     rng = np.random.default_rng(2)
     ends = np.sort(rng.random((300, 1, 2)), axis=2)

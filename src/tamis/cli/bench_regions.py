@@ -19,7 +19,9 @@ EPILOG = examples("tamis bench regions --quick", "tamis bench regions --part joi
 
 
 def regions(
-    part: Annotated[str, typer.Option(metavar="A,B", help="joins, relation, cr-tree, simplifier; all otherwise.")] = "",
+    part: Annotated[
+        str, typer.Option(metavar="A,B", help="joins, real, relation, cr-tree, simplifier; all otherwise.")
+    ] = "",
     size: Annotated[str, typer.Option(metavar="N", help="How many standing regions, as 500, 10k or 100k.")] = "",
     repeat: Annotated[int, typer.Option(min=1, metavar="N", help="The best of so many times counts.")] = 3,
     quick: Annotated[bool, typer.Option("--quick", help="A look in some seconds: small, and rough.")] = False,

@@ -10,6 +10,7 @@ Deviation: a box of very many ranges is coarsened outward (one 4-dimensional cub
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,7 +23,7 @@ from tamis.errors import LimitError, ModelError
 if TYPE_CHECKING:
     from tamis.kernels.hilbert import HilbertTables
 
-__all__ = ["MAX_BITS", "MAX_DIMENSIONS", "MAX_RANGES", "HilbertCurve"]
+__all__ = ["MAX_BITS", "MAX_DIMENSIONS", "MAX_RANGES", "HilbertCurve", "hilbert_key"]
 
 MAX_DIMENSIONS: Final = 8
 #: Bits per side: 65,536 cells.
@@ -166,6 +167,23 @@ class HilbertCurve:
         levels = self._word_bits // self.dimensions
         bottoms = range((self.bits - 1) // levels * levels, -1, -levels)
         return [(min(bottom + levels, self.bits), bottom) for bottom in bottoms]
+
+
+@lru_cache(maxsize=256)
+def _curve(dimensions: int, bits: int) -> HilbertCurve:
+    return HilbertCurve(dimensions, bits)
+
+
+def hilbert_key(cube: Sequence[int], bits: int) -> int:
+    """Return the key of a cell or cube on the Hilbert curve, as `tamis.curves.zcurve.CurveKey` wants it.
+
+    The curve goes through a cube before it leaves it, and always starts the same way: so the key of a cube is the
+    beginning of the keys of its cells, as on the Z curve.
+
+    >>> hilbert_key((0, 1), 1), hilbert_key((0, 3), 2), hilbert_key((1, 6), 3) >> 2 == hilbert_key((0, 3), 2)
+    (1, 5, True)
+    """
+    return int(_curve(len(cube), bits).keys([cube])[0]) if bits and len(cube) else 0
 
 
 def _rows(words: list[IntArray]) -> list[tuple[int, ...]]:

@@ -29,12 +29,13 @@ def covering_index(
     epsilon: float = 0.05,
     k: int | None = None,
     seed: int = 0,
+    curve: str = "z",
 ) -> CoverIndex:
     """Return an empty index that finds who covers a subscription and whom it covers.
 
     ``kind`` is "exact" (the one to use), "zcurve" (leaves out a share ``epsilon`` of the search space; ``k`` bits per
-    side), "projection" (balls; ``k`` vectors drawn by ``seed``) or "linear" (asks everybody). Without a schema the
-    types are learned from what is added.
+    side; ``curve`` is "z" or "hilbert"), "projection" (balls; ``k`` vectors drawn by ``seed``) or "linear" (asks
+    everybody). Without a schema the types are learned from what is added.
 
     Examples
     --------
@@ -47,7 +48,7 @@ def covering_index(
     maker = COVERING_INDEXES.get(kind)
     if maker is None:
         raise ModelError(f"there is no covering index {kind!r}; choose from {', '.join(sorted(COVERING_INDEXES))}")
-    options = CoveringOptions(schema if schema is not None else Schema(), epsilon, k, seed)
+    options = CoveringOptions(schema if schema is not None else Schema(), epsilon, k, seed, curve)
     return CoverIndex(maker(options), schema)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ from tamis.engine import snapshot
 from tamis.engine.checks import check_words, checked_moment
 from tamis.engine.ids import Ids
 from tamis.engine.matches import Matches
-from tamis.engine.merging import BackgroundMerge
+from tamis.engine.merging import BULK, BackgroundMerge
 from tamis.engine.namespace import Namespace
 from tamis.engine.stored import Record
 from tamis.errors import ModelError, SubscriptionError, TableError
@@ -333,8 +334,9 @@ class Engine:
                 self._expire_in(space)
                 space.add(one)
                 done.append(one)
-            for name in sorted({one.namespace for one in added}):
-                self._merge.nudge(self._namespaces[name].mergeable)
+            for name, n in sorted(Counter(one.namespace for one in added).items()):
+                space = self._namespaces[name]
+                self._merge.nudge(space.mergeable, now=n >= BULK and 2 * n > len(space))
         except BaseException:
             for one in done:
                 self._namespaces[one.namespace].remove(one.id)

@@ -10,7 +10,10 @@ import threading
 
 from tamis.index.protocols import Mergeable
 
-__all__ = ["BackgroundMerge"]
+__all__ = ["BULK", "BackgroundMerge"]
+
+#: Subscriptions that come at once from which on it pays to merge them at once.
+BULK = 4_096
 
 
 class BackgroundMerge:
@@ -20,9 +23,14 @@ class BackgroundMerge:
         self._lock = lock
         self._thread: threading.Thread | None = None
 
-    def nudge(self, index: Mergeable | None) -> None:
-        """Start a merge if there is an index that wants one and none is running. The caller holds the lock."""
-        if index is not None and index.wants_merge() and not (self._thread is not None and self._thread.is_alive()):
+    def nudge(self, index: Mergeable | None, *, now: bool = False) -> None:
+        """Start a merge if there is an index that wants one and none is running. The caller holds the lock.
+
+        ``now``: merge everything before returning; after a bulk that is most of the index nobody gains by waiting.
+        """
+        if index is not None and now:
+            index.compact()
+        elif index is not None and index.wants_merge() and not (self._thread is not None and self._thread.is_alive()):
             self._thread = threading.Thread(target=self._merge, args=(index,), name="tamis-merge")
             self._thread.start()
 

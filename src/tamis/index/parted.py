@@ -141,6 +141,11 @@ class PartedMatcher:
         assert isinstance(plan, _PartPlan), "a plan of another index"
         plan.part.install(plan.plan)
 
+    def compact(self) -> None:
+        """Merge everything in the last part, the only one that is added to."""
+        for part in self._mergeable()[-1:]:
+            part.compact()
+
     def _mergeable(self) -> list[Mergeable]:
         return [part for part in self._parts if isinstance(part, Mergeable)]
 

@@ -163,6 +163,9 @@ class Mergeable(Protocol):
     def install(self, plan: MergePlan) -> None:
         """Put the result of a plan that has run into use; one that lapsed is dropped."""
 
+    def compact(self) -> None:
+        """Merge everything now, as after loading most of it at once; the caller is a writer who can wait."""
+
 
 @runtime_checkable
 class CoveringIndex(Protocol):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from tamis.errors import ModelError
 from tamis.index.counting import CountingMatcher
 from tamis.index.linear_scan import LinearCovering, LinearMatcher
 from tamis.index.mics.matcher import MicsMatcher
@@ -29,13 +30,15 @@ class CoveringOptions:
     """What a covering index may be told when it is made; each reads what concerns it.
 
     ``schema`` names the attributes and their domains, ``epsilon`` is the share of the search space that may be
-    left out, ``k`` the bits of a curve's side or the vectors of a projection, ``seed`` draws those.
+    left out, ``k`` the bits of a curve's side or the vectors of a projection, ``seed`` draws those; ``curve`` is "z" or
+    "hilbert".
     """
 
     schema: Schema = field(default_factory=Schema)
     epsilon: float = 0.05
     k: int | None = None
     seed: int = 0
+    curve: str = "z"
 
 
 _AS_IT_COMES = CoveringOptions()
@@ -52,9 +55,12 @@ def _exact(options: CoveringOptions = _AS_IT_COMES) -> CoveringIndex:
 
 
 def _zcurve(options: CoveringOptions = _AS_IT_COMES) -> CoveringIndex:
-    from tamis.index.zcurve.index import ZCurveIndex
+    from tamis.index.zcurve.index import CURVES, ZCurveIndex
 
-    return ZCurveIndex(options.schema, epsilon=options.epsilon, k=options.k)
+    curve = CURVES.get(options.curve)
+    if curve is None:
+        raise ModelError(f"there is no curve {options.curve!r}; choose from {', '.join(sorted(CURVES))}")
+    return ZCurveIndex(options.schema, epsilon=options.epsilon, k=options.k, curve=curve)
 
 
 def _projection(options: CoveringOptions = _AS_IT_COMES) -> CoveringIndex:

@@ -42,7 +42,7 @@ from tamis.kernels.emit import (
     uint16_at,
     uint32_at,
 )
-from tamis.kernels.fit import fit_block
+from tamis.kernels.fit import fit_event
 from tamis.kernels.quantise import code_values
 
 __all__ = [
@@ -51,7 +51,6 @@ __all__ = [
     "code_question",
     "find_inside",
     "find_least_covers",
-    "fit_question",
     "scan_least_covers",
     "write_least_rows",
 ]
@@ -72,22 +71,6 @@ class Question(NamedTuple):
     high_codes: npt.NDArray[np.int16]
     low: npt.NDArray[np.float64]
     high: npt.NDArray[np.float64]
-
-
-@inline_kernel
-def fit_question(address: Int, columns: Int, event: Question) -> Int:
-    """Test one block: bits 0-15 who may fit, bits 16-31 who ties. Many columns are tested eight at a time."""
-    if columns <= 8:
-        return fit_block(address, columns, event.low_codes, event.high_codes)
-    mask = np.int64(0xFFFF)
-    ties = np.int64(0)
-    for k in range(0, columns, 8):
-        found = fit_block(address + 64 * k, min(8, columns - k), event.low_codes[k:], event.high_codes[k:])
-        mask &= found
-        ties |= found
-        if mask == 0:
-            return mask
-    return mask | (ties & 0xFFFF0000)
 
 
 @hot_kernel
@@ -129,7 +112,7 @@ def _least_of_block(
 ) -> Int:
     """Return the least row below ``best`` in one leaf block that covers, or ``best``."""
     columns = segment[N_COLUMNS]
-    found = fit_question(segment[LEAVES] + 64 * columns * block, columns, event)
+    found = fit_event(segment[LEAVES] + 64 * columns * block, columns, event)
     mask = found & np.int64(uint16_at(segment[ALIVE], block))
     ties = found >> 16
     counters[0] += 1
@@ -161,7 +144,7 @@ def _least_of_tree(segment: npt.NDArray[np.int64], least: Int, event: Question, 
         block = int64_at(segment[LEVELS], level) + node
         if np.int64(int32_at(least, block)) >= best:
             continue
-        mask = fit_question(segment[BLOCKS] + block * size, segment[N_COLUMNS], event) & 0xFFFF
+        mask = fit_event(segment[BLOCKS] + block * size, segment[N_COLUMNS], event) & 0xFFFF
         walk.counters[0] += 1
         below = int64_at(segment[LEVELS], level + 1)
         while mask != 0:
@@ -243,7 +226,7 @@ def _inside_block(
 ) -> Int:
     """Write the rows of one leaf block whose box lies inside; return the new count."""
     columns = segment[N_COLUMNS]
-    mask = fit_question(segment[LEAVES] + 64 * columns * block, columns, event)
+    mask = fit_event(segment[LEAVES] + 64 * columns * block, columns, event)
     mask &= np.int64(uint16_at(segment[ALIVE], block))
     while mask != 0:
         slot = 16 * block + lowest_bit(mask)
@@ -275,7 +258,7 @@ def _inside_segment(
         depth -= 1
         level, node = stack[depth] >> 40, stack[depth] & 0xFFFFFFFFFF
         address = segment[BLOCKS] + (int64_at(segment[LEVELS], level) + node) * 64 * segment[N_COLUMNS]
-        mask = fit_question(address, segment[N_COLUMNS], event) & 0xFFFF
+        mask = fit_event(address, segment[N_COLUMNS], event) & 0xFFFF
         if count + 288 > out.size:
             return np.int64(-1)
         while mask != 0:

@@ -11,7 +11,7 @@ compiled form below it.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from tamis.kernels.compile import Int, intrinsic, overload
+from tamis.kernels.compile import Int, inline_kernel, intrinsic, overload
 from tamis.kernels.emit import lowest_bit, uint8_at
 from tamis.kernels.vector_ir import (
     HAS_PERMUTE,
@@ -35,7 +35,19 @@ from tamis.kernels.vector_ir import (
     splat,
 )
 
-__all__ = ["fit_block", "fit_corners", "fit_quads"]
+__all__ = ["CodedEvent", "fit_block", "fit_corners", "fit_event", "fit_quads"]
+
+
+class CodedEvent(Protocol):
+    """What :func:`fit_event` reads of an event or a question."""
+
+    @property
+    def low_codes(self) -> npt.NDArray[np.int16]:
+        """int16[columns]; the least codes."""
+
+    @property
+    def high_codes(self) -> npt.NDArray[np.int16]:
+        """int16[columns]; the greatest codes."""
 
 
 def _mask(flags: npt.NDArray[np.bool_]) -> Int:
@@ -89,6 +101,22 @@ def _fit_block_compiled(address: Int, columns: Int, low: Any, high: Any) -> Any:
         return _fit_block(np.int64(address), np.int64(columns), low, high)
 
     return compiled
+
+
+@inline_kernel
+def fit_event(address: Int, columns: Int, event: CodedEvent) -> Int:
+    """Answer as :func:`fit_block` for any number of columns, eight at a time."""
+    if columns <= 8:
+        return fit_block(address, columns, event.low_codes, event.high_codes)
+    mask = np.int64(0xFFFF)
+    ties = np.int64(0)
+    for k in range(0, columns, 8):
+        found = fit_block(address + 64 * k, min(8, columns - k), event.low_codes[k:], event.high_codes[k:])
+        mask &= found
+        ties |= found
+        if mask == 0:
+            return mask
+    return mask | (ties & 0xFFFF0000)
 
 
 # ---- four bytes per box and side

@@ -5,7 +5,8 @@ allows, else integers (`tamis.kernels.ring.exact_side`). So every answer is the 
 for all finite ones, and there is no uncertain case.
 
 Edges are grouped in blocks of `BLOCK` with a bounding box each: a question about one place of a long ring looks at
-few edges.
+few edges. Inside a block eight edges are looked at together (`tamis.kernels.edge_lanes`), and one by one only where
+float64 is not sure.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.kernels.compile import Int, hot_kernel, inline_kernel
+from tamis.kernels.edge_lanes import EDGES, UNSURE, crossing_edges, edges_around, edges_near_box, edges_on_ray
+from tamis.kernels.emit import count_bits, lowest_bit
 from tamis.kernels.ring import RELATIVE_ERROR, SUM_DIGITS, UNDERFLOW, exact_side
 
 __all__ = [
@@ -29,6 +32,7 @@ __all__ = [
     "measure",
     "new_corners",
     "new_rings",
+    "place_surely",
     "plain_side",
     "point_in_ring",
     "same_way",
@@ -38,8 +42,10 @@ __all__ = [
 #: Edges of a block.
 BLOCK: Final = 16
 
-#: By how much a box that is to lie inside is made smaller, for the rounding of its corners.
-_SHRUNK: Final = 1 - 1e-9
+#: Squares that are tried inside a ring, each so much smaller than the one before.
+_TRIES, _SMALLER = 6, 0.8
+#: By how much the one that fits is made smaller, for the rounding of its corners, and what then is surely smaller.
+_SHRUNK, _SURELY_LESS = 1 - 1e-9, 1 - 1e-12
 
 #: The places of a point.
 OUTSIDE, ON, INSIDE = -1, 0, 1
@@ -74,20 +80,19 @@ class Rings(NamedTuple):
 
 
 class Corners(NamedTuple):
-    """Scratch for the exact side of three points: their coordinates, the same as bits, and digits; and for a box."""
+    """Scratch for the exact side of three points: their coordinates, the same as bits, and digits."""
 
     xy: npt.NDArray[np.float64]
     bits: npt.NDArray[np.int64]
     digits: npt.NDArray[np.int64]
     total: npt.NDArray[np.int64]
-    box: npt.NDArray[np.float64]
 
 
 def new_corners() -> Corners:
     """Return scratch for one thread."""
     xy = np.zeros((3, 2))
     digits, total = np.empty((2, 3, 4), np.int64), np.empty(SUM_DIGITS, np.int64)
-    return Corners(xy, xy.view(np.int64), digits, total, np.zeros((5, 2)))
+    return Corners(xy, xy.view(np.int64), digits, total)
 
 
 def new_rings(xy: npt.NDArray[np.float64], start: npt.NDArray[np.int64]) -> Rings:
@@ -127,10 +132,10 @@ def measure(rings: Rings, corners: Corners) -> None:
             _bound(rings.xy, begin, min(begin + BLOCK, last) + 1, rings.blocks[rings.block_start[i] + k])
         if last > first:
             rings.turn[i] = _turn(rings.xy, first, last, corners)
-            _find_inner(rings, i, corners)
+            _find_inner(rings, i)
 
 
-@hot_kernel
+@inline_kernel
 def _bound(xy: npt.NDArray[np.float64], begin: Int, stop: Int, bounds: npt.NDArray[np.float64]) -> None:
     """Write the bounds of some rows."""
     bounds[0] = bounds[2] = xy[begin, 0]
@@ -141,7 +146,7 @@ def _bound(xy: npt.NDArray[np.float64], begin: Int, stop: Int, bounds: npt.NDArr
         bounds[1], bounds[3] = min(bounds[1], y), max(bounds[3], y)
 
 
-@hot_kernel
+@inline_kernel
 def _turn(xy: npt.NDArray[np.float64], first: Int, last: Int, corners: Corners) -> Int:
     """Say on which side of its edges a simple ring has its inside, by its lowest leftmost corner."""
     p = first
@@ -152,58 +157,37 @@ def _turn(xy: npt.NDArray[np.float64], first: Int, last: Int, corners: Corners) 
     return plain_side(xy, before, xy, p, xy, p + 1, corners)
 
 
-@hot_kernel
-def _find_inner(rings: Rings, i: Int, corners: Corners) -> None:
-    """Write a square around the mean of the vertices, if it lies in the inside: proved, whatever was rounded."""
-    xy, first, last = rings.xy, rings.start[i], rings.start[i + 1] - 1
-    box = corners.box
+@inline_kernel
+def _middle(xy: npt.NDArray[np.float64], first: Int, last: Int) -> tuple[float, float]:
+    """Return the mean of the vertices of a ring, about."""
     x, y = 0.0, 0.0
     for p in range(first, last):
         x += xy[p, 0] / (last - first)
         y += xy[p, 1] / (last - first)
+    return x, y
+
+
+@inline_kernel
+def _find_inner(rings: Rings, i: Int) -> None:
+    """Write a square around the mean of the vertices, if one lies in the inside: proved, whatever was rounded."""
+    xy, first, last = rings.xy, rings.start[i], rings.start[i + 1] - 1
+    x, y = _middle(xy, first, last)
+    if place_surely(x, y, rings, i) != INSIDE:
+        return
     half = np.inf
     for p in range(first, last):
-        half = min(half, _reach(xy[p, 0] - x, xy[p, 1] - y, xy[p + 1, 0] - x, xy[p + 1, 1] - y))
-    half *= _SHRUNK
-    if not 0.0 < half < np.inf:
-        return
-    box[0, 0], box[0, 1], box[1, 0], box[1, 1] = x - half, y - half, x + half, y - half
-    box[2, 0], box[2, 1], box[3, 0], box[3, 1] = x + half, y + half, x - half, y + half
-    box[4, 0], box[4, 1] = x, y
-    if point_in_ring(box, 4, rings, i, corners) != INSIDE:
-        return
-    for p in range(first, last):
-        if _meets_box(xy, p, box, corners):
+        half = min(half, max(abs(xy[p, 0] - x), abs(xy[p, 1] - y)))
+    for _ in range(_TRIES):
+        half *= _SMALLER
+        near = np.int64(0)
+        for p in range(first, last, EDGES):
+            near |= edges_near_box(xy, p, min(EDGES, last - p), x, y, half, half)
+        if not near:
+            box = half * _SHRUNK
+            if max(x - (x - box), (x + box) - x, y - (y - box), (y + box) - y) < half * _SURELY_LESS:
+                inner = rings.inner[i]
+                inner[0], inner[1], inner[2], inner[3] = x - box, y - box, x + box, y + box
             return
-    inner = rings.inner[i]
-    inner[0], inner[1], inner[2], inner[3] = box[0, 0], box[0, 1], box[2, 0], box[2, 1]
-
-
-@hot_kernel
-def _reach(x: float, y: float, to_x: float, to_y: float) -> float:
-    """Return about how far an edge is from the origin, by the larger of the two coordinates."""
-    found = min(max(abs(x), abs(y)), max(abs(to_x), abs(to_y)))
-    dx, dy = to_x - x, to_y - y
-    for sign in (1.0, -1.0):  # where it crosses the two diagonals
-        slope = dx - sign * dy
-        if slope != 0.0:
-            t = (sign * y - x) / slope
-            if 0.0 < t < 1.0:
-                found = min(found, abs(x + t * dx))
-    return found
-
-
-@hot_kernel
-def _meets_box(xy: npt.NDArray[np.float64], p: Int, box: npt.NDArray[np.float64], corners: Corners) -> bool:
-    """Say whether the edge from ``p`` may meet a box given by its corners; exact in saying no."""
-    x, y, to_x, to_y = xy[p, 0], xy[p, 1], xy[p + 1, 0], xy[p + 1, 1]
-    if max(x, to_x) < box[0, 0] or min(x, to_x) > box[2, 0] or max(y, to_y) < box[0, 1] or min(y, to_y) > box[2, 1]:
-        return False
-    where = plain_side(xy, p, xy, p + 1, box, 0, corners)
-    same = where != 0
-    for r in range(1, 4):
-        same &= plain_side(xy, p, xy, p + 1, box, r, corners) == where
-    return not same
 
 
 @inline_kernel
@@ -274,6 +258,37 @@ def point_in_ring(xy: npt.NDArray[np.float64], r: Int, rings: Rings, j: Int, cor
 
     Implements: [crtree] POINTCHECK, section 3.
     """
+    where = place_surely(xy[r, 0], xy[r, 1], rings, j)
+    return where if where else _place_exactly(xy, r, rings, j, corners)
+
+
+@inline_kernel
+def place_surely(x: float, y: float, rings: Rings, j: Int) -> Int:
+    """Say whether a point is inside a ring (1) or outside (-1), as float64 proves; 0: it does not."""
+    crossed, last = np.int64(0), rings.start[j + 1] - 1
+    for m in range(rings.block_start[j], rings.block_start[j + 1]):
+        block = rings.blocks[m]
+        if y < block[1] or y > block[3] or x > block[2]:
+            continue
+        begin = rings.start[j] + (m - rings.block_start[j]) * BLOCK
+        stop = min(begin + BLOCK, last)
+        if x < block[0]:  # all of it is right of the point: only where it begins and ends counts
+            crossed ^= np.int64((rings.xy[begin, 1] <= y) != (rings.xy[stop, 1] <= y))
+            continue
+        for p in range(begin, stop, EDGES):
+            edges = edges_on_ray(rings.xy, p, min(EDGES, stop - p), x, y)
+            if edges >> UNSURE:
+                return np.int64(0)
+            crossed ^= edges
+    crossed ^= crossed >> 4  # is the number of bits odd?
+    crossed ^= crossed >> 2
+    crossed ^= crossed >> 1
+    return np.int64(INSIDE) if crossed & 1 else np.int64(OUTSIDE)
+
+
+@hot_kernel
+def _place_exactly(xy: npt.NDArray[np.float64], r: Int, rings: Rings, j: Int, corners: Corners) -> Int:
+    """Answer as `point_in_ring`, edge by edge, in integers where float64 is not sure."""
     x, y = xy[r, 0], xy[r, 1]
     inside = False
     last = rings.start[j + 1] - 1
@@ -305,10 +320,38 @@ def point_in_ring(xy: npt.NDArray[np.float64], r: Int, rings: Rings, j: Int, cor
 
 @hot_kernel
 def check_simple(rings: Rings, simple: npt.NDArray[np.bool_], corners: Corners) -> None:
-    """Write whether each ring is a point or simple, by comparing every pair of edges; for some dozen vertices each."""
+    """Write whether each ring is a point or simple; for some dozen vertices each.
+
+    A ring that turns once around its middle is; of others every pair of edges is compared.
+    """
     for i in range(simple.size):
         first, last = rings.start[i], rings.start[i + 1] - 1
-        simple[i] = first == last or _is_simple(rings.xy, first, last, corners)
+        if first == last or _turns_once(rings.xy, first, last):
+            simple[i] = True
+        else:
+            simple[i] = _is_simple(rings.xy, first, last, corners)
+
+
+@inline_kernel
+def _turns_once(xy: npt.NDArray[np.float64], first: Int, last: Int) -> bool:
+    """Say whether a ring surely goes once around the mean of its vertices and never back: then it is simple.
+
+    All edges have the point on the same side, so each direction from it is met as often as the ring goes around;
+    a ray is met once. Sure in saying yes.
+    """
+    if last - first < 3:
+        return False
+    x, y = _middle(xy, first, last)
+    left = right = every = (1 << EDGES) - 1
+    crossed = np.int64(0)
+    for p in range(first, last, EDGES):
+        n = min(EDGES, last - p)
+        beyond = every << n & every
+        around, on_ray = edges_around(xy, p, n, x, y), edges_on_ray(xy, p, n, x, y)
+        left &= around | beyond
+        right &= around >> UNSURE | beyond
+        crossed += count_bits(on_ray)
+    return (left == every or right == every) and crossed == 1
 
 
 @hot_kernel
@@ -322,17 +365,26 @@ def _is_simple(xy: npt.NDArray[np.float64], first: Int, last: Int, corners: Corn
             return False
         if plain_side(xy, before, xy, p, xy, p + 1, corners) == 0 and same_way(xy, p, before, xy, p + 1):
             return False
-        x, y, to_x, to_y = xy[p, 0], xy[p, 1], xy[p + 1, 0], xy[p + 1, 1]
-        low_x, high_x, low_y, high_y = min(x, to_x), max(x, to_x), min(y, to_y), max(y, to_y)
-        for q in range(p + 2, last - 1 if p == first else last):
-            x, y, to_x, to_y = xy[q, 0], xy[q, 1], xy[q + 1, 0], xy[q + 1, 1]
-            if (x < low_x and to_x < low_x) or (x > high_x and to_x > high_x):
-                continue
-            if (y < low_y and to_y < low_y) or (y > high_y and to_y > high_y):
-                continue
-            if _cuts(xy, p, q, corners) and _cuts(xy, q, p, corners):
-                return False
+        if _meets_later(xy, p, last - 1 if p == first else last, corners):
+            return False
     return True
+
+
+@inline_kernel
+def _meets_later(xy: npt.NDArray[np.float64], p: Int, stop: Int, corners: Corners) -> bool:
+    """Say whether the edge from ``p`` meets one that comes after its neighbour, up to the one before ``stop``."""
+    for begin in range(p + 2, stop, EDGES):
+        n = min(EDGES, stop - begin)
+        met = crossing_edges(xy, begin, n, xy[p, 0], xy[p, 1], xy[p + 1, 0], xy[p + 1, 1])
+        if met & ((1 << UNSURE) - 1):
+            return True
+        met >>= UNSURE
+        while met:
+            q = begin + lowest_bit(met)
+            if _cuts(xy, p, q, corners) and _cuts(xy, q, p, corners):
+                return True
+            met &= met - 1
+    return False
 
 
 @hot_kernel

@@ -30,7 +30,7 @@ from tamis.kernels.pairs import PairOutput, TabledEvents, fill_table, match_pair
 from tamis.kernels.quantise import code_values
 from tamis.kernels.tree import Event, match_flat, match_tree
 
-__all__ = ["Scratch", "match_events"]
+__all__ = ["Scratch", "code_event", "match_events"]
 
 
 class Scratch(NamedTuple):
@@ -46,7 +46,7 @@ class Scratch(NamedTuple):
 
 
 @inline_kernel
-def _code_event(
+def code_event(
     quantiser: npt.NDArray[np.int64],
     low: npt.NDArray[np.float64],
     high: npt.NDArray[np.float64],
@@ -118,7 +118,7 @@ def match_events(
             segment = directory[g]
             if segment[QUANTISER] != coded_by:
                 coded_by = segment[QUANTISER]
-                _code_event(segment[QUANTISER : QUANTISER + 5], lows[e], highs[e], scratch.codes)
+                code_event(segment[QUANTISER : QUANTISER + 5], lows[e], highs[e], scratch.codes)
             count = _match_segment(segment, lows[e : e + 1], highs[e : e + 1], scratch, out, count)
             if count < 0:
                 return e

@@ -35,11 +35,13 @@ from tamis.kernels.flat_rings import (
     OUTSIDE,
     Corners,
     Rings,
+    place_surely,
     plain_side,
     point_in_ring,
     same_way,
     side,
 )
+from tamis.kernels.ring_crossings import apart, find_crossing
 
 __all__ = ["ALL", "decide", "find_relations", "narrow"]
 
@@ -101,7 +103,7 @@ def decide(
                 holds[k] = narrow(a, i[k], b, j[k], some, corners) & some != 0
 
 
-@hot_kernel
+@inline_kernel
 def narrow(a: Rings, i: Int, b: Rings, j: Int, wanted: Int, corners: Corners) -> Int:
     """Return a set with the relation of two rings that lies in ``wanted`` or outside it; 0: with nothing else."""
     left = _by_bounds(a.bounds[i], b.bounds[j])
@@ -110,6 +112,41 @@ def narrow(a: Rings, i: Int, b: Rings, j: Int, wanted: Int, corners: Corners) ->
     left = _by_inner(left, a, i, b, j)
     if _settled(left, wanted):
         return left
+    found = _by_sure_signs(left, a, i, b, j, wanted)
+    return found if found else _by_contacts(left, a, i, b, j, wanted, corners)
+
+
+@inline_kernel
+def _by_sure_signs(left: Int, a: Rings, i: Int, b: Rings, j: Int, wanted: Int) -> Int:
+    """Return as `narrow` does what eight edges at a time can prove in float64; 0: they cannot.
+
+    Most pairs end here. No vertex lies on the other boundary then, so boundaries cross properly or not at all.
+    """
+    if a.start[i + 1] - a.start[i] == 1:
+        place = place_surely(a.xy[a.start[i], 0], a.xy[a.start[i], 1], b, j)
+        return np.int64(0) if place == 0 else np.int64(_I if place > 0 else _D)
+    place = place_surely(b.xy[b.start[j], 0], b.xy[b.start[j], 1], a, i)
+    if place == 0:
+        return np.int64(0)
+    left &= _SHOWS_B_IN if place > 0 else _SHOWS_B_OUT
+    if _settled(left, wanted):
+        return left
+    if place < 0:
+        place = place_surely(a.xy[a.start[i], 0], a.xy[a.start[i], 1], b, j)
+        if place == 0:
+            return np.int64(0)
+        left &= _SHOWS_A_IN if place > 0 else _SHOWS_A_OUT
+        if _settled(left, wanted):
+            return left
+    crossing = find_crossing(a, i, b, j)
+    if crossing < 0:
+        return np.int64(0)
+    return left & _O if crossing else left & ~_TOUCHING
+
+
+@hot_kernel
+def _by_contacts(left: Int, a: Rings, i: Int, b: Rings, j: Int, wanted: Int, corners: Corners) -> Int:
+    """Return as `narrow` does, from all contacts of the boundaries, exactly."""
     if a.start[i + 1] - a.start[i] == 1:
         place = point_in_ring(a.xy, a.start[i], b, j, corners)
         return _D if place == OUTSIDE else (_M if place == ON else _I)
@@ -164,7 +201,7 @@ def _by_inner(left: Int, a: Rings, i: Int, b: Rings, j: Int) -> Int:
         return left & _I
     if _holds(mine, b.bounds[j]):
         return left & _CT
-    return left if _apart(mine, yours) else left & ~(_D | _M)
+    return left if apart(mine, yours) else left & ~(_D | _M)
 
 
 @inline_kernel
@@ -209,10 +246,10 @@ def _look(a: Rings, i: Int, b: Rings, j: Int, left: Int, wanted: Int, corners: C
     bounds = b.bounds[j]
     seen = np.int64(0)
     for m in range(a.block_start[i], a.block_start[i + 1]):
-        if _apart(a.blocks[m], bounds):
+        if apart(a.blocks[m], bounds):
             continue
         for n in range(b.block_start[j], b.block_start[j + 1]):
-            if _apart(b.blocks[n], a.blocks[m]):
+            if apart(b.blocks[n], a.blocks[m]):
                 continue
             seen |= _look_at_blocks(a, i, m, b, j, n, touch_settles, corners)
             if seen:
@@ -220,11 +257,6 @@ def _look(a: Rings, i: Int, b: Rings, j: Int, left: Int, wanted: Int, corners: C
                 if _settled(now, wanted):
                     return -now
     return seen
-
-
-@inline_kernel
-def _apart(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> bool:
-    return bool(a[2] < b[0] or b[2] < a[0] or a[3] < b[1] or b[3] < a[1])
 
 
 @hot_kernel

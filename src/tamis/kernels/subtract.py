@@ -17,8 +17,9 @@ import numpy.typing as npt
 
 from tamis.kernels.compile import Int, hot_kernel, inline_kernel
 from tamis.kernels.directory import BLOCKS, HEIGHT, LEAVES, LEVELS, N_COLUMNS, ROWS
-from tamis.kernels.dominance import Question, Walk, code_question, fit_question
+from tamis.kernels.dominance import Question, Walk, code_question
 from tamis.kernels.emit import int32_at, int64_at, lowest_bit
+from tamis.kernels.fit import fit_event
 
 __all__ = ["Pieces", "find_unions"]
 
@@ -63,7 +64,7 @@ def _best_of_block(
 ) -> tuple[Int, Int, Int]:
     """Return ``(cuts, row, compared)`` of the box in one leaf block that cuts least, or ``best``."""
     columns = segment[N_COLUMNS]
-    mask = fit_question(segment[LEAVES] + 64 * columns * block, columns, event) & 0xFFFF
+    mask = fit_event(segment[LEAVES] + 64 * columns * block, columns, event) & 0xFFFF
     while mask != 0:
         row = np.int64(int32_at(segment[ROWS], 16 * block + lowest_bit(mask)))
         mask &= mask - 1
@@ -94,7 +95,7 @@ def _best_cutter(
         depth -= 1
         level, node = walk.stack[depth] >> 40, walk.stack[depth] & 0xFFFFFFFFFF
         address = segment[BLOCKS] + (int64_at(segment[LEVELS], level) + node) * 64 * segment[N_COLUMNS]
-        mask = fit_question(address, segment[N_COLUMNS], event) & 0xFFFF
+        mask = fit_event(address, segment[N_COLUMNS], event) & 0xFFFF
         while mask != 0:
             child = 16 * node + lowest_bit(mask)
             mask &= mask - 1

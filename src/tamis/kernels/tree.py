@@ -16,11 +16,13 @@ Why leaves of a single block: of a million uniform boxes an event then tests 300
 
 Codes that tie are settled on float64 (:func:`tamis.kernels.boxes.holds`); everything else is decided by
 codes alone, exactly, because the quantiser is monotone.
+
+``out`` may be an array of rows or of staged lanes (:mod:`tamis.kernels.staged`); the walk is the same.
 """
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -40,8 +42,8 @@ from tamis.kernels.directory import (
     N_SLOTS,
     ROWS,
 )
-from tamis.kernels.emit import emit_lanes, int32_at, int64_at, lowest_bit, prefetch, uint16_at, uint32_at
-from tamis.kernels.fit import fit_block
+from tamis.kernels.emit import emit_lane, emit_lanes, int64_at, lowest_bit, prefetch, uint16_at, uint32_at
+from tamis.kernels.fit import fit_event
 from tamis.kernels.quantise import FREE, OPEN
 from tamis.kernels.vector_ir import LANES
 
@@ -61,6 +63,10 @@ TIES: Final = 4_096
 #: Codes of a lane without a box: no event code reaches them.
 _NEVER_LOW: Final = 32767
 _NEVER_HIGH: Final = -3
+
+
+#: Rows int32, or staged lanes int64.
+Out: TypeAlias = npt.NDArray[np.int32] | npt.NDArray[np.int64]
 
 
 class Event(NamedTuple):
@@ -218,24 +224,8 @@ def build_blocks(
 
 
 @inline_kernel
-def _fit(address: Int, columns: Int, event: Event) -> Int:
-    """Test one block: bits 0-15 who may fit, bits 16-31 who ties. Many columns are tested eight at a time."""
-    if columns <= 8:
-        return fit_block(address, columns, event.low_codes, event.high_codes)
-    mask = np.int64(0xFFFF)
-    ties = np.int64(0)
-    for k in range(0, columns, 8):
-        found = fit_block(address + 64 * k, min(8, columns - k), event.low_codes[k:], event.high_codes[k:])
-        mask &= found
-        ties |= found
-        if mask == 0:
-            return mask
-    return mask | (ties & 0xFFFF0000)
-
-
-@inline_kernel
 def _scan_block(
-    segment: npt.NDArray[np.int64], event: Event, block: Int, out: npt.NDArray[np.int32], state: tuple[Int, Int]
+    segment: npt.NDArray[np.int64], event: Event, block: Int, out: Out, state: tuple[Int, Int]
 ) -> tuple[Int, Int]:
     """Write the rows of one leaf block that match, and note the slots that tie.
 
@@ -243,7 +233,7 @@ def _scan_block(
     """
     count, n_ties = state
     columns = segment[N_COLUMNS]
-    found = _fit(segment[LEAVES] + 64 * columns * block, columns, event)
+    found = fit_event(segment[LEAVES] + 64 * columns * block, columns, event)
     mask = found & np.int64(uint16_at(segment[ALIVE], block))
     ties = mask & (found >> 16)
     count += emit_lanes(segment[ROWS] + 64 * block, mask & ~ties, out, count)
@@ -255,9 +245,7 @@ def _scan_block(
 
 
 @inline_kernel
-def _settle_ties(
-    segment: npt.NDArray[np.int64], event: Event, n_ties: Int, out: npt.NDArray[np.int32], count: Int
-) -> Int:
+def _settle_ties(segment: npt.NDArray[np.int64], event: Event, n_ties: Int, out: Out, count: Int) -> Int:
     """Ask float64 about the slots that were noted; return the new count.
 
     Their ends lie far apart in memory, so all are asked for before the first is looked at.
@@ -271,13 +259,13 @@ def _settle_ties(
         prefetch(segment[ENDS] + 16 * entry + 63)
     for i in range(n_ties):
         slot = np.int64(event.ties[i])
-        out[count] = int32_at(segment[ROWS], slot)
+        emit_lane(segment[ROWS], slot, out, count)
         count += holds(segment, slot, event.low, event.high)
     return count
 
 
 @inline_kernel
-def match_flat(segment: npt.NDArray[np.int64], event: Event, out: npt.NDArray[np.int32], count: Int) -> Int:
+def match_flat(segment: npt.NDArray[np.int64], event: Event, out: Out, count: Int) -> Int:
     """Test every block of a delta; return the new count or -1 (full)."""
     if count + segment[N_SLOTS] + 32 > out.size:
         return -1
@@ -292,7 +280,7 @@ def match_tree(
     segment: npt.NDArray[np.int64],
     event: Event,
     stack: npt.NDArray[np.int64],
-    out: npt.NDArray[np.int32],
+    out: Out,
     count: Int,
 ) -> Int:
     """Write the rows of one tree that match the event after ``count``; return the new count or -1 (full)."""
@@ -305,7 +293,7 @@ def match_tree(
         depth -= 1
         level, node = stack[depth] >> 40, stack[depth] & 0xFFFFFFFFFF
         address = segment[BLOCKS] + (int64_at(segment[LEVELS], level) + node) * size
-        mask = _fit(address, segment[N_COLUMNS], event) & 0xFFFF
+        mask = fit_event(address, segment[N_COLUMNS], event) & 0xFFFF
         if level < last:
             while mask != 0:
                 stack[depth] = ((level + 1) << 40) | (16 * node + lowest_bit(mask))

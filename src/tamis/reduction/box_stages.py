@@ -10,6 +10,8 @@ stays and what is told are properties of the set: neither order nor partition ma
 
 *Subsumed.* `kernels.subtract` takes others away from a box until nothing is left, at most so many times. Boxes
 are tried in the order of the tree, because neighbours look at the same others; one that is dropped helps no other.
+In the end those that were dropped are tried again with those that remain alone: a few names are a better proof than
+the hundreds that would stand for names which were dropped later.
 """
 
 from __future__ import annotations
@@ -34,6 +36,8 @@ _FloatArray = npt.NDArray[np.float64]
 
 #: Steps of all subtractions together, and of one: many boxes get few steps each.
 _STEPS, _FEWEST, _MOST = 8_000_000, 8, 80
+#: A box that was dropped gets this many times the steps to be told about those that remain.
+_PATIENCE: Final = 8
 #: Boxes that are tried before the tree is built anew without those that were dropped.
 _CHUNKS: Final = 8
 
@@ -116,15 +120,14 @@ def _widest_first(boxes: Boxes) -> _IntArray:
 def find_subsumed_boxes(boxes: Boxes, progress: Callable[[int, int], None] | None = None) -> dict[int, tuple[int, ...]]:
     """Return which boxes others contain together, with the places of those others, in the order of dropping.
 
-    A place may be named that was dropped afterwards for others; whoever tells the reason follows that up.
+    The others remain, where a second subtraction proves it with them alone. Where it does not within its budget, a
+    place may be named that was dropped afterwards for others; whoever tells the reason follows that up.
     """
-    n, d = boxes.lo.shape
+    n = len(boxes)
     if n < 3:
         return {}
     budget = int(np.clip(_STEPS // n, _FEWEST, _MOST))
     alive = np.ones(n, bool)
-    room = budget * d + 2
-    pieces = Pieces(np.empty((room, d)), np.empty((room, d)), np.empty((room, d), bool))
     found: dict[int, tuple[int, ...]] = {}
     built, tree = n, _tree(boxes, np.arange(n))
     done = 0
@@ -132,16 +135,40 @@ def find_subsumed_boxes(boxes: Boxes, progress: Callable[[int, int], None] | Non
         if 2 * np.count_nonzero(alive) < built:
             living = np.flatnonzero(alive)
             built, tree = living.size, _tree(boxes, living)
-        used = np.full((chunk.size, budget), -1, np.int32)
-        walk = Walk(np.zeros((4, d), np.int16), np.empty(1_024, np.int64), np.zeros(2, np.int64))
-        find_unions(tree.row, (boxes.lo, boxes.hi), chunk, alive, pieces, used, walk)
-        hit = np.flatnonzero(used[:, 0] >= 0)
-        for place, by in zip(chunk[hit].tolist(), used[hit].tolist(), strict=True):
-            found[place] = tuple(sorted({row for row in by if row >= 0}))
+        found |= _unions(tree, boxes, chunk, alive, budget)
         done += chunk.size
         if progress is not None:
             progress(done, n)
-    return found
+    return found | _unions_of_remaining(boxes, np.fromiter(found, np.int32, len(found)), alive, budget)
+
+
+def _unions_of_remaining(
+    boxes: Boxes, dropped: npt.NDArray[np.int32], alive: npt.NDArray[np.bool_], budget: int
+) -> dict[int, tuple[int, ...]]:
+    """Return which living boxes contain each dropped one together; those that need many steps get them at the end."""
+    if not dropped.size:
+        return {}
+    tree = _tree(boxes, np.flatnonzero(alive))
+    found = _unions(tree, boxes, dropped, alive.copy(), budget)
+    left = np.array([place for place in dropped.tolist() if place not in found], np.int32)
+    return found | _unions(tree, boxes, left, alive.copy(), _PATIENCE * budget)
+
+
+def _unions(
+    tree: Segment, boxes: Boxes, places: npt.NDArray[np.int32], alive: npt.NDArray[np.bool_], budget: int
+) -> dict[int, tuple[int, ...]]:
+    """Return which boxes living others of a tree contain together, and which these are; they live no longer."""
+    d = boxes.lo.shape[1]
+    room = budget * d + 2
+    pieces = Pieces(np.empty((room, d)), np.empty((room, d)), np.empty((room, d), bool))
+    used = np.full((places.size, budget), -1, np.int32)
+    walk = Walk(np.zeros((4, d), np.int16), np.empty(1_024, np.int64), np.zeros(2, np.int64))
+    find_unions(tree.row, (boxes.lo, boxes.hi), places, alive, pieces, used, walk)
+    hit = np.flatnonzero(used[:, 0] >= 0)
+    return {
+        place: tuple(sorted({row for row in by if row >= 0}))
+        for place, by in zip(places[hit].tolist(), used[hit].tolist(), strict=True)
+    }
 
 
 def _tree(boxes: Boxes, places: _IntArray) -> Segment:

@@ -88,9 +88,11 @@ class Story:
         name_of = {-1 - i: name for i, name in enumerate(new)}
         by_reason: dict[str, dict[SubscriptionId, tuple[SubscriptionId, ...]]]
         by_reason = {"equivalent": {}, "covered": {}, "subsumed": {}}
+        are_places = names == range(len(names)) and not new  # of a table without ids: nothing to look up
         for place in sorted(told):
             reason, by = told[place]
-            by_reason[reason][names[place]] = tuple(names[one] if one >= 0 else name_of[one] for one in by)
+            shown = by if are_places else tuple([names[one] if one >= 0 else name_of[one] for one in by])
+            by_reason[reason][names[place]] = shown
         first = {-1 - i: places[0] for i, (places, _) in enumerate(self._merges)}
         items = sorted(self._kept)
         if first:
@@ -135,7 +137,7 @@ def _target(place: int, told: dict[int, tuple[str, _Places]], merged: dict[int, 
 
 def _combined(reason: str, targets: list[tuple[str, _Places]]) -> tuple[str, _Places]:
     """Return the weakest of the reasons, and what remains of those an item was removed for."""
-    by = tuple(sorted({one for _, some in targets for one in some}))
+    by = targets[0][1] if len(targets) == 1 else tuple(sorted({one for _, some in targets for one in some}))
     if len(by) > 1:
         return "subsumed", by
     return ("equivalent" if reason == "equivalent" and targets[0][0] == "equivalent" else "covered"), by

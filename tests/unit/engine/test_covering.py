@@ -58,6 +58,10 @@ def test_a_wrong_choice() -> None:
         tamis.covering_index(SCHEMA, "zcurve", epsilon=1.5)
     with pytest.raises(ModelError, match="1 to 32 bits"):
         tamis.covering_index(SCHEMA, "zcurve", k=0)
+    with pytest.raises(ModelError, match="Hilbert curve has 1 to 16 bits, not 20"):
+        tamis.covering_index(SCHEMA, "zcurve", k=20, curve="hilbert")
+    with pytest.raises(ModelError, match="there is no curve 'peano'; choose from hilbert, z"):
+        tamis.covering_index(SCHEMA, "zcurve", curve="peano")
 
 
 def test_types_are_learned_and_kept() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,11 @@ import shapely
 
 from tamis.algebra.evaluate import matches_subscription
 from tamis.errors import InvariantError
+from tamis.geometry.relations import rings_of
 from tamis.index.packed.axes import Axes
 from tamis.index.packed.boxes_of import boxes_of
 from tamis.index.packed.core import PackedCore
+from tamis.index.packed.regions import RegionTests
 from tamis.model.schema import Schema
 from tamis.model.subscription import Filter, Relation, Spatial, Subscription, Values
 from tamis.model.tables import EventTable
@@ -118,3 +121,30 @@ def test_the_edge_of_numbers() -> None:
     core.add(0, Subscription(0, (Filter((Spatial("area", frozenset({Relation.DISJOINT}), wide),)),)))
     assert core.match({"area": shapely.Point(5, 2)}).tolist() == [0]
     assert core.match({"area": shapely.Point(5, 1)}).tolist() == []
+
+
+def test_a_long_table_is_taken_in_another_order(world: Any) -> None:
+    """From 512 events on they are matched in the order of the tree; each still gets its own rows, each once."""
+    core, subscriptions, events = world
+    core.compact()
+    offsets, rows = core.match_table(table_of(events * 6))
+    want = [wanted(subscriptions, event) for event in events]
+    assert [sorted(rows[a:b].tolist()) for a, b in itertools.pairwise(offsets)] == want * 6
+
+
+def test_regions_are_laid_out_in_the_order_of_their_boxes(rng: Rng) -> None:
+    """A new layout, and entries that come between making and taking it over, change no answer."""
+    regions = np.concatenate([cell_regions(rng, 40)[1], mixed_regions(rng, 40)])
+    some = [random_subscription(rng, row, regions) for row in range(120)]
+    asked = [[(0, c) for f in one.filters for c in f.constraints if isinstance(c, Spatial)][:3] for one in some]
+    tests = RegionTests()
+    tests.append(asked[:80])
+    laid_out = tests.laid_out(rng.permutation(60).astype(np.int32))
+    tests.append(asked[80:])
+    entries = np.flatnonzero(tests.knows(np.arange(120))).astype(np.int32).repeat(7)
+    event = rng.integers(80, size=len(entries))
+    before = tests.hold(lambda _: rings_of(regions), event, entries)
+    tests.adopt(laid_out)
+    assert (tests.hold(lambda _: rings_of(regions), event, entries) == before).all()
+    assert 0 < before.sum() < len(before)
+    assert tests.knows(np.arange(120)).tolist() == [bool(one) for one in asked]

@@ -55,6 +55,40 @@ def test_emit_writes_the_set_lanes_in_order(call):
         assert (out[:5] == -1).all()
 
 
+@hot_kernel
+def call_lane(rows, slot, out, at):
+    emit.emit_lane(rows, slot, out, at)
+
+
+@hot_kernel
+def call_count(mask):
+    return emit.count_bits(mask)
+
+
+@both(call_emit)
+def test_lanes_are_staged_in_int64(call):
+    """One number per block, where its rows lie and which match; a block without a match is written over."""
+    out = np.full(3, -1, np.int64)
+    assert call(1 << 40, 0b1010, out, 1) == 1
+    assert call(1 << 40, 0, out, 2) == 0
+    assert (out[1] >> 16, out[1] & 0xFFFF, out[0]) == (1 << 40, 0b1010, -1)
+
+
+@both(call_lane)
+def test_one_lane_is_written_or_staged(call):
+    rows, out, stage = np.arange(100, 148, dtype=np.int32), np.zeros(1, np.int32), np.zeros(1, np.int64)
+    for slot in (0, 15, 16, 40):
+        call(rows.ctypes.data, slot, out, 0)
+        call(rows.ctypes.data, slot, stage, 0)
+        assert out[0] == 100 + slot
+        assert (stage[0] >> 16, stage[0] & 0xFFFF) == (rows.ctypes.data + 64 * (slot // 16), 1 << slot % 16)
+
+
+@both(call_count)
+def test_count_bits(call):
+    assert [call(mask) for mask in (0, 1, 0xFFFF, 0b1011)] == [0, 1, 16, 3]
+
+
 @both(call_bit)
 def test_lowest_bit(call):
     assert [call(1 << i | 1 << 40) for i in range(20)] == list(range(20))

@@ -8,6 +8,7 @@ import pytest
 from tamis.index.packed import reader
 from tamis.index.packed.box_index import BoxIndex
 from tamis.kernels.event_order import event_keys, reorder_csr
+from tamis.kernels.staged import emit_staged, stage_events
 from tests.unit.kernels.naive_boxes import fast_match, nasty_boxes, nasty_events
 
 FORMS = pytest.mark.parametrize("plain", [False, True], ids=["compiled", "plain"])
@@ -32,6 +33,32 @@ def test_reordering_is_the_obvious_permutation(plain):
 
 
 @FORMS
+def test_staged_lanes_become_the_rows_of_their_events(plain):
+    """Trees and a delta, ties among them; room that is too small is asked for, and nothing is written then."""
+    rng = np.random.default_rng(4)
+    lo, hi = nasty_boxes(rng, 1_300, 2)
+    index = BoxIndex(2)
+    index.add_boxes(lo[:1_200], hi[:1_200], np.arange(1_200, dtype=np.int32))
+    index.add_boxes(lo[1_200:], hi[1_200:], np.arange(1_200, 1_300, dtype=np.int32))
+    lows, highs = nasty_events(rng, lo, hi, 12)
+    place = rng.permutation(12)
+    order = np.argsort(place)
+    scratch, starts, stage = index._take_reader(2)._scratch, np.zeros(13, np.int64), np.empty(4_096, np.int64)
+    events = (lows[order], highs[order])
+    assert pick(stage_events, plain)(index._snapshot.directory, events, 0, starts, stage, scratch) == 12
+    offsets, out = np.zeros(13, np.int64), np.full(3, -1, np.int32)
+    offsets[0] = 2
+    needed = pick(emit_staged, plain)(place, (starts, stage), offsets, out)
+    assert (out == -1).all()
+    out = np.full(needed, -1, np.int32)
+    assert pick(emit_staged, plain)(place, (starts, stage), offsets, out) == needed
+    for e in range(12):
+        assert sorted(out[offsets[e] : offsets[e + 1]].tolist()) == fast_match(lo, hi, lows[e], highs[e])
+    assert offsets[12] > 50
+    assert (out[:2] == -1).all()
+
+
+@FORMS
 @pytest.mark.parametrize("d", [1, 3, 5])
 def test_keys_follow_the_values(plain, d):
     index = BoxIndex(d)
@@ -45,11 +72,12 @@ def test_keys_follow_the_values(plain, d):
     assert keys[4] == 0
 
 
+@pytest.mark.parametrize("short", [np.inf, -1.0], ids=["copied", "staged"])
 @pytest.mark.parametrize("seed", range(3))
-def test_ordered_batches_give_the_same_answers(monkeypatch, seed):
+def test_ordered_batches_give_the_same_answers(monkeypatch, seed, short):
     monkeypatch.setattr(reader, "_MANY", 8)
     monkeypatch.setattr(reader, "_LARGE", 1)
-    monkeypatch.setattr(reader, "_SHORT", np.inf)
+    monkeypatch.setattr(reader, "_SHORT", short)
     monkeypatch.setattr(reader, "_CHUNK", 25)
     rng = np.random.default_rng(seed)
     lo, hi = nasty_boxes(rng, 1_500, 3)

@@ -23,10 +23,10 @@ import numpy.typing as npt
 from tamis.errors import InvariantError
 from tamis.index.packed.coding import Coding, boxes_from_dense
 from tamis.index.packed.delta import CAPACITY, ENTRIES, Delta
-from tamis.index.packed.homes import check_homes
+from tamis.index.packed.homes import check_distinct, check_homes
 from tamis.index.packed.merge import MergePlan, choose_segments, gather, wants_merge
 from tamis.index.packed.outputs import Outputs
-from tamis.index.packed.reader import Reader, make_snapshot
+from tamis.index.packed.reader import Reader, find_order, make_snapshot
 from tamis.index.packed.segment import Segment
 from tamis.kernels.bits import adopt_rows, clear_bits
 from tamis.kernels.boxes import Boxes
@@ -39,8 +39,7 @@ _RowArray = npt.NDArray[np.int32]
 
 #: A flush absorbs segments up to this many boxes in all; building them takes a few milliseconds.
 _INLINE: Final = 16_384
-#: An axis is an int16.
-_MOST_AXES: Final = 32_767
+_MOST_AXES: Final = 32_767  # an axis is an int16
 #: A batch larger than this becomes a segment of its own.
 _BULK: Final = CAPACITY // 2
 
@@ -162,6 +161,10 @@ class BoxIndex:
             self._rows_per_event = rows.size / low.shape[0]
         return offsets, rows
 
+    def find_order(self, low: _FloatArray) -> npt.NDArray[np.int64] | None:
+        """Return an order of many events float64[n, n_axes] in which neighbours meet the same boxes; None: any."""
+        return find_order(self._snapshot, low)
+
     def find_box(self, row: int) -> tuple[list[int], list[float], list[float]] | None:
         """Return the axes, lower and upper ends that a row constrains; None when it is not here."""
         while self._has(row):
@@ -205,10 +208,11 @@ class BoxIndex:
         self._replace(list(plan.sources), plan.result)
         return True
 
-    def compact(self) -> None:
-        """Merge everything into one segment, now."""
+    def compact(self) -> _RowArray:
+        """Merge everything into one segment, now; return the rows in its order."""
         self._plan = None
         self._flush(absorb=len(self) + 1)
+        return np.concatenate([np.zeros(0, np.int32), *(segment.rows for segment in self._segments)])
 
     # ---- saving
 
@@ -288,12 +292,8 @@ class BoxIndex:
         self._make_room(rows)
         if self._home[rows].any():
             raise ValueError(f"row {rows[np.flatnonzero(self._home[rows])[0]]} is in use")
-        if rows.size == 1:
-            return
-        self._slot_of[rows] = np.arange(rows.size)
-        twice = np.flatnonzero(self._slot_of[rows] != np.arange(rows.size))
-        if twice.size:
-            raise ValueError(f"row {rows[twice[0]]} is named twice")
+        if rows.size > 1:
+            check_distinct(rows, self._slot_of)
 
     def _make_room(self, rows: _RowArray) -> None:
         if rows.size and int(rows.max()) >= self._home.size:

@@ -6,7 +6,8 @@ intervals becomes several boxes, as long as they stay few; past that it becomes 
 by code where they are equated and by key where they are ordered. Whatever a box cannot say makes it
 *inexact*: the raw values decide then, and the box only has to contain every event that could match.
 
-A region becomes its bounding box, and what the box leaves open is the relation to the polygon. A condition that a
+A region becomes its bounding box, and what the box leaves open is the relation to the polygon; where the event must
+hold all of the region, so must its box hold the region's, one number per side. A condition that a
 far away region satisfies (it allows *disjoint*) becomes five boxes that do not overlap: left of the polygon's bounding
 box, right of it, below, above, and around it. The first four decide alone; so of all such conditions only those near
 an event are looked at, and the others are reported without a look.
@@ -33,6 +34,9 @@ __all__ = ["Box", "boxes_of", "open_constraints"]
 
 #: Boxes one filter may become; a set with more intervals becomes its hull.
 MAX_BOXES = 16
+
+#: The relations of an event that holds all of a region.
+_AROUND = frozenset({Relation.CONTAINS, Relation.COVERS, Relation.EQUALS})
 
 #: Boxes of a condition that allows *disjoint*.
 _FIVE = 5
@@ -97,7 +101,9 @@ def _boxes_and_rest(filter: Filter, axes: Axes) -> tuple[list[_Open], list[Const
         room = MAX_BOXES // len(boxes)
         if isinstance(constraint, Spatial):
             boxes = [found for box in boxes for found in _near_and_far(box, constraint, axes, room)]
-            continue  # never empty: an event may be near any region
+            if not boxes:
+                return [], []
+            continue
         alternatives, decides = _choice(constraint, axes, room)
         if not decides:
             undecided.append(constraint)
@@ -196,6 +202,11 @@ def _literal_start(pattern: str) -> Iterator[str]:
 def _near_and_far(box: _Open, constraint: Spatial, axes: Axes, room: int) -> Iterator[_Open]:
     """Yield what a condition on a region makes of a box: the events near the region, and those far from it."""
     name, (sides, asked) = constraint.attribute, box
+    if constraint.relations <= _AROUND:
+        around = _merged(sides, _around(constraint, axes))
+        if around is not None:
+            yield around, (*asked, (axes.number(name, Part.X_MIN), constraint))
+        return
     x, y = (axes.number(name, part) for part in (Part.X, Part.Y))
     open_question = (*asked, (x, constraint))
     allows_far = Relation.DISJOINT in constraint.relations
@@ -216,6 +227,18 @@ def _near_and_far(box: _Open, constraint: Spatial, axes: Axes, room: int) -> Ite
             far = _merged(beside, {axes.number(name, part): side})
             if far is not None:
                 yield far, asked
+
+
+def _around(constraint: Spatial, axes: Axes) -> Sides:
+    """Return the sides that an event around a region has: its own bounding box holds that of the region."""
+    name = constraint.attribute
+    min_x, min_y, max_x, max_y = (float(side) for side in shapely.bounds(constraint.region))
+    return {
+        axes.number(name, Part.X_MIN): (ANY_VALUE, min_x),
+        axes.number(name, Part.Y_MIN): (ANY_VALUE, min_y),
+        axes.number(name, Part.X_MAX): (max_x, math.inf),
+        axes.number(name, Part.Y_MAX): (max_y, math.inf),
+    }
 
 
 def _below(value: float) -> Side:

@@ -30,6 +30,7 @@ from tamis.index.packed.boxes_of import Box, boxes_of
 from tamis.index.packed.deciders import OPEN, YES, Deciders, OneEvent, TableOfEvents, arrays_under
 from tamis.index.packed.entries import Entries
 from tamis.index.packed.points_of import Points, points_of
+from tamis.index.packed.regions import RegionTests
 from tamis.index.protocols import NO_ROWS, Guarantee, IndexStatistics, Lookup, MatchRows, Rows
 from tamis.kernels.pairs import join_csr
 from tamis.model.schema import Event
@@ -40,18 +41,26 @@ __all__ = ["BoxMerge", "PackedCore"]
 
 
 _Answer = TypeVar("_Answer")
+#: Events and rows, int32 each.
+_Pairs = tuple[npt.NDArray[np.int32], Rows]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class BoxMerge:
-    """A merge of one of the two box indexes."""
+    """A merge of one of the two box indexes, and of what its boxes leave open."""
 
     index: BoxIndex
     plan: MergePlan
+    #: Whose regions are to follow the order of the boxes.
+    deciders: Deciders | None
+    regions: RegionTests | None = None
 
     def run(self) -> None:
-        """Compute the merged segment."""
+        """Compute the merged segment; if it has most of the boxes, lay the regions out in its order."""
         self.plan.run()
+        result = self.plan.result
+        if self.deciders is not None and result is not None and 2 * result.n_slots > len(self.index):
+            self.regions = self.deciders.laid_out(result.rows)
 
 
 class PackedCore:
@@ -142,12 +151,18 @@ class PackedCore:
         for index in (self._plain, self._special):
             plan = index.plan_merge()
             if plan is not None:
-                return BoxMerge(index, plan)
+                return BoxMerge(index, plan, self._deciders if index is self._special else None)
         return None
 
     def install(self, plan: BoxMerge) -> None:
         """Put a merge that has run into use."""
-        plan.index.install(plan.plan)
+        if plan.index.install(plan.plan) and plan.regions is not None:
+            self._deciders.adopt(plan.regions)
+
+    def compact(self) -> None:
+        """Merge everything now."""
+        self._plain.compact()
+        self._deciders.adopt(self._deciders.laid_out(self._special.compact()))
 
     def _at_one_width(self, match: Callable[[int], _Answer]) -> _Answer:
         """Match with as many axes as there are; again if a writer adds one meanwhile."""
@@ -188,9 +203,7 @@ class PackedCore:
         if bad:
             good = ~np.isin(pairs[0], list(bad))
             pairs = pairs[0][good], pairs[1][good]
-        offsets, rows = np.empty(len(events) + 1, np.int64), np.empty(len(found.rows) + len(pairs[1]), np.int32)
-        join_csr((found.offsets, found.rows), pairs, offsets, np.empty(len(events), np.int64), rows)
-        return MatchRows(offsets, rows)
+        return _joined(found, pairs)
 
     def statistics(self) -> IndexStatistics:
         """Return how many subscriptions took which road, and the axes."""
@@ -299,35 +312,68 @@ class PackedCore:
             plain = MatchRows.joined(found)
         if not self._n_special:
             return plain
-        pairs = self._special_pairs(events, points)
-        return _merged(plain, pairs[~np.isin(pairs >> 32, list(bad))] if bad else pairs)
+        event, rows = self._special_pairs(events, points)
+        good = ~np.isin(event, list(bad)) if bad else slice(None)
+        return _joined(plain, (event[good], rows[good]))
 
-    def _special_pairs(self, events: EventTable, points: Points) -> npt.NDArray[np.int64]:
-        """Return ``event << 32 | row`` of the matches of special and loose subscriptions, ascending, each once."""
-        starts, entries = self._special.match_points(points.low, points.high)
-        event = np.repeat(np.arange(len(events)), np.diff(starts))
-        verdicts = np.where(self._entries.exact[entries], np.int8(YES), np.int8(OPEN))
-        is_point = ~np.isin(event, points.between)
-        verdicts[~is_point] = OPEN
-        left = np.flatnonzero((verdicts == OPEN) & is_point)
+    def _special_pairs(self, events: EventTable, points: Points) -> _Pairs:
+        """Return event and row of each match of special and loose subscriptions, each once, in any order."""
+        order = self._special.find_order(points.low)
+        order = np.arange(len(events)) if order is None else order
+        low = points.low[order]
+        starts, entries = self._special.match_points(low, low if points.high is points.low else points.high[order])
+        event = np.repeat(order, np.diff(starts))
+        left, verdicts = self._left_to_decide(entries, event, points)
         values = TableOfEvents(events)
         verdicts[left] = self._deciders.decide(entries[left], event[left], values, self._entries, self._axes)
-        met, is_open = np.flatnonzero(verdicts == YES), verdicts == OPEN
-        pairs = [event[met] << 32 | self._entries.row[entries[met]]]
-        asked = range(len(events)) if self._loose else np.unique(event[is_open]).tolist()
-        for i in asked:
-            mine = slice(starts[i], starts[i + 1])
-            found = self._asked(events.event(i), entries[mine][is_open[mine]])
-            pairs.append(np.array(found, np.int64) | i << 32)
-        return np.unique(np.concatenate(pairs))
+        met, is_open = np.flatnonzero(verdicts == YES), np.flatnonzero(verdicts == OPEN)
+        found = self._once(event[met], entries[met])
+        if not (self._loose or len(is_open)):
+            return found
+        return _united(found, self._asked_pairs(events, event[is_open], entries[is_open]))
+
+    def _left_to_decide(
+        self, entries: Rows, event: npt.NDArray[np.int64], points: Points
+    ) -> tuple[Any, npt.NDArray[np.int8]]:
+        """Return which pairs of event and entry are for the deciders (an index), and verdicts for the others."""
+        exact = self._entries.exact[entries]
+        if not points.between.size and not exact.any():
+            return slice(None), np.full(len(entries), OPEN, np.int8)
+        is_point = ~np.isin(event, points.between)
+        verdicts = np.where(exact & is_point, np.int8(YES), np.int8(OPEN))
+        return np.flatnonzero((verdicts == OPEN) & is_point), verdicts
+
+    def _once(self, event: npt.NDArray[np.int64], entries: Rows) -> _Pairs:
+        """Return event and row of entries that match, a row with several entries once for each event."""
+        rows = self._entries.row[entries]
+        several = self._entries.is_one_of_several(entries)
+        if not several.any():
+            return event.astype(np.int32), rows
+        some = np.unique(event[several] << 32 | rows[several])
+        both = np.concatenate([event[~several], some >> 32]).astype(np.int32)
+        return both, np.concatenate([rows[~several], (some & 0xFFFFFFFF).astype(np.int32)])
+
+    def _asked_pairs(self, events: EventTable, event: npt.NDArray[np.int64], entries: Rows) -> _Pairs:
+        """Ask raw values, event by event, about the given pairs and the loose filters; a pair may come twice."""
+        order = np.argsort(event, kind="stable")
+        starts = np.searchsorted(event[order], np.arange(len(events) + 1))
+        pairs = [(NO_ROWS, NO_ROWS)]
+        for i in range(len(events)) if self._loose else np.unique(event).tolist():
+            mine = entries[order[starts[i] : starts[i + 1]]]
+            found = np.array(self._asked(events.event(i), mine), np.int32)
+            pairs.append((np.full(len(found), i, np.int32), found))
+        return np.concatenate([one for one, _ in pairs]), np.concatenate([rows for _, rows in pairs])
 
 
-def _merged(plain: MatchRows, pairs: npt.NDArray[np.int64]) -> MatchRows:
-    """Add pairs ``event << 32 | row``, ascending, to the rows of their events."""
-    event, rows = pairs >> 32, (pairs & 0xFFFFFFFF).astype(np.int32)
-    more = np.zeros(len(plain.offsets), np.int64)
-    np.cumsum(np.bincount(event, minlength=len(plain.offsets) - 1), out=more[1:])
-    merged = np.empty(len(plain.rows) + len(rows), np.int32)
-    merged[np.arange(len(plain.rows)) + np.repeat(more[:-1], np.diff(plain.offsets))] = plain.rows
-    merged[np.arange(len(rows)) + plain.offsets[event + 1]] = rows
-    return MatchRows(plain.offsets + more, merged)
+def _united(a: _Pairs, b: _Pairs) -> _Pairs:
+    """Return the pairs of both, each once."""
+    keys = np.unique(np.concatenate([event.astype(np.int64) << 32 | rows for event, rows in (a, b)]))
+    return (keys >> 32).astype(np.int32), (keys & 0xFFFFFFFF).astype(np.int32)
+
+
+def _joined(found: MatchRows, pairs: _Pairs) -> MatchRows:
+    """Add pairs of event and row, in any order, to the rows of their events."""
+    offsets = np.empty_like(found.offsets)
+    rows = np.empty(len(found.rows) + len(pairs[1]), np.int32)
+    join_csr((found.offsets, found.rows), pairs, offsets, np.empty(len(offsets) - 1, np.int64), rows)
+    return MatchRows(offsets, rows)

@@ -108,10 +108,12 @@ class Deciders:
 
     def decide(self, entries: Rows, event: _IntArray, values: Values, known: Entries, axes: Axes) -> Verdicts:
         """Return a verdict for each pair of entry and event; the event is a point in the entry's box."""
-        verdicts = np.full(len(entries), OPEN, np.int8)
+        shapes = lambda axis: values.shapes(axes.attribute(axis))  # noqa: E731
         by_region = self._regions.knows(entries)
+        if by_region.all():
+            return self._regions.hold(shapes, event, entries).astype(np.int8)
+        verdicts = np.full(len(entries), OPEN, np.int8)
         if by_region.any():
-            shapes = lambda axis: values.shapes(axes.attribute(axis))  # noqa: E731
             verdicts[by_region] = self._regions.hold(shapes, event[by_region], entries[by_region])
         if len(self._balls):
             sides = self._balls.sides(entries, event, values.vectors)
@@ -119,6 +121,14 @@ class Deciders:
         if values.table is not None:
             self._ask_strings(verdicts, entries, event, values.table, known, axes)
         return verdicts
+
+    def laid_out(self, entries: Rows) -> RegionTests:
+        """Return the regions laid out in the order of entries, for `adopt`; changes nothing that others see."""
+        return self._regions.laid_out(entries)
+
+    def adopt(self, regions: RegionTests) -> None:
+        """Take over regions laid out anew. For the writer."""
+        self._regions.adopt(regions)
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return the columns by name; questions are worked out anew."""

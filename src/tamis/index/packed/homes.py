@@ -11,7 +11,15 @@ from tamis.errors import InvariantError
 from tamis.index.packed.delta import Delta
 from tamis.index.packed.segment import Segment
 
-__all__ = ["check_homes"]
+__all__ = ["check_distinct", "check_homes"]
+
+
+def check_distinct(rows: npt.NDArray[np.int32], scratch: npt.NDArray[np.int32]) -> None:
+    """Raise ``ValueError`` if a row is named twice; ``scratch`` is written at the places of the rows."""
+    scratch[rows] = np.arange(rows.size)
+    twice = np.flatnonzero(scratch[rows] != np.arange(rows.size))
+    if twice.size:
+        raise ValueError(f"row {rows[twice[0]]} is named twice")
 
 
 def check_homes(

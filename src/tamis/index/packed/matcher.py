@@ -101,6 +101,11 @@ class PackedMatcher:
         if self._core is not None:
             self._core.install(plan)
 
+    def compact(self) -> None:
+        """Merge everything now."""
+        if self._core is not None:
+            self._core.compact()
+
     def find_sides(self, row: int) -> dict[str, tuple[float, float]] | None:
         """Return the sides of a box that came with `add_boxes`; None when the row is not there."""
         return None if self._core is None else self._core.find_sides(row)

@@ -40,11 +40,17 @@ def points_of(events: EventTable, axes: Axes, n_axes: int) -> Points:
     high = low
     between = np.zeros(len(events), bool)
     texts: dict[str, pa.DictionaryArray] = {}
+    bounds: dict[str, _FloatArray] = {}
     for number, axis in axes:
         column = events.columns.get(axis.attribute)
         if column is None or number >= n_axes:
             continue
-        lower, upper = _interval(axis, column, axes, texts)
+        if axis.part in SIDES:
+            if axis.attribute not in bounds:
+                bounds[axis.attribute] = _bounds(column)
+            lower, upper = _sides(axis.part, bounds[axis.attribute])
+        else:
+            lower, upper = _interval(axis, column, axes, texts)
         if upper is not lower:
             high = low.copy() if high is low else high
             if axis.part is Part.NUMBER:
@@ -62,12 +68,22 @@ def _interval(axis: Axis, column: Column, axes: Axes, texts: dict[str, pa.Dictio
         return _numbers(values, column.present)
     if part in (Part.CODE, Part.KEY):
         return _strings(axis, column, axes, texts)
-    if part in SIDES:
-        bounds = shapely.bounds(values if column.present.all() else np.where(column.present, values, None))
-        low, high = (bounds[:, side] for side in SIDES[part])
-        return (low, low) if part not in (Part.X, Part.Y) else (low, high)
     flat = values[:, axis.i] if part is Part.COORDINATE else np.zeros(len(column.present))
     return flat, flat
+
+
+def _bounds(column: Column) -> _FloatArray:
+    """Return min x, min y, max x, max y of every region of a column."""
+    if column.rings is not None:
+        return column.rings.bounds
+    values = column.values if column.present.all() else np.where(column.present, column.values, None)
+    found: _FloatArray = shapely.bounds(values)
+    return found
+
+
+def _sides(part: Part, bounds: _FloatArray) -> Interval:
+    low, high = (bounds[:, side] for side in SIDES[part])
+    return (low, low) if part not in (Part.X, Part.Y) else (low, high)
 
 
 def _numbers(values: npt.NDArray[np.generic], present: npt.NDArray[np.bool_]) -> Interval:

@@ -21,8 +21,9 @@ from tamis.kernels.event_order import event_keys, reorder_csr
 from tamis.kernels.match import Scratch, match_events
 from tamis.kernels.pairs import SURVIVORS, PairOutput, TabledEvents, code_events, join_csr, match_pairs
 from tamis.kernels.quantise import MISSING
+from tamis.kernels.staged import emit_staged, stage_events
 
-__all__ = ["Reader", "Snapshot", "make_snapshot"]
+__all__ = ["Reader", "Snapshot", "find_order", "make_snapshot"]
 
 _FloatArray: TypeAlias = npt.NDArray[np.float64]
 _RowArray: TypeAlias = npt.NDArray[np.int32]
@@ -32,8 +33,8 @@ _FIRST_ROOM: Final = 4_096
 _STACK: Final = 1_024
 #: Fewer events than this are matched one by one against grids too.
 _FEW: Final = 16
-#: At least this many events are put in order, if a tree has so many boxes that caches matter and the
-#: answers are so short that copying them back costs little.
+#: At least this many events are put in order, if a tree has so many boxes that caches matter. Answers that are so
+#: short are copied back into the order of the events; longer ones are staged.
 _MANY: Final = 512
 _LARGE: Final = 200_000
 _SHORT: Final = 100.0
@@ -80,6 +81,7 @@ class Reader:
         self._out = np.empty(_FIRST_ROOM, np.int32)
         self._pairs = np.empty((2, _FIRST_ROOM), np.int32)
         self._stage = np.empty(_FIRST_ROOM, np.int32)
+        self._lanes = np.empty(_FIRST_ROOM, np.int64)
 
     def match_one(self, snapshot: Snapshot, low: _FloatArray, high: _FloatArray) -> npt.NDArray[np.int32]:
         """Return the rows whose box meets the event, in no particular order."""
@@ -119,8 +121,8 @@ class Reader:
             return offsets, np.empty(0, np.int32)
         out = self._outputs.take(int(n * guess * 1.2) + _FIRST_ROOM)
         largest = directory[np.argmax(directory[:, at.N_SLOTS])]
-        if n >= _MANY and largest[at.N_SLOTS] >= _LARGE and guess <= _SHORT and largest[at.LAYOUT] == at.TREE:
-            out = self._match_in_order(directory, (low, high), offsets, out, largest)
+        if n >= _MANY and largest[at.N_SLOTS] >= _LARGE and largest[at.LAYOUT] == at.TREE:
+            out = self._match_in_order(directory, (low, high), offsets, out, largest, staged=guess > _SHORT)
         else:
             out = self._match_each(directory, (low, high), offsets, out)
         self._outputs.give(out)
@@ -146,8 +148,10 @@ class Reader:
         offsets: npt.NDArray[np.int64],
         out: _RowArray,
         largest: npt.NDArray[np.int64],
+        *,
+        staged: bool,
     ) -> _RowArray:
-        """As :meth:`_match_each`, chunk by chunk in the order of ``event_keys``."""
+        """As :meth:`_match_each`, chunk by chunk in the order of ``event_keys``; ``staged``: rows are written once."""
         low, high = events
         keys = np.empty(low.shape[0], np.uint16)
         event_keys(largest, low, keys)
@@ -155,12 +159,40 @@ class Reader:
             order = np.argsort(keys[begin : begin + _CHUNK], kind="stable")
             lows = low[begin : begin + _CHUNK][order]
             highs = lows if high is low else high[begin : begin + _CHUNK][order]
+            own = offsets[begin : begin + order.size + 1]
+            if staged:
+                out = self._emit_in_order(directory, (lows, highs), order, own, out)
+                continue
             found = np.zeros(order.size + 1, np.int64)
             self._stage = self._match_each(directory, (lows, highs), found, self._stage)
-            used = int(offsets[begin])
+            used = int(own[0])
             if used + found[-1] > out.size:
                 out = _enlarged(out, used, 2 * (used + int(found[-1])))
-            reorder_csr(order, (found, self._stage), offsets[begin : begin + order.size + 1], out)
+            reorder_csr(order, (found, self._stage), own, out)
+        return out
+
+    def _emit_in_order(
+        self,
+        directory: npt.NDArray[np.int64],
+        events: _Events,
+        order: npt.NDArray[np.int64],
+        offsets: npt.NDArray[np.int64],
+        out: _RowArray,
+    ) -> _RowArray:
+        """Stage the lanes of events that were put in ``order``, then write their rows event by event."""
+        starts = np.zeros(order.size + 1, np.int64)
+        done = stage_events(directory, events, 0, starts, self._lanes, self._scratch)
+        while done < order.size:
+            lanes = np.empty(2 * self._lanes.size, np.int64)
+            lanes[: starts[done]] = self._lanes[: starts[done]]
+            self._lanes = lanes
+            done = stage_events(directory, events, done, starts, lanes, self._scratch)
+        place = np.empty_like(order)
+        place[order] = np.arange(order.size)
+        needed = emit_staged(place, (starts, self._lanes), offsets, out)
+        if needed > out.size:
+            out = _enlarged(out, int(offsets[0]), int(needed * 1.5))
+            emit_staged(place, (starts, self._lanes), offsets, out)
         return out
 
     def _match_grid(
@@ -177,6 +209,16 @@ class Reader:
             if count >= 0:
                 return self._pairs[0, :count].copy(), self._pairs[1, :count].copy()
             self._pairs = np.empty((2, 4 * self._pairs.shape[1]), np.int32)
+
+
+def find_order(snapshot: Snapshot, low: _FloatArray) -> npt.NDArray[np.int64] | None:
+    """Return an order of many events in which neighbours meet the same boxes of the largest tree; None: any."""
+    trees = snapshot.directory[snapshot.directory[:, at.LAYOUT] == at.TREE]
+    if low.shape[0] < _MANY or not trees.size:
+        return None
+    keys = np.empty(low.shape[0], np.uint16)
+    event_keys(trees[np.argmax(trees[:, at.N_SLOTS])], low, keys)
+    return np.argsort(keys, kind="stable")
 
 
 def _enlarged(array: _RowArray, used: int, size: int) -> _RowArray:

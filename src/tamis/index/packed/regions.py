@@ -4,7 +4,9 @@ A box proposes by bounding boxes; for an entry of which nothing but regions is l
 wanted relations stand here in flat arrays, and one kernel decides all candidates of a table (`tamis.kernels.polygon`).
 No Python object is touched per candidate. Entries of which more is left to ask are unknown here.
 
-Like everything that readers see while a writer adds, the columns only grow, and are replaced when they are full.
+Like everything that readers see while a writer adds, the columns only grow, and are replaced when they are full. When
+boxes are merged the polygons are laid out anew in the order of the boxes, in which neighbours lie near each other: to
+fetch them from memory would take longer than to compare them.
 """
 
 from __future__ import annotations
@@ -95,28 +97,64 @@ class RegionTests:
     def hold(self, shapes: Callable[[int], Rings], event: _IntArray, entries: Rows) -> npt.NDArray[np.bool_]:
         """Say of each pair of event and known entry whether all tests of the entry hold.
 
-        ``shapes`` gives the regions of all events on the attribute of an axis. The pairs are taken by entry: polygons
-        lie far apart in memory, and to fetch each but once halves the time.
+        ``shapes`` gives the regions of all events on the attribute of an axis. Pairs near each other are best given
+        one after the other.
         """
-        order = np.argsort(entries)
-        event, entries = event[order], entries[order]
         columns = {name: column.rows for name, column in self._columns.items()}
         rings = Rings(*(columns[name] for name in Rings._fields))
         first, count = columns["first"][entries].astype(np.int64), columns["count"][entries]
         held = np.ones(len(entries), np.bool_)
         corners = new_corners()
         for place in range(int(count.max(initial=0))):
-            test = first + place
-            mine = np.flatnonzero(held & (count > place))
-            axes = columns["axis"][test[mine]]
-            for axis in np.unique(axes).tolist():
-                some = mine[axes == axis]
-                holds = np.ones(len(some), np.bool_)
-                decide(shapes(axis), event[some], rings, test[some], columns["wanted"], holds, corners)
-                held[some] = holds
-        found = np.empty(len(held), np.bool_)
-        found[order] = held
-        return found
+            asked = held & (count > place)
+            test = np.where(asked, first + place, 0)
+            axes = columns["axis"][test]
+            for axis in np.flatnonzero(np.bincount(columns["axis"])).tolist():
+                mine = asked & (axes == axis)
+                if mine.any():
+                    holds = mine.copy()
+                    decide(shapes(axis), event, rings, test, columns["wanted"], holds, corners)
+                    held &= holds | ~mine
+        return held
+
+    def laid_out(self, entries: Rows) -> RegionTests:
+        """Return the tests of all entries there are, those of the given ones first and in their order.
+
+        Changes nothing that others see; `adopt` takes it over.
+        """
+        columns = {name: column.rows for name, column in self._columns.items()}
+        first, count = columns["first"], columns["count"]
+        entries = entries[entries < min(len(first), len(count))].astype(np.int64)
+        left = np.ones(min(len(first), len(count)), np.bool_)
+        left[entries] = False
+        order = np.concatenate([entries, np.flatnonzero(left)])
+        tests = _spans(first[order].astype(np.int64), count[order].astype(np.int64))
+        result = RegionTests()
+        moved = np.empty(len(order), np.int64)
+        moved[order] = np.cumsum(count[order]) - count[order]
+        result._columns["first"].append(moved)
+        result._columns["count"].append(count[: len(order)])
+        result._append_tests(columns, tests)
+        return result
+
+    def adopt(self, laid_out: RegionTests) -> None:
+        """Take over a layout of the entries there were, and add those that came since. For the writer."""
+        columns = {name: column.rows for name, column in self._columns.items()}
+        known, n_tests = len(laid_out._columns["count"].rows), len(laid_out._columns["wanted"].rows)
+        laid_out._columns["first"].append(columns["first"][known:])
+        laid_out._columns["count"].append(columns["count"][known:])
+        laid_out._append_tests(columns, np.arange(n_tests, len(columns["wanted"])))
+        self._columns = laid_out._columns
+
+    def _append_tests(self, columns: Mapping[str, npt.NDArray[Any]], tests: _IntArray) -> None:
+        """Add some tests of other columns behind these."""
+        for starts, parts in (("start", "xy"), ("block_start", "blocks")):
+            start, mine = columns[starts], self._columns[starts]
+            length = start[tests + 1] - start[tests]
+            mine.append(mine.rows[-1] + np.cumsum(length))
+            self._columns[parts].append(columns[parts][_spans(start[tests], length)])
+        for name in ("axis", "wanted", "turn", "bounds", "inner"):
+            self._columns[name].append(columns[name][tests])
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return the columns by name."""
@@ -136,3 +174,14 @@ class RegionTests:
             column.append(column.rows[-1] + getattr(more, name)[1:])
         for name in ("xy", "turn", "bounds", "blocks", "inner"):
             self._columns[name].append(getattr(more, name))
+
+
+def _spans(starts: _IntArray, lengths: _IntArray) -> _IntArray:
+    """Return the numbers of all spans, one span after the other.
+
+    >>> _spans(np.array([7, 2]), np.array([2, 3]))
+    array([7, 8, 2, 3, 4])
+    """
+    before = np.cumsum(lengths) - lengths
+    found: _IntArray = np.arange(int(lengths.sum())) + np.repeat(starts - before, lengths)
+    return found

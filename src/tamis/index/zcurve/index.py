@@ -22,6 +22,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from tamis.algebra.covers import is_covered
+from tamis.curves.hilbert import MAX_BITS, MAX_DIMENSIONS, hilbert_key
 from tamis.curves.zcurve import CurveKey, cube_bound, run_bound, z_key
 from tamis.errors import ModelError
 from tamis.index.dominance.outline import ANYWHERE, PRESENT, Outline, Place, Side, outline_of
@@ -32,7 +33,10 @@ from tamis.model.schema import Schema
 from tamis.model.subscription import Filter, Subscription
 from tamis.model.tables import SubscriptionTable
 
-__all__ = ["ZCurveIndex"]
+__all__ = ["CURVES", "ZCurveIndex"]
+
+#: The curves by name. Cubes, bounds and epsilon are the same on both; a search visits the runs in another order.
+CURVES: Final[dict[str, CurveKey]] = {"z": z_key, "hilbert": hilbert_key}
 
 #: Bits of a side unless told otherwise: keys of four attributes then fit into a word.
 _BITS: Final = 7
@@ -58,7 +62,8 @@ class ZCurveIndex(OneByOne):
 
     Guarantee: SOUND; EXACT with ``epsilon=0``, when it returns the least row. Cost: cubes looked up, which
     `statistics` counts beside the paper's bounds; thousands for two attributes, millions from three on. When
-    not to use it: "exact" is quicker by orders of magnitude; this index is here to be measured.
+    not to use it: "exact" is quicker by orders of magnitude; this index is here to be measured. ``curve`` orders the
+    points; on `hilbert_key`, up to 16 bits a side, keys are made one by one and searches take no kernel.
 
     >>> from tamis.model.language.compiler import compile_text
     >>> index = ZCurveIndex(epsilon=0.1)
@@ -76,6 +81,8 @@ class ZCurveIndex(OneByOne):
             raise ModelError(f"epsilon is a share, at least 0 and below 1, not {epsilon}")
         if k is not None and not 1 <= k <= 32:
             raise ModelError(f"a side of the curve has 1 to 32 bits, not {k}")
+        if curve is hilbert_key and (k or _BITS) > MAX_BITS:
+            raise ModelError(f"a side of the Hilbert curve has 1 to {MAX_BITS} bits, not {k}")
         self.epsilon = epsilon
         self._skipped = Fraction(epsilon).as_integer_ratio()
         self._schema = schema or Schema()
@@ -233,7 +240,8 @@ class ZCurveIndex(OneByOne):
 
     def _array(self, ends: Ends) -> SfcArray:
         if ends not in self._arrays:
-            self._arrays[ends] = SfcArray(len(ends), self._k, self._curve)
+            is_too_wide = self._curve is hilbert_key and len(ends) > MAX_DIMENSIONS  # such points stay on the Z curve
+            self._arrays[ends] = SfcArray(len(ends), self._k, z_key if is_too_wide else self._curve)
         return self._arrays[ends]
 
 

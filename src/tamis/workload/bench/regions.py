@@ -2,7 +2,8 @@
 
 *Joins*: standing polygons of 12 vertices meet a table of events, through the public engine. Peers have the polygons
 parsed and kept, as the engine has; sedonadb builds its index anew in each query, as it always does. A peer's pairs on
-a sample must be ours, or the run stops.
+a sample must be ours, or the run stops. Ours, STRtree and relate take one thread, sedonadb as many as it likes: its row
+notes how many processors it kept busy. *Real* does the same with the bundled maps.
 
 *CR-tree* and *simplifier* are [crtree] Table 3 in ratios: constraints with random operators on synthetic regions, met
 by messages of the types A (round), B (irregular) and C (narrow).
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -33,6 +35,7 @@ from tamis.model.schema import Event, Schema
 from tamis.model.subscription import Spatial, Subscription
 from tamis.model.tables import SubscriptionTable
 from tamis.model.types import Region
+from tamis.workload import datasets
 from tamis.workload.bench.rows import Row
 from tamis.workload.bench.timing import Effort, best_of
 from tamis.workload.regions import (
@@ -98,6 +101,17 @@ def _joins(n: int, effort: Effort) -> Iterator[Row]:
         yield from _JoinBench(work, join, regions, events, effort).measure()
 
 
+def _real(n: int, effort: Effort) -> Iterator[Row]:
+    """Join real regions, up to n of them: counties with the wind fields of storms, provinces with earthquakes."""
+    storms, quakes = datasets.storms()["disc"].drop_null(), datasets.earthquakes()["epicentre"]
+    for work, join, regions, events in (
+        ("storms over counties", _JOINS["intersects"], datasets.counties(), storms),
+        ("quakes in provinces", _JOINS["contains point"], datasets.quake_regions(), quakes),
+    ):
+        standing, coming = (shapely.from_wkb(some.to_numpy()) for some in (regions["region"], events))
+        yield from _JoinBench(work, join, standing[:n], coming[: 10 * n], effort).measure()
+
+
 @dataclass
 class _JoinBench:
     """One join: who has which regions, and how quickly each finds the pairs."""
@@ -125,7 +139,7 @@ class _JoinBench:
             peer = make()
             if not np.array_equal(_ordered(peer(sample)), want):
                 raise InvariantError(f"{name} and tamis disagree on {self.work}")
-            yield self._row(name, self._rate(peer, self.events), base)
+            yield self._row(name, self._rate(peer, self.events), base, _busy(partial(peer, self.events)))
 
     def _rate(self, system: Matcher, events: npt.NDArray[Any]) -> float:
         return len(events) / best_of(lambda: system(events), replace(self.effort, seconds=5 * self.effort.seconds))
@@ -190,6 +204,13 @@ class _JoinBench:
             return np.column_stack([found["event"].to_numpy(), found["region"].to_numpy()])
 
         return match
+
+
+def _busy(call: Callable[[], object]) -> str:
+    """Say how many processors a call kept busy."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    call()
+    return f"{(time.process_time() - cpu) / (time.perf_counter() - wall):.1f} processors busy"
 
 
 def _ordered(pairs: Pairs) -> Pairs:
@@ -291,6 +312,7 @@ def _timed(
 #: The parts of this benchmark by name.
 PARTS: Final[dict[str, Callable[[int, Effort], Iterator[Row]]]] = {
     "joins": _joins,
+    "real": _real,
     "relation": _relation,
     "cr-tree": _cr_tree,
     "simplifier": _simplifier,
