@@ -60,6 +60,16 @@ def test_events_of_many_tasks_travel_together_and_in_order(broker: BrokerProcess
     run(story())
 
 
+def test_many_subscriptions_at_once(broker: BrokerProcess) -> None:
+    async def story() -> None:
+        async with tamis.connect(broker.url) as client:
+            many = await asyncio.gather(*(client.subscribe(f"many = {i}", id=i) for i in range(300)))
+            await client.publish([{"many": i} for i in (7, 299)])
+            assert events_of([await anext(many[299]), await anext(many[7])]) == [{"many": 299}, {"many": 7}]
+
+    run(story())
+
+
 def test_what_is_durable_waits_for_its_client(broker: BrokerProcess) -> None:
     async def story() -> None:
         async with tamis.connect(broker.url, client="sleeper") as client:

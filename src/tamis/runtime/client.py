@@ -283,6 +283,8 @@ class Client:
             elif isinstance(message, m.Refusal):
                 self._refused(message)
         self._link.settle()
+        if self._link.unsent:  # an acknowledgement made room for more
+            self._news.set()
         self._claim()
         if self._link.is_up and not was_up:
             self._came_up(is_new=bool(broker) and broker != self._link.broker)
