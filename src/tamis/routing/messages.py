@@ -2,7 +2,7 @@
 
 ======================= ======================================================================
 client to broker        `Subscribe`, `Unsubscribe`, `Publish`, `PublishBatch`
-broker to client        `Status` of a subscription, `Delivery` of an event, `Gap`, `Refusal`
+broker to client        `Status` of a subscription, `Delivery` of an event, `Gap`, `Refusal`, `Types`
 broker to broker        `Update` of a routing table, `Confirm` of updates, `Publish`, `PublishBatch`, `Pause`, `Resume`
 to a node from itself   `Tick`, and `LinkUp`, `LinkFull`, `LinkFree` of `tamis.node.core`; never on a wire
 ======================= ======================================================================
@@ -41,6 +41,7 @@ __all__ = [
     "Status",
     "Subscribe",
     "Tick",
+    "Types",
     "Unsubscribe",
     "Update",
     "about",
@@ -177,6 +178,12 @@ class Gap(Message, frozen=True, array_like=True, tag=20):
     count: int
 
 
+class Types(Message, frozen=True, array_like=True, tag=21):
+    """A client hears the types of attributes, as the JSON of a schema, so that it can read payloads."""
+
+    schema: bytes
+
+
 class Update(Message, frozen=True, array_like=True, tag=8):
     """A change of the table that the receiver keeps for the sender, in one step.
 
@@ -222,6 +229,7 @@ _Wire = (
     | Confirm
     | Pause
     | Resume
+    | Types
 )
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(_Wire)
