@@ -33,6 +33,7 @@ from tamis.node.effects import Deliver, Effect, Key, Link, Persist, Send
 from tamis.routing import messages as m
 from tamis.routing.broker import BrokerCore, client_key
 from tamis.routing.content import Content
+from tamis.routing.producers import Once, Producers
 from tamis.routing.rights import Rights
 from tamis.routing.routing_table import ALL_NAMESPACES
 
@@ -90,6 +91,7 @@ class EdgeCore:
         #: What suspended clients have missed so far.
         self.gaps: dict[Link, m.Gap] = {}
         self.counts = EdgeCounts()
+        self.producers = Producers()
         self._policies = dict(policies or {})
         self._kept_schema = content.schema
         self._compiled: dict[str, tuple[Filter, ...]] = {}
@@ -103,6 +105,8 @@ class EdgeCore:
         """Take one message of ``sender``; return everything that follows from it, as one transaction."""
         if isinstance(message, Admitted):
             effects = self._admitted(message.message, sender, now)
+        elif isinstance(message, Once):
+            effects = self._once(message, sender, now)
         elif self.broker.is_neighbour(sender) or isinstance(message, LinkUp | m.Tick):
             effects = self.broker.handle(message, sender=sender, now=now)
         else:
@@ -119,6 +123,7 @@ class EdgeCore:
         """Take back what an earlier life persisted."""
         if self.content.learns and _SCHEMA in stored:
             self.content.schema = self._kept_schema = Schema.from_json(stored[_SCHEMA])
+        self.producers.restore(stored)
         for key, value in stored.items():
             if key[0] == "interest" and not self.broker.is_neighbour(key[1]):
                 message = m.decode(value, key[1])
@@ -217,6 +222,11 @@ class EdgeCore:
         if isinstance(message, m.Subscribe):
             self._note(sender, client_key(sender, message.namespace, message.id), message)
         return self.broker.handle(message, sender=sender, now=now)
+
+    def _once(self, batch: Once, sender: Link, now: float) -> list[Effect]:
+        if self.producers.has(batch):
+            return []
+        return [*self.producers.take(batch, now=now), *self._admitted(batch.message, sender, now)]
 
     def _note(self, link: Link, key: str, message: m.Subscribe) -> None:
         if (link, key) not in self.asked:
