@@ -16,9 +16,7 @@ EPILOG = examples(
     "tamis bridge mqtt --mqtt mqtts://bridge@broker.example --in 'sensors/+/state' --url http://127.0.0.1:8080",
 )
 
-app = typer.Typer(
-    help="Connect a broker with other messaging systems.", rich_markup_mode="rich", no_args_is_help=True
-)
+app = typer.Typer(help="Connect a broker with other messaging systems.", rich_markup_mode="rich", no_args_is_help=True)
 
 
 @app.callback()
@@ -33,15 +31,19 @@ def mqtt(
         str, typer.Option("--url", "--broker", envvar="TAMIS_URL", help="Where tamis serve is.")
     ] = "http://127.0.0.1:8080",
     topics: Annotated[
-        list[str] | None, typer.Option("--in", metavar="TOPIC", help="Topics whose messages become events; + and # work.")
+        list[str] | None,
+        typer.Option("--in", metavar="TOPIC", help="Topics whose messages become events; + and # work."),
     ] = None,
     subscribe: Annotated[
-        list[str] | None, typer.Option("--subscribe", metavar="ID=FILTER", help="What goes out; may be given many times.")
+        list[str] | None,
+        typer.Option("--subscribe", metavar="ID=FILTER", help="What goes out; may be given many times."),
     ] = None,
     out: Annotated[
         str, typer.Option("--out", metavar="TOPIC", help="Where it goes, such as 'alerts/{id}' or 'alerts/{place}'.")
     ] = "",
-    name: Annotated[str, typer.Option(help="The bridge's name at both sides: what waits for it is kept under it.")] = "bridge",
+    name: Annotated[
+        str, typer.Option(help="The bridge's name at both sides: what waits for it is kept under it.")
+    ] = "bridge",
     namespace: Annotated[str, typer.Option(help="The namespace of events and subscriptions.")] = "default",
     token: Annotated[str | None, typer.Option(envvar="TAMIS_TOKEN", help="A token of the broker.")] = None,
     json: Json = False,

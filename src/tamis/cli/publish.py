@@ -14,7 +14,7 @@ from tamis.cli.options import Json, examples
 __all__ = ["PUBLISH_EPILOG", "SUBSCRIBE_EPILOG", "publish", "subscribe"]
 
 PUBLISH_EPILOG = examples(
-    "tamis publish '{\"mag\": 6.1, \"place\": \"Alaska\"}'",
+    'tamis publish \'{"mag": 6.1, "place": "Alaska"}\'',
     "tamis publish quakes.jsonl --namespace quakes",
     "generator | tamis publish -",
 )
@@ -26,7 +26,8 @@ SUBSCRIBE_EPILOG = examples(
 
 Url = Annotated[str, typer.Option("--url", envvar="TAMIS_URL", help="Where the broker is.")]
 Secret = Annotated[
-    str | None, typer.Option("--token", envvar="TAMIS_TOKEN", help="A token; better in TAMIS_TOKEN than on the command line.")
+    str | None,
+    typer.Option("--token", envvar="TAMIS_TOKEN", help="A token; better in TAMIS_TOKEN than on the command line."),
 ]
 Namespace = Annotated[str, typer.Option("--namespace", help="Events and subscriptions of one namespace meet.")]
 
@@ -35,7 +36,9 @@ BATCH = 1_024
 
 
 def publish(
-    events: Annotated[str, typer.Argument(metavar="EVENTS", help="An event as JSON, a .jsonl file, or - for standard input.")],
+    events: Annotated[
+        str, typer.Argument(metavar="EVENTS", help="An event as JSON, a .jsonl file, or - for standard input.")
+    ],
     url: Url = "http://127.0.0.1:8080",
     token: Secret = None,
     namespace: Namespace = "default",
@@ -60,7 +63,9 @@ def subscribe(
     filter: Annotated[str, typer.Argument(metavar="FILTER", help="The question, as CQL2 text or JSON.")],
     id: Annotated[str | None, typer.Option(help="The subscription's id; a random one otherwise.")] = None,
     client: Annotated[str | None, typer.Option(help="Your name; what is durable is found under it again.")] = None,
-    durable: Annotated[bool, typer.Option("--durable", help="Keep asking, and keep what matches, while you are away.")] = False,
+    durable: Annotated[
+        bool, typer.Option("--durable", help="Keep asking, and keep what matches, while you are away.")
+    ] = False,
     count: Annotated[int | None, typer.Option(min=1, help="Stop after so many events.")] = None,
     url: Url = "http://127.0.0.1:8080",
     token: Secret = None,
@@ -74,7 +79,9 @@ def subscribe(
 
     with connect(url, token=token, client=client) as broker:
         for found in islice(broker.subscribe(filter, id=id, durable=durable, namespace=namespace), count):
-            shown: Any = {"id": found.id, "event": found.event, "subscriptions": found.subscriptions} if json else found.event
+            shown: Any = (
+                {"id": found.id, "event": found.event, "subscriptions": found.subscriptions} if json else found.event
+            )
             print(msgspec.json.encode(shown, enc_hook=repr).decode(), flush=True)
             found.ack()
 

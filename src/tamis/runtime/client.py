@@ -1,8 +1,8 @@
 """`tamis.connect`: publish to a broker and subscribe at it, from Python.
 
-One task keeps the connection: it writes what waits, hands out what comes, and connects again with growing pauses when the
-wire breaks. Nothing that was published or asked for is forgotten meanwhile, and nothing is delivered twice: the link
-is numbered in both directions (`client_link`).
+One task keeps the connection: it writes what waits, hands out what comes, and connects again with growing pauses when
+the wire breaks. Nothing that was published or asked for is forgotten meanwhile, and nothing is delivered twice: the
+link is numbered in both directions (`client_link`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import secrets
 import ssl
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -138,9 +139,9 @@ class Client:
     ) -> ClientSubscription:
         """Ask for events; returns an iterator of deliveries when every broker that must know of it does.
 
-        A ``durable`` subscription lives on when the client is gone, and what matches waits for it: come back with the same
-        ``client`` name, ``id`` and filter. Others end when the client has been away for a minute. ``expires`` is in
-        seconds from now.
+        A ``durable`` subscription lives on when the client is gone, and what matches waits for it: come back with the
+        same ``client`` name, ``id`` and filter. Others end when the client has been away for a minute. ``expires`` is
+        in seconds from now.
         """
         given = secrets.token_hex(8) if id is None else id
         text = filter if isinstance(filter, str) else msgspec.json.encode(filter).decode()
@@ -191,6 +192,7 @@ class Client:
 
     async def _keep_connected(self) -> None:
         pause = FIRST_PAUSE
+        lost: tuple[type[Exception], ...] = (OSError, TimeoutError, TamisError, *_socket_errors())
         while not self._closed:
             try:
                 await self._converse()
@@ -198,7 +200,7 @@ class Client:
             except RefusedError as error:
                 self._give_up(error)
                 return
-            except (OSError, TimeoutError, TamisError, *_socket_errors()):
+            except lost:  # the wire broke; that is what this loop is for
                 pass
             self._link.lost()
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
@@ -257,7 +259,7 @@ class Client:
             batch, self._events = self._events[:count], self._events[count:]
             events = tuple(m.Published(m.EventId("", self._epoch, seq), space, data) for seq, space, data, _ in batch)
             seqs = [seq for seq, *_ in batch]
-            self._link.unsent.append(Outgoing(m.encode(m.PublishBatch(events)), lambda seqs=seqs: self._confirm(seqs)))
+            self._link.unsent.append(Outgoing(m.encode(m.PublishBatch(events)), partial(self._confirm, seqs)))
 
     def _confirm(self, seqs: list[int]) -> None:
         for seq in seqs:

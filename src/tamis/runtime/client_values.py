@@ -17,8 +17,8 @@ __all__ = ["encode_event"]
 def encode_event(raw: Mapping[str, Any]) -> bytes:
     """Return an event as bytes; `EventError` when a value has no form on the wire.
 
-    >>> encode_event({"mag": 6.1})
-    b'\\x81\\xa3mag\\xcb@\\x18ffffff'
+    >>> msgspec.msgpack.decode(encode_event({"mag": np.float64(6.5)}))
+    {'mag': 6.5}
     """
     if not isinstance(raw, Mapping):
         raise EventError("", raw, "an event is a mapping from attribute to value")

@@ -16,7 +16,7 @@ from tamis.runtime.packets import MAX_PACKET_OF_BROKER, SUBPROTOCOL
 __all__ = ["FIRST_PAUSE", "LONGEST_PAUSE", "keep_linked", "websocket_url"]
 
 #: Seconds before a broken link is tried again, at first and at most.
-FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 
 #: Seconds within which a packet must be written.
 WRITE_DEADLINE = 10.0

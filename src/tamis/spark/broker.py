@@ -2,8 +2,12 @@
 
 >>> register_broker(spark)  # doctest: +SKIP
 >>> stream = (  # doctest: +SKIP
-...     spark.readStream.format("tamis").schema("mag double, place string")
-...     .option("url", "http://127.0.0.1:8080").option("subscription", "strong").option("filter", "mag >= 5").load()
+...     spark.readStream.format("tamis")
+...     .schema("mag double, place string")
+...     .option("url", "http://127.0.0.1:8080")
+...     .option("subscription", "strong")
+...     .option("filter", "mag >= 5")
+...     .load()
 ... )
 """
 

@@ -67,9 +67,7 @@ def event_of(row: Mapping[str, Any]) -> dict[str, Any]:
     >>> event_of({"price": 9.5, "note": None, "_cursor": "7-1", "at": dt.datetime(2026, 1, 1, tzinfo=dt.timezone.utc)})
     {'price': 9.5, 'at': '2026-01-01T00:00:00+00:00'}
     """
-    return {
-        name: _plain(name, value) for name, value in row.items() if value is not None and not name.startswith("_")
-    }
+    return {name: _plain(name, value) for name, value in row.items() if value is not None and not name.startswith("_")}
 
 
 def _own(name: str, messages: Sequence[Mapping[str, Any]]) -> list[Any]:

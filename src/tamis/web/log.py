@@ -35,7 +35,9 @@ async def read_log(request: Request) -> Response:
     after = log.place("after", query["after"]) if "after" in query else log.first
     upto = min(log.place("upto", query["upto"]) if "upto" in query else log.last, log.last)
     if after < log.first:
-        raise RefusedError(410, f"messages up to {log.cursor(log.first)} are beyond retention; {query['after']} is before")
+        raise RefusedError(
+            410, f"messages up to {log.cursor(log.first)} are beyond retention; {query['after']} is before"
+        )
     found = [log.shown(*one) for one in log.read(after, upto, _limit(query.get("limit", str(PAGE))))]
     places = {name: log.cursor(getattr(log, name)) for name in ("first", "acknowledged", "last")}
     return JSONResponse(places | {"next": found[-1]["cursor"] if found else log.cursor(after), "messages": found})

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import uvicorn
 
-from tamis.errors import ModelError
+from tamis.errors import DiskFullError, ModelError
 from tamis.runtime.config import BrokerConfig
 from tamis.runtime.driver import Driver
 from tamis.runtime.neighbours import keep_linked
@@ -57,6 +58,7 @@ async def serve(config: BrokerConfig, ready: Callable[[str], None] = lambda url:
                 failed.result()
         await running
     finally:
+        server.should_exit = True
         for task in around:
             task.cancel()
         await asyncio.gather(*around, return_exceptions=True)
@@ -97,8 +99,11 @@ def _listener(config: BrokerConfig) -> socket.socket:
 
 
 async def _trim(driver: Driver, retention: float) -> None:
-    import time
-
     while True:
         await asyncio.sleep(TRIM_SECONDS)
-        driver.committer.run_between(lambda: driver.store.trim(time.time() - retention) and None)
+        driver.committer.run_between(lambda: _trim_once(driver, time.time() - retention))
+
+
+def _trim_once(driver: Driver, before: float) -> None:
+    with contextlib.suppress(DiskFullError):  # it is tried again
+        driver.store.trim(before)
