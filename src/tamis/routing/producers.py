@@ -4,7 +4,7 @@ Whoever writes in numbered batches, such as a stream that starts over after a cr
 is. The last number of each producer is persisted in the transaction of the batch itself, so either both are there or
 neither is (RELIABILITY G11, P2). Numbers ascend; one that is not above the last was taken before.
 
-A producer leaves a record behind. Beyond `MAX_PRODUCERS` of one principal, the one that was silent longest is forgotten.
+A producer leaves a record behind. Beyond `MAX_PRODUCERS` of one principal, the one silent for longest is forgotten.
 """
 
 from __future__ import annotations
@@ -49,8 +49,12 @@ class Producers:
 
     def restore(self, stored: Mapping[Key, bytes]) -> None:
         """Take back what an earlier life persisted."""
-        found = [(key, *map(int, value.split())) for key, value in stored.items() if key[0] == "producer"]
-        for (_, principal, producer), number, _ in sorted(found, key=lambda one: one[2]):
+        found = []
+        for key, value in stored.items():
+            if key[0] == "producer":
+                number, moment = map(int, value.split())
+                found.append((moment, key, number))
+        for _, (_, principal, producer), number in sorted(found):
             self._last.setdefault(principal, {})[producer] = number
 
     def has(self, batch: Once) -> bool:

@@ -147,7 +147,7 @@ class Driver:
         """Publish a batch of a producer; returns whether it is new, when it is durable."""
         self.demand_room()
         is_new = not self.edge.producers.has(batch)
-        # One that was taken before may still be on its way to the disk: steps are committed in order, so wait for this one.
+        # One that was taken before may be on its way to the disk: steps are committed in order, so wait for this one.
         await self._step(lambda node, now: node.submit(batch, sender="", now=now))
         return is_new
 

@@ -1,4 +1,4 @@
-"""A broker over plain HTTP, for programs that keep their own place: read a log by cursor, acknowledge, publish a batch once.
+"""A broker over plain HTTP, for programs that keep their own place: read by cursor, acknowledge, publish once.
 
 Every call here may be made twice with the effect of one, so a call that fails on the way is made again, with growing
 pauses, until ``patience`` is over: a broker that is restarted meanwhile is not noticed. Only the standard library is
@@ -62,7 +62,7 @@ class HttpCalls:
                 raise RefusedError(409, f"subscription {id!r} is there already and asks {found['filter']}") from None
 
     def read_log(self, id: str, *, after: str = "", upto: str = "", limit: int = 1_000) -> LogPage:
-        """Return messages behind a cursor, up to another one; without a message ``limit=0`` tells where the log stands."""
+        """Return messages behind a cursor, up to another one; ``limit=0`` tells only where the log stands."""
         bounds = {name: value for name, value in (("after", after), ("upto", upto)) if value}
         answer = self._call("GET", self._of(id, "log"), self._whose() | bounds | {"limit": str(limit)})
         return msgspec.json.decode(answer, type=LogPage)

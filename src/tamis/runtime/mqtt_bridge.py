@@ -1,11 +1,11 @@
 """A bridge between MQTT and a broker: topics in as events, matches out to topics.
 
-In: a message whose payload is a JSON object becomes an event of its attributes, and ``topic`` says where it came from. Any
-other JSON value becomes the attribute ``value``. Out: each of the bridge's subscriptions publishes what matches it, as JSON,
-to a topic made from a template.
+In: a message whose payload is a JSON object becomes an event of its attributes, and ``topic`` says where it came from.
+Any other JSON value becomes the attribute ``value``. Out: each of the bridge's subscriptions publishes what matches it,
+as JSON, to a topic made from a template.
 
-Both ways at least once (QoS 1): a message is acknowledged to one side when the other side has it on disk or has refused it
-for good. What is refused is counted, with the last reason, and does not come again.
+Both ways at least once (QoS 1): a message is acknowledged to one side when the other side has it, or has refused it for
+good. What is refused is counted, with the last reason, and does not come again.
 """
 
 from __future__ import annotations

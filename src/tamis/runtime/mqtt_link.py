@@ -1,8 +1,8 @@
 """A connection to an MQTT 5 broker for asyncio: QoS 1 both ways, a session that outlives the connection.
 
-The client library runs its socket in a thread of its own and connects again by itself. Here its callbacks become calls in
-the event loop, and its publishing becomes something to await. A message that came in is acknowledged by hand, when it was
-dealt with, so that an MQTT broker sends it again to whoever comes back without having done so.
+The client library runs its socket in a thread of its own and connects again by itself. Here its callbacks become calls
+in the event loop, and its publishing becomes something to await. A message that came in is acknowledged by hand when it
+was dealt with, so that an MQTT broker sends it again to whoever comes back without having done so.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class MqttPlace:
 
 @dataclass(frozen=True)
 class MqttMessage:
-    """A message that came in; ``connection`` counts the connections of the link, for a new one has messages of its own."""
+    """A message that came in; ``connection`` is the number of the connection it came by."""
 
     topic: str
     payload: bytes
@@ -91,7 +91,7 @@ class MqttLink:
         from paho.mqtt.packettypes import PacketTypes
         from paho.mqtt.properties import Properties
 
-        wanted = Properties(PacketTypes.CONNECT)
+        wanted = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
         wanted.SessionExpiryInterval = SESSION_SECONDS
         wanted.ReceiveMaximum = RECEIVE_MAXIMUM
         host, port = self._place.host, self._place.port

@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import pyspark
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 from pyspark.sql.datasource import (
@@ -49,20 +50,23 @@ class BrokerDataSource(DataSource):
 
     def reader(self, schema: T.StructType) -> DataSourceReader:
         """Read a log as a table."""
+        _demand_version()
         from tamis.spark.broker_source import BrokerReader, Log
 
         return BrokerReader(Log.of(self.options), schema)
 
     def streamReader(self, schema: T.StructType) -> DataSourceStreamReader:
         """Read a log as a stream."""
+        _demand_version()
         from tamis.spark.broker_source import BrokerStreamReader, Log
 
         return BrokerStreamReader(Log.of(self.options), schema)
 
     def writer(self, schema: T.StructType, overwrite: bool) -> DataSourceWriter:
         """Publish a table."""
+        _demand_version()
+        from tamis.spark.broker_options import calls_of
         from tamis.spark.broker_sink import BrokerWriter
-        from tamis.spark.broker_source import calls_of
 
         if overwrite:
             raise ModelError("events cannot be overwritten: use mode('append')")
@@ -70,9 +74,16 @@ class BrokerDataSource(DataSource):
 
     def streamWriter(self, schema: T.StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Publish a stream."""
+        _demand_version()
+        from tamis.spark.broker_options import calls_of
         from tamis.spark.broker_sink import BrokerStreamWriter
-        from tamis.spark.broker_source import calls_of
 
         if overwrite:
-            raise ModelError("events cannot be overwritten: use outputMode('append') or 'update'")
+            raise ModelError("events cannot be overwritten: use outputMode('append')")
         return BrokerStreamWriter(calls_of(self.options))
+
+
+def _demand_version() -> None:
+    """Raise `ModelError` where Spark's Python sources cannot do what is needed; parts are imported after that."""
+    if tuple(map(int, pyspark.__version__.split(".")[:2])) < (4, 2):
+        raise ModelError(f"the format tamis needs PySpark 4.2 or newer, this is {pyspark.__version__}")

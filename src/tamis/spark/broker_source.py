@@ -1,12 +1,13 @@
 """``spark.read`` and ``spark.readStream`` of format ``tamis``: a broker's durable log as a table or as a stream.
 
-The log of a durable subscription numbers what it got without holes, and keeps it: so its cursors are Spark's offsets, the
+The log of a durable subscription numbers what it got without holes, and keeps it: its cursors are Spark's offsets, the
 same offsets give the same rows (RELIABILITY P1), and with Spark's checkpoint every message is processed exactly once,
-whichever side is killed. What Spark has committed is acknowledged to the broker, which keeps it until its retention is over.
+whichever side is killed. What Spark has committed is acknowledged to the broker, which keeps it for its retention.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,11 +18,11 @@ from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Inp
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from tamis.errors import ModelError
-from tamis.model.subscription import DEFAULT_NAMESPACE
 from tamis.runtime.http_calls import HttpCalls
+from tamis.spark.broker_options import calls_of, whole_number
 from tamis.spark.broker_rows import batch_of, check_columns
 
-__all__ = ["BrokerReader", "BrokerStreamReader", "Log", "calls_of"]
+__all__ = ["BrokerReader", "BrokerStreamReader", "Log"]
 
 #: Messages of one partition when nobody says, and of one page.
 EVENTS_PER_PARTITION, PAGE = 10_000, 1_000
@@ -66,8 +67,8 @@ class Log:
             subscription,
             options.get("filter", ""),
             start,
-            _number(options, "eventsPerPartition", EVENTS_PER_PARTITION),
-            None if limit is None else _number(options, "maxEventsPerTrigger", 1),
+            whole_number(options, "eventsPerPartition", EVENTS_PER_PARTITION),
+            None if limit is None else whole_number(options, "maxEventsPerTrigger", 1),
             options.get("failOnDataLoss", "true").lower() != "false",
         )
 
@@ -89,7 +90,7 @@ class Log:
                 "start a new checkpoint"
             )
         edges = [*range(start["number"], end["number"], self.per_partition), end["number"]]
-        return [Span(end["epoch"], *pair) for pair in zip(edges, edges[1:], strict=False)]
+        return [Span(end["epoch"], *pair) for pair in itertools.pairwise(edges)]
 
     def read(self, span: Span, columns: T.StructType) -> Iterator[pa.RecordBatch]:
         """Yield the messages of a span as batches, all of them or an error."""
@@ -109,8 +110,8 @@ class Log:
         if self.fail_on_data_loss:
             gap = message["gap"]
             raise ModelError(
-                f"subscription {self.subscription!r}: {gap['count']} events from {gap['first']} on were not kept, because "
-                "it was read too slowly; failOnDataLoss=false goes on without them"
+                f"subscription {self.subscription!r} was read too slowly: {gap['count']} events from {gap['first']} on "
+                "were not kept; failOnDataLoss=false goes on without them"
             )
         return False
 
@@ -184,22 +185,6 @@ class BrokerStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def commit(self, end: Offset) -> None:
         """Acknowledge what Spark has in its checkpoint."""
         self._log.calls.acknowledge(self._log.subscription, f"{end['epoch']}-{end['number']}")
-
-
-def calls_of(options: Mapping[str, str]) -> HttpCalls:
-    """Return how the broker is reached, by the options ``url``, ``token``, ``namespace`` and ``timeout``."""
-    url = options.get("url", "")
-    if not url.startswith(("http://", "https://")):
-        raise ModelError(f"option url: expected a broker's http://host:port, got {url!r}")
-    namespace = options.get("namespace", DEFAULT_NAMESPACE)
-    return HttpCalls(url, options.get("token", ""), namespace, float(_number(options, "timeout", 60)))
-
-
-def _number(options: Mapping[str, str], name: str, default: int) -> int:
-    text = options.get(name, str(default))
-    if not (text.isascii() and text.isdecimal() and 0 < len(text) < 12 and int(text) > 0):
-        raise ModelError(f"option {name}: expected a whole number above 0, got {text!r}")
-    return int(text)
 
 
 def _offset(cursor: str) -> Offset:
