@@ -105,10 +105,9 @@ class MqttLink:
 
     def publish(self, topic: str, payload: bytes) -> asyncio.Future[None]:
         """Publish with QoS 1; the future is done when the MQTT broker has the message, however often that takes."""
-        info = self._client.publish(topic, payload, qos=1)
-        future = self._sent[info.mid] = self._loop.create_future()
-        if info.is_published():  # the thread was quicker
-            self._confirm(info.mid)
+        mid = self._client.publish(topic, payload, qos=1).mid  # without a connection it waits for the next one
+        # The confirmation comes through the event loop, so it cannot be quicker than this line.
+        future = self._sent[mid] = self._loop.create_future()
         return future
 
     def acknowledge(self, message: MqttMessage) -> None:
