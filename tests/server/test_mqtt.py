@@ -54,8 +54,8 @@ def test_nothing_is_lost_when_bridge_and_brokers_are_killed(both: tuple[Mosquitt
     mosquitto, broker = both
     bridge, user = Bridge(mosquitto, broker).start(), MqttUser(mosquitto, "alerts/#")
     try:
-        _send(user, range(0, 30))
-        _expect(user, range(0, 30))
+        _send(user, range(30))
+        _expect(user, range(30))
         bridge.kill()
         _send(user, range(30, 60))  # waits at the MQTT broker, in the session of the bridge
         broker.kill()
