@@ -52,7 +52,9 @@ def test_rows_go_out_as_events_and_come_back_as_rows(spark: Any, broker: BrokerP
     found = sorted(table.select("n", "kind", table["at"].cast("double"), "weight", "other").collect())
     assert [tuple(row) for row in found] == [(n, k, at.timestamp(), w, None) for n, k, at, w in rows[:60]]
     assert len({row._cursor for row in table.select("_cursor").collect()}) == 60
-    whole = spark.read.format("tamis").options(**options(broker, "round")).load()  # without a schema: the log's own columns
+    whole = (
+        spark.read.format("tamis").options(**options(broker, "round")).load()
+    )  # without a schema: the log's own columns
     assert whole.columns == ["_cursor", "_event_id", "_event", "_subscriptions"]
     assert {row._subscriptions[0] for row in whole.collect()} == {"round"}
 
