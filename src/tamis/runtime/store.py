@@ -14,6 +14,7 @@ cleaned up.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import struct
 import zlib
@@ -49,7 +50,8 @@ _HEAD = struct.Struct(">QI")
 class Store:
     """The durable state of one broker in ``directory``; made when there is none.
 
-    One process at a time, one thread that commits; `read_outbox` may be called from another.
+    One process at a time, one thread that commits; `read_outbox` may be called from another. ``vfs`` names a file layer
+    that was registered with apsw, for tests; it needs no shared memory, for there is then one connection only.
     """
 
     def __init__(self, directory: str | os.PathLike[str], *, vfs: str | None = None) -> None:
@@ -68,7 +70,7 @@ class Store:
         self._total = 0
         with self._telling():
             self._db = self._connect()
-            self._reader = self._connect()
+            self._reader = self._db if vfs else self._connect()
 
     def load(self) -> dict[Key, bytes]:
         """Return everything that was persisted and not removed, after checking all of it; called once, first."""
@@ -87,15 +89,8 @@ class Store:
         batch = _Batch(self, round(now * 1e6))
         for change in changes:
             batch.take(change)
-        with self._telling():
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                batch.write(self._db)
-                self._db.execute("COMMIT")
-            except BaseException:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-                raise
+        with self._telling(), self._transaction():
+            batch.write(self._db)
         batch.settle()
         self._write_head()
 
@@ -112,7 +107,7 @@ class Store:
     def trim(self, before: float) -> int:
         """Delete acknowledged messages older than a moment; return how many there were."""
         places = [(link, floor, round(before * 1e6)) for link, floor in self._floors.items()]
-        with self._telling(), self._db:
+        with self._telling(), self._transaction():
             start = self._db.total_changes()
             self._db.executemany("DELETE FROM outbox WHERE link = ? AND number <= ? AND at < ?", places)
             return int(self._db.total_changes() - start)
@@ -145,11 +140,23 @@ class Store:
             raise StoreError(str(self.path), f"SQLite {apsw.sqlite_lib_version()} is too old: pip install -U apsw")
         connection = apsw.Connection(str(self.path), vfs=self._vfs)
         connection.set_busy_timeout(5_000)
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "cell_size_check=ON", "trusted_schema=OFF"):
+        locking = "EXCLUSIVE" if self._vfs else "NORMAL"
+        for pragma in (f"locking_mode={locking}", "journal_mode=WAL", "synchronous=FULL", "cell_size_check=ON", "trusted_schema=OFF"):
             connection.execute(f"PRAGMA {pragma}").fetchall()
         if not connection.execute("SELECT 1 FROM sqlite_schema").fetchone():
             connection.execute(f"BEGIN IMMEDIATE; {_SCHEMA} INSERT INTO books VALUES (1, {FORMAT}, 0, 0, 0); COMMIT")
         return connection
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._db.execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
 
     def _load_state(self) -> dict[Key, bytes]:
         row = self._db.execute("SELECT format, number, records, total FROM books").fetchone()

@@ -1,0 +1,241 @@
+"""What a broker has on disk: nothing acknowledged is lost in a power cut, and damage is never served."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import shutil
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tamis.errors import DiskFullError, StoreError
+from tamis.node.effects import Key, Persist
+from tamis.runtime.store import Store
+from tests.server.faulty_files import FaultyDisk, PowerCutError
+
+Disk = dict[Key, bytes]
+
+#: The power may go while SQLite closes a file, which has nobody to tell.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+def history(rng: random.Random, steps: int) -> list[list[Persist]]:
+    """The commits of a broker's life: subscriptions come and go, messages are queued and acknowledged."""
+    commits: list[list[Persist]] = []
+    sent, acked = {"a": 0, "b": 0}, {"a": 0, "b": 0}
+    for step in range(steps):
+        changes = [Persist(("interest", "a", str(rng.randrange(5))), rng.choice([None, rng.randbytes(rng.randrange(900))]))]
+        for link in "ab":
+            for _ in range(rng.randrange(4)):
+                sent[link] += 1
+                changes.append(Persist(("out", link, str(sent[link])), rng.randbytes(rng.randrange(3_000))))
+            while acked[link] < sent[link] and rng.random() < 0.6:
+                acked[link] += 1
+                changes.append(Persist(("out", link, str(acked[link])), None))
+            changes.append(Persist(("link", link), msgspec.msgpack.encode((1, step, sent[link]))))
+        commits.append(changes)
+    return commits
+
+
+def applied(disk: Disk, changes: list[Persist]) -> Disk:
+    found = dict(disk)
+    for change in changes:
+        if change.value is None:
+            found.pop(change.key, None)
+        else:
+            found[change.key] = change.value
+    return found
+
+
+def live(directory: Path, commits: list[list[Persist]], disk: FaultyDisk) -> tuple[Disk, Disk]:
+    """Commit until the power goes; return what was acknowledged, and that with what was under way."""
+    acknowledged: Disk = {}
+    under_way = acknowledged
+    with contextlib.suppress(PowerCutError), contextlib.ExitStack() as stack:
+        store = Store(directory, vfs=disk.name)
+        stack.callback(store.close)
+        store.load()
+        for number, changes in enumerate(commits):
+            under_way = applied(acknowledged, changes)
+            store.commit(changes, now=number)
+            acknowledged = under_way
+            if number % 7 == 3:
+                store.trim(number)
+    return acknowledged, under_way
+
+
+def cut_at(
+    directory: Path, commits: list[list[Persist]], point: int, rng: random.Random, *, lies: bool = False
+) -> None:
+    disk = FaultyDisk(cut=point, lies=lies)
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir()
+    acknowledged, under_way = live(directory, commits, disk)
+    shutil.copytree(directory, directory.with_name("after"), dirs_exist_ok=True)
+    after = directory.with_name("after")
+    for path, data in disk.after_the_cut(rng).items():
+        (after / Path(path).name).write_bytes(data)
+    (after / "broker.sqlite-shm").unlink(missing_ok=True)
+    with contextlib.ExitStack() as stack:
+        stack.callback(shutil.rmtree, after)
+        mended = FaultyDisk()
+        store = Store(after, vfs=mended.name)
+        stack.callback(store.close)
+        assert store.load() in (acknowledged, under_way), f"power cut at point {point}"
+
+
+def points_of(directory: Path, commits: list[list[Persist]]) -> int:
+    disk = FaultyDisk()
+    live(directory / "measured", commits, disk)
+    return disk.points
+
+
+def test_no_power_cut_loses_what_was_acknowledged(tmp_path: Path) -> None:
+    rng = random.Random(5)
+    commits = history(rng, 12)
+    points = points_of(tmp_path, commits)
+    assert points > 100
+    for point in range(1, points + 1):
+        cut_at(tmp_path / "broker", commits, point, rng)
+
+
+@pytest.mark.soak
+def test_soak_server_power_cuts(tmp_path: Path) -> None:
+    for seed in range(100):
+        rng = random.Random(seed)
+        commits = history(rng, 40)
+        for point in range(1, points_of(tmp_path / str(seed), commits) + 1):
+            cut_at(tmp_path / "broker", commits, point, rng)
+
+
+def test_the_test_of_power_cuts_can_fail(tmp_path: Path) -> None:
+    """On a disk that says it has flushed and has not, the same cuts do lose what was acknowledged."""
+    rng = random.Random(5)
+    commits = history(rng, 12)
+    points, lost = points_of(tmp_path, commits), 0
+    for point in range(points // 2, points, 5):
+        try:
+            cut_at(tmp_path / "broker", commits, point, rng, lies=True)
+        except (AssertionError, StoreError):
+            lost += 1
+    assert lost
+
+
+def written(directory: Path) -> tuple[Disk, int]:
+    """A store as a kill leaves it: part in the file, part in the log."""
+    store, disk = Store(directory), Disk()
+    store.load()
+    for number, changes in enumerate(history(random.Random(7), 8)):
+        store.commit(changes, now=number)
+        disk = applied(disk, changes)
+        if number == 3:
+            store._db.wal_checkpoint()
+    shutil.copytree(directory, directory.with_name("killed"))
+    store.close()
+    return disk, store.number
+
+
+def test_every_bit_flip_is_detected_or_harmless(tmp_path: Path) -> None:
+    disk, _ = written(tmp_path / "broker")
+    rng = random.Random(11)
+    refused = 0
+    for name in ("broker.sqlite", "broker.sqlite-wal"):
+        size = (tmp_path / "killed" / name).stat().st_size
+        assert size > 4_096
+        for _ in range(60):
+            shutil.rmtree(tmp_path / "flipped", ignore_errors=True)
+            shutil.copytree(tmp_path / "killed", tmp_path / "flipped")
+            (tmp_path / "flipped" / "broker.sqlite-shm").unlink(missing_ok=True)
+            place = rng.randrange(size * 8)
+            with (tmp_path / "flipped" / name).open("r+b") as file:
+                file.seek(place // 8)
+                byte = file.read(1)[0]
+                file.seek(place // 8)
+                file.write(bytes((byte ^ (1 << place % 8),)))
+            refused += not opens_as(tmp_path / "flipped", disk)
+    assert refused > 40
+
+
+def opens_as(directory: Path, disk: Disk) -> bool:
+    """Whether a store opens; if it does, it must hold this."""
+    store = None
+    try:
+        store = Store(directory)
+        assert store.load() == disk
+        return True
+    except StoreError:
+        return False
+    finally:
+        if store is not None:
+            store.close()
+
+
+def test_a_log_that_lost_its_end_is_noticed(tmp_path: Path) -> None:
+    written(tmp_path / "broker")
+    log = tmp_path / "killed" / "broker.sqlite-wal"
+    log.write_bytes(log.read_bytes()[: log.stat().st_size * 2 // 3])
+    store = Store(tmp_path / "killed")
+    with pytest.raises(StoreError, match="was confirmed, the file ends at"):
+        store.load()
+    store.close()
+
+
+def test_a_full_disk_is_refused_and_forgotten_when_there_is_room(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    store = Store(tmp_path, vfs=disk.name)
+    store.load()
+    store.commit([Persist(("a",), b"1")], now=0)
+    disk.is_full = True
+    for _ in range(3):
+        with pytest.raises(DiskFullError):
+            store.commit([Persist(("a",), b"2" * 5_000), Persist(("b",), b"3")], now=1)
+    disk.is_full = False
+    store.commit([Persist(("b",), b"4")], now=2)
+    store.close()
+    again = Store(tmp_path)
+    assert again.load() == {("a",): b"1", ("b",): b"4"}
+    again.close()
+
+
+def test_a_disk_that_does_not_flush_stops_the_broker(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    store = Store(tmp_path, vfs=disk.name)
+    store.load()
+    disk.fails_to_flush = True
+    with pytest.raises(StoreError):
+        store.commit([Persist(("a",), b"1")], now=0)
+
+
+def test_one_directory_is_for_one_process(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    with pytest.raises(StoreError, match="another process"):
+        Store(tmp_path)
+    store.close()
+
+
+def test_acknowledged_messages_can_be_read_until_they_are_trimmed(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.load()
+    store.commit([Persist(("out", "a", str(n)), b"%d" % n) for n in range(1, 6)], now=100)
+    store.commit([Persist(("out", "a", str(n)), None) for n in range(1, 4)], now=200)
+    assert [number for number, _ in store.read_outbox("a", 1)] == [2, 3, 4, 5]
+    assert store.trim(before=150) == 3
+    assert [number for number, _ in store.read_outbox("a", 0)] == [4, 5]
+    store.close()
+    again = Store(tmp_path)
+    assert again.load() == {("out", "a", "4"): b"4", ("out", "a", "5"): b"5"}
+    again.close()
+
+
+def test_a_stream_that_begins_anew_forgets_its_old_numbers(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.load()
+    store.commit([Persist(("out", "a", str(n)), b"old") for n in (1, 2, 3)], now=0)
+    store.commit([*(Persist(("out", "a", str(n)), None) for n in (1, 2, 3)), Persist(("out", "a", "1"), b"new")], now=1)
+    store.close()
+    again = Store(tmp_path)
+    assert again.load() == {("out", "a", "1"): b"new"}
+    assert again.read_outbox("a", 0) == [(1, b"new")]
+    again.close()
