@@ -219,7 +219,7 @@ class BrokerCore:
         going: dict[Link, list[m.Published]] = {}
         readable, effects = self._read(events, sender)
         for event, values, readers in self._with_readers(readable):
-            links = self.table.next_hops(values, event.namespace, sender)
+            links = self.table.next_hops(values, event.namespace, sender) if self._neighbours else []
             for link in links:
                 going.setdefault(link, []).append(event)
                 self.counters[link].events += 1

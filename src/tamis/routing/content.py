@@ -27,6 +27,8 @@ from tamis.model.values import Value
 
 __all__ = ["Content"]
 
+_decoder = msgspec.msgpack.Decoder(dict[str, Any])
+
 _FRACTION = re.compile(r"-?\d{1,400}/[1-9]\d{0,400}", re.ASCII)
 
 #: Filters and events that are remembered before all are forgotten.
@@ -84,8 +86,12 @@ class Content:
         if self.learns:
             self.schema = learn_from_event(self.schema, raw)
         event = self.schema.event(raw)
-        present = presence_of(self.schema, raw) if self.learns else {}
-        return msgspec.msgpack.encode({name: _plain(value) for name, value in event.items()} | present)
+        if self.learns:
+            event |= presence_of(self.schema, raw)
+        payload = msgspec.msgpack.encode({name: _plain(value) for name, value in event.items()})
+        _bound(self._events)
+        self._events[payload] = event  # who writes an event reads it next
+        return payload
 
     def read_event(self, payload: bytes) -> Event:
         """Return the canonical event of a payload; EventError when there is none."""
@@ -93,7 +99,7 @@ class Content:
         if known is None:
             _bound(self._events)
             try:
-                raw = msgspec.msgpack.decode(payload, type=dict[str, Any])
+                raw = _decoder.decode(payload)
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 raise EventError("", payload, f"not an event: {error}") from None
             known = self._events[payload] = self._canonical(raw)

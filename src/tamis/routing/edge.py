@@ -59,6 +59,8 @@ MAX_NAME = 128
 
 _SCHEMA: Key = ("schema",)
 
+_event_decoder = msgspec.msgpack.Decoder(dict[str, Any])
+
 
 @dataclass(frozen=True)
 class Admitted:
@@ -161,10 +163,11 @@ class EdgeCore:
         if len(raw) > MAX_ATTRIBUTES:
             raise LimitError("attributes of an event", len(raw), MAX_ATTRIBUTES)
         payload = self.content.write_event(raw)
-        has_region = any(isinstance(self.content.schema.get(name), Region) for name in raw)
-        limit = MAX_EVENT_WITH_REGION if has_region else MAX_EVENT
-        if len(payload) > limit:
-            raise LimitError("bytes of an event", len(payload), limit)
+        if len(payload) > MAX_EVENT:
+            has_region = any(isinstance(self.content.schema.get(name), Region) for name in raw)
+            limit = MAX_EVENT_WITH_REGION if has_region else MAX_EVENT
+            if len(payload) > limit:
+                raise LimitError("bytes of an event", len(payload), limit)
         for policy in self._policies_of(namespace, rights):
             event = self.content.read_event(payload)
             if policy not in self._compiled:
@@ -299,7 +302,7 @@ def _raw(payload: bytes) -> dict[str, Any]:
     if len(payload) > MAX_EVENT_WITH_REGION:
         raise LimitError("bytes of an event", len(payload), MAX_EVENT_WITH_REGION)
     try:
-        return msgspec.msgpack.decode(payload, type=dict[str, Any])
+        return _event_decoder.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise EventError("", payload, f"not an event: {error}") from None
 
