@@ -155,12 +155,7 @@ def _paths() -> Json:
             "delete": _operation("Withdraw a subscription", "", one, status="204"),
         },
         "/v1/subscriptions/{id}/events": {"get": _stream([*one, last, limit])},
-        "/v1/subscriptions/{id}/log": {
-            "get": _operation("What a subscription got, a page at a time", "Log", [*one, *_bounds(), limit])
-        },
-        "/v1/subscriptions/{id}/acknowledge": {
-            "post": _operation("Say that everything up to a cursor was dealt with", "Cursor", one, _json("Cursor"))
-        },
+        **_log_paths(one, limit),
         "/v1/explain": {"post": _operation("Why an event matches, or not", None, [], _json("Question"))},
         "/v1/statistics": {"get": _operation("What the broker did, per link and client", None, [])},
         "/healthz": {"get": _operation("Whether the broker takes events", None, [])},
@@ -173,8 +168,16 @@ def _once() -> list[Json]:
     return [producer, _parameter("number", "query", {"type": "integer", "minimum": 0, "maximum": 10**18 - 1})]
 
 
-def _bounds() -> list[Json]:
-    return [_parameter(name, "query", _CURSOR) for name in ("after", "upto")]
+def _log_paths(one: list[Json], limit: Json) -> Json:
+    bounds = [_parameter(name, "query", _CURSOR) for name in ("after", "upto")]
+    return {
+        "/v1/subscriptions/{id}/log": {
+            "get": _operation("What a subscription got, a page at a time", "Log", [*one, *bounds, limit])
+        },
+        "/v1/subscriptions/{id}/acknowledge": {
+            "post": _operation("Say that everything up to a cursor was dealt with", "Cursor", one, _json("Cursor"))
+        },
+    }
 
 
 _EVENTS: Json = {
