@@ -26,7 +26,9 @@ def history(rng: random.Random, steps: int) -> list[list[Persist]]:
     commits: list[list[Persist]] = []
     sent, acked = {"a": 0, "b": 0}, {"a": 0, "b": 0}
     for step in range(steps):
-        changes = [Persist(("interest", "a", str(rng.randrange(5))), rng.choice([None, rng.randbytes(rng.randrange(900))]))]
+        changes = [
+            Persist(("interest", "a", str(rng.randrange(5))), rng.choice([None, rng.randbytes(rng.randrange(900))]))
+        ]
         for link in "ab":
             for _ in range(rng.randrange(4)):
                 sent[link] += 1

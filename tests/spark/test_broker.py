@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,12 +12,14 @@ from typing import Any
 import pytest
 from pyspark.sql import types as T
 
+import tamis
 from tamis.errors import EventError, ModelError, SchemaError
 from tamis.runtime.http_calls import HttpCalls
 from tamis.spark.broker_rows import batch_of, check_columns, event_of
 from tamis.spark.broker_source import BrokerStreamReader, Log
 from tests.server.processes import BrokerProcess, running
 
+ROOT = Path(tamis.__file__).parent / "spark"
 COLUMNS = "n long, kind string, at timestamp, weight double"
 
 
@@ -191,3 +194,25 @@ def test_a_column_that_no_log_has_is_named() -> None:
     ):
         with pytest.raises(SchemaError, match=name):
             check_columns(_columns(name, kind=kind))
+
+
+def test_the_python_of_the_page(
+    spark: Any,
+    broker: BrokerProcess,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).resolve().parents[2] / "docs" / "bridges.md").read_text(encoding="utf-8")
+    [block] = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    HttpCalls(broker.url).subscribe("alerts", "alert IS NOT NULL")
+    placed = block.replace("http://127.0.0.1:8080", broker.url).replace('"checkpoint")', f'"{tmp_path}/checkpoint")')
+    exec(compile(placed, "docs/bridges.md", "exec"), {})
+    printed = capsys.readouterr().out
+    assert '{"mag":6.1,"place":"Alaska"}' in printed
+    assert "Fiji" not in printed
+    found = [one["event"] for one in HttpCalls(broker.url).read_log("alerts").messages]
+    assert sorted(one["text"] for one in found) == ["alert: Alaska", "alert: Chile"]
+    for option in re.findall(r"^\| `(\w+)`", page.split("## Snapshots")[0], re.MULTILINE):
+        assert f'"{option}"' in (ROOT / "broker_source.py").read_text() + (ROOT / "broker_options.py").read_text()

@@ -141,7 +141,13 @@ class Store:
         connection = apsw.Connection(str(self.path), vfs=self._vfs)
         connection.set_busy_timeout(5_000)
         locking = "EXCLUSIVE" if self._vfs else "NORMAL"
-        for pragma in (f"locking_mode={locking}", "journal_mode=WAL", "synchronous=FULL", "cell_size_check=ON", "trusted_schema=OFF"):
+        for pragma in (
+            f"locking_mode={locking}",
+            "journal_mode=WAL",
+            "synchronous=FULL",
+            "cell_size_check=ON",
+            "trusted_schema=OFF",
+        ):
             connection.execute(f"PRAGMA {pragma}").fetchall()
         if not connection.execute("SELECT 1 FROM sqlite_schema").fetchone():
             connection.execute(f"BEGIN IMMEDIATE; {_SCHEMA} INSERT INTO books VALUES (1, {FORMAT}, 0, 0, 0); COMMIT")
