@@ -97,7 +97,7 @@ def _measure_ours(load: Load) -> Iterator[Row]:
             yield from asyncio.run(_run(url, process.pid, load, work, wanted))
         finally:
             process.kill()
-            process.wait()
+            process.communicate()  # waits, and closes the pipe
 
 
 def _start_broker(place: Path) -> tuple[subprocess.Popen[bytes], str]:
