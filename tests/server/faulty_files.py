@@ -40,10 +40,10 @@ class FaultyDisk(apsw.VFS):
         #: (path, offset, bytes) since the last flush of that path; offset None is a truncation to so many bytes.
         self.written: list[tuple[str, int | None, bytes | int]] = []
 
-    def xOpen(self, name: Any, flags: list[int]) -> FaultyFile:  # noqa: N802
+    def xOpen(self, name: Any, flags: list[int]) -> FaultyFile:
         return FaultyFile(self, name, flags)
 
-    def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802
+    def xDelete(self, filename: str, syncdir: bool) -> None:
         if not self.has_power():
             return
         super().xDelete(filename, syncdir)
@@ -83,7 +83,7 @@ class FaultyFile(apsw.VFSFile):
         self.path = name if isinstance(name, str) else name.filename()
         disk.flushed.setdefault(self.path, bytearray(Path(self.path).read_bytes()))
 
-    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
+    def xWrite(self, data: bytes, offset: int) -> None:
         if not self.disk.has_power():
             return
         if self.disk.is_full:
@@ -91,13 +91,13 @@ class FaultyFile(apsw.VFSFile):
         self.disk.written.append((self.path, offset, bytes(data)))
         super().xWrite(data, offset)
 
-    def xTruncate(self, size: int) -> None:  # noqa: N802
+    def xTruncate(self, size: int) -> None:
         if not self.disk.has_power():
             return
         self.disk.written.append((self.path, None, size))
         super().xTruncate(size)
 
-    def xSync(self, flags: int) -> None:  # noqa: N802
+    def xSync(self, flags: int) -> None:
         if not self.disk.has_power():
             return
         if self.disk.fails_to_flush:

@@ -27,9 +27,9 @@ from tamis.model.values import Value
 
 __all__ = ["Content"]
 
-_decoder = msgspec.msgpack.Decoder(dict[str, Any])
-
 _FRACTION = re.compile(r"-?\d{1,400}/[1-9]\d{0,400}", re.ASCII)
+
+_SAID_AS_THEY_ARE = frozenset({float, int, str, bool})
 
 #: Filters and events that are remembered before all are forgotten.
 REMEMBERED = 100_000
@@ -51,6 +51,8 @@ class Content:
         self._filters: dict[bytes, tuple[Filter, ...]] = {}
         self._texts: dict[tuple[Filter, ...], bytes] = {}
         self._events: dict[bytes, Event] = {}
+        self._known_schema: Schema | None = None
+        self._known_names: frozenset[str] = frozenset()
 
     def compile(self, source: str | Mapping[str, Any]) -> tuple[Filter, ...]:
         """Return the filters that CQL2 text or JSON means."""
@@ -66,6 +68,7 @@ class Content:
         if known is None:
             _bound(self._texts)
             known = self._texts[filters] = msgspec.json.encode(to_json(unbind(filters, self.schema)))
+            self._remember(self._filters, known, filters)
         return known
 
     def read_filter(self, data: bytes) -> tuple[Filter, ...]:
@@ -83,14 +86,13 @@ class Content:
 
     def write_event(self, raw: Mapping[str, Any]) -> bytes:
         """Return an event's canonical values as bytes; EventError names a value that does not fit."""
-        if self.learns:
+        present: dict[str, bool] = {}
+        if self.learns and not self._knows_all(raw):
             self.schema = learn_from_event(self.schema, raw)
+            present = presence_of(self.schema, raw)
         event = self.schema.event(raw)
-        if self.learns:
-            event |= presence_of(self.schema, raw)
-        payload = msgspec.msgpack.encode({name: _plain(value) for name, value in event.items()})
-        _bound(self._events)
-        self._events[payload] = event  # who writes an event reads it next
+        payload = msgspec.msgpack.encode({name: _plain(value) for name, value in event.items()} | present)
+        self._remember(self._events, payload, event | present)
         return payload
 
     def read_event(self, payload: bytes) -> Event:
@@ -99,11 +101,21 @@ class Content:
         if known is None:
             _bound(self._events)
             try:
-                raw = _decoder.decode(payload)
+                raw = msgspec.msgpack.decode(payload, type=dict[str, Any])
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 raise EventError("", payload, f"not an event: {error}") from None
             known = self._events[payload] = self._canonical(raw)
         return known
+
+    def _knows_all(self, raw: Mapping[str, Any]) -> bool:
+        """Whether there is nothing to learn from the names of an event."""
+        if self._known_schema is not self.schema:
+            self._known_schema, self._known_names = self.schema, frozenset(self.schema)
+        return isinstance(raw, dict) and raw.keys() <= self._known_names
+
+    def _remember(self, memory: dict[bytes, Any], data: bytes, meaning: Any) -> None:
+        _bound(memory)
+        memory[data] = meaning
 
     def _canonical(self, raw: dict[str, Any]) -> Event:
         exact = {name: Fraction(value["/"]) for name, value in raw.items() if _is_fraction(value)}
@@ -119,6 +131,8 @@ def _bound(memory: dict[Any, Any]) -> None:
 
 def _plain(value: Value) -> object:
     """Return a canonical value as MessagePack can say it; the types that read it back are the schema's."""
+    if type(value) in _SAID_AS_THEY_ARE:
+        return value
     if isinstance(value, Fraction):
         return {"/": str(value)}
     if isinstance(value, np.ndarray):

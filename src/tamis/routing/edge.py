@@ -31,6 +31,7 @@ from tamis.model.types import Region
 from tamis.node.core import LinkUp
 from tamis.node.effects import Deliver, Effect, Key, Link, Persist, Send
 from tamis.routing import messages as m
+from tamis.routing.border import cut_message
 from tamis.routing.broker import BrokerCore, client_key
 from tamis.routing.content import Content
 from tamis.routing.producers import Once, Producers
@@ -88,6 +89,7 @@ class EdgeCore:
         *,
         policies: Mapping[str, str] | None = None,
         max_backlog: int = MAX_BACKLOG,
+        borders: Mapping[Link, frozenset[str]] | None = None,
     ) -> None:
         self.broker = broker
         self.content = content
@@ -104,9 +106,13 @@ class EdgeCore:
         self.counts = EdgeCounts()
         self.producers = Producers()
         self._policies = dict(policies or {})
+        #: The namespaces that may cross a link; a link that is not here lets all cross.
+        self._borders = dict(borders or {})
         self._kept_schema = content.schema
         self._compiled: dict[str, tuple[Filter, ...]] = {}
         self._told: list[tuple[Link, m.Message]] = []
+        #: Deliveries of the call under way, by client: they are not in its backlog yet.
+        self._added: dict[Link, int] = {}
         #: How many subscriptions each principal has.
         self._counts: dict[Link, int] = {}
 
@@ -119,7 +125,8 @@ class EdgeCore:
         elif isinstance(message, Once):
             effects = self._once(message, sender, now)
         elif self.broker.is_neighbour(sender) or isinstance(message, LinkUp | m.Tick):
-            effects = self.broker.handle(message, sender=sender, now=now)
+            crossing = self._crossing(sender, message)
+            effects = [] if crossing is None else self.broker.handle(crossing, sender=sender, now=now)
         else:
             effects = self._from_client(message, sender, now)
         if isinstance(message, m.Tick):
@@ -246,9 +253,14 @@ class EdgeCore:
 
     def _outgoing(self, effects: list[Effect]) -> list[Effect]:
         found: list[Effect] = []
+        self._added.clear()
         for effect in effects:
-            if isinstance(effect, Persist) or self.broker.is_neighbour(effect.link):
+            if isinstance(effect, Persist):
                 found.append(effect)
+            elif self.broker.is_neighbour(effect.link):
+                crossing = self._crossing(effect.link, effect.message)
+                if crossing is not None:
+                    found.append(Send(effect.link, crossing))
             elif isinstance(effect, Deliver):
                 found.extend(self._deliver(effect))
             elif isinstance(effect.message, m.Delivery | m.Gap):  # what a former life had not acknowledged
@@ -271,7 +283,9 @@ class EdgeCore:
     def _deliver(self, effect: Deliver) -> list[Effect]:
         link = effect.link
         gap = self.gaps.get(link)
-        if gap is None and self.backlog(link) < self.max_backlog:
+        added = self._added.get(link, 0)
+        if gap is None and self.backlog(link) + added < self.max_backlog:
+            self._added[link] = added + 1
             self.counts.deliveries += 1
             return [effect]
         self.counts.missed += 1
@@ -286,6 +300,11 @@ class EdgeCore:
         for link in sorted(ready):
             effects += [Persist(("gap", link), None), Send(link, self.gaps.pop(link))]
         return effects
+
+    def _crossing(self, link: Link, message: Any) -> Any:
+        """Return what of a message may cross a link (RELIABILITY S5); None: nothing."""
+        allowed = self._borders.get(link)
+        return message if allowed is None else cut_message(message, allowed)
 
     def _policies_of(self, namespace: str, rights: Rights) -> list[str]:
         return [one for one in (self._policies.get(namespace), rights.policy) if one]

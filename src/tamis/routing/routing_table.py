@@ -165,7 +165,7 @@ class RoutingTable:
         if home is None or len(events) < SMALL_BATCH or len(home.clients) < SMALL_TABLE:
             return [self.readers(event, namespace) for event in events]
         names = {*schema, *(name for event in events for name in event)}
-        columns = {name: [event.get(name) for event in events] for name in sorted(names)}
+        columns = {name: _column([event.get(name) for event in events]) for name in sorted(names)}
         table = EventTable.of(columns, schema, presence=True)
         offsets, rows = home.clients.match_table(table)
         bad = table.bad  # a column has no place for a long decimal
@@ -231,3 +231,9 @@ class RoutingTable:
     def _find(self, row: int) -> Subscription | None:
         origin = self._origins.get(row)
         return None if origin is None else self._interests[origin.source].get(origin.key)
+
+
+def _column(values: list[Any]) -> Any:
+    """Return values as a column; floats and gaps become an array, which is read as a whole."""
+    kinds = set(map(type, values))
+    return np.array(values, dtype=np.float64) if float in kinds and kinds <= {float, type(None)} else values

@@ -87,6 +87,7 @@ class Client:
             async with asyncio.timeout(self._timeout):
                 await asyncio.shield(self._first)
         except TimeoutError:
+            self._first.cancel()
             await self.close()
             raise ConnectionLostError(self.url, f"no broker answered within {self._timeout:g} s") from None
         return self

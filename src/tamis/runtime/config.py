@@ -88,6 +88,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             )
         if self.links and not self.schema:
             raise ModelError("brokers that are linked need the same schema: set schema = 'schema.json'")
+        if any(link.namespaces and link.policy == "flood" for link in self.links):
+            raise ModelError("a link that floods asks for all namespaces: choose another policy, or name no namespaces")
         names = [self.name, *(link.name for link in self.links)]
         if len(set(names)) < len(names) or any(":" in name or not name for name in names):
             raise ModelError(f"names of brokers differ, are not empty and have no colon: {', '.join(names)}")

@@ -38,6 +38,9 @@ CLIENT_EPOCH = 1
 #: Messages and bytes of one packet, and messages on their way that a client has not acknowledged.
 PACKET_MESSAGES, PACKET_BYTES, WINDOW = 256, 256 * 1024, 4_096
 
+#: What stands in memory for a message of a client that is on disk; and how many of its last ones are kept.
+SPILLED, KEPT = b"", 1_024
+
 #: Seconds between two looks for what has expired.
 TICK_SECONDS = 1.0
 
@@ -82,6 +85,8 @@ class Driver:
         self.failed: asyncio.Future[None] | None = None
         self._committer: Committer | None = None
         self._marks: dict[Link, Mark] = {}
+        #: Up to which number the messages of a client are on disk only.
+        self._spilled: dict[Link, int] = {}
         self._watchers: dict[Link, set[asyncio.Event]] = {}
         self._pending: list[m.Published] = []
         self._pending_futures: list[asyncio.Future[None]] = []
@@ -257,9 +262,14 @@ class Driver:
                 return found
             connection.written = first - 1
         last = min(mark.sent, connection.written + PACKET_MESSAGES, first - 1 + WINDOW)
+        numbers = range(connection.written + 1, last + 1)
+        if numbers and end.outbox[numbers[0]] == SPILLED:
+            return self.store.read_outbox(connection.link, connection.written, len(numbers))
         found, size = [], 0
-        for number in range(connection.written + 1, last + 1):
+        for number in numbers:
             body = end.outbox[number]
+            if body == SPILLED:
+                break
             size += len(body)
             if found and size > PACKET_BYTES:
                 break
@@ -284,6 +294,9 @@ class Driver:
 
     def _release(self, marks: dict[Link, Mark], told: list[tuple[Link, m.Message]], done: asyncio.Future[None]) -> None:
         self._marks.update(marks)
+        for link, mark in marks.items():
+            if not self.edge.broker.is_neighbour(link):
+                self._spill(link, mark)
         for link, word in told:
             if link in self.connections:
                 self.connections[link].words.append(word)
@@ -296,6 +309,15 @@ class Driver:
                 event.set()
         if not done.done():
             done.set_result(None)
+
+    def _spill(self, link: Link, mark: Mark) -> None:
+        """Leave the bodies of old messages of a client to the disk (RELIABILITY G17)."""
+        outbox = self.node.ends[link].outbox
+        start = max(self._spilled.get(link, 0) + 1, next(iter(outbox), 1))
+        end = mark.sent - KEPT
+        for number in range(start, end + 1):
+            outbox[number] = SPILLED
+        self._spilled[link] = max(end, start - 1)
 
     def _flush(self) -> None:
         events, self._pending = tuple(self._pending), []

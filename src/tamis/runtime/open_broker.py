@@ -30,6 +30,7 @@ def open_broker(config: BrokerConfig) -> Driver:
         content,
         policies={tenant.namespace: tenant.policy for tenant in config.tenants},
         max_backlog=config.max_backlog,
+        borders={link.name: frozenset(link.namespaces) for link in config.links if link.namespaces},
     )
     # A life without a disk before it begins a new epoch, above that of every earlier one.
     epoch = round(time.time() * 1e6)

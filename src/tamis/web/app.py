@@ -15,20 +15,13 @@ from tamis.runtime.driver import Driver
 from tamis.runtime.tokens import Tokens
 from tamis.web import events, explanations, log, socket, statistics, streams, subscriptions
 from tamis.web.access import Access
-from tamis.web.failures import HANDLERS
+from tamis.web.failures import HANDLERS, SECURITY_HEADERS
 from tamis.web.openapi import document
 from tamis.web.server import Server
 
 __all__ = ["make_app"]
 
 Endpoint = Callable[[Request], Awaitable[Response]]
-
-#: Sent with every answer. Pages of the broker load nothing from elsewhere and run nothing that stands in the page.
-SECURITY_HEADERS = {
-    "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-}
 
 ENDPOINTS: tuple[tuple[str, str, Endpoint], ...] = (
     ("POST", "/v1/events", events.publish),

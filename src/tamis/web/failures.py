@@ -16,7 +16,14 @@ from tamis.errors import (
     UnknownSubscriptionError,
 )
 
-__all__ = ["HANDLERS", "status_of"]
+__all__ = ["HANDLERS", "SECURITY_HEADERS", "status_of"]
+
+#: Sent with every answer. Pages of the broker load nothing from elsewhere and run nothing that stands in the page.
+SECURITY_HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
 
 _STATUS: tuple[tuple[type[TamisError], int], ...] = (
     (UnknownSubscriptionError, 404),
@@ -49,7 +56,7 @@ def _http_error(request: Request, error: Exception) -> Response:
 
 
 def _answer(status: int, problem: str, headers: dict[str, str] | None = None) -> Response:
-    return JSONResponse({"error": problem, "status": status}, status, headers)
+    return JSONResponse({"error": problem, "status": status}, status, SECURITY_HEADERS | (headers or {}))
 
 
 #: What Starlette calls for which error.

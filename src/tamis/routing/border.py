@@ -1,0 +1,34 @@
+"""What may cross a link that is for some namespaces only."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from typing import Any
+
+import msgspec
+
+from tamis.routing import messages as m
+
+__all__ = ["cut_message"]
+
+
+def cut_message(message: Any, allowed: Set[str]) -> Any:
+    """Return a message without what concerns other namespaces; None when nothing is left of it.
+
+    An update always crosses, be it empty: its number is waited for.
+
+    >>> cut_message(m.Publish(m.Published(m.EventId("a", 1, 1), "secret", b"")), {"open"}) is None
+    True
+    """
+    if isinstance(message, m.Update):
+        return msgspec.structs.replace(
+            message,
+            announce=tuple(entry for entry in message.announce if entry.namespace in allowed),
+            ranges=tuple(part for part in message.ranges if part.namespace in allowed),
+        )
+    if isinstance(message, m.Publish):
+        return message if message.event.namespace in allowed else None
+    if isinstance(message, m.PublishBatch):
+        events = tuple(event for event in message.events if event.namespace in allowed)
+        return m.PublishBatch(events) if events else None
+    return message

@@ -1,0 +1,210 @@
+"""`tamis.connect`: publish, subscribe, acknowledge, come back, read again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tamis
+from tamis.errors import ConnectionLostError, EventError, RefusedError, SubscriptionSyntaxError
+from tamis.runtime.deliveries import ClientSubscription, Delivery
+from tests.server.processes import BrokerProcess, ask, free_port, running
+
+
+def run(story: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(asyncio.wait_for(story, 60))
+
+
+async def take(subscription: ClientSubscription, count: int, *, ack: bool = True) -> list[Delivery]:
+    found: list[Delivery] = []
+    async for delivery in subscription:
+        found.append(delivery)
+        if ack:
+            await delivery.ack()
+        if len(found) == count:
+            break
+    return found
+
+
+def events_of(deliveries: list[Delivery]) -> list[dict[str, Any]]:
+    return [one.event for one in deliveries]
+
+
+def test_publish_and_subscribe(broker: BrokerProcess) -> None:
+    async def story() -> None:
+        async with tamis.connect(broker.url) as client:
+            strong = await client.subscribe("mag >= 5", id="strong")
+            all_of_them = await client.subscribe("mag >= 0", id="all")
+            await client.publish({"mag": 6})
+            await client.publish([{"mag": np.float64(4.5)}, {"mag": 7}])
+            assert events_of(await take(strong, 2)) == [{"mag": 6}, {"mag": 7}]
+            both = [set(one.subscriptions) for one in await take(all_of_them, 3)]
+            assert both == [{"all", "strong"}, {"all"}, {"all", "strong"}]
+
+    run(story())
+
+
+def test_events_of_many_tasks_travel_together_and_in_order(broker: BrokerProcess) -> None:
+    async def story() -> None:
+        async with tamis.connect(broker.url) as client:
+            found = await client.subscribe("batched >= 0")
+            await asyncio.gather(*(client.publish([{"batched": n, "k": k} for k in range(20)]) for n in range(50)))
+            got = events_of(await take(found, 1000))
+            assert got == [{"batched": n, "k": k} for n in range(50) for k in range(20)]
+
+    run(story())
+
+
+def test_what_is_durable_waits_for_its_client(broker: BrokerProcess) -> None:
+    async def story() -> None:
+        async with tamis.connect(broker.url, client="sleeper") as client:
+            found = await client.subscribe("sleep >= 0", id="s", durable=True)
+            await client.publish([{"sleep": i} for i in range(10)])
+            await take(found, 4)
+            await take(found, 2, ack=False)
+            await asyncio.sleep(0.2)  # let the acknowledgement travel
+        async with tamis.connect(broker.url) as other:
+            await other.publish([{"sleep": i} for i in range(10, 13)])
+        async with tamis.connect(broker.url, client="sleeper") as client:
+            found = await client.subscribe("sleep >= 0", id="s", durable=True)
+            assert events_of(await take(found, 9)) == [{"sleep": i} for i in range(4, 13)]
+            await client.unsubscribe("s")
+        assert ask(f"{broker.url}/v1/subscriptions?search=sleep").json["subscriptions"] == []
+
+    run(story())
+
+
+def test_a_cursor_file_keeps_a_client_from_reading_twice(broker: BrokerProcess, tmp_path: Path) -> None:
+    async def story() -> None:
+        file = tmp_path / "place"
+        async with tamis.connect(broker.url, client="filed", cursor_file=file) as client:
+            found = await client.subscribe("filed >= 0", id="f", durable=True)
+            await client.publish([{"filed": i} for i in range(6)])
+            await take(found, 3)
+            await asyncio.sleep(0.2)
+        epoch, number = file.read_text().split("-")
+        file.write_text(f"{epoch}-{int(number) + 1}")  # one more was dealt with, and its acknowledgement lost
+        async with tamis.connect(broker.url, client="filed", cursor_file=file) as client:
+            found = await client.subscribe("filed >= 0", id="f", durable=True)
+            assert events_of(await take(found, 2)) == [{"filed": 4}, {"filed": 5}]
+
+    run(story())
+
+
+def test_what_is_retained_can_be_read_again(broker: BrokerProcess) -> None:
+    async def story() -> None:
+        async with tamis.connect(broker.url, client="again") as client:
+            found = await client.subscribe("again >= 0", id="a", durable=True)
+            await client.publish([{"again": i} for i in range(6)])
+            first = await take(found, 2)
+            cursor = client.cursor
+            later = await take(found, 4)
+            await asyncio.sleep(0.2)
+        async with tamis.connect(broker.url, client="again", replay_after=cursor) as client:
+            found = await client.subscribe("again >= 0", id="a", durable=True)
+            repeated = await take(found, 4)
+            assert [(one.id, one.event) for one in repeated] == [(one.id, one.event) for one in later]
+            assert first[0].id not in {one.id for one in repeated}
+
+    run(story())
+
+
+def test_an_event_comes_once_however_many_subscriptions_match(broker: BrokerProcess) -> None:
+    async def story() -> None:
+        async with tamis.connect(broker.url) as client:
+            one = await client.subscribe("twice >= 1", id=1)
+            two = await client.subscribe("twice >= 2", id=2)
+            await client.publish({"twice": 5})
+            (first,), (second,) = await take(one, 1, ack=False), await take(two, 1, ack=False)
+            assert first.cursor == second.cursor
+            before = client.cursor
+            await first.ack()
+            assert client.cursor == before  # the cursor moves when all have acknowledged
+            await second.ack()
+            assert client.cursor != before
+
+    run(story())
+
+
+def test_refusals_name_the_culprit(broker: BrokerProcess) -> None:
+    async def story() -> None:
+        async with tamis.connect(broker.url) as client:
+            await client.publish({"typed": 1})
+            with pytest.raises(RefusedError, match="typed"):
+                await client.publish([{"typed": 2}, {"typed": "text"}, {"typed": 3}])
+            with pytest.raises(EventError):
+                await client.publish({"typed": object()})
+            with pytest.raises(SubscriptionSyntaxError):
+                await client.subscribe("typed >")
+            with pytest.raises(RefusedError, match="typed"):
+                await client.subscribe("typed = 'text'")
+            await client.publish({"typed": 4})
+
+    run(story())
+
+
+def test_a_client_survives_its_broker(tmp_path: Path) -> None:
+    async def story(broker: BrokerProcess) -> None:
+        async with tamis.connect(broker.url, client="tough") as client:
+            found = await client.subscribe("n >= 0", durable=True)
+            passing = await client.subscribe("n >= 0")
+            await client.publish({"n": 0})
+            await asyncio.to_thread(broker.kill)
+            waiting = asyncio.create_task(client.publish([{"n": 1}, {"n": 2}]))
+            broker.start()
+            await asyncio.to_thread(broker.wait_until_ready)
+            await waiting
+            assert events_of(await take(found, 3)) == [{"n": 0}, {"n": 1}, {"n": 2}]
+            assert events_of(await take(passing, 3)) == [{"n": 0}, {"n": 1}, {"n": 2}]
+
+    with running(BrokerProcess(tmp_path)) as (broker,):
+        run(story(broker))
+
+
+def test_a_broker_that_lost_its_disk_is_told_everything_again(tmp_path: Path) -> None:
+    async def story(broker: BrokerProcess) -> None:
+        async with tamis.connect(broker.url, client="patient") as client:
+            found = await client.subscribe("n >= 0", durable=True)
+            await client.publish({"n": 0})
+            await take(found, 1)
+            await asyncio.to_thread(broker.kill)
+            (tmp_path / "data").rename(tmp_path / "lost")
+            waiting = asyncio.create_task(client.publish({"n": 1}))
+            broker.start()
+            await asyncio.to_thread(broker.wait_until_ready)
+            await waiting
+            await client.publish({"n": 2})
+            assert events_of(await take(found, 1))[0]["n"] in (1, 2)  # 1 may have come before the subscription
+
+    with running(BrokerProcess(tmp_path)) as (broker,):
+        run(story(broker))
+
+
+def test_without_a_broker_there_is_a_clear_error() -> None:
+    with (
+        pytest.raises(ConnectionLostError, match="no broker answered"),
+        tamis.connect(f"http://127.0.0.1:{free_port()}", timeout=0.5),
+    ):
+        pass
+
+
+def test_the_blocking_client(broker: BrokerProcess) -> None:
+    with tamis.connect(broker.url) as client:
+        found = client.subscribe("blocking >= 2")
+        client.publish([{"blocking": i} for i in range(5)])
+        got = []
+        for delivery in found:
+            got.append(delivery.event["blocking"])
+            delivery.ack()
+            if len(got) == 3:
+                break
+        assert got == [2, 3, 4]
+        with pytest.raises(TimeoutError):
+            found.next(0.05)
+        client.unsubscribe(found.id)
+        assert found.next(5) is None

@@ -1,0 +1,283 @@
+"""A broker's port as curl sees it: every endpoint, strict JSON, and limits at N, N + 1 and 100 N."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import re
+import shlex
+import subprocess
+import urllib.error
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.server.processes import Answer, BrokerProcess, ask
+
+NDJSON = "application/x-ndjson"
+STRUCTURED = "application/cloudevents+json"
+BATCH = "application/cloudevents-batch+json"
+
+
+def publish(broker: BrokerProcess, body: Any, namespace: str = "default", **headers: str) -> Answer:
+    return ask(f"{broker.url}/v1/events?namespace={namespace}", "POST", body, **headers)
+
+
+def subscribe(broker: BrokerProcess, filter: Any, id: int | str, **fields: Any) -> Answer:
+    return ask(f"{broker.url}/v1/subscriptions", "POST", {"filter": filter, "id": id, **fields})
+
+
+def stream(broker: BrokerProcess, id: int | str, limit: int, query: str = "", **headers: str) -> list[dict[str, Any]]:
+    """Read so many messages of a stream; each has its cursor as ``cursor``."""
+    found = ask(f"{broker.url}/v1/subscriptions/{id}/events?limit={limit}{query}", **headers)
+    assert found.status == 200, found.body
+    blocks = [block for block in found.body.decode().split("\n\n") if "data: " in block]
+    cursors = [re.search(r"^id: (.*)$", block, re.MULTILINE) for block in blocks]
+    datas = [re.search(r"^data: (.*)$", block, re.MULTILINE) for block in blocks]
+    return [
+        json.loads(data[1]) | {"cursor": cursor[1]}
+        for cursor, data in zip(cursors, datas, strict=True)
+        if cursor and data
+    ]
+
+
+def test_what_is_published_reaches_who_asked(broker: BrokerProcess) -> None:
+    made = subscribe(broker, "mag >= 5", "strong", metadata={"team": "pager"})
+    assert (made.status, made.json["state"], made.json["metadata"]) == (201, "active", {"team": "pager"})
+    assert publish(broker, {"mag": 6.1, "place": "Alaska"}).json["accepted"] == 1
+    assert publish(broker, {"mag": 4.9}).json["accepted"] == 1
+    assert publish(broker, [{"mag": 5}, {"mag": 1}]).json["accepted"] == 2
+    first, second = stream(broker, "strong", 2)
+    assert (first["event"], first["subscriptions"]) == ({"mag": 6.1, "place": "Alaska"}, ["strong"])
+    assert second["event"] == {"mag": 5}
+
+
+def test_a_stream_goes_on_behind_the_last_event_id(broker: BrokerProcess) -> None:
+    subscribe(broker, "replayed IS NOT NULL", "replay")
+    publish(broker, [{"replayed": i} for i in range(5)])
+    all_of_them = stream(broker, "replay", 5)
+    again = stream(broker, "replay", 3, Last_Event_ID=all_of_them[1]["cursor"])
+    assert again == all_of_them[2:]
+    assert stream(broker, "replay", 5, "&after=0-0") == all_of_them
+    publish(broker, {"replayed": 9})
+    assert [one["event"] for one in stream(broker, "replay", 1)] == [{"replayed": 9}]
+    assert ask(f"{broker.url}/v1/subscriptions/replay/events", Last_Event_ID="nonsense").status == 400
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "expected"),
+    [
+        ('{"form": 1}\n\n{"form": 2}\n', {"Content_Type": NDJSON}, [{"form": 1}, {"form": 2}]),
+        ('[{"form": 1}, {"form": 2}]', {}, [{"form": 1}, {"form": 2}]),
+        (
+            '{"specversion": "1.0", "id": "1", "source": "/s", "type": "t", "data": {"form": 3}}',
+            {"Content_Type": STRUCTURED},
+            [{"form": 3, "ce_id": "1", "ce_source": "/s", "ce_type": "t"}],
+        ),
+        (
+            '[{"specversion": "1.0", "id": "1", "source": "/s", "type": "t", "data": {"form": 3}}]',
+            {"Content_Type": BATCH},
+            [{"form": 3, "ce_id": "1", "ce_source": "/s", "ce_type": "t"}],
+        ),
+        (
+            '{"form": 4}',
+            {"ce_specversion": "1.0", "ce_id": "7", "ce_source": "/s", "ce_type": "t"},
+            [{"form": 4, "ce_id": "7", "ce_source": "/s", "ce_type": "t"}],
+        ),
+    ],
+)
+def test_events_come_in_several_forms(
+    broker: BrokerProcess, body: str, headers: dict[str, str], expected: list[dict[str, Any]]
+) -> None:
+    subscribe(broker, "form IS NOT NULL", "forms")
+    answer = publish(broker, body, **headers)
+    assert answer.json["accepted"] == len(expected)
+    assert [one["event"] for one in stream(broker, "forms", len(expected))] == expected
+
+
+BAD_BODIES = [
+    ('{"x": NaN}', "NaN"),
+    ('{"x": 1e999}', "1e999"),
+    ('{"x": 1, "x": 2}', "twice"),
+    ("{", "not JSON"),
+    ("3", "expected an object"),
+    ("[3]", "array of objects"),
+    ('{"x": "\ud800"}'.encode("utf-8", "surrogatepass"), "not UTF-8"),
+]
+
+
+@pytest.mark.parametrize(("body", "words"), BAD_BODIES)
+def test_json_is_read_strictly(broker: BrokerProcess, body: str | bytes, words: str) -> None:
+    answer = publish(broker, body)
+    assert answer.status == 400
+    assert words in answer.json["error"]
+
+
+def test_one_bad_event_and_none_is_taken(broker: BrokerProcess) -> None:
+    subscribe(broker, "whole IS NOT NULL", "whole")
+    answer = publish(broker, [{"whole": 1}, {"whole": "text"}])
+    assert answer.status == 400
+    assert "row 1" in answer.json["error"]
+    publish(broker, {"whole": 2})
+    assert [one["event"] for one in stream(broker, "whole", 1)] == [{"whole": 2}]
+
+
+def nested(depth: int) -> str:
+    return '{"deep": ' + "[" * (depth - 1) + "]" * (depth - 1) + "}"
+
+
+#: What is limited, how to make a request of a size, the limit.
+LIMITS = [
+    ("attributes", lambda n: {f"a{i}": None for i in range(n)}, 256),
+    ("depth", nested, 32),
+    ("bytes of an event", lambda n: {"text": "x" * (n - 11)}, 256 * 1024),
+    ("events", lambda n: "[" + ",".join(["{}"] * n) + "]", 10_000),
+]
+
+
+@pytest.mark.parametrize(("name", "make", "limit"), LIMITS, ids=[one[0] for one in LIMITS])
+def test_limits_of_events(broker: BrokerProcess, name: str, make: Any, limit: int) -> None:
+    assert publish(broker, make(limit), f"limit-{name[:5]}").status == 200
+    answer = publish(broker, make(limit + 1), f"limit-{name[:5]}")
+    assert answer.status in (400, 413), answer.body[:200]
+    with contextlib.suppress(urllib.error.URLError):  # it may answer and hang up before all was sent
+        assert publish(broker, make(100 * limit), f"limit-{name[:5]}").status in (400, 413)
+    assert ask(f"{broker.url}/healthz").status == 200
+
+
+@pytest.mark.parametrize(
+    ("make", "limit"),
+    [
+        (lambda n: {"filter": "a = 1", "id": "i" * n}, 128),
+        (lambda n: {"filter": "a = 1", "namespace": "n" * n}, 128),
+        (lambda n: {"filter": "x = '" + "y" * (n - 6) + "'"}, 16 * 1024),
+    ],
+)
+def test_limits_of_subscriptions(broker: BrokerProcess, make: Any, limit: int) -> None:
+    url = f"{broker.url}/v1/subscriptions"
+    assert ask(url, "POST", make(limit)).status == 201
+    for n in (limit + 1, 100 * limit):
+        assert ask(url, "POST", make(n)).status in (400, 413)
+
+
+def test_a_body_is_not_unpacked(broker: BrokerProcess) -> None:
+    assert publish(broker, b"\x1f\x8b", Content_Encoding="gzip").status == 415
+
+
+def test_subscriptions_are_listed_shown_and_withdrawn(broker: BrokerProcess) -> None:
+    for i in range(5):
+        assert (
+            subscribe(broker, f"listed > {i}", f"page-{i}", metadata={"colour": "red" if i % 2 else "blue"}).status
+            == 201
+        )
+    url = f"{broker.url}/v1/subscriptions"
+    page = ask(f"{url}?search=page-&limit=3").json
+    rest = ask(f"{url}?search=page-&limit=3&after={page['next']}").json
+    assert [one["id"] for one in page["subscriptions"] + rest["subscriptions"]] == [f"page-{i}" for i in range(5)]
+    assert rest["next"] is None
+    assert {one["id"] for one in ask(f"{url}?search=red").json["subscriptions"]} == {"page-1", "page-3"}
+    assert ask(f"{url}/page-1").json["filter"] == "listed > 1"
+    assert subscribe(broker, "a = 1", "page-1").status == 409
+    assert ask(f"{url}/page-1", "DELETE").status == 204
+    assert ask(f"{url}/page-1").status == 404
+    assert ask(f"{url}/page-1/events").status == 404
+    assert ask(f"{url}/page-1", "DELETE").status == 404
+    assert ask(f"{url}?limit=x").status == 400
+
+
+def test_an_integer_is_an_id_too(broker: BrokerProcess) -> None:
+    assert subscribe(broker, "a = 1", 7).json["id"] == 7
+    assert ask(f"{broker.url}/v1/subscriptions/7").json["id"] == 7
+
+
+def test_a_subscription_that_expires_ends(broker: BrokerProcess) -> None:
+    assert subscribe(broker, "a = 1", "short", expires=0.2).status == 201
+    ended = ask(f"{broker.url}/v1/subscriptions/short/events")  # the stream ends with its subscription
+    assert ended.status == 200
+    assert ask(f"{broker.url}/v1/subscriptions/short").status == 404
+    assert subscribe(broker, "a = 1", "x", expires="soon").status == 400
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        ({"filter": "mag >"}, "column 6"),
+        ({"filter": {"op": "nonsense", "args": []}}, "nonsense"),
+        ({}, "filter"),
+        ({"filter": "a = 1", "nonsense": 1}, "nonsense"),
+        ({"filter": "a = 1", "namespace": "*"}, "namespace"),
+        ({"filter": "a = 1", "id": True}, "id"),
+    ],
+)
+def test_a_bad_subscription_is_refused(broker: BrokerProcess, document: dict[str, Any], words: str) -> None:
+    answer = ask(f"{broker.url}/v1/subscriptions", "POST", document)
+    assert answer.status == 400
+    assert words in answer.json["error"]
+
+
+def test_namespaces_do_not_meet(broker: BrokerProcess) -> None:
+    subscribe(broker, "meets = 1", "here", namespace="blue")
+    publish(broker, {"meets": 1, "from": "red"}, "red")
+    publish(broker, {"meets": 1, "from": "blue"}, "blue")
+    assert [one["event"]["from"] for one in stream(broker, "here", 1, "&namespace=blue")] == ["blue"]
+
+
+def test_explain_says_why_and_why_not(broker: BrokerProcess) -> None:
+    subscribe(broker, "size >= 5 AND colour = 'red'", "explained")
+    url = f"{broker.url}/v1/explain"
+    no = ask(url, "POST", {"id": "explained", "event": {"size": 7, "colour": "blue"}}).json
+    assert (no["matched"], [one["outcome"] for one in no["conditions"]]) == (False, [True, False])
+    assert ask(url, "POST", {"filter": "size >= 5", "event": {"size": 5}}).json["matched"] is True
+    assert ask(url, "POST", {"id": "nobody", "event": {}}).status == 404
+    assert ask(url, "POST", {}).status == 400
+
+
+def test_others_pages_are_refused(broker: BrokerProcess) -> None:
+    assert publish(broker, {"a": 1}, Origin="https://evil.example").status == 403
+    assert publish(broker, {"a": 1}, Origin="null").status == 403
+    assert publish(broker, {"a": 1}, Origin=broker.url).status == 200
+    assert ask(f"{broker.url}/v1/subscriptions", Host="evil.example").status == 421
+
+
+def test_health_metrics_statistics_and_the_document(broker: BrokerProcess) -> None:
+    assert ask(f"{broker.url}/healthz").json["status"] == "ok"
+    text = ask(f"{broker.url}/metrics").body.decode()
+    assert "tamis_events_total" in text
+    assert "tamis_request_seconds_bucket" in text
+    assert ask(f"{broker.url}/v1/statistics").json["now"]["subscriptions"] > 0
+    found = ask(f"{broker.url}/openapi.json")
+    assert set(found.json["paths"]) >= {"/v1/events", "/v1/subscriptions/{id}/events", "/v1/explain"}
+    assert "script-src" not in found.headers["content-security-policy"]
+    nowhere = ask(f"{broker.url}/nowhere")
+    assert (nowhere.status, nowhere.headers["x-content-type-options"]) == (404, "nosniff")
+    assert ask(f"{broker.url}/v1/events", "PATCH").status == 405
+    assert ask(f"{broker.url}/v1/events").json["events"]
+
+
+def test_a_request_without_an_end_is_bounded(broker: BrokerProcess) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", broker.port, timeout=30)
+    connection.putrequest("POST", "/v1/events")
+    connection.putheader("Transfer-Encoding", "chunked")
+    connection.endheaders()
+    chunk = b"100000\r\n" + b" " * 0x100000 + b"\r\n"
+    with contextlib.suppress(OSError):  # it hangs up
+        for _ in range(64):
+            connection.send(chunk)
+    with contextlib.suppress(OSError, http.client.HTTPException):
+        assert connection.getresponse().status == 413
+    connection.close()
+    assert ask(f"{broker.url}/healthz").status == 200
+
+
+def test_the_examples_of_the_page_run(broker: BrokerProcess) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "server.md").read_text()
+    blocks = re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    commands = [line for block in blocks for line in block.splitlines() if "curl" in line]
+    assert len(commands) >= 9
+    ask(f"{broker.url}/v1/subscriptions/strong", "DELETE")
+    for command in commands:
+        line = command.replace("http://127.0.0.1:8080", broker.url).replace("curl ", "curl -sS --fail --max-time 20 ")
+        done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, (shlex.quote(line), done.stdout, done.stderr)

@@ -1,0 +1,97 @@
+"""Brokers that are linked: tokens, namespaces that may not cross, and why a subscription was not forwarded."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+import tamis
+from tamis.errors import ModelError
+from tamis.node.effects import Send
+from tamis.routing import messages as m
+from tamis.routing.broker import BrokerCore
+from tamis.routing.content import Content
+from tamis.routing.edge import EdgeCore
+from tamis.routing.policies import find_policy
+from tamis.runtime.config import BrokerConfig, LinkConfig
+from tamis.runtime.neighbours import websocket_url
+from tamis.runtime.tokens import Tokens
+from tests.server.processes import BrokerProcess, ask, running
+
+SCHEMA = '{"attributes": {"mag": {"type": "number"}}}'
+
+
+def two_brokers(directory: Path) -> tuple[BrokerProcess, BrokerProcess]:
+    """South dials north with a token; the namespace "secret" stays where it is."""
+    (directory / "schema.json").write_text(SCHEMA)
+    token = Tokens(directory / "north-data" / "tokens.json").add("link", broker="south")
+    Tokens(directory / "north-data" / "tokens.json").add("impostor", broker="west")
+    (directory / "token").write_text(token)
+    start = 'name = "{0}"\ndata = "{1}/{0}-data"\nschema = "{1}/schema.json"\nrequire_tokens = {2}\n[[links]]\n'
+    north = BrokerProcess(directory / "north", start.format("north", directory, "true") + 'name = "south"')
+    south = start.format("south", directory, "false")
+    south += f'name = "north"\nurl = "{north.url}"\ntoken_file = "{directory}/token"\nnamespaces = ["default"]'
+    return north, BrokerProcess(directory / "south", south)
+
+
+def test_linked_brokers(tmp_path: Path) -> None:
+    north, south = two_brokers(tmp_path)
+    secret = Tokens(tmp_path / "north-data" / "tokens.json").add("admin", is_admin=True)
+
+    async def story() -> None:
+        async with tamis.connect(south.url) as here, tamis.connect(north.url, token=secret) as there:
+            wide = await here.subscribe("mag >= 1", id="wide")
+            await here.subscribe("mag >= 5", id="narrow")
+            hidden = await here.subscribe("mag >= 0", id="hidden", namespace="secret")
+            made = ask(f"{south.url}/v1/subscriptions", "POST", {"filter": "mag >= 6", "id": "covered"})
+            assert made.status == 201
+            told = ask(f"{south.url}/v1/explain", "POST", {"id": "covered"}).json["links"]
+            assert [(one["link"], one["forwarded"]) for one in told] == [("north", False)]
+            assert "not forwarded because covered by" in told[0]["reason"]
+            assert "wide" in told[0]["reason"]
+            await there.publish({"mag": 7}, namespace="secret")
+            await there.publish({"mag": 3})
+            assert (await anext(wide)).event == {"mag": 3}
+            await here.publish({"mag": 1}, namespace="secret")
+            assert (await anext(hidden)).event == {"mag": 1}
+            links = ask(f"{south.url}/v1/statistics").json["links"]
+            assert [(one["link"], one["connected"], one["suppressed"]) for one in links] == [("north", True, 2)]
+            shown = ask(f"{north.url}/v1/statistics", Authorization=f"Bearer {secret}").json["links"]
+            assert [(one["table_entries"], one["events"]) for one in shown] == [(1, 1)]
+
+    with running(north, south):
+        asyncio.run(asyncio.wait_for(story(), 60))
+
+
+def entry(key: str, namespace: str) -> m.Entry:
+    return m.Entry(key, namespace, b'{"op":"=","args":[{"property":"mag"},1]}')
+
+
+def published(namespace: str) -> m.Publish:
+    content = Content(tamis.Schema.from_json(SCHEMA))
+    return m.Publish(m.Published(m.EventId("p", 1, 1), namespace, content.write_event({"mag": 1})))
+
+
+def test_other_namespaces_cross_a_link_in_neither_direction() -> None:
+    content = Content(tamis.Schema.from_json(SCHEMA))
+    broker = BrokerCore("here", {"there": find_policy("covering")}, content)
+    edge = EdgeCore(broker, content, borders={"there": frozenset({"open"})})
+    edge.handle(m.Update(1, (entry("a", "open"), entry("b", "secret")), replace=True), sender="there", now=0)
+    assert list(broker.table.interests("there")) == ["a"]
+    assert edge.handle(published("secret"), sender="there", now=0) == []
+    batch = m.PublishBatch((published("open").event, published("secret").event))
+    sent = edge._outgoing([Send("there", batch), Send("there", published("secret"))])
+    assert sent == [Send("there", m.PublishBatch((published("open").event,)))]
+
+
+def test_a_link_for_some_namespaces_cannot_flood() -> None:
+    link = LinkConfig("north", policy="flood", namespaces=("open",))
+    with pytest.raises(ModelError, match="floods"):
+        BrokerConfig(schema="s", links=(link,)).check()
+
+
+def test_where_a_websocket_is() -> None:
+    assert websocket_url("http://127.0.0.1:8080") == "ws://127.0.0.1:8080/v1/connect"
+    assert websocket_url("wss://north/") == "wss://north/v1/connect"
