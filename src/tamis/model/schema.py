@@ -131,8 +131,6 @@ def learn_from_event(schema: Schema, raw: Mapping[str, Any]) -> Schema:
     """
     if not isinstance(raw, Mapping):
         raise EventError("", raw, "an event is a mapping from attribute to value")
-    if raw.keys() <= schema._attributes.keys():
-        return schema
     found: dict[str, AttributeType] = {}
     for name, value in raw.items():
         if len(schema) + len(found) >= MAX_ATTRIBUTES:
@@ -155,8 +153,6 @@ def presence_of(schema: Schema, raw: Mapping[str, Any]) -> dict[str, bool]:
     """
     if not isinstance(raw, Mapping):
         raise EventError("", raw, "an event is a mapping from attribute to value")
-    if raw.keys() <= schema._attributes.keys():
-        return {}
     unknown = (name for name, value in raw.items() if value is not None and name not in schema)
     return {name: True for name in unknown if isinstance(name, str)}
 
