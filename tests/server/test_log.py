@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,13 +12,7 @@ from tamis.routing import messages as m
 from tamis.routing.producers import Once, Producers
 from tamis.runtime.http_calls import HttpCalls
 from tamis.runtime.store import Store
-from tests.server.processes import BrokerProcess, ask, free_port, running
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    with running(BrokerProcess(tmp_path_factory.mktemp("log") / "broker")) as (one,):
-        yield one
+from tests.server.processes import BrokerProcess, ask, free_port
 
 
 def _events(*numbers: int) -> bytes:
