@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tamis.cli.options import Json, examples
+
+if TYPE_CHECKING:
+    from tamis.runtime.mqtt_bridge import BridgeCounts
 
 __all__ = ["EPILOG", "app", "mqtt"]
 
@@ -85,12 +88,12 @@ def _greet(mqtt: str, broker: str, json: bool) -> None:
         output().say(f"{mqtt} <-> {broker}  (Ctrl-C ends it)")
 
 
-def _report(counts: object, json: bool) -> None:
+def _report(counts: BridgeCounts, json: bool) -> None:
     from dataclasses import asdict
 
     from tamis.cli.screen import errors, write_json_lines
 
-    shown = asdict(counts)  # type: ignore[call-overload]
+    shown = asdict(counts)
     if json:
         write_json_lines([shown])
         return

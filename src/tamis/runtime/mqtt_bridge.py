@@ -35,6 +35,9 @@ TOPIC, VALUE = "topic", "value"
 #: Messages that are taken together, and deliveries whose publishing is under way.
 BATCH, WINDOW = 256, 256
 
+#: Seconds for the first connection to the MQTT broker; later it is tried for ever.
+CONNECT_SECONDS = 30.0
+
 _FIELD = re.compile(r"\{(\w+)\}")
 
 #: What would be a level, a wildcard or no character of a topic.
@@ -123,7 +126,7 @@ class _Bridge:
     async def run(self, ready: Callable[[], None]) -> None:
         self._mqtt.start()
         try:
-            await self._mqtt.ready
+            await self._connect()
             namespace = self._plan.namespace
             asked = [
                 await self._client.subscribe(filter, id=id, namespace=namespace, durable=True)
@@ -138,6 +141,14 @@ class _Bridge:
             raise group.exceptions[0] from None
         finally:
             await self._mqtt.stop()
+
+    async def _connect(self) -> None:
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                await self._mqtt.ready
+        except TimeoutError:
+            problem = f"no MQTT 5 broker answered within {CONNECT_SECONDS:g} s"
+            raise ConnectionLostError(self._plan.mqtt, problem) from None
 
     async def _take_in(self) -> None:
         while True:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -19,10 +20,15 @@ import msgspec
 from tamis.engine import Engine
 from tamis.engine.snapshot import version_at
 from tamis.errors import SnapshotError, TamisError
+from tamis.model.language.cql2_json import to_json
+from tamis.model.language.parse import parse
+from tamis.model.language.unbind import format_filters
+from tamis.model.schema import Schema
 from tamis.model.subscription import Subscription
 from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.routing.broker import client_key
+from tamis.routing.rights import Rights
 from tamis.runtime.client_links import http_link
 from tamis.runtime.driver import Driver
 
@@ -31,8 +37,13 @@ __all__ = ["OWNER", "follow_snapshot", "open_snapshot"]
 #: Whose the subscriptions of a snapshot are.
 OWNER = "snapshot"
 
-#: Subscriptions that are given to the broker together, and seconds between two looks for a newer version.
-BATCH, LOOK_SECONDS = 1_000, 1.0
+#: Subscriptions that are given to the broker together; others are served in between.
+BATCH = 500
+
+#: Seconds between two looks for a newer version, and at most, after one that could not be opened.
+LOOK_SECONDS, LONGEST_LOOK = 1.0, 60.0
+
+_RIGHTS = Rights(OWNER, max_subscriptions=sys.maxsize)
 
 _Place = tuple[Link, str]
 
@@ -41,63 +52,67 @@ async def open_snapshot(driver: Driver, path: Path) -> Path:
     """Let a broker have exactly the subscriptions of a version, or of the newest in a directory; return which."""
     version = version_at(path)
     engine = await asyncio.to_thread(Engine.load, version)
-    content = driver.edge.content
+    content, asked = driver.edge.content, driver.edge.asked
     if content.learns and not content.schema:
         content.schema = engine.schema
-    mine = {place: asked for place, asked in driver.edge.asked.items() if m.about(asked).owner == OWNER}
-    wanted = dict(_wanted(driver, engine, version))
-    gone = [(place, m.Unsubscribe(one.id, one.namespace)) for place, one in mine.items() if place not in wanted]
+    mine = {place: one for place, one in asked.items() if m.about(one).owner == OWNER}
+    kept: set[_Place] = set()
+    subscriptions = iter(engine)
+    while batch := list(itertools.islice(subscriptions, BATCH)):
+        wanted = [(_place(one), _message(one, engine.schema)) for one in batch]
+        kept.update(place for place, _ in wanted)
+        changed = [(place, one) for place, one in wanted if not _is_same(mine.get(place), one)]
+        await _submit(driver, [(place, _admitted(driver, version, place, one)) for place, one in changed])
+    gone = [(place, m.Unsubscribe(one.id, one.namespace)) for place, one in mine.items() if place not in kept]
     await _submit(driver, gone)
-    changed = ((place, one) for place, one in wanted.items() if not _is_same(mine.get(place), one))
-    await _submit(driver, changed)
     return version
 
 
 async def follow_snapshot(driver: Driver, path: Path, version: Path) -> None:
-    """Open newer versions as they appear, for ever; one that cannot be opened is told and left alone."""
+    """Open newer versions as they appear, for ever; one that cannot be opened is told, and tried again later."""
+    look = LOOK_SECONDS
     while True:
-        await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.sleep(look)
         try:
             found = version_at(path)
             if found != version:
-                version = found
-                await open_snapshot(driver, found)
+                version = await open_snapshot(driver, found)
+            look = LOOK_SECONDS
         except TamisError as error:
             logging.getLogger("tamis").error("snapshot: %s", error)
+            look = min(2 * look, LONGEST_LOOK)
 
 
-def _wanted(driver: Driver, engine: Engine, version: Path) -> Iterator[tuple[_Place, m.Subscribe]]:
-    now = round(time.time() * 1e6)
-    for one in engine:
-        link = http_link(one.namespace, one.id)
-        place = (link, client_key(link, one.namespace, one.id))
-        there = driver.edge.asked.get(place)
-        if there is not None and m.about(there).owner != OWNER:
-            raise SnapshotError(str(version), f"subscription {one.id!r} is at the broker already, and somebody else's")
-        yield place, _message(driver, one, version, now)
+def _place(one: Subscription) -> _Place:
+    link = http_link(one.namespace, one.id)
+    return link, client_key(link, one.namespace, one.id)
 
 
-def _message(driver: Driver, one: Subscription, version: Path, now: int) -> m.Subscribe:
-    content = driver.edge.content
-    try:
-        filters = content.compile(one.text) if one.text is not None else one.filters
-        text = one.text or content.write_filter(filters).decode()
-        about = m.About(OWNER, text, True, now, dict(one.metadata))
-        filter = content.write_filter(filters)
-    except TamisError as error:
-        raise SnapshotError(str(version), f"subscription {one.id!r}: {error}") from error
-    return m.Subscribe(one.id, filter, one.namespace, one.expires, msgspec.json.encode(about))
+def _message(one: Subscription, schema: Schema) -> m.Subscribe:
+    """Return a subscription as if its owner had written it; a box has no text, so it gets one."""
+    text = format_filters(one.filters, schema) if one.text is None else one.text
+    about = m.About(OWNER, text, True, round(time.time() * 1e6), dict(one.metadata))
+    return m.Subscribe(one.id, b"", one.namespace, one.expires, msgspec.json.encode(about))
 
 
 def _is_same(there: m.Subscribe | None, one: m.Subscribe) -> bool:
     if there is None:
         return False
     old, new = m.about(there), m.about(one)
-    kept = (there.filter, there.expires, old.metadata, old.text)
-    return kept == (one.filter, one.expires, new.metadata, new.text)
+    return (there.expires, old.text, old.metadata) == (one.expires, new.text, new.metadata)
+
+
+def _admitted(driver: Driver, version: Path, place: _Place, one: m.Subscribe) -> m.Subscribe:
+    """Return a subscription as the broker takes it, held to the policies like everybody's (RELIABILITY S6)."""
+    there = driver.edge.asked.get(place)
+    if there is not None and m.about(there).owner != OWNER:
+        raise SnapshotError(str(version), f"subscription {one.id!r} is at the broker already, and somebody else's")
+    try:
+        filter = msgspec.json.encode(to_json(parse(m.about(one).text)))
+        return driver.edge.write_subscription(msgspec.structs.replace(one, filter=filter), place[0], _RIGHTS)
+    except TamisError as error:
+        raise SnapshotError(str(version), f"subscription {one.id!r}: {error}") from error
 
 
 async def _submit(driver: Driver, messages: Iterable[tuple[_Place, m.Message]]) -> None:
-    rest = iter(messages)
-    while batch := list(itertools.islice(rest, BATCH)):
-        await asyncio.gather(*(driver.submit(message, link) for (link, _), message in batch))
+    await asyncio.gather(*(driver.submit(message, link) for (link, _), message in messages))
