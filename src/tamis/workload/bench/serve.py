@@ -29,7 +29,7 @@ from tamis.errors import InvariantError
 from tamis.runtime.client import Client
 from tamis.runtime.connecting import connect
 from tamis.workload.bench.rows import Row, find_goal
-from tamis.workload.bench.serve_clients import Arrivals, Reader
+from tamis.workload.bench.serve_clients import Arrivals, Reader, subscribe_message
 from tamis.workload.boxes import BoxWork, make_boxes
 
 __all__ = ["SYSTEMS", "Load", "measure_serve"]
@@ -115,13 +115,13 @@ def _start_broker(place: Path) -> tuple[subprocess.Popen[bytes], str]:
 
 async def _run(url: str, pid: int, load: Load, work: BoxWork, wanted: Sequence[int]) -> list[Row]:
     arrivals = Arrivals()
+    # Written before anybody connects: a broker cuts off who does not answer its pings for that long.
+    messages = [subscribe_message(id, text) for id, text in enumerate(_texts(work))]
+    events = [dict(zip(work.names, point, strict=True)) for point in work.points.tolist()]
     readers = [await Reader(url, f"reader-{number}", arrivals).open() for number in range(load.readers)]
     start = time.perf_counter()
-    texts = _texts(work)
-    parts = (one.subscribe(texts[k :: load.readers], k, load.readers) for k, one in enumerate(readers))
-    await asyncio.gather(*parts)
+    await asyncio.gather(*(one.subscribe(messages[k :: load.readers]) for k, one in enumerate(readers)))
     rows = [Row(_WORK, load.n, "ours", "serve load", load.n / (time.perf_counter() - start))]
-    events = [dict(zip(work.names, point, strict=True)) for point in work.points.tolist()]
     async with connect(url, client="publisher") as client:
         run = Run(client, arrivals, wanted)
         rate = await _frames(run, events[: load.events])

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from tamis.errors import InvariantError
 from tamis.model.language.cql2_json import to_json
 from tamis.model.language.parse import parse
 from tamis.routing import messages as m
@@ -20,7 +21,10 @@ from tamis.runtime.client_link import ClientLink, Outgoing
 from tamis.runtime.neighbours import websocket_url
 from tamis.runtime.packets import MAX_PACKET, SUBPROTOCOL
 
-__all__ = ["Arrivals", "Reader"]
+__all__ = ["Arrivals", "Reader", "subscribe_message"]
+
+#: Subscriptions that a reader asks for before it waits for their answers.
+AT_ONCE = 256
 
 
 class Arrivals:
@@ -45,6 +49,12 @@ class Arrivals:
             self._done.clear()
             async with asyncio.timeout(patience):
                 await self._done.wait()
+
+
+def subscribe_message(id: int, text: str) -> bytes:
+    """Return the message that asks for a durable subscription."""
+    about = msgspec.json.encode(m.About(text=text, durable=True))
+    return m.encode(m.Subscribe(id, msgspec.json.encode(to_json(parse(text))), about=about))
 
 
 class Reader:
@@ -72,17 +82,17 @@ class Reader:
         self._task = asyncio.create_task(self._listen())
         return self
 
-    async def subscribe(self, filters: Sequence[str], first: int, step: int) -> None:
+    async def subscribe(self, messages: Sequence[bytes]) -> None:
         """Ask for many things; returns when all are active."""
-        wanted = self._active + len(filters)
-        for place, text in enumerate(filters):
-            about = msgspec.json.encode(m.About(text=text, durable=True))
-            message = m.Subscribe(first + place * step, msgspec.json.encode(to_json(parse(text))), about=about)
-            self._link.unsent.append(Outgoing(m.encode(message), lambda: None))
-        await self._flush()
-        while self._active < wanted:
-            self._news.clear()
-            await self._news.wait()
+        for first in range(0, len(messages), AT_ONCE):
+            part = messages[first : first + AT_ONCE]
+            self._link.unsent += [Outgoing(one, lambda: None) for one in part]
+            await self._flush()
+            while self._active < first + len(part):
+                self._news.clear()
+                await self._news.wait()
+                if self._task.done():
+                    raise InvariantError(f"reader {self._link.name} was cut off: {self._socket.close_reason}")
 
     async def close(self) -> None:
         """End the connection."""
@@ -91,6 +101,12 @@ class Reader:
         await self._socket.close()
 
     async def _listen(self) -> None:
+        try:
+            await self._take_packets()
+        finally:
+            self._news.set()
+
+    async def _take_packets(self) -> None:
         async for packet in self._socket:
             moment = time.perf_counter()
             for number, message in self._link.take(packet):
