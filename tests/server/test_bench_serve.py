@@ -14,7 +14,10 @@ FEW = Load(n=300, readers=3, events=600, singles=40, seconds=0.2)
 
 def test_every_number_of_a_broker_is_there() -> None:
     rows = {row.what: row for row in measure_serve(FEW, ["ours"])}
-    assert list(rows) == ["serve load", "serve", "serve single", "serve p50", "serve p99", "serve memory"]
+    assert list(rows) == [
+        *("serve load", "serve", "serve cpu", "serve single", "serve single cpu"),
+        *("serve p50", "serve p99", "serve memory"),
+    ]
     assert all(row.rate is not None and row.rate >= 0 for row in rows.values())
     assert rows["serve"].as_json()["unit"] == "events/s"
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import shapely
 
 import tamis
 from tamis.errors import ConnectionLostError, EventError, RefusedError, SubscriptionSyntaxError
@@ -56,6 +58,31 @@ def test_events_of_many_tasks_travel_together_and_in_order(broker: BrokerProcess
             await asyncio.gather(*(client.publish([{"batched": n, "k": k} for k in range(20)]) for n in range(50)))
             got = events_of(await take(found, 1000))
             assert got == [{"batched": n, "k": k} for n in range(50) for k in range(20)]
+
+    run(story())
+
+
+def test_values_are_read_as_their_types_say(broker: BrokerProcess) -> None:
+    async def story() -> None:
+        async with tamis.connect(broker.url) as client:
+            found = await client.subscribe(
+                "at >= TIMESTAMP('2026-01-01T00:00:00Z') AND S_INTERSECTS(area, BBOX(1, 1, 3, 3))"
+            )
+            moment = dt.datetime(2026, 5, 1, 12, tzinfo=dt.UTC)
+            await client.publish({"at": moment, "area": shapely.box(0, 0, 2, 2), "new": "name"})
+            event = (await anext(found)).event
+            assert (event["at"], event["new"]) == ("2026-05-01T12:00:00Z", "name")
+            assert shapely.from_wkt(event["area"]).equals(shapely.box(0, 0, 2, 2))
+
+    run(story())
+
+
+def test_many_subscriptions_at_once(broker: BrokerProcess) -> None:
+    async def story() -> None:
+        async with tamis.connect(broker.url) as client:
+            many = await asyncio.gather(*(client.subscribe(f"many = {i}", id=i) for i in range(300)))
+            await client.publish([{"many": i} for i in (7, 299)])
+            assert events_of([await anext(many[299]), await anext(many[7])]) == [{"many": 299}, {"many": 7}]
 
     run(story())
 

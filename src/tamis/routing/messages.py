@@ -2,7 +2,7 @@
 
 ======================= ======================================================================
 client to broker        `Subscribe`, `Unsubscribe`, `Publish`, `PublishBatch`
-broker to client        `Status` of a subscription, `Delivery` of an event, `Gap`, `Refusal`
+broker to client        `Status` of a subscription, `Delivery` of an event, `Gap`, `Refusal`, `Types`
 broker to broker        `Update` of a routing table, `Confirm` of updates, `Publish`, `PublishBatch`
 to a node from itself   `Tick`, and `tamis.node.core.LinkUp`; never on a wire
 ======================= ======================================================================
@@ -39,6 +39,7 @@ __all__ = [
     "Status",
     "Subscribe",
     "Tick",
+    "Types",
     "Unsubscribe",
     "Update",
     "about",
@@ -169,6 +170,12 @@ class Gap(Message, frozen=True, array_like=True, tag=20):
     count: int
 
 
+class Types(Message, frozen=True, array_like=True, tag=21):
+    """A client hears the types of attributes, as the JSON of a schema, so that it can read payloads."""
+
+    schema: bytes
+
+
 class Update(Message, frozen=True, array_like=True, tag=8):
     """A change of the table that the receiver keeps for the sender, in one step.
 
@@ -193,7 +200,7 @@ class Tick(msgspec.Struct, frozen=True):
     """Time has passed: look for subscriptions that have expired."""
 
 
-_Wire = Subscribe | Unsubscribe | Publish | PublishBatch | Status | Delivery | Refusal | Update | Confirm | Gap
+_Wire = Subscribe | Unsubscribe | Publish | PublishBatch | Status | Delivery | Refusal | Update | Confirm | Gap | Types
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(_Wire)
 

@@ -26,6 +26,7 @@ import msgspec
 from tamis.errors import ConnectionLostError, RefusedError, TamisError
 from tamis.model.language.cql2_json import to_json
 from tamis.model.language.parse import parse
+from tamis.model.schema import Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE, SubscriptionId
 from tamis.routing import messages as m
 from tamis.runtime.client_link import ClientLink, Cursor, Outgoing
@@ -60,6 +61,8 @@ class Client:
         demand_server("tamis.connect")
         self.url = url
         self.name = client or f"client-{secrets.token_hex(8)}"
+        #: The types of attributes, as the broker knows them.
+        self.schema = Schema()
         self._token = token
         self._timeout = timeout
         self._ssl = ssl
@@ -282,7 +285,11 @@ class Client:
                 self._status(message)
             elif isinstance(message, m.Refusal):
                 self._refused(message)
+            elif isinstance(message, m.Types):
+                self.schema = Schema.from_json(message.schema)
         self._link.settle()
+        if self._link.unsent:  # an acknowledgement made room for more
+            self._news.set()
         self._claim()
         if self._link.is_up and not was_up:
             self._came_up(is_new=bool(broker) and broker != self._link.broker)

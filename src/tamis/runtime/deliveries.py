@@ -7,15 +7,17 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import msgspec
-
+from tamis.model.schema import Schema
 from tamis.model.subscription import SubscriptionId
 from tamis.routing import messages as m
+from tamis.runtime.event_json import payload_as_json
 
 __all__ = ["ClientSubscription", "Delivery", "Missed"]
 
 
 class _Acknowledging(Protocol):
+    schema: Schema
+
     def acknowledge(self, number: int) -> None:
         """Take note that one reader is done with a message."""
 
@@ -77,7 +79,7 @@ class ClientSubscription:
             await self._news.wait()
         number, found = self._waiting.popleft()
         id = found.event.id
-        event = msgspec.msgpack.decode(found.event.payload)
+        event = payload_as_json(found.event.payload, self._client.schema)
         name = f"{id.publisher}:{id.epoch}:{id.seq}"
         return Delivery(name, event, self.namespace, found.subscriptions, number, self._client)
 

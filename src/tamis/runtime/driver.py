@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from tamis.errors import DiskFullError, RefusedError
+from tamis.model.schema import Schema
 from tamis.node.effects import Link
 from tamis.node.frames import Frame, encode_frame
 from tamis.node.node import Node, Transaction
@@ -65,6 +66,8 @@ class Connection:
     #: What to say at once.
     words: deque[m.Message] = field(default_factory=deque)
     owes_answer: bool = True
+    #: The schema that the other end was told; None: it is a broker and has its own.
+    told_schema: Schema | None = None
     news: asyncio.Event = field(default_factory=asyncio.Event)
     closed: str = ""
 
@@ -204,6 +207,7 @@ class Driver:
         start = next(iter(outbox), self.node.ends[link].sent + 1) - 1
         connection = Connection(link, start if replay_after is None else min(replay_after, start))
         connection.peer_epoch = self.node.ends[link].peer_epoch
+        connection.told_schema = None if rights is None else Schema()
         self.connections[link] = connection
         connection.news.set()
         return connection
@@ -238,6 +242,9 @@ class Driver:
         if connection.peer_epoch != mark.peer_epoch:  # the other end began a new life
             connection.peer_epoch, connection.written = mark.peer_epoch, 0
         frames = []
+        if connection.told_schema not in (None, self.edge.content.schema) and mark.peer_epoch:
+            connection.told_schema = self.edge.content.schema
+            connection.words.appendleft(m.Types(connection.told_schema.to_json().encode()))
         while connection.words:
             word = m.encode(connection.words.popleft())
             frames.append(Frame(epoch, mark.peer_epoch, 0, mark.received, word))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+import msgspec
 import numpy as np
 import shapely
 
@@ -15,7 +16,13 @@ from tamis.model.language.nodes import Instant
 from tamis.model.schema import Event, Schema
 from tamis.model.types import AttributeType, Timestamp
 
-__all__ = ["event_as_json"]
+__all__ = ["event_as_json", "payload_as_json"]
+
+
+def payload_as_json(payload: bytes, schema: Schema) -> dict[str, Any]:
+    """Return the values of an event under way as JSON has them; what the schema does not know stays as it is."""
+    event = msgspec.msgpack.decode(payload, type=dict[str, Any])
+    return {name: _read(value, schema.get(name)) for name, value in event.items()}
 
 
 def event_as_json(event: Event, schema: Schema) -> dict[str, Any]:
@@ -28,11 +35,17 @@ def event_as_json(event: Event, schema: Schema) -> dict[str, Any]:
     return {name: _plain(value, schema.get(name)) for name, value in event.items()}
 
 
+def _read(value: Any, kind: AttributeType | None) -> Any:
+    if isinstance(value, dict) and value.keys() == {"/"}:
+        return value["/"]
+    return _plain(shapely.from_wkb(value) if isinstance(value, bytes) else value, kind)
+
+
 def _plain(value: Any, kind: AttributeType | None) -> Any:
     if isinstance(kind, Timestamp) and isinstance(value, int):
         try:
-            return instant_text(Instant(value)).split("'")[1]
-        except (TamisError, IndexError):
+            return instant_text(Instant(value)).replace(".000000Z", "Z")
+        except TamisError:  # beyond the calendar
             return value
     if isinstance(value, Fraction):
         return str(value)

@@ -54,6 +54,13 @@ MEASURES: Final = {
             "serve", "events/s", "events from publisher to reader through a broker, in frames of up to 256, durable"
         ),
         Measure("serve single", "events/s", "the same, one event at a time, 64 under way"),
+        Measure(
+            "serve cpu",
+            "us/event",
+            "processor time of the broker for an event in a frame; load does not change it",
+            False,
+        ),
+        Measure("serve single cpu", "us/event", "the same for a single event", False),
         Measure("serve p50", "ms", "from the call of publish to the reader, at half of that load, median", False),
         Measure("serve p99", "ms", "99th percentile of that", False),
         Measure("serve memory", "MB", "memory of the broker's process at the end", False),

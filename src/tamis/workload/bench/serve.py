@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -124,10 +125,14 @@ async def _run(url: str, pid: int, load: Load, work: BoxWork, wanted: Sequence[i
     rows = [Row(_WORK, load.n, "ours", "serve load", load.n / (time.perf_counter() - start))]
     async with connect(url, client="publisher") as client:
         run = Run(client, arrivals, wanted)
+        begun = _cpu_seconds(pid)
         rate = await _frames(run, events[: load.events])
         rows.append(Row(_WORK, load.n, "ours", "serve", rate, goal=find_goal("serve", _WORK, load.n)))
+        rows.append(_cpu_row(load, "serve cpu", begun, pid, load.events))
+        begun = _cpu_seconds(pid)
         single = await _singles(run, events[load.events : load.events + load.singles])
         rows.append(Row(_WORK, load.n, "ours", "serve single", single))
+        rows.append(_cpu_row(load, "serve single cpu", begun, pid, load.singles))
         rows += await _half_load(run, events[load.events + load.singles :], rate / 2, load)
     rows.append(Row(_WORK, load.n, "ours", "serve memory", _resident_megabytes(pid)))
     _check(run)
@@ -197,6 +202,20 @@ def _texts(work: BoxWork) -> list[str]:
 
 def _paced_most(load: Load) -> int:
     return int(50_000 * load.seconds)
+
+
+def _cpu_row(load: Load, what: str, begun: float | None, pid: int, events: int) -> Row:
+    now = _cpu_seconds(pid)
+    return Row(_WORK, load.n, "ours", what, None if now is None or begun is None else (now - begun) * 1e6 / events)
+
+
+def _cpu_seconds(pid: int) -> float | None:
+    """Return the processor time of a process so far, None where the system does not tell."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _resident_megabytes(pid: int) -> float | None:
