@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-import shapely
 
 from tamis.errors import ConnectionLostError, ModelError, RefusedError, TamisError
 from tamis.model.subscription import DEFAULT_NAMESPACE
@@ -179,7 +178,7 @@ class _Bridge:
         under_way: set[asyncio.Task[None]] = set()
         async for delivery in subscription:
             topic = topic_of(self._plan.out, subscription.id, delivery.event)
-            sent = self._mqtt.publish(topic, msgspec.json.encode(_as_json(delivery.event)))
+            sent = self._mqtt.publish(topic, msgspec.json.encode(delivery.event))
             under_way.add(asyncio.create_task(self._settle(sent, delivery)))
             if len(under_way) >= WINDOW:
                 _, under_way = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
@@ -189,11 +188,3 @@ class _Bridge:
         await sent
         self._counts.sent += 1
         await delivery.ack()
-
-
-def _as_json(event: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an event as the client library has it with regions as WKT; moments are microseconds."""
-    return {
-        name: shapely.to_wkt(shapely.from_wkb(value), rounding_precision=-1) if isinstance(value, bytes) else value
-        for name, value in event.items()
-    }
