@@ -12,14 +12,25 @@ FUZZ_SECONDS ?= 600
 CANDIDATES := $(PYTHON) python3 python3.13 python3.12 python3.11 python
 USABLE     := import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))
 
+# Debian puts servers into /usr/sbin, which is not on every PATH.
+MISSING := for one in chromium mosquitto; do PATH="$$PATH:/usr/sbin" command -v $$one >/dev/null || printf ' %s' $$one; done
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run test check lint fuzz soak bench docs-check clean
+.PHONY: help setup setup-ci run test check lint fuzz soak bench docs-check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: $(STAMP) ## build .venv with tamis and the development tools
+
+setup-ci: ## Chromium and Mosquitto from Debian's packages: the tests that use them are not run without
+	@missing=$$($(MISSING)); if [ -n "$$missing" ]; then \
+	  sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+	  $$sudo apt-get update -q && \
+	  $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $$missing; \
+	fi
+	@missing=$$($(MISSING)); [ -z "$$missing" ] || { echo "not installed:$$missing" >&2; exit 1; }
 
 run: $(STAMP) ## the pipeline on real data: storms and earthquakes, who has to hear of them, a map
 	@$(BIN)/tamis pipeline demo --out build/demo

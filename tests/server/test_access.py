@@ -67,6 +67,8 @@ PATHS = [
     ("/v1/subscriptions/a", "GET"),
     ("/v1/subscriptions/a", "DELETE"),
     ("/v1/subscriptions/a/events", "GET"),
+    ("/v1/subscriptions/a/log", "GET"),
+    ("/v1/subscriptions/a/acknowledge", "POST"),
     ("/v1/explain", "POST"),
     ("/v1/statistics", "GET"),
     ("/metrics", "GET"),
@@ -81,6 +83,22 @@ def test_without_a_good_token_nothing_is_shown(guarded: Guarded, path: str, meth
     answer = ask(broker.url + path, method, {} if method == "POST" else None, **headers)
     assert answer.status == 401
     assert set(answer.json) == {"error", "status"}
+
+
+def test_a_log_is_for_its_namespace_and_only_its_owner_acknowledges(guarded: Guarded) -> None:
+    alice, bob, admin = (asking(guarded, who) for who in ("alice", "bob", "admin"))
+    assert alice("/v1/subscriptions", "POST", {"id": "hers", "filter": "x > 0", "namespace": "acme"}).status == 201
+    batch = "/v1/events?namespace=acme&producer=p&number=1"
+    assert alice(batch, "POST", {"x": 1, "region": "eu"}).json["duplicate"] is False
+    assert admin(batch, "POST", {"x": 2, "region": "eu"}).json["duplicate"] is False  # a producer of somebody else
+    page = alice("/v1/subscriptions/hers/log?namespace=acme").json
+    assert [one["event"]["x"] for one in page["messages"]] == [1, 2]
+    assert bob("/v1/subscriptions/hers/log?namespace=acme").status == 404
+    assert asking(guarded, "writer")("/v1/subscriptions/hers/log?namespace=acme").status == 403
+    place, cursor = "/v1/subscriptions/hers/acknowledge?namespace=acme", {"cursor": page["last"]}
+    assert bob(place, "POST", cursor).status == 404
+    assert asking(guarded, "reader")(place, "POST", cursor).status == 403
+    assert alice(place, "POST", cursor).status == 200
 
 
 def test_a_token_in_the_url_is_no_token(guarded: Guarded) -> None:

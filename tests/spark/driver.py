@@ -88,6 +88,13 @@ class Commands:
         events = source.option("maxFilesPerTrigger", 1).parquet(places.pop("events"))
         self._queries[name] = pipeline.match_stream(self._held(events, hold), **places)
 
+    def cook(self, url: str, checkpoint: str) -> None:
+        """Stream a broker's raw events into cooked ones, through the broker."""
+        given = {"url": url, "subscription": "raw", "filter": "kind = 'raw'", "maxEventsPerTrigger": 40}
+        raw = self._spark.readStream.format("tamis").schema("n long").options(**given).load()
+        sink = raw.selectExpr("n", "'cooked' AS kind").writeStream.format("tamis").option("url", url)
+        self._queries["cook"] = sink.option("checkpointLocation", checkpoint).start()
+
     def finish(self, name: str) -> None:
         """Wait until a stream took all there is, stop it, and raise what it ended with."""
         query = self._queries.pop(name)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tamis.cli import bench_balls, bench_covering, bench_curves, bench_regions, bench_spark
+from tamis.cli import bench_balls, bench_covering, bench_curves, bench_regions, bench_serve, bench_spark
 from tamis.cli.bench_options import QUICK_SIZES, chosen, effort, shown, sizes_of
 from tamis.cli.options import Json, examples
 
@@ -115,4 +115,5 @@ app.command("regions", epilog=bench_regions.EPILOG)(bench_regions.regions)
 app.command("covering", epilog=bench_covering.EPILOG)(bench_covering.covering)
 app.command("balls", epilog=bench_balls.EPILOG)(bench_balls.balls)
 app.command("curves", epilog=bench_curves.EPILOG)(bench_curves.curves)
+app.command("serve", epilog=bench_serve.EPILOG)(bench_serve.serve)
 app.command("spark", epilog=bench_spark.EPILOG)(bench_spark.spark)

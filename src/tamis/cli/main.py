@@ -14,7 +14,21 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from tamis.cli import bench, covers, demo, explain, match, network, pipeline, publish, reduce, serve, try_filter, verify
+from tamis.cli import (
+    bench,
+    bridge,
+    covers,
+    demo,
+    explain,
+    match,
+    network,
+    pipeline,
+    publish,
+    reduce,
+    serve,
+    try_filter,
+    verify,
+)
 from tamis.cli.failures import failing_well
 from tamis.cli.options import examples
 
@@ -86,6 +100,7 @@ app.command("subscribe", epilog=publish.SUBSCRIBE_EPILOG)(publish.subscribe)
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(bench.app, name="bench")
 app.add_typer(serve.app, name="serve")
+app.add_typer(bridge.app, name="bridge")
 
 
 def main() -> None:

@@ -53,6 +53,12 @@ def serve(
     schema: Annotated[
         Path | None, typer.Option("--schema", metavar="FILE", help="The attributes and their types; learned otherwise.")
     ] = None,
+    snapshot: Annotated[
+        Path | None,
+        typer.Option(
+            "--snapshot", metavar="DIR", help="A pipeline's snapshots: the broker has the newest's subscriptions."
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Run a broker until Ctrl-C: on this machine only, without tokens, state in ./tamis-data."""
@@ -65,7 +71,7 @@ def serve(
     demand_server("tamis serve")
     from tamis.web.serving import serve as run
 
-    given: dict[str, object] = {"port": port, "data": data, "name": name, "schema": schema}
+    given: dict[str, object] = {"port": port, "data": data, "name": name, "schema": schema, "snapshot": snapshot}
     asyncio.run(run(_config(config, given), lambda url: _greet(url, json)))
 
 

@@ -101,6 +101,8 @@ def number(value: object) -> Number:
     >>> number(np.float32(0.5)), number(Decimal("99.95")), number(-0.0)
     (0.5, 99.95, 0.0)
     """
+    if type(value) is float and math.isfinite(value):  # most numbers, without a look at all other types
+        return value + 0.0
     if isinstance(value, bool | np.bool_):
         raise UnfitError("a boolean is not a number")
     if isinstance(value, int | np.integer):

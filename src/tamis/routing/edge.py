@@ -34,6 +34,7 @@ from tamis.routing import messages as m
 from tamis.routing.border import cut_message
 from tamis.routing.broker import BrokerCore, client_key
 from tamis.routing.content import Content
+from tamis.routing.producers import Once, Producers
 from tamis.routing.rights import Rights
 from tamis.routing.routing_table import ALL_NAMESPACES
 
@@ -58,6 +59,8 @@ MAX_BACKLOG = 100_000
 MAX_NAME = 128
 
 _SCHEMA: Key = ("schema",)
+
+_event_decoder = msgspec.msgpack.Decoder(dict[str, Any])
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,7 @@ class EdgeCore:
         #: What suspended clients have missed so far.
         self.gaps: dict[Link, m.Gap] = {}
         self.counts = EdgeCounts()
+        self.producers = Producers()
         self._policies = dict(policies or {})
         #: The namespaces that may cross a link; a link that is not here lets all cross.
         self._borders = dict(borders or {})
@@ -118,6 +122,8 @@ class EdgeCore:
         """Take one message of ``sender``; return everything that follows from it, as one transaction."""
         if isinstance(message, Admitted):
             effects = self._admitted(message.message, sender, now)
+        elif isinstance(message, Once):
+            effects = self._once(message, sender, now)
         elif self.broker.is_neighbour(sender) or isinstance(message, LinkUp | m.Tick):
             crossing = self._crossing(sender, message)
             effects = [] if crossing is None else self.broker.handle(crossing, sender=sender, now=now)
@@ -135,6 +141,7 @@ class EdgeCore:
         """Take back what an earlier life persisted."""
         if self.content.learns and _SCHEMA in stored:
             self.content.schema = self._kept_schema = Schema.from_json(stored[_SCHEMA])
+        self.producers.restore(stored)
         for key, value in stored.items():
             if key[0] == "interest" and not self.broker.is_neighbour(key[1]):
                 message = m.decode(value, key[1])
@@ -233,6 +240,11 @@ class EdgeCore:
             self._note(sender, client_key(sender, message.namespace, message.id), message)
         return self.broker.handle(message, sender=sender, now=now)
 
+    def _once(self, batch: Once, sender: Link, now: float) -> list[Effect]:
+        if self.producers.has(batch):
+            return []
+        return [*self.producers.take(batch, now=now), *self._admitted(batch.message, sender, now)]
+
     def _note(self, link: Link, key: str, message: m.Subscribe) -> None:
         if (link, key) not in self.asked:
             owner = m.about(message).owner
@@ -309,7 +321,7 @@ def _raw(payload: bytes) -> dict[str, Any]:
     if len(payload) > MAX_EVENT_WITH_REGION:
         raise LimitError("bytes of an event", len(payload), MAX_EVENT_WITH_REGION)
     try:
-        return msgspec.msgpack.decode(payload, type=dict[str, Any])
+        return _event_decoder.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise EventError("", payload, f"not an event: {error}") from None
 

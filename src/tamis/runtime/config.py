@@ -50,6 +50,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     port: int = 8080
     data: str = "tamis-data"
     schema: str = ""
+    #: A directory of snapshots whose subscriptions this broker has; newer versions are followed.
+    snapshot: str = ""
     tls_certificate: str = ""
     tls_key: str = ""
     require_tokens: bool = False
@@ -114,7 +116,9 @@ def read_config(path: Path) -> BrokerConfig:
         known = ", ".join(BrokerConfig.__struct_fields__)
         raise ModelError(f"{path}: {error} (known: {known})") from None
     links = tuple(_beside(link, path, "token_file") for link in found.links)
-    return _beside(msgspec.structs.replace(found, links=links), path, "data", "schema", "tls_certificate", "tls_key")
+    return _beside(
+        msgspec.structs.replace(found, links=links), path, "data", "schema", "snapshot", "tls_certificate", "tls_key"
+    )
 
 
 def _beside(config: Config, path: Path, *names: str) -> Config:

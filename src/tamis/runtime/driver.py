@@ -25,6 +25,7 @@ from tamis.node.frames import Frame, encode_frame
 from tamis.node.node import Node, Transaction
 from tamis.routing import messages as m
 from tamis.routing.edge import Admitted, EdgeCore
+from tamis.routing.producers import Once
 from tamis.routing.rights import Rights
 from tamis.runtime.committer import Committer
 from tamis.runtime.packets import join_frames, split_frames
@@ -149,6 +150,14 @@ class Driver:
         self._pending_futures.append(done)
         await done
         return ids
+
+    async def publish_once(self, batch: Once) -> bool:
+        """Publish a batch of a producer; returns whether it is new, when it is durable."""
+        self.demand_room()
+        is_new = not self.edge.producers.has(batch)
+        # One that was taken before may be on its way to the disk: steps are committed in order, so wait for this one.
+        await self._step(lambda node, now: node.submit(batch, sender="", now=now))
+        return is_new
 
     async def submit(self, message: m.Message, link: Link) -> None:
         """Give the core a message of a client that speaks through this process; returns when it is durable."""

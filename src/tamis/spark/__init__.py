@@ -16,6 +16,7 @@ except ImportError:
     raise MissingExtraError("tamis.spark", "spark") from None
 
 from tamis.spark.batch_log import BatchReport, batch_reports
+from tamis.spark.broker import register_broker
 from tamis.spark.compile import Compiled, compile_subscriptions
 from tamis.spark.formats import read_events, read_subscriptions
 from tamis.spark.match import check_events, match
@@ -47,6 +48,7 @@ __all__ = [
     "read_subscriptions",
     "read_summary",
     "reduce_subscriptions",
+    "register_broker",
     "run_pipeline",
     "session",
     "update_snapshot",

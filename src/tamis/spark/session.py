@@ -19,6 +19,8 @@ try:
 except ImportError:
     raise MissingExtraError("tamis.spark", "spark") from None
 
+from tamis.spark.broker import register_broker
+
 __all__ = ["session"]
 
 _LOOPBACK = "127.0.0.1"
@@ -52,7 +54,8 @@ def session(
     settings
         Spark settings, with ``_`` for the dots: ``spark_driver_memory="2g"``.
 
-    A session that is already running is returned as it is; Java is brought along when the machine has none.
+    It knows the format ``tamis`` (`register_broker`). A session that is already running is returned as it is; Java is
+    brought along when the machine has none.
     """
     if master is not None and remote is not None:
         raise ModelError("a session has a master or a remote, not both")
@@ -67,8 +70,11 @@ def session(
     for key, value in chosen.items():
         builder = builder.config(key, value)
     if remote is not None:
-        return builder.remote(remote).getOrCreate()
-    return builder.master(master or os.environ.get("SPARK_MASTER", "local[*]")).getOrCreate()
+        found = builder.remote(remote).getOrCreate()
+    else:
+        found = builder.master(master or os.environ.get("SPARK_MASTER", "local[*]")).getOrCreate()
+    register_broker(found)
+    return found
 
 
 def _prepare_environment() -> None:

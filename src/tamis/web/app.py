@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from tamis.runtime.config import BrokerConfig
 from tamis.runtime.driver import Driver
 from tamis.runtime.tokens import Tokens
-from tamis.web import events, explanations, socket, statistics, streams, subscriptions
+from tamis.web import events, explanations, log, socket, statistics, streams, subscriptions
 from tamis.web.access import Access
 from tamis.web.failures import HANDLERS, SECURITY_HEADERS
 from tamis.web.openapi import document
@@ -31,6 +31,8 @@ ENDPOINTS: tuple[tuple[str, str, Endpoint], ...] = (
     ("GET", "/v1/subscriptions/{id}", subscriptions.show),
     ("DELETE", "/v1/subscriptions/{id}", subscriptions.delete),
     ("GET", "/v1/subscriptions/{id}/events", streams.stream),
+    ("GET", "/v1/subscriptions/{id}/log", log.read_log),
+    ("POST", "/v1/subscriptions/{id}/acknowledge", log.acknowledge),
     ("POST", "/v1/explain", explanations.explain_event),
     ("GET", "/v1/statistics", statistics.statistics),
     ("GET", "/healthz", statistics.health),

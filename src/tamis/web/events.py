@@ -5,8 +5,11 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from tamis.errors import EventError, RefusedError, TamisError
+from tamis.errors import EventError, ModelError, RefusedError, TamisError
 from tamis.model.subscription import DEFAULT_NAMESPACE
+from tamis.routing import messages as m
+from tamis.routing.edge import MAX_NAME
+from tamis.routing.producers import Once
 from tamis.web.bodies import read_events
 from tamis.web.failures import status_of
 from tamis.web.server import event_id, server_of
@@ -29,9 +32,26 @@ async def publish(request: Request) -> Response:
             raise EventError(error.attribute, error.value, error.problem, row if len(events) > 1 else None) from None
         except TamisError as error:
             raise RefusedError(status_of(error), f"event {row}: {error}") from None
+    if "producer" in request.query_params:
+        return await _publish_once(request, rights.principal, pairs)
     ids = [event_id(id) for id in await server.driver.publish(pairs, f"http:{rights.principal}")]
     server.recent.extend((namespace, id, event) for id, event in zip(ids, events, strict=True))
     return JSONResponse({"accepted": len(ids), "ids": ids})
+
+
+async def _publish_once(request: Request, principal: str, pairs: list[tuple[str, bytes]]) -> Response:
+    """Publish a numbered batch of a producer; the same batch again gives the same answer and nothing else."""
+    server, query = server_of(request), request.query_params
+    producer, number = query["producer"], query.get("number", "")
+    if not producer or len(producer) > MAX_NAME or not producer.isprintable():
+        raise ModelError(f"producer: expected a name of 1 to {MAX_NAME} characters")
+    if not (number.isascii() and number.isdecimal() and len(number) < 19):
+        raise ModelError(f"number: a batch of a producer has a whole number below 10^18, got {number[:40]!r}")
+    publisher = f"once:{principal}:{producer}@{server.driver.edge.broker.name}"
+    ids = [m.EventId(publisher, int(number), place) for place in range(1, len(pairs) + 1)]
+    events = tuple(m.Published(id, *pair) for id, pair in zip(ids, pairs, strict=True))
+    is_new = await server.driver.publish_once(Once(m.PublishBatch(events), principal, producer, int(number)))
+    return JSONResponse({"accepted": len(ids), "ids": [event_id(id) for id in ids], "duplicate": not is_new})
 
 
 async def recent_events(request: Request) -> Response:

@@ -13,6 +13,8 @@ Json = dict[str, Any]
 _ID: Json = {"oneOf": [{"type": "string", "minLength": 1, "maxLength": 128}, {"type": "integer"}]}
 _EVENT: Json = {"type": "object", "maxProperties": 256, "additionalProperties": True}
 
+_CURSOR: Json = {"type": "string", "pattern": "^[0-9]{1,19}-[0-9]{1,18}$"}
+
 _SCHEMAS: Json = {
     "Event": _EVENT | {"description": "Attribute names and values; a missing value is left out."},
     "CloudEvent": {
@@ -29,7 +31,11 @@ _SCHEMAS: Json = {
     "Accepted": {
         "type": "object",
         "required": ["accepted", "ids"],
-        "properties": {"accepted": {"type": "integer"}, "ids": {"type": "array", "items": {"type": "string"}}},
+        "properties": {
+            "accepted": {"type": "integer"},
+            "ids": {"type": "array", "items": {"type": "string"}},
+            "duplicate": {"type": "boolean", "description": "with `producer`: this batch was taken before"},
+        },
     },
     "NewSubscription": {
         "type": "object",
@@ -72,6 +78,23 @@ _SCHEMAS: Json = {
             "subscriptions": {"type": "array", "items": {"$ref": "#/components/schemas/Subscription"}},
             "next": {"type": ["integer", "null"], "description": "`after` of the next page"},
         },
+    },
+    "Log": {
+        "type": "object",
+        "required": ["first", "acknowledged", "last", "next", "messages"],
+        "properties": {
+            "first": {"type": "string", "description": "everything behind this cursor can be read"},
+            "acknowledged": {"type": "string"},
+            "last": {"type": "string", "description": "the cursor of the newest message"},
+            "next": {"type": "string", "description": "`after` of the next page"},
+            "messages": {"type": "array", "items": {"type": "object", "required": ["cursor"]}},
+        },
+    },
+    "Cursor": {
+        "type": "object",
+        "required": ["cursor"],
+        "additionalProperties": False,
+        "properties": {"cursor": _CURSOR},
     },
     "Question": {
         "type": "object",
@@ -119,7 +142,7 @@ def _paths() -> Json:
     return {
         "/v1/events": {
             "post": _operation(
-                "Publish events; they are durable when the answer comes", "Accepted", [namespace], _EVENTS
+                "Publish events; they are durable when the answer comes", "Accepted", [namespace, *_once()], _EVENTS
             ),
             "get": _operation("The last events published over HTTP here", None, []),
         },
@@ -132,10 +155,28 @@ def _paths() -> Json:
             "delete": _operation("Withdraw a subscription", "", one, status="204"),
         },
         "/v1/subscriptions/{id}/events": {"get": _stream([*one, last, limit])},
+        **_log_paths(one, limit),
         "/v1/explain": {"post": _operation("Why an event matches, or not", None, [], _json("Question"))},
         "/v1/statistics": {"get": _operation("What the broker did, per link and client", None, [])},
         "/healthz": {"get": _operation("Whether the broker takes events", None, [])},
         "/metrics": {"get": _text("Metrics for Prometheus", "text/plain", [])},
+    }
+
+
+def _once() -> list[Json]:
+    producer = _parameter("producer", "query", {"type": "string", "minLength": 1, "maxLength": 128})
+    return [producer, _parameter("number", "query", {"type": "integer", "minimum": 0, "maximum": 10**18 - 1})]
+
+
+def _log_paths(one: list[Json], limit: Json) -> Json:
+    bounds = [_parameter(name, "query", _CURSOR) for name in ("after", "upto")]
+    return {
+        "/v1/subscriptions/{id}/log": {
+            "get": _operation("What a subscription got, a page at a time", "Log", [*one, *bounds, limit])
+        },
+        "/v1/subscriptions/{id}/acknowledge": {
+            "post": _operation("Say that everything up to a cursor was dealt with", "Cursor", one, _json("Cursor"))
+        },
     }
 
 

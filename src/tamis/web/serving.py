@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 
@@ -18,6 +19,7 @@ from tamis.runtime.neighbours import keep_linked
 from tamis.runtime.open_broker import open_broker
 from tamis.runtime.packets import MAX_PACKET, MAX_PACKET_OF_BROKER
 from tamis.runtime.sessions import end_sessions
+from tamis.runtime.snapshot_subscriptions import follow_snapshot, open_snapshot
 from tamis.runtime.tokens import Tokens
 from tamis.web.app import make_app
 
@@ -39,12 +41,11 @@ async def serve(config: BrokerConfig, ready: Callable[[str], None] = lambda url:
     """Run a broker; ``ready`` hears its URL when it answers. Raises what stopped it, if something did."""
     driver = open_broker(config)
     await driver.start()
+    version = await open_snapshot(driver, Path(config.snapshot)) if config.snapshot else None
     app = make_app(config, driver, tokens_of(config))
     listener = _listener(config)
     server = uvicorn.Server(_settings(config, app))
-    around = [asyncio.create_task(keep_linked(driver, config, link)) for link in config.links if link.url]
-    around.append(asyncio.create_task(_trim(driver, config.retention)))
-    around.append(asyncio.create_task(end_sessions(driver)))
+    around = [asyncio.create_task(one) for one in _around(driver, config, version)]
     running = asyncio.create_task(server.serve(sockets=[listener]))
     scheme = "https" if config.tls_certificate else "http"
     ready(f"{scheme}://{config.host}:{listener.getsockname()[1]}")
@@ -65,6 +66,15 @@ async def serve(config: BrokerConfig, ready: Callable[[str], None] = lambda url:
         with contextlib.suppress(Exception):
             await running
         await driver.stop()
+
+
+def _around(driver: Driver, config: BrokerConfig, version: Path | None) -> Iterator[Coroutine[Any, Any, None]]:
+    """Yield what runs beside the port for as long as the broker does."""
+    yield from (keep_linked(driver, config, link) for link in config.links if link.url)
+    yield _trim(driver, config.retention)
+    yield end_sessions(driver)
+    if version is not None:
+        yield follow_snapshot(driver, Path(config.snapshot), version)
 
 
 def _settings(config: BrokerConfig, app: object) -> uvicorn.Config:

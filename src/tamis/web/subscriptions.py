@@ -26,6 +26,7 @@ from tamis.routing import messages as m
 from tamis.routing.broker import client_key
 from tamis.routing.edge import check_namespace, subscription_id
 from tamis.routing.rights import Rights
+from tamis.runtime.client_links import http_link
 from tamis.web.bodies import read_json
 from tamis.web.server import Server, server_of
 
@@ -45,11 +46,6 @@ class NewSubscription(msgspec.Struct, forbid_unknown_fields=True):
     #: RFC 3339, or seconds from now.
     expires: str | float | int | None = None
     metadata: dict[str, str] = {}
-
-
-def http_link(namespace: str, id: SubscriptionId) -> Link:
-    """Return the link of a subscription that was made over HTTP."""
-    return f"s:{namespace}:{msgspec.json.encode(id).decode()}"
 
 
 async def create(request: Request) -> Response:

@@ -49,6 +49,21 @@ MEASURES: Final = {
         Measure("table add", "ranges/s", "ranges added to a range table, with what is new"),
         Measure("table remove", "ranges/s", "ranges removed from it, with what is lost"),
         Measure("table look-up", "keys/s", "keys looked up in it"),
+        Measure("serve load", "subscriptions/s", "subscriptions made at a broker over loopback, durable"),
+        Measure(
+            "serve", "events/s", "events from publisher to reader through a broker, in frames of up to 256, durable"
+        ),
+        Measure("serve single", "events/s", "the same, one event at a time, 64 under way"),
+        Measure(
+            "serve cpu",
+            "us/event",
+            "processor time of the broker for an event in a frame; load does not change it",
+            False,
+        ),
+        Measure("serve single cpu", "us/event", "the same for a single event", False),
+        Measure("serve p50", "ms", "from the call of publish to the reader, at half of that load, median", False),
+        Measure("serve p99", "ms", "99th percentile of that", False),
+        Measure("serve memory", "MB", "memory of the broker's process at the end", False),
         Measure("insertion", "us", "one subscription to ranges and into a table of so many, in Python", False),
     )
 }
@@ -115,6 +130,8 @@ _GOALS: Final[dict[tuple[str, str | None, int], float]] = {
     ("cover", "boxes4", 1_000_000): 1e6,
     ("cover p50", "boxes4", 1_000_000): 10.0,
     ("reduce", "boxes4", 1_000_000): 10.0,
+    ("serve", "uniform4", 100_000): 20e3,
+    ("serve p99", "uniform4", 100_000): 50.0,
 }
 
 

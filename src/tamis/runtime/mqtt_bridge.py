@@ -1,0 +1,190 @@
+"""A bridge between MQTT and a broker: topics in as events, matches out to topics.
+
+In: a message whose payload is a JSON object becomes an event of its attributes, and ``topic`` says where it came from.
+Any other JSON value becomes the attribute ``value``. Out: each of the bridge's subscriptions publishes what matches it,
+as JSON, to a topic made from a template.
+
+Both ways at least once (QoS 1): a message is acknowledged to one side when the other side has it, or has refused it for
+good. What is refused is counted, with the last reason, and does not come again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from tamis.errors import ConnectionLostError, ModelError, RefusedError, TamisError
+from tamis.model.subscription import DEFAULT_NAMESPACE
+from tamis.routing.edge import MAX_EVENT
+from tamis.runtime.client import Client
+from tamis.runtime.connecting import connect
+from tamis.runtime.deliveries import ClientSubscription, Delivery
+from tamis.runtime.mqtt_link import MqttLink, MqttMessage, MqttPlace
+
+__all__ = ["BridgeCounts", "BridgePlan", "event_of_message", "run_bridge", "topic_of"]
+
+#: The attributes that a message gets: where it came from, and its payload if that is no object.
+TOPIC, VALUE = "topic", "value"
+
+#: Messages that are taken together, and deliveries whose publishing is under way.
+BATCH, WINDOW = 256, 256
+
+#: Seconds for the first connection to the MQTT broker; later it is tried for ever.
+CONNECT_SECONDS = 30.0
+
+_FIELD = re.compile(r"\{(\w+)\}")
+
+#: What would be a level, a wildcard or no character of a topic.
+_UNSAFE = {ord(one): f"%{ord(one):02X}" for one in "/+#%\0"}
+
+
+@dataclass(frozen=True)
+class BridgePlan:
+    """What a bridge does; ``subscriptions`` are filters by id, and their matches go to the template ``out``."""
+
+    mqtt: str
+    broker: str
+    name: str = "bridge"
+    topics: tuple[str, ...] = ()
+    subscriptions: Mapping[str, str] = field(default_factory=dict)
+    out: str = ""
+    namespace: str = DEFAULT_NAMESPACE
+    token: str | None = None
+
+    def check(self) -> BridgePlan:
+        """Return this plan; `ModelError` says what is missing or wrong."""
+        MqttPlace.parse(self.mqtt)
+        if not self.topics and not self.subscriptions:
+            raise ModelError("a bridge without topics in and without subscriptions out has nothing to do")
+        if bool(self.subscriptions) != bool(self.out):
+            raise ModelError("subscriptions and the topic they go out to belong together")
+        if set(_FIELD.sub("", self.out)) & set("+#{}\0"):
+            raise ModelError(f"topic {self.out!r}: expected names and fields such as 'alerts/{{id}}', no wildcards")
+        return self
+
+
+@dataclass
+class BridgeCounts:
+    """Messages that came in, that became events, that were refused, and that went out."""
+
+    received: int = 0
+    published: int = 0
+    refused: int = 0
+    sent: int = 0
+    last_refusal: str = ""
+
+
+def event_of_message(topic: str, payload: bytes) -> dict[str, Any]:
+    """Return the event that a message means; `ModelError` when it means none.
+
+    >>> event_of_message("sensors/7", b'{"celsius": 21.5}'), event_of_message("sensors/7/celsius", b"21.5")
+    ({'celsius': 21.5, 'topic': 'sensors/7'}, {'value': 21.5, 'topic': 'sensors/7/celsius'})
+    """
+    if len(payload) > MAX_EVENT:
+        raise ModelError(f"topic {topic!r}: {len(payload):,} bytes are more than the {MAX_EVENT:,} of an event")
+    try:
+        found = msgspec.json.decode(payload)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ModelError(f"topic {topic!r}: not JSON ({error})") from None
+    return (found if isinstance(found, dict) else {VALUE: found}) | {TOPIC: topic}
+
+
+def topic_of(template: str, id: object, event: Mapping[str, Any]) -> str:
+    """Return the topic of a match: ``{id}`` is the subscription, any other field an attribute of the event.
+
+    >>> topic_of("alerts/{id}/{place}", "strong", {"place": "Fiji/Tonga"})
+    'alerts/strong/Fiji%2FTonga'
+    """
+    values = {**event, "id": id}
+    return _FIELD.sub(lambda found: str(values.get(found[1], "null")).translate(_UNSAFE), template)
+
+
+async def run_bridge(plan: BridgePlan, counts: BridgeCounts, ready: Callable[[], None] = lambda: None) -> None:
+    """Run a bridge until it is cancelled; ``ready`` is called when both sides are there."""
+    plan.check()
+    async with connect(plan.broker, token=plan.token, client=f"mqtt:{plan.name}") as client:
+        await _Bridge(plan, counts, client).run(ready)
+
+
+class _Bridge:
+    """A bridge that runs."""
+
+    def __init__(self, plan: BridgePlan, counts: BridgeCounts, client: Client) -> None:
+        self._plan = plan
+        self._counts = counts
+        self._client = client
+        self._incoming: asyncio.Queue[MqttMessage] = asyncio.Queue()
+        place = MqttPlace.parse(plan.mqtt)
+        self._mqtt = MqttLink(place, f"tamis-{plan.name}", plan.topics, self._incoming.put_nowait)
+
+    async def run(self, ready: Callable[[], None]) -> None:
+        self._mqtt.start()
+        try:
+            await self._connect()
+            namespace = self._plan.namespace
+            asked = [
+                await self._client.subscribe(filter, id=id, namespace=namespace, durable=True)
+                for id, filter in self._plan.subscriptions.items()
+            ]
+            ready()
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._take_in())
+                for one in asked:
+                    tasks.create_task(self._send_out(one))
+        except ExceptionGroup as group:
+            raise group.exceptions[0] from None
+        finally:
+            await self._mqtt.stop()
+
+    async def _connect(self) -> None:
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                await self._mqtt.ready
+        except TimeoutError:
+            problem = f"no MQTT 5 broker answered within {CONNECT_SECONDS:g} s"
+            raise ConnectionLostError(self._plan.mqtt, problem) from None
+
+    async def _take_in(self) -> None:
+        while True:
+            batch = [await self._incoming.get()]
+            while len(batch) < BATCH and not self._incoming.empty():
+                batch.append(self._incoming.get_nowait())
+            await self._publish(batch)
+
+    async def _publish(self, batch: Sequence[MqttMessage]) -> None:
+        self._counts.received += len(batch)
+        # All at once: they travel together, in order, and each hears for itself whether it was refused.
+        outcomes = await asyncio.gather(*map(self._publish_one, batch), return_exceptions=True)
+        for message, problem in zip(batch, outcomes, strict=True):
+            if problem is None:
+                self._counts.published += 1
+            elif isinstance(problem, TamisError) and not isinstance(problem, ConnectionLostError):
+                self._counts.refused += 1
+                self._counts.last_refusal = str(problem)
+            else:
+                raise problem
+            self._mqtt.acknowledge(message)
+
+    async def _publish_one(self, message: MqttMessage) -> None:
+        event = event_of_message(message.topic, message.payload)
+        await self._client.publish(event, namespace=self._plan.namespace)
+
+    async def _send_out(self, subscription: ClientSubscription) -> None:
+        under_way: set[asyncio.Task[None]] = set()
+        async for delivery in subscription:
+            topic = topic_of(self._plan.out, subscription.id, delivery.event)
+            sent = self._mqtt.publish(topic, msgspec.json.encode(delivery.event))
+            under_way.add(asyncio.create_task(self._settle(sent, delivery)))
+            if len(under_way) >= WINDOW:
+                _, under_way = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+        raise RefusedError(409, f"subscription {subscription.id!r} was ended by somebody else")
+
+    async def _settle(self, sent: asyncio.Future[None], delivery: Delivery) -> None:
+        await sent
+        self._counts.sent += 1
+        await delivery.ack()

@@ -1,0 +1,111 @@
+"""``/v1/subscriptions/{id}/log``: what a subscription got, by cursor, as often as one likes; and its acknowledgement.
+
+Reading changes nothing: the same cursors give the same messages (RELIABILITY G10, P1) as long as they are retained.
+What was acknowledged counts as dealt with and goes when its retention is over. This is the door for readers that keep
+their own place, such as Spark with its checkpoint.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from tamis.errors import ModelError, RefusedError
+from tamis.node.effects import Link
+from tamis.routing import messages as m
+from tamis.web.bodies import read_json
+from tamis.web.server import Server, event_id, server_of
+from tamis.web.subscriptions import find
+
+__all__ = ["acknowledge", "read_log"]
+
+#: Messages of one page, at most and when nobody says.
+MAX_PAGE, PAGE = 1_000, 256
+
+
+async def read_log(request: Request) -> Response:
+    """Give the messages behind ``after``, up to ``upto``, and where the log begins and ends."""
+    server = server_of(request)
+    rights, query = server.rights(request), request.query_params
+    link, key = find(server, rights, request)
+    rights.demand("subscribe", server.driver.edge.asked[link, key].namespace)
+    log = _Log(server, link)
+    after = log.place("after", query["after"]) if "after" in query else log.first
+    upto = min(log.place("upto", query["upto"]) if "upto" in query else log.last, log.last)
+    if after < log.first:
+        raise RefusedError(
+            410, f"messages up to {log.cursor(log.first)} are beyond retention; {query['after']} is before"
+        )
+    found = [log.shown(*one) for one in log.read(after, upto, _limit(query.get("limit", str(PAGE))))]
+    places = {name: log.cursor(getattr(log, name)) for name in ("first", "acknowledged", "last")}
+    return JSONResponse(places | {"next": found[-1]["cursor"] if found else log.cursor(after), "messages": found})
+
+
+async def acknowledge(request: Request) -> Response:
+    """Take note that everything up to a cursor was dealt with."""
+    server = server_of(request)
+    rights, given = server.rights(request), await read_json(request)
+    link, key = find(server, rights, request)
+    asked = server.driver.edge.asked[link, key]
+    rights.demand("subscribe", asked.namespace)
+    if not rights.is_admin and m.about(asked).owner != rights.principal:
+        raise RefusedError(403, f"subscription {asked.id!r} belongs to somebody else")
+    if given.keys() != {"cursor"} or not isinstance(given["cursor"], str):
+        raise ModelError('expected {"cursor": "..."}')
+    log = _Log(server, link)
+    number = log.place("cursor", given["cursor"])
+    if number > log.last:
+        raise ModelError(f"cursor: the log ends at {log.cursor(log.last)}")
+    server.driver.acknowledge(link, number)
+    return JSONResponse({"cursor": given["cursor"]})
+
+
+class _Log:
+    """The messages of one link, by number: ``first`` is behind what is gone, ``last`` is on disk."""
+
+    def __init__(self, server: Server, link: Link) -> None:
+        self._server = server
+        self._link = link
+        end = server.driver.node.ends[link]
+        self.last = server.driver.committed(link).sent
+        self.acknowledged = min(next(iter(end.outbox), end.sent + 1) - 1, self.last)
+        oldest = server.driver.store.read_outbox(link, 0, 1)
+        self.first = oldest[0][0] - 1 if oldest else self.last
+
+    def cursor(self, number: int) -> str:
+        return f"{self._server.driver.node.epoch}-{number}"
+
+    def place(self, name: str, text: str) -> int:
+        """Return the number in a cursor; 410 when it is of a life whose messages are gone."""
+        epoch, _, number = text.partition("-")
+        if not (epoch.isdecimal() and number.isdecimal() and text.isascii() and len(number) < 19 and len(epoch) < 20):
+            raise ModelError(f"{name}: expected the cursor of a message of this log, got {text[:60]!r}")
+        if int(epoch) != self._server.driver.node.epoch:
+            raise RefusedError(410, f"{name}: {text} is of a former life of this broker, which lost its disk since")
+        return int(number)
+
+    def read(self, after: int, upto: int, limit: int) -> list[tuple[int, bytes]]:
+        found = self._server.driver.store.read_outbox(self._link, after, min(limit, max(upto - after, 0)))
+        return [one for one in found if one[0] <= upto]
+
+    def shown(self, number: int, body: bytes) -> dict[str, Any]:
+        message = m.decode(body, self._link)
+        if isinstance(message, m.Gap):
+            gap = {"first": event_id(message.first), "count": message.count}
+            return {"cursor": self.cursor(number), "gap": gap}
+        if not isinstance(message, m.Delivery):
+            raise ModelError(f"the queue of {self._link!r} holds a {type(message).__name__}")
+        return {
+            "cursor": self.cursor(number),
+            "id": event_id(message.event.id),
+            "event": self._server.event_as_json(message.event.payload),
+            "subscriptions": list(message.subscriptions),
+        }
+
+
+def _limit(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 5) or int(text) > MAX_PAGE:
+        raise ModelError(f"limit: expected a whole number from 0 to {MAX_PAGE}, got {text[:40]!r}")
+    return int(text)

@@ -1,0 +1,226 @@
+"""The benchmark of a broker over loopback: events per second from publisher to reader, durable, and their latency.
+
+The broker is a process of its own, as users start it; the publisher and all readers share this one. Everything is on:
+a publish is confirmed when it is on disk, a delivery is kept until its reader has acknowledged it. What arrives is
+compared, copy by copy, with what an engine in this process says.
+
+For a sense of scale the same events go through Mosquitto, if it is installed, with QoS 1: there each event has one
+topic and each reader a share of the topics, so it neither evaluates a filter nor writes to a disk: a ceiling, no rival.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from tamis.engine import Engine
+from tamis.errors import InvariantError
+from tamis.runtime.client import Client
+from tamis.runtime.connecting import connect
+from tamis.workload.bench.rows import Row, find_goal
+from tamis.workload.bench.serve_clients import Arrivals, Reader, subscribe_message
+from tamis.workload.boxes import BoxWork, make_boxes
+
+__all__ = ["SYSTEMS", "Load", "measure_serve"]
+
+SYSTEMS: Final = ("ours", "mosquitto")
+
+#: Events of one call, calls under way at once, and calls of single events under way.
+FRAME, FRAMES, SINGLES = 256, 8, 64
+
+_WORK: Final = "uniform4"
+_START: Final = "from tamis.cli.main import main; main()"
+
+
+@dataclass(frozen=True)
+class Load:
+    """How much: subscriptions, readers that share them, events in frames, single events, seconds at half load."""
+
+    n: int = 100_000
+    readers: int = 10
+    events: int = 100_000
+    singles: int = 10_000
+    seconds: float = 10.0
+
+
+@dataclass
+class Run:
+    """A publisher and what is known of its events; the first has number 1."""
+
+    client: Client
+    arrivals: Arrivals
+    matches: Sequence[int]
+    published: int = 0
+    expected: int = 0
+    moments: list[float] = field(default_factory=list)
+
+    async def publish(self, events: list[dict[str, float]]) -> None:
+        """Publish the next events; returns when they are durable."""
+        self.expected += int(sum(self.matches[self.published : self.published + len(events)]))
+        self.published += len(events)
+        self.moments += [time.perf_counter()] * len(events)
+        await self.client.publish(events)
+
+
+def measure_serve(load: Load, systems: Sequence[str]) -> Iterator[Row]:
+    """Yield a row for every number."""
+    if "ours" in systems:
+        yield from _measure_ours(load)
+    if "mosquitto" in systems:
+        from tamis.workload.bench.serve_mqtt import measure_mosquitto
+
+        yield from measure_mosquitto(load, _WORK)
+
+
+def _measure_ours(load: Load) -> Iterator[Row]:
+    work = make_boxes(_WORK, load.n, load.events + load.singles + _paced_most(load))
+    engine = Engine()
+    engine.subscribe_boxes(list(work.names), work.lo, work.hi)
+    # One copy per reader however many of its subscriptions match (RELIABILITY G8).
+    found = engine.match_table(work.events)
+    owners = found.rows % load.readers
+    wanted = [len(set(part.tolist())) for part in np.split(owners, found.offsets[1:-1])]
+    with tempfile.TemporaryDirectory() as place:
+        process, url = _start_broker(Path(place))
+        try:
+            yield from asyncio.run(_run(url, process.pid, load, work, wanted))
+        finally:
+            process.kill()
+            process.communicate()  # waits, and closes the pipe
+
+
+def _start_broker(place: Path) -> tuple[subprocess.Popen[bytes], str]:
+    command = [sys.executable, "-c", _START, "serve", "--port", "0", "--data", str(place / "data"), "--json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE)
+    told = b""
+    assert process.stdout is not None
+    while not told.rstrip().endswith(b"}"):
+        line = process.stdout.readline()
+        if not line:
+            raise InvariantError("the broker did not start; its own words are above")
+        told += line
+    return process, json.loads(told)["url"]
+
+
+async def _run(url: str, pid: int, load: Load, work: BoxWork, wanted: Sequence[int]) -> list[Row]:
+    arrivals = Arrivals()
+    # Written before anybody connects: a broker cuts off who does not answer its pings for that long.
+    messages = [subscribe_message(id, text) for id, text in enumerate(_texts(work))]
+    events = [dict(zip(work.names, point, strict=True)) for point in work.points.tolist()]
+    readers = [await Reader(url, f"reader-{number}", arrivals).open() for number in range(load.readers)]
+    start = time.perf_counter()
+    await asyncio.gather(*(one.subscribe(messages[k :: load.readers]) for k, one in enumerate(readers)))
+    rows = [Row(_WORK, load.n, "ours", "serve load", load.n / (time.perf_counter() - start))]
+    async with connect(url, client="publisher") as client:
+        run = Run(client, arrivals, wanted)
+        begun = _cpu_seconds(pid)
+        rate = await _frames(run, events[: load.events])
+        rows.append(Row(_WORK, load.n, "ours", "serve", rate, goal=find_goal("serve", _WORK, load.n)))
+        rows.append(_cpu_row(load, "serve cpu", begun, pid, load.events))
+        begun = _cpu_seconds(pid)
+        single = await _singles(run, events[load.events : load.events + load.singles])
+        rows.append(Row(_WORK, load.n, "ours", "serve single", single))
+        rows.append(_cpu_row(load, "serve single cpu", begun, pid, load.singles))
+        rows += await _half_load(run, events[load.events + load.singles :], rate / 2, load)
+    rows.append(Row(_WORK, load.n, "ours", "serve memory", _resident_megabytes(pid)))
+    _check(run)
+    for one in readers:
+        await one.close()
+    return rows
+
+
+async def _frames(run: Run, events: list[dict[str, float]]) -> float:
+    """Publish frames, several under way; return events per second until the last copy has arrived."""
+    start = time.perf_counter()
+    frames = iter([events[k : k + FRAME] for k in range(0, len(events), FRAME)])
+    await _together(FRAMES, frames, run)
+    return len(events) / (time.perf_counter() - start)
+
+
+async def _singles(run: Run, events: list[dict[str, float]]) -> float:
+    """Publish single events, many under way; return events per second."""
+    start = time.perf_counter()
+    await _together(SINGLES, iter([[one] for one in events]), run)
+    return len(events) / (time.perf_counter() - start)
+
+
+async def _together(tasks: int, calls: Iterator[list[dict[str, float]]], run: Run) -> None:
+    async def publish() -> None:
+        for events in calls:
+            await run.publish(events)
+
+    await asyncio.gather(*(publish() for _ in range(tasks)))
+    await run.arrivals.wait(run.expected)
+
+
+async def _half_load(run: Run, events: list[dict[str, float]], rate: float, load: Load) -> list[Row]:
+    """Publish at a steady rate, a frame whenever one is due; return the latencies from call to arrival."""
+    frame = max(1, min(FRAME, int(rate / 200)))
+    count = min(int(rate * load.seconds), len(events)) // frame * frame
+    first, waiting = len(run.arrivals.seen), list[asyncio.Task[None]]()
+    start = time.perf_counter()
+    for k in range(0, count, frame):
+        await asyncio.sleep(max(0.0, start + k / rate - time.perf_counter()))
+        waiting.append(asyncio.create_task(run.publish(events[k : k + frame])))
+    await asyncio.gather(*waiting)
+    await run.arrivals.wait(run.expected)
+    times = [moment - run.moments[seq - 1] for seq, moment in run.arrivals.seen[first:]]
+    p50, p99 = (np.percentile(np.array(times) * 1e3, (50, 99)) if times else np.zeros(2)).tolist()
+    note = f"half load: {rate:,.0f} events/s in frames of {frame}, {len(times):,} copies"
+    return [
+        Row(_WORK, load.n, "ours", "serve p50", p50, note=note),
+        Row(_WORK, load.n, "ours", "serve p99", p99, goal=find_goal("serve p99", _WORK, load.n), note=note),
+    ]
+
+
+def _check(run: Run) -> None:
+    """Compare what arrived with what the engine says, event by event."""
+    found = Counter(seq for seq, _ in run.arrivals.seen)
+    wanted = Counter({seq: n for seq, n in enumerate(run.matches[: run.published], 1) if n})
+    if found != wanted:
+        raise InvariantError(f"{(wanted - found).total()} copies are missing, {(found - wanted).total()} are too many")
+
+
+def _texts(work: BoxWork) -> list[str]:
+    return [
+        " AND ".join(f"{name} BETWEEN {lo!r} AND {hi!r}" for name, lo, hi in zip(work.names, low, high, strict=True))
+        for low, high in zip(work.lo.tolist(), work.hi.tolist(), strict=True)
+    ]
+
+
+def _paced_most(load: Load) -> int:
+    return int(50_000 * load.seconds)
+
+
+def _cpu_row(load: Load, what: str, begun: float | None, pid: int, events: int) -> Row:
+    now = _cpu_seconds(pid)
+    return Row(_WORK, load.n, "ours", what, None if now is None or begun is None else (now - begun) * 1e6 / events)
+
+
+def _cpu_seconds(pid: int) -> float | None:
+    """Return the processor time of a process so far, None where the system does not tell."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _resident_megabytes(pid: int) -> float | None:
+    try:
+        status: Any = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return None
+    return int(status.split("VmRSS:")[1].split()[0]) / 1024

@@ -1,0 +1,114 @@
+"""A subscription's log over HTTP, and batches that are taken once: across kills, too."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from tamis.errors import ConnectionLostError, RefusedError
+from tamis.routing import messages as m
+from tamis.routing.producers import Once, Producers
+from tamis.runtime.http_calls import HttpCalls
+from tamis.runtime.store import Store
+from tests.server.processes import BrokerProcess, ask, free_port
+
+
+def _events(*numbers: int) -> bytes:
+    return b"\n".join(b'{"n": %d}' % one for one in numbers)
+
+
+def _numbers(page: Any) -> list[int]:
+    return [one["event"]["n"] for one in page.messages]
+
+
+def test_a_batch_is_taken_once_and_a_log_reads_the_same_across_a_kill(broker: BrokerProcess) -> None:
+    calls = HttpCalls(broker.url)
+    calls.subscribe("big", "n >= 10")
+    calls.subscribe("big", "n >= 10")  # again: it is there and asks the same
+    with pytest.raises(RefusedError, match="is there already and asks n >= 10"):
+        calls.subscribe("big", "n >= 11")
+    assert calls.publish_once(_events(9, 10, 11), producer="p", number=4)
+    assert not calls.publish_once(_events(9, 10, 11), producer="p", number=4)
+    assert not calls.publish_once(_events(99), producer="p", number=3)  # an earlier one, late
+    assert calls.publish_once(_events(12), producer="q", number=0)
+    before = calls.read_log("big")
+    calls.acknowledge("big", before.messages[0]["cursor"])
+
+    broker.kill()
+    broker.start()  # the calls wait for it by themselves
+    assert not calls.publish_once(_events(9, 10, 11), producer="p", number=4)
+    assert calls.publish_once(_events(13), producer="p", number=5)
+    after = calls.read_log("big")
+    assert _numbers(after) == [10, 11, 12, 13]
+    assert after.messages[:3] == before.messages  # byte for byte, what was acknowledged included
+    assert after.acknowledged == before.messages[0]["cursor"]
+    two, three = (one["cursor"] for one in after.messages[1:3])
+    assert _numbers(calls.read_log("big", after=two, upto=three)) == [12]
+    assert _numbers(calls.read_log("big", after=two, limit=1)) == [12]
+    assert _numbers(calls.read_log("big", after=after.last)) == []
+
+
+def test_what_a_reader_of_a_log_can_get_wrong(broker: BrokerProcess) -> None:
+    calls = HttpCalls(broker.url)
+    calls.subscribe("all", "n >= 0")
+    calls.publish_once(_events(1, 2), producer="s", number=0)
+    log = f"{broker.url}/v1/subscriptions/all"
+    epoch = calls.read_log("all", limit=0).last.partition("-")[0]
+    assert ask(f"{log}/log?after=x").status == 400
+    assert ask(f"{log}/log?limit=1001").status == 400
+    assert ask(f"{log}/log?after=1-1").status == 410  # of a life that this broker does not know
+    assert ask(f"{log}/acknowledge", "POST", {"cursor": f"{epoch}-3"}).status == 400
+    assert ask(f"{log}/acknowledge", "POST", {"at": 1}).status == 400
+    assert ask(f"{broker.url}/v1/subscriptions/nobody/log").status == 404
+    assert ask(f"{broker.url}/v1/events?producer=p&number=x", "POST", {"n": 1}).status == 400
+    assert ask(f"{broker.url}/v1/events?producer={'p' * 129}&number=1", "POST", {"n": 1}).status == 400
+
+
+def test_what_is_beyond_retention_is_said_to_be_gone(broker: BrokerProcess) -> None:
+    calls = HttpCalls(broker.url)
+    calls.subscribe("old", "n >= 0")
+    calls.publish_once(_events(1, 2, 3), producer="r", number=0)
+    first, second, _ = (one["cursor"] for one in calls.read_log("old").messages)
+    calls.acknowledge("old", second)
+    calls.publish_once(_events(4), producer="r", number=1)  # behind the acknowledgement, so that is on disk
+    broker.stop()
+    store = Store(broker.directory / "data")
+    store.load()
+    assert store.trim(time.time() + 60) >= 2
+    store.close()
+    broker.start()
+    page = calls.read_log("old")
+    assert (page.first, _numbers(page)) == (second, [3, 4])
+    with pytest.raises(RefusedError, match="beyond retention"):
+        calls.read_log("old", after=first)
+
+
+def test_the_producer_that_was_silent_longest_is_forgotten() -> None:
+    producers = Producers(most=2)
+    stored: dict[Any, bytes] = {}
+
+    def take(name: str, number: int, now: float) -> None:
+        for one in producers.take(Once(m.PublishBatch(()), "alice", name, number), now=now):
+            if one.value is None:
+                del stored[one.key]
+            else:
+                stored[one.key] = one.value
+
+    def has(name: str, number: int) -> bool:
+        return producers.has(Once(m.PublishBatch(()), "alice", name, number))
+
+    take("z", 5, now=1.0)
+    take("b", 7, now=2.0)
+    take("z", 6, now=3.0)
+    producers = Producers(most=2)
+    producers.restore(stored)
+    take("c", 0, now=4.0)
+    assert (has("z", 6), has("z", 7), has("b", 7), has("c", 0)) == (True, False, False, True)
+    assert len(stored) == 2
+
+
+def test_a_broker_that_does_not_come_back_is_told() -> None:
+    with pytest.raises(ConnectionLostError, match=r"no answer within 0\.1 s"):
+        HttpCalls(f"http://127.0.0.1:{free_port()}", patience=0.1).read_log("x")

@@ -1,0 +1,127 @@
+"""The bridge to MQTT: topics in as events, matches out to topics, whoever is killed in between."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tamis.errors import ModelError
+from tamis.runtime.mqtt_bridge import BridgePlan, event_of_message, topic_of
+from tamis.runtime.mqtt_link import MqttPlace
+from tests.server.mosquitto import Mosquitto, MqttUser, mqtt_running, needs_mosquitto
+from tests.server.processes import SERVE, BrokerProcess, running
+
+
+class Bridge:
+    """One `tamis bridge mqtt`."""
+
+    def __init__(self, mosquitto: Mosquitto, broker: BrokerProcess) -> None:
+        places = ["--mqtt", mosquitto.url, "--url", broker.url, "--in", "sensors/#"]
+        out = ["--subscribe", "hot=value > 40", "--subscribe", "named=name IS NOT NULL", "--out", "alerts/{id}/{name}"]
+        self._command = [sys.executable, "-c", SERVE, "bridge", "mqtt", "--json", *places, *out]
+
+    def start(self) -> Bridge:
+        self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE)
+        assert self._process.stdout is not None
+        assert json.loads(self._process.stdout.readline()) == {"ready": True}
+        return self
+
+    def kill(self) -> None:
+        self._process.kill()
+        self.close()
+
+    def close(self) -> None:
+        if self._process.poll() is None:
+            self._process.terminate()
+        self._process.wait(20)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+
+@pytest.fixture
+def both(tmp_path: Path) -> Iterator[tuple[Mosquitto, BrokerProcess]]:
+    with mqtt_running(tmp_path / "mosquitto") as mosquitto, running(BrokerProcess(tmp_path / "broker")) as (broker,):
+        yield mosquitto, broker
+
+
+@needs_mosquitto
+def test_nothing_is_lost_when_bridge_and_brokers_are_killed(both: tuple[Mosquitto, BrokerProcess]) -> None:
+    mosquitto, broker = both
+    bridge, user = Bridge(mosquitto, broker).start(), MqttUser(mosquitto, "alerts/#")
+    try:
+        _send(user, range(30))
+        _expect(user, range(30))
+        bridge.kill()
+        _send(user, range(30, 60))  # waits at the MQTT broker, in the session of the bridge
+        broker.kill()
+        broker.start().wait_until_ready()
+        bridge.start()
+        _send(user, range(60, 90))
+        _expect(user, range(30, 90))
+        mosquitto.stop()
+        mosquitto.start()  # both clients connect again by themselves
+        _send(user, range(90, 120))
+        _expect(user, range(90, 120))
+    finally:
+        user.close()
+        bridge.close()
+
+
+def _send(user: MqttUser, numbers: range) -> None:
+    """Send an object, a bare number and something that is no JSON for each number."""
+    for one in numbers:
+        user.publish(f"sensors/{one}", json.dumps({"name": f"n{one}/x", "n": one}))
+        user.publish("sensors/bare", str(one))
+        user.publish("sensors/bad", "{no json")
+
+
+def _expect(user: MqttUser, numbers: range) -> None:
+    """Wait for exactly what matches; at least once, so some may come twice."""
+    wanted = {(f"alerts/named/n{one}%2Fx", one, f"sensors/{one}") for one in numbers}
+    wanted |= {("alerts/hot/null", one, "sensors/bare") for one in numbers if one > 40}
+    possible = {one - 30 for one in numbers} | {*numbers}
+    found = set()
+    while found < wanted:
+        topic, payload = user.heard.get(timeout=60)
+        event = json.loads(payload)
+        number = event.get("n", event.get("value"))
+        assert number in possible
+        if number in numbers:
+            found.add((topic, number, event["topic"]))
+    assert found == wanted
+
+
+def test_messages_become_events_and_matches_topics() -> None:
+    assert event_of_message("a", b'{"x": 1, "topic": "forged"}') == {"x": 1, "topic": "a"}
+    assert event_of_message("a", b'"on"') == {"value": "on", "topic": "a"}
+    for payload in (b"", b"\xff", b"[1", b"NaN", b"{" * 100_000, b'"' + b"x" * 300_000 + b'"'):
+        with pytest.raises(ModelError, match="topic 'a'"):
+            event_of_message("a", payload)
+    assert topic_of("a/{x}/{id}", "s+#", {"x": "b/c\0", "id": "no"}) == "a/b%2Fc%00/s%2B%23"
+
+
+@pytest.mark.parametrize(
+    ("plan", "problem"),
+    [
+        (BridgePlan("mqtt://h", "http://b"), "nothing to do"),
+        (BridgePlan("mqtt://h", "http://b", subscriptions={"a": "TRUE"}), "belong together"),
+        (BridgePlan("mqtt://h", "http://b", subscriptions={"a": "TRUE"}, out="x/#"), "no wildcards"),
+        (BridgePlan("mqtt://h", "http://b", subscriptions={"a": "TRUE"}, out="x/{a.b}"), "no wildcards"),
+        (BridgePlan("http://h", "http://b", topics=("a",)), "expected mqtt://"),
+        (BridgePlan("mqtt://u:secret@h", "http://b", topics=("a",)), "no password in a URL"),
+        (BridgePlan("mqtt://h:99999", "http://b", topics=("a",)), "99999"),
+    ],
+)
+def test_a_plan_that_cannot_work_says_why(plan: BridgePlan, problem: str) -> None:
+    with pytest.raises(ModelError, match=problem):
+        plan.check()
+
+
+def test_a_place_has_its_port_and_its_user() -> None:
+    assert MqttPlace.parse("mqtt://127.0.0.1:1999") == MqttPlace("127.0.0.1", 1999)
+    assert MqttPlace.parse("mqtts://alice@h/") == MqttPlace("h", 8883, "alice", tls=True)

@@ -1,0 +1,73 @@
+"""A broker that has the subscriptions of a snapshot, and follows its newer versions."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import tamis
+from tamis.runtime.http_calls import HttpCalls
+from tests.server.processes import SERVE, BrokerProcess, ask, running
+
+SCHEMA = tamis.Schema({"price": tamis.Number(), "symbol": tamis.String(), "at": tamis.Timestamp()})
+
+
+def save(directory: Path, filters: dict[Any, str]) -> None:
+    engine = tamis.Engine(SCHEMA)
+    for id, text in filters.items():
+        engine.subscribe(text, id=id, namespace="desk" if id == "elsewhere" else "default", metadata={"who": str(id)})
+    engine.subscribe_boxes(["price"], [[10.0]], [[20.0]], ids=[77])  # a box without a text
+    engine.save(directory)
+
+
+def heard(broker: BrokerProcess, id: object) -> list[Any]:
+    return [one["event"]["price"] for one in HttpCalls(broker.url).read_log(str(id)).messages]
+
+
+def test_a_broker_has_the_subscriptions_of_the_newest_version(tmp_path: Path) -> None:
+    snapshots = tmp_path / "snapshots"
+    save(snapshots, {"low": "price < 15", 5: "symbol = 'IBM'", "elsewhere": "price < 1000"})
+    config = f'data = "{tmp_path / "data"}"\nsnapshot = "{snapshots}"\n'
+    with running(BrokerProcess(tmp_path / "broker", config)) as (broker,):
+        ask(f"{broker.url}/v1/subscriptions", "POST", {"id": "posted", "filter": "price > 0"})
+        listed = ask(f"{broker.url}/v1/subscriptions").json["subscriptions"]
+        shown = sorted((str(one["id"]), one["namespace"], one["owner"]) for one in listed)
+        assert shown == [
+            ("5", "default", "snapshot"),
+            ("77", "default", "snapshot"),
+            ("elsewhere", "desk", "snapshot"),
+            ("low", "default", "snapshot"),
+            ("posted", "default", "local"),
+        ]
+        assert {one["metadata"].get("who") for one in listed} == {"low", "5", "elsewhere", None}
+        events = [{"price": 12, "symbol": "IBM", "at": "2026-01-01T00:00:00Z"}, {"price": 18, "symbol": "ICE"}]
+        assert ask(f"{broker.url}/v1/events", "POST", events).status == 200
+        assert [heard(broker, id) for id in ("low", 5, 77, "posted")] == [[12], [12], [12, 18], [12, 18]]
+
+        save(snapshots, {"low": "price < 11", "new": "price > 15"})  # 5 and elsewhere are gone
+        _until(lambda: ask(f"{broker.url}/v1/subscriptions/new").status == 200)
+        assert ask(f"{broker.url}/v1/subscriptions/5").status == 404
+        ask(f"{broker.url}/v1/events", "POST", [{"price": 10.5}, {"price": 14}, {"price": 16}])
+        assert [heard(broker, id) for id in ("low", "new", 77)] == [[12, 10.5], [16], [12, 18, 10.5, 14, 16]]
+
+        broker.kill()
+        broker.start().wait_until_ready()
+        assert heard(broker, "low") == [12, 10.5]
+        assert len(ask(f"{broker.url}/v1/subscriptions").json["subscriptions"]) == 4
+
+
+def test_a_snapshot_that_cannot_be_opened_says_why(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", SERVE, "serve", "--port", "0", "--data", str(tmp_path / "data")]
+    done = subprocess.run([*command, "--snapshot", str(tmp_path / "none")], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert "there is no such directory" in done.stderr
+
+
+def _until(look: Any, seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not look():
+        assert time.monotonic() < end
+        time.sleep(0.05)
