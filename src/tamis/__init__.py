@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     from tamis.engine import Engine, Matches
     from tamis.engine.covering import CoverIndex, covering_index
     from tamis.errors import (
+        ConnectionLostError,
         DuplicateSubscriptionError,
         EventError,
         LimitError,
         ModelError,
+        RefusedError,
         SchemaError,
         SnapshotError,
         SubscriptionError,
@@ -42,10 +44,12 @@ if TYPE_CHECKING:
     from tamis.model.tables import EventTable, SubscriptionTable
     from tamis.model.types import Boolean, Number, Region, String, Timestamp, Vector
     from tamis.reduction import Reduction, Subsumption, merge, reduce, subsumed
+    from tamis.runtime.connecting import connect
     from tamis.runtime.network import Network
 
 __all__ = [
     "Boolean",
+    "ConnectionLostError",
     "CoverIndex",
     "Covering",
     "DuplicateSubscriptionError",
@@ -59,6 +63,7 @@ __all__ = [
     "Network",
     "Number",
     "Reduction",
+    "RefusedError",
     "Region",
     "Relation",
     "Schema",
@@ -77,6 +82,7 @@ __all__ = [
     "Vector",
     "__version__",
     "conflicts",
+    "connect",
     "covering_index",
     "covers",
     "equivalent",
@@ -99,10 +105,12 @@ _HOMES = {
     "tamis.engine": ["Engine", "Matches"],
     "tamis.engine.covering": ["CoverIndex", "covering_index"],
     "tamis.errors": [
+        "ConnectionLostError",
         "DuplicateSubscriptionError",
         "EventError",
         "LimitError",
         "ModelError",
+        "RefusedError",
         "SchemaError",
         "SnapshotError",
         "SubscriptionError",
@@ -117,6 +125,7 @@ _HOMES = {
     "tamis.model.tables": ["EventTable", "SubscriptionTable"],
     "tamis.model.types": ["Boolean", "Number", "Region", "String", "Timestamp", "Vector"],
     "tamis.reduction": ["Reduction", "Subsumption", "merge", "reduce", "subsumed"],
+    "tamis.runtime.connecting": ["connect"],
     "tamis.runtime.network": ["Network"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from tamis.cli import bench, covers, demo, explain, match, network, pipeline, reduce, serve, try_filter, verify
+from tamis.cli import bench, covers, demo, explain, match, network, pipeline, publish, reduce, serve, try_filter, verify
 from tamis.cli.failures import failing_well
 from tamis.cli.options import examples
 
@@ -81,6 +81,8 @@ app.command("covers", epilog=covers.EPILOG)(covers.covers)
 app.command("reduce", epilog=reduce.EPILOG)(reduce.reduce)
 app.command("network", epilog=network.EPILOG)(network.network)
 app.command("verify", epilog=verify.EPILOG)(verify.verify)
+app.command("publish", epilog=publish.PUBLISH_EPILOG)(publish.publish)
+app.command("subscribe", epilog=publish.SUBSCRIBE_EPILOG)(publish.subscribe)
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(bench.app, name="bench")
 app.add_typer(serve.app, name="serve")

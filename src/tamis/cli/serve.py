@@ -17,7 +17,7 @@ __all__ = ["EPILOG", "app"]
 
 EPILOG = examples(
     "tamis serve",
-    "curl -d '{\"filter\": \"mag >= 5\", \"id\": \"strong\"}' http://127.0.0.1:8080/v1/subscriptions",
+    'curl -d \'{"filter": "mag >= 5", "id": "strong"}\' http://127.0.0.1:8080/v1/subscriptions',
     "curl -d '{\"mag\": 6.1}' http://127.0.0.1:8080/v1/events",
     "curl -N http://127.0.0.1:8080/v1/subscriptions/strong/events",
     "tamis serve --config broker.toml",
@@ -65,7 +65,7 @@ def serve(
     demand_server("tamis serve")
     from tamis.web.serving import serve as run
 
-    given = {"port": port, "data": data, "name": name, "schema": schema}
+    given: dict[str, object] = {"port": port, "data": data, "name": name, "schema": schema}
     asyncio.run(run(_config(config, given), lambda url: _greet(url, json)))
 
 
@@ -75,7 +75,9 @@ def add(
     namespace: Annotated[list[str] | None, typer.Option(help="A namespace it may use; all when none is named.")] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="It may subscribe, not publish.")] = False,
     write_only: Annotated[bool, typer.Option("--write-only", help="It may publish, not subscribe.")] = False,
-    admin: Annotated[bool, typer.Option("--admin", help="It may see statistics and end anybody's subscription.")] = False,
+    admin: Annotated[
+        bool, typer.Option("--admin", help="It may see statistics and end anybody's subscription.")
+    ] = False,
     policy: Annotated[str | None, typer.Option(metavar="FILTER", help="Only events that match concern it.")] = None,
     days: Annotated[float | None, typer.Option(min=0, help="It expires after so many days.")] = None,
     broker: Annotated[str, typer.Option(help="It is for the link of the broker with this name.")] = "",
@@ -117,7 +119,9 @@ def list_tokens(config: Config = None, data: Data = None, json: Json = False) ->
         return
     for one in found:
         where = "all namespaces" if one.namespaces is None else ", ".join(one.namespaces)
-        output().say(f"{one.name}  {where}{'  admin' if one.is_admin else ''}{f'  broker {one.broker}' * bool(one.broker)}")
+        output().say(
+            f"{one.name}  {where}{'  admin' if one.is_admin else ''}{f'  broker {one.broker}' * bool(one.broker)}"
+        )
 
 
 @tokens.command("revoke")
@@ -147,5 +151,5 @@ def _greet(url: str, json: bool) -> None:
     else:
         output().say(f"tamis broker at {url}  (Ctrl-C ends it)")
         output().say(f"publish:    curl -d '{{\"mag\": 6.1}}' {url}/v1/events")
-        output().say(f"subscribe:  curl -d '{{\"filter\": \"mag >= 5\", \"id\": \"strong\"}}' {url}/v1/subscriptions")
+        output().say(f'subscribe:  curl -d \'{{"filter": "mag >= 5", "id": "strong"}}\' {url}/v1/subscriptions')
         output().say(f"listen:     curl -N {url}/v1/subscriptions/strong/events")

@@ -1,7 +1,7 @@
 """The edge of a broker: what clients say is checked and put into the broker's words; what they hear is bounded.
 
-`EdgeCore` is a core around `BrokerCore`, so that a driver and the simulator know no difference. Neighbours pass through.
-Of clients it takes filters and events as they wrote them:
+`EdgeCore` is a core around `BrokerCore`, so that a driver and the simulator know no difference. Neighbours pass
+through. Of clients it takes filters and events as they wrote them:
 
 * an event becomes canonical values, a filter is compiled, and without a configured schema both teach their types, which
   are persisted with them;
@@ -37,7 +37,16 @@ from tamis.routing.content import Content
 from tamis.routing.rights import Rights
 from tamis.routing.routing_table import ALL_NAMESPACES
 
-__all__ = ["MAX_BACKLOG", "MAX_EVENT", "MAX_EVENT_WITH_REGION", "MAX_NAME", "Admitted", "EdgeCore", "check_namespace", "subscription_id"]
+__all__ = [
+    "MAX_BACKLOG",
+    "MAX_EVENT",
+    "MAX_EVENT_WITH_REGION",
+    "MAX_NAME",
+    "Admitted",
+    "EdgeCore",
+    "check_namespace",
+    "subscription_id",
+]
 
 #: Bytes of an event, and of one with a region (RELIABILITY S14).
 MAX_EVENT, MAX_EVENT_WITH_REGION = 256 * 1024, 1024 * 1024
@@ -210,9 +219,7 @@ class EdgeCore:
         self._told.append((sender, m.Refusal(type(message).__name__, "a client does not say that to a broker")))
         return []
 
-    def _publish(
-        self, events: tuple[m.Published, ...], sender: Link, rights: Rights, now: float
-    ) -> list[Effect]:
+    def _publish(self, events: tuple[m.Published, ...], sender: Link, rights: Rights, now: float) -> list[Effect]:
         good: list[m.Published] = []
         for event in events:
             try:
@@ -220,7 +227,7 @@ class EdgeCore:
             except TamisError as error:
                 self._told.append((sender, m.Refusal(f"event {event.id.epoch} {event.id.seq}", str(error))))
             else:
-                id = m.EventId(sender, event.id.epoch, event.id.seq)
+                id = m.EventId(f"{sender}@{self.broker.name}", event.id.epoch, event.id.seq)
                 good.append(m.Published(id, event.namespace, payload))
         return self._admitted(m.PublishBatch(tuple(good)), sender, now) if good else []
 

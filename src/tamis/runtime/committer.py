@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from tamis.errors import DiskFullError
 from tamis.node.effects import Persist
@@ -75,7 +76,7 @@ class Committer:
             while self._take_one_group():
                 pass
         except BaseException as error:  # the thread has no caller: whoever runs the broker must hear of it
-            self._call(lambda: self._fail(error))
+            self._call(partial(self._fail, error))
 
     def _take_one_group(self) -> bool:
         group: list[_Work] = []
@@ -88,7 +89,7 @@ class Committer:
             item = self._queue.get()
         if group:
             self._commit([change for work in group for change in work.changes])
-            self._call(lambda: [work.then() for work in group])
+            self._call(lambda: _tell(group))
         if item is None:
             return False
         if not isinstance(item, _Work):
@@ -113,3 +114,8 @@ class Committer:
     def _call(self, action: Callable[[], object]) -> None:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(action)
+
+
+def _tell(group: list[_Work]) -> None:
+    for work in group:
+        work.then()

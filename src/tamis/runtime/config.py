@@ -82,7 +82,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ModelError("tls_certificate and tls_key go together")
         if not self.is_loopback and not (self.tls_certificate and self.require_tokens):
             raise ModelError(
-                f"{self.host} can be reached from other machines: set tls_certificate, tls_key and require_tokens = true"
+                f"other machines can reach {self.host}: set tls_certificate, tls_key and require_tokens = true"
             )
         if self.links and not self.schema:
             raise ModelError("brokers that are linked need the same schema: set schema = 'schema.json'")

@@ -1,12 +1,12 @@
 """The driver of a broker: asyncio around the node that the simulator drives, too.
 
-A step is one call of the node. Its changes go to the committer, and only when they are on disk does anything of it leave
-(RELIABILITY G1, G11): each step notes where its links stood (`Mark`), and a connection sends nothing beyond the mark that was
-last committed. Nothing is pushed at a connection: its writer asks for the next packet when the wire is free
-(`next_packet`), so a slow reader costs nothing but its queue on disk.
+A step is one call of the node. Its changes go to the committer, and only when they are on disk does anything of it
+leave (RELIABILITY G1, G11): each step notes where its links stood (`Mark`), and a connection sends nothing beyond the
+mark that was last committed. Nothing is pushed at a connection: its writer asks for the next packet when the wire is
+free (`next_packet`), so a slow reader costs nothing but its queue on disk.
 
-The wire is reliable while it lasts, so nothing is sent twice on one connection; a new one begins with what the other end
-has not acknowledged.
+The wire is reliable while it lasts, so nothing is sent twice on one connection; a new one begins with what the other
+end has not acknowledged.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from tamis.errors import DiskFullError, RefusedError
 from tamis.node.effects import Link
@@ -63,7 +64,7 @@ class Connection:
     news: asyncio.Event = field(default_factory=asyncio.Event)
     closed: str = ""
 
-    def close(self, reason: str) -> None:
+    def close(self, reason: str = "closed") -> None:
         """Tell whoever writes to this wire to end it."""
         self.closed = self.closed or reason
         self.news.set()
@@ -127,7 +128,7 @@ class Driver:
             raise DiskFullError(str(self.store.directory))
 
     async def publish(self, events: Sequence[tuple[str, bytes]], publisher: str) -> list[m.EventId]:
-        """Publish (namespace, payload) pairs; returns their ids when they are durable. All that come at once are one batch."""
+        """Publish (namespace, payload) pairs, all that come at once as one batch; returns their ids when durable."""
         self.demand_room()
         if not self._pending:
             asyncio.get_running_loop().call_soon(self._flush)
@@ -166,6 +167,10 @@ class Driver:
         self._watchers.setdefault(link, set()).add(event)
         return event
 
+    def is_attended(self, link: Link) -> bool:
+        """Whether somebody reads a link now."""
+        return link in self.connections or bool(self._watchers.get(link))
+
     def unwatch(self, link: Link, event: asyncio.Event) -> None:
         """Let an event go."""
         self._watchers.get(link, set()).discard(event)
@@ -173,7 +178,7 @@ class Driver:
     # Wires
 
     def connect(self, link: Link, rights: Rights | None, *, replay_after: int | None = None) -> Connection:
-        """Add a wire to a link; an earlier one to the same link is closed. ``rights`` are a client's, None a broker's."""
+        """Add a wire to a link; an earlier one is closed. ``rights`` are a client's, None stands for a broker."""
         earlier = self.connections.get(link)
         if earlier is not None:
             earlier.close("another connection took its place")
@@ -198,7 +203,8 @@ class Driver:
         """Take a packet from a wire; `RemoteProtocolError` says that it must be cut."""
         link = connection.link
         for data in split_frames(packet, link):
-            self._step(lambda node, now, data=data: node.receive(data, link=link, now=now))
+            self._step(partial(_receive, data, link))
+        connection.news.set()  # an acknowledgement may have made room
         self._look_at_gap(link)
 
     async def next_packet(self, connection: Connection) -> bytes | None:
@@ -267,9 +273,7 @@ class Driver:
         end = self.node.ends[link]
         return Mark(end.peer_epoch, end.received, end.sent)
 
-    def _release(
-        self, marks: dict[Link, Mark], told: list[tuple[Link, m.Message]], done: asyncio.Future[None]
-    ) -> None:
+    def _release(self, marks: dict[Link, Mark], told: list[tuple[Link, m.Message]], done: asyncio.Future[None]) -> None:
         self._marks.update(marks)
         for link, word in told:
             if link in self.connections:
@@ -289,7 +293,7 @@ class Driver:
         futures, self._pending_futures = self._pending_futures, []
         message = Admitted(m.PublishBatch(events))
         step = self._step(lambda node, now: node.submit(message, sender="", now=now))
-        step.add_done_callback(lambda _: [one.set_result(None) for one in futures if not one.done()])
+        step.add_done_callback(lambda _: _resolve(futures))
 
     def _look_at_gap(self, link: Link) -> None:
         if self.edge.is_suspended(link) and self.edge.backlog(link) <= self.edge.max_backlog // 2:
@@ -303,3 +307,13 @@ class Driver:
     def _fail(self, error: BaseException) -> None:
         if self.failed is not None and not self.failed.done():
             self.failed.set_exception(error)
+
+
+def _receive(data: bytes, link: Link, node: Node[EdgeCore], now: float) -> Transaction:
+    return node.receive(data, link=link, now=now)
+
+
+def _resolve(futures: list[asyncio.Future[None]]) -> None:
+    for one in futures:
+        if not one.done():
+            one.set_result(None)

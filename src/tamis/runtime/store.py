@@ -1,14 +1,15 @@
 """A broker's disk: one SQLite file, one writer, every record with a checksum.
 
 Two tables. ``state`` holds what cores and links persist under a key; ``outbox`` the messages of each link by number.
-A message that was acknowledged is not deleted at once: the *floor* of its link moves over it, and `trim` deletes it when
-its retention is over. Until then it can be replayed (RELIABILITY G10).
+A message that was acknowledged is not deleted at once: the *floor* of its link moves over it, and `trim` deletes it
+when its retention is over. Until then it can be replayed (RELIABILITY G10).
 
 Nothing is trusted (G14). Each record carries a CRC of its key and its value. ``state`` also has *books*, the number of
-records and the sum of their CRCs, and the numbers of an outbox have no holes, so that a lost record is noticed as surely as a
-changed one. SQLite takes a damaged write-ahead log for a shorter one; the *head* file beside it, which holds the number of
-the last commit, tells the difference. It is written after each commit and never waited for: after a power cut it may be
-behind, never ahead. Whatever does not agree raises `StoreError`, and nothing is repaired or cleaned up.
+records and the sum of their CRCs, and the numbers of an outbox have no holes, so that a lost record is noticed as
+surely as a changed one. SQLite takes a damaged write-ahead log for a shorter one; the *head* file beside it, which
+holds the number of the last commit, tells the difference. It is written after each commit and never waited for: after
+a power cut it may be behind, never ahead. Whatever does not agree raises `StoreError`, and nothing is repaired or
+cleaned up.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ FORMAT = 1
 _OLDEST_SQLITE = (3, 51, 3)
 
 _SCHEMA = """
-CREATE TABLE books (one INTEGER PRIMARY KEY CHECK (one = 1), format INTEGER, number INTEGER, records INTEGER, total INTEGER);
+CREATE TABLE books (one INTEGER PRIMARY KEY CHECK (one = 1), format INTEGER, number INTEGER, records INTEGER,
+                    total INTEGER);
 CREATE TABLE state (key BLOB PRIMARY KEY, value BLOB NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE outbox (link TEXT NOT NULL, number INTEGER NOT NULL, at INTEGER NOT NULL, body BLOB NOT NULL,
                      crc INTEGER NOT NULL, PRIMARY KEY (link, number)) WITHOUT ROWID;
@@ -145,14 +147,14 @@ class Store:
         connection.set_busy_timeout(5_000)
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "cell_size_check=ON", "trusted_schema=OFF"):
             connection.execute(f"PRAGMA {pragma}").fetchall()
-        if not connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
+        if not connection.execute("SELECT 1 FROM sqlite_schema").fetchone():
             connection.execute(f"BEGIN IMMEDIATE; {_SCHEMA} INSERT INTO books VALUES (1, {FORMAT}, 0, 0, 0); COMMIT")
         return connection
 
     def _load_state(self) -> dict[Key, bytes]:
         row = self._db.execute("SELECT format, number, records, total FROM books").fetchone()
         if row is None or row[0] != FORMAT:
-            raise StoreError(str(self.path), f"expected format {FORMAT}, found {row and row[0]}")
+            raise StoreError(str(self.path), f"expected format {FORMAT}, found {row}")
         _, self.number, records, total = row
         stored: dict[Key, bytes] = {}
         for packed, value, crc in self._db.execute("SELECT key, value, crc FROM state"):
@@ -226,7 +228,9 @@ class _Batch:
             self.state[_packed(("floor", link))] = b"%d" % floor
         db.executemany("DELETE FROM outbox WHERE link = ?", [(link,) for link in self.restarted])
         db.executemany("INSERT OR REPLACE INTO outbox VALUES (?, ?, ?, ?, ?)", self._message_rows())
-        self.known = {key: None if value is None else zlib.crc32(value, zlib.crc32(key)) for key, value in self.state.items()}
+        self.known = {
+            key: None if value is None else zlib.crc32(value, zlib.crc32(key)) for key, value in self.state.items()
+        }
         gone = [(key,) for key, value in self.state.items() if value is None]
         kept = [(key, value, self.known[key]) for key, value in self.state.items() if value is not None]
         db.executemany("DELETE FROM state WHERE key = ?", gone)
@@ -299,7 +303,9 @@ def _locked(path: Path) -> int:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(handle)
-        raise StoreError(str(path.parent), "another process has it open; one data directory is for one broker") from None
+        raise StoreError(
+            str(path.parent), "another process has it open; one data directory is for one broker"
+        ) from None
     return handle
 
 

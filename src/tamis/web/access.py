@@ -61,7 +61,9 @@ class Access:
         """Raise `RefusedError` when a page of somebody else asks."""
         host = urlsplit(f"//{connection.headers.get('host', '')}").hostname or ""
         if host not in self._hosts:
-            raise RefusedError(421, f"this broker does not answer to the name {host!r}; see `hosts` in its configuration")
+            raise RefusedError(
+                421, f"this broker does not answer to the name {host!r}; see `hosts` in its configuration"
+            )
         origin = connection.headers.get("origin")
         if origin is None or origin in self._config.origins:
             return

@@ -59,7 +59,7 @@ def make_app(config: BrokerConfig, driver: Driver, tokens: Tokens) -> Starlette:
     routes.append(Route("/openapi.json", _openapi, methods=["GET"]))
     routes.append(WebSocketRoute("/v1/connect", socket.connect))
     routes.extend(page_routes(SECURITY_HEADERS))
-    app = Starlette(routes=routes, exception_handlers=HANDLERS)  # type: ignore[arg-type]
+    app = Starlette(routes=routes, exception_handlers=HANDLERS)
     app.state.server = server
     app.state.metrics = statistics.Metrics(server)
     return app

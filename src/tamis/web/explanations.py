@@ -64,12 +64,13 @@ def _links(server: Server, link: Link, key: str) -> list[dict[str, Any]]:
     shown: list[dict[str, Any]] = []
     for neighbour in (one.name for one in server.config.links):
         stand_in = [
-            list(homes)
+            home
             for summary in table.summaries(neighbour)
             for origin, homes in summary.suppressed()
             if (origin.source, origin.key) == (link, key)
+            for home in homes
         ]
         forwarded = not stand_in
-        reason = "forwarded" if forwarded else f"not forwarded because covered by {', '.join(map(str, stand_in[0]))}"
-        shown.append({"link": neighbour, "forwarded": forwarded, "covered_by": sum(stand_in, []), "reason": reason})
+        reason = "forwarded" if forwarded else f"not forwarded because covered by {', '.join(stand_in)}"
+        shown.append({"link": neighbour, "forwarded": forwarded, "covered_by": stand_in, "reason": reason})
     return shown

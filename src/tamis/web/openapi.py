@@ -135,7 +135,9 @@ def _paths() -> Json:
     one = [id, namespace, client]
     return {
         "/v1/events": {
-            "post": _operation("Publish events; they are durable when the answer comes", "Accepted", [namespace], _EVENTS),
+            "post": _operation(
+                "Publish events; they are durable when the answer comes", "Accepted", [namespace], _EVENTS
+            ),
             "get": _operation("The last events published here", None, [limit]),
         },
         "/v1/deliveries": {"get": _operation("The last copies that went out to clients", None, [limit])},
@@ -190,7 +192,11 @@ def _operation(
 ) -> Json:
     content = {"application/json": {"schema": {"type": "object"}}} if answer is None else _json(answer)
     good: Json = {"description": summary} if answer == "" else {"description": summary, "content": content}
-    found: Json = {"summary": summary, "parameters": parameters, "responses": {status: good, "4XX": _PROBLEM, "507": _PROBLEM}}
+    found: Json = {
+        "summary": summary,
+        "parameters": parameters,
+        "responses": {status: good, "4XX": _PROBLEM, "507": _PROBLEM},
+    }
     return found if body is None else found | {"requestBody": {"required": True, "content": body}}
 
 

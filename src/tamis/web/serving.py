@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import uvicorn
 
-from tamis.errors import ModelError
+from tamis.errors import DiskFullError, ModelError
 from tamis.runtime.config import BrokerConfig
 from tamis.runtime.driver import Driver
 from tamis.runtime.neighbours import keep_linked
 from tamis.runtime.open_broker import open_broker
 from tamis.runtime.packets import MAX_PACKET, MAX_PACKET_OF_BROKER
+from tamis.runtime.sessions import end_sessions
 from tamis.runtime.tokens import Tokens
 from tamis.web.app import make_app
 
@@ -42,6 +44,7 @@ async def serve(config: BrokerConfig, ready: Callable[[str], None] = lambda url:
     server = uvicorn.Server(_settings(config, app))
     around = [asyncio.create_task(keep_linked(driver, config, link)) for link in config.links if link.url]
     around.append(asyncio.create_task(_trim(driver, config.retention)))
+    around.append(asyncio.create_task(end_sessions(driver)))
     running = asyncio.create_task(server.serve(sockets=[listener]))
     scheme = "https" if config.tls_certificate else "http"
     ready(f"{scheme}://{config.host}:{listener.getsockname()[1]}")
@@ -95,8 +98,11 @@ def _listener(config: BrokerConfig) -> socket.socket:
 
 
 async def _trim(driver: Driver, retention: float) -> None:
-    import time
-
     while True:
         await asyncio.sleep(TRIM_SECONDS)
-        driver.committer.run_between(lambda: driver.store.trim(time.time() - retention) and None)
+        driver.committer.run_between(lambda: _trim_once(driver, time.time() - retention))
+
+
+def _trim_once(driver: Driver, before: float) -> None:
+    with contextlib.suppress(DiskFullError):  # it is tried again
+        driver.store.trim(before)

@@ -8,7 +8,6 @@ import contextlib
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from tamis.errors import ModelError, RefusedError, RemoteProtocolError, TamisError
-from tamis.routing import messages as m
 from tamis.routing.edge import MAX_NAME
 from tamis.routing.rights import Rights
 from tamis.runtime.driver import Connection, Driver
@@ -44,12 +43,10 @@ async def connect(socket: WebSocket) -> None:
         await _read(server.driver, connection, socket)
     finally:
         watcher.cancel()
-        connection.close("")
+        connection.close()
         server.driver.disconnect(connection)
         with contextlib.suppress(asyncio.CancelledError):
             await writer
-        if rights is not None:
-            await _end_session(server.driver, connection)
 
 
 def _admit(server: Server, socket: WebSocket) -> tuple[str, Rights | None, int | None]:
@@ -101,19 +98,3 @@ async def _watch(server: Server, connection: Connection, rights: Rights | None) 
         await asyncio.sleep(LOOK_SECONDS)
         if not server.access.is_live(rights.principal):
             connection.close("the token was revoked or has expired")
-
-
-async def _end_session(driver: Driver, connection: Connection) -> None:
-    """Withdraw what was asked for this connection only."""
-    if connection.link in driver.connections:  # another connection took its place
-        return
-    gone = [
-        asked
-        for (link, _), asked in list(driver.edge.asked.items())
-        if link == connection.link and not m.about(asked).durable
-    ]
-    for asked in gone:
-        with contextlib.suppress(TamisError):
-            await driver.submit(m.Unsubscribe(asked.id, asked.namespace), connection.link)
-
-

@@ -1,4 +1,4 @@
-"""What a broker did: ``/metrics`` for Prometheus, ``/v1/statistics`` for people and pages, ``/healthz`` for watchers."""
+"""What a broker did: ``/metrics`` for Prometheus, ``/v1/statistics`` for people, ``/healthz`` for watchers."""
 
 from __future__ import annotations
 

@@ -61,9 +61,7 @@ class _Stream:
             yield b"retry: 1000\n\n"
             while self._left != 0:
                 news.clear()
-                page = [
-                    one for one in driver.store.read_outbox(self._link, after, PAGE) if one[0] <= self._committed()
-                ]
+                page = [one for one in driver.store.read_outbox(self._link, after, PAGE) if one[0] <= self._committed()]
                 for number, body in page[: self._left]:
                     yield self._message(number, body)
                     after = number
@@ -96,11 +94,11 @@ class _Stream:
         cursor = f"{self._server.driver.node.epoch}-{number}"
         message = m.decode(body, self._link)
         if isinstance(message, m.Gap):
-            data = {"gap": {"first": event_id(message.first), "count": message.count}}
-            return f"id: {cursor}\nevent: gap\ndata: {msgspec.json.encode(data).decode()}\n\n".encode()
+            gap = msgspec.json.encode({"gap": {"first": event_id(message.first), "count": message.count}}).decode()
+            return f"id: {cursor}\nevent: gap\ndata: {gap}\n\n".encode()
         if not isinstance(message, m.Delivery):
             raise ModelError(f"the queue of {self._link!r} holds a {type(message).__name__}")
-        data = {
+        data: dict[str, object] = {
             "id": event_id(message.event.id),
             "event": self._server.event_as_json(message.event.payload),
             "subscriptions": list(message.subscriptions),

@@ -168,7 +168,7 @@ def _moment(expires: str | float | int | None) -> int | None:
         return None
     if isinstance(expires, str):
         try:
-            return int(Timestamp().canonical(expires))  # type: ignore[call-overload, no-any-return]
+            return int(Timestamp().canonical(expires))
         except UnfitError as error:
             raise ModelError(f"expires: {error}") from None
     if not 0 < expires < 1e10:

@@ -32,7 +32,8 @@ export function explainView(view) {
 export function conditions(told) {
   return [
     el("p", { class: told.matched ? "good" : "bad" }, el("b", { "data-matched": told.matched }, told.matched ? "It matches." : "It does not match.")),
-    ...told.conditions.map((one) => el("div", { class: `condition ${one.holds === true ? "good" : "bad"}` },
-      el("code", {}, `${one.holds === true ? "✓" : "✗"} ${one.text}`), el("div", { class: "quiet" }, one.reason ?? `value: ${JSON.stringify(one.value ?? null)}`))),
+    ...told.conditions.map((one) => el("div", { class: `condition ${one.outcome === true ? "good" : "bad"}` },
+      el("code", {}, `${one.outcome === true ? "✓" : "✗"} ${one.condition}`),
+      one.attribute === null ? null : el("div", { class: "quiet" }, `${one.attribute} is ${one.value ?? "missing"}`))),
   ];
 }

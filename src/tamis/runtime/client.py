@@ -1,0 +1,349 @@
+"""`tamis.connect`: publish to a broker and subscribe at it, from Python.
+
+One task keeps the connection: it writes what waits, hands out what comes, and connects again with growing pauses when
+the wire breaks. Nothing that was published or asked for is forgotten meanwhile, and nothing is delivered twice: the
+link is numbered in both directions (`client_link`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import os
+import random
+import secrets
+import ssl
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from tamis.errors import ConnectionLostError, RefusedError, TamisError
+from tamis.model.language.cql2_json import to_json
+from tamis.model.language.parse import parse
+from tamis.model.subscription import DEFAULT_NAMESPACE, SubscriptionId
+from tamis.routing import messages as m
+from tamis.runtime.client_link import ClientLink, Cursor, Outgoing
+from tamis.runtime.client_values import encode_event
+from tamis.runtime.deliveries import ClientSubscription, Missed
+from tamis.runtime.extra import demand_server
+from tamis.runtime.neighbours import FIRST_PAUSE, LONGEST_PAUSE, websocket_url
+from tamis.runtime.packets import MAX_PACKET, SUBPROTOCOL
+
+__all__ = ["Client"]
+
+#: Events and bytes of one message, and events that may wait before `publish` waits, too.
+BATCH_EVENTS, BATCH_BYTES, MAX_WAITING = 256, 512 * 1024, 16_384
+
+_GONE_FOR_GOOD = 1008
+
+
+class Client:
+    """A connection to a broker that mends itself; made by `tamis.connect`."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        client: str | None = None,
+        cursor_file: str | os.PathLike[str] | None = None,
+        replay_after: str | None = None,
+        timeout: float = 10.0,
+        ssl: ssl.SSLContext | None = None,
+    ) -> None:
+        demand_server("tamis.connect")
+        self.url = url
+        self.name = client or f"client-{secrets.token_hex(8)}"
+        self._token = token
+        self._timeout = timeout
+        self._ssl = ssl
+        self._file = None if cursor_file is None else Path(cursor_file)
+        kept = self._file.read_text() if self._file is not None and self._file.exists() else ""
+        self._link = ClientLink(self.name, Cursor.parse(replay_after or kept))
+        self._replay_after = replay_after
+        self._epoch, self._numbers = round(time.time() * 1e6), itertools.count(1)
+        #: (namespace, payload, future) of events that are not in a message yet.
+        self._events: list[tuple[int, str, bytes, asyncio.Future[None]]] = []
+        self._publishing: dict[int, asyncio.Future[None]] = {}
+        self._subscriptions: dict[tuple[str, SubscriptionId], ClientSubscription] = {}
+        self._unclaimed: list[tuple[int, m.Delivery]] = []
+        self._news = asyncio.Event()
+        self._room = asyncio.Condition()
+        self._closed = False
+
+    # Life
+
+    async def open(self) -> Client:
+        """Connect; raises `ConnectionLostError` or `RefusedError` when that is not possible."""
+        self._first: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._keep_connected())
+        try:
+            async with asyncio.timeout(self._timeout):
+                await asyncio.shield(self._first)
+        except TimeoutError:
+            await self.close()
+            raise ConnectionLostError(self.url, f"no broker answered within {self._timeout:g} s") from None
+        return self
+
+    async def close(self) -> None:
+        """End the connection; what was published and not confirmed is given up."""
+        self._closed = True
+        self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+        self._give_up(ConnectionLostError(self.url, "the client was closed"))
+
+    # What users do
+
+    @property
+    def cursor(self) -> str:
+        """How far everything was acknowledged; `tamis.connect(replay_after=...)` goes on from there."""
+        return str(self._link.cursor)
+
+    async def publish(
+        self, events: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, namespace: str = DEFAULT_NAMESPACE
+    ) -> None:
+        """Publish an event, or several in order; returns when the broker has them on disk.
+
+        Events that several tasks publish at the same time travel together. `RefusedError` says why one was not taken.
+        """
+        given = [events] if isinstance(events, Mapping) else list(events)
+        payloads = [encode_event(one) for one in given]
+        async with self._room:
+            await self._room.wait_for(lambda: len(self._publishing) < MAX_WAITING)
+            futures = [self._queue_event(namespace, payload) for payload in payloads]
+        self._news.set()
+        outcomes = await asyncio.gather(*futures, return_exceptions=True)
+        async with self._room:
+            self._room.notify_all()
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    async def subscribe(
+        self,
+        filter: str | Mapping[str, Any],
+        *,
+        id: SubscriptionId | None = None,
+        namespace: str = DEFAULT_NAMESPACE,
+        durable: bool = False,
+        expires: float | None = None,
+        metadata: Mapping[str, str] | None = None,
+        wait: m.State = m.State.ACTIVE,
+    ) -> ClientSubscription:
+        """Ask for events; returns an iterator of deliveries when every broker that must know of it does.
+
+        A ``durable`` subscription lives on when the client is gone, and what matches waits for it: come back with the
+        same ``client`` name, ``id`` and filter. Others end when the client has been away for a minute. ``expires`` is
+        in seconds from now.
+        """
+        given = secrets.token_hex(8) if id is None else id
+        text = filter if isinstance(filter, str) else msgspec.json.encode(filter).decode()
+        now = time.time()
+        about = m.About("", text, durable, round(now * 1e6), dict(metadata or {}))
+        message = m.Subscribe(
+            given,
+            msgspec.json.encode(to_json(parse(filter))),
+            namespace,
+            None if expires is None else round((now + expires) * 1e6),
+            msgspec.json.encode(about),
+        )
+        found = self._subscriptions[namespace, given] = ClientSubscription(self, message)
+        self._say(message)
+        self._claim()
+        try:
+            await found.reached(wait)
+        except BaseException:
+            self._subscriptions.pop((namespace, given), None)
+            raise
+        return found
+
+    async def unsubscribe(self, id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE) -> None:
+        """Ask no longer; returns when the broker knows."""
+        found = self._subscriptions.get((namespace, id))
+        if found is None:
+            found = self._subscriptions[namespace, id] = ClientSubscription(self, m.Subscribe(id, b"", namespace))
+        self._say(m.Unsubscribe(id, namespace))
+        await found.reached(m.State.CANCELLED)
+        self._subscriptions.pop((namespace, id), None)
+
+    def acknowledge(self, number: int) -> None:
+        """Take note that one reader is done with a message; `Delivery.ack` calls it."""
+        if self._link.acknowledge(number):
+            self._news.set()
+
+    # Inside
+
+    def _queue_event(self, namespace: str, payload: bytes) -> asyncio.Future[None]:
+        seq = next(self._numbers)
+        future = self._publishing[seq] = asyncio.get_running_loop().create_future()
+        self._events.append((seq, namespace, payload, future))
+        return future
+
+    def _say(self, message: m.Message) -> None:
+        self._link.unsent.append(Outgoing(m.encode(message), lambda: None))
+        self._news.set()
+
+    async def _keep_connected(self) -> None:
+        pause = FIRST_PAUSE
+        lost: tuple[type[Exception], ...] = (OSError, TimeoutError, TamisError, *_socket_errors())
+        while not self._closed:
+            try:
+                await self._converse()
+                pause = FIRST_PAUSE
+            except RefusedError as error:
+                self._give_up(error)
+                return
+            except lost:  # the wire broke; that is what this loop is for
+                pass
+            self._link.lost()
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _converse(self) -> None:
+        """Speak with the broker as long as one wire lasts."""
+        from websockets.asyncio.client import connect
+        from websockets.exceptions import ConnectionClosed
+
+        asked = {"client": self.name} | ({"after": self._replay_after} if self._replay_after else {})
+        headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
+        async with connect(
+            f"{websocket_url(self.url)}?{urlencode(asked, quote_via=quote)}",
+            additional_headers=headers,
+            subprotocols=[SUBPROTOCOL],  # type: ignore[list-item]
+            max_size=MAX_PACKET,
+            compression=None,
+            open_timeout=self._timeout,
+            proxy=None,
+            ssl=self._ssl,
+        ) as socket:
+            await socket.send(self._link.greeting())
+            writer = asyncio.create_task(self._write(socket))
+            try:
+                async for packet in socket:
+                    self._take(packet if isinstance(packet, bytes) else packet.encode())
+            except ConnectionClosed as error:
+                if error.rcvd is not None and error.rcvd.code == _GONE_FOR_GOOD:
+                    raise RefusedError(403, error.rcvd.reason) from None
+                raise
+            finally:
+                writer.cancel()
+                with contextlib.suppress(asyncio.CancelledError, *_socket_errors()):
+                    await writer
+
+    async def _write(self, socket: Any) -> None:
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            self._pack_events()
+            self._keep_cursor()
+            while (packet := self._link.packet()) is not None:
+                await socket.send(packet)
+                self._pack_events()
+
+    def _pack_events(self) -> None:
+        """Put waiting events into messages, as long as few are on their way."""
+        while self._events and len(self._link.unsent) < 2:
+            size = count = 0
+            for _, _, payload, _ in self._events[:BATCH_EVENTS]:
+                size += len(payload)
+                if count and size > BATCH_BYTES:
+                    break
+                count += 1
+            batch, self._events = self._events[:count], self._events[count:]
+            events = tuple(m.Published(m.EventId("", self._epoch, seq), space, data) for seq, space, data, _ in batch)
+            seqs = [seq for seq, *_ in batch]
+            self._link.unsent.append(Outgoing(m.encode(m.PublishBatch(events)), partial(self._confirm, seqs)))
+
+    def _confirm(self, seqs: list[int]) -> None:
+        for seq in seqs:
+            future = self._publishing.pop(seq, None)
+            if future is not None and not future.done():
+                future.set_result(None)
+        self._news.set()
+
+    def _take(self, packet: bytes) -> None:
+        was_up, broker = self._link.is_up, self._link.broker
+        for number, message in self._link.take(packet):
+            if isinstance(message, m.Delivery):
+                self._unclaimed.append((number, message))
+            elif isinstance(message, m.Gap):
+                self._link.hand_out(number, 0)
+                for one in self._subscriptions.values():
+                    one.put(Missed(message.count, message.first))
+            elif isinstance(message, m.Status):
+                self._status(message)
+            elif isinstance(message, m.Refusal):
+                self._refused(message)
+        self._link.settle()
+        self._claim()
+        if self._link.is_up and not was_up:
+            self._came_up(is_new=bool(broker) and broker != self._link.broker)
+
+    def _came_up(self, *, is_new: bool) -> None:
+        """Say again what the broker may not know: all it was asked if it lost its disk, else what is open."""
+        for one in self._subscriptions.values():
+            if is_new or not one.is_durable or one.state is not m.State.ACTIVE:
+                self._link.unsent.insert(0, Outgoing(m.encode(one.message), lambda: None))
+        if not self._first.done():
+            self._first.set_result(None)
+        self._news.set()
+
+    def _claim(self) -> None:
+        """Hand deliveries to the subscriptions they are for; what nobody asks for yet waits."""
+        waiting, self._unclaimed = self._unclaimed, []
+        for number, delivery in waiting:
+            places = [(delivery.event.namespace, id) for id in delivery.subscriptions]
+            readers = [self._subscriptions[place] for place in places if place in self._subscriptions]
+            if readers:
+                self._link.hand_out(number, len(readers))
+                for one in readers:
+                    one.deliver(number, delivery)
+            else:
+                self._link.unread.setdefault(number, 1)
+                self._unclaimed.append((number, delivery))
+
+    def _status(self, message: m.Status) -> None:
+        found = self._subscriptions.get((message.namespace, message.id))
+        if found is not None:
+            found.came_to(message.state)
+
+    def _refused(self, message: m.Refusal) -> None:
+        kind, _, rest = message.subject.partition(" ")
+        error = RefusedError(400, message.reason)
+        if kind == "event":
+            future = self._publishing.pop(int(rest.split()[1]), None)
+            if future is not None and not future.done():
+                future.set_exception(error)
+        for one in self._subscriptions.values():
+            if kind == "subscription" and repr(one.id) == rest:
+                one.fail(error)
+
+    def _keep_cursor(self) -> None:
+        if self._file is not None and self._link.cursor.number:
+            draft = self._file.with_name(self._file.name + ".new")
+            draft.write_text(str(self._link.cursor))
+            os.replace(draft, self._file)
+
+    def _give_up(self, error: TamisError) -> None:
+        self._closed = True
+        if not self._first.done():
+            self._first.set_exception(error)
+        for future in self._publishing.values():
+            if not future.done():
+                future.set_exception(error)
+        self._publishing.clear()
+        for one in self._subscriptions.values():
+            one.fail(error)
+
+
+def _socket_errors() -> tuple[type[Exception], ...]:
+    from websockets.exceptions import WebSocketException
+
+    return (WebSocketException,)

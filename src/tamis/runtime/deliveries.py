@@ -1,0 +1,112 @@
+"""What a client's subscription yields: deliveries to acknowledge, and gaps to know of."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import msgspec
+
+from tamis.model.subscription import SubscriptionId
+from tamis.routing import messages as m
+
+__all__ = ["ClientSubscription", "Delivery", "Missed"]
+
+
+class _Acknowledging(Protocol):
+    def acknowledge(self, number: int) -> None:
+        """Take note that one reader is done with a message."""
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """One event for one subscription; ``subscriptions`` are all of this client that it matches."""
+
+    id: str
+    event: dict[str, Any]
+    namespace: str
+    subscriptions: tuple[SubscriptionId, ...]
+    cursor: int
+    _client: _Acknowledging
+
+    async def ack(self) -> None:
+        """Say that this event was dealt with; it does not come again."""
+        self._client.acknowledge(self.cursor)
+
+
+@dataclass(frozen=True)
+class Missed:
+    """The client read too slowly: ``count`` events, from ``first`` on, were not kept for it."""
+
+    count: int
+    first: m.EventId
+
+
+#: In which order a subscription passes its states.
+_ORDER = {state: place for place, state in enumerate(m.State)}
+
+
+class ClientSubscription:
+    """A standing question at a broker, and what comes of it: ``async for delivery in subscription``."""
+
+    def __init__(self, client: _Acknowledging, message: m.Subscribe) -> None:
+        self.message = message
+        self.id = message.id
+        self.namespace = message.namespace
+        self.is_durable = m.about(message).durable
+        self.state = m.State.PENDING
+        #: How many events were missed because they were read too slowly.
+        self.missed = 0
+        self._client = client
+        self._waiting: deque[tuple[int, m.Delivery]] = deque()
+        self._news = asyncio.Event()
+        self._error: BaseException | None = None
+
+    def __aiter__(self) -> ClientSubscription:
+        return self
+
+    async def __anext__(self) -> Delivery:
+        while not self._waiting:
+            if self._error is not None:
+                raise self._error
+            if self.state is m.State.CANCELLED:
+                raise StopAsyncIteration
+            self._news.clear()
+            await self._news.wait()
+        number, found = self._waiting.popleft()
+        id = found.event.id
+        event = msgspec.msgpack.decode(found.event.payload)
+        name = f"{id.publisher}:{id.epoch}:{id.seq}"
+        return Delivery(name, event, self.namespace, found.subscriptions, number, self._client)
+
+    async def reached(self, state: m.State) -> None:
+        """Wait until the subscription has come so far; raises when it cannot."""
+        while _ORDER[self.state] < _ORDER[state]:
+            if self._error is not None:
+                raise self._error
+            self._news.clear()
+            await self._news.wait()
+
+    # For the client
+
+    def deliver(self, number: int, delivery: m.Delivery) -> None:
+        """Queue a delivery for the reader."""
+        self._waiting.append((number, delivery))
+        self._news.set()
+
+    def put(self, missed: Missed) -> None:
+        """Take note of a gap."""
+        self.missed += missed.count
+        self._news.set()
+
+    def came_to(self, state: m.State) -> None:
+        """Take note of a new state."""
+        self.state = state
+        self._news.set()
+
+    def fail(self, error: BaseException) -> None:
+        """Let the reader and whoever waits end with an error."""
+        self._error = error
+        self._news.set()
