@@ -73,7 +73,7 @@ def _options(
     """
 
 
-app.command("demo", epilog=demo.EPILOG)(demo.demo)
+app.add_typer(demo.app, name="demo")
 app.command("try", epilog=try_filter.EPILOG)(try_filter.try_filter)
 app.command("match", epilog=match.EPILOG)(match.match)
 app.command("explain", epilog=explain.EPILOG)(explain.explain)
