@@ -23,7 +23,7 @@ def event_as_json(event: Event, schema: Schema) -> dict[str, Any]:
 
     >>> from tamis.model.types import Number, Timestamp
     >>> event_as_json({"at": 0, "price": 99.5}, Schema({"at": Timestamp(), "price": Number()}))
-    {'at': '1970-01-01T00:00:00Z', 'price': 99.5}
+    {'at': '1970-01-01T00:00:00.000000Z', 'price': 99.5}
     """
     return {name: _plain(value, schema.get(name)) for name, value in event.items()}
 
@@ -31,8 +31,8 @@ def event_as_json(event: Event, schema: Schema) -> dict[str, Any]:
 def _plain(value: Any, kind: AttributeType | None) -> Any:
     if isinstance(kind, Timestamp) and isinstance(value, int):
         try:
-            return instant_text(Instant(value)).split("'")[1]
-        except (TamisError, IndexError):
+            return instant_text(Instant(value))
+        except TamisError:  # before the year 1 or after 9999
             return value
     if isinstance(value, Fraction):
         return str(value)

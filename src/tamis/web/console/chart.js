@@ -2,7 +2,7 @@
 
 import { svg } from "./dom.js";
 
-const WIDTH = 640, HEIGHT = 150, LEFT = 46, BOTTOM = 18, TOP = 8;
+const WIDTH = 640, HEIGHT = 144, LEFT = 46, BOTTOM = 18, TOP = 8;
 
 export function line(values, unit) {
   const most = Math.max(1, ...values);
@@ -24,12 +24,12 @@ function height(value, most) {
   return TOP + (HEIGHT - BOTTOM - TOP) * (1 - value / most);
 }
 
+/** Shapes are stretched to the width there is; letters are not. */
 function frame(most, unit, shapes, label) {
   const ground = HEIGHT - BOTTOM;
-  return svg("svg", { class: "chart", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": label },
-    svg("line", { class: "axis", x1: LEFT, x2: WIDTH, y1: ground, y2: ground }),
-    svg("text", { x: 2, y: TOP + 10 }, most.toLocaleString("en-US")),
-    svg("text", { x: 2, y: ground }, "0"),
-    svg("text", { x: LEFT, y: HEIGHT - 3 }, unit),
-    ...shapes);
+  const inner = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", width: "100%", height: "100%" },
+    svg("line", { class: "axis", x1: LEFT, x2: WIDTH, y1: ground, y2: ground }), ...shapes);
+  const letters = [[TOP + 10, most.toLocaleString("en-US")], [ground, "0"], [HEIGHT - 3, unit]]
+    .map(([y, text]) => svg("text", { x: 2, y: `${(100 * y / HEIGHT).toFixed(1)}%` }, text));
+  return svg("svg", { class: "chart", role: "img", "aria-label": label }, inner, ...letters);
 }

@@ -8,19 +8,19 @@ export function el(name, attributes = {}, ...children) {
     else if (value === true) element.setAttribute(key, "");
     else if (value !== false && value !== null && value !== undefined) element.setAttribute(key, value);
   }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined).map(asNode));
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined).map(asNode));
   return element;
 }
 
 export function svg(name, attributes = {}, ...children) {
   const element = document.createElementNS("http://www.w3.org/2000/svg", name);
   for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-  element.append(...children.flat().map(asNode));
+  element.append(...children.flat(Infinity).map(asNode));
   return element;
 }
 
 export function fill(element, ...children) {
-  element.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined).map(asNode));
+  element.replaceChildren(...children.flat(Infinity).filter((child) => child !== null && child !== undefined).map(asNode));
   return element;
 }
 

@@ -31,7 +31,7 @@ export function explainView(view) {
 /** The verdict, and a line per condition with the value it saw. */
 export function conditions(told) {
   return [
-    el("p", { class: told.matched ? "good" : "bad" }, el("b", { "data-matched": told.matched }, told.matched ? "It matches." : "It does not match.")),
+    el("p", { class: told.matched ? "good" : "bad" }, el("b", { "data-matched": String(told.matched) }, told.matched ? "It matches." : "It does not match.")),
     ...told.conditions.map((one) => el("div", { class: `condition ${one.outcome === true ? "good" : "bad"}` },
       el("code", {}, `${one.outcome === true ? "✓" : "✗"} ${one.condition}`),
       one.attribute === null ? null : el("div", { class: "quiet" }, `${one.attribute} is ${one.value ?? "missing"}`))),

@@ -84,5 +84,5 @@ function number(name, value, label) {
 /** The first few attributes of an event in one line. */
 export function brief(event) {
   return Object.entries(event).filter(([, value]) => typeof value !== "object").slice(0, 5)
-    .map(([name, value]) => `${name}: ${String(value).slice(0, 32)}`).join(", ");
+    .map(([name, value]) => `${name}: ${String(value).replace(/\.0+Z$/, "Z").slice(0, 32)}`).join(", ");
 }
