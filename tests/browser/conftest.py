@@ -1,4 +1,4 @@
-"""A real browser (headless Chromium) and a real broker with earthquakes in it, once for all tests of the console."""
+"""A real browser (headless Chromium) and a real broker with earthquakes in it, once for each module of tests: its loop ends with it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHOTS = Path(__file__).resolve().parents[2] / "build" / "screenshots"
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
     """A browser; without one the tests are not run here, and fail in CI, where `make setup-ci` brings it."""
     found = next((path for path in map(shutil.which, NAMES) if path), None)
@@ -38,7 +38,7 @@ def chromium() -> Iterator[Any]:
         browser.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """A broker with the bundled questions and the first 400 earthquakes."""
     directory = tmp_path_factory.mktemp("console")
