@@ -22,7 +22,7 @@ VIEWS = ("live", "subscriptions", "network", "explain")
 XSS = (
     "<img src=x onerror=alert(1)>",
     "<script>alert(2)</script>",
-    "\"><svg onload=alert(3)>",
+    '"><svg onload=alert(3)>',
     "javascript:alert(4)",
     "'-alert(5)-'",
     "<iframe srcdoc='<script>parent.alert(6)</script>'>",

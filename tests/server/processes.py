@@ -100,10 +100,17 @@ def running(*brokers: BrokerProcess) -> Iterator[tuple[BrokerProcess, ...]]:
 def a_line(directory: Path, names: str = "abc", schema: str = "", extra: str = "") -> list[BrokerProcess]:
     """Brokers in a line, each dialling the one before it."""
     directory.mkdir(exist_ok=True, parents=True)
-    (directory / "schema.json").write_text(schema or '{"attributes": {"mag": {"type": "number"}, "n": {"type": "number"}}}')
+    (directory / "schema.json").write_text(
+        schema or '{"attributes": {"mag": {"type": "number"}, "n": {"type": "number"}}}'
+    )
     brokers: list[BrokerProcess] = []
     for i, name in enumerate(names):
-        lines = [f'name = "{name}"', f'data = "{directory / name / "data"}"', f'schema = "{directory / "schema.json"}"', extra]
+        lines = [
+            f'name = "{name}"',
+            f'data = "{directory / name / "data"}"',
+            f'schema = "{directory / "schema.json"}"',
+            extra,
+        ]
         if i:
             lines += ["[[links]]", f'name = "{names[i - 1]}"', f'url = "{brokers[-1].url}"']
         if i + 1 < len(names):

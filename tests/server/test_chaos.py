@@ -55,7 +55,12 @@ async def chaos(brokers: tuple[BrokerProcess, ...], *, kills: int, seed: int) ->
     done.set()
     await asyncio.gather(*writers)
     wanted = {
-        place: {(name, event["n"]) for name, events in published.items() for event in events if QUESTIONS[place[1]][1](event)}
+        place: {
+            (name, event["n"])
+            for name, events in published.items()
+            for event in events
+            if QUESTIONS[place[1]][1](event)
+        }
         for place in got
     }
     async with asyncio.timeout(60):

@@ -43,21 +43,20 @@ async def _show(port: int, rate: float, seconds: float | None, directory: Path) 
     from tamis.cli.screen import output
     from tamis.runtime.connecting import connect
 
-    async with _broker(port, directory) as url:
-        async with connect(url, client="demonstration") as client:
-            asked = await asyncio.gather(*(client.subscribe(text, id=id) for id, text in _questions()))
-            reading = [asyncio.create_task(_read(subscription)) for subscription in asked]
-            output().say(f"tamis console: {url}", "bold")
-            output().say("67 questions, and a week of earthquakes again and again. Stop with Ctrl-C.", "dim")
-            try:
-                async with asyncio.timeout(seconds):
-                    await _replay(client, rate)
-            except TimeoutError:
-                pass
-            finally:
-                for task in reading:
-                    task.cancel()
-                await asyncio.gather(*reading, return_exceptions=True)
+    async with _broker(port, directory) as url, connect(url, client="demonstration") as client:
+        asked = await asyncio.gather(*(client.subscribe(text, id=id) for id, text in _questions()))
+        reading = [asyncio.create_task(_read(subscription)) for subscription in asked]
+        output().say(f"tamis console: {url}", "bold")
+        output().say("67 questions, and a week of earthquakes again and again. Stop with Ctrl-C.", "dim")
+        try:
+            async with asyncio.timeout(seconds):
+                await _replay(client, rate)
+        except TimeoutError:
+            pass
+        finally:
+            for task in reading:
+                task.cancel()
+            await asyncio.gather(*reading, return_exceptions=True)
 
 
 @asynccontextmanager

@@ -19,10 +19,10 @@ _SHOWN = 10
 
 
 def storms(
-    spark: Annotated[bool, typer.Option("--spark", help="As a pipeline on Spark: files in, deliveries and a map out.")] = False,
-    out: Annotated[
-        Path, typer.Option(metavar="DIRECTORY", help="Where the files of --spark go.")
-    ] = Path("tamis-demo"),
+    spark: Annotated[
+        bool, typer.Option("--spark", help="As a pipeline on Spark: files in, deliveries and a map out.")
+    ] = False,
+    out: Annotated[Path, typer.Option(metavar="DIRECTORY", help="Where the files of --spark go.")] = Path("tamis-demo"),
     json: Json = False,
 ) -> None:
     """Ask 3,400 questions of counties about 19,537 positions of storms: who had to hear of most of them?"""

@@ -14,7 +14,21 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from tamis.cli import bench, covers, demo, explain, match, network, pipeline, publish, reduce, serve, try_filter, verify
+from tamis.cli import (
+    bench,
+    covers,
+    demo,
+    explain,
+    import_rules,
+    match,
+    network,
+    pipeline,
+    publish,
+    reduce,
+    serve,
+    try_filter,
+    verify,
+)
 from tamis.cli.failures import failing_well
 from tamis.cli.options import examples
 
@@ -80,6 +94,7 @@ app.command("explain", epilog=explain.EPILOG)(explain.explain)
 app.command("covers", epilog=covers.EPILOG)(covers.covers)
 app.command("reduce", epilog=reduce.EPILOG)(reduce.reduce)
 app.command("network", epilog=network.EPILOG)(network.network)
+app.command("import", epilog=import_rules.EPILOG)(import_rules.import_rules)
 app.command("verify", epilog=verify.EPILOG)(verify.verify)
 app.command("publish", epilog=publish.PUBLISH_EPILOG)(publish.publish)
 app.command("subscribe", epilog=publish.SUBSCRIBE_EPILOG)(publish.subscribe)

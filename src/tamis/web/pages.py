@@ -14,6 +14,7 @@ __all__ = ["page_routes"]
 
 _CONSOLE = Path(__file__).with_name("console")
 
+
 class _Files(StaticFiles):
     """Files with the headers that every answer of a broker has."""
 
@@ -45,4 +46,3 @@ def _leaflet() -> Path:
     from xstatic.pkg import leaflet
 
     return Path(leaflet.BASE_DIR)
-

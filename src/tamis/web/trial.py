@@ -85,4 +85,3 @@ def _compile(server: Server, source: str | dict[str, Any]) -> tuple[Filter, ...]
 def _is_wanted(server: Server, published: m.Published, filters: tuple[Filter, ...]) -> bool:
     event = server.driver.edge.content.read_event(published.payload)
     return any(matches(event, one) for one in filters)
-
