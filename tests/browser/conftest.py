@@ -1,4 +1,4 @@
-"""A real browser (headless Chromium) and a real broker with earthquakes in it, once for each module of tests: its loop ends with it."""
+"""A real browser (headless Chromium) and a real broker with earthquakes in it; both end with a module of tests."""
 
 from __future__ import annotations
 

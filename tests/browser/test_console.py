@@ -1,4 +1,4 @@
-"""The console as people use it: a real browser, a real broker, and every number compared with the broker's own answer."""
+"""The console as people use it: a real browser, a real broker, every number compared with the broker's own answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``tamis demo console``: a broker with real questions and a replay of real earthquakes, so that every view has life."""
+"""``tamis demo console``: a broker with real questions and a replay of real earthquakes, so that its page has life."""
 
 from __future__ import annotations
 

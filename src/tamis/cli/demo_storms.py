@@ -25,7 +25,7 @@ def storms(
     out: Annotated[Path, typer.Option(metavar="DIRECTORY", help="Where the files of --spark go.")] = Path("tamis-demo"),
     json: Json = False,
 ) -> None:
-    """Ask 3,400 questions of counties about 19,537 positions of storms: who had to hear of most of them?"""
+    """Ask the 3,400 questions of counties about 19,537 positions of storms, and show who had to hear most."""
     if spark:
         from tamis.cli.pipeline import demo
 

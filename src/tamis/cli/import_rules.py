@@ -38,8 +38,8 @@ def import_rules(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="Rules by line: text, or (.jsonl) JSON with id and rule. Or .json: a list, one event pattern, or the Rules "
-            "that EventBridge lists.",
+            help="Rules by line: text, or (.jsonl) JSON with id and rule. Or .json: a list, one event pattern, or the "
+            "Rules that EventBridge lists.",
         ),
     ],
     out: Annotated[

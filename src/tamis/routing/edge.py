@@ -81,7 +81,7 @@ class EdgeCounts:
 
 @dataclass
 class Recent:
-    """The last events of clients and the last copies that went out, each with the moment; nothing of it is persisted."""
+    """The last events of clients and the last copies that went out, with the moments; nothing of it is persisted."""
 
     events: deque[tuple[float, m.Published]] = field(default_factory=lambda: deque(maxlen=RECENT_EVENTS))
     deliveries: deque[tuple[float, Link, m.Delivery]] = field(default_factory=lambda: deque(maxlen=RECENT_DELIVERIES))

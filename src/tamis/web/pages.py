@@ -1,4 +1,4 @@
-"""The console: a page, its modules, a map of the world without tiles (scripts/make_world.py), and Leaflet from its package."""
+"""The console: a page, its modules, a map without tiles (scripts/make_world.py), and Leaflet from its own package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``POST /v1/trial``: what a filter would have got, before it is made a subscription; ``POST /v1/matches``: who gets an event.
+"""``POST /v1/trial``: what a filter would have got, if it were a subscription; ``POST /v1/matches``: who gets an event.
 
 A dry run asks the last events that clients published here. It also says which subscription covers the filter and which
 ones it covers, so that somebody sees that the question is asked already.
@@ -59,11 +59,13 @@ async def matching(request: Request) -> Response:
     raw = asked.get("event")
     if not isinstance(raw, dict):
         raise EventError("", raw, "an event is an object")
-    content, shown = server.driver.edge.content, []
+    content = server.driver.edge.content
     event = content.schema.event(raw)
-    for message in server.driver.edge.asked.values():
-        if message.namespace == namespace and any(matches(event, one) for one in content.read_filter(message.filter)):
-            shown.append({"id": message.id, "namespace": namespace, "filter": m.about(message).text})
+    shown = [
+        {"id": message.id, "namespace": namespace, "filter": m.about(message).text}
+        for message in server.driver.edge.asked.values()
+        if message.namespace == namespace and any(matches(event, one) for one in content.read_filter(message.filter))
+    ]
     return JSONResponse({"subscriptions": shown[:MOST_SHOWN], "count": len(shown)})
 
 

@@ -1,8 +1,8 @@
 """JMS message selectors and SQL conditions: text that is nearly the language of tamis, rewritten until it is.
 
-Both are SQL-92 conditions. What differs is small: ``LIKE ... ESCAPE 'c'``, numbers with a type (``10L``, ``0x1F``), ``!=`` and
-``==``, names in back-quotes or brackets. Arithmetic and comparisons of two attributes have no equivalent; the parser of tamis
-says so, with the place in the rewritten text.
+Both are SQL-92 conditions. What differs is small: ``LIKE ... ESCAPE 'c'``, numbers with a type (``10L``, ``0x1F``),
+``!=`` and ``==``, names in back-quotes or brackets. Arithmetic and comparisons of two attributes have no equivalent;
+the parser of tamis says so, with the place in the rewritten text.
 """
 
 from __future__ import annotations
