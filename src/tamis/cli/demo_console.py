@@ -71,7 +71,8 @@ async def _broker(port: int, directory: Path) -> AsyncIterator[str]:
     config = BrokerConfig(name="demo", port=port, data=str(directory / "data"), schema=str(schema))
     running = asyncio.create_task(serve(config, ready.set_result))
     try:
-        await asyncio.wait([running, ready], return_when=asyncio.FIRST_COMPLETED)
+        waiting: list[asyncio.Future[Any]] = [running, ready]
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         if running.done():
             running.result()
         yield await ready

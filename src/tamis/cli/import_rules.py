@@ -78,10 +78,11 @@ def _read(kind: Kind, rule: Any) -> Node:
     from tamis.model.language.event_patterns import read_event_pattern
     from tamis.model.language.selectors import read_selector
 
-    wanted = dict if kind is Kind.EVENTBRIDGE else str
-    if not isinstance(rule, wanted):
-        raise ModelError(f"a rule of {kind} is {'an object' if wanted is dict else 'text'}")
-    return read_event_pattern(rule) if kind is Kind.EVENTBRIDGE else read_selector(rule)
+    if kind is Kind.EVENTBRIDGE and isinstance(rule, dict):
+        return read_event_pattern(rule)
+    if kind is not Kind.EVENTBRIDGE and isinstance(rule, str):
+        return read_selector(rule)
+    raise ModelError(f"a rule of {kind} is {'an object' if kind is Kind.EVENTBRIDGE else 'text'}")
 
 
 def _rules(kind: Kind, file: Path) -> Iterator[tuple[str | int, Any]]:

@@ -43,6 +43,6 @@ def page_routes(headers: dict[str, str]) -> list[BaseRoute]:
 
 
 def _leaflet() -> Path:
-    from xstatic.pkg import leaflet
+    from xstatic.pkg import leaflet  # type: ignore[import-untyped]
 
     return Path(leaflet.BASE_DIR)
