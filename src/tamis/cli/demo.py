@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tamis.cli import demo_console, demo_storms
 from tamis.cli.options import Json, examples
 
 if TYPE_CHECKING:
@@ -17,9 +18,25 @@ if TYPE_CHECKING:
     from tamis.model.subscription import SubscriptionId
     from tamis.reduction import Reduction
 
-__all__ = ["EPILOG", "demo"]
+__all__ = ["EPILOG", "app", "demo"]
 
-EPILOG = examples("tamis demo", "tamis demo --json", "tamis demo --save quakes")
+EPILOG = examples(
+    "tamis demo",
+    "tamis demo --json",
+    "tamis demo --save quakes",
+    "tamis demo console",
+    "tamis demo storms",
+    "tamis demo storms --spark",
+)
+
+app = typer.Typer(
+    help="Show what tamis does, on a week of real earthquakes and 67 standing questions.",
+    epilog=EPILOG,
+    rich_markup_mode="rich",
+    invoke_without_command=True,
+)
+app.command("console", epilog=demo_console.EPILOG)(demo_console.console)
+app.command("storms", epilog=demo_storms.EPILOG)(demo_storms.storms)
 
 #: The subscription that is explained, on an event it matches and on one it does not.
 _EXPLAINED = "strong-shallow"
@@ -34,7 +51,9 @@ _NEXT = (
 )
 
 
+@app.callback()
 def demo(
+    context: typer.Context,
     limit: Annotated[int, typer.Option(min=1, max=100, help="How many of the newest events to show.")] = 8,
     save: Annotated[
         Path | None, typer.Option(metavar="DIRECTORY", help="Write the events and subscriptions used here as files.")
@@ -42,6 +61,8 @@ def demo(
     json: Json = False,
 ) -> None:
     """Show what tamis does, on a week of real earthquakes and 67 standing questions."""
+    if context.invoked_subcommand is not None:
+        return
     from tamis.cli.screen import output, write_json
 
     if save is not None:

@@ -20,6 +20,7 @@ from tamis.cli import (
     covers,
     demo,
     explain,
+    import_rules,
     match,
     network,
     pipeline,
@@ -87,13 +88,14 @@ def _options(
     """
 
 
-app.command("demo", epilog=demo.EPILOG)(demo.demo)
+app.add_typer(demo.app, name="demo")
 app.command("try", epilog=try_filter.EPILOG)(try_filter.try_filter)
 app.command("match", epilog=match.EPILOG)(match.match)
 app.command("explain", epilog=explain.EPILOG)(explain.explain)
 app.command("covers", epilog=covers.EPILOG)(covers.covers)
 app.command("reduce", epilog=reduce.EPILOG)(reduce.reduce)
 app.command("network", epilog=network.EPILOG)(network.network)
+app.command("import", epilog=import_rules.EPILOG)(import_rules.import_rules)
 app.command("verify", epilog=verify.EPILOG)(verify.verify)
 app.command("publish", epilog=publish.PUBLISH_EPILOG)(publish.publish)
 app.command("subscribe", epilog=publish.SUBSCRIBE_EPILOG)(publish.subscribe)

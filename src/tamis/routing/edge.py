@@ -15,8 +15,9 @@ through. Of clients it takes filters and events as they wrote them:
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -58,6 +59,9 @@ MAX_BACKLOG = 100_000
 #: Characters of a namespace and of a client's name.
 MAX_NAME = 128
 
+#: Events and deliveries that are remembered for whoever looks; a dry run asks these events.
+RECENT_EVENTS, RECENT_DELIVERIES = 2_000, 500
+
 _SCHEMA: Key = ("schema",)
 
 _event_decoder = msgspec.msgpack.Decoder(dict[str, Any])
@@ -77,6 +81,14 @@ class EdgeCounts:
     events: int = 0
     deliveries: int = 0
     missed: int = 0
+
+
+@dataclass
+class Recent:
+    """The last events of clients and the last copies that went out, with the moments; nothing of it is persisted."""
+
+    events: deque[tuple[float, m.Published]] = field(default_factory=lambda: deque(maxlen=RECENT_EVENTS))
+    deliveries: deque[tuple[float, Link, m.Delivery]] = field(default_factory=lambda: deque(maxlen=RECENT_DELIVERIES))
 
 
 class EdgeCore:
@@ -105,6 +117,7 @@ class EdgeCore:
         self.gaps: dict[Link, m.Gap] = {}
         self.counts = EdgeCounts()
         self.producers = Producers()
+        self.recent = Recent()
         self._policies = dict(policies or {})
         #: The namespaces that may cross a link; a link that is not here lets all cross.
         self._borders = dict(borders or {})
@@ -131,7 +144,7 @@ class EdgeCore:
             effects = self._from_client(message, sender, now)
         if isinstance(message, m.Tick):
             effects = self._resume() + effects
-        found = self._outgoing(effects)
+        found = self._outgoing(effects, now)
         if self.content.learns and self.content.schema is not self._kept_schema:
             self._kept_schema = self.content.schema
             found.append(Persist(_SCHEMA, self.content.schema.to_json().encode()))
@@ -149,7 +162,7 @@ class EdgeCore:
                     self._note(key[1], key[2], message)
             elif key[0] == "gap":
                 self.gaps[key[1]] = msgspec.msgpack.decode(value, type=m.Gap)
-        found = self._outgoing(self.broker.restore(stored, now=now))
+        found = self._outgoing(self.broker.restore(stored, now=now), now)
         self._told.clear()
         return found
 
@@ -236,6 +249,7 @@ class EdgeCore:
     def _admitted(self, message: m.Message, sender: Link, now: float) -> list[Effect]:
         if isinstance(message, m.PublishBatch):
             self.counts.events += len(message.events)
+            self.recent.events.extend((now, event) for event in message.events)
         if isinstance(message, m.Subscribe):
             self._note(sender, client_key(sender, message.namespace, message.id), message)
         return self.broker.handle(message, sender=sender, now=now)
@@ -251,7 +265,7 @@ class EdgeCore:
             self._counts[owner] = self._counts.get(owner, 0) + 1
         self.asked[link, key] = message
 
-    def _outgoing(self, effects: list[Effect]) -> list[Effect]:
+    def _outgoing(self, effects: list[Effect], now: float) -> list[Effect]:
         found: list[Effect] = []
         self._added.clear()
         for effect in effects:
@@ -262,7 +276,7 @@ class EdgeCore:
                 if crossing is not None:
                     found.append(Send(effect.link, crossing))
             elif isinstance(effect, Deliver):
-                found.extend(self._deliver(effect))
+                found.extend(self._deliver(effect, now))
             elif isinstance(effect.message, m.Delivery | m.Gap):  # what a former life had not acknowledged
                 found.append(effect)
             else:
@@ -280,13 +294,14 @@ class EdgeCore:
                 if gone is not None:
                     self._counts[m.about(gone).owner] -= 1
 
-    def _deliver(self, effect: Deliver) -> list[Effect]:
+    def _deliver(self, effect: Deliver, now: float) -> list[Effect]:
         link = effect.link
         gap = self.gaps.get(link)
         added = self._added.get(link, 0)
         if gap is None and self.backlog(link) + added < self.max_backlog:
             self._added[link] = added + 1
             self.counts.deliveries += 1
+            self.recent.deliveries.append((now, link, effect.message))
             return [effect]
         self.counts.missed += 1
         first = effect.message.event.id if gap is None else gap.first

@@ -291,6 +291,8 @@ class Client:
         if self._link.unsent:  # an acknowledgement made room for more
             self._news.set()
         self._claim()
+        if self._link.unsent:  # an acknowledgement may have made room in the window
+            self._news.set()
         if self._link.is_up and not was_up:
             self._came_up(is_new=bool(broker) and broker != self._link.broker)
 

@@ -13,10 +13,11 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from tamis.runtime.config import BrokerConfig
 from tamis.runtime.driver import Driver
 from tamis.runtime.tokens import Tokens
-from tamis.web import events, explanations, log, socket, statistics, streams, subscriptions
+from tamis.web import comparing, events, explanations, log, socket, statistics, streams, subscriptions, trial
 from tamis.web.access import Access
 from tamis.web.failures import HANDLERS, SECURITY_HEADERS
 from tamis.web.openapi import document
+from tamis.web.pages import page_routes
 from tamis.web.server import Server
 
 __all__ = ["make_app"]
@@ -26,6 +27,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 ENDPOINTS: tuple[tuple[str, str, Endpoint], ...] = (
     ("POST", "/v1/events", events.publish),
     ("GET", "/v1/events", events.recent_events),
+    ("GET", "/v1/deliveries", events.recent_deliveries),
     ("POST", "/v1/subscriptions", subscriptions.create),
     ("GET", "/v1/subscriptions", subscriptions.listing),
     ("GET", "/v1/subscriptions/{id}", subscriptions.show),
@@ -34,6 +36,9 @@ ENDPOINTS: tuple[tuple[str, str, Endpoint], ...] = (
     ("GET", "/v1/subscriptions/{id}/log", log.read_log),
     ("POST", "/v1/subscriptions/{id}/acknowledge", log.acknowledge),
     ("POST", "/v1/explain", explanations.explain_event),
+    ("POST", "/v1/trial", trial.trial),
+    ("POST", "/v1/matches", trial.matching),
+    ("POST", "/v1/comparison", comparing.compare),
     ("GET", "/v1/statistics", statistics.statistics),
     ("GET", "/healthz", statistics.health),
     ("GET", "/metrics", statistics.metrics),
@@ -48,6 +53,7 @@ def make_app(config: BrokerConfig, driver: Driver, tokens: Tokens) -> Starlette:
     ]
     routes.append(Route("/openapi.json", _openapi, methods=["GET"]))
     routes.append(WebSocketRoute("/v1/connect", socket.connect))
+    routes.extend(page_routes(SECURITY_HEADERS))
     app = Starlette(routes=routes, exception_handlers=HANDLERS)
     app.state.server = server
     app.state.metrics = statistics.Metrics(server)

@@ -6,11 +6,11 @@ from typing import Any
 
 from starlette.requests import Request
 
-from tamis.errors import EventError, LimitError, RefusedError
+from tamis.errors import EventError, LimitError, ModelError, RefusedError
 from tamis.routing.edge import MAX_EVENT_WITH_REGION
 from tamis.workload.files.strict_json import read_object, read_value
 
-__all__ = ["MAX_BODY", "MAX_EVENTS", "read_body", "read_events", "read_json"]
+__all__ = ["MAX_BODY", "MAX_EVENTS", "read_body", "read_events", "read_json", "whole_number"]
 
 #: Bytes and events of one request.
 MAX_BODY, MAX_EVENTS = 16 * 1024 * 1024, 10_000
@@ -94,3 +94,10 @@ def _with_context(data: object, context: dict[str, Any], row: int | None) -> dic
     if not isinstance(data, dict):
         raise EventError("data", data, "expected a JSON object as the data of a CloudEvent", row)
     return {f"ce_{name}": value for name, value in context.items()} | data
+
+
+def whole_number(text: str, name: str, most: int) -> int:
+    """Return a number of a query; `ModelError` names it when it is none."""
+    if not (text.isascii() and text.isdecimal()) or len(text) > 16 or int(text) > most:
+        raise ModelError(f"{name}: expected a whole number from 0 to {most}, got {text[:40]!r}")
+    return int(text)

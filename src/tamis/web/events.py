@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
+
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from tamis.errors import EventError, ModelError, RefusedError, TamisError
 from tamis.model.subscription import DEFAULT_NAMESPACE
 from tamis.routing import messages as m
-from tamis.routing.edge import MAX_NAME
+from tamis.routing.edge import MAX_NAME, RECENT_DELIVERIES, RECENT_EVENTS
 from tamis.routing.producers import Once
-from tamis.web.bodies import read_events
+from tamis.web.bodies import read_events, whole_number
 from tamis.web.failures import status_of
-from tamis.web.server import event_id, server_of
+from tamis.web.server import event_id, server_of, shown_event
 
-__all__ = ["publish", "recent_events"]
+__all__ = ["publish", "recent_deliveries", "recent_events"]
 
 
 async def publish(request: Request) -> Response:
@@ -35,7 +37,6 @@ async def publish(request: Request) -> Response:
     if "producer" in request.query_params:
         return await _publish_once(request, rights.principal, pairs)
     ids = [event_id(id) for id in await server.driver.publish(pairs, f"http:{rights.principal}")]
-    server.recent.extend((namespace, id, event) for id, event in zip(ids, events, strict=True))
     return JSONResponse({"accepted": len(ids), "ids": ids})
 
 
@@ -55,12 +56,23 @@ async def _publish_once(request: Request, principal: str, pairs: list[tuple[str,
 
 
 async def recent_events(request: Request) -> Response:
-    """Show the last events that were published over HTTP here, the newest first."""
+    """Show the last events that clients published here, the newest first."""
     server = server_of(request)
     rights = server.rights(request)
-    shown = [
-        {"id": id, "namespace": namespace, "event": event}
-        for namespace, id, event in reversed(server.recent)
-        if rights.sees(namespace)
-    ]
+    limit = whole_number(request.query_params.get("limit", "200"), "limit", RECENT_EVENTS)
+    seen = ((at, event) for at, event in reversed(server.driver.edge.recent.events) if rights.sees(event.namespace))
+    shown = [shown_event(server, at, event) for at, event in itertools.islice(seen, limit)]
     return JSONResponse({"events": shown})
+
+
+async def recent_deliveries(request: Request) -> Response:
+    """Show the last copies that went out to clients, the newest first, with the subscriptions that matched."""
+    server = server_of(request)
+    rights = server.rights(request)
+    limit = whole_number(request.query_params.get("limit", "50"), "limit", RECENT_DELIVERIES)
+    seen = (one for one in reversed(server.driver.edge.recent.deliveries) if rights.sees(one[2].event.namespace))
+    shown = [
+        {**shown_event(server, at, delivery.event), "client": link, "subscriptions": list(delivery.subscriptions)}
+        for at, link, delivery in itertools.islice(seen, limit)
+    ]
+    return JSONResponse({"deliveries": shown})

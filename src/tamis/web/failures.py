@@ -12,6 +12,7 @@ from tamis.errors import (
     LimitError,
     ModelError,
     RefusedError,
+    SubscriptionSyntaxError,
     TamisError,
     UnknownSubscriptionError,
 )
@@ -46,7 +47,8 @@ def _tamis_error(request: Request, error: Exception) -> Response:
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
     if status in (503, 507):
         headers["Retry-After"] = "1"
-    return _answer(status, str(error), headers)
+    place = {"position": error.position} if isinstance(error, SubscriptionSyntaxError) else {}
+    return _answer(status, str(error), headers, place)
 
 
 def _http_error(request: Request, error: Exception) -> Response:
@@ -55,8 +57,10 @@ def _http_error(request: Request, error: Exception) -> Response:
     return _answer(error.status_code, error.detail, dict(error.headers or {}))
 
 
-def _answer(status: int, problem: str, headers: dict[str, str] | None = None) -> Response:
-    return JSONResponse({"error": problem, "status": status}, status, SECURITY_HEADERS | (headers or {}))
+def _answer(
+    status: int, problem: str, headers: dict[str, str] | None = None, more: dict[str, int] | None = None
+) -> Response:
+    return JSONResponse({"error": problem, "status": status, **(more or {})}, status, SECURITY_HEADERS | (headers or {}))
 
 
 #: What Starlette calls for which error.

@@ -106,6 +106,23 @@ _SCHEMAS: Json = {
             "namespace": {"type": "string"},
         },
     },
+    "Trial": {
+        "type": "object",
+        "required": ["filter"],
+        "properties": {"filter": {"oneOf": [{"type": "string"}, {"type": "object"}]}, "namespace": {"type": "string"}},
+    },
+    "Arrival": {
+        "type": "object",
+        "required": ["event"],
+        "properties": {"event": {"$ref": "#/components/schemas/Event"}, "namespace": {"type": "string"}},
+    },
+    "Comparison": {
+        "type": "object",
+        "properties": {
+            "brokers": {"type": "integer", "minimum": 2, "maximum": 31},
+            "policies": {"type": "array", "items": {"type": "string"}},
+        },
+    },
     "Problem": {
         "type": "object",
         "required": ["error", "status"],
@@ -144,8 +161,9 @@ def _paths() -> Json:
             "post": _operation(
                 "Publish events; they are durable when the answer comes", "Accepted", [namespace, *_once()], _EVENTS
             ),
-            "get": _operation("The last events published over HTTP here", None, []),
+            "get": _operation("The last events published here", None, [limit]),
         },
+        "/v1/deliveries": {"get": _operation("The last copies that went out to clients", None, [limit])},
         "/v1/subscriptions": {
             "post": _operation("Make a subscription", "Subscription", [], _json("NewSubscription"), status="201"),
             "get": _operation("List subscriptions", "Page", [namespace, after, limit, search]),
@@ -157,6 +175,11 @@ def _paths() -> Json:
         "/v1/subscriptions/{id}/events": {"get": _stream([*one, last, limit])},
         **_log_paths(one, limit),
         "/v1/explain": {"post": _operation("Why an event matches, or not", None, [], _json("Question"))},
+        "/v1/trial": {"post": _operation("What a filter would have got, and who covers it", None, [], _json("Trial"))},
+        "/v1/matches": {"post": _operation("Which subscriptions an event matches", None, [], _json("Arrival"))},
+        "/v1/comparison": {
+            "post": _operation("What each link policy would cost for what is here", None, [], _json("Comparison"))
+        },
         "/v1/statistics": {"get": _operation("What the broker did, per link and client", None, [])},
         "/healthz": {"get": _operation("Whether the broker takes events", None, [])},
         "/metrics": {"get": _text("Metrics for Prometheus", "text/plain", [])},

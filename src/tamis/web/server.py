@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, cast
 
 from starlette.requests import HTTPConnection
@@ -14,11 +13,9 @@ from tamis.runtime.config import BrokerConfig
 from tamis.runtime.driver import Driver
 from tamis.runtime.event_json import event_as_json
 from tamis.web.access import Access
+from tamis.web.covering import Covering
 
-__all__ = ["RECENT", "Server", "event_id", "server_of"]
-
-#: Events that are remembered for whoever looks.
-RECENT = 200
+__all__ = ["Server", "event_id", "server_of", "shown_event"]
 
 
 @dataclass
@@ -28,8 +25,9 @@ class Server:
     config: BrokerConfig
     driver: Driver
     access: Access
-    #: (namespace, id, attributes) of the last events published over HTTP here.
-    recent: deque[tuple[str, str, dict[str, Any]]] = field(default_factory=lambda: deque(maxlen=RECENT))
+
+    def __post_init__(self) -> None:
+        self.covering = Covering(self.driver.edge)
 
     def rights(self, connection: HTTPConnection) -> Rights:
         """Return the rights of whoever asks."""
@@ -39,6 +37,16 @@ class Server:
         """Return the attributes of an event under way."""
         content = self.driver.edge.content
         return event_as_json(content.read_event(payload), content.schema)
+
+
+def shown_event(server: Server, at: float, published: m.Published) -> dict[str, Any]:
+    """Return an event that came by, with the moment in microseconds."""
+    return {
+        "id": event_id(published.id),
+        "namespace": published.namespace,
+        "at": round(at * 1e6),
+        "event": server.event_as_json(published.payload),
+    }
 
 
 def server_of(connection: HTTPConnection) -> Server:

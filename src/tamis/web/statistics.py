@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 from tamis.errors import RefusedError
 from tamis.web.server import Server, server_of
 
-__all__ = ["Metrics", "health", "metrics", "statistics"]
+__all__ = ["Metrics", "demand_overview", "health", "metrics", "statistics"]
 
 #: Clients whose backlog is shown, the longest first.
 SLOWEST = 10
@@ -51,14 +51,14 @@ class Metrics(Collector):
 
 async def metrics(request: Request) -> Response:
     """Show the metrics in the format of Prometheus."""
-    _demand_overview(request)
+    demand_overview(request)
     text = generate_latest(request.app.state.metrics.registry)
     return Response(text, media_type=CONTENT_TYPE_LATEST)
 
 
 async def statistics(request: Request) -> Response:
     """Show what the broker did, per link and per client."""
-    _demand_overview(request)
+    demand_overview(request)
     return JSONResponse(_statistics(server_of(request)))
 
 
@@ -70,7 +70,8 @@ async def health(request: Request) -> Response:
     return JSONResponse({"status": "disk full" if full else "ok", "broker": server.config.name}, 503 if full else 200)
 
 
-def _demand_overview(request: Request) -> None:
+def demand_overview(request: Request) -> None:
+    """Refuse who may not see all namespaces."""
     rights = server_of(request).rights(request)
     if rights.namespaces is not None and not rights.is_admin:
         raise RefusedError(403, "statistics show all namespaces; this token is for some")

@@ -27,7 +27,7 @@ from tamis.routing.broker import client_key
 from tamis.routing.edge import check_namespace, subscription_id
 from tamis.routing.rights import Rights
 from tamis.runtime.client_links import http_link
-from tamis.web.bodies import read_json
+from tamis.web.bodies import read_json, whole_number
 from tamis.web.server import Server, server_of
 
 __all__ = ["create", "delete", "find", "http_link", "listing", "show"]
@@ -76,8 +76,8 @@ async def listing(request: Request) -> Response:
     """List subscriptions, a page at a time; ``search`` looks into ids, filters and metadata."""
     server = server_of(request)
     rights, query = server.rights(request), request.query_params
-    limit = _number(query.get("limit", "100"), "limit", MAX_PAGE)
-    start = _number(query.get("after", "0"), "after", 2**53)
+    limit = whole_number(query.get("limit", "100"), "limit", MAX_PAGE)
+    start = whole_number(query.get("after", "0"), "after", 2**53)
     wanted, namespace = query.get("search", "").casefold(), query.get("namespace")
     places = (
         place
@@ -170,12 +170,6 @@ def _moment(expires: str | float | int | None) -> int | None:
     if not 0 < expires < 1e10:
         raise ModelError("expires: a moment as RFC 3339, or seconds from now")
     return round((time.time() + expires) * 1e6)
-
-
-def _number(text: str, name: str, most: int) -> int:
-    if not (text.isascii() and text.isdecimal()) or len(text) > 16 or int(text) > most:
-        raise ModelError(f"{name}: expected a whole number from 0 to {most}, got {text[:40]!r}")
-    return int(text)
 
 
 def _words(asked: m.Subscribe) -> str:

@@ -1,0 +1,141 @@
+"""EventBridge event patterns: rules that were written as JSON, as the syntax tree of a subscription.
+
+A pattern is an object in the shape of the event. A leaf is a list of what its attribute may be: values, or tests such
+as ``{"prefix": "a"}`` and ``{"numeric": [">", 0, "<=", 5]}``. Attributes of nested objects get names with dots. What
+has no equivalent (an IP network, a comparison that ignores case) is refused by name, never left out: a rule that matches
+more or less than before is worse than none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from tamis.errors import SubscriptionError
+from tamis.model.language.nodes import And, Compare, Constant, IsIn, IsLike, IsNull, Literal, Node, Not, Or
+
+__all__ = ["read_event_pattern"]
+
+_COMPARISONS: Final = {"<", "<=", "=", ">", ">="}
+
+
+def read_event_pattern(pattern: Mapping[str, Any]) -> Node:
+    """Return the syntax tree of an event pattern; `SubscriptionError` names what has no equivalent.
+
+    >>> from tamis.model.language.format import format_node
+    >>> format_node(read_event_pattern({"source": ["aws.ec2"], "detail": {"cpu": [{"numeric": [">", 0, "<=", 5]}]}}))
+    "source = 'aws.ec2' AND detail.cpu > 0 AND detail.cpu <= 5"
+    """
+    return _joined(And, list(_conditions(pattern, "")))
+
+
+def _conditions(pattern: Any, prefix: str) -> Iterator[Node]:
+    if not isinstance(pattern, Mapping) or not pattern:
+        raise SubscriptionError("an event pattern is an object with at least one attribute", prefix or None, pattern)
+    for name, given in pattern.items():
+        if name == "$or":
+            yield _alternatives(given, prefix)
+        elif isinstance(given, Mapping):
+            yield from _conditions(given, f"{prefix}{name}.")
+        elif isinstance(given, list) and given:
+            yield _any_of(f"{prefix}{name}", given)
+        else:
+            raise SubscriptionError("expected a list of what the attribute may be", f"{prefix}{name}", given)
+
+
+def _alternatives(given: Any, prefix: str) -> Node:
+    if not isinstance(given, list) or not given:
+        raise SubscriptionError("$or holds a list of patterns", prefix or None, given)
+    return _joined(Or, [_joined(And, list(_conditions(one, prefix))) for one in given])
+
+
+def _any_of(attribute: str, given: list[Any]) -> Node:
+    """Return that an attribute is one of the given values or passes one of the given tests."""
+    parts: list[Node] = []
+    values = [one for one in given if not isinstance(one, Mapping) and one is not None]
+    if values:
+        parts.append(_is_one_of(attribute, values))
+    if None in given:
+        parts.append(IsNull(attribute))
+    parts += [_test(attribute, one) for one in given if isinstance(one, Mapping)]
+    return _joined(Or, parts)
+
+
+def _is_one_of(attribute: str, values: list[Any]) -> Node:
+    wrong = [one for one in values if not isinstance(one, str | int | float | bool)]
+    if wrong:
+        raise SubscriptionError("a value is a string, a number, true or false", attribute, wrong[0])
+    return Compare(attribute, "=", values[0]) if len(values) == 1 else IsIn(attribute, tuple(values))
+
+
+def _test(attribute: str, test: Mapping[str, Any]) -> Node:
+    [(kind, operand), *more] = test.items() if test else [("", None)]
+    if more or kind not in _TESTS:
+        known = ", ".join(_TESTS)
+        raise SubscriptionError(
+            f"the test {kind!r} of an event pattern has no equivalent; known: {known}", attribute, test
+        )
+    return _TESTS[kind](attribute, operand)
+
+
+def _exists(attribute: str, operand: Any) -> Node:
+    if not isinstance(operand, bool):
+        raise SubscriptionError("exists is true or false", attribute, operand)
+    return IsNull(attribute, negated=operand)
+
+
+def _numeric(attribute: str, operand: Any) -> Node:
+    """Read ``[">", 0, "<=", 5]``."""
+    if not isinstance(operand, list) or not operand or len(operand) % 2:
+        raise SubscriptionError("numeric holds pairs of a comparison and a number", attribute, operand)
+    pairs = list(zip(operand[::2], operand[1::2], strict=True))
+    for op, value in pairs:
+        if op not in _COMPARISONS or isinstance(value, bool) or not isinstance(value, int | float):
+            raise SubscriptionError("numeric holds pairs of a comparison and a number", attribute, operand)
+    return _joined(And, [Compare(attribute, op, value) for op, value in pairs])
+
+
+def _like(make: Callable[[str], str]) -> Callable[[str, Any], Node]:
+    def test(attribute: str, operand: Any) -> Node:
+        if not isinstance(operand, str):
+            raise SubscriptionError("expected a string (tests that ignore case have no equivalent)", attribute, operand)
+        return IsLike(attribute, make(operand))
+
+    return test
+
+
+def _wildcard(text: str) -> str:
+    """Return a LIKE pattern for one in which ``*`` stands for any text."""
+    return "%".join(_literally(part) for part in text.split("*"))
+
+
+def _literally(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+
+
+def _anything_but(attribute: str, operand: Any) -> Node:
+    """Return that an attribute is there and is none of the values, or does not pass a test."""
+    if isinstance(operand, Mapping):
+        return And((IsNull(attribute, negated=True), Not(_test(attribute, operand))))
+    values: list[Literal] = operand if isinstance(operand, list) else [operand]
+    return Not(_is_one_of(attribute, values))
+
+
+_TESTS: Final[dict[str, Callable[[str, Any], Node]]] = {
+    "exists": _exists,
+    "numeric": _numeric,
+    "prefix": _like(lambda text: f"{_literally(text)}%"),
+    "suffix": _like(lambda text: f"%{_literally(text)}"),
+    "wildcard": _like(_wildcard),
+    "anything-but": _anything_but,
+}
+
+
+def _joined(kind: type[And] | type[Or], parts: list[Node]) -> Node:
+    """Join parts with AND or OR; parts of the same kind are taken in."""
+    flat: list[Node] = []
+    for part in parts:
+        flat.extend(part.parts if isinstance(part, kind) else [part])
+    if not flat:
+        return Constant(kind is And)
+    return flat[0] if len(flat) == 1 else kind(tuple(flat))

@@ -1,0 +1,98 @@
+"""JMS message selectors and SQL conditions: text that is nearly the language of tamis, rewritten until it is.
+
+Both are SQL-92 conditions. What differs is small: ``LIKE ... ESCAPE 'c'``, numbers with a type (``10L``, ``0x1F``),
+``!=`` and ``==``, names in back-quotes or brackets. Arithmetic and comparisons of two attributes have no equivalent;
+the parser of tamis says so, with the place in the rewritten text.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from tamis.errors import SubscriptionSyntaxError
+from tamis.model.language.nodes import Node
+from tamis.model.language.parse import parse
+
+__all__ = ["read_selector", "rewritten_selector"]
+
+_TOKEN: Final = re.compile(
+    r"""
+      (?P<string>'(?:[^']|'')*')
+    | (?P<quoted>"(?:[^"]|"")*")
+    | `(?P<ticks>[^`]+)`
+    | \[(?P<brackets>[^\]]+)\]
+    | (?P<hex>0[xX][0-9a-fA-F]+)[lL]?
+    | (?P<typed>(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)[lLdDfF]\b
+    | (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)
+    | (?P<unequal>!=) | (?P<equal>==)
+    | (?P<word>[A-Za-z_$][\w$.]*)
+    | (?P<other>\s+|.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def read_selector(text: str) -> Node:
+    """Return the syntax tree of a JMS selector or SQL condition.
+
+    >>> from tamis.model.language.format import format_node
+    >>> format_node(read_selector("JMSType = 'car' AND weight > 2500L AND colour != 'blue'"))
+    "JMSType = 'car' AND weight > 2500 AND colour <> 'blue'"
+    """
+    return parse(rewritten_selector(text))
+
+
+def rewritten_selector(text: str) -> str:
+    r"""Return a selector in the language of tamis.
+
+    >>> rewritten_selector("code LIKE '10!%!_%' ESCAPE '!'")
+    "code LIKE '10\\%\\_%'"
+    """
+    tokens = [
+        (str(found.lastgroup), found.group(str(found.lastgroup)), found.start()) for found in _TOKEN.finditer(text)
+    ]
+    written = [_rewritten(kind, value) for kind, value, _ in tokens]
+    solid = [place for place, (_, value, _) in enumerate(tokens) if value.strip()]
+    for at, place in enumerate(solid):
+        kind, value, start = tokens[place]
+        if kind == "string" and at and tokens[solid[at - 1]][1].upper() == "LIKE":
+            written[place] = _escaped(_plain(value), None)  # in SQL a backslash is a letter like any other
+        if kind == "word" and value.upper() == "ESCAPE":
+            pattern, mark = (solid[at + step] if 0 <= at + step < len(solid) else place for step in (-1, 1))
+            if tokens[pattern][0] != "string" or len(_plain(tokens[mark][1])) != 1:
+                raise SubscriptionSyntaxError(text, start, "LIKE 'pattern' ESCAPE 'c'")
+            written[pattern] = _escaped(_plain(tokens[pattern][1]), _plain(tokens[mark][1]))
+            for gone in range(pattern + 1, mark + 1):
+                written[gone] = ""
+    return "".join(written).strip()
+
+
+def _rewritten(kind: str, value: str) -> str:
+    if kind == "unequal":
+        return "<>"
+    if kind == "equal":
+        return "="
+    if kind in ("ticks", "brackets"):
+        return f'"{value}"'
+    if kind == "word" and "$" in value:
+        return f'"{value}"'
+    if kind == "hex":
+        return str(int(value, 16))
+    return value
+
+
+def _plain(string: str) -> str:
+    return string[1:-1].replace("''", "'") if string.startswith("'") else ""
+
+
+def _escaped(pattern: str, mark: str | None) -> str:
+    """Return a LIKE pattern whose escape is a backslash, from one whose escape is ``mark`` or that has none."""
+    found, characters = [], iter(pattern)
+    for character in characters:
+        if character == mark:
+            character = next(characters, character)
+            found.append(f"\\{character}" if character in "%_\\" else character)
+        else:
+            found.append("\\\\" if character == "\\" else character)
+    return "'" + "".join(found).replace("'", "''") + "'"

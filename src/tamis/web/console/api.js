@@ -1,0 +1,59 @@
+/** The broker's HTTP interface: everything the page shows comes from here. */
+
+/** A refusal: the status, what the broker says, and where in a filter's text, if there. */
+export class Problem extends Error {
+  constructor(status, text, position) {
+    super(text);
+    this.status = status;
+    this.position = position;
+  }
+}
+
+let token = "";
+let askForToken = async () => "";
+let heard = () => {};
+
+/** What to do when a token is needed, and whom to tell whether the broker answers. */
+export function onEvents({ needToken, health }) {
+  askForToken = needToken;
+  heard = health;
+}
+
+export async function get(path) {
+  return request("GET", path);
+}
+
+export async function post(path, body) {
+  return request("POST", path, body);
+}
+
+export async function remove(path) {
+  return request("DELETE", path);
+}
+
+async function request(method, path, body, again = true) {
+  const headers = {};
+  if (token) headers.Authorization = `Bearer ${token}`;
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  let response;
+  try {
+    response = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+  } catch {
+    heard(false);
+    throw new Problem(0, "the broker does not answer");
+  }
+  heard(true);
+  if (response.status === 401 && again) {
+    token = await askForToken();
+    if (token) return request(method, path, body, false);
+  }
+  const text = await response.text();
+  let answer = null;
+  try {
+    answer = text ? JSON.parse(text) : null;
+  } catch {
+    throw new Problem(response.status, text.slice(0, 300));
+  }
+  if (!response.ok) throw new Problem(response.status, answer?.error ?? response.statusText, answer?.position);
+  return answer;
+}

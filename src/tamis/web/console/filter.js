@@ -1,0 +1,35 @@
+/** A field for a filter: tried while it is written, with the place of a mistake under the text. */
+
+import { post } from "./api.js";
+import { el, fill } from "./dom.js";
+
+export function filterField(text, tried) {
+  const area = el("textarea", { rows: 4, spellcheck: "false", "aria-label": "Filter", placeholder: "mag >= 4 AND place LIKE '%Alaska'" });
+  const problem = el("div", { class: "problem", role: "status", "aria-live": "polite" });
+  let timer = 0, latest = 0;
+  area.value = text;
+
+  async function check() {
+    const number = ++latest, filter = area.value.trim();
+    if (!filter) return fill(problem);
+    try {
+      const answer = await post("/v1/trial", { filter });
+      if (number !== latest) return;
+      fill(problem);
+      tried(answer);
+    } catch (failure) {
+      if (number !== latest) return;
+      fill(problem, failure.message);
+      tried(null);
+    }
+  }
+
+  area.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(check, 250); });
+  return {
+    element: el("div", {}, area, problem),
+    get value() { return area.value.trim(); },
+    set value(given) { area.value = given; check(); },
+    say: (words) => fill(problem, words),
+    check,
+  };
+}

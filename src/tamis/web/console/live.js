@@ -1,0 +1,88 @@
+/** Live: rates, the newest deliveries, and one event with everybody who gets it and why. */
+
+import { get, post } from "./api.js";
+import { line } from "./chart.js";
+import { clock, count, el, fill, table } from "./dom.js";
+import { conditions } from "./explain.js";
+import { WorldMap } from "./map.js";
+
+const SECONDS = 60;
+
+export function liveView(view) {
+  const rates = [], numbers = el("div", { class: "numbers" }), chart = el("div"), list = el("div"), chosen = el("div", { id: "inspected" });
+  const pause = el("button", { class: "act", "aria-pressed": "false", onclick: () => setPaused(!paused) }, "Pause");
+  const mapElement = el("div", { class: "map", "aria-label": "Map of the newest events" });
+  let paused = false, before = null, timer = 0;
+
+  fill(view, numbers,
+    el("section", { class: "panel" }, el("h2", {}, "Events per second, the last minute"), chart),
+    el("p"),
+    el("div", { class: "columns" },
+      el("section", { class: "panel" }, el("div", { class: "row" }, el("h2", {}, "Newest deliveries"), pause), list),
+      el("section", { class: "panel" }, el("h2", {}, "Where"), mapElement, el("h3", {}, "One event"), chosen)));
+  fill(chosen, el("p", { class: "quiet" }, "Choose a delivery or a dot on the map."));
+  const map = new WorldMap(mapElement);
+
+  function setPaused(value) {
+    paused = value;
+    pause.setAttribute("aria-pressed", value);
+    fill(pause, value ? "Go on" : "Pause");
+    if (!value) poll();
+  }
+
+  async function poll() {
+    clearTimeout(timer);
+    try {
+      const [statistics, { deliveries }, { events }] = await Promise.all([
+        get("/v1/statistics"), get("/v1/deliveries?limit=50"), get("/v1/events?limit=200")]);
+      if (!paused) draw(statistics, deliveries, events);
+    } catch { /* the page's head says that the broker does not answer */ }
+    timer = setTimeout(poll, 1000);
+  }
+
+  function draw(statistics, deliveries, events) {
+    const now = performance.now(), { totals, now: held } = statistics;
+    const rate = before ? Math.max(0, Math.round((totals.events - before.events) / ((now - before.at) / 1000))) : 0;
+    before = { events: totals.events, at: now };
+    rates.push(rate);
+    if (rates.length > SECONDS) rates.shift();
+    const commit = totals.commits ? (1000 * totals.commit_seconds / totals.commits) : null;
+    fill(numbers,
+      number("events", totals.events, "events in all"), number("rate", rate, "events per second"),
+      number("deliveries", totals.deliveries, "deliveries in all"), number("subscriptions", held.subscriptions, "subscriptions"),
+      number("commit", commit === null ? null : commit.toFixed(1), "ms to be durable"), number("waiting", held.waiting, "waiting for clients"));
+    fill(chart, line(rates, "events/s"));
+    fill(list, deliveries.length ? table([
+      ["time", (one) => clock(one.at).slice(11)],
+      ["event", (one) => el("code", {}, brief(one.event))],
+      ["for", (one) => one.subscriptions.join(", ")],
+    ], deliveries, inspect) : el("p", { class: "quiet" }, "Nothing was delivered yet. Publish: POST /v1/events."));
+    map.show(events, inspect);
+  }
+
+  async function inspect(one) {
+    setPaused(true);
+    fill(chosen, el("pre", {}, JSON.stringify(one.event, null, 1)), el("p", { class: "quiet" }, "Who gets it ..."));
+    try {
+      const { subscriptions, count: n } = await post("/v1/matches", { event: one.event, namespace: one.namespace });
+      const told = await Promise.all(subscriptions.slice(0, 10).map((found) => post("/v1/explain", { event: one.event, filter: found.filter, namespace: one.namespace })));
+      fill(chosen, el("pre", {}, JSON.stringify(one.event, null, 1)), el("h3", { id: "matched" }, `${count(n)} subscriptions match`),
+        subscriptions.slice(0, 10).map((found, i) => [el("h3", {}, String(found.id)), conditions(told[i])]));
+    } catch (problem) {
+      fill(chosen, el("p", { class: "problem" }, problem.message));
+    }
+  }
+
+  poll();
+  return () => { clearTimeout(timer); map.remove(); };
+}
+
+function number(name, value, label) {
+  return el("div", { class: "number" }, el("b", { "data-number": name, "data-value": value ?? "" }, typeof value === "string" ? value : count(value)), el("span", {}, label));
+}
+
+/** The first few attributes of an event in one line. */
+export function brief(event) {
+  return Object.entries(event).filter(([, value]) => typeof value !== "object").slice(0, 5)
+    .map(([name, value]) => `${name}: ${String(value).replace(/\.0+Z$/, "Z").slice(0, 32)}`).join(", ");
+}

@@ -1,0 +1,76 @@
+/** The map: outlines without tiles, events as dots, a region that is drawn by clicking its corners. */
+
+const POINT = /^POINT\s*\(\s*(-?[\d.eE+]+)\s+(-?[\d.eE+]+)\s*\)$/;
+let outlines = null;
+
+/** Where an event lies: the first attribute that is a point, or lon and lat. */
+export function placeOf(event) {
+  for (const value of Object.values(event)) {
+    const found = typeof value === "string" && value.length < 100 ? POINT.exec(value) : null;
+    if (found) return [Number(found[2]), Number(found[1])];
+  }
+  const { lon, lat } = event;
+  return Number.isFinite(lon) && Number.isFinite(lat) ? [lat, lon] : null;
+}
+
+export class WorldMap {
+  constructor(element) {
+    const L = globalThis.L;
+    this.L = L;
+    this.map = L.map(element, { worldCopyJump: false, minZoom: 1, maxZoom: 12, keyboard: true }).setView([25, -100], 2);
+    this.map.attributionControl.setPrefix(false).addAttribution("Natural Earth, U.S. Census Bureau");
+    this.dots = L.layerGroup().addTo(this.map);
+    this.shape = L.layerGroup().addTo(this.map);
+    this.corners = null;
+    this.map.on("click", (event) => this.corners && this.addCorner(event.latlng));
+    this.base();
+  }
+
+  async base() {
+    outlines ??= (await fetch("/console/world.geojson")).json();
+    const style = getComputedStyle(document.documentElement);
+    const land = style.getPropertyValue("--land"), border = style.getPropertyValue("--line");
+    this.L.geoJSON(await outlines, { style: { color: border, weight: 1, fillColor: land, fillOpacity: 1 }, interactive: false })
+      .addTo(this.map).bringToBack();
+  }
+
+  /** Show events: {id, event}; picked by a click. */
+  show(events, pick) {
+    this.dots.clearLayers();
+    for (const one of events) {
+      const place = placeOf(one.event);
+      if (!place) continue;
+      const dot = this.L.circleMarker(place, { radius: 5, color: "#b3261e", weight: 1, fillOpacity: .6 }).addTo(this.dots);
+      if (pick) dot.on("click", () => pick(one));
+    }
+  }
+
+  draw(changed) {
+    this.corners = [];
+    this.changed = changed;
+    this.shape.clearLayers();
+    this.map.getContainer().style.cursor = "crosshair";
+  }
+
+  addCorner(place) {
+    this.corners.push([place.lat, place.lng]);
+    this.shape.clearLayers();
+    this.L.polygon(this.corners, { color: "#2f5f95", weight: 2 }).addTo(this.shape);
+    for (const corner of this.corners) this.L.circleMarker(corner, { radius: 4, color: "#2f5f95" }).addTo(this.shape);
+    this.changed(this.corners.length);
+  }
+
+  /** Return the drawn region as WKT, longitude first; null when it has fewer than three corners. */
+  finish() {
+    const corners = this.corners ?? [];
+    this.corners = null;
+    this.map.getContainer().style.cursor = "";
+    if (corners.length < 3) return null;
+    const text = [...corners, corners[0]].map(([lat, lon]) => `${lon.toFixed(4)} ${lat.toFixed(4)}`);
+    return `POLYGON((${text.join(", ")}))`;
+  }
+
+  remove() {
+    this.map.remove();
+  }
+}

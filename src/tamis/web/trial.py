@@ -1,0 +1,89 @@
+"""``POST /v1/trial``: what a filter would have got, if it were a subscription; ``POST /v1/matches``: who gets an event.
+
+A dry run asks the last events that clients published here. It also says which subscription covers the filter and which
+ones it covers, so that somebody sees that the question is asked already.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from tamis.algebra.evaluate import matches
+from tamis.errors import EventError, ModelError, RefusedError
+from tamis.model.language.compiler import compile_node
+from tamis.model.language.parse import parse
+from tamis.model.subscription import DEFAULT_NAMESPACE, Filter, Subscription
+from tamis.routing import messages as m
+from tamis.web.bodies import read_json
+from tamis.web.server import Server, server_of, shown_event
+
+__all__ = ["MOST_SHOWN", "matching", "trial"]
+
+#: Matching events and covered subscriptions in one answer; all are counted.
+MOST_SHOWN = 200
+
+
+async def trial(request: Request) -> Response:
+    """Try a filter on the last events, and compare it with the subscriptions there are."""
+    server = server_of(request)
+    namespace, asked = await _asked(request, server)
+    source = asked.get("filter")
+    if not isinstance(source, str | dict):
+        raise ModelError('expected {"filter": "..."}')
+    filters = _compile(server, source)
+    recent = [(at, one) for at, one in server.driver.edge.recent.events if one.namespace == namespace]
+    found = [(at, one) for at, one in recent if _is_wanted(server, one, filters)]
+    cover, covered, n_covered = server.covering.around(Subscription("trial", filters, None, namespace), MOST_SHOWN)
+    return JSONResponse(
+        {
+            "examined": len(recent),
+            "matched": len(found),
+            "first": round(recent[0][0] * 1e6) if recent else None,
+            "last": round(recent[-1][0] * 1e6) if recent else None,
+            "moments": [round(at * 1e6) for at, _ in found],
+            "events": [shown_event(server, at, one) for at, one in reversed(found[-MOST_SHOWN:])],
+            "covered_by": cover,
+            "covers": covered,
+            "covers_count": n_covered,
+        }
+    )
+
+
+async def matching(request: Request) -> Response:
+    """Say which subscriptions of this broker an event matches."""
+    server = server_of(request)
+    namespace, asked = await _asked(request, server)
+    raw = asked.get("event")
+    if not isinstance(raw, dict):
+        raise EventError("", raw, "an event is an object")
+    content = server.driver.edge.content
+    event = content.schema.event(raw)
+    shown = [
+        {"id": message.id, "namespace": namespace, "filter": m.about(message).text}
+        for message in server.driver.edge.asked.values()
+        if message.namespace == namespace and any(matches(event, one) for one in content.read_filter(message.filter))
+    ]
+    return JSONResponse({"subscriptions": shown[:MOST_SHOWN], "count": len(shown)})
+
+
+async def _asked(request: Request, server: Server) -> tuple[str, dict[str, Any]]:
+    rights, asked = server.rights(request), await read_json(request)
+    namespace = asked.get("namespace", DEFAULT_NAMESPACE)
+    if not isinstance(namespace, str) or not rights.sees(namespace):
+        raise RefusedError(403, "this namespace is not yours")
+    return namespace, asked
+
+
+def _compile(server: Server, source: str | dict[str, Any]) -> tuple[Filter, ...]:
+    """Compile a filter without teaching the broker its types: a trial leaves nothing behind."""
+    content = server.driver.edge.content
+    text = source if isinstance(source, str) else None
+    return compile_node(parse(source), content.schema, text, open=content.learns)
+
+
+def _is_wanted(server: Server, published: m.Published, filters: tuple[Filter, ...]) -> bool:
+    event = server.driver.edge.content.read_event(published.payload)
+    return any(matches(event, one) for one in filters)

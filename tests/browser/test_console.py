@@ -1,0 +1,216 @@
+"""The console as people use it: a real browser, a real broker, every number compared with the broker's own answer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import SHOTS, quakes
+from tests.server.processes import BrokerProcess, ask, running
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+
+expect.set_options(timeout=30_000)
+
+VIEWS = ("live", "subscriptions", "network", "explain")
+
+#: Text that would do something if any of it were read as markup.
+XSS = (
+    "<img src=x onerror=alert(1)>",
+    "<script>alert(2)</script>",
+    '"><svg onload=alert(3)>',
+    "javascript:alert(4)",
+    "'-alert(5)-'",
+    "<iframe srcdoc='<script>parent.alert(6)</script>'>",
+    "{{constructor.constructor('alert(7)')()}}",
+)
+
+
+def statistics(broker: BrokerProcess) -> Any:
+    return ask(f"{broker.url}/v1/statistics").json
+
+
+def test_live_shows_the_numbers_of_the_interface(page: Any, broker: BrokerProcess) -> None:
+    page.goto(f"{broker.url}/#live")
+    expect(page.locator("[data-number=events]")).not_to_have_attribute("data-value", "0")
+    told = statistics(broker)
+    for name, value in {
+        "events": told["totals"]["events"],
+        "deliveries": told["totals"]["deliveries"],
+        "subscriptions": told["now"]["subscriptions"],
+        "waiting": told["now"]["waiting"],
+    }.items():
+        assert page.get_attribute(f"[data-number={name}]", "data-value") == str(value), name
+    assert page.complaints == []
+
+
+def test_a_delivery_is_inspected(page: Any, broker: BrokerProcess) -> None:
+    page.goto(f"{broker.url}/#live")
+    page.wait_for_selector("tr.pick")
+    page.focus("tr.pick")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#matched")
+    newest = ask(f"{broker.url}/v1/deliveries?limit=1").json["deliveries"][0]
+    asked = {"event": newest["event"], "namespace": newest["namespace"]}
+    count = ask(f"{broker.url}/v1/matches", "POST", asked).json["count"]
+    assert page.inner_text("#matched") == f"{count} subscriptions match"
+    assert page.locator("#inspected .condition.good").count() > 0
+    assert page.get_attribute("button[aria-pressed]", "aria-pressed") == "true", "it pauses while somebody looks"
+
+
+def test_a_filter_is_tried_while_it_is_written(page: Any, broker: BrokerProcess) -> None:
+    page.goto(f"{broker.url}/#subscriptions")
+    page.fill("textarea", "mag >= 2.5 AND depth < 10")
+    page.wait_for_selector("#matched-count")
+    told = ask(f"{broker.url}/v1/trial", "POST", {"filter": "mag >= 2.5 AND depth < 10"}).json
+    assert page.get_attribute("#matched-count", "data-value") == str(told["matched"])
+    assert told["matched"] == sum(q.get("mag", 0) >= 2.5 and q.get("depth", 99) < 10 for q in quakes(400))
+    page.fill("textarea", "mag >= 5.5")
+    expect(page.locator("#covered-by")).to_contain_text("moderate")
+    page.fill("textarea", "mag >> 5")
+    expect(page.locator(".problem")).to_contain_text("^")
+    assert "expected" in page.inner_text(".problem")
+
+
+def test_a_region_is_drawn_subscribed_and_hears_a_live_event(page: Any, broker: BrokerProcess) -> None:
+    page.goto(f"{broker.url}/#subscriptions")
+    page.wait_for_selector("select option", state="attached")
+    page.click("main button:has-text('Draw a region')")
+    box = page.locator(".map").bounding_box()
+    for x, y in ((0.2, 0.2), (0.9, 0.2), (0.9, 0.8), (0.2, 0.8)):
+        page.mouse.click(box["x"] + x * box["width"], box["y"] + y * box["height"])
+    page.click("main button:has-text('Finish the region')")
+    page.wait_for_selector("#matched-count")
+    assert page.input_value("textarea").startswith("S_INTERSECTS(epicentre, POLYGON((")
+    page.fill("[aria-label=Id]", "drawn")
+    page.click("main button:has-text('Subscribe')")
+    expect(page.locator("main")).to_contain_text("Subscribed as drawn")
+    made = ask(f"{broker.url}/v1/subscriptions/drawn").json
+    assert made["filter"] == page.input_value("textarea")
+    page.goto(f"{broker.url}/#live")
+    page.wait_for_selector("tr.pick")
+    event = {"id": "new", "mag": 1.25, "epicentre": "POINT (-100 25)", "place": "in the middle of the map"}
+    assert ask(f"{broker.url}/v1/events", "POST", event).status == 200
+    expect(page.locator("tr.pick").first).to_contain_text("drawn")
+    page.goto(f"{broker.url}/#subscriptions")
+    page.fill("[aria-label=Search]", "drawn")
+    expect(page.locator("[aria-label^='Delete ']")).to_have_count(1)
+    page.click("[aria-label='Delete drawn']")
+    expect(page.locator("[aria-label^='Delete ']")).to_have_count(0)
+    assert ask(f"{broker.url}/v1/subscriptions/drawn").status == 404
+
+
+def test_explain_is_green_and_red(page: Any, broker: BrokerProcess) -> None:
+    page.goto(f"{broker.url}/#explain")
+    page.fill("[aria-label='Event as JSON']", json.dumps({"mag": 5.2, "depth": 100}))
+    page.fill("[aria-label=Filter]", "mag >= 4 AND depth < 70")
+    page.click("main button:has-text('Explain')")
+    page.wait_for_selector("[data-matched=false]")
+    assert page.inner_text(".condition.good code") == "✓ mag >= 4"
+    assert page.inner_text(".condition.bad code") == "✗ depth < 70"
+    page.fill("[aria-label='Event as JSON']", "{not json")
+    page.click("main button:has-text('Explain')")
+    expect(page.locator("#explanation")).to_contain_text("not JSON")
+
+
+def test_policies_are_compared(page: Any, broker: BrokerProcess) -> None:
+    page.goto(f"{broker.url}/#network")
+    page.fill("[aria-label=Brokers]", "3")
+    page.click("main button:has-text('Compare policies')")
+    page.wait_for_selector("#comparison tbody tr", timeout=120_000)
+    rows = [row.split("\t") for row in page.inner_text("#comparison tbody").strip().split("\n")]
+    shown = {cells[0]: [int(cell.replace(",", "")) for cell in cells[1:]] for cells in rows}
+    told = ask(f"{broker.url}/v1/comparison", "POST", {"brokers": 3}).json["policies"]
+    fields = ("delivered", "lost", "subscription_messages", "subscription_bytes", "event_messages", "false_positives")
+    assert {one["policy"]: [one[name] for name in fields] for one in told} == {k: v[:6] for k, v in shown.items()}
+    assert {cells[1] for cells in shown.values()} == {0}
+
+
+def test_links_and_what_stands_for_a_subscription(page: Any, tmp_path: Path) -> None:
+    from tests.server.processes import a_line
+
+    with running(*a_line(tmp_path, "ab")) as (a, b):
+        for id, text in (("wide", "mag >= 4"), ("narrow", "mag >= 5")):
+            assert ask(f"{a.url}/v1/subscriptions", "POST", {"id": id, "filter": text}).status == 201
+        page.goto(f"{a.url}/#network")
+        page.wait_for_selector("line.up", state="attached")
+        page.fill("[aria-label=Subscription]", "narrow")
+        page.click("main button:has-text('Look')")
+        expect(page.locator("#forwarding")).to_contain_text("covered by")
+        told = ask(f"{a.url}/v1/explain", "POST", {"id": "narrow"}).json["links"]
+        assert told[0]["reason"] in page.inner_text("#forwarding")
+        assert b.url != a.url
+
+
+def test_nothing_from_outside_is_read_as_markup(page: Any, broker: BrokerProcess) -> None:
+    made = []
+    for number, text in enumerate(XSS):
+        quoted = text.replace("'", "''")
+        body = {"id": f"{text}{number}"[:100], "filter": f"place = '{quoted}'", "metadata": {"note": text}}
+        assert ask(f"{broker.url}/v1/subscriptions", "POST", body).status == 201
+        made.append(body["id"])
+        assert ask(f"{broker.url}/v1/events", "POST", {"id": text, "place": text, "mag": 9.9}).status == 200
+    for view in ("live", "subscriptions"):
+        page.goto(f"{broker.url}/#{view}")
+        page.reload()
+        if view == "subscriptions":
+            page.fill("[aria-label=Search]", "alert")
+            page.fill("textarea", XSS[0])
+        expect(page.locator("main")).to_contain_text(XSS[0])
+        for tag in ("img[src=x]", "main script", "iframe", "svg[onload]"):
+            assert page.locator(tag).count() == 0
+    page.goto(f"{broker.url}/#explain")
+    page.fill("[aria-label=Filter]", XSS[0])
+    page.click("main button:has-text('Explain')")
+    page.wait_for_selector("#explanation .problem")
+    assert [one for one in page.complaints if "dialog" in one or "Refused" in one] == []
+    from urllib.parse import quote
+
+    for id in made:
+        assert ask(f"{broker.url}/v1/subscriptions/{quote(str(id), safe='')}", "DELETE").status in (204, 404)
+
+
+def test_a_dead_broker_is_shown_as_such(page: Any, tmp_path: Path) -> None:
+    with running(BrokerProcess(tmp_path / "mortal")) as (mortal,):
+        page.goto(f"{mortal.url}/#live")
+        page.wait_for_selector("#health.good")
+        mortal.kill()
+        page.wait_for_selector("#health.bad")
+        assert "does not answer" in page.inner_text("#health")
+        mortal.start().wait_until_ready()
+        page.wait_for_selector("#health.good")
+
+
+def test_the_keyboard_is_enough(page: Any, broker: BrokerProcess) -> None:
+    page.goto(f"{broker.url}/#live")
+    page.focus("[role=tab][aria-selected=true]")
+    for view in (*VIEWS[1:], "live"):
+        page.keyboard.press("ArrowRight")
+        page.wait_for_selector(f"[data-view={view}][aria-selected=true]")
+        assert page.evaluate("document.activeElement.dataset.view") == view
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_view_fits_and_is_drawn(chromium: Any, broker: BrokerProcess, width: int, scheme: str) -> None:
+    SHOTS.mkdir(parents=True, exist_ok=True)
+    context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page = context.new_page()
+    for view in VIEWS:
+        page.goto(f"{broker.url}/#{view}")
+        page.wait_for_selector("main .panel")
+        if view in ("live", "subscriptions"):
+            page.wait_for_selector(".map path")
+        if view == "subscriptions":
+            page.fill("textarea", "mag >= 2.5")
+            page.wait_for_selector("#matched-count")
+        if view == "explain":
+            page.click("main button:has-text('Explain')")
+            page.wait_for_selector(".condition")
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{view} is wider than {width} px"
+        page.screenshot(path=str(SHOTS / f"{view}-{width}-{scheme}.png"), full_page=True)
+    context.close()

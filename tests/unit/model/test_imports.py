@@ -1,0 +1,109 @@
+"""Rules of other systems mean the same as subscriptions of tamis; what has no equivalent is refused by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import tamis
+from tamis.errors import SubscriptionError, TamisError
+from tamis.model.language.event_patterns import read_event_pattern
+from tamis.model.language.format import format_node
+from tamis.model.language.selectors import read_selector, rewritten_selector
+
+
+def matches(text: str, event: dict[str, Any]) -> bool:
+    engine = tamis.Engine()
+    engine.subscribe(text, id=1)
+    return engine.match(event) == [1]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "yes", "no"),
+    [
+        ({"source": ["aws.ec2"]}, {"source": "aws.ec2"}, {"source": "aws.s3"}),
+        ({"n": [1, 2]}, {"n": 2}, {"n": 3}),
+        ({"detail": {"state": ["on"]}}, {"detail.state": "on"}, {"detail.state": "off"}),
+        ({"n": [{"numeric": [">", 0, "<=", 5]}]}, {"n": 5}, {"n": 0}),
+        ({"name": [{"prefix": "a_"}]}, {"name": "a_b"}, {"name": "ab"}),
+        ({"name": [{"suffix": ".png"}]}, {"name": "x.png"}, {"name": "x.pngs"}),
+        ({"name": [{"wildcard": "a*c%"}]}, {"name": "abc%"}, {"name": "abcd"}),
+        ({"x": [{"exists": True}], "n": [1]}, {"x": "1", "n": 1}, {"n": 1}),
+        ({"x": [{"exists": False}], "n": [1]}, {"n": 1}, {"x": "1", "n": 1}),
+        ({"x": [{"anything-but": ["a", "b"]}]}, {"x": "c"}, {"x": "a"}),
+        ({"x": [{"anything-but": "a"}], "n": [1]}, {"x": "c", "n": 1}, {"n": 1}),
+        ({"x": [{"anything-but": {"prefix": "a"}}]}, {"x": "ba"}, {"x": "ab"}),
+        ({"$or": [{"x": ["a"]}, {"n": [{"numeric": ["=", 3]}]}]}, {"n": 3}, {"n": 4}),
+        ({"x": ["a", {"prefix": "b"}]}, {"x": "bc"}, {"x": "cb"}),
+    ],
+)
+def test_event_patterns(pattern: dict[str, Any], yes: dict[str, Any], no: dict[str, Any]) -> None:
+    text = format_node(read_event_pattern(pattern))
+    assert matches(text, yes), text
+    assert not matches(text, no), text
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        {},
+        {"x": []},
+        {"x": "a"},
+        {"x": [{"cidr": "10.0.0.0/24"}]},
+        {"x": [{"equals-ignore-case": "A"}]},
+        {"x": [{"prefix": {"equals-ignore-case": "A"}}]},
+        {"x": [{"numeric": [">"]}]},
+        {"x": [{"numeric": ["~", 1]}]},
+        {"x": [{"exists": "yes"}]},
+        {"x": [{}]},
+        {"x": [["a"]]},
+        {"$or": []},
+        {"$or": [3]},
+    ],
+)
+def test_patterns_without_an_equivalent_are_refused(pattern: dict[str, Any]) -> None:
+    with pytest.raises(SubscriptionError):
+        read_event_pattern(pattern)
+
+
+@pytest.mark.parametrize(
+    ("selector", "yes", "no"),
+    [
+        ("JMSPriority >= 7 AND Region = 'EU'", {"JMSPriority": 7, "Region": "EU"}, {"JMSPriority": 7, "Region": "US"}),
+        ("weight > 2500L", {"weight": 2501}, {"weight": 2500}),
+        ("flags = 0x1F", {"flags": 31}, {"flags": 30}),
+        ("price <= 9.5D", {"price": 9.5}, {"price": 9.6}),
+        ("colour != 'blue'", {"colour": "red"}, {"colour": "blue"}),
+        (
+            "phone LIKE '12%3' AND age NOT BETWEEN 15 AND 19",
+            {"phone": "12993", "age": 20},
+            {"phone": "12993", "age": 15},
+        ),
+        ("word LIKE 'l_se'", {"word": "lose"}, {"word": "loose"}),
+        ("under LIKE '!_%' ESCAPE '!'", {"under": "_foo"}, {"under": "bar"}),
+        ("path LIKE 'C:\\%'", {"path": "C:\\temp"}, {"path": "C:%"}),
+        ("name = 'it''s != ESCAPE'", {"name": "it's != ESCAPE"}, {"name": "its"}),
+        ("prop IS NULL AND n = 1", {"n": 1}, {"n": 1, "prop": "x"}),
+        ("Country NOT IN ('UK', 'US')", {"Country": "FR"}, {"Country": "UK"}),
+        ("`order total` > 5 OR [order id] = 3", {"order total": 6}, {"order total": 5}),
+        ("NOT (a = 1 AND b = 2)", {"a": 2, "b": 2}, {"a": 1, "b": 2}),
+        ("JMS$x = 1", {"JMS$x": 1}, {"JMS$x": 2}),
+    ],
+)
+def test_selectors(selector: str, yes: dict[str, Any], no: dict[str, Any]) -> None:
+    text = format_node(read_selector(selector))
+    assert matches(text, yes), text
+    assert not matches(text, no), text
+
+
+@pytest.mark.parametrize(
+    "selector", ["a + 1 > 2", "a = b", "x LIKE '1' ESCAPE 'ab'", "ESCAPE '!'", "", "a == ", "f(a) = 1"]
+)
+def test_selectors_without_an_equivalent_are_refused(selector: str) -> None:
+    with pytest.raises(TamisError):
+        read_selector(selector)
+
+
+def test_text_inside_of_strings_stays() -> None:
+    assert rewritten_selector("a = '!= 10L `x`'") == "a = '!= 10L `x`'"
