@@ -1,4 +1,4 @@
-"""The guides tell the truth: their console blocks are run in one folder, as those of the page about the command line."""
+"""The guides tell the truth: their console blocks are run, as those of the page about the command line are."""
 
 from __future__ import annotations
 

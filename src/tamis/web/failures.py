@@ -60,7 +60,8 @@ def _http_error(request: Request, error: Exception) -> Response:
 def _answer(
     status: int, problem: str, headers: dict[str, str] | None = None, more: dict[str, int] | None = None
 ) -> Response:
-    return JSONResponse({"error": problem, "status": status, **(more or {})}, status, SECURITY_HEADERS | (headers or {}))
+    body = {"error": problem, "status": status, **(more or {})}
+    return JSONResponse(body, status, SECURITY_HEADERS | (headers or {}))
 
 
 #: What Starlette calls for which error.

@@ -2,8 +2,8 @@
 
 A pattern is an object in the shape of the event. A leaf is a list of what its attribute may be: values, or tests such
 as ``{"prefix": "a"}`` and ``{"numeric": [">", 0, "<=", 5]}``. Attributes of nested objects get names with dots. What
-has no equivalent (an IP network, a comparison that ignores case) is refused by name, never left out: a rule that matches
-more or less than before is worse than none.
+has no equivalent (an IP network, a comparison that ignores case) is refused by name, never left out: a rule that
+matches more or less than before is worse than none.
 """
 
 from __future__ import annotations
