@@ -155,9 +155,9 @@ def _interval(axis: _Axis, value: Value) -> Side:
 def _nearest(value: Value) -> float:
     """Return the nearest float64 of a number, as the ends of a box are; that keeps the order."""
     try:
-        return float(value)  # type: ignore[arg-type]
+        return float(value)
     except OverflowError:
-        return _LARGEST if value > 0 else -_LARGEST  # type: ignore[operator]
+        return _LARGEST if value > 0 else -_LARGEST
 
 
 def _unit(value: float, domain: Side | None) -> float:
@@ -170,5 +170,5 @@ def _unit(value: float, domain: Side | None) -> float:
         low, high = domain
         return (min(max(value, low), high) - low) / (high - low)
     (bits,) = struct.unpack("<q", struct.pack("<d", abs(value)))
-    rank = bits / 2.0**63
+    rank = float(bits / 2.0**63)
     return 0.5 + rank / 2 if value >= 0 else 0.5 - rank / 2
