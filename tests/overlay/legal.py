@@ -25,7 +25,9 @@ def illegal(seats: Iterable[Seat], *, best_covers: bool = True) -> list[str]:
             faults.append(f"{name} is reached twice")
             continue
         reached.add(name)
-        waiting += [child for level in by_name[name].levels for child in level.names if child != name and child in by_name]
+        waiting += [
+            child for level in by_name[name].levels for child in level.names if child != name and child in by_name
+        ]
     if by_name.keys() - reached:
         faults.append(f"not reached from the root: {sorted(by_name.keys() - reached)[:5]}")
     return faults

@@ -127,12 +127,16 @@ class Adopt(Message, frozen=True, array_like=True, tag=2):
 
 
 class Adopted(Message, frozen=True, array_like=True, tag=3):
-    """``child`` is a child of my node at ``level``, with this box; ``moved`` there with the notes about it."""
+    """``child`` is a child of my node at ``level``, with this box; ``moved`` there with the notes about it.
+
+    ``placed`` tells whether the sender itself is known to be in the tree.
+    """
 
     child: str
     level: int
     box: bytes
-    moved: bool = False
+    moved: bool
+    placed: bool
 
 
 class TakeOver(Message, frozen=True, array_like=True, tag=4):
@@ -208,6 +212,7 @@ class Pong(Message, frozen=True, array_like=True, tag=11):
     level: int
     mine: bool
     passed: int
+    placed: bool
     above: tuple[str, ...]
 
 

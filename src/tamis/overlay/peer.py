@@ -129,7 +129,8 @@ class PeerCore:
     @property
     def contact_seat(self) -> str | None:
         """A seat through which others can join."""
-        return next((name for name, seat in self.seats.items() if not seat.left), None)
+        here = [name for name, seat in self.seats.items() if not seat.left]
+        return next((name for name in here if self.seats[name].placed), here[0] if here else None)
 
     @property
     def is_waiting(self) -> bool:
@@ -163,11 +164,12 @@ class PeerCore:
     def _sit_down(self, box: Box) -> Seat:
         name = f"{self.name}/{self._n_seats}"
         self._n_seats += 1
-        contact = self.contact_seat or self.contact
+        ours = self.contact_seat
+        contact = ours if ours is not None and (self.seats[ours].placed or self.contact is None) else self.contact
         seat = self.seats[name] = Seat(name, box, self.space, self.shape)
         seat.locate = self._locate
-        if contact is None or m.peer_of(contact) == self.name and contact == name:
-            seat.placed = True
+        if contact is None:
+            seat.placed = True  # the first of all
         else:
             placement.join(seat, contact)
         return seat
@@ -208,7 +210,7 @@ class PeerCore:
     # The clock
 
     def _check(self, message: m.Check, effects: list[Effect]) -> None:
-        contact = message.contact if message.contact is not None else self.contact
+        contact = self.contact = message.contact if message.contact is not None else self.contact
         for name in [name for name, seat in self.seats.items() if seat.left]:
             del self.seats[name]
         first = self.contact_seat
@@ -217,8 +219,14 @@ class PeerCore:
             protocol.settle(seat)
         self._work([], effects)
         for one in self._outgoing.values():
-            one.waiting &= self.contact_seat is not None  # without a seat nobody sends it again for us
+            one.waiting = one.waiting and self._is_under_way(one)
         self._send_out(effects)
+
+    def _is_under_way(self, one: _Outgoing) -> bool:
+        """Whether a seat of ours still works on an attempt; otherwise nobody would ever answer."""
+        id = one.event.id
+        copies = (seat.copies.get((id.publisher, id.epoch), {}).get(id.seq) for seat in self.seats.values())
+        return any(copy is not None and copy.attempt == one.attempt and bool(copy.pending) for copy in copies)
 
     # The mail
 

@@ -60,7 +60,7 @@ def hear_insert(seat: Seat, message: m.Insert) -> None:
 
 
 def _climb(seat: Seat, message: m.Insert) -> None:
-    if message.hops >= MAX_HOPS or message.seat == seat.name and seat.is_root:
+    if message.hops >= MAX_HOPS or (message.seat == seat.name and seat.is_root):
         return
     if message.instead:
         message = msgspec.structs.replace(message, instead=_seen_from(seat, message.instead))
@@ -104,7 +104,7 @@ def _descend(seat: Seat, message: m.Insert, at: int) -> None:
 
 def _choose(seat: Seat, level: Level, box: Box, at: int, instead: tuple[m.Instead, ...]) -> int:
     """Return the row to go down to, among children that stay."""
-    rows, boxes = level.staying, level.boxes
+    rows, boxes = level.staying or list(range(len(level))), level.boxes
     for one in instead:
         if one.level == at - 1 and one.seat in level:
             row = level.names.index(one.seat)
@@ -146,7 +146,7 @@ def _attach(seat: Seat, name: str, box: Box, at: int, reinserted: int = 0) -> No
     level = seat.levels[at - 1]
     moved = name in level
     level.put(name, box)
-    seat.send(m.Adopted(name, seat.name, 0, name, at, box.tobytes(), moved))
+    seat.send(m.Adopted(name, seat.name, 0, name, at, box.tobytes(), moved, seat.placed))
     seat.unsettled = True
     seat.reinserted |= reinserted
     seat.yielding &= not seat.is_root
@@ -172,7 +172,8 @@ def hear_adopted(seat: Seat, message: m.Adopted) -> None:
             seat.send(m.Detach(str(seat.parent), seat.name, 0, seat.name, seat.top))
         seat.parent, seat.known = message.sender, box.copy()
         seat.received = seat.received if message.moved else 0
-        seat.yielding, seat.placed, seat.refused, seat.unanswered = False, True, 0, 0
+        seat.yielding, seat.refused, seat.unanswered = False, 0, 0
+        seat.placed |= message.placed
         if message.child != seat.name:
             seat.send(m.Replace(message.sender, seat.name, 0, message.child, seat.top))
         _move_in(seat)
@@ -187,7 +188,7 @@ def _move_in(seat: Seat) -> None:
         level = seat.levels[-1]
         for row, name in enumerate(level.names):
             if name != seat.name:
-                seat.send(m.Adopted(name, seat.name, 0, name, seat.top, level.boxes[row].tobytes(), True))
+                seat.send(m.Adopted(name, seat.name, 0, name, seat.top, level.boxes[row].tobytes(), True, seat.placed))
         seat.send(m.Detach(seat.newborn, seat.name, 0, seat.name, seat.top - 1))
         seat.newborn = None
 
@@ -211,8 +212,8 @@ def mend_sizes(seat: Seat, reinserted: int) -> None:
             else:
                 _split(seat, at, reinserted)
         elif len(staying) < shape.least and not (seat.is_root and at == seat.top) and not level.leaving:
-            _dissolve(seat, at)
-            return
+            if _dissolve(seat, at):
+                return
 
 
 def _reinsert(seat: Seat, at: int, reinserted: int) -> None:
@@ -233,7 +234,9 @@ def _split(seat: Seat, at: int, reinserted: int) -> None:
     level = seat.levels[at - 1]
     rows = level.staying
     boxes = np.maximum(level.boxes[rows], 0.0)
-    groups = [[rows[i] for i in group] for group in SPLITS[seat.shape.split](boxes[:, 0], boxes[:, 1], seat.shape.least)]
+    groups = [
+        [rows[i] for i in group] for group in SPLITS[seat.shape.split](boxes[:, 0], boxes[:, 1], seat.shape.least)
+    ]
     mine = level.names.index(seat.name)
     away = groups[1] if mine in groups[0] else groups[0]
     heir = level.names[away[best_cover(level.boxes[away])]]
@@ -243,15 +246,19 @@ def _split(seat: Seat, at: int, reinserted: int) -> None:
     seat.send(m.TakeOver(heir, seat.name, 0, heir, at, (state,), parent, True, b"", 0, None, reinserted))
 
 
-def _dissolve(seat: Seat, at: int) -> None:
-    """Give up a node with too few children: all of them, the own lower node included, find other places."""
+def _dissolve(seat: Seat, at: int) -> bool:
+    """Give up a node with too few children: all of them, the own lower node included, find other places.
+
+    False when that cannot be yet: something else is under way, or the nodes above must go first.
+    """
     if seat.newborn or seat.dissolving:
-        return
+        return False
     if at < seat.top:
         above = seat.levels[at]
         others = [row for row in above.staying if above.names[row] != seat.name]
         if not others:
-            return
+            return False
+        above.leaving.add(seat.name)  # or the heir would promote us again
         hand_over(seat, at + 1, above.names[others[best_cover(above.boxes[others])]])
     level = seat.levels[at - 1]
     seat.dissolving, seat.next_parent = True, None
@@ -259,8 +266,8 @@ def _dissolve(seat: Seat, at: int) -> None:
     absent = m.Instead(at, seat.name, b"")
     for row, name in enumerate(level.names):
         box = level.boxes[row].tobytes()
-        insert = m.Insert(str(seat.parent), seat.name, 0, name, at - 1, box, 0, 0, (absent,))
-        seat.send(insert)
+        seat.send(m.Insert(str(seat.parent), seat.name, 0, name, at - 1, box, 0, 0, (absent,)))
+    return True
 
 
 def _finish_dissolving(seat: Seat) -> None:

@@ -10,6 +10,7 @@ MBR has changed, not only at joins and splits, for shrinking changes the best co
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 
 from tamis.overlay import messages as m
@@ -39,9 +40,7 @@ def hand_over(seat: Seat, at: int, heir: str) -> None:
     """Give all own nodes from a level upwards to a child of the lowest of them."""
     nodes = tuple(level.state() for level in seat.levels[at - 1 :])
     known = b"" if seat.known is None else seat.known.tobytes()
-    seat.send(
-        m.TakeOver(heir, seat.name, 0, heir, at, nodes, seat.parent, False, known, seat.received, seat.newborn)
-    )
+    seat.send(m.TakeOver(heir, seat.name, 0, heir, at, nodes, seat.parent, False, known, seat.received, seat.newborn))
     lowest = seat.levels[at - 1]
     del seat.levels[at - 1 :]
     seat.parent, seat.known, seat.received = heir, lowest.box(seat.name).copy(), lowest.passed[seat.name]
@@ -49,9 +48,12 @@ def hand_over(seat: Seat, at: int, heir: str) -> None:
 
 
 def hear_take_over(seat: Seat, message: m.TakeOver) -> None:
-    """Own nodes from now on."""
-    if seat.left or seat.top < message.level - 1:
+    """Own nodes from now on; who is about to go gives them back."""
+    if seat.top < message.level - 1:
         seat.forward(message)
+        return
+    if (seat.left or seat.dissolving) and message.sender != seat.name and not message.fresh:
+        _give_back(seat, message)
         return
     if seat.top > message.level - 1 or not message.nodes:
         return
@@ -60,6 +62,7 @@ def hear_take_over(seat: Seat, message: m.TakeOver) -> None:
         level.rename(message.sender if number else message.heir, seat.name)
         if seat.name not in level:
             level.put(seat.name, seat.mbr(seat.top))
+        level.leaving.discard(seat.name)
         seat.levels.append(level)
     seat.unsettled, seat.unanswered, seat.refused = True, 0, 0
     if message.fresh:
@@ -74,6 +77,19 @@ def hear_take_over(seat: Seat, message: m.TakeOver) -> None:
         seat.send(m.Replace(seat.parent, seat.name, 0, message.sender, seat.top))
     for number, level in enumerate(seat.levels[message.level - 1 :], message.level):
         _tell_children(seat, number, level, message)
+
+
+def _give_back(seat: Seat, message: m.TakeOver) -> None:
+    """Return nodes to whom they came from, without us or with us as one who is leaving."""
+    lowest = Level.of_state(message.nodes[0], seat.space)
+    lowest.rename(message.heir, seat.name)
+    if seat.left:
+        lowest.remove(seat.name)
+    else:
+        lowest.leaving.add(seat.name)
+    nodes = (lowest.state(), *message.nodes[1:])
+    back = msgspec.structs.replace(message, to=message.sender, heir=message.sender, hops=message.hops + 1, nodes=nodes)
+    seat.send(back)
 
 
 def _tell_children(seat: Seat, at: int, level: Level, message: m.TakeOver) -> None:

@@ -101,7 +101,7 @@ def _lose_parent(seat: Seat) -> None:
 def _look_for_roots(seat: Seat, contact: str | None) -> None:
     for target in dict.fromkeys((contact, *seat.above)):
         if target is not None and target != seat.name:
-            if seat.placed:
+            if seat.placed or seat.levels:
                 seat.send(m.Seek(target, seat.name, 0, seat.name, seat.top))
             else:
                 join(seat, target)
@@ -121,7 +121,7 @@ def hear_ping(seat: Seat, message: m.Ping) -> None:
         note_box(level, message.sender, seat.space.read(message.box), message.received)
         passed, seat.unsettled = level.passed[message.sender], True
     above = (seat.parent or seat.name, *seat.above)[:3]
-    seat.send(m.Pong(message.sender, seat.name, 0, message.level, mine, passed, above))
+    seat.send(m.Pong(message.sender, seat.name, 0, message.level, mine, passed, seat.placed, above))
 
 
 def hear_pong(seat: Seat, message: m.Pong) -> None:
@@ -130,8 +130,8 @@ def hear_pong(seat: Seat, message: m.Pong) -> None:
         return
     seat.unanswered = 0
     if message.mine:
-        seat.parent = message.sender
-        seat.refused, seat.received, seat.above, seat.placed = 0, message.passed, message.above, True
+        seat.parent, seat.above = message.sender, message.above
+        seat.refused, seat.received, seat.placed = 0, message.passed, seat.placed or message.placed
         return
     seat.refused += 1
     if seat.refused >= REFUSALS:
@@ -143,7 +143,9 @@ def hear_seek(seat: Seat, message: m.Seek) -> None:
     """A root asks for others: pass it on to ours, or settle who joins whom."""
     if seat.parent is not None:
         seat.forward(message)
-    elif message.root == seat.name or seat.left:
+    elif message.root == seat.name:
+        seat.placed = True  # whom we asked is with us
+    elif seat.left:
         return
     elif goes_before(seat.top, seat.name, message.level, message.root):
         seat.send(m.Found(message.root, seat.name, 0))
