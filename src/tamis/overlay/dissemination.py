@@ -2,7 +2,9 @@
 
 A seat looks at its own levels by itself; only other seats get a message. Each copy is answered by a `Receipt` once
 everything behind it has been: the publisher learns whether all have it, and tries again if not (RELIABILITY O6). Copies
-that were not acknowledged are sent again in every round, to whoever is in the place now.
+that were not acknowledged are sent again in every round, to whoever is in the place now. Only who brought an event to
+a seat that was idle waits for what follows; any other copy is acknowledged at once, so that nobody waits in a circle
+(Dijkstra and Scholten's diffusing computation).
 
 Implements: [drtree] section 4, selective event dissemination. Deviation: "unless the message was received *by* that
 child" must read *from*; a peer is its own child, which is a step but no message, and it counts once per event however
@@ -33,15 +35,17 @@ def hear_forward(seat: Seat, message: m.Forward) -> None:
     if copy.attempt > message.attempt:
         _answer(seat, copy, message.sender, message.token, False)
         return
-    waiting = (message.sender, message.token)
-    if waiting in copy.upstream:  # it was sent again
-        if not copy.pending:
-            _answer(seat, copy, *waiting, copy.complete)
-        return
-    copy.upstream.append(waiting)
+    engager = (message.sender, message.token)
+    if engager == copy.engager and copy.pending:
+        return  # it was sent again; its answer will come
+    was_busy = bool(copy.pending)
+    if not was_busy:
+        copy.engager = engager
     _pass_on(seat, copy, message)
-    if not copy.pending:
-        _answer(seat, copy, *waiting, copy.complete)
+    if was_busy:
+        _answer(seat, copy, *engager, True)
+    elif not copy.pending:
+        _answer(seat, copy, *engager, copy.complete)
 
 
 def _copy_of(seat: Seat, message: m.Forward) -> Copy:
@@ -97,8 +101,7 @@ def hear_receipt(seat: Seat, message: m.Receipt) -> None:
 
 def _finish(seat: Seat, copy: Copy) -> None:
     if not copy.pending:
-        for sender, token in copy.upstream:
-            _answer(seat, copy, sender, token, copy.complete)
+        _answer(seat, copy, *copy.engager, copy.complete)
 
 
 def _answer(seat: Seat, copy: Copy, sender: str, token: str, complete: bool) -> None:

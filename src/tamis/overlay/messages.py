@@ -217,7 +217,7 @@ class Pong(Message, frozen=True, array_like=True, tag=11):
 
 
 class Seek(Message, frozen=True, array_like=True, tag=12):
-    """``root`` believes to be a root with its top at ``level``; who else is one?"""
+    """``root`` believes to be a root with its top at ``level``, and asks for others."""
 
     root: str
     level: int

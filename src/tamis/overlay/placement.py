@@ -211,9 +211,14 @@ def mend_sizes(seat: Seat, reinserted: int) -> None:
                 _reinsert(seat, at, reinserted | 1 << at)
             else:
                 _split(seat, at, reinserted)
-        elif len(staying) < shape.least and not (seat.is_root and at == seat.top) and not level.leaving:
-            if _dissolve(seat, at):
-                return
+        elif _is_too_few(seat, at) and _dissolve(seat, at):
+            return
+
+
+def _is_too_few(seat: Seat, at: int) -> bool:
+    level = seat.levels[at - 1]
+    is_root = seat.is_root and at == seat.top
+    return len(level) < seat.shape.least and not is_root and not level.leaving
 
 
 def _reinsert(seat: Seat, at: int, reinserted: int) -> None:

@@ -79,7 +79,7 @@ class Copy:
     levels: int = 0
     went_up: bool = False
     #: ``(seat, token)``: who waits for a receipt.
-    upstream: list[tuple[str, str]] = field(default_factory=list)
+    engager: tuple[str, str] = ("", "")
     #: ``{token: copy}``: what was passed on and not acknowledged.
     pending: dict[str, m.Forward] = field(default_factory=dict)
     #: Whether, as far as is known, everybody who must have it has it.
