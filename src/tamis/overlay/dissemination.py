@@ -2,7 +2,7 @@
 
 A seat looks at its own levels by itself; only other seats get a message. Each copy is answered by a `Receipt` once
 everything behind it has been: the publisher learns whether all have it, and tries again if not (RELIABILITY O6). Copies
-that were not acknowledged are sent again in every round, to whoever is in the place now. Only who brought an event to
+that were not acknowledged are sent again in every round. Only who brought an event to
 a seat that was idle waits for what follows; any other copy is acknowledged at once, so that nobody waits in a circle
 (Dijkstra and Scholten's diffusing computation).
 
@@ -12,8 +12,6 @@ many of its nodes an event passes (PAPERS D.3.3).
 """
 
 from __future__ import annotations
-
-import msgspec
 
 from tamis.overlay import messages as m
 from tamis.overlay.measures import meets
@@ -112,22 +110,23 @@ def _answer(seat: Seat, copy: Copy, sender: str, token: str, complete: bool) -> 
 
 
 def send_again(seat: Seat) -> None:
-    """Send what was not acknowledged to whoever is in the place now; where nobody is, the event is not complete."""
+    """Send what was not acknowledged again; where somebody else is in the place now, the event is not complete.
+
+    A copy is never sent to another one than at first: two would answer for it, and the first answer would win.
+    """
     for copies in seat.copies.values():
         for copy in copies.values():
             for token, forward in list(copy.pending.items()):
-                target = _target_now(seat, token, forward)
-                if target is None:
+                if _is_in_place(seat, forward):
+                    seat.send(forward)
+                else:
                     del copy.pending[token]
                     copy.complete = False
                     _finish(seat, copy)
-                else:
-                    copy.pending[token] = msgspec.structs.replace(forward, to=target)
-                    seat.send(copy.pending[token])
 
 
-def _target_now(seat: Seat, token: str, forward: m.Forward) -> str | None:
-    if token == _UP:
-        return seat.parent
+def _is_in_place(seat: Seat, forward: m.Forward) -> bool:
+    if not forward.down:
+        return forward.to == seat.parent
     at = forward.level + 1
-    return forward.to if at <= seat.top and forward.to in seat.levels[at - 1] else None
+    return at <= seat.top and forward.to in seat.levels[at - 1]

@@ -142,7 +142,8 @@ class Adopted(Message, frozen=True, array_like=True, tag=3):
 class TakeOver(Message, frozen=True, array_like=True, tag=4):
     """Own these nodes from ``level`` upwards; ``fresh`` ones were just split off and have no parent yet.
 
-    ``known`` and ``received`` are the former owner's notes about its parent, ``newborn`` whom it was split off from.
+    ``known`` and ``received`` are the former owner's notes about its parent, ``newborn`` whom it was split off from,
+    ``doubt`` the rounds for which it may not call an event complete.
     """
 
     heir: str
@@ -154,6 +155,7 @@ class TakeOver(Message, frozen=True, array_like=True, tag=4):
     received: int
     newborn: str | None = None
     reinserted: int = 0
+    doubt: int = 0
 
 
 class Owner(Message, frozen=True, array_like=True, tag=5):

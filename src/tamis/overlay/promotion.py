@@ -40,7 +40,8 @@ def hand_over(seat: Seat, at: int, heir: str) -> None:
     """Give all own nodes from a level upwards to a child of the lowest of them."""
     nodes = tuple(level.state() for level in seat.levels[at - 1 :])
     known = b"" if seat.known is None else seat.known.tobytes()
-    seat.send(m.TakeOver(heir, seat.name, 0, heir, at, nodes, seat.parent, False, known, seat.received, seat.newborn))
+    notes = (seat.parent, False, known, seat.received, seat.newborn, 0, seat.doubt)
+    seat.send(m.TakeOver(heir, seat.name, 0, heir, at, nodes, *notes))
     lowest = seat.levels[at - 1]
     del seat.levels[at - 1 :]
     seat.parent, seat.known, seat.received = heir, lowest.box(seat.name).copy(), lowest.passed[seat.name]
@@ -65,6 +66,7 @@ def hear_take_over(seat: Seat, message: m.TakeOver) -> None:
         level.leaving.discard(seat.name)
         seat.levels.append(level)
     seat.unsettled, seat.unanswered, seat.refused = True, 0, 0
+    seat.doubt_everything(message.doubt)
     if message.fresh:
         seat.newborn, seat.parent = message.sender, message.parent
         seat.known = seat.mbr(seat.top)

@@ -94,8 +94,7 @@ def _give_up_what_is_stuck(seat: Seat) -> None:
 def _lose_parent(seat: Seat) -> None:
     seat.parent, seat.known, seat.received = None, None, 0
     seat.unanswered = seat.refused = 0
-    everything = np.repeat(np.array(FREE)[:, None], len(seat.space), axis=1)
-    seat.lost.append((everything, GRACE))
+    seat.doubt_everything(GRACE)
 
 
 def _look_for_roots(seat: Seat, contact: str | None) -> None:
@@ -144,7 +143,9 @@ def hear_seek(seat: Seat, message: m.Seek) -> None:
     if seat.parent is not None:
         seat.forward(message)
     elif message.root == seat.name:
-        seat.placed = True  # whom we asked is with us
+        if not seat.placed:  # whom we asked is with us
+            seat.placed = True
+            seat.doubt_everything(GRACE)
     elif seat.left:
         return
     elif goes_before(seat.top, seat.name, message.level, message.root):

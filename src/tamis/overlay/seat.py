@@ -28,12 +28,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
+import numpy as np
 
 from tamis.errors import InvariantError, ModelError
 from tamis.geometry.split import SPLITS
 from tamis.overlay import messages as m
 from tamis.overlay.level import Level
-from tamis.overlay.space import Box, Space
+from tamis.overlay.space import FREE, Box, Space
 
 __all__ = ["MAX_HOPS", "Copy", "Seat", "Shape"]
 
@@ -161,6 +162,17 @@ class Seat:
             return False
         self.send(msgspec.structs.replace(message, to=self.parent, hops=message.hops + 1))
         return True
+
+    @property
+    def doubt(self) -> int:
+        """The rounds until nobody who was lost can still be on the way."""
+        return max((rounds for _, rounds in self.lost), default=0)
+
+    def doubt_everything(self, rounds: int) -> None:
+        """Answer "not complete" for a while: others who should be with us may be on their way."""
+        if rounds > 0:
+            everything = np.repeat(np.array(FREE)[:, None], len(self.space), axis=1)
+            self.lost.append((everything, rounds))
 
     def refresh(self) -> None:
         """Note the own MBRs of the lower levels in the tables above."""
