@@ -16,7 +16,7 @@ import numpy as np
 from tamis.overlay import messages as m
 from tamis.overlay.level import Level
 from tamis.overlay.measures import best_cover, sizes
-from tamis.overlay.seat import Seat
+from tamis.overlay.seat import GRACE, Seat
 
 __all__ = ["hand_over", "hear_owner", "hear_replace", "hear_take_over", "leave", "reorganise"]
 
@@ -57,6 +57,7 @@ def hear_take_over(seat: Seat, message: m.TakeOver) -> None:
         _give_back(seat, message)
         return
     if seat.top > message.level - 1 or not message.nodes:
+        _find_places(seat, message)
         return
     for number, state in enumerate(message.nodes):
         level = Level.of_state(state, seat.space)
@@ -92,6 +93,17 @@ def _give_back(seat: Seat, message: m.TakeOver) -> None:
     nodes = (lowest.state(), *message.nodes[1:])
     back = msgspec.structs.replace(message, to=message.sender, heir=message.sender, hops=message.hops + 1, nodes=nodes)
     seat.send(back)
+
+
+def _find_places(seat: Seat, message: m.TakeOver) -> None:
+    """We own such nodes already, so these cannot be ours: let all their children find other places."""
+    seat.doubt_everything(GRACE)
+    size = 16 * len(seat.space)
+    for at, node in enumerate(message.nodes, message.level):
+        for row, name in enumerate(node.names):
+            if name != seat.name and (at == message.level or name != message.sender):
+                box = node.boxes[size * row : size * (row + 1)]
+                seat.send(m.Insert(seat.name, seat.name, 0, name, at - 1, box))
 
 
 def _tell_children(seat: Seat, at: int, level: Level, message: m.TakeOver) -> None:

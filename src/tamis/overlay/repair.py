@@ -27,15 +27,11 @@ from tamis.overlay import messages as m
 from tamis.overlay.bounds import note_box
 from tamis.overlay.dissemination import send_again
 from tamis.overlay.placement import goes_before, join
-from tamis.overlay.seat import Seat
+from tamis.overlay.seat import GRACE, PATIENCE, Seat
 from tamis.overlay.space import FREE
 
-__all__ = ["GRACE", "PATIENCE", "check", "hear_found", "hear_ping", "hear_pong", "hear_seek"]
+__all__ = ["check", "hear_found", "hear_ping", "hear_pong", "hear_seek"]
 
-#: Rounds of silence after which a parent or child is believed to be gone.
-PATIENCE: Final = 3
-#: Rounds for which a loss is remembered: long enough for those who fell off to notice and to join again.
-GRACE: Final = 2 * PATIENCE + 2
 #: Answers that it is not our parent after which it is not: the first may have crossed a change of owners.
 REFUSALS: Final = 2
 

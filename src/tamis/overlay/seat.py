@@ -36,10 +36,14 @@ from tamis.overlay import messages as m
 from tamis.overlay.level import Level
 from tamis.overlay.space import FREE, Box, Space
 
-__all__ = ["MAX_HOPS", "Copy", "Seat", "Shape"]
+__all__ = ["GRACE", "MAX_HOPS", "PATIENCE", "Copy", "Seat", "Shape"]
 
 #: A message that was passed on so often runs in a circle of broken pointers, and is dropped.
 MAX_HOPS: Final = 60
+#: Rounds of silence after which a parent or child is believed to be gone.
+PATIENCE: Final = 3
+#: Rounds for which a loss is remembered: long enough for those who fell off to notice and to join again.
+GRACE: Final = 2 * PATIENCE + 2
 
 
 @dataclass(frozen=True)
