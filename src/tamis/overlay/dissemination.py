@@ -2,9 +2,9 @@
 
 A seat looks at its own levels by itself; only other seats get a message. Each copy is answered by a `Receipt` once
 everything behind it has been: the publisher learns whether all have it, and tries again if not (RELIABILITY O6). Copies
-that were not acknowledged are sent again in every round. Only who brought an event to
-a seat that was idle waits for what follows; any other copy is acknowledged at once, so that nobody waits in a circle
-(Dijkstra and Scholten's diffusing computation).
+that were not acknowledged are sent again in every round. Only who brought an event to a seat that was idle waits for
+what follows; any other copy is acknowledged at once, so that nobody waits in a circle (Dijkstra and Scholten's
+diffusing computation).
 
 Implements: [drtree] section 4, selective event dissemination. Deviation: "unless the message was received *by* that
 child" must read *from*; a peer is its own child, which is a step but no message, and it counts once per event however
@@ -13,22 +13,21 @@ many of its nodes an event passes (PAPERS D.3.3).
 
 from __future__ import annotations
 
+import msgspec
+
 from tamis.overlay import messages as m
 from tamis.overlay.measures import meets
-from tamis.overlay.seat import Copy, Seat
+from tamis.overlay.seat import MAX_HOPS, Copy, Seat
 from tamis.overlay.space import Box
 
 __all__ = ["hear_forward", "hear_receipt", "send_again"]
 
-#: The token of the copy that goes up.
-_UP = "^"
+#: The token of the copy that goes up, and of one for a node that is in other hands now.
+_UP, _ON = "^", "~"
 
 
 def hear_forward(seat: Seat, message: m.Forward) -> None:
     """Take an event from a parent, from a child, or from outside."""
-    if message.level > seat.top and (seat.parent is not None or seat.left):
-        seat.forward(message)
-        return
     copy = _copy_of(seat, message)
     if copy.attempt > message.attempt:
         _answer(seat, copy, message.sender, message.token, False)
@@ -63,6 +62,8 @@ def _pass_on(seat: Seat, copy: Copy, message: m.Forward) -> None:
     box = seat.locate(copy.event.payload)
     if any(meets(lost[None], box)[0] for lost, _ in seat.lost) or not seat.placed:
         copy.complete = False
+    if message.level > seat.top:
+        _to_owner(seat, copy, message)
     last = min(message.level, seat.top) if message.down else seat.top
     for at in range(last, 0, -1):
         if not copy.levels >> at & 1:
@@ -75,6 +76,16 @@ def _pass_on(seat: Seat, copy: Copy, message: m.Forward) -> None:
             seat.parent, seat.name, 0, copy.event, copy.attempt, seat.top + 1, False, seat.name, _UP, copy.distance + 1
         )
         seat.send(copy.pending[_UP])
+
+
+def _to_owner(seat: Seat, copy: Copy, message: m.Forward) -> None:
+    """The node that is meant is in other hands: those of our parent, or nobody's. What we own we look at ourselves."""
+    if seat.parent is None or message.distance >= MAX_HOPS:
+        copy.complete = False
+        return
+    onward = dict(to=seat.parent, sender=seat.name, hops=0, token=_ON, distance=copy.distance + 1)
+    copy.pending[_ON] = msgspec.structs.replace(message, **onward)
+    seat.send(copy.pending[_ON])
 
 
 def _to_children(seat: Seat, copy: Copy, at: int, box: Box, came: str) -> None:
@@ -126,7 +137,7 @@ def send_again(seat: Seat) -> None:
 
 
 def _is_in_place(seat: Seat, forward: m.Forward) -> bool:
-    if not forward.down:
+    if forward.token in (_UP, _ON):
         return forward.to == seat.parent
     at = forward.level + 1
     return at <= seat.top and forward.to in seat.levels[at - 1]

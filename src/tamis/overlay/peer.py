@@ -249,7 +249,7 @@ class PeerCore:
         seat = self.seats.get(message.to)
         if seat is None and isinstance(message, m.Receipt) and message.to == f"{self.name}/":
             self._finished(message.id, message.attempt, message.complete, effects)
-        if seat is None and isinstance(message, m.Seek | m.Forward | m.Insert) and self.contact_seat is not None:
+        if seat is None and _is_for_anybody(message) and self.contact_seat is not None:
             return self.seats[self.contact_seat]  # the seat is gone, but we are here
         return seat
 
@@ -301,6 +301,13 @@ class PeerCore:
             effects.append(Persist(_event_key(id), None))
         else:
             one.waiting = False  # the next round tries again
+
+
+def _is_for_anybody(message: m.Message) -> bool:
+    """Whether a message only looks for the tree: a join, a root that seeks others, an event from outside."""
+    if isinstance(message, m.Insert):
+        return message.at == 0
+    return isinstance(message, m.Seek) or (isinstance(message, m.Forward) and not message.token)
 
 
 def _asked_key(place: Place) -> Key:
