@@ -39,8 +39,8 @@ def hear_forward(seat: Seat, message: m.Forward) -> None:
     if not was_busy:
         copy.engager = engager
     _pass_on(seat, copy, message)
-    if was_busy:
-        _answer(seat, copy, *engager, True)
+    if was_busy:  # what goes up and meets itself has not reached a root: parents in a circle
+        _answer(seat, copy, *engager, message.down or not {_UP, _ON} & copy.pending.keys())
     elif not copy.pending:
         _answer(seat, copy, *engager, copy.complete)
 
