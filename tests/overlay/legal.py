@@ -50,6 +50,7 @@ def _faults_of(seat: Seat, by_name: dict[str, Seat], best_covers: bool) -> Itera
             yield f"{seat.name} has leaving children at level {at}: {sorted(level.leaving)}"
         if seat.name not in level.names or len(set(level.names)) < len(level.names):
             yield f"{seat.name} at level {at} has children {level.names}"
+            continue
         for row, name in enumerate(level.names):
             child = by_name.get(name)
             if child is None:

@@ -23,7 +23,7 @@ from tamis.overlay.promotion import hand_over
 from tamis.overlay.seat import MAX_HOPS, Seat
 from tamis.overlay.space import Box
 
-__all__ = ["goes_before", "hear_adopt", "hear_adopted", "hear_insert", "join", "mend_sizes"]
+__all__ = ["goes_before", "hear_adopt", "hear_adopted", "hear_insert", "join", "mend_sizes", "move_in"]
 
 #: The share of an overflowing node's children that R* reinserts.
 REINSERTED = 0.3
@@ -176,15 +176,15 @@ def hear_adopted(seat: Seat, message: m.Adopted) -> None:
         seat.placed |= message.placed
         if message.child != seat.name:
             seat.send(m.Replace(message.sender, seat.name, 0, message.child, seat.top))
-        _move_in(seat)
+        move_in(seat)
         seat.unsettled = True
     elif seat.top >= message.level - 1 or not seat.forward(message):
         seat.send(m.Detach(message.sender, seat.name, 0, message.child, message.level - 1))
 
 
-def _move_in(seat: Seat) -> None:
+def move_in(seat: Seat) -> None:
     """The new top node has a parent: its children may leave the node they came from."""
-    if seat.newborn is not None:
+    if seat.newborn is not None and seat.levels:
         level = seat.levels[-1]
         for row, name in enumerate(level.names):
             if name != seat.name:

@@ -26,7 +26,7 @@ import numpy as np
 from tamis.overlay import messages as m
 from tamis.overlay.bounds import note_box
 from tamis.overlay.dissemination import send_again
-from tamis.overlay.placement import goes_before, join
+from tamis.overlay.placement import goes_before, join, move_in
 from tamis.overlay.seat import GRACE, PATIENCE, Seat
 from tamis.overlay.space import FREE
 
@@ -50,6 +50,7 @@ def check(seat: Seat, contact: str | None) -> None:
             seat.send(m.Ping(seat.parent, seat.name, 0, seat.top, box.tobytes(), seat.received))
     if seat.parent is None:
         seat.yielding = False
+        move_in(seat)
         _look_for_roots(seat, contact)
     seat.unsettled = True
     send_again(seat)
@@ -127,6 +128,7 @@ def hear_pong(seat: Seat, message: m.Pong) -> None:
     if message.mine:
         seat.parent, seat.above = message.sender, message.above
         seat.refused, seat.received, seat.placed = 0, message.passed, seat.placed or message.placed
+        move_in(seat)
         return
     seat.refused += 1
     if seat.refused >= REFUSALS:

@@ -182,7 +182,7 @@ class Seat:
         """Note the own MBRs of the lower levels in the tables above."""
         box = self.box
         for level in self.levels:
-            level.boxes[level.names.index(self.name)] = box
+            level.put(self.name, box)
             box = level.hull()
 
 
