@@ -268,7 +268,9 @@ class PeerNetwork:
             seat = self._core(name).contact_seat if self._simulator.hosts[name].node is not None else None
             if seat is not None and self._core(name).seats[seat].placed:
                 return seat
-        return next((core.contact_seat for core in self._cores() if core.contact_seat is not None), None)
+        seats = [seat for core in self._cores() if (seat := core.contact_seat) is not None]
+        placed = (seat for seat in seats if self._core(m.peer_of(seat)).seats[seat].placed)
+        return next(placed, seats[0] if seats else None)
 
     def _submit(self, peer: str, message: Any) -> None:
         self._simulator.submit(peer, message, sender=USER)
