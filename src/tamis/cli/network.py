@@ -63,8 +63,8 @@ def network(
     A broker forwards an event only where somebody asked for it, so brokers tell one another what their clients ask for.
     A policy decides how little they need to tell: nothing at all (flood), every filter once (identity), only filters
     that no other covers (covering), or merged ones. All policies deliver the same; they differ in messages, bytes and
-    table sizes. With --overlay there is no given tree: clients (or the brokers) are peers that arrange themselves by what
-    they ask for. "lost" compares with a naive network in which every event meets every subscription: it must be 0.
+    table sizes. With --overlay there is no given tree: clients (or the brokers) are peers that arrange themselves by
+    what they ask for. "lost" compares with a naive network in which every event meets every subscription: it must be 0.
 
     Exit code 0: nothing was lost and nothing came twice, 1: something was.
     """

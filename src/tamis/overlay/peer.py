@@ -27,7 +27,7 @@ from tamis.node.story import Story
 from tamis.overlay import bounds, placement, promotion, protocol, repair
 from tamis.overlay import messages as m
 from tamis.overlay.measures import hull
-from tamis.overlay.seat import Seat, Shape
+from tamis.overlay.seat import MAX_HOPS, Seat, Shape
 from tamis.overlay.space import Box, Space
 
 __all__ = ["USER", "PeerContent", "PeerCore"]
@@ -273,9 +273,21 @@ class PeerCore:
         seat = self.seats.get(message.to)
         if seat is None and isinstance(message, m.Receipt) and message.to == f"{self.name}/":
             self._finished(message.id, message.attempt, message.complete, effects)
-        if seat is None and _is_for_anybody(message) and self.contact_seat is not None:
-            return self.seats[self.contact_seat]  # the seat is gone, but we are here
+        if seat is None and _is_for_anybody(message):
+            if self.contact_seat is not None:
+                return self.seats[self.contact_seat]  # the seat is gone, but we are here
+            self._show_the_way(message, effects)
         return seat
+
+    def _show_the_way(self, message: m.Message, effects: list[Effect]) -> None:
+        """Without a seat of our own: pass on what looks for the tree; who asks first of all is the tree."""
+        if isinstance(message, m.Insert) and self.contact in (None, message.seat):
+            self.contact = message.seat
+            alone = m.Seek(message.seat, f"{self.name}/", 0, message.seat, message.level)
+            effects.append(Send(m.peer_of(message.seat), alone))
+        elif self.contact is not None and message.hops < MAX_HOPS:
+            onward = msgspec.structs.replace(message, to=self.contact, hops=message.hops + 1)
+            effects.append(Send(m.peer_of(self.contact), onward))
 
     def _collect(self, waiting: deque[m.Message], effects: list[Effect]) -> None:
         for seat in self.seats.values():
