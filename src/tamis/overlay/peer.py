@@ -174,6 +174,13 @@ class PeerCore:
             self._seat_of[place] = self._take_seat(box).name
         self._work([], effects)
 
+    def sit(self, box: Box) -> list[Effect]:
+        """Join with a box alone, without a subscription to match: for experiments with the tree."""
+        effects: list[Effect] = []
+        self._sit_down(box)
+        self._work([], effects)
+        return effects
+
     def _take_seat(self, box: Box) -> Seat:
         """Return the seat of a new subscription: its own, or the common one, which grows."""
         shared = self.contact_seat if self._one_seat else None
