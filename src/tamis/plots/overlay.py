@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from tamis.errors import ModelError
+from tamis.overlay.measures import widths
 from tamis.overlay.seat import Seat
 from tamis.overlay.space import Box
 from tamis.plots.canvas import check_kind, new_figure, write_figure
 
-__all__ = ["draw_overlay"]
+__all__ = ["draw_overlay", "narrowest_axes"]
 
 _COLOURS = ("#8a8a8a", "#1b6ca8", "#c8552b", "#3b7d3b", "#7a3b8f", "#b8860b")
 #: Seats up to which names are written.
@@ -41,6 +42,14 @@ def draw_overlay(
         _draw_tree(grid[row][0], list(seats), title)
         _draw_plane(grid[row][1], list(seats), axes, labels)
     write_figure(figure, path)
+
+
+def narrowest_axes(seats: Sequence[Seat]) -> tuple[int, int]:
+    """Return the two axes on which subscriptions are narrowest on average: those that show most."""
+    if not seats or len(seats[0].space) < 2:
+        raise ModelError("a picture needs a seat and two axes")
+    first, second = np.argsort(np.mean([widths(seat.box) for seat in seats], axis=0), kind="stable")[:2]
+    return int(first), int(second)
 
 
 def _draw_tree(ax: Any, seats: list[Seat], title: str) -> None:
