@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from tamis.reduction import Reduction, Subsumption, merge, reduce, subsumed
     from tamis.runtime.connecting import connect
     from tamis.runtime.network import Network
+    from tamis.runtime.peer_network import PeerNetwork
 
 __all__ = [
     "Boolean",
@@ -62,6 +63,7 @@ __all__ = [
     "ModelError",
     "Network",
     "Number",
+    "PeerNetwork",
     "Reduction",
     "RefusedError",
     "Region",
@@ -127,6 +129,7 @@ _HOMES = {
     "tamis.reduction": ["Reduction", "Subsumption", "merge", "reduce", "subsumed"],
     "tamis.runtime.connecting": ["connect"],
     "tamis.runtime.network": ["Network"],
+    "tamis.runtime.peer_network": ["PeerNetwork"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

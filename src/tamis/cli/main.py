@@ -23,6 +23,7 @@ from tamis.cli import (
     import_rules,
     match,
     network,
+    peer,
     pipeline,
     publish,
     reduce,
@@ -96,6 +97,7 @@ app.command("covers", epilog=covers.EPILOG)(covers.covers)
 app.command("reduce", epilog=reduce.EPILOG)(reduce.reduce)
 app.command("network", epilog=network.EPILOG)(network.network)
 app.command("import", epilog=import_rules.EPILOG)(import_rules.import_rules)
+app.command("peer", epilog=peer.EPILOG)(peer.peer)
 app.command("verify", epilog=verify.EPILOG)(verify.verify)
 app.command("publish", epilog=publish.PUBLISH_EPILOG)(publish.publish)
 app.command("subscribe", epilog=publish.SUBSCRIBE_EPILOG)(publish.subscribe)

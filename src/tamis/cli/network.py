@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from tamis.runtime.network import Network
+    from tamis.runtime.peer_network import PeerNetwork
     from tamis.runtime.simulator import Faults
     from tamis.runtime.statistics import NetworkStatistics
     from tamis.runtime.topology import Topology
@@ -27,6 +29,7 @@ EPILOG = examples(
     "tamis network --work zipf --policy all --brokers 15",
     "tamis network --shape line --brokers 7 --policy identity --policy covering",
     "tamis network --subscriptions alerts.jsonl --events quakes.parquet --limit 500",
+    "tamis network --policy covering --overlay drtree --overlay drtree-brokers",
     "tamis network --faults --seed 7 --json",
 )
 
@@ -40,6 +43,10 @@ def network(
     policy: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="What links announce; several times for several, or all (the default)."),
+    ] = None,
+    overlay: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Peers instead of a tree of brokers: drtree, or drtree-brokers."),
     ] = None,
     clients: Annotated[int | None, typer.Option(min=1, help="How many clients; two per broker by default.")] = None,
     subscriptions: Annotated[
@@ -62,6 +69,9 @@ def network(
     faults: Annotated[
         bool, typer.Option("--faults", help="Drop, double, delay and reorder messages; crash and restart brokers.")
     ] = False,
+    draw: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the tree of the first --overlay, as .svg, .png or .pdf.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Where clients stand, who publishes what, and what goes wrong.")] = 0,
     links: Annotated[
         bool, typer.Option("--links", help="Also what each link carried, and who was withheld because of whom.")
@@ -73,14 +83,16 @@ def network(
     A broker forwards an event only where somebody asked for it, so brokers tell one another what their clients ask for.
     A policy decides how little they need to tell: nothing at all (flood), every filter once (identity), only filters
     that no other covers (covering), or merged ones. All policies deliver the same; they differ in messages, bytes and
-    table sizes. "lost" compares with a naive network in which every event meets every subscription: it must be 0.
+    table sizes. With --overlay there is no given tree: clients (or the brokers) are peers that arrange themselves by
+    what they ask for. "lost" compares with a naive network in which every event meets every subscription: it must be 0.
 
     Exit code 0: nothing was lost and nothing came twice, 1: something was.
     """
     from tamis.cli.screen import output
     from tamis.runtime.topology import Topology
 
-    names = _policies(policy)
+    names = _policies(policy, overlay) + _overlays(overlay)
+    _check_picture(draw, overlay)
     tree = Topology.of(shape, brokers, seed=seed)
     trial = _drawn_or_bundled(work, tree, clients or 2 * brokers, ranges, attributes, seed)
     trial = _with_files(trial, subscriptions, events, limit, _faults(faults))
@@ -93,15 +105,50 @@ def network(
         rows = list(_live(trial, names, links=links))
         for line in _findings(rows):
             output().say(line)
+    if draw is not None and overlay:
+        _draw(trial, overlay[0], draw)
     if any(row.lost or row.duplicates for row in rows):
         raise typer.Exit(NO)
 
 
-def _policies(given: list[str] | None) -> list[str]:
+def _policies(given: list[str] | None, overlays: list[str] | None) -> list[str]:
     from tamis.routing.policies import POLICIES, find_policy
 
-    names = given or ["all"]
+    names = given or ([] if overlays else ["all"])
     return list(POLICIES) if "all" in names else [find_policy(name).name for name in dict.fromkeys(names)]
+
+
+def _overlays(given: list[str] | None) -> list[str]:
+    from tamis.errors import ModelError
+    from tamis.workload.comparison import OVERLAYS
+
+    names = list(dict.fromkeys(given or []))
+    for name in names:
+        if name not in OVERLAYS:
+            raise ModelError(f"there is no overlay {name!r}; there are {', '.join(OVERLAYS)}")
+    return names
+
+
+def _check_picture(path: Path | None, overlays: list[str] | None) -> None:
+    """Refuse a picture that cannot be drawn before anything is run."""
+    from tamis.errors import ModelError
+    from tamis.plots.canvas import check_kind
+
+    if path is not None:
+        check_kind(path)
+        if not overlays:
+            raise ModelError("--draw shows a tree of peers: give --overlay drtree, too")
+
+
+def _draw(trial: Trial, overlay: str, path: Path) -> None:
+    """Draw the tree of an overlay after everything went through it."""
+    from tamis.overlay.space import Space
+    from tamis.plots.overlay import draw_overlay, narrowest_axes
+
+    seats = trial.peers(overlay).seats()
+    x, y = narrowest_axes(seats)
+    names = [axis.attribute for axis in Space(trial.schema).axes]
+    draw_overlay({f"{overlay}: {len(seats)} seats": seats}, path, axes=(x, y), labels=(names[x], names[y]))
 
 
 def _faults(wanted: bool) -> Faults:
@@ -216,7 +263,7 @@ def _live(trial: Trial, names: list[str], *, links: bool) -> Iterator[NetworkSta
     yield from rows
 
 
-def _links_table(network: Network) -> Table:
+def _links_table(network: Network | PeerNetwork) -> Table:
     """Return what each direction of each link carried."""
     from tamis.cli.screen import make_table
 

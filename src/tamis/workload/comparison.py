@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tamis.model.schema import Schema
@@ -17,11 +17,12 @@ from tamis.model.types import AttributeType, Number
 from tamis.routing.content import Content
 from tamis.routing.policies import find_policy
 from tamis.runtime.network import Network
+from tamis.runtime.peer_network import PeerNetwork
 from tamis.runtime.simulator import NO_FAULTS, Faults
 from tamis.runtime.statistics import NetworkStatistics
 from tamis.runtime.topology import Topology
 
-__all__ = ["Trial", "quake_trial"]
+__all__ = ["OVERLAYS", "Trial", "quake_trial"]
 
 #: Where the numbers of an earthquake lie; only policies that work with cells look at it.
 QUAKE_DOMAINS: dict[str, AttributeType] = {
@@ -30,6 +31,8 @@ QUAKE_DOMAINS: dict[str, AttributeType] = {
     "lon": Number(-180, 180),
     "lat": Number(-90, 90),
 }
+#: Networks without a fixed tree of brokers: every client a peer of a distributed R-tree, or every broker.
+OVERLAYS = ("drtree", "drtree-brokers")
 #: Events that a client publishes in one batch.
 BATCH = 16
 
@@ -50,11 +53,25 @@ class Trial:
         """Put everything through a network with one policy; return what it did and cost."""
         return self.network(policy).statistics()
 
-    def network(self, policy: str) -> Network:
-        """Return the network of one policy after everything went through it."""
-        rng = random.Random(self.seed)
+    def network(self, policy: str) -> Network | PeerNetwork:
+        """Return the network of one policy, or of one of `OVERLAYS`, after everything went through it."""
+        if policy in OVERLAYS:
+            return self.peers(policy)
         fitted = find_policy(policy).fitted_to(self._compiled())
         network = Network(self.topology, fitted, schema=self.schema, seed=self.seed, faults=self.faults)
+        self._fill(network)
+        return network
+
+    def peers(self, overlay: str) -> PeerNetwork:
+        """Return the network of one of `OVERLAYS` after everything went through it; peers do not crash by chance."""
+        brokers = self.topology.brokers if overlay == "drtree-brokers" else ()
+        faults = replace(self.faults, crash=0.0) if self.faults is not NO_FAULTS else NO_FAULTS
+        network = PeerNetwork(self.schema, brokers=brokers, seed=self.seed, faults=faults)
+        self._fill(network)
+        return network
+
+    def _fill(self, network: Network | PeerNetwork) -> None:
+        rng = random.Random(self.seed)
         clients = [network.attach(f"client-{number}") for number in range(1, self.clients + 1)]
         network.run()
         for id, source, namespace in self.subscriptions:
@@ -66,7 +83,6 @@ class Trial:
             for namespace in namespaces:
                 network.publish(client, batch, namespace=namespace)
         network.run()
-        return network
 
     def _compiled(self) -> list[Subscription]:
         content = Content(self.schema)
