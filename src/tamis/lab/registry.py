@@ -1,0 +1,42 @@
+"""All experiments by name, and the papers they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from tamis.errors import ModelError
+from tamis.lab import zcurve
+from tamis.lab.experiment import Experiment
+
+__all__ = ["EXPERIMENTS", "PAPERS", "find_experiment", "find_experiments"]
+
+PAPERS: Final = {
+    "zcurve": "Z. Shen, S. Tirthapura: Approximate covering detection among content-based subscriptions using space "
+    "filling curves",
+    "mics": "H. Jafarpour, S. Mehrotra, N. Venkatasubramanian, M. Montanari: MICS, an efficient content space "
+    "representation model for publish/subscribe systems",
+    "crtree": "Content-based publish/subscribe with a 2D spatial data type and eight relations",
+    "projection": "D. A. Tran, T. Nguyen: A random projection approach to subscription covering detection in "
+    "publish/subscribe systems",
+}
+
+EXPERIMENTS: Final[dict[str, Experiment]] = {
+    one.name: one for module in (zcurve,) for one in module.EXPERIMENTS
+}
+
+
+def find_experiment(name: str) -> Experiment:
+    """Return an experiment by name; an error that lists the names when there is none."""
+    if name not in EXPERIMENTS:
+        raise ModelError(f"no experiment is called {name!r}; there are: {', '.join(EXPERIMENTS)}, and all")
+    return EXPERIMENTS[name]
+
+
+def find_experiments(names: Iterable[str]) -> list[Experiment]:
+    """Return experiments by name, by claim (``Z7``) or by paper (``mics``); ``all`` means every one."""
+    found: dict[str, Experiment] = {}
+    for name in names:
+        chosen = [one for one in EXPERIMENTS.values() if name in ("all", one.paper) or name.upper() in one.claims]
+        found |= {one.name: one for one in chosen or [find_experiment(name)]}
+    return list(found.values())

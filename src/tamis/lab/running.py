@@ -1,0 +1,105 @@
+"""Runs experiments: each configuration is one Spark task, or one call here; what is done is not done again."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from tamis.lab.experiment import Config, Experiment, Finding, Row
+from tamis.lab.registry import find_experiment
+from tamis.lab.results import Results
+
+__all__ = ["Pieces", "Step", "here", "judge", "on_spark", "run_experiments", "run_piece"]
+
+#: Runs pieces of work anywhere and yields ``(place, answer)`` as each is done.
+Pieces = Callable[[Sequence[str]], Iterator[tuple[int, str]]]
+
+
+class Step(NamedTuple):
+    """Progress: ``done`` of ``total`` configurations of an experiment are there."""
+
+    experiment: Experiment
+    done: int
+    total: int
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """A configuration on its way to a worker."""
+
+    experiment: str
+    config: dict[str, Any]
+    seed: int
+
+
+def run_piece(text: str) -> str:
+    """Run one configuration: what a worker does. JSON in, the rows as JSON out.
+
+    The generator is seeded by the run's seed, the experiment and the configuration, so rows do not depend on who ran
+    what before.
+    """
+    piece = msgspec.json.decode(text, type=Piece)
+    config = msgspec.json.encode(piece.config, order="sorted")
+    rng = np.random.default_rng([piece.seed, zlib.crc32(piece.experiment.encode()), zlib.crc32(config)])
+    rows = find_experiment(piece.experiment).run(piece.config, rng)
+    return msgspec.json.encode([{**piece.config, **row} for row in rows], enc_hook=_plain).decode()
+
+
+def _plain(value: Any) -> Any:
+    """Turn a NumPy scalar into Python's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise NotImplementedError(type(value))
+
+
+def here(pieces: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Run pieces one after another in this process."""
+    return ((place, run_piece(piece)) for place, piece in enumerate(pieces))
+
+
+def on_spark(master: str | None = None, at_once: int = 2) -> Pieces:
+    """Return a way to run pieces as Spark tasks, so many at once."""
+
+    def run(pieces: Sequence[str]) -> Iterator[tuple[int, str]]:
+        from tamis.spark.session import session
+        from tamis.spark.tasks import run_tasks
+
+        return run_tasks(session(master or f"local[{at_once}]", name="tamis lab"), run_piece, pieces, at_once)
+
+    return run
+
+
+def run_experiments(
+    experiments: Sequence[Experiment], results: Results, run: Pieces, again: bool = False
+) -> Iterator[Step]:
+    """Run experiments and write their rows; yields progress. What is there already is kept unless ``again``."""
+    for experiment in experiments:
+        configs = experiment.configs(results.scale)
+        if results.has(experiment) and not again:
+            yield Step(experiment, len(configs), len(configs))
+            continue
+        done: dict[int, list[Row]] = {}
+        for place, config in enumerate(configs):
+            rows = None if again else results.read_part(experiment, config)
+            if rows is not None:
+                done[place] = rows
+        yield Step(experiment, len(done), len(configs))
+        waiting = [place for place in range(len(configs)) if place not in done]
+        for at, answer in run([_piece(experiment, configs[place], results.seed) for place in waiting]):
+            rows = msgspec.json.decode(answer, type=list[dict[str, Any]])
+            done[waiting[at]] = rows
+            results.write_part(experiment, configs[waiting[at]], rows)
+            yield Step(experiment, len(done), len(configs))
+        results.write(experiment, [row for place in range(len(configs)) for row in done[place]])
+
+
+def _piece(experiment: Experiment, config: Config, seed: int) -> str:
+    return msgspec.json.encode(Piece(experiment.name, config, seed)).decode()
+
+
+def judge(experiments: Sequence[Experiment], results: Results) -> list[Finding]:
+    """Return the findings on every claim of the experiments whose rows are there."""
+    return [finding for one in experiments if results.has(one) for finding in one.judge(results.read(one))]
