@@ -19,7 +19,20 @@ from tamis.engine.engine import Engine
 from tamis.index.dominance.index import DominanceIndex
 from tamis.index.mics.subscription_index import SubscriptionIndex
 from tamis.index.mics.table import RangeTable
-from tamis.lab.experiment import Config, Experiment, Finding, Row, Scale, column, grid, judged, not_testable, one, rises, where
+from tamis.lab.experiment import (
+    Config,
+    Experiment,
+    Finding,
+    Row,
+    Scale,
+    column,
+    grid,
+    judged,
+    not_testable,
+    one,
+    rises,
+    where,
+)
 from tamis.model.schema import Schema
 from tamis.model.tables import SubscriptionTable
 from tamis.model.types import Number
@@ -76,7 +89,14 @@ def _ranges_run(config: Config, rng: np.random.Generator) -> list[Row]:
     counts = np.diff(curve.ranges_of(boxes)[0])
     if 2 * size ** (d - 1) > MAX_RANGES:  # some are coarsened: count through the cells
         counts = np.array([len(clustered(curve, box)) for box in few])
-    return [{"ranges": float(counts.mean()), "expected": float(size ** (d - 1)), "descent_seconds": seconds, "cells_seconds": slow}]
+    return [
+        {
+            "ranges": float(counts.mean()),
+            "expected": float(size ** (d - 1)),
+            "descent_seconds": seconds,
+            "cells_seconds": slow,
+        }
+    ]
 
 
 def _judge_ranges(rows: Sequence[Row]) -> list[Finding]:
@@ -86,7 +106,9 @@ def _judge_ranges(rows: Sequence[Row]) -> list[Finding]:
         at = {row["size"]: row for row in where(rows, d=d)}
         growth[d] = np.log2(at[max(at)]["cells_seconds"] / at[max(at) // 2]["cells_seconds"])
         ratio = at[16]["cells_seconds"] / at[16]["descent_seconds"]
-        told.append(f"{d}-d: size^{growth[d]:.1f}, {at[16]['cells_seconds'] * 1e3:.2f} ms; by descent {ratio:,.0f}x faster")
+        told.append(
+            f"{d}-d: size^{growth[d]:.1f}, {at[16]['cells_seconds'] * 1e3:.2f} ms; by descent {ratio:,.0f}x faster"
+        )
     curve = HilbertCurve(2, 3)
     figure = curve.ranges_of(np.array([[[4, 2], [6, 5]]]))[1].tolist()
     return [
@@ -97,7 +119,9 @@ def _judge_ranges(rows: Sequence[Row]) -> list[Finding]:
             str(figure),
             "Fig. 3 on a curve of 8 x 8 cells; 28 lies outside the ranges, 50 and 52 inside.",
         ),
-        judged("M2", off < 0.1, "mean N_s = S/(2d)", f"within {off:.1%}", "Cubes of 2 to 16 cells in 2 to 4 dimensions."),
+        judged(
+            "M2", off < 0.1, "mean N_s = S/(2d)", f"within {off:.1%}", "Cubes of 2 to 16 cells in 2 to 4 dimensions."
+        ),
         judged(
             "M3",
             all(abs(growth[d] - d) < 1 for d in growth),
@@ -145,7 +169,10 @@ def _judge_traffic(rows: Sequence[Row]) -> list[Finding]:
         f"Filling gaps of up to 16 cells sends fewer still."
     )
     holds = ordered and shares[0] > shares[1] > shares[2]
-    return [judged("M4", holds, "none > covering > subsumption; gap larger for small d", "; ".join(told), why), *_cited()]
+    return [
+        judged("M4", holds, "none > covering > subsumption; gap larger for small d", "; ".join(told), why),
+        *_cited(),
+    ]
 
 
 def _cited() -> list[Finding]:
@@ -197,7 +224,10 @@ def _judge_times(rows: Sequence[Row]) -> list[Finding]:
     for d in (2, 3, 4):
         for kind in ("zipf", "uniform"):
             at = {row["n"]: row for row in where(rows, d=d, kind=kind)}
-            flat += [at[most][f"{what}_seconds"] / at[1_000][f"{what}_seconds"] for what in ("insertion", "covering", "matching")]
+            flat += [
+                at[most][f"{what}_seconds"] / at[1_000][f"{what}_seconds"]
+                for what in ("insertion", "covering", "matching")
+            ]
             faster += [at[most][f"linear_{w}_seconds"] / at[most][f"{w}_seconds"] for w in ("covering", "matching")]
     by_d = [np.mean(column(where(rows, d=d, n=most), "insertion_seconds")) for d in (2, 3, 4)]
     slower = np.mean(column(where(rows, kind="uniform", n=most), "insertion_seconds")) / np.mean(
@@ -243,16 +273,18 @@ def _storage_run(config: Config, rng: np.random.Generator) -> list[Row]:
 def _judge_storage(rows: Sequence[Row]) -> list[Finding]:
     two = where(rows, size=2)
     most, least = max(column(two, "n")), min(column(two, "n"))
-    grows = all(
-        rises([one(two, "stored", d=d, kind=kind, n=most) for d in (2, 3, 4)]) for kind in ("zipf", "uniform")
-    )
+    grows = all(rises([one(two, "stored", d=d, kind=kind, n=most) for d in (2, 3, 4)]) for kind in ("zipf", "uniform"))
     fewer = [row for row in two if row["stored"] < row["given"]]
     told = ", ".join(
-        f"{kind} {d}-d {one(two, 'stored', d=d, kind=kind, n=most) / (most * d):.2f}" for kind in ("zipf", "uniform") for d in (2, 3, 4)
+        f"{kind} {d}-d {one(two, 'stored', d=d, kind=kind, n=most) / (most * d):.2f}"
+        for kind in ("zipf", "uniform")
+        for d in (2, 3, 4)
     )
     share = {kind: np.mean([r["stored"] / r["given"] for r in where(two, kind=kind)]) for kind in ("zipf", "uniform")}
     three = where(rows, d=3)
-    up = all(rises([one(three, "stored", size=s, kind=kind, n=least) for s in (2, 4, 8)]) for kind in ("zipf", "uniform"))
+    up = all(
+        rises([one(three, "stored", size=s, kind=kind, n=least) for s in (2, 4, 8)]) for kind in ("zipf", "uniform")
+    )
     slows = {kind: _slowing(where(three, size=8, kind=kind)) for kind in ("zipf", "uniform")}
     return [
         judged(
@@ -337,7 +369,9 @@ def _judge_projection(rows: Sequence[Row]) -> list[Finding]:
     evaluated = [(row["candidates"], _TABLE_3[row["kind"]][row["n"] // 1_000]) for row in printed]
     off = max(max(ours / paper, paper / ours) for ours, paper in evaluated if paper > 1)
     single = max(ours for ours, paper in evaluated if paper == 1)
-    told = ", ".join(f"{row['kind']} {row['n'] // 1000}K: {row['forwarded']}, {row['false_share']:.0%}" for row in fitted)
+    told = ", ".join(
+        f"{row['kind']} {row['n'] // 1000}K: {row['forwarded']}, {row['false_share']:.0%}" for row in fitted
+    )
     return [
         judged(
             "M9",
@@ -383,7 +417,11 @@ def _times_configs(scale: Scale) -> list[Config]:
 
 def _storage_configs(scale: Scale) -> list[Config]:
     steps = scale.choose((1_000, 2_000, 5_000, 10_000), (1_000, 5_000, 10_000, 20_000, 50_000, 100_000))
-    plain = [config for config in grid(d=(2, 3, 4), kind=("zipf", "uniform"), size=(2, 4, 8)) if config["d"] == 3 or config["size"] == 2]
+    plain = [
+        config
+        for config in grid(d=(2, 3, 4), kind=("zipf", "uniform"), size=(2, 4, 8))
+        if config["d"] == 3 or config["size"] == 2
+    ]
     return [{**config, "sizes": list(steps)} for config in plain]
 
 

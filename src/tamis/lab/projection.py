@@ -64,7 +64,9 @@ def _error_run(config: Config, rng: np.random.Generator) -> list[Row]:
     outer, inner = vectors.rectangles(centers, radii), vectors.rectangles(centers[asked], radii[asked], asked=True)
     agree, rows = others.copy(), []
     for k in range(1, d // 2 + 1):
-        agree &= (outer[0][:, k - 1 :k] <= inner[0][None, :, k - 1]) & (outer[1][:, k - 1 :k] >= inner[1][None, :, k - 1])
+        agree &= (outer[0][:, k - 1 : k] <= inner[0][None, :, k - 1]) & (
+            outer[1][:, k - 1 : k] >= inner[1][None, :, k - 1]
+        )
         rows.append({"k": k, "bound": _bound(k), **_errors(agree, truth, others, rng)})
     return rows
 
@@ -92,14 +94,21 @@ def _judge_error(rows: Sequence[Row]) -> list[Finding]:
     late = [row for row in plain if row["k"] >= 2]
     worst = max(late, key=lambda row: row["error"])
     halves = [
-        one(plain, "error", d=row["d"], k=row["k"], radii="pareto") / row["error"] for row in where(late, radii="uniform")
+        one(plain, "error", d=row["d"], k=row["k"], radii="pareto") / row["error"]
+        for row in where(late, radii="uniform")
     ]
     at = {radii: one(plain, "error", d=20, k=6, radii=radii) for radii in ("uniform", "pareto")}
     high = [row for row in where(plain, d=(16, 20), radii="uniform") if row["k"] >= 6]
     redundancy = [row for row in where(plain, radii="uniform") if row["covered"] >= 10]
     often = [row for row in redundancy if row["redundant"] > row["bound"]]
     return [
-        judged("RP1", missed == 0, "no false non-covering", f"{missed} missed", "Every true cover agrees on every projection."),
+        judged(
+            "RP1",
+            missed == 0,
+            "no false non-covering",
+            f"{missed} missed",
+            "Every true cover agrees on every projection.",
+        ),
         judged(
             "RP3",
             not above,
@@ -178,7 +187,9 @@ def _cube_run(config: Config, rng: np.random.Generator) -> list[Row]:
     ambiguous = larger & (apart <= room) & (apart > inner)
     true = _covers(work.centers, work.radii, work.centers, work.radii) & ambiguous
     share = float(ambiguous.sum() / larger.sum())
-    return [{"ambiguous": share, "stated": 1 - 2 ** (-d / 2), "real_covers": float(true.sum() / max(ambiguous.sum(), 1))}]
+    return [
+        {"ambiguous": share, "stated": 1 - 2 ** (-d / 2), "real_covers": float(true.sum() / max(ambiguous.sum(), 1))}
+    ]
 
 
 def _judge_cube(rows: Sequence[Row]) -> list[Finding]:
@@ -235,7 +246,15 @@ EXPERIMENTS: Final = (
         run=_error_run,
         judge=_judge_error,
         charts=tuple(
-            Chart(f"False coverings, d = {d}", "k", "error", ("radii", "kind"), only={"d": d}, log_y=True, x_label="projections")
+            Chart(
+                f"False coverings, d = {d}",
+                "k",
+                "error",
+                ("radii", "kind"),
+                only={"d": d},
+                log_y=True,
+                x_label="projections",
+            )
             for d in _DIMENSIONS
         ),
     ),
@@ -245,7 +264,9 @@ EXPERIMENTS: Final = (
         figure="Proposition 2.3",
         claims=("RP2",),
         set_up="A pair of balls at z = (r - r') / distance < 1: how often does one random direction agree?",
-        configs=lambda scale: grid(d=(2, 3, 4, 8, 20), z=(0.1, 0.3, 0.5, 0.7, 0.9), draws=(scale.choose(20_000, 500_000),)),
+        configs=lambda scale: grid(
+            d=(2, 3, 4, 8, 20), z=(0.1, 0.3, 0.5, 0.7, 0.9), draws=(scale.choose(20_000, 500_000),)
+        ),
         run=_single_run,
         judge=_judge_single,
         charts=(Chart("One projection agrees though nothing is covered", "z", "measured", ("d",)),),
@@ -272,6 +293,10 @@ EXPERIMENTS: Final = (
         ),
         run=_index_run,
         judge=_judge_index,
-        charts=(Chart("Time to find a cover", "d", "query_seconds", ("way",), panels="radii", log_y=True, y_label="seconds"),),
+        charts=(
+            Chart(
+                "Time to find a cover", "d", "query_seconds", ("way",), panels="radii", log_y=True, y_label="seconds"
+            ),
+        ),
     ),
 )

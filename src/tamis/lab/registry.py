@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from tamis.errors import ModelError
-from tamis.lab import mics, projection, zcurve
+from tamis.lab import mics, projection, regions, zcurve
 from tamis.lab.experiment import Experiment
 
 __all__ = ["EXPERIMENTS", "PAPERS", "find_experiment", "find_experiments"]
@@ -22,7 +22,7 @@ PAPERS: Final = {
 }
 
 EXPERIMENTS: Final[dict[str, Experiment]] = {
-    one.name: one for module in (zcurve, mics, projection) for one in module.EXPERIMENTS
+    one.name: one for module in (zcurve, mics, regions, projection) for one in module.EXPERIMENTS
 }
 
 

@@ -86,7 +86,9 @@ class Results:
         path = self.directory / f"{experiment.name}.parquet"
         pq.write_table(table, path.with_suffix(".writing"), compression="zstd")
         os.replace(path.with_suffix(".writing"), path)
-        _replace(path.with_suffix(".json"), msgspec.json.format(msgspec.json.encode(self._manifest(experiment, len(rows)))))
+        _replace(
+            path.with_suffix(".json"), msgspec.json.format(msgspec.json.encode(self._manifest(experiment, len(rows))))
+        )
         parts = self.part(experiment, {}).parent
         for part in parts.glob("*.json") if parts.exists() else ():
             part.unlink()

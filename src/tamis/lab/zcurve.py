@@ -235,7 +235,10 @@ def _fits(rows: Sequence[Row], claim: str, d: int, paper: dict[float, float]) ->
         chosen = where(rows, d=d, fixed="shortest", bits=bits, coverage=list(paper))
         seen[bits] = max(abs(math.log10(row["speedup"] / paper[row["coverage"]])) for row in chosen)
     best = min(seen, key=lambda bits: seen[bits])
-    told = {c: [one(rows, "speedup", d=d, fixed="shortest", bits=best, coverage=c, alpha=a) for a in (0, 1, 2)] for c in paper}
+    told = {
+        c: [one(rows, "speedup", d=d, fixed="shortest", bits=best, coverage=c, alpha=a) for a in (0, 1, 2)]
+        for c in paper
+    }
     ours = "; ".join(f"{coverage:.0%}: " + ", ".join(f"{s:,.1f}x" for s in all_) for coverage, all_ in told.items())
     return judged(
         claim,
@@ -265,7 +268,9 @@ def _trends(rows: Sequence[Row]) -> Finding:
     )
     ours = "; ".join(f"{bits} bits: " + ", ".join(f"{s:.3g}x" for s in by_d[bits]) for bits in (sizes[0], sizes[-1]))
     holds = grows and falls["longest"] and falling == sizes
-    return judged("Z9", holds, "falls with d, grows with size, in general falls with alpha", f"{ours} (d = 4, 6, 8)", why)
+    return judged(
+        "Z9", holds, "falls with d, grows with size, in general falls with alpha", f"{ours} (d = 4, 6, 8)", why
+    )
 
 
 def _plateau_run(config: Config, _: np.random.Generator) -> list[Row]:
@@ -274,7 +279,9 @@ def _plateau_run(config: Config, _: np.random.Generator) -> list[Row]:
     approximate = [cubes_needed(lengths, 1 - config["epsilon"]) for lengths in queries]
     bound = max(z.cube_bound(lengths, config["epsilon"]) for lengths in queries)
     whole = [_all_cubes(lengths) for lengths in queries]
-    return [{"cubes_approximate": float(np.mean(approximate)), "cubes": float(sum(whole)) / _QUERIES, "bound": float(bound)}]
+    return [
+        {"cubes_approximate": float(np.mean(approximate)), "cubes": float(sum(whole)) / _QUERIES, "bound": float(bound)}
+    ]
 
 
 def _judge_plateau(rows: Sequence[Row]) -> list[Finding]:
@@ -390,7 +397,9 @@ EXPERIMENTS: Final = (
         configs=lambda scale: grid(d=(2, 3, 4), bits=scale.choose(range(2, 25, 2), range(2, 31)), epsilon=(0.1,)),
         run=_plateau_run,
         judge=_judge_plateau,
-        charts=(Chart("Approximate searches do not grow with the region", "bits", "cubes_approximate", ("d",), log_y=True),),
+        charts=(
+            Chart("Approximate searches do not grow with the region", "bits", "cubes_approximate", ("d",), log_y=True),
+        ),
     ),
     Experiment(
         name="z-recall",

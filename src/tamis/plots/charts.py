@@ -58,7 +58,9 @@ def draw_chart(rows: Sequence[Row], chart: Chart) -> Any:
         inside = chosen if value is None else where(chosen, **{str(chart.panels): value})
         _draw_lines(panel, inside, chart, styles)
         panel.set_title("" if value is None else f"{chart.panels} = {value}", fontsize=9)
-    handles = {label: line for panel in figure.axes for line, label in zip(*panel.get_legend_handles_labels(), strict=True)}
+    handles = {
+        label: line for panel in figure.axes for line, label in zip(*panel.get_legend_handles_labels(), strict=True)
+    }
     if chart.series:
         figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
     return figure
