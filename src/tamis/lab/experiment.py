@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,15 +16,20 @@ __all__ = [
     "Config",
     "Experiment",
     "Finding",
+    "Judge",
+    "Outcome",
     "Row",
+    "Rows",
     "Scale",
     "Verdict",
     "column",
+    "falls",
     "grid",
     "judged",
+    "mean",
     "not_testable",
-    "one",
     "rises",
+    "value_at",
     "where",
 ]
 
@@ -51,18 +57,35 @@ class Verdict(enum.StrEnum):
     NOT_TESTABLE = "not testable"
 
 
-@dataclass(frozen=True)
-class Finding:
-    """A claim of a paper, its number, ours, and what follows.
+class Outcome(NamedTuple):
+    """What a judge says: the verdict, the paper's number, ours, and in a plain sentence how it was judged."""
 
-    ``why`` is a plain sentence: how it was judged, and where it does not hold, what was seen.
-    """
-
-    claim: str
     verdict: Verdict
     paper_value: str
     our_value: str
     why: str
+
+
+#: Decides one claim from the rows alone.
+Judge = Callable[[Rows], Outcome]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A claim of a paper and what came of it.
+
+    ``smaller`` says that it was judged on fewer or smaller configurations than the paper's.
+    """
+
+    claim: str
+    paper: str
+    verdict: Verdict
+    paper_value: str
+    our_value: str
+    why: str
+    experiment: str
+    scale: Scale
+    smaller: bool
 
 
 @dataclass(frozen=True)
@@ -71,18 +94,28 @@ class Experiment:
 
     ``configs`` gives the configurations of a scale, each a dict of scalars; ``run`` takes one of them and a seeded
     generator and returns rows. Columns that end in ``_seconds`` are clock times; all others depend on the seed alone.
+    ``claims`` has a judge for each claim; an experiment without claims shows what the product does beside the papers.
     """
 
     name: str
     paper: str
     figure: str
-    claims: tuple[str, ...]
     set_up: str
     configs: Callable[[Scale], list[Config]]
     run: Callable[[Config, np.random.Generator], list[Row]]
-    judge: Callable[[Rows], list[Finding]]
+    claims: Mapping[str, Judge] = field(default_factory=dict)
     readings: tuple[str, ...] = ()
-    charts: tuple[Chart, ...] = field(default=())
+    charts: tuple[Chart, ...] = ()
+    #: What the rows show, in a sentence with their numbers; for experiments beyond the claims.
+    lesson: Callable[[Rows], str] | None = None
+
+    def judge(self, rows: Rows, scale: Scale) -> list[Finding]:
+        """Return the findings on every claim, from rows of this scale."""
+        smaller = scale is Scale.SMALL and self.configs(scale) != self.configs(Scale.PAPER)
+        return [
+            Finding(claim, self.paper, *decide(rows), experiment=self.name, scale=scale, smaller=smaller)
+            for claim, decide in self.claims.items()
+        ]
 
 
 def grid(**choices: Iterable[Any]) -> list[Config]:
@@ -102,10 +135,19 @@ def column(rows: Rows, name: str) -> list[Any]:
     return [row[name] for row in rows if name in row]
 
 
-def one(rows: Rows, name: str, /, **wanted: Any) -> Any:
-    """Return the value of a column in the one row that has the wanted values."""
+def value_at(rows: Rows, name: str, /, **wanted: Any) -> Any:
+    """Return the value of a column in the only row that has the wanted values."""
     [row] = where(rows, **wanted)
     return row[name]
+
+
+def mean(rows: Rows, name: str, /, **wanted: Any) -> float:
+    """Return the mean of a column over the rows that have the wanted values.
+
+    >>> mean([{"d": 2, "n": 1}, {"d": 2, "n": 4}, {"d": 3, "n": 9}], "n", d=2)
+    2.5
+    """
+    return float(np.mean(column(where(rows, **wanted), name)))
 
 
 def rises(values: Sequence[float], slack: float = 0.0) -> bool:
@@ -114,14 +156,19 @@ def rises(values: Sequence[float], slack: float = 0.0) -> bool:
     >>> rises([1, 2, 2]), rises([1.0, 0.97, 2.0]), rises([1.0, 0.97, 2.0], slack=0.05)
     (True, False, True)
     """
-    return all(later >= earlier * (1 - slack) for earlier, later in zip(values, values[1:], strict=False))
+    return all(later >= earlier * (1 - slack) for earlier, later in itertools.pairwise(values))
 
 
-def judged(claim: str, holds: bool, paper_value: str, our_value: str, why: str) -> Finding:
-    """Return a finding from a check."""
-    return Finding(claim, Verdict.HELD if holds else Verdict.NOT_HELD, paper_value, our_value, why)
+def falls(values: Sequence[float], slack: float = 0.0) -> bool:
+    """Whether no value is above the one before it by more than a share ``slack``."""
+    return rises(list(reversed(values)), slack)
 
 
-def not_testable(claim: str, paper_value: str, why: str) -> Finding:
-    """Return the finding of a claim that cannot be tested here."""
-    return Finding(claim, Verdict.NOT_TESTABLE, paper_value, "", why)
+def judged(holds: bool, paper_value: str, our_value: str, why: str) -> Outcome:
+    """Return the outcome of a check."""
+    return Outcome(Verdict.HELD if holds else Verdict.NOT_HELD, paper_value, our_value, why)
+
+
+def not_testable(paper_value: str, why: str) -> Outcome:
+    """Return the outcome of a claim that cannot be tested here."""
+    return Outcome(Verdict.NOT_TESTABLE, paper_value, "", why)

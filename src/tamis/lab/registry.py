@@ -22,14 +22,17 @@ PAPERS: Final = {
 }
 
 EXPERIMENTS: Final[dict[str, Experiment]] = {
-    one.name: one for module in (zcurve, mics, regions, projection) for one in module.EXPERIMENTS
+    experiment.name: experiment for paper in (zcurve, mics, regions, projection) for experiment in paper.EXPERIMENTS
 }
 
 
 def find_experiment(name: str) -> Experiment:
     """Return an experiment by name; an error that lists the names when there is none."""
     if name not in EXPERIMENTS:
-        raise ModelError(f"no experiment is called {name!r}; there are: {', '.join(EXPERIMENTS)}, and all")
+        raise ModelError(
+            f"no experiment, paper or claim is called {name!r}; experiments: {', '.join(EXPERIMENTS)}; papers: "
+            f"{', '.join(PAPERS)}; claims as Z7; or all"
+        )
     return EXPERIMENTS[name]
 
 
@@ -37,6 +40,6 @@ def find_experiments(names: Iterable[str]) -> list[Experiment]:
     """Return experiments by name, by claim (``Z7``) or by paper (``mics``); ``all`` means every one."""
     found: dict[str, Experiment] = {}
     for name in names:
-        chosen = [one for one in EXPERIMENTS.values() if name in ("all", one.paper) or name.upper() in one.claims]
-        found |= {one.name: one for one in chosen or [find_experiment(name)]}
+        chosen = [each for each in EXPERIMENTS.values() if name in ("all", each.paper) or name.upper() in each.claims]
+        found |= {each.name: each for each in chosen or [find_experiment(name)]}
     return list(found.values())

@@ -11,7 +11,7 @@ import numpy as np
 
 from tamis.lab.experiment import Config, Experiment, Finding, Row
 from tamis.lab.registry import find_experiment
-from tamis.lab.results import Results
+from tamis.lab.results import Results, Setting
 
 __all__ = ["Pieces", "Step", "here", "judge", "on_spark", "run_experiments", "run_piece"]
 
@@ -60,40 +60,46 @@ def here(pieces: Sequence[str]) -> Iterator[tuple[int, str]]:
     return ((place, run_piece(piece)) for place, piece in enumerate(pieces))
 
 
-def on_spark(master: str | None = None, at_once: int = 2) -> Pieces:
-    """Return a way to run pieces as Spark tasks, so many at once."""
+def on_spark(master: str | None = None) -> Pieces:
+    """Return a way to run pieces as Spark tasks, as many at once as the session has room for."""
 
     def run(pieces: Sequence[str]) -> Iterator[tuple[int, str]]:
         from tamis.spark.session import session
         from tamis.spark.tasks import run_tasks
 
-        return run_tasks(session(master or f"local[{at_once}]", name="tamis lab"), run_piece, pieces, at_once)
+        return run_tasks(session(master, name="tamis lab"), run_piece, pieces)
 
     return run
 
 
 def run_experiments(
-    experiments: Sequence[Experiment], results: Results, run: Pieces, again: bool = False
+    experiments: Sequence[Experiment], results: Results, setting: Setting, run: Pieces, again: bool = False
 ) -> Iterator[Step]:
     """Run experiments and write their rows; yields progress. What is there already is kept unless ``again``."""
     for experiment in experiments:
-        configs = experiment.configs(results.scale)
-        if results.has(experiment) and not again:
+        configs = experiment.configs(setting.scale)
+        if not again and results.is_done(experiment, setting):
             yield Step(experiment, len(configs), len(configs))
             continue
-        done: dict[int, list[Row]] = {}
-        for place, config in enumerate(configs):
-            rows = None if again else results.read_part(experiment, config)
-            if rows is not None:
-                done[place] = rows
+        done = {} if again else _read_parts(experiment, configs, results, setting)
         yield Step(experiment, len(done), len(configs))
         waiting = [place for place in range(len(configs)) if place not in done]
-        for at, answer in run([_piece(experiment, configs[place], results.seed) for place in waiting]):
-            rows = msgspec.json.decode(answer, type=list[dict[str, Any]])
-            done[waiting[at]] = rows
-            results.write_part(experiment, configs[waiting[at]], rows)
-            yield Step(experiment, len(done), len(configs))
-        results.write(experiment, [row for place in range(len(configs)) for row in done[place]])
+        for at, answer in run([_piece(experiment, configs[place], setting.seed) for place in waiting]):
+            place, rows = waiting[at], msgspec.json.decode(answer, type=list[dict[str, Any]])
+            done[place] = rows
+            results.write_part(experiment, configs[place], setting, rows)
+            if len(done) < len(configs):
+                yield Step(experiment, len(done), len(configs))
+        results.write(experiment, setting, [row for place in range(len(configs)) for row in done[place]])
+        yield Step(experiment, len(configs), len(configs))
+
+
+def _read_parts(
+    experiment: Experiment, configs: Sequence[Config], results: Results, setting: Setting
+) -> dict[int, list[Row]]:
+    """Return the rows of the configurations that an earlier run finished, by place."""
+    found = ((place, results.read_part(experiment, config, setting)) for place, config in enumerate(configs))
+    return {place: rows for place, rows in found if rows is not None}
 
 
 def _piece(experiment: Experiment, config: Config, seed: int) -> str:
@@ -102,4 +108,9 @@ def _piece(experiment: Experiment, config: Config, seed: int) -> str:
 
 def judge(experiments: Sequence[Experiment], results: Results) -> list[Finding]:
     """Return the findings on every claim of the experiments whose rows are there."""
-    return [finding for one in experiments if results.has(one) for finding in one.judge(results.read(one))]
+    return [
+        finding
+        for experiment in experiments
+        if results.has(experiment)
+        for finding in experiment.judge(results.read(experiment), results.manifest(experiment).scale)
+    ]

@@ -1,36 +1,51 @@
-"""Charts as data: which columns of some rows to draw, and how. The picture needs the rows and the chart, nothing else."""
+"""Charts as data: which columns of some rows to draw, and how. A picture needs the rows and the chart alone."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from tamis.plots.canvas import new_figure
 
 __all__ = ["Chart", "Row", "draw_chart", "where"]
 
-Row = Mapping[str, Any]
+Row = dict[str, Any]
+_Key = tuple[Any, ...]
+_Points = dict[Any, float]
 
-#: Told apart by people who do not see red and green, too.
-_COLOURS = ("#3b6ea5", "#b3261e", "#5a9367", "#8a6bbe", "#c98a1b", "#4f4f4f", "#2aa1a1", "#a14d7f")
+#: Told apart by people who do not see red and green, too, on light and on dark ground.
+_COLOURS = ("#4c86c6", "#d1495b", "#4f9d69", "#9a7bd0", "#d1932b", "#2aa1a1", "#b0628f", "#8a8a8a")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+_GREY = "#8a8a8a"
 
 
 @dataclass(frozen=True)
 class Chart:
-    """A line per combination of the ``series`` columns, a panel per value of ``panels``; ``only`` chooses rows."""
+    """A line per combination of the ``series`` columns, a panel per value of ``panels``; ``only`` chooses rows.
+
+    Columns in ``beside`` are drawn dashed in the colours of their series; once, and grey, where all series share them.
+    """
 
     title: str
     x: str
     y: str
     series: tuple[str, ...] = ()
     panels: str | None = None
+    beside: tuple[str, ...] = ()
     only: Mapping[str, Any] = field(default_factory=dict)
     log_x: bool = False
     log_y: bool = False
     x_label: str = ""
     y_label: str = ""
+
+
+class _Line(NamedTuple):
+    label: str
+    points: _Points
+    colour: str
+    marker: str
+    dashes: str
 
 
 def where(rows: Sequence[Row], **wanted: Any) -> list[Row]:
@@ -48,48 +63,94 @@ def _fits(value: Any, wanted: Any) -> bool:
 
 def draw_chart(rows: Sequence[Row], chart: Chart) -> Any:
     """Return a figure of a chart; values of one series at one x are averaged."""
-    chosen = [row for row in where(rows, **chart.only) if row.get(chart.x) is not None and row.get(chart.y) is not None]
+    chosen = [row for row in where(rows, **chart.only) if chart.x in row and chart.y in row]
     panels = sorted({row[chart.panels] for row in chosen}) if chart.panels else [None]
-    figure = new_figure(4.4 * max(1, len(panels)) + 0.6, 4.0)
-    figure.suptitle(chart.title, fontsize=10)
-    names = sorted({_series(row, chart) for row in chosen}, key=str)
-    styles = {name: i for i, name in enumerate(names)}
-    for panel, value in zip(figure.subplots(1, len(panels), squeeze=False, sharey=True)[0], panels, strict=True):
+    series = sorted({_key(row, chart) for row in chosen}, key=_order)
+    figure = new_figure(5.6 if len(panels) == 1 else 3.4 * len(panels) + 0.8, 3.9)
+    figure.suptitle(chart.title, fontsize=10.5)
+    for axes, value in zip(figure.subplots(1, len(panels), squeeze=False, sharey=True)[0], panels, strict=True):
         inside = chosen if value is None else where(chosen, **{str(chart.panels): value})
-        _draw_lines(panel, inside, chart, styles)
-        panel.set_title("" if value is None else f"{chart.panels} = {value}", fontsize=9)
-    handles = {
-        label: line for panel in figure.axes for line, label in zip(*panel.get_legend_handles_labels(), strict=True)
-    }
-    if chart.series:
-        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+        for line in _lines(inside, chart, series):
+            _draw_line(axes, line)
+        if value is not None:
+            axes.set_title(_label(str(chart.panels), value), fontsize=9)
+        _finish(axes, chart)
+    figure.axes[0].set_ylabel(chart.y_label or chart.y.replace("_", " "), fontsize=9)
+    _legend(figure)
     return figure
 
 
-def _series(row: Row, chart: Chart) -> tuple[Any, ...]:
+def _key(row: Row, chart: Chart) -> _Key:
     return tuple(row.get(name) for name in chart.series)
 
 
-def _draw_lines(panel: Any, rows: Sequence[Row], chart: Chart, styles: Mapping[tuple[Any, ...], int]) -> None:
-    for name in sorted({_series(row, chart) for row in rows}, key=str):
-        points: dict[Any, list[float]] = {}
-        for row in rows:
-            if _series(row, chart) == name:
-                points.setdefault(row[chart.x], []).append(float(row[chart.y]))
-        xs = sorted(points)
-        ys = [sum(points[x]) / len(points[x]) for x in xs]
-        style, label = styles[name], ", ".join(_label(*pair) for pair in zip(chart.series, name, strict=True))
-        colour, marker = _COLOURS[style % len(_COLOURS)], _MARKERS[style % len(_MARKERS)]
-        panel.plot(xs, ys, color=colour, marker=marker, markersize=4, linewidth=1.2, label=label)
-    if chart.log_x:
-        panel.set_xscale("log")
-    if chart.log_y:
-        panel.set_yscale("log")
-    panel.set_xlabel(chart.x_label or chart.x.replace("_", " "))
-    panel.set_ylabel(chart.y_label or chart.y.replace("_", " "))
-    panel.grid(color="#dddddd", linewidth=0.6)
-    panel.spines[["top", "right"]].set_visible(False)
+def _order(key: _Key) -> list[tuple[bool, Any]]:
+    """Numbers before words, each in its order."""
+    return [(isinstance(value, str), value) for value in key]
 
 
 def _label(name: str, value: Any) -> str:
-    return str(value) if isinstance(value, str) else f"{name} {value}"
+    return value if isinstance(value, str) else f"{name} = {value}"
+
+
+def _lines(rows: Sequence[Row], chart: Chart, series: Sequence[_Key]) -> list[_Line]:
+    found: list[_Line] = []
+    for number, y in enumerate((chart.y, *chart.beside)):
+        word = _word(y) if chart.beside else ""
+        dashes = ("-", "--", ":", "-.")[number % 4]
+        by_series = {key: _points([row for row in rows if _key(row, chart) == key], chart.x, y) for key in series}
+        shared = number > 0 and len({tuple(points.items()) for points in by_series.values() if points}) == 1
+        for style, (key, points) in enumerate(by_series.items()):
+            names = [] if shared else [_label(*pair) for pair in zip(chart.series, key, strict=True)]
+            label = ", ".join(filter(None, [*names, word]))
+            colour = _GREY if shared or not (chart.series or number == 0) else _COLOURS[style % len(_COLOURS)]
+            marker = "" if shared else _MARKERS[(style + (0 if chart.series else number)) % len(_MARKERS)]
+            if points and label not in {line.label for line in found}:
+                found.append(_Line(label, points, colour, marker, dashes))
+    return found
+
+
+def _word(column: str) -> str:
+    return column.removesuffix("_seconds").replace("_", " ")
+
+
+def _points(rows: Sequence[Row], x: str, y: str) -> _Points:
+    """Return the mean of y by x, in the order of x."""
+    values: dict[Any, list[float]] = {}
+    for row in rows:
+        if y in row:
+            values.setdefault(row[x], []).append(float(row[y]))
+    return {at: sum(values[at]) / len(values[at]) for at in sorted(values)}
+
+
+def _draw_line(axes: Any, line: _Line) -> None:
+    style = {"color": line.colour, "linestyle": line.dashes, "linewidth": 1.3}
+    axes.plot(
+        list(line.points), list(line.points.values()), marker=line.marker, markersize=4, label=line.label, **style
+    )
+
+
+def _finish(axes: Any, chart: Chart) -> None:
+    if chart.log_x:
+        axes.set_xscale("log")
+    if chart.log_y:
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=0)
+    axes.set_xlabel(chart.x_label or chart.x.replace("_", " "), fontsize=9)
+    axes.tick_params(labelsize=8)
+    axes.grid(color="#8a8a8a", alpha=0.25, linewidth=0.6)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _legend(figure: Any) -> None:
+    handles = {
+        label: line
+        for axes in figure.axes
+        for line, label in zip(*axes.get_legend_handles_labels(), strict=True)
+        if label
+    }
+    if handles:
+        columns = 4 if max(map(len, handles)) < 22 else 2
+        place = {"loc": "outside lower center", "ncols": columns, "frameon": False, "fontsize": 8}
+        figure.legend(handles.values(), handles.keys(), **place)
