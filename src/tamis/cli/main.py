@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from tamis.cli import bench, covers, demo, explain, match, network, pipeline, reduce, try_filter, verify
+from tamis.cli import bench, covers, demo, explain, lab, match, network, pipeline, reduce, try_filter, verify
 from tamis.cli.failures import failing_well
 from tamis.cli.options import examples
 
@@ -29,6 +29,7 @@ _EPILOG = examples(
     "tamis reduce subscriptions.jsonl",
     "tamis network --brokers 31",
     "tamis pipeline demo",
+    "tamis lab run z-plateau",
 )
 
 
@@ -82,6 +83,7 @@ app.command("reduce", epilog=reduce.EPILOG)(reduce.reduce)
 app.command("network", epilog=network.EPILOG)(network.network)
 app.command("verify", epilog=verify.EPILOG)(verify.verify)
 app.add_typer(pipeline.app, name="pipeline")
+app.add_typer(lab.app, name="lab")
 app.add_typer(bench.app, name="bench")
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tamis.lab.scale import Scale
 from tamis.plots.charts import Chart, Row, where
 
 __all__ = [
@@ -35,18 +36,6 @@ __all__ = [
 
 Config = dict[str, Any]
 Rows = Sequence[Row]
-
-
-class Scale(enum.StrEnum):
-    """How large: a look in minutes, the sizes of the paper, or beyond them."""
-
-    SMALL = "small"
-    PAPER = "paper"
-    BEYOND = "beyond"
-
-    def choose(self, small: Any, paper: Any, beyond: Any = None) -> Any:
-        """Return the value for this scale; beyond is as the paper where it is not given."""
-        return {"small": small, "paper": paper, "beyond": paper if beyond is None else beyond}[self.value]
 
 
 class Verdict(enum.StrEnum):
