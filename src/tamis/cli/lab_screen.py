@@ -32,7 +32,9 @@ def show_findings(findings: Sequence[Finding]) -> None:
         if finding.verdict != "held":
             console.say(f"{finding.claim} {finding.verdict}: {finding.why}", "dim")
     counts = Counter(str(finding.verdict) for finding in findings)
-    console.say(", ".join(f"{count} {verdict}" for verdict, count in counts.items()) or "no claims in these experiments")
+    console.say(
+        ", ".join(f"{count} {verdict}" for verdict, count in counts.items()) or "no claims in these experiments"
+    )
     smaller = [finding.claim for finding in findings if finding.smaller]
     if smaller:
         console.say(f"at a smaller scale than the papers' (--scale paper): {' '.join(smaller)}", "dim")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -18,6 +20,8 @@ _Points = dict[Any, float]
 _COLOURS = ("#4c86c6", "#d1495b", "#4f9d69", "#9a7bd0", "#d1932b", "#2aa1a1", "#b0628f", "#8a8a8a")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _GREY = "#8a8a8a"
+#: The least share of the axis between two marks.
+_CROWDED = 0.07
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,7 @@ def draw_chart(rows: Sequence[Row], chart: Chart) -> Any:
         if value is not None:
             axes.set_title(_label(str(chart.panels), value), fontsize=9)
         _finish(axes, chart)
+        _mark(axes, chart, sorted({row[chart.x] for row in inside}))
     figure.axes[0].set_ylabel(chart.y_label or chart.y.replace("_", " "), fontsize=9)
     _legend(figure)
     return figure
@@ -141,6 +146,29 @@ def _finish(axes: Any, chart: Chart) -> None:
     axes.tick_params(labelsize=8)
     axes.grid(color="#8a8a8a", alpha=0.25, linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def _mark(axes: Any, chart: Chart, xs: Sequence[Any]) -> None:
+    """Put a mark at every x, where they are few whole numbers and not crowded."""
+    if len(xs) < 2 or not all(isinstance(x, int) for x in xs):
+        return
+    places = [math.log(x) for x in xs] if chart.log_x else xs
+    apart = min(b - a for a, b in itertools.pairwise(places)) / (places[-1] - places[0])
+    if apart >= _CROWDED:
+        axes.set_xticks(xs, [_short(x) for x in xs])
+        axes.set_xticks([], minor=True)
+
+
+def _short(x: int) -> str:
+    """Write a whole number in few characters.
+
+    >>> _short(128), _short(2_500), _short(100_000), _short(1_000_000)
+    ('128', '2.5k', '100k', '1M')
+    """
+    for size, word in ((1_000_000, "M"), (1_000, "k")):
+        if x >= size and x % (size // 10) == 0:
+            return f"{x / size:g}{word}"
+    return str(x)
 
 
 def _legend(figure: Any) -> None:
