@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from tamis.errors import ModelError
-from tamis.lab import mics, projection, regions, zcurve
+from tamis.lab import beyond, mics, projection, regions, zcurve
 from tamis.lab.experiment import Experiment
 
 __all__ = ["EXPERIMENTS", "PAPERS", "find_experiment", "find_experiments"]
@@ -19,10 +19,14 @@ PAPERS: Final = {
     "crtree": "Content-based publish/subscribe with a 2D spatial data type and eight relations",
     "projection": "D. A. Tran, T. Nguyen: A random projection approach to subscription covering detection in "
     "publish/subscribe systems",
+    "drtree": "S. Bianchi, P. Felber, M. Gradinariu: Content-based publish/subscribe using distributed R-trees",
+    "beyond": "Beyond the papers: the product's defaults beside their structures, and sizes that no machine here runs",
 }
 
 EXPERIMENTS: Final[dict[str, Experiment]] = {
-    experiment.name: experiment for paper in (zcurve, mics, regions, projection) for experiment in paper.EXPERIMENTS
+    experiment.name: experiment
+    for paper in (zcurve, mics, regions, projection, beyond)
+    for experiment in paper.EXPERIMENTS
 }
 
 

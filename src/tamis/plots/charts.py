@@ -80,6 +80,8 @@ def draw_chart(rows: Sequence[Row], chart: Chart) -> Any:
             axes.set_title(_label(str(chart.panels), value), fontsize=9)
         _finish(axes, chart)
         _mark(axes, chart, sorted({row[chart.x] for row in inside}))
+    if not chart.log_y:
+        figure.axes[0].set_ylim(0, 1.04 * max(axes.get_ylim()[1] for axes in figure.axes))
     figure.axes[0].set_ylabel(chart.y_label or chart.y.replace("_", " "), fontsize=9)
     _legend(figure)
     return figure
@@ -140,8 +142,6 @@ def _finish(axes: Any, chart: Chart) -> None:
         axes.set_xscale("log")
     if chart.log_y:
         axes.set_yscale("log")
-    else:
-        axes.set_ylim(bottom=0)
     axes.set_xlabel(chart.x_label or chart.x.replace("_", " "), fontsize=9)
     axes.tick_params(labelsize=8)
     axes.grid(color="#8a8a8a", alpha=0.25, linewidth=0.6)

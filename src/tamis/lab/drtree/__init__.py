@@ -1,0 +1,1 @@
+"""The distributed R-tree paper."""
