@@ -16,7 +16,8 @@ PAPERS: Final = {
     "filling curves",
     "mics": "H. Jafarpour, S. Mehrotra, N. Venkatasubramanian, M. Montanari: MICS, an efficient content space "
     "representation model for publish/subscribe systems",
-    "crtree": "Content-based publish/subscribe with a 2D spatial data type and eight relations",
+    "crtree": "A. Konstantinidis, A. Carzaniga, A. L. Wolf: A content-based publish/subscribe matching algorithm for "
+    "2D spatial objects",
     "projection": "D. A. Tran, T. Nguyen: A random projection approach to subscription covering detection in "
     "publish/subscribe systems",
     "drtree": "S. Bianchi, P. Felber, M. Gradinariu: Content-based publish/subscribe using distributed R-trees",

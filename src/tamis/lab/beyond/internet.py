@@ -162,7 +162,7 @@ EXPERIMENT: Final = Experiment(
     set_up="A balanced binary tree of brokers, 100 subscriptions at each, exact covering on every link: entries of the "
     "routing tables by sampling and a closed form.",
     readings=(
-        "Subscriptions stand at brokers at random: what is behind a link is a random sample, and C(s) of s is announced.",
+        "Subscriptions stand at brokers at random: what is behind a link is a random sample; C(s) of s is announced.",
         "Beyond the largest sample log C goes on as a straight line: an assumption, and marked in the rows.",
     ),
     configs=_configs,
