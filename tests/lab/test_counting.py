@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from tamis.curves import zcurve as z
-from tamis.lab.beyond.internet import count_announced, count_links, count_uncovered
+from tamis.lab.beyond.internet import count_links
 from tamis.lab.drtree.drawing import DISTRIBUTIONS, DOMAIN, draw_containment_boxes
 from tamis.lab.mics.drawing import draw_boxes, draw_cells
+from tamis.lab.uncovered import count_announced, count_uncovered
 from tamis.lab.zcurve.counting import count_all_cubes, cubes_needed
 from tamis.runtime.topology import Topology
 

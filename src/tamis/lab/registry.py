@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from tamis.errors import ModelError
-from tamis.lab import beyond, mics, projection, regions, zcurve
+from tamis.lab import beyond, drtree, mics, projection, regions, zcurve
 from tamis.lab.experiment import Experiment
 
 __all__ = ["EXPERIMENTS", "PAPERS", "find_experiment", "find_experiments"]
@@ -26,7 +26,7 @@ PAPERS: Final = {
 
 EXPERIMENTS: Final[dict[str, Experiment]] = {
     experiment.name: experiment
-    for paper in (zcurve, mics, regions, projection, beyond)
+    for paper in (zcurve, mics, regions, projection, drtree, beyond)
     for experiment in paper.EXPERIMENTS
 }
 

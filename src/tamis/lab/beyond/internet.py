@@ -18,14 +18,13 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from tamis.index.dominance.index import DominanceIndex
 from tamis.lab.beyond.links import make_trial
 from tamis.lab.drtree.drawing import Boxes, draw_containment_boxes
 from tamis.lab.experiment import Config, Experiment, Row, Rows, Scale, column, grid, where
-from tamis.model.tables import SubscriptionTable
+from tamis.lab.uncovered import count_announced, count_uncovered
 from tamis.plots.charts import Chart
 
-__all__ = ["EXPERIMENT", "count_announced", "count_links", "count_uncovered"]
+__all__ = ["EXPERIMENT", "count_links"]
 
 _DISTRIBUTIONS: Final = ("uniform", "zipf-25:75")
 _FAN_OUT: Final = 2
@@ -56,27 +55,6 @@ def sample_curve(boxes: Boxes) -> list[Row]:
         {"n": n, "uncovered": count_uncovered(boxes[:n]), "announced": count_announced(boxes[:n]), "sampled": True}
         for n in sizes
     ]
-
-
-def count_uncovered(boxes: Boxes) -> int:
-    """Count the boxes that no other one covers, and one of equals.
-
-    A cover has longer sides, so that in the order of their sum the first cover of a box is itself or comes earlier.
-
-    >>> count_uncovered(np.array([[[0.0], [9.0]], [[1.0], [2.0]], [[8.0], [10.0]], [[0.0], [9.0]]]))
-    2
-    """
-    return count_announced(boxes[np.argsort(-(boxes[:, 1] - boxes[:, 0]).sum(axis=1), kind="stable")])
-
-
-def count_announced(boxes: Boxes) -> int:
-    """Count the boxes that no earlier one covers: what a link is told when they come one by one."""
-    rows = np.arange(len(boxes), dtype=np.int32)
-    names = [f"a{axis}" for axis in range(boxes.shape[2])]
-    table = SubscriptionTable.from_boxes(names, boxes[:, 0], boxes[:, 1])
-    index = DominanceIndex()
-    index.add_boxes(rows, table)
-    return int((index.find_covers(table) == rows).sum())
 
 
 class _Curve:

@@ -26,21 +26,23 @@ READINGS: Final = (
 _ZIPF: Final = np.cumsum(1 / np.arange(1, DOMAIN + 2)) / (1 / np.arange(1, DOMAIN + 2)).sum()
 
 
-def draw_containment_boxes(n: int, d: int, distribution: str, rng: np.random.Generator) -> Boxes:
-    """Draw boxes float64[n, 2, d] of one of `DISTRIBUTIONS`, in random order."""
+def draw_containment_boxes(n: int, d: int, distribution: str, rng: np.random.Generator, most: float = DOMAIN) -> Boxes:
+    """Draw boxes float64[n, 2, d] of one of `DISTRIBUTIONS`, in random order; sides are at most ``most`` long."""
     origin, share = DISTRIBUTIONS[distribution]
     drawn = max(1, round(n * share))
     boxes = np.empty((n, 2, d))
-    low = (
-        rng.integers(0, DOMAIN + 1, (drawn, d))
-        if origin == "uniform"
-        else np.searchsorted(_ZIPF, rng.random((drawn, d)))
-    )
+    low = _draw_origins(drawn, d, origin, rng)
     boxes[:drawn, 0] = low
-    boxes[:drawn, 1] = low + rng.random((drawn, d)) * (DOMAIN - low)
+    boxes[:drawn, 1] = low + rng.random((drawn, d)) * np.minimum(DOMAIN - low, most)
     for row in range(drawn, n):
         outer = boxes[rng.integers(row)]
-        low = outer[0] + rng.random(d) * (outer[1] - outer[0])
-        boxes[row] = low, low + rng.random(d) * (outer[1] - low)
+        inner = outer[0] + rng.random(d) * (outer[1] - outer[0])
+        boxes[row] = inner, inner + rng.random(d) * (outer[1] - inner)
     shuffled: Boxes = rng.permutation(boxes)
     return shuffled
+
+
+def _draw_origins(n: int, d: int, origin: str, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    if origin == "uniform":
+        return rng.integers(0, DOMAIN + 1, (n, d))
+    return np.searchsorted(_ZIPF, rng.random((n, d))).astype(np.int64)

@@ -1,0 +1,86 @@
+"""Nobody misses an event, and it comes soon: claim D8."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from tamis.lab.drtree.drawing import DOMAIN, READINGS, Boxes, draw_containment_boxes
+from tamis.lab.drtree.tree import SPLITS, BoxContent, join_all, read_tree
+from tamis.lab.experiment import Config, Experiment, Outcome, Row, Rows, column, grid, judged
+from tamis.overlay.messages import Publish
+from tamis.plots.charts import Chart
+from tamis.runtime.express import Express
+
+__all__ = ["EXPERIMENT"]
+
+
+def _run(config: Config, rng: np.random.Generator) -> list[Row]:
+    n = config["n"]
+    boxes = draw_containment_boxes(n, 4, "zipf-25:75", rng)
+    network = join_all(BoxContent(boxes), n, config["split"])
+    network.messages.clear()
+    events = rng.random((config["events"], 4)) * DOMAIN
+    lost, wrong = _publish_all(network, boxes, events, rng)
+    distances = [hops for core in network.peers.values() for hops in core.distances]
+    return [
+        {
+            "lost": lost,
+            "wrong": wrong,
+            "delivered": len(network.deliveries),
+            "height": read_tree(network).height,
+            "hops": float(np.mean(distances)),
+            "most_hops": max(distances),
+            "messages": network.messages["Forward"] / len(events),
+        }
+    ]
+
+
+def _publish_all(network: Express, boxes: Boxes, events: Boxes, rng: np.random.Generator) -> tuple[int, int]:
+    """Publish each event at a random peer; return deliveries that are missing, and those that are wrong or double."""
+    lost = wrong = 0
+    for event in events:
+        before = len(network.deliveries)
+        network.submit(f"p{rng.integers(len(boxes))}", Publish(event.tobytes()))
+        network.run()
+        got = [int(name[1:]) for name, _ in network.deliveries[before:]]
+        wanted = set(np.flatnonzero(((boxes[:, 0] <= event) & (boxes[:, 1] >= event)).all(axis=1)).tolist())
+        lost += len(wanted - set(got))
+        wrong += len(got) - len(wanted & set(got))
+    return lost, wrong
+
+
+def _judge_delivery(rows: Rows) -> Outcome:
+    lost, wrong = sum(column(rows, "lost")), sum(column(rows, "wrong"))
+    # A way up and down again; the height of a tree of nodes with at least 5 children is at most log_5 of its peers.
+    within = all(row["most_hops"] <= 2 * row["height"] + 2 and row["height"] <= math.log(row["n"], 5) for row in rows)
+    heights = sorted(set(column(rows, "height")))
+    return judged(
+        lost == 0 and wrong == 0 and within,
+        "no false negatives; latency logarithmic",
+        f"{lost} of {sum(column(rows, 'delivered')) + lost:,} deliveries lost, {wrong} wrong; height "
+        f"{heights[0]} to {heights[-1]}, at most {max(column(rows, 'most_hops'))} hops",
+        f"Events published at random peers reach exactly those that ask, in {np.mean(column(rows, 'hops')):.1f} hops "
+        f"on average and {np.mean(column(rows, 'messages')):.0f} messages per event, from "
+        f"{min(column(rows, 'n')):,} to {max(column(rows, 'n')):,} peers.",
+    )
+
+
+EXPERIMENT: Final = Experiment(
+    name="dr-delivery",
+    paper="drtree",
+    figure="section 3, dissemination",
+    set_up="Events published at random peers travel through the tree message by message; deliveries against the truth.",
+    readings=READINGS,
+    configs=lambda scale: grid(
+        split=SPLITS, n=scale.choose((100, 400, 1_600), (400, 1_600, 6_400)), events=(scale.choose(50, 250),)
+    ),
+    run=_run,
+    claims={"D8": _judge_delivery},
+    charts=(
+        Chart("Hops to whom it may concern", "n", "hops", ("split",), log_x=True, x_label="peers"),
+        Chart("Messages for an event", "n", "messages", ("split",), log_x=True, log_y=True, x_label="peers"),
+    ),
+)
