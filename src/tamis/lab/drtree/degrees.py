@@ -85,7 +85,7 @@ EXPERIMENT: Final = Experiment(
         *READINGS,
         "Degree: children over all nodes of a peer but itself, and the parent of its topmost node; inner peers only.",
     ),
-    configs=lambda scale: grid(split=SPLITS, n=(scale.choose(2_500, 10_000),)),
+    configs=lambda scale: grid(split=SPLITS, n=(scale.choose(1_500, 10_000),)),
     run=_run,
     claims={"D5": _judge_accuracy, "D6": _judge_table},
     charts=(

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from tamis.lab.drtree.drawing import DOMAIN, READINGS, Boxes, draw_containment_boxes
-from tamis.lab.drtree.tree import SPLITS, BoxContent, join_all, read_tree
+from tamis.lab.drtree.tree import DEFAULT, SPLITS, BoxContent, join_all, read_tree
 from tamis.lab.experiment import Config, Experiment, Outcome, Row, Rows, column, grid, judged
 from tamis.overlay.messages import Publish
 from tamis.plots.charts import Chart
@@ -54,8 +54,7 @@ def _publish_all(network: Express, boxes: Boxes, events: Boxes, rng: np.random.G
 
 def _judge_delivery(rows: Rows) -> Outcome:
     lost, wrong = sum(column(rows, "lost")), sum(column(rows, "wrong"))
-    # A way up and down again; the height of a tree of nodes with at least 5 children is at most log_5 of its peers.
-    within = all(row["most_hops"] <= 2 * row["height"] + 2 and row["height"] <= math.log(row["n"], 5) for row in rows)
+    within = all(row["most_hops"] <= 2 * row["height"] and row["height"] <= _highest(row["n"]) for row in rows)
     heights = sorted(set(column(rows, "height")))
     return judged(
         lost == 0 and wrong == 0 and within,
@@ -66,6 +65,11 @@ def _judge_delivery(rows: Rows) -> Outcome:
         f"on average and {np.mean(column(rows, 'messages')):.0f} messages per event, from "
         f"{min(column(rows, 'n')):,} to {max(column(rows, 'n')):,} peers.",
     )
+
+
+def _highest(peers: int) -> float:
+    """Return the greatest height of a tree: a root has two children or more, any other node ``m`` of them."""
+    return 1 + math.log(peers / 2, DEFAULT[0])
 
 
 EXPERIMENT: Final = Experiment(
