@@ -1,0 +1,1 @@
+"""A tree of peers without brokers: the distributed R-tree, sans-IO."""

@@ -1,0 +1,143 @@
+"""How an event finds its readers: to every child whose MBR it meets, and, if it came from below, to the parent.
+
+A seat looks at its own levels by itself; only other seats get a message. Each copy is answered by a `Receipt` once
+everything behind it has been: the publisher learns whether all have it, and tries again if not (RELIABILITY O6). Copies
+that were not acknowledged are sent again in every round. Only who brought an event to a seat that was idle waits for
+what follows; any other copy is acknowledged at once, so that nobody waits in a circle (Dijkstra and Scholten's
+diffusing computation).
+
+Implements: [drtree] section 4, selective event dissemination. Deviation: "unless the message was received *by* that
+child" must read *from*; a peer is its own child, which is a step but no message, and it counts once per event however
+many of its nodes an event passes (PAPERS D.3.3).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from tamis.overlay import messages as m
+from tamis.overlay.measures import meets
+from tamis.overlay.seat import MAX_HOPS, Copy, Seat
+from tamis.overlay.space import Box
+
+__all__ = ["hear_forward", "hear_receipt", "send_again"]
+
+#: The token of the copy that goes up, and of one for a node that is in other hands now.
+_UP, _ON = "^", "~"
+
+
+def hear_forward(seat: Seat, message: m.Forward) -> None:
+    """Take an event from a parent, from a child, or from outside."""
+    copy = _copy_of(seat, message)
+    if copy.attempt > message.attempt:
+        _answer(seat, copy, message.sender, message.token, False)
+        return
+    engager = (message.sender, message.token)
+    if engager == copy.engager and copy.pending:
+        return  # it was sent again; its answer will come
+    was_busy = bool(copy.pending)
+    if not was_busy:
+        copy.engager = engager
+    _pass_on(seat, copy, message)
+    if was_busy:  # what goes up and meets itself has not reached a root: parents in a circle
+        _answer(seat, copy, *engager, message.down or not {_UP, _ON} & copy.pending.keys())
+    elif not copy.pending:
+        _answer(seat, copy, *engager, copy.complete)
+
+
+def _copy_of(seat: Seat, message: m.Forward) -> Copy:
+    """Return the books of an event, new ones for a new attempt; what its publisher is done with is forgotten."""
+    id = message.event.id
+    known = seat.copies.setdefault((id.publisher, id.epoch), {})
+    for seq in [seq for seq in known if seq < message.event.floor]:
+        del known[seq]
+    copy = known.get(id.seq)
+    if copy is None or copy.attempt < message.attempt:
+        copy = known[id.seq] = Copy(message.event, message.attempt, message.distance)
+        seat.arrived.append(message)
+    return copy
+
+
+def _pass_on(seat: Seat, copy: Copy, message: m.Forward) -> None:
+    box = seat.locate(copy.event.payload)
+    if any(meets(lost[None], box)[0] for lost, _ in seat.lost) or not seat.placed:
+        copy.complete = False
+    if message.level > seat.top:
+        _to_owner(seat, copy, message)
+    last = min(message.level, seat.top) if message.down else seat.top
+    for at in range(last, 0, -1):
+        if not copy.levels >> at & 1:
+            copy.levels |= 1 << at
+            came = message.came if at == message.level and not message.down else ""
+            _to_children(seat, copy, at, box, came)
+    if not message.down and not copy.went_up and seat.parent is not None:
+        copy.went_up = True
+        copy.pending[_UP] = m.Forward(
+            seat.parent, seat.name, 0, copy.event, copy.attempt, seat.top + 1, False, seat.name, _UP, copy.distance + 1
+        )
+        seat.send(copy.pending[_UP])
+
+
+def _to_owner(seat: Seat, copy: Copy, message: m.Forward) -> None:
+    """The node that is meant is in other hands: those of our parent, or nobody's. What we own we look at ourselves."""
+    if seat.parent is None or message.distance >= MAX_HOPS:
+        copy.complete = False
+        return
+    onward = dict(to=seat.parent, sender=seat.name, hops=0, token=_ON, distance=copy.distance + 1)
+    copy.pending[_ON] = msgspec.structs.replace(message, **onward)
+    seat.send(copy.pending[_ON])
+
+
+def _to_children(seat: Seat, copy: Copy, at: int, box: Box, came: str) -> None:
+    level = seat.levels[at - 1]
+    for row in meets(level.boxes, box).nonzero()[0].tolist():
+        name = level.names[row]
+        if name not in (seat.name, came):
+            token = f"{at} {name}"
+            copy.pending[token] = m.Forward(
+                name, seat.name, 0, copy.event, copy.attempt, at - 1, True, "", token, copy.distance + 1
+            )
+            seat.send(copy.pending[token])
+
+
+def hear_receipt(seat: Seat, message: m.Receipt) -> None:
+    """A copy has been dealt with."""
+    copy = seat.copies.get((message.id.publisher, message.id.epoch), {}).get(message.id.seq)
+    if copy is not None and copy.attempt == message.attempt and copy.pending.pop(message.token, None) is not None:
+        copy.complete &= message.complete
+        _finish(seat, copy)
+
+
+def _finish(seat: Seat, copy: Copy) -> None:
+    if not copy.pending:
+        _answer(seat, copy, *copy.engager, copy.complete)
+
+
+def _answer(seat: Seat, copy: Copy, sender: str, token: str, complete: bool) -> None:
+    if sender == seat.name and not token:
+        seat.finished.append((copy.event.id, copy.attempt, complete))
+    else:
+        seat.send(m.Receipt(sender, seat.name, 0, copy.event.id, copy.attempt, token, complete))
+
+
+def send_again(seat: Seat) -> None:
+    """Send what was not acknowledged again; where somebody else is in the place now, the event is not complete.
+
+    A copy is never sent to another one than at first: two would answer for it, and the first answer would win.
+    """
+    for copies in seat.copies.values():
+        for copy in copies.values():
+            for token, forward in list(copy.pending.items()):
+                if _is_in_place(seat, forward):
+                    seat.send(forward)
+                else:
+                    del copy.pending[token]
+                    copy.complete = False
+                    _finish(seat, copy)
+
+
+def _is_in_place(seat: Seat, forward: m.Forward) -> bool:
+    if forward.token in (_UP, _ON):
+        return forward.to == seat.parent
+    at = forward.level + 1
+    return at <= seat.top and forward.to in seat.levels[at - 1]

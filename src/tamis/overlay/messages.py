@@ -1,0 +1,337 @@
+"""Everything peers say to one another: a closed vocabulary, with one form as bytes.
+
+Whoever sits in the tree is a *seat*: one subscription of one peer (``alice/0``). A message goes from seat to seat and
+speaks of nodes by their level: leaves are level 0, and a seat owns the nodes of the levels 0 to its *top*.
+
+========================= ====================================================================================
+to find a place           `Insert` climbs to the root and goes down; `Adopt` asks a certain node; `Adopted` answers
+to change owners          `TakeOver` of nodes, then `Owner` to their children and `Replace` to their parent
+to keep MBRs              `Report` a new MBR, `Grown` when all ancestors know it, `Detach` from a former parent
+to stay legal             `Ping` and `Pong` of child and parent, `Seek` and `Found` of roots
+to pass events            `Forward` and `Receipt`
+to a peer from its user   `Subscribe`, `Unsubscribe`, `Publish`; and `Check` from its clock; never on a wire
+========================= ====================================================================================
+
+Structure messages may be lost, doubled and reordered: what they build is checked again in every round. Joins are
+repeated until they are answered, events are held until they are acknowledged.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import msgspec
+
+from tamis.errors import RemoteProtocolError
+from tamis.model.subscription import DEFAULT_NAMESPACE, SubscriptionId
+
+__all__ = [
+    "VERSION",
+    "Adopt",
+    "Adopted",
+    "Check",
+    "Delivery",
+    "Detach",
+    "EventId",
+    "Forward",
+    "Found",
+    "Grown",
+    "Insert",
+    "Instead",
+    "Message",
+    "NodeState",
+    "Owner",
+    "Ping",
+    "Pong",
+    "Publish",
+    "Published",
+    "Receipt",
+    "Replace",
+    "Report",
+    "Seek",
+    "Subscribe",
+    "TakeOver",
+    "Unsubscribe",
+    "decode",
+    "encode",
+    "peer_of",
+]
+
+#: The first byte of every message.
+VERSION = 1
+
+
+class EventId(msgspec.Struct, frozen=True, array_like=True, order=True):
+    """Who published an event, in which of its lives, and as which of its events."""
+
+    publisher: str
+    epoch: int
+    seq: int
+
+
+class Published(msgspec.Struct, frozen=True, array_like=True):
+    """An event under way. What its publisher numbered below ``floor`` is done, and may be forgotten."""
+
+    id: EventId
+    namespace: str
+    payload: bytes
+    floor: int
+
+
+class Instead(msgspec.Struct, frozen=True, array_like=True):
+    """Choose as if the node of ``seat`` at ``level`` had this box; without a box, as if it was not there."""
+
+    level: int
+    seat: str
+    box: bytes
+
+
+class NodeState(msgspec.Struct, frozen=True, array_like=True):
+    """A node on its way to a new owner: its children, their boxes in a row, and the notes about each."""
+
+    names: tuple[str, ...]
+    boxes: bytes
+    passed: tuple[int, ...]
+    leaving: tuple[str, ...]
+
+
+class Message(msgspec.Struct, frozen=True, array_like=True):
+    """From a seat to a seat; ``hops`` counts how often others passed it on."""
+
+    to: str
+    sender: str
+    hops: int
+
+
+class Insert(Message, frozen=True, array_like=True, tag=1):
+    """Find a parent for ``seat``, whose top node at ``level`` has this box.
+
+    It climbs while ``at`` is 0; then the node at level ``at`` passes it down. ``reinserted`` has a bit for each level
+    that may not reinsert again.
+    """
+
+    seat: str
+    level: int
+    box: bytes
+    at: int = 0
+    reinserted: int = 0
+    instead: tuple[Instead, ...] = ()
+
+
+class Adopt(Message, frozen=True, array_like=True, tag=2):
+    """Take ``sender``'s node at ``level`` as a child: it was split off from one of yours."""
+
+    level: int
+    box: bytes
+    reinserted: int = 0
+
+
+class Adopted(Message, frozen=True, array_like=True, tag=3):
+    """``child`` is a child of my node at ``level``, with this box; ``moved`` there with the notes about it.
+
+    ``placed`` tells whether the sender itself is known to be in the tree.
+    """
+
+    child: str
+    level: int
+    box: bytes
+    moved: bool
+    placed: bool
+
+
+class TakeOver(Message, frozen=True, array_like=True, tag=4):
+    """Own these nodes from ``level`` upwards; ``fresh`` ones were just split off and have no parent yet.
+
+    ``known`` and ``received`` are the former owner's notes about its parent, ``newborn`` whom it was split off from,
+    ``doubt`` the rounds for which it may not call an event complete.
+    """
+
+    heir: str
+    level: int
+    nodes: tuple[NodeState, ...]
+    parent: str | None
+    fresh: bool
+    known: bytes
+    received: int
+    newborn: str | None = None
+    reinserted: int = 0
+    doubt: int = 0
+
+
+class Owner(Message, frozen=True, array_like=True, tag=5):
+    """The node of ``old`` at ``level``, parent of ``child``, is mine now; I note this box for it."""
+
+    child: str
+    old: str
+    level: int
+    box: bytes
+
+
+class Replace(Message, frozen=True, array_like=True, tag=6):
+    """Your child ``old`` at ``level`` is mine now."""
+
+    old: str
+    level: int
+
+
+class Report(Message, frozen=True, array_like=True, tag=7):
+    """My node at ``level`` has this MBR; I have received so many inserts from you.
+
+    ``origin`` wants to hear when all ancestors know of its growth ``number``.
+    """
+
+    level: int
+    box: bytes
+    received: int
+    origin: str = ""
+    number: int = 0
+
+
+class Grown(Message, frozen=True, array_like=True, tag=8):
+    """Every ancestor knows your growth ``number``."""
+
+    number: int
+
+
+class Detach(Message, frozen=True, array_like=True, tag=9):
+    """Node of ``seat`` at ``level`` is your child no longer."""
+
+    seat: str
+    level: int
+
+
+class Ping(Message, frozen=True, array_like=True, tag=10):
+    """Am I your child? My node at ``level`` has this MBR, and I have received so many inserts."""
+
+    level: int
+    box: bytes
+    received: int
+
+
+class Pong(Message, frozen=True, array_like=True, tag=11):
+    """Yes or no; and who is above me, should I fall silent."""
+
+    level: int
+    mine: bool
+    passed: int
+    placed: bool
+    above: tuple[str, ...]
+
+
+class Seek(Message, frozen=True, array_like=True, tag=12):
+    """``root`` believes to be a root with its top at ``level``, and asks for others."""
+
+    root: str
+    level: int
+
+
+class Found(Message, frozen=True, array_like=True, tag=13):
+    """I am a root and go before you: join me."""
+
+
+class Forward(Message, frozen=True, array_like=True, tag=14):
+    """An event for the node at ``level``; ``down`` when it comes from its parent, else from child ``came`` or outside.
+
+    ``token`` is what the sender calls this copy in its books; `Receipt` brings it back.
+    """
+
+    event: Published
+    attempt: int
+    level: int
+    down: bool
+    came: str
+    token: str
+    distance: int = 0
+
+
+class Receipt(Message, frozen=True, array_like=True, tag=15):
+    """A copy of an event has been dealt with; ``complete`` when everybody behind it who must have it has it."""
+
+    id: EventId
+    attempt: int
+    token: str
+    complete: bool
+
+
+class Subscribe(msgspec.Struct, frozen=True):
+    """The user of a peer asks for events; ``filter`` is CQL2-JSON."""
+
+    id: SubscriptionId
+    filter: bytes
+    namespace: str = DEFAULT_NAMESPACE
+
+
+class Unsubscribe(msgspec.Struct, frozen=True):
+    """The user of a peer asks no longer."""
+
+    id: SubscriptionId
+    namespace: str = DEFAULT_NAMESPACE
+
+
+class Publish(msgspec.Struct, frozen=True):
+    """The user of a peer publishes an event; ``payload`` has canonical values."""
+
+    payload: bytes
+    namespace: str = DEFAULT_NAMESPACE
+
+
+class Check(msgspec.Struct, frozen=True):
+    """A round begins: a peer looks after its own state. ``contact`` is somebody believed to be there."""
+
+    contact: str | None = None
+
+
+class Delivery(msgspec.Struct, frozen=True, array_like=True):
+    """One copy of an event for the user of a peer, with the ids of all subscriptions that match."""
+
+    event: Published
+    subscriptions: tuple[SubscriptionId, ...]
+
+
+_Wire = (
+    Insert
+    | Adopt
+    | Adopted
+    | TakeOver
+    | Owner
+    | Replace
+    | Report
+    | Grown
+    | Detach
+    | Ping
+    | Pong
+    | Seek
+    | Found
+    | Forward
+    | Receipt
+)
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(_Wire)
+
+
+def encode(message: Message) -> bytes:
+    """Return the bytes of a message."""
+    return bytes((VERSION,)) + _encoder.encode(message)
+
+
+def decode(data: bytes, link: str) -> Message:
+    """Read a message that came over ``link``; what is none raises `RemoteProtocolError`.
+
+    >>> decode(encode(Grown("alice/0", "bob/0", 0, 7)), "bob")
+    Grown(to='alice/0', sender='bob/0', hops=0, number=7)
+    """
+    if not data or data[0] != VERSION:
+        raise RemoteProtocolError(link, f"expected a message of version {VERSION}, got {data[:8]!r}")
+    try:
+        return cast("Message", _decoder.decode(memoryview(data)[1:]))
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise RemoteProtocolError(link, f"not a message: {error}") from None
+
+
+def peer_of(seat: str) -> str:
+    """Return the peer that a seat belongs to.
+
+    >>> peer_of("alice/0")
+    'alice'
+    """
+    return seat.rpartition("/")[0]

@@ -1,0 +1,318 @@
+"""A peer's mind: its user's subscriptions, each with a seat in the tree, and its user's events.
+
+`PeerCore.handle` is pure, like a broker's: no clock, no socket, no chance. A subscription joins the tree as a seat of
+its own; messages between two seats of one peer are steps, not messages. An event that comes to any of its seats is
+matched against all subscriptions on raw values, and its user gets one copy, with the ids of all that match.
+
+A peer without a subscription publishes through somebody else's seat. An event is held until the tree has answered that
+everybody who must have it has it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import msgspec
+
+from tamis.algebra.evaluate import matches_subscription
+from tamis.errors import DuplicateSubscriptionError, InvariantError, LocalProtocolError, RemoteProtocolError
+from tamis.model.schema import Event
+from tamis.model.subscription import Filter, Subscription, SubscriptionId, id_order
+from tamis.node.effects import Deliver, Effect, Key, Link, Persist, Send
+from tamis.node.story import Story
+from tamis.overlay import messages as m
+from tamis.overlay import placement, promotion, protocol, repair
+from tamis.overlay.seat import Seat, Shape
+from tamis.overlay.space import Box, Space
+
+__all__ = ["USER", "PeerContent", "PeerCore"]
+
+#: The sender of what the user of a peer wants.
+USER: Link = ""
+
+Place = tuple[str, SubscriptionId]
+
+
+class PeerContent(Protocol):
+    """What a peer needs to read: filters and events, as bytes."""
+
+    def read_filter(self, data: bytes) -> tuple[Filter, ...]:
+        """Return the filters that CQL2-JSON means; ModelError when it means none."""
+
+    def read_event(self, payload: bytes) -> Event:
+        """Return the canonical event of a payload; EventError when there is none."""
+
+
+@dataclass
+class _Outgoing:
+    """An event of our user that not everybody has yet; ``waiting`` while an attempt is under way."""
+
+    event: m.Published
+    attempt: int = 0
+    waiting: bool = False
+
+
+class PeerCore:
+    """One peer. ``contact`` is a seat of somebody in the tree; the first peer of all has none."""
+
+    def __init__(
+        self,
+        name: str,
+        content: PeerContent,
+        space: Space,
+        shape: Shape | None = None,
+        contact: str | None = None,
+        epoch: int = 1,
+    ) -> None:
+        self.name = name
+        self.contact = contact
+        self.shape = Shape() if shape is None else shape
+        self.space = space
+        #: ``{name: seat}`` of all subscriptions that can match something, and of those that left until the next round.
+        self.seats: dict[str, Seat] = {}
+        self._content = content
+        self._epoch = epoch
+        self._asked: dict[Place, Subscription] = {}
+        self._seat_of: dict[Place, str] = {}
+        self._n_seats = 0
+        self._published = 0
+        self._outgoing: dict[int, _Outgoing] = {}
+        #: ``{(publisher, epoch): sequence numbers}`` of events that were matched here, above the publisher's floor.
+        self._matched: dict[tuple[str, int], set[int]] = {}
+        #: What this peer has sent by kind, and the bytes it would be; events that nobody here asked for.
+        self.sent: Counter[str] = Counter()
+        self.false_positives = 0
+        #: ``[hops]`` of each event that was delivered.
+        self.distances: list[int] = []
+        self.story = Story()
+
+    def handle(self, message: Any, *, sender: Link, now: float) -> list[Effect]:
+        """Take a message of the user, of the clock, or of another peer."""
+        self.story.note(now, sender, message)
+        effects: list[Effect] = []
+        if isinstance(message, m.Message):
+            if m.peer_of(message.to) != self.name:
+                raise RemoteProtocolError(sender, f"{message.to!r} does not sit here")
+            self._work([message], effects)
+        elif isinstance(message, m.Check):
+            self._check(message, effects)
+        elif isinstance(message, m.Subscribe):
+            self._subscribe(message, effects)
+        elif isinstance(message, m.Unsubscribe):
+            self._unsubscribe(message, effects)
+        elif isinstance(message, m.Publish):
+            self._publish(message, effects)
+        else:
+            raise LocalProtocolError(f"nobody says {type(message).__name__} to a peer")
+        return effects
+
+    def restore(self, stored: Mapping[Key, bytes], *, now: float) -> list[Effect]:
+        """Take back subscriptions and events that an earlier life persisted; they join and go out again."""
+        effects: list[Effect] = []
+        for key in sorted(stored):
+            if key[0] == "asked":
+                self._subscribe(msgspec.msgpack.decode(stored[key], type=m.Subscribe), effects)
+            elif key[0] == "published":
+                event = msgspec.msgpack.decode(stored[key], type=m.Published)
+                effects.append(Persist(key, None))
+                self._hold(event.payload, event.namespace, effects)
+        return effects
+
+    def is_active(self, namespace: str, id: SubscriptionId) -> bool:
+        """Whether a subscription has its place in the tree, so that every event published from now on reaches it."""
+        seat = self.seats.get(self._seat_of.get((namespace, id), ""))
+        return (namespace, id) in self._asked and (seat is None or (seat.placed and seat.grown == seat.growing))
+
+    @property
+    def contact_seat(self) -> str | None:
+        """A seat through which others can join."""
+        here = [name for name, seat in self.seats.items() if not seat.left]
+        return next((name for name in here if self.seats[name].placed), here[0] if here else None)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether something was begun that is not done: a join, an event, a change of the tree."""
+        return bool(self._outgoing) or any(
+            not seat.placed or seat.newborn or seat.dissolving or any(level.leaving for level in seat.levels)
+            for seat in self.seats.values()
+        )
+
+    def check_invariants(self) -> None:
+        """Raise `InvariantError`, with the story, unless the own tables are consistent among themselves."""
+        for seat in self.seats.values():
+            for at, level in enumerate(seat.levels, 1):
+                if seat.name not in level or len(set(level.names)) < len(level.names):
+                    raise InvariantError(f"{seat.name}: the table of level {at} is broken", self.story.lines())
+
+    # The user
+
+    def _subscribe(self, message: m.Subscribe, effects: list[Effect]) -> None:
+        place = (message.namespace, message.id)
+        if place in self._asked:
+            raise DuplicateSubscriptionError(message.id)
+        filters = self._content.read_filter(message.filter)
+        self._asked[place] = Subscription(message.id, filters, None, message.namespace)
+        effects.append(Persist(_asked_key(place), msgspec.msgpack.encode(message)))
+        box = self.space.box_of(filters)
+        if box is not None:
+            self._seat_of[place] = self._sit_down(box).name
+        self._work([], effects)
+
+    def _sit_down(self, box: Box) -> Seat:
+        name = f"{self.name}/{self._n_seats}"
+        self._n_seats += 1
+        ours = self.contact_seat
+        contact = ours if ours is not None and (self.seats[ours].placed or self.contact is None) else self.contact
+        seat = self.seats[name] = Seat(name, box, self.space, self.shape)
+        seat.locate = self._locate
+        if contact is None:
+            seat.placed = True  # the first of all
+        else:
+            placement.join(seat, contact)
+        return seat
+
+    def _unsubscribe(self, message: m.Unsubscribe, effects: list[Effect]) -> None:
+        place = (message.namespace, message.id)
+        self._asked.pop(place, None)
+        effects.append(Persist(_asked_key(place), None))
+        seat = self.seats.get(self._seat_of.pop(place, ""))
+        if seat is not None:
+            promotion.leave(seat)
+            self._work([], effects)
+
+    def _publish(self, message: m.Publish, effects: list[Effect]) -> None:
+        self._hold(message.payload, message.namespace, effects)
+
+    def _hold(self, payload: bytes, namespace: str, effects: list[Effect]) -> None:
+        self._published += 1
+        id = m.EventId(self.name, self._epoch, self._published)
+        event = m.Published(id, namespace, payload, min(self._outgoing, default=id.seq))
+        self._outgoing[id.seq] = _Outgoing(event)
+        effects.append(Persist(_event_key(id), msgspec.msgpack.encode(event)))
+        self._match(event, 0, effects)
+        self._send_out(effects)
+
+    def _send_out(self, effects: list[Effect]) -> None:
+        """Start an attempt for every event that waits for one."""
+        placed = next((name for name, seat in self.seats.items() if seat.placed and not seat.left), None)
+        through = placed or self.contact
+        mail: list[m.Message] = []
+        for one in self._outgoing.values():
+            if not one.waiting and through is not None:
+                one.attempt, one.waiting = one.attempt + 1, True
+                sender = placed or f"{self.name}/"
+                mail.append(m.Forward(through, sender, 0, one.event, one.attempt, 0, False, "", ""))
+        self._work(mail, effects)
+
+    # The clock
+
+    def _check(self, message: m.Check, effects: list[Effect]) -> None:
+        contact = self.contact = message.contact if message.contact is not None else self.contact
+        for name in [name for name, seat in self.seats.items() if seat.left]:
+            del self.seats[name]
+        first = self.contact_seat
+        for name, seat in self.seats.items():
+            repair.check(seat, contact if contact != name else first)
+            protocol.settle(seat)
+        self._work([], effects)
+        for one in self._outgoing.values():
+            one.waiting = one.waiting and self._is_under_way(one)
+        self._send_out(effects)
+
+    def _is_under_way(self, one: _Outgoing) -> bool:
+        """Whether a seat of ours still works on an attempt; otherwise nobody would ever answer."""
+        id = one.event.id
+        copies = (seat.copies.get((id.publisher, id.epoch), {}).get(id.seq) for seat in self.seats.values())
+        return any(copy is not None and copy.attempt == one.attempt and bool(copy.pending) for copy in copies)
+
+    # The mail
+
+    def _work(self, mail: list[m.Message], effects: list[Effect]) -> None:
+        """Carry mail to the own seats until there is none left, and hand out what goes to others."""
+        waiting = deque(mail)
+        self._collect(waiting, effects)
+        while waiting:
+            message = waiting.popleft()
+            if m.peer_of(message.to) != self.name:
+                self.sent[type(message).__name__] += 1
+                effects.append(Send(m.peer_of(message.to), message))
+                continue
+            seat = self._addressee(message, effects)
+            if seat is not None:
+                protocol.handle(seat, message)
+                self._collect(waiting, effects)
+
+    def _addressee(self, message: m.Message, effects: list[Effect]) -> Seat | None:
+        seat = self.seats.get(message.to)
+        if seat is None and isinstance(message, m.Receipt) and message.to == f"{self.name}/":
+            self._finished(message.id, message.attempt, message.complete, effects)
+        if seat is None and _is_for_anybody(message) and self.contact_seat is not None:
+            return self.seats[self.contact_seat]  # the seat is gone, but we are here
+        return seat
+
+    def _collect(self, waiting: deque[m.Message], effects: list[Effect]) -> None:
+        for seat in self.seats.values():
+            if seat.unsettled:
+                protocol.settle(seat)
+            waiting.extend(seat.out)
+            seat.out.clear()
+            for forward in seat.arrived:
+                self._match(forward.event, forward.distance, effects)
+            seat.arrived.clear()
+            for finished in seat.finished:
+                self._finished(*finished, effects)
+            seat.finished.clear()
+
+    # Events
+
+    def _locate(self, payload: bytes) -> Box:
+        return self.space.box_of_event(self._content.read_event(payload))
+
+    def _match(self, event: m.Published, distance: int, effects: list[Effect]) -> None:
+        """Deliver an event that is new here, if somebody here asked for it."""
+        id = event.id
+        known = self._matched.setdefault((id.publisher, id.epoch), set())
+        if known and event.floor > 1:
+            known -= {seq for seq in known if seq < event.floor}
+        if id.seq < event.floor or id.seq in known:
+            return
+        known.add(id.seq)
+        values = self._content.read_event(event.payload)
+        ids = [
+            id
+            for (namespace, id), one in self._asked.items()
+            if namespace == event.namespace and matches_subscription(values, one)
+        ]
+        if ids:
+            effects.append(Deliver(USER, m.Delivery(event, tuple(sorted(ids, key=id_order)))))
+            self.distances.append(distance)
+        elif id.publisher != self.name:
+            self.false_positives += 1
+
+    def _finished(self, id: m.EventId, attempt: int, complete: bool, effects: list[Effect]) -> None:
+        one = self._outgoing.get(id.seq)
+        if one is None or one.attempt != attempt:
+            return
+        if complete:
+            del self._outgoing[id.seq]
+            effects.append(Persist(_event_key(id), None))
+        else:
+            one.waiting = False  # the next round tries again
+
+
+def _is_for_anybody(message: m.Message) -> bool:
+    """Whether a message only looks for the tree: a join, a root that seeks others, an event from outside."""
+    if isinstance(message, m.Insert):
+        return message.at == 0
+    return isinstance(message, m.Seek) or (isinstance(message, m.Forward) and not message.token)
+
+
+def _asked_key(place: Place) -> Key:
+    return ("asked", place[0], msgspec.json.encode(place[1]).decode())
+
+
+def _event_key(id: m.EventId) -> Key:
+    return ("published", str(id.epoch), f"{id.seq:020}")

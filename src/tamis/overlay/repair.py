@@ -1,0 +1,158 @@
+"""The rounds: every peer looks after its own state, and from any state the tree becomes legal.
+
+In a round a seat puts its own tables in order, asks its parent "am I your child?", forgets children that have not asked
+for `PATIENCE` rounds, and, if it has no parent, asks whether there are other roots. Who is refused twice, or gets no
+answer for `PATIENCE` rounds, has lost its parent: it is the root of a *fragment*. Of two roots that meet, the shorter
+tree joins the taller one as a whole, at its level. Crashes, lost messages and broken pointers all end there: whatever
+is not confirmed from both sides falls off, and what fell off joins again.
+
+Why this ends. A child at level k is confirmed only by somebody whose top is above k, so confirmed pointers form no
+circle: after `PATIENCE` + 1 rounds all confirmed pointers form a forest whose leaves are equally deep. Each round two
+roots that know of one another become one. Sizes are mended as in any split or leave.
+
+Whoever loses a child remembers its box for `GRACE` rounds, and a root that lost its parent remembers everything: events
+that meet such a box are answered "not complete", so that their publisher tries again when those who fell off have found
+new places (RELIABILITY O6).
+
+Implements: what [drtree] section 4 leaves to its companion paper [5]; the protocol is ours.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from tamis.overlay import messages as m
+from tamis.overlay.bounds import note_box
+from tamis.overlay.dissemination import send_again
+from tamis.overlay.placement import goes_before, join, move_in
+from tamis.overlay.seat import GRACE, PATIENCE, Seat
+from tamis.overlay.space import FREE
+
+__all__ = ["check", "hear_found", "hear_ping", "hear_pong", "hear_seek"]
+
+#: Answers that it is not our parent after which it is not: the first may have crossed a change of owners.
+REFUSALS: Final = 2
+
+
+def check(seat: Seat, contact: str | None) -> None:
+    """Live through one round; ``contact`` is somebody believed to be in the tree."""
+    _mend(seat)
+    _give_up_what_is_stuck(seat)
+    seat.lost = [(box, rounds - 1) for box, rounds in seat.lost if rounds > 1]
+    if seat.parent is not None:
+        seat.unanswered += 1
+        if seat.unanswered > PATIENCE:
+            _lose_parent(seat)
+        else:
+            box = seat.mbr(seat.top)
+            seat.send(m.Ping(seat.parent, seat.name, 0, seat.top, box.tobytes(), seat.received))
+    if seat.parent is None:
+        seat.yielding = False
+        move_in(seat)
+        _look_for_roots(seat, contact)
+    seat.unsettled = True
+    send_again(seat)
+
+
+def _mend(seat: Seat) -> None:
+    """Put right what a seat can see to be wrong by itself, and forget silent children."""
+    if seat.parent == seat.name:
+        seat.parent = None
+    if not seat.levels:
+        seat.newborn, seat.dissolving, seat.next_parent = None, False, None
+    for level in seat.levels:
+        for name in level.names:
+            level.silent[name] += 1
+        for name in [name for name in level.names if level.silent[name] > PATIENCE and name != seat.name]:
+            seat.lost.append((level.box(name).copy(), GRACE))
+            level.remove(name)
+        if seat.name not in level:
+            level.put(seat.name, seat.box)
+        low, high = level.boxes[:, 0], level.boxes[:, 1]
+        wrong = ~((low >= FREE[0]) & (low <= high) & (high <= FREE[1])).all(axis=1)
+        level.boxes[wrong] = np.array(FREE)[:, None]  # until its owner says what it is
+    seat.refresh()
+
+
+def _give_up_what_is_stuck(seat: Seat) -> None:
+    """Children that were to leave and did not are children again."""
+    busy = seat.dissolving or any(level.leaving for level in seat.levels)
+    seat.stuck = seat.stuck + 1 if busy else 0
+    if seat.stuck > PATIENCE:
+        for level in seat.levels:
+            level.leaving.clear()
+        if seat.next_parent is not None:
+            seat.send(m.Detach(seat.next_parent[0], seat.name, 0, seat.name, seat.top - 1))
+        seat.dissolving, seat.next_parent, seat.stuck = False, None, 0
+
+
+def _lose_parent(seat: Seat) -> None:
+    seat.parent, seat.known, seat.received = None, None, 0
+    seat.unanswered = seat.refused = 0
+    seat.doubt_everything(GRACE)
+
+
+def _look_for_roots(seat: Seat, contact: str | None) -> None:
+    for target in dict.fromkeys((contact, *seat.above)):
+        if target is not None and target != seat.name:
+            if seat.placed or seat.levels:
+                seat.send(m.Seek(target, seat.name, 0, seat.name, seat.top))
+            else:
+                join(seat, target)
+    if contact is None or contact == seat.name:
+        seat.placed = True  # there is nobody else
+
+
+def hear_ping(seat: Seat, message: m.Ping) -> None:
+    """Somebody believes to be our child; if the node is in other hands, they answer."""
+    at = message.level + 1
+    if seat.top < at and seat.forward(message):
+        return
+    mine = seat.top >= at and message.sender in seat.levels[at - 1] and message.sender != seat.name
+    passed = 0
+    if mine:
+        level = seat.levels[at - 1]
+        note_box(level, message.sender, seat.space.read(message.box), message.received)
+        passed, seat.unsettled = level.passed[message.sender], True
+    above = (seat.parent or seat.name, *seat.above)[:3]
+    seat.send(m.Pong(message.sender, seat.name, 0, message.level, mine, passed, seat.placed, above))
+
+
+def hear_pong(seat: Seat, message: m.Pong) -> None:
+    """Our parent answers."""
+    if message.level != seat.top or seat.parent is None:
+        return
+    seat.unanswered = 0
+    if message.mine:
+        seat.parent, seat.above = message.sender, message.above
+        seat.refused, seat.received, seat.placed = 0, message.passed, seat.placed or message.placed
+        move_in(seat)
+        return
+    seat.refused += 1
+    if seat.refused >= REFUSALS:
+        _lose_parent(seat)
+        _look_for_roots(seat, message.sender)
+
+
+def hear_seek(seat: Seat, message: m.Seek) -> None:
+    """A root asks for others: pass it on to ours, or settle who joins whom."""
+    if seat.parent is not None:
+        seat.forward(message)
+    elif message.root == seat.name:
+        if not seat.placed:  # whom we asked is with us
+            seat.placed = True
+            seat.doubt_everything(GRACE)
+    elif seat.left:
+        return
+    elif goes_before(seat.top, seat.name, message.level, message.root):
+        seat.send(m.Found(message.root, seat.name, 0))
+    else:
+        join(seat, message.root)
+
+
+def hear_found(seat: Seat, message: m.Found) -> None:
+    """There is a root that goes before us."""
+    if seat.parent is None and not seat.left and message.sender != seat.name:
+        join(seat, message.sender)
