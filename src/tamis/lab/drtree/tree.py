@@ -128,5 +128,4 @@ def count_hits(tree: Tree, events: npt.NDArray[np.float64]) -> npt.NDArray[np.in
 
 def _inside(events: npt.NDArray[np.float64], boxes: Boxes) -> npt.NDArray[np.bool_]:
     at = events[:, None]
-    found: npt.NDArray[np.bool_] = ((boxes[None, :, 0] <= at) & (boxes[None, :, 1] >= at)).all(axis=2)
-    return found
+    return np.array(((boxes[None, :, 0] <= at) & (boxes[None, :, 1] >= at)).all(axis=2), np.bool_)
