@@ -9,7 +9,7 @@ from tamis.lab.experiment import Experiment
 from tamis.lab.registry import EXPERIMENTS, PAPERS, find_experiments
 from tamis.lab.scale import Scale
 
-CLAIMS = {"zcurve": ("Z", 11), "mics": ("M", 12), "crtree": ("SP", 7), "projection": ("RP", 8)}
+CLAIMS = {"zcurve": ("Z", 11), "mics": ("M", 12), "crtree": ("SP", 7), "projection": ("RP", 8), "drtree": ("D", 8)}
 
 
 @pytest.mark.parametrize("paper", CLAIMS)

@@ -13,6 +13,7 @@ __all__ = ["ERRATA", "Erratum"]
 _Z: Final = "papers/test_zcurve.py"
 _M: Final = "papers/test_mics.py"
 _R: Final = "papers/test_projection.py"
+_D: Final = "papers/test_drtree_experiments.py"
 _RELATION: Final = "unit/geometry/test_find_relation.py"
 _TREE: Final = "unit/cr_tree/test_cr_tree.py"
 
@@ -284,5 +285,22 @@ ERRATA: Final = (
         "True in the plane only (2 r / sqrt(d) in general), and they leave 5 to 17 % open.",
         _R,
         "test_deviation_r_3_9_the_printed_cube_calls_a_pair_covered_that_is_not",
+    ),
+    Erratum(
+        "D.3.1",
+        "drtree",
+        "The height of the tree is ceil(log_m N) - 1.",
+        "That is an upper bound: 13 for 10,000 peers and m = 2, where trees have 7 levels.",
+        _D,
+        "test_d_3_1_the_height_is_a_bound_and_no_equality",
+    ),
+    Erratum(
+        "D.3.4",
+        "drtree",
+        "Few false positives: less than 5 %.",
+        "Of all peers. Of the messages that are received 30 to 50 % are in vain, more than 90 % from 8 attributes on. "
+        "The ratio is a sum of volumes and needs no events.",
+        _D,
+        "test_d_3_4_false_positives_are_a_volume",
     ),
 )

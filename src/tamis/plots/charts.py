@@ -144,6 +144,7 @@ def _finish(axes: Any, chart: Chart) -> None:
         axes.set_yscale("log")
     axes.set_xlabel(chart.x_label or chart.x.replace("_", " "), fontsize=9)
     axes.tick_params(labelsize=8)
+    axes.minorticks_off()
     axes.grid(color="#8a8a8a", alpha=0.25, linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
 

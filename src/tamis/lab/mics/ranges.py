@@ -8,7 +8,7 @@ import numpy as np
 
 from tamis.curves.hilbert import MAX_RANGES, HilbertCurve
 from tamis.lab.experiment import Config, Experiment, Outcome, Row, Rows, Scale, judged, value_at, where
-from tamis.lab.mics.drawing import BITS, draw_boxes
+from tamis.lab.mics.drawing import BITS, SIDE
 from tamis.lab.timing import best_seconds
 from tamis.plots.charts import Chart
 from tamis.workload.bench.curves import clustered
@@ -30,7 +30,8 @@ def _run(config: Config, rng: np.random.Generator) -> list[Row]:
         figure = HilbertCurve(2, 3).ranges_of(np.array([[[4, 2], [6, 5]]]))[1]
         return [{"found": str(figure.tolist())}]
     d, size, n = config["d"], config["size"], config["n"]
-    curve, boxes = HilbertCurve(d, BITS), draw_boxes(n, d, "uniform", size, rng)
+    curve, low = HilbertCurve(d, BITS), rng.integers(0, SIDE - size + 1, (n, d))  # nowhere more often than elsewhere
+    boxes = np.stack([low, low + size - 1], axis=1)
     few = boxes[: max(40, min(n, 60_000 // size**d))]
     counts = np.diff(curve.ranges_of(boxes)[0])
     if 2 * size ** (d - 1) > MAX_RANGES:  # some are coarsened: count through the cells

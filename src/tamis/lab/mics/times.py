@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -11,7 +12,7 @@ from tamis.curves.hilbert import HilbertCurve
 from tamis.index.mics.table import RangeTable
 from tamis.lab.experiment import Config, Experiment, Outcome, Row, Rows, column, grid, judged, mean, rises
 from tamis.lab.mics.drawing import BITS, KINDS, READINGS, Cells, draw_boxes, draw_cells, ranges_of_each
-from tamis.lab.timing import seconds
+from tamis.lab.timing import median_seconds
 from tamis.plots.charts import Chart
 
 __all__ = ["EXPERIMENT"]
@@ -41,24 +42,22 @@ def _run(config: Config, rng: np.random.Generator) -> list[Row]:
 def _time_table(table: RangeTable, curve: HilbertCurve, fresh: Cells, cells: Cells) -> dict[str, float]:
     each, keys = ranges_of_each(curve, fresh), curve.keys(cells).tolist()
     spent = {
-        "covering": seconds(lambda: [table.covers(ranges) for ranges in each]),
-        "matching": seconds(lambda: [table.matches([key]) for key in keys]),
-        "insertion": seconds(lambda: [table.add(ranges) for ranges in each]),
+        "covering_seconds": median_seconds(partial(table.covers, ranges) for ranges in each),
+        "matching_seconds": median_seconds(partial(table.matches, [key]) for key in keys),
+        "insertion_seconds": median_seconds(partial(table.add, ranges) for ranges in each),
     }
     for ranges in each:
         table.remove(ranges)
-    return {f"{work}_seconds": total / len(each) for work, total in spent.items()}
+    return spent
 
 
 def _time_scan(held: Cells, fresh: Cells, cells: Cells) -> dict[str, float]:
-    def scan(asked: Cells) -> None:
-        for low, high in asked:
-            bool(((held[:, 0] <= low) & (held[:, 1] >= high)).all(axis=1).any())
+    def scan(low: Cells, high: Cells) -> bool:
+        return bool(((held[:, 0] <= low) & (held[:, 1] >= high)).all(axis=1).any())
 
-    points = np.stack([cells, cells], axis=1)
     return {
-        "linear_covering_seconds": seconds(lambda: scan(fresh[:_SCANNED])) / _SCANNED,
-        "linear_matching_seconds": seconds(lambda: scan(points[:_SCANNED])) / _SCANNED,
+        "linear_covering_seconds": median_seconds(partial(scan, low, high) for low, high in fresh[:_SCANNED]),
+        "linear_matching_seconds": median_seconds(partial(scan, cell, cell) for cell in cells[:_SCANNED]),
     }
 
 

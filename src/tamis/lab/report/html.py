@@ -122,7 +122,7 @@ def _inline(picture: Path) -> str:
     """Return an SVG file as an element of the page: short, and names made its own, so that pictures share none."""
     text = picture.read_text(encoding="utf-8")
     text = text[text.index("<svg") :]
-    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", text, flags=re.DOTALL)
     text = re.sub(r'<g id="[^"]*"', "<g", text)
     text = re.sub(r"\s+", " ", re.sub(r"(\d\.\d\d)\d+", r"\1", text))
     own = picture.stem
