@@ -54,6 +54,11 @@ def test_json_and_nothing_is_run_again(rows: Path) -> None:
     assert (rows / "z-plateau.parquet").stat().st_mtime_ns == before
 
 
+def test_a_narrow_terminal_still_shows_the_verdicts(rows: Path) -> None:
+    shown = CliRunner().invoke(app, ["lab", "report", "--out", str(rows)], env={"COLUMNS": "60"}).output
+    assert any(line.startswith("Z10") and "held" in line for line in shown.splitlines())
+
+
 def test_report(rows: Path) -> None:
     code, shown = run("report", "--out", rows)
     assert code == 0, shown

@@ -24,6 +24,8 @@ def show_findings(findings: Sequence[Finding]) -> None:
     """Print the claims, what the paper says, what came out; then the reasons where a claim did not hold."""
     console = output()
     table = make_table("claim", "verdict", "the paper", "here")
+    for column, width in zip(table.columns, (5, len("not testable")), strict=False):
+        column.min_width = width  # on a narrow terminal the long texts give way, not these
     for finding in findings:
         table.add_row(finding.claim, str(finding.verdict), plain(finding.paper_value), plain(finding.our_value))
     if findings:

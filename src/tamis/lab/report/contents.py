@@ -89,6 +89,8 @@ def _section(experiment: Experiment, results: Results) -> Section:
 
 def how_large(finding: Finding) -> str:
     """Return the scale that a finding was judged at, as a reader needs it."""
+    if finding.verdict is Verdict.NOT_TESTABLE:
+        return ""
     return _SMALLER if finding.smaller else "" if finding.scale == "paper" else f"at scale {finding.scale}"
 
 
