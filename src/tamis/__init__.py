@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from tamis.model.types import Boolean, Number, Region, String, Timestamp, Vector
     from tamis.reduction import Reduction, Subsumption, merge, reduce, subsumed
     from tamis.runtime.network import Network
+    from tamis.runtime.peer_network import PeerNetwork
 
 __all__ = [
     "Boolean",
@@ -58,6 +59,7 @@ __all__ = [
     "ModelError",
     "Network",
     "Number",
+    "PeerNetwork",
     "Reduction",
     "Region",
     "Relation",
@@ -118,6 +120,7 @@ _HOMES = {
     "tamis.model.types": ["Boolean", "Number", "Region", "String", "Timestamp", "Vector"],
     "tamis.reduction": ["Reduction", "Subsumption", "merge", "reduce", "subsumed"],
     "tamis.runtime.network": ["Network"],
+    "tamis.runtime.peer_network": ["PeerNetwork"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

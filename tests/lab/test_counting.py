@@ -9,11 +9,11 @@ import pytest
 
 from tamis.curves import zcurve as z
 from tamis.lab.beyond.internet import count_links
-from tamis.lab.drtree.drawing import DISTRIBUTIONS, DOMAIN, draw_containment_boxes
 from tamis.lab.mics.drawing import draw_boxes, draw_cells
 from tamis.lab.uncovered import count_announced, count_uncovered
 from tamis.lab.zcurve.counting import count_all_cubes, cubes_needed
 from tamis.runtime.topology import Topology
+from tamis.workload.containment import DISTRIBUTIONS, containment_boxes, containment_graph
 
 Rng = np.random.Generator
 
@@ -52,14 +52,9 @@ def test_links_of_a_balanced_tree(brokers: int) -> None:
 
 
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
-def test_containment_boxes(distribution: str, rng: Rng) -> None:
-    boxes = draw_containment_boxes(400, 3, distribution, rng)
-    assert boxes.shape == (400, 2, 3)
-    assert (boxes[:, 0] <= boxes[:, 1]).all()
-    assert boxes.min() >= 0
-    assert boxes.max() <= DOMAIN
-    drawn = round(400 * DISTRIBUTIONS[distribution][1])
-    assert count_uncovered(boxes) <= drawn
+def test_uncovered_are_the_children_of_the_virtual_root(distribution: str) -> None:
+    lo, hi = containment_boxes(distribution, 300, 3, seed=4)
+    assert count_uncovered(np.stack([lo, hi], axis=1)) == containment_graph(lo, hi).roots
 
 
 def test_zipf_is_crowded_and_boxes_stay_inside(rng: Rng) -> None:

@@ -35,7 +35,9 @@ def random_text(rng: random.Random) -> str:
     low, high = sorted((rng.randint(0, SIDE), rng.randint(0, SIDE)))
     left, right = sorted((rng.randint(0, SIDE), rng.randint(0, SIDE)))
     box = f"a BETWEEN {low} AND {high} AND b BETWEEN {left} AND {right}"
-    return rng.choice([box] * 5 + [f"a > {low}", f"a = {low} OR b = {left}", "b IS NULL", f"a <> {low} AND b < {right}"])
+    return rng.choice(
+        [box] * 5 + [f"a > {low}", f"a = {low} OR b = {left}", "b IS NULL", f"a <> {low} AND b < {right}"]
+    )
 
 
 @dataclass

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from tamis.cli import bench, covers, demo, explain, lab, match, network, pipeline, reduce, try_filter, verify
+from tamis.cli import bench, covers, demo, explain, lab, match, network, peer, pipeline, reduce, try_filter, verify
 from tamis.cli.failures import failing_well
 from tamis.cli.options import examples
 
@@ -81,6 +81,7 @@ app.command("explain", epilog=explain.EPILOG)(explain.explain)
 app.command("covers", epilog=covers.EPILOG)(covers.covers)
 app.command("reduce", epilog=reduce.EPILOG)(reduce.reduce)
 app.command("network", epilog=network.EPILOG)(network.network)
+app.command("peer", epilog=peer.EPILOG)(peer.peer)
 app.command("verify", epilog=verify.EPILOG)(verify.verify)
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(lab.app, name="lab")

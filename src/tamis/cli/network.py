@@ -25,6 +25,7 @@ EPILOG = examples(
     "tamis network --brokers 31 --policy all",
     "tamis network --shape line --brokers 7 --policy identity --policy covering",
     "tamis network --subscriptions alerts.jsonl --events quakes.parquet --limit 500",
+    "tamis network --policy covering --overlay drtree --overlay drtree-brokers",
     "tamis network --faults --seed 7 --json",
 )
 
@@ -38,6 +39,10 @@ def network(
     policy: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="What links announce; several times for several, or all (the default)."),
+    ] = None,
+    overlay: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Peers instead of a tree of brokers: drtree, or drtree-brokers."),
     ] = None,
     clients: Annotated[int | None, typer.Option(min=1, help="How many clients; two per broker by default.")] = None,
     subscriptions: Annotated[
@@ -58,14 +63,15 @@ def network(
     A broker forwards an event only where somebody asked for it, so brokers tell one another what their clients ask for.
     A policy decides how little they need to tell: nothing at all (flood), every filter once (identity), only filters
     that no other covers (covering), or merged ones. All policies deliver the same; they differ in messages, bytes and
-    table sizes. "lost" compares with a naive network in which every event meets every subscription: it must be 0.
+    table sizes. With --overlay there is no given tree: clients (or the brokers) are peers that arrange themselves by
+    what they ask for. "lost" compares with a naive network in which every event meets every subscription: it must be 0.
 
     Exit code 0: nothing was lost and nothing came twice, 1: something was.
     """
     from tamis.cli.screen import output
     from tamis.runtime.topology import Topology
 
-    names = _policies(policy)
+    names = _policies(policy, overlay) + _overlays(overlay)
     tree = Topology.of(shape, brokers, seed=seed)
     trial = _trial(tree, subscriptions, events, limit, clients or 2 * brokers, seed, _faults(faults))
     if json:
@@ -79,11 +85,22 @@ def network(
         raise typer.Exit(NO)
 
 
-def _policies(given: list[str] | None) -> list[str]:
+def _policies(given: list[str] | None, overlays: list[str] | None) -> list[str]:
     from tamis.routing.policies import POLICIES, find_policy
 
-    names = given or ["all"]
+    names = given or ([] if overlays else ["all"])
     return list(POLICIES) if "all" in names else [find_policy(name).name for name in dict.fromkeys(names)]
+
+
+def _overlays(given: list[str] | None) -> list[str]:
+    from tamis.errors import ModelError
+    from tamis.workload.comparison import OVERLAYS
+
+    names = list(dict.fromkeys(given or []))
+    for name in names:
+        if name not in OVERLAYS:
+            raise ModelError(f"there is no overlay {name!r}; there are {', '.join(OVERLAYS)}")
+    return names
 
 
 def _faults(wanted: bool) -> Faults:

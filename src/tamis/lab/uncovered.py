@@ -8,7 +8,7 @@ import numpy.typing as npt
 from tamis.index.dominance.index import DominanceIndex
 from tamis.model.tables import SubscriptionTable
 
-__all__ = ["count_announced", "count_uncovered"]
+__all__ = ["Boxes", "count_announced", "count_uncovered"]
 
 Boxes = npt.NDArray[np.float64]
 

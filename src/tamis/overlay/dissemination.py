@@ -83,7 +83,7 @@ def _to_owner(seat: Seat, copy: Copy, message: m.Forward) -> None:
     if seat.parent is None or message.distance >= MAX_HOPS:
         copy.complete = False
         return
-    onward = dict(to=seat.parent, sender=seat.name, hops=0, token=_ON, distance=copy.distance + 1)
+    onward = {"to": seat.parent, "sender": seat.name, "hops": 0, "token": _ON, "distance": copy.distance + 1}
     copy.pending[_ON] = msgspec.structs.replace(message, **onward)
     seat.send(copy.pending[_ON])
 

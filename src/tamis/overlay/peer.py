@@ -10,12 +10,13 @@ everybody who must have it has it.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import msgspec
+import numpy as np
 
 from tamis.algebra.evaluate import matches_subscription
 from tamis.errors import DuplicateSubscriptionError, InvariantError, LocalProtocolError, RemoteProtocolError
@@ -23,9 +24,10 @@ from tamis.model.schema import Event
 from tamis.model.subscription import Filter, Subscription, SubscriptionId, id_order
 from tamis.node.effects import Deliver, Effect, Key, Link, Persist, Send
 from tamis.node.story import Story
+from tamis.overlay import bounds, placement, promotion, protocol, repair
 from tamis.overlay import messages as m
-from tamis.overlay import placement, promotion, protocol, repair
-from tamis.overlay.seat import Seat, Shape
+from tamis.overlay.measures import hull
+from tamis.overlay.seat import MAX_HOPS, Seat, Shape
 from tamis.overlay.space import Box, Space
 
 __all__ = ["USER", "PeerContent", "PeerCore"]
@@ -34,6 +36,9 @@ __all__ = ["USER", "PeerContent", "PeerCore"]
 USER: Link = ""
 
 Place = tuple[str, SubscriptionId]
+
+#: Where the number of a peer's lives is kept: its events must not be taken for those of an earlier life.
+_LIFE: Key = ("life",)
 
 
 class PeerContent(Protocol):
@@ -56,7 +61,11 @@ class _Outgoing:
 
 
 class PeerCore:
-    """One peer. ``contact`` is a seat of somebody in the tree; the first peer of all has none."""
+    """One peer. ``contact`` is a seat of somebody in the tree; the first peer of all has none.
+
+    With ``one_seat`` all its subscriptions share a seat, whose box is the MBR of what they ask for: so a broker with
+    many clients is one peer (PAPERS I.2, 5).
+    """
 
     def __init__(
         self,
@@ -65,7 +74,8 @@ class PeerCore:
         space: Space,
         shape: Shape | None = None,
         contact: str | None = None,
-        epoch: int = 1,
+        *,
+        one_seat: bool = False,
     ) -> None:
         self.name = name
         self.contact = contact
@@ -74,16 +84,17 @@ class PeerCore:
         #: ``{name: seat}`` of all subscriptions that can match something, and of those that left until the next round.
         self.seats: dict[str, Seat] = {}
         self._content = content
-        self._epoch = epoch
+        self._one_seat = one_seat
+        self._epoch = 1
         self._asked: dict[Place, Subscription] = {}
         self._seat_of: dict[Place, str] = {}
+        self._boxes: dict[Place, Box] = {}
         self._n_seats = 0
         self._published = 0
         self._outgoing: dict[int, _Outgoing] = {}
         #: ``{(publisher, epoch): sequence numbers}`` of events that were matched here, above the publisher's floor.
         self._matched: dict[tuple[str, int], set[int]] = {}
-        #: What this peer has sent by kind, and the bytes it would be; events that nobody here asked for.
-        self.sent: Counter[str] = Counter()
+        #: Events that came here and that nobody here asked for.
         self.false_positives = 0
         #: ``[hops]`` of each event that was delivered.
         self.distances: list[int] = []
@@ -111,7 +122,8 @@ class PeerCore:
 
     def restore(self, stored: Mapping[Key, bytes], *, now: float) -> list[Effect]:
         """Take back subscriptions and events that an earlier life persisted; they join and go out again."""
-        effects: list[Effect] = []
+        self._epoch = int(stored.get(_LIFE, b"0")) + 1
+        effects: list[Effect] = [Persist(_LIFE, b"%d" % self._epoch)]
         for key in sorted(stored):
             if key[0] == "asked":
                 self._subscribe(msgspec.msgpack.decode(stored[key], type=m.Subscribe), effects)
@@ -158,8 +170,24 @@ class PeerCore:
         effects.append(Persist(_asked_key(place), msgspec.msgpack.encode(message)))
         box = self.space.box_of(filters)
         if box is not None:
-            self._seat_of[place] = self._sit_down(box).name
+            self._boxes[place] = box
+            self._seat_of[place] = self._take_seat(box).name
         self._work([], effects)
+
+    def sit(self, box: Box) -> list[Effect]:
+        """Join with a box alone, without a subscription to match: for experiments with the tree."""
+        effects: list[Effect] = []
+        self._sit_down(box)
+        self._work([], effects)
+        return effects
+
+    def _take_seat(self, box: Box) -> Seat:
+        """Return the seat of a new subscription: its own, or the common one, which grows."""
+        shared = self.contact_seat if self._one_seat else None
+        if shared is None:
+            return self._sit_down(box)
+        bounds.change_box(self.seats[shared], hull(np.array(list(self._boxes.values()))))
+        return self.seats[shared]
 
     def _sit_down(self, box: Box) -> Seat:
         name = f"{self.name}/{self._n_seats}"
@@ -178,9 +206,13 @@ class PeerCore:
         place = (message.namespace, message.id)
         self._asked.pop(place, None)
         effects.append(Persist(_asked_key(place), None))
+        self._boxes.pop(place, None)
         seat = self.seats.get(self._seat_of.pop(place, ""))
         if seat is not None:
-            promotion.leave(seat)
+            if seat.name in self._seat_of.values():
+                bounds.change_box(seat, hull(np.array(list(self._boxes.values()))))
+            else:
+                promotion.leave(seat)
             self._work([], effects)
 
     def _publish(self, message: m.Publish, effects: list[Effect]) -> None:
@@ -237,7 +269,6 @@ class PeerCore:
         while waiting:
             message = waiting.popleft()
             if m.peer_of(message.to) != self.name:
-                self.sent[type(message).__name__] += 1
                 effects.append(Send(m.peer_of(message.to), message))
                 continue
             seat = self._addressee(message, effects)
@@ -249,9 +280,21 @@ class PeerCore:
         seat = self.seats.get(message.to)
         if seat is None and isinstance(message, m.Receipt) and message.to == f"{self.name}/":
             self._finished(message.id, message.attempt, message.complete, effects)
-        if seat is None and _is_for_anybody(message) and self.contact_seat is not None:
-            return self.seats[self.contact_seat]  # the seat is gone, but we are here
+        if seat is None and _is_for_anybody(message):
+            if self.contact_seat is not None:
+                return self.seats[self.contact_seat]  # the seat is gone, but we are here
+            self._show_the_way(message, effects)
         return seat
+
+    def _show_the_way(self, message: m.Message, effects: list[Effect]) -> None:
+        """Without a seat of our own: pass on what looks for the tree; who asks first of all is the tree."""
+        if isinstance(message, m.Insert) and self.contact in (None, message.seat):
+            self.contact = message.seat
+            alone = m.Seek(message.seat, f"{self.name}/", 0, message.seat, message.level)
+            effects.append(Send(m.peer_of(message.seat), alone))
+        elif self.contact is not None and message.hops < MAX_HOPS:
+            onward = msgspec.structs.replace(message, to=self.contact, hops=message.hops + 1)
+            effects.append(Send(m.peer_of(self.contact), onward))
 
     def _collect(self, waiting: deque[m.Message], effects: list[Effect]) -> None:
         for seat in self.seats.values():

@@ -31,7 +31,7 @@ REINSERTED = 0.3
 
 def join(seat: Seat, contact: str) -> None:
     """Ask for a place, through anybody: the own top node becomes somebody's child."""
-    seat.yielding = True
+    seat.yielding, seat.contact = True, contact
     seat.send(m.Insert(contact, seat.name, 0, seat.name, seat.top, seat.mbr(seat.top).tobytes()))
 
 
@@ -66,6 +66,8 @@ def _climb(seat: Seat, message: m.Insert) -> None:
         message = msgspec.structs.replace(message, instead=_seen_from(seat, message.instead))
     if seat.parent is not None:
         seat.forward(message)
+    elif not seat.placed and seat.contact is not None and not seat.levels:  # we look for the tree ourselves
+        seat.send(msgspec.structs.replace(message, to=seat.contact, hops=message.hops + 1))
     elif message.level < seat.top:
         _descend(seat, message, seat.top)
     elif message.level == seat.top and _takes_in(seat, message):

@@ -102,7 +102,7 @@ def _look_for_roots(seat: Seat, contact: str | None) -> None:
             else:
                 join(seat, target)
     if contact is None or contact == seat.name:
-        seat.placed = True  # there is nobody else
+        seat.placed, seat.contact = True, None  # there is nobody else
 
 
 def hear_ping(seat: Seat, message: m.Ping) -> None:

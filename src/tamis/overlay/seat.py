@@ -113,6 +113,8 @@ class Seat:
         self.next_parent: tuple[str, Box] | None = None
         #: Whether this root has asked to be inserted elsewhere.
         self.yielding = False
+        #: Through whom it looks for a place.
+        self.contact: str | None = None
         #: Whether it has found its first place, or is the first of all.
         self.placed = False
         #: Its subscription is cancelled: it only passes messages on, until the next round.

@@ -10,7 +10,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tamis.node.effects import Deliver, Link, Send
+from tamis.node.effects import Deliver, Effect, Link, Send
 from tamis.overlay import messages as m
 from tamis.overlay.peer import USER, PeerCore
 
@@ -48,12 +48,16 @@ class Express:
             core = self.peers.get(name)
             if core is None:
                 continue
-            for effect in core.handle(message, sender=sender, now=self.now):
-                if isinstance(effect, Send):
-                    self.messages[type(effect.message).__name__] += 1
-                    self._mail.append((effect.link, name, effect.message))
-                elif isinstance(effect, Deliver):
-                    self.deliveries.append((name, effect.message))
+            self.carry_out(name, core.handle(message, sender=sender, now=self.now))
+
+    def carry_out(self, name: str, effects: list[Effect]) -> None:
+        """Put what a peer sends into the mail, and note what it delivers."""
+        for effect in effects:
+            if isinstance(effect, Send):
+                self.messages[type(effect.message).__name__] += 1
+                self._mail.append((effect.link, name, effect.message))
+            elif isinstance(effect, Deliver):
+                self.deliveries.append((name, effect.message))
 
     def round(self, contacts: Sequence[str | None] = (None,)) -> None:
         """Let every peer live through one round; the contacts are given out in turn."""

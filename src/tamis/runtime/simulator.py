@@ -113,10 +113,14 @@ class Simulator:
             return
         if not host.disk:
             host.epoch += 1
-        host.node = Node(host.make_core(), host.links, self._codec, host.epoch, host.disk)
+        host.node = self.make_node(host)
         host.has_tick = False
         self._count("starts")
         self._transact(host, lambda node, now: node.start(now))
+
+    def make_node(self, host: Host) -> Any:
+        """Return the node of a machine that starts: a core behind reliable links."""
+        return Node(host.make_core(), host.links, self._codec, host.epoch, host.disk)
 
     def crash(self, host: Host, *, lose_disk: bool = False, restart_after: float | None = None) -> None:
         """Stop a machine at once; what was not committed is gone."""
@@ -234,8 +238,9 @@ class Simulator:
             self.call_later(delay, self._arrive, source, target, data)
 
     def _arrive(self, source: str, target: str, data: bytes) -> None:
-        host = self.hosts[target]
-        self._transact(host, lambda node, now: node.receive(data, link=source, now=now))
+        host = self.hosts.get(target)
+        if host is not None:  # peers may write to somebody who never was
+            self._transact(host, lambda node, now: node.receive(data, link=source, now=now))
 
     def _keep_ticking(self, host: Host) -> None:
         if host.node is not None and not host.has_tick and host.node.is_waiting:

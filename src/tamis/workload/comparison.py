@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tamis.model.schema import Schema
 from tamis.model.subscription import SubscriptionId
 from tamis.model.types import AttributeType, Number
 from tamis.runtime.network import Network
+from tamis.runtime.peer_network import PeerNetwork
 from tamis.runtime.simulator import NO_FAULTS, Faults
 from tamis.runtime.statistics import NetworkStatistics
 from tamis.runtime.topology import Topology
 
-__all__ = ["Trial", "quake_trial"]
+__all__ = ["OVERLAYS", "Trial", "quake_trial"]
 
 #: Where the numbers of an earthquake lie; only policies that work with cells look at it.
 QUAKE_DOMAINS: dict[str, AttributeType] = {
@@ -28,6 +29,8 @@ QUAKE_DOMAINS: dict[str, AttributeType] = {
     "lon": Number(-180, 180),
     "lat": Number(-90, 90),
 }
+#: Networks without a fixed tree of brokers: every client a peer of a distributed R-tree, or every broker.
+OVERLAYS = ("drtree", "drtree-brokers")
 #: Events that a client publishes in one batch.
 BATCH = 16
 
@@ -48,10 +51,10 @@ class Trial:
         """Put everything through a network with one policy; return what it did and cost."""
         return self.network(policy).statistics()
 
-    def network(self, policy: str) -> Network:
-        """Return the network of one policy after everything went through it."""
+    def network(self, policy: str) -> Network | PeerNetwork:
+        """Return the network of one policy, or of one of `OVERLAYS`, after everything went through it."""
         rng = random.Random(self.seed)
-        network = Network(self.topology, policy, schema=self.schema, seed=self.seed, faults=self.faults)
+        network = self._new_network(policy)
         clients = [network.attach(f"client-{number}") for number in range(1, self.clients + 1)]
         network.run()
         for id, source, namespace in self.subscriptions:
@@ -64,6 +67,13 @@ class Trial:
                 network.publish(client, batch, namespace=namespace)
         network.run()
         return network
+
+    def _new_network(self, policy: str) -> Network | PeerNetwork:
+        if policy not in OVERLAYS:
+            return Network(self.topology, policy, schema=self.schema, seed=self.seed, faults=self.faults)
+        brokers = self.topology.brokers if policy == "drtree-brokers" else ()
+        faults = replace(self.faults, crash=0.0) if self.faults is not NO_FAULTS else NO_FAULTS
+        return PeerNetwork(self.schema, brokers=brokers, seed=self.seed, faults=faults)
 
 
 def quake_trial(topology: Topology, *, clients: int, seed: int = 0, faults: Faults = NO_FAULTS) -> Trial:

@@ -18,10 +18,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from tamis.lab.beyond.links import make_trial
-from tamis.lab.drtree.drawing import Boxes, draw_containment_boxes
+from tamis.lab.beyond.links import draw_boxes, make_trial
 from tamis.lab.experiment import Config, Experiment, Row, Rows, Scale, column, grid, where
-from tamis.lab.uncovered import count_announced, count_uncovered
+from tamis.lab.uncovered import Boxes, count_announced, count_uncovered
 from tamis.plots.charts import Chart
 
 __all__ = ["EXPERIMENT", "count_links"]
@@ -42,7 +41,7 @@ def _run(config: Config, rng: np.random.Generator) -> list[Row]:
     if config["part"] == "simulator":
         return [_simulate(config, rng)]
     most = config["most"]
-    boxes = draw_containment_boxes(most, config["d"], config["distribution"], rng)
+    boxes = draw_boxes(config["distribution"], most, config["d"], rng)
     rows = sample_curve(boxes)
     curve = _Curve([row["n"] for row in rows], [row["uncovered"] for row in rows])
     return rows + [_predict(curve, brokers, most) for brokers in _BROKERS]
@@ -109,9 +108,9 @@ def _predict(curve: _Curve, brokers: int, most: int) -> Row:
 def _simulate(config: Config, rng: np.random.Generator) -> Row:
     """Send every message of a small tree, and ask the formula for the same."""
     n = 20 * config["brokers"]
-    boxes = draw_containment_boxes(n, config["d"], config["distribution"], rng)
+    boxes = draw_boxes(config["distribution"], n, config["d"], rng)
     trial = make_trial(boxes, np.empty((0, config["d"])), config["brokers"], seed=int(rng.integers(2**31)))
-    drawn = [sample_curve(draw_containment_boxes(n, config["d"], config["distribution"], rng)) for _ in range(5)]
+    drawn = [sample_curve(draw_boxes(config["distribution"], n, config["d"], rng)) for _ in range(5)]
     counts = np.mean([[row["uncovered"] for row in rows] for rows in drawn], axis=0)
     curve = _Curve([row["n"] for row in drawn[0]], counts.tolist())
     return {"n": n, "simulated": trial.run("covering").table_entries, "formula": _entries(curve, config["brokers"], n)}

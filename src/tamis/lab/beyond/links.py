@@ -6,25 +6,31 @@ from typing import Final
 
 import numpy as np
 
-from tamis.lab.drtree.drawing import DOMAIN, Boxes, draw_containment_boxes
 from tamis.lab.experiment import Config, Experiment, Row, Rows, column, grid
+from tamis.lab.uncovered import Boxes
 from tamis.model.schema import Schema
 from tamis.model.types import Number
 from tamis.plots.charts import Chart
 from tamis.routing.policies import POLICIES
 from tamis.runtime.topology import Topology
-from tamis.workload.comparison import Trial
+from tamis.workload.comparison import OVERLAYS, Trial
+from tamis.workload.containment import SIDE, containment_boxes
 
-__all__ = ["EXPERIMENT", "make_trial"]
+__all__ = ["EXPERIMENT", "draw_boxes", "make_trial"]
 
 _NAMES: Final = ("x", "y")
 #: Policies that boxes have no use for.
 _NOT_FOR_BOXES: Final = ("projection",)
 
 
+def draw_boxes(distribution: str, n: int, d: int, rng: np.random.Generator) -> Boxes:
+    """Draw boxes float64[n, 2, d] that contain one another, in random order."""
+    return np.stack(containment_boxes(distribution, n, d, seed=int(rng.integers(2**31))), axis=1)
+
+
 def make_trial(boxes: Boxes, events: Boxes, brokers: int, seed: int) -> Trial:
     """Return a trial of boxes float64[n, 2, 2] and events float64[m, 2] in a balanced tree, two clients per broker."""
-    schema = Schema({name: Number(0, DOMAIN) for name in _NAMES})
+    schema = Schema({name: Number(0, SIDE) for name in _NAMES})
     texts = [
         (
             row,
@@ -38,10 +44,10 @@ def make_trial(boxes: Boxes, events: Boxes, brokers: int, seed: int) -> Trial:
 
 
 def _run(config: Config, rng: np.random.Generator) -> list[Row]:
-    boxes = draw_containment_boxes(config["n"], len(_NAMES), config["distribution"], rng)
-    events = rng.random((config["events"], len(_NAMES))) * DOMAIN
+    boxes = draw_boxes(config["distribution"], config["n"], len(_NAMES), rng)
+    events = rng.random((config["events"], len(_NAMES))) * SIDE
     trial = make_trial(boxes, events, config["brokers"], seed=int(rng.integers(2**31)))
-    return [dict(trial.run(name).as_row()) for name in POLICIES if name not in _NOT_FOR_BOXES]
+    return [dict(trial.run(name).as_row()) for name in (*POLICIES, *OVERLAYS) if name not in _NOT_FOR_BOXES]
 
 
 def _lesson(rows: Rows) -> str:
@@ -49,7 +55,7 @@ def _lesson(rows: Rows) -> str:
     entries = ", ".join(f"{name} {row['table_entries']:,}" for name, row in at.items())
     needless = ", ".join(f"{name} {row['false_positives']:,}" for name, row in at.items() if row["false_positives"])
     delivered = {row["delivered"] for row in at.values()}
-    same = "All policies deliver the same" if len(delivered) == 1 else "POLICIES DIFFER in what they deliver"
+    same = "All of them deliver the same" if len(delivered) == 1 else "THEY DIFFER in what they deliver"
     lost = sum(column(rows, "lost"))
     return f"{same}, {lost} lost. Entries of all tables (zipf-25:75): {entries}. Needless events: {needless or 'none'}."
 
@@ -57,9 +63,9 @@ def _lesson(rows: Rows) -> str:
 EXPERIMENT: Final = Experiment(
     name="b-links",
     paper="beyond",
-    figure="every link policy on one workload",
+    figure="every link policy, and peers, on one workload",
     set_up="Boxes of two attributes, most of them inside others, at the clients of a balanced tree of brokers; uniform "
-    "events; the simulator counts.",
+    "events; the simulator counts. Beside them the clients, or the brokers, as peers of a distributed R-tree.",
     configs=lambda scale: grid(
         distribution=("zipf", "zipf-25:75"),
         brokers=(scale.choose(7, 31),),

@@ -6,10 +6,11 @@ from typing import Final
 
 import numpy as np
 
-from tamis.lab.drtree.drawing import READINGS, draw_containment_boxes
+from tamis.lab.drtree.trees import READINGS
 from tamis.lab.experiment import Config, Experiment, Outcome, Row, Rows, grid, judged, mean
 from tamis.lab.uncovered import count_uncovered
 from tamis.plots.charts import Chart
+from tamis.workload.containment import containment_boxes
 
 __all__ = ["EXPERIMENT"]
 
@@ -19,8 +20,10 @@ _DRAWS: Final = 5
 def _run(config: Config, rng: np.random.Generator) -> list[Row]:
     rows: list[Row] = []
     for draw in range(_DRAWS):
-        boxes = draw_containment_boxes(config["n"], 4, "zipf-25:75", rng, most=config["largest_side"])
-        rows.append({"draw": draw, "children": count_uncovered(boxes), "share": count_uncovered(boxes) / config["n"]})
+        seed, side = int(rng.integers(2**31)), config["largest_side"]
+        boxes = np.stack(containment_boxes("zipf-25:75", config["n"], seed=seed, largest=side), axis=1)
+        children = count_uncovered(boxes)
+        rows.append({"draw": draw, "children": children, "share": children / config["n"]})
     return rows
 
 

@@ -6,10 +6,10 @@ from typing import Final
 
 import numpy as np
 
-from tamis.lab.drtree.drawing import READINGS, draw_containment_boxes
-from tamis.lab.drtree.tree import SPLITS, grow_tree
+from tamis.lab.drtree.trees import READINGS, SPLITS, draw, grow
 from tamis.lab.experiment import Config, Experiment, Outcome, Row, Rows, column, falls, grid, judged, value_at, where
 from tamis.plots.charts import Chart
+from tamis.runtime.overlay_statistics import tree_statistics
 
 __all__ = ["EXPERIMENT"]
 
@@ -29,13 +29,12 @@ _WIDER: Final = 0.35
 
 
 def _run(config: Config, rng: np.random.Generator) -> list[Row]:
-    boxes = draw_containment_boxes(config["n"], 4, "zipf-25:75", rng)
+    lo, hi = draw("zipf-25:75", config["n"], 4, rng)
     rows: list[Row] = []
     for most, least in _LIMITS.items():
-        tree = grow_tree(boxes, config["split"], (least, most))
-        degrees = tree.degrees[tree.is_inner]
-        shape = {"largest": int(degrees.max()), "average": float(degrees.mean()), "variance": float(degrees.var())}
-        rows.append({"most": most, "false_positives": tree.false_positives, "height": tree.height, **shape})
+        tree = tree_statistics(grow(lo, hi, config["split"], (least, most)))
+        degree = {"largest": tree.degree_max, "average": tree.degree_avg, "variance": tree.degree_variance}
+        rows.append({"most": most, "false_positives": tree.false_positive_ratio, "height": tree.height, **degree})
     return rows
 
 
@@ -85,7 +84,7 @@ EXPERIMENT: Final = Experiment(
         *READINGS,
         "Degree: children over all nodes of a peer but itself, and the parent of its topmost node; inner peers only.",
     ),
-    configs=lambda scale: grid(split=SPLITS, n=(scale.choose(1_500, 10_000),)),
+    configs=lambda scale: grid(split=SPLITS, n=(scale.choose(1_000, 10_000),)),
     run=_run,
     claims={"D5": _judge_accuracy, "D6": _judge_table},
     charts=(

@@ -7,46 +7,80 @@ from typing import Final
 
 import numpy as np
 
-from tamis.lab.drtree.drawing import DOMAIN, READINGS, Boxes, draw_containment_boxes
-from tamis.lab.drtree.tree import DEFAULT, SPLITS, BoxContent, join_all, read_tree
+from tamis.lab.drtree.trees import DEFAULT, READINGS, SPLITS, Floats, draw
 from tamis.lab.experiment import Config, Experiment, Outcome, Row, Rows, column, grid, judged
-from tamis.overlay.messages import Publish
+from tamis.model.schema import Schema
+from tamis.model.subscription import Filter
+from tamis.model.tables import SubscriptionTable
+from tamis.model.types import Number
+from tamis.model.values import Value
+from tamis.overlay.messages import Publish, Subscribe
+from tamis.overlay.peer import PeerCore
+from tamis.overlay.seat import Shape
+from tamis.overlay.space import Space
 from tamis.plots.charts import Chart
 from tamis.runtime.express import Express
+from tamis.runtime.overlay_statistics import tree_statistics
+from tamis.workload.containment import SIDE
 
 __all__ = ["EXPERIMENT"]
 
 
 def _run(config: Config, rng: np.random.Generator) -> list[Row]:
-    n = config["n"]
-    boxes = draw_containment_boxes(n, 4, "zipf-25:75", rng)
-    network = join_all(BoxContent(boxes), n, config["split"])
+    lo, hi = draw("zipf-25:75", config["n"], 4, rng)
+    network = _join_all(lo, hi, Shape(*DEFAULT, config["split"]))
     network.messages.clear()
-    events = rng.random((config["events"], 4)) * DOMAIN
-    lost, wrong = _publish_all(network, boxes, events, rng)
+    lost, wrong = _publish_all(network, lo, hi, rng.random((config["events"], 4)) * SIDE, rng)
     distances = [hops for core in network.peers.values() for hops in core.distances]
     return [
         {
             "lost": lost,
             "wrong": wrong,
             "delivered": len(network.deliveries),
-            "height": read_tree(network).height,
+            "height": tree_statistics(list(network.seats())).height,
             "hops": float(np.mean(distances)),
             "most_hops": max(distances),
-            "messages": network.messages["Forward"] / len(events),
+            "messages": network.messages["Forward"] / config["events"],
         }
     ]
 
 
-def _publish_all(network: Express, boxes: Boxes, events: Boxes, rng: np.random.Generator) -> tuple[int, int]:
+class _BoxContent:
+    """What peers read here: a filter is the number of a box, an event the values of all attributes."""
+
+    def __init__(self, lo: Floats, hi: Floats) -> None:
+        self.names = [f"a{axis}" for axis in range(lo.shape[1])]
+        self._table = SubscriptionTable.from_boxes(self.names, lo, hi)
+
+    def read_filter(self, data: bytes) -> tuple[Filter, ...]:
+        return self._table.box_subscription(int(data), 0).filters
+
+    def read_event(self, payload: bytes) -> dict[str, Value]:
+        return dict(zip(self.names, np.frombuffer(payload).tolist(), strict=True))
+
+
+def _join_all(lo: Floats, hi: Floats, shape: Shape) -> Express:
+    """Let a peer with one subscription join for each box."""
+    content, network, contact = _BoxContent(lo, hi), Express(), None
+    space = Space(Schema({name: Number(0, SIDE) for name in content.names}))
+    for row in range(len(lo)):
+        core = PeerCore(f"p{row}", content, space, shape, contact)
+        network.add(core)
+        network.submit(core.name, Subscribe(row, str(row).encode()))
+        network.run()
+        contact = contact or core.contact_seat
+    return network
+
+
+def _publish_all(network: Express, lo: Floats, hi: Floats, events: Floats, rng: np.random.Generator) -> tuple[int, int]:
     """Publish each event at a random peer; return deliveries that are missing, and those that are wrong or double."""
     lost = wrong = 0
     for event in events:
         before = len(network.deliveries)
-        network.submit(f"p{rng.integers(len(boxes))}", Publish(event.tobytes()))
+        network.submit(f"p{rng.integers(len(lo))}", Publish(event.tobytes()))
         network.run()
         got = [int(name[1:]) for name, _ in network.deliveries[before:]]
-        wanted = set(np.flatnonzero(((boxes[:, 0] <= event) & (boxes[:, 1] >= event)).all(axis=1)).tolist())
+        wanted = set(np.flatnonzero(((lo <= event) & (hi >= event)).all(axis=1)).tolist())
         lost += len(wanted - set(got))
         wrong += len(got) - len(wanted & set(got))
     return lost, wrong

@@ -6,20 +6,22 @@ from typing import Final
 
 import numpy as np
 
-from tamis.lab.drtree.drawing import DISTRIBUTIONS, READINGS, draw_containment_boxes
-from tamis.lab.drtree.tree import SPLITS, grow_tree
+from tamis.lab.drtree.trees import READINGS, SPLITS, draw, grow, mean_hits
 from tamis.lab.experiment import Config, Experiment, Outcome, Row, Rows, grid, judged, value_at
 from tamis.plots.charts import Chart
+from tamis.runtime.overlay_statistics import tree_statistics
+from tamis.workload.containment import DISTRIBUTIONS, SIDE
 
 __all__ = ["EXPERIMENT"]
 
 
 def _run(config: Config, rng: np.random.Generator) -> list[Row]:
-    boxes = draw_containment_boxes(config["n"], 4, config["distribution"], rng)
-    trees = {split: grow_tree(boxes, split) for split in SPLITS}
-    return [
-        {"split": split, "false_positives": tree.false_positives, "hits": tree.hits} for split, tree in trees.items()
-    ]
+    lo, hi = draw(config["distribution"], config["n"], 4, rng)
+    rows: list[Row] = []
+    for split in SPLITS:
+        tree = tree_statistics(grow(lo, hi, split))
+        rows.append({"split": split, "false_positives": tree.false_positive_ratio, "hits": mean_hits(lo, hi, SIDE)})
+    return rows
 
 
 def _judge_distributions(rows: Rows) -> Outcome:

@@ -6,8 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from tamis.lab.drtree.drawing import READINGS, draw_containment_boxes
-from tamis.lab.drtree.tree import SPLITS, count_hits, grow_tree
+from tamis.lab.drtree.trees import READINGS, SPLITS, count_events, draw, grow
 from tamis.lab.experiment import Config, Experiment, Outcome, Row, Rows, column, grid, judged, rises, value_at, where
 from tamis.plots.charts import Chart
 
@@ -23,11 +22,11 @@ _ENOUGH: Final = 10
 
 def _run(config: Config, rng: np.random.Generator) -> list[Row]:
     n, d = config["n"], config["d"]
-    boxes = draw_containment_boxes(n, d, "zipf-25:75", rng)
+    lo, hi = draw("zipf-25:75", n, d, rng)
     events = rng.random((_EVENTS, d))
     rows: list[Row] = []
     for split in SPLITS:
-        wanted, needless = count_hits(grow_tree(boxes, split), events).T / n
+        wanted, needless = count_events(grow(lo, hi, split), events).T / n
         places = np.searchsorted(_BOUNDS, wanted, side="right") - 1
         for place in np.unique(places).tolist():
             inside = places == place

@@ -1,0 +1,117 @@
+"""Real peers on loopback: several in one loop, and several processes of the command line."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tamis import Number, Schema
+from tamis.errors import ModelError
+from tamis.overlay.seat import Shape
+from tamis.runtime.peer_process import PeerProcess, address_of
+
+SCHEMA = Schema({"mag": Number(0, 10), "depth": Number(0, 700)})
+PATIENT = 60.0
+
+
+async def until(condition: object) -> None:
+    """Wait for a condition; what never comes fails the test by its time limit."""
+    assert callable(condition)
+    while not condition():
+        await asyncio.sleep(0.01)
+
+
+async def peers_on_loopback() -> dict[str, list[tuple[float, tuple[object, ...]]]]:
+    first = PeerProcess(SCHEMA, shape=Shape(2, 4), round_seconds=0.05)
+    await first.start()
+    peers = [first]
+    for _ in range(8):
+        peers.append(PeerProcess(SCHEMA, shape=Shape(2, 4), join=f"tcp://{first.name}", round_seconds=0.05))
+        await peers[-1].start()
+    got: dict[str, list[tuple[float, tuple[object, ...]]]] = {peer.name: [] for peer in peers}
+
+    async def collect(peer: PeerProcess) -> None:
+        async for event, ids in peer.deliveries():
+            got[peer.name].append((event["mag"], ids))
+
+    readers = [asyncio.create_task(collect(peer)) for peer in peers]
+    for number, peer in enumerate(peers[1:], 1):  # the first has no subscription, and shows the way
+        peer.subscribe(f"mag >= {number}", id="strong")
+        peer.subscribe("depth > 600", id="deep")
+    await until(lambda: all(peer.is_active("strong") and peer.is_active("deep") for peer in peers[1:]))
+    for publisher, mag in ((0, 4.5), (3, 8.5), (8, 0.5)):
+        peers[publisher].publish({"mag": mag, "depth": 10})
+    await until(lambda: not any(peer.core.is_waiting for peer in peers))
+    await until(lambda: sum(map(len, got.values())) >= 4 + 8)
+    await peers[2].stop()  # a crash
+    peers[5].publish({"mag": 9.5, "depth": 650})
+    await until(lambda: not peers[5].core.is_waiting)
+    await until(lambda: sum(map(len, got.values())) >= 4 + 8 + 7)
+    for task in readers:
+        task.cancel()
+    for peer in peers:
+        await peer.stop()
+    return {str(number): got[peer.name] for number, peer in enumerate(peers)}
+
+
+def test_peers_on_loopback_deliver_what_matches_also_after_a_crash() -> None:
+    got = asyncio.run(asyncio.wait_for(peers_on_loopback(), PATIENT))
+    for number in range(1, 9):
+        want = [(mag, ("strong",)) for mag in (4.5, 8.5) if mag >= number]
+        last = [] if number == 2 else [(9.5, ("deep", "strong"))]
+        assert sorted(got[str(number)]) == want + last
+    assert got["0"] == []
+
+
+def start(schema: Path, *arguments: str) -> tuple[subprocess.Popen[str], str]:
+    command = [sys.executable, "-c", "from tamis.cli.main import main; main()", "peer", "--schema", str(schema)]
+    process = subprocess.Popen(
+        [*command, "--round-seconds", "0.1", *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+    )
+    assert process.stdout is not None
+    return process, json.loads(process.stdout.readline())["peer"]
+
+
+def test_processes_find_one_another(tmp_path: Path) -> None:
+    schema = tmp_path / "schema.json"
+    schema.write_text(SCHEMA.to_json())
+    first, url = start(schema, "--subscribe", "mag >= 5")
+    others = [start(schema, "--join", url, "--subscribe", text)[0] for text in ("mag >= 2", "depth < 50")]
+    try:
+        publisher, _ = start(schema, "--join", url)
+        others.append(publisher)
+        assert publisher.stdin is not None
+        assert first.stdout is not None
+        # A join may still be under way, so events are published until all have one: none may come twice.
+        seen: dict[int, set[float]] = {}
+        for number, mag in enumerate((6.0, 7.0, 8.0)):
+            publisher.stdin.write(json.dumps({"mag": mag, "depth": 10}) + "\n")
+            publisher.stdin.flush()
+            row = json.loads(first.stdout.readline())
+            seen.setdefault(number, set()).add(row["event"]["mag"])
+            assert row["subscriptions"] == [0]
+        assert seen == {0: {6.0}, 1: {7.0}, 2: {8.0}}
+        for other in others[:2]:
+            assert other.stdout is not None
+            assert json.loads(other.stdout.readline())["event"]["mag"] in (6.0, 7.0, 8.0)
+    finally:
+        for process in (first, *others):
+            process.kill()
+            process.communicate()
+
+
+def test_an_address_is_checked() -> None:
+    assert address_of("127.0.0.1:4000") == "127.0.0.1:4000"
+    for wrong in ("4000", "localhost", "http://host/path", "host:99999", "tcp://:1"):
+        with pytest.raises(ModelError):
+            address_of(wrong)
