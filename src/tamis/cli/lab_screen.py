@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from tamis.cli.screen import make_table, output, plain
+from tamis.cli.screen import make_table, output, shown
 
 if TYPE_CHECKING:
     from tamis.lab.experiment import Finding
 
 __all__ = ["as_row", "show_findings"]
+
+#: What the columns of claims and verdicts take.
+_NARROW: Final = len("claim not testable ") + 2
 
 
 def as_row(finding: Finding) -> dict[str, Any]:
@@ -24,10 +27,10 @@ def show_findings(findings: Sequence[Finding]) -> None:
     """Print the claims, what the paper says, what came out; then the reasons where a claim did not hold."""
     console = output()
     table = make_table("claim", "verdict", "the paper", "here")
-    for column, width in zip(table.columns, (5, len("not testable")), strict=False):
-        column.min_width = width  # on a narrow terminal the long texts give way, not these
+    width = max(12, (console.width - _NARROW) // 2)  # on a narrow terminal the long texts give way, not the verdicts
     for finding in findings:
-        table.add_row(finding.claim, str(finding.verdict), plain(finding.paper_value), plain(finding.our_value))
+        numbers = (shown(text, width) for text in (finding.paper_value, finding.our_value))
+        table.add_row(finding.claim, str(finding.verdict), *numbers)
     if findings:
         console.print(table)
     for finding in findings:
