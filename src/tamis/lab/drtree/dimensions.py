@@ -53,7 +53,7 @@ EXPERIMENT: Final = Experiment(
     figure="Figs. 9 and 10",
     set_up="Zipf-25:75 subscriptions of 2 to 12 attributes, 5 to 10 children per node.",
     readings=READINGS,
-    configs=lambda scale: grid(d=(2, 4, 6, 8, 10, 12), n=(scale.choose(1_000, 10_000),)),
+    configs=lambda scale: grid(d=(2, 4, 6, 8, 10, 12), n=(scale.choose(500, 10_000),)),
     run=_run,
     claims={"D3": _judge_dimensions},
     charts=(

@@ -50,7 +50,7 @@ EXPERIMENT: Final = Experiment(
     figure="Fig. 8",
     set_up="Uniform and Zipf origins, plain, 25:75 and 10:90; four attributes, 5 to 10 children per node.",
     readings=READINGS,
-    configs=lambda scale: grid(distribution=DISTRIBUTIONS, n=(scale.choose(1_000, 10_000),)),
+    configs=lambda scale: grid(distribution=DISTRIBUTIONS, n=(scale.choose(500, 10_000),)),
     run=_run,
     claims={"D2": _judge_distributions},
     charts=(
