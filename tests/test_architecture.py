@@ -35,8 +35,8 @@ LAYERS = (
     ("runtime",),
     ("spark", "workload"),
     ("plots",),
-    ("web",),
-    ("cli", "lab"),
+    ("web", "lab"),
+    ("cli",),
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 LEVEL["__main__"] = len(LAYERS)  # `python -m tamis` only calls the command line

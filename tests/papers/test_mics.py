@@ -170,3 +170,12 @@ def test_m_3_11_starts_find_covers_all_ranges_find_those_that_overlap() -> None:
         _, at_starts = index.owners(one[:, 0])
         missed += len(meeting - set(at_starts.tolist()))
     assert missed > 0
+
+
+def test_m_3_9_table_2_contradicts_its_set_up() -> None:
+    """Seven attributes constrained to 4 of 256 cells: no publication matches, yet most are said to."""
+    publications, subscriptions, cells = 10_000, 150_000, 256
+    printed = publications * subscriptions * (4 / cells) ** 7
+    assert printed < 0.001
+    forwarded_on_three = publications * subscriptions * (2.56 / cells) ** 3
+    assert 1_325 < forwarded_on_three < 1_600  # Table 2 has 1325 publications, some of them wanted more than once

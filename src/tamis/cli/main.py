@@ -21,6 +21,7 @@ from tamis.cli import (
     demo,
     explain,
     import_rules,
+    lab,
     match,
     network,
     peer,
@@ -45,6 +46,7 @@ _EPILOG = examples(
     "tamis reduce subscriptions.jsonl",
     "tamis network --brokers 31",
     "tamis pipeline demo",
+    "tamis lab run z-plateau",
 )
 
 
@@ -102,6 +104,7 @@ app.command("verify", epilog=verify.EPILOG)(verify.verify)
 app.command("publish", epilog=publish.PUBLISH_EPILOG)(publish.publish)
 app.command("subscribe", epilog=publish.SUBSCRIBE_EPILOG)(publish.subscribe)
 app.add_typer(pipeline.app, name="pipeline")
+app.add_typer(lab.app, name="lab")
 app.add_typer(bench.app, name="bench")
 app.add_typer(serve.app, name="serve")
 app.add_typer(bridge.app, name="bridge")

@@ -44,6 +44,7 @@ _BITS: Final = 7
 #: as long as comparing this many points.
 _CUBES_PER_POINT: Final = 0.25
 _FEWEST_CUBES: Final = 1_024
+_UNCAPPED: Final = 2**62
 
 #: An end of an attribute: 0 the lower, 1 the upper one.
 End = tuple[str, int]
@@ -61,9 +62,10 @@ class ZCurveIndex(OneByOne):
     """Finds covers by searching all but ``epsilon`` of the space in which they can be.
 
     Guarantee: SOUND; EXACT with ``epsilon=0``, when it returns the least row. Cost: cubes looked up, which
-    `statistics` counts beside the paper's bounds; thousands for two attributes, millions from three on. When
-    not to use it: "exact" is quicker by orders of magnitude; this index is here to be measured. ``curve`` orders the
-    points; on `hilbert_key`, up to 16 bits a side, keys are made one by one and searches take no kernel.
+    `statistics` counts beside the paper's bounds; thousands for two attributes, millions from three on, unless a
+    search is ``capped`` and goes on as a scan of all points (as the paper has it, it is not). When not to use it:
+    "exact" is quicker by orders of magnitude; this index is here to be measured. ``curve`` orders the points; on
+    `hilbert_key`, up to 16 bits a side, keys are made one by one and searches take no kernel.
 
     >>> from tamis.model.language.compiler import compile_text
     >>> index = ZCurveIndex(epsilon=0.1)
@@ -75,7 +77,13 @@ class ZCurveIndex(OneByOne):
     kind = "zcurve"
 
     def __init__(
-        self, schema: Schema | None = None, *, epsilon: float = 0.05, k: int | None = None, curve: CurveKey = z_key
+        self,
+        schema: Schema | None = None,
+        *,
+        epsilon: float = 0.05,
+        k: int | None = None,
+        curve: CurveKey = z_key,
+        capped: bool = True,
     ) -> None:
         if not 0 <= epsilon < 1:
             raise ModelError(f"epsilon is a share, at least 0 and below 1, not {epsilon}")
@@ -86,7 +94,7 @@ class ZCurveIndex(OneByOne):
         self.epsilon = epsilon
         self._skipped = Fraction(epsilon).as_integer_ratio()
         self._schema = schema or Schema()
-        self._k, self._curve = k or _BITS, curve
+        self._k, self._curve, self._capped = k or _BITS, curve, capped
         #: ``{row: its filters}``, or the place of its box in a table.
         self._held: dict[int, tuple[Filter, ...] | BoxOfTable] = {}
         #: ``{ends: array}``: every possible subscription is in the array of exactly the ends it bounds.
@@ -205,7 +213,7 @@ class ZCurveIndex(OneByOne):
                 yield array.dominating(())
                 continue
             point = [0 if sides is None else self._cell(end, sides[end[0]]) for end in ends]
-            most = max(_FEWEST_CUBES, int(len(array) * _CUBES_PER_POINT))
+            most = max(_FEWEST_CUBES, int(len(array) * _CUBES_PER_POINT)) if self._capped else _UNCAPPED
             search = array.begin(point, self._skipped, most)
             self._last.append(search)
             yield from array.runs(search)

@@ -19,7 +19,7 @@ from tamis.index.mics.table import RangeTable
 from tamis.workload.bench.rows import Row
 from tamis.workload.bench.timing import Effort, best_of
 
-__all__ = ["INSERT_SIZES", "measure_curves"]
+__all__ = ["INSERT_SIZES", "clustered", "measure_curves"]
 
 IntArray = npt.NDArray[np.int64]
 
@@ -86,15 +86,15 @@ def _ranges(rng: np.random.Generator, d: int, side: int, scale: float, effort: E
         yield Row(work, n, "ours", "ranges", rate, None, goal, note)
         return
     few = boxes[: max(1, min(n, _MOST_CELLS // side**d))]
-    slow = len(few) / best_of(lambda: [_clustered(curve, one) for one in few], effort)
+    slow = len(few) / best_of(lambda: [clustered(curve, one) for one in few], effort)
     offsets, ranges = curve.ranges_of(few[:1])
-    if not note and ranges.tolist() != _clustered(curve, few[0]).tolist():
+    if not note and ranges.tolist() != clustered(curve, few[0]).tolist():
         raise InvariantError(f"the ranges of {few[0].tolist()} on {curve!r} are not those of its {offsets[-1]} cells")
     yield Row(work, n, "ours", "ranges", rate, rate / slow, goal, note)
     yield Row(work, len(few), "cells", "ranges", slow, 1.0)
 
 
-def _clustered(curve: HilbertCurve, box: IntArray) -> IntArray:
+def clustered(curve: HilbertCurve, box: IntArray) -> IntArray:
     """Return the ranges of a box by way of all its cells."""
     sides = [np.arange(lo, hi + 1) for lo, hi in box.T]
     cells = np.stack(np.meshgrid(*sides, indexing="ij"), axis=-1).reshape(-1, box.shape[1])

@@ -1,0 +1,1 @@
+"""The report: everything a directory of results knows, as one page. `contents` gathers, `html` and `markdown` write."""

@@ -1,0 +1,185 @@
+"""Charts as data: which columns of some rows to draw, and how. A picture needs the rows and the chart alone."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from tamis.plots.canvas import new_figure
+
+__all__ = ["Chart", "Row", "draw_chart", "where"]
+
+Row = dict[str, Any]
+_Key = tuple[Any, ...]
+_Points = dict[Any, float]
+
+#: Told apart by people who do not see red and green, too, on light and on dark ground.
+_COLOURS = ("#4c86c6", "#d1495b", "#4f9d69", "#9a7bd0", "#d1932b", "#2aa1a1", "#b0628f", "#8a8a8a")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+_GREY = "#8a8a8a"
+#: The least share of the axis between two marks.
+_CROWDED = 0.07
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A line per combination of the ``series`` columns, a panel per value of ``panels``; ``only`` chooses rows.
+
+    Columns in ``beside`` are drawn dashed in the colours of their series; once, and grey, where all series share them.
+    """
+
+    title: str
+    x: str
+    y: str
+    series: tuple[str, ...] = ()
+    panels: str | None = None
+    beside: tuple[str, ...] = ()
+    only: Mapping[str, Any] = field(default_factory=dict)
+    log_x: bool = False
+    log_y: bool = False
+    x_label: str = ""
+    y_label: str = ""
+
+
+class _Line(NamedTuple):
+    label: str
+    points: _Points
+    colour: str
+    marker: str
+    dashes: str
+
+
+def where(rows: Sequence[Row], **wanted: Any) -> list[Row]:
+    """Return the rows with these values; a list or tuple means any of its values.
+
+    >>> where([{"d": 2}, {"d": 3}, {"k": 1}], d=(3, 4))
+    [{'d': 3}]
+    """
+    return [row for row in rows if all(name in row and _fits(row[name], value) for name, value in wanted.items())]
+
+
+def _fits(value: Any, wanted: Any) -> bool:
+    return value in wanted if isinstance(wanted, list | tuple) else bool(value == wanted)
+
+
+def draw_chart(rows: Sequence[Row], chart: Chart) -> Any:
+    """Return a figure of a chart; values of one series at one x are averaged."""
+    chosen = [row for row in where(rows, **chart.only) if chart.x in row and chart.y in row]
+    panels = sorted({row[chart.panels] for row in chosen}) if chart.panels else [None]
+    series = sorted({_key(row, chart) for row in chosen}, key=_order)
+    figure = new_figure(5.6 if len(panels) == 1 else 3.4 * len(panels) + 0.8, 3.9)
+    figure.suptitle(chart.title, fontsize=10.5)
+    for axes, value in zip(figure.subplots(1, len(panels), squeeze=False, sharey=True)[0], panels, strict=True):
+        inside = chosen if value is None else where(chosen, **{str(chart.panels): value})
+        for line in _lines(inside, chart, series):
+            _draw_line(axes, line)
+        if value is not None:
+            axes.set_title(_label(str(chart.panels), value), fontsize=9)
+        _finish(axes, chart)
+        _mark(axes, chart, sorted({row[chart.x] for row in inside}))
+    if not chart.log_y:
+        figure.axes[0].set_ylim(0, 1.04 * max(axes.get_ylim()[1] for axes in figure.axes))
+    figure.axes[0].set_ylabel(chart.y_label or chart.y.replace("_", " "), fontsize=9)
+    _legend(figure)
+    return figure
+
+
+def _key(row: Row, chart: Chart) -> _Key:
+    return tuple(row.get(name) for name in chart.series)
+
+
+def _order(key: _Key) -> list[tuple[bool, Any]]:
+    """Numbers before words, each in its order."""
+    return [(isinstance(value, str), value) for value in key]
+
+
+def _label(name: str, value: Any) -> str:
+    return value if isinstance(value, str) else f"{name} = {value}"
+
+
+def _lines(rows: Sequence[Row], chart: Chart, series: Sequence[_Key]) -> list[_Line]:
+    found: list[_Line] = []
+    for number, y in enumerate((chart.y, *chart.beside)):
+        word = _word(y) if chart.beside else ""
+        dashes = ("-", "--", ":", "-.")[number % 4]
+        by_series = {key: _points([row for row in rows if _key(row, chart) == key], chart.x, y) for key in series}
+        shared = number > 0 and len({tuple(points.items()) for points in by_series.values() if points}) == 1
+        for style, (key, points) in enumerate(by_series.items()):
+            names = [] if shared else [_label(*pair) for pair in zip(chart.series, key, strict=True)]
+            label = ", ".join(filter(None, [*names, word]))
+            colour = _GREY if shared or not (chart.series or number == 0) else _COLOURS[style % len(_COLOURS)]
+            marker = "" if shared else _MARKERS[(style + (0 if chart.series else number)) % len(_MARKERS)]
+            if points and label not in {line.label for line in found}:
+                found.append(_Line(label, points, colour, marker, dashes))
+    return found
+
+
+def _word(column: str) -> str:
+    return column.removesuffix("_seconds").replace("_", " ")
+
+
+def _points(rows: Sequence[Row], x: str, y: str) -> _Points:
+    """Return the mean of y by x, in the order of x."""
+    values: dict[Any, list[float]] = {}
+    for row in rows:
+        if y in row:
+            values.setdefault(row[x], []).append(float(row[y]))
+    return {at: sum(values[at]) / len(values[at]) for at in sorted(values)}
+
+
+def _draw_line(axes: Any, line: _Line) -> None:
+    style = {"color": line.colour, "linestyle": line.dashes, "linewidth": 1.3}
+    axes.plot(
+        list(line.points), list(line.points.values()), marker=line.marker, markersize=4, label=line.label, **style
+    )
+
+
+def _finish(axes: Any, chart: Chart) -> None:
+    if chart.log_x:
+        axes.set_xscale("log")
+    if chart.log_y:
+        axes.set_yscale("log")
+    axes.set_xlabel(chart.x_label or chart.x.replace("_", " "), fontsize=9)
+    axes.tick_params(labelsize=8)
+    axes.minorticks_off()
+    axes.grid(color="#8a8a8a", alpha=0.25, linewidth=0.6)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _mark(axes: Any, chart: Chart, xs: Sequence[Any]) -> None:
+    """Put a mark at every x, where they are few whole numbers and not crowded."""
+    if len(xs) < 2 or not all(isinstance(x, int) for x in xs):
+        return
+    places = [math.log(x) for x in xs] if chart.log_x else xs
+    apart = min(b - a for a, b in itertools.pairwise(places)) / (places[-1] - places[0])
+    if apart >= _CROWDED:
+        axes.set_xticks(xs, [_short(x) for x in xs])
+        axes.set_xticks([], minor=True)
+
+
+def _short(x: int) -> str:
+    """Write a whole number in few characters.
+
+    >>> _short(128), _short(2_500), _short(100_000), _short(1_000_000)
+    ('128', '2.5k', '100k', '1M')
+    """
+    for size, word in ((1_000_000, "M"), (1_000, "k")):
+        if x >= size and x % (size // 10) == 0:
+            return f"{x / size:g}{word}"
+    return str(x)
+
+
+def _legend(figure: Any) -> None:
+    handles = {
+        label: line
+        for axes in figure.axes
+        for line, label in zip(*axes.get_legend_handles_labels(), strict=True)
+        if label
+    }
+    if handles:
+        columns = 4 if max(map(len, handles)) < 22 else 2
+        place = {"loc": "outside lower center", "ncols": columns, "frameon": False, "fontsize": 8}
+        figure.legend(handles.values(), handles.keys(), **place)

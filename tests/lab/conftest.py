@@ -1,0 +1,24 @@
+"""The toy experiment stands among the real ones while a test of the framework runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tamis.lab import registry
+from tamis.lab.experiment import Experiment
+from tamis.lab.results import Results
+from tests.lab import toys
+
+
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch) -> Experiment:
+    toys.RAN.clear()
+    monkeypatch.setitem(registry.EXPERIMENTS, "toy", toys.TOY)
+    return toys.TOY
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Results:
+    return Results(tmp_path / "rows")

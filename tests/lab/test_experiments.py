@@ -1,0 +1,43 @@
+"""The quick experiments, whole and small; all of them in `make soak`."""
+
+from __future__ import annotations
+
+import pytest
+
+from tamis.lab.experiment import Verdict
+from tamis.lab.registry import EXPERIMENTS, find_experiments
+from tamis.lab.report.writing import write_report
+from tamis.lab.results import Results, Setting
+from tamis.lab.running import here, judge, run_experiments
+from tamis.lab.scale import Scale
+
+QUICK = ("z-cubes", "z-plateau", "rp-one-projection", "rp-error")
+#: What the papers got wrong, or right, whatever the scale.
+KNOWN = {
+    "Z1": Verdict.HELD,
+    "Z3": Verdict.HELD,
+    "Z4": Verdict.HELD,
+    "Z5": Verdict.HELD,
+    "Z10": Verdict.HELD,
+    "RP1": Verdict.HELD,
+    "RP2": Verdict.NOT_HELD,
+    "RP3": Verdict.NOT_HELD,
+    "RP4": Verdict.HELD,
+    "RP7": Verdict.NOT_HELD,
+}
+
+
+def test_quick_ones(results: Results) -> None:
+    experiments = find_experiments(QUICK)
+    list(run_experiments(experiments, results, Setting(Scale.SMALL, 0), here))
+    found = {finding.claim: finding.verdict for finding in judge(experiments, results)}
+    assert {claim: found[claim] for claim in KNOWN} == KNOWN
+
+
+@pytest.mark.soak
+def test_lab_all_small(results: Results) -> None:
+    list(run_experiments(list(EXPERIMENTS.values()), results, Setting(Scale.SMALL, 0), here))
+    _, findings = write_report(results)
+    assert {finding.claim for finding in findings} == {c for each in EXPERIMENTS.values() for c in each.claims}
+    untestable = [finding.claim for finding in findings if finding.verdict is Verdict.NOT_TESTABLE]
+    assert untestable == ["M12"]

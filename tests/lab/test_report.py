@@ -1,0 +1,109 @@
+"""The report: made from rows alone, one page that needs nothing else, and the committed one is up to date."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from tamis.errors import ModelError
+from tamis.lab import registry
+from tamis.lab.errata import ERRATA
+from tamis.lab.experiment import Experiment
+from tamis.lab.report.contents import gather
+from tamis.lab.report.markdown import as_markdown
+from tamis.lab.report.writing import write_report
+from tamis.lab.results import Results, Setting
+from tamis.lab.running import here, run_experiments
+from tamis.lab.scale import Scale
+from tests.lab.toys import RAN
+
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "lab"
+VOID = {"meta", "br", "img", "use", "path"}
+
+
+class Page(HTMLParser):
+    """Collects ids, links and what is not closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.references: list[str] = []
+        self.open: list[str] = []
+        self.tags: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        for name, value in attrs:
+            if name == "id":
+                self.ids.append(value or "")
+            if name in ("href", "xlink:href", "src"):
+                self.references.append(value or "")
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+
+@pytest.fixture
+def written(toy: Experiment, results: Results) -> Results:
+    list(run_experiments([toy], results, Setting(Scale.SMALL, 0), here))
+    RAN.clear()
+    write_report(results)
+    return results
+
+
+def test_nothing_is_computed_again(written: Results) -> None:
+    assert RAN == []
+
+
+def test_the_page_stands_alone(written: Results) -> None:
+    text = (written.directory / "report.html").read_text()
+    page = Page()
+    page.feed(text)
+    assert page.open == []
+    assert len(page.ids) == len(set(page.ids))
+    assert "script" not in page.tags
+    assert {"svg", "table"} <= page.tags
+    assert all(reference.startswith("#") and reference[1:] in page.ids for reference in page.references)
+    assert all(f"{name}" in page.ids for name in re.findall(r"url\(#([^)]+)\)", text))
+    assert "prefers-color-scheme: dark" in text
+
+
+def test_both_pages_tell_what_was_found(written: Results) -> None:
+    for name in ("report.html", "report.md"):
+        text = (written.directory / name).read_text()
+        for words in ("T1", "more than 0", "12", "A sum.", "at a smaller scale than the paper", "seed 0"):
+            assert words in text
+        assert all(erratum.test in text for erratum in ERRATA)
+    assert "](toy-1.svg)" in (written.directory / "report.md").read_text()
+    assert (written.directory / "toy-1.png").exists()
+
+
+def test_a_directory_without_rows(results: Results) -> None:
+    with pytest.raises(ModelError, match="holds no rows: run `tamis lab run all --out"):
+        gather(results)
+
+
+def _no_run(*_: object) -> list[dict[str, object]]:
+    raise AssertionError("a report runs nothing")
+
+
+def test_the_committed_report_is_made_from_the_committed_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, experiment in list(registry.EXPERIMENTS.items()):
+        monkeypatch.setitem(registry.EXPERIMENTS, name, replace(experiment, run=_no_run))
+    contents = gather(Results(DOCS))
+    assert contents.missing == []
+    assert as_markdown(contents) == (DOCS / "report.md").read_text(encoding="utf-8")
+    claims = {claim for each in registry.EXPERIMENTS.values() for claim in each.claims}
+    assert {finding.claim for finding in contents.findings} == claims

@@ -1,0 +1,56 @@
+"""Charts are drawn from rows alone: a line per series, a panel per value, the same bytes for the same rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tamis.plots.canvas import write_figure
+from tamis.plots.charts import Chart, Row, draw_chart, where
+
+ROWS: list[Row] = [
+    {"n": n, "kind": kind, "panel": panel, "time": n * (1 + len(kind)), "bound": 2 * n}
+    for panel in ("left", "right")
+    for kind in ("zipf", "uniform")
+    for n in (10, 100, 1_000)
+]
+
+
+def labels(chart: Chart, rows: list[Row] = ROWS) -> list[list[str]]:
+    return [[str(line.get_label()) for line in axes.get_lines()] for axes in draw_chart(rows, chart).axes]
+
+
+def test_a_line_per_series_and_a_panel_per_value() -> None:
+    assert labels(Chart("t", "n", "time", ("kind",), panels="panel")) == [["uniform", "zipf"]] * 2
+    assert labels(Chart("t", "n", "time", ("kind",), only={"kind": "zipf"})) == [["zipf"]]
+    [[alone]] = labels(Chart("t", "n", "time"))
+    assert alone.startswith("_")  # not in the legend
+
+
+def test_what_all_series_share_is_drawn_once() -> None:
+    [found] = labels(Chart("t", "n", "time", ("kind",), beside=("bound",)))
+    assert found == ["uniform, time", "zipf, time", "bound"]
+
+
+def test_values_at_one_place_are_averaged() -> None:
+    figure = draw_chart([{"x": 1, "y": 2.0}, {"x": 1, "y": 4.0}, {"x": 2, "y": 5.0}, {"x": 3}], Chart("t", "x", "y"))
+    [line] = figure.axes[0].get_lines()
+    assert (list(line.get_xdata()), list(line.get_ydata())) == ([1, 2], [3.0, 5.0])
+
+
+def test_few_places_are_marked_each() -> None:
+    axes = draw_chart(ROWS, Chart("t", "n", "time", log_x=True)).axes[0]
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["10", "100", "1k"]
+
+
+@pytest.mark.parametrize("kind", ["svg", "png"])
+def test_same_rows_same_bytes(kind: str, tmp_path: Path) -> None:
+    chart = Chart("t", "n", "time", ("kind",), panels="panel", log_x=True, log_y=True)
+    for name in ("a", "b"):
+        write_figure(draw_chart(ROWS, chart), tmp_path / f"{name}.{kind}")
+    assert (tmp_path / f"a.{kind}").read_bytes() == (tmp_path / f"b.{kind}").read_bytes()
+
+
+def test_where_needs_the_column() -> None:
+    assert where([{"a": 1}, {"b": 1}, {"a": 2}], a=[1, 3]) == [{"a": 1}]
