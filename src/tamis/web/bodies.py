@@ -10,10 +10,13 @@ from tamis.errors import EventError, LimitError, ModelError, RefusedError
 from tamis.routing.edge import MAX_EVENT_WITH_REGION
 from tamis.workload.files.strict_json import read_object, read_value
 
-__all__ = ["MAX_BODY", "MAX_EVENTS", "read_body", "read_events", "read_json", "whole_number"]
+__all__ = ["MAX_BODY", "MAX_EVENTS", "MAX_PAGE", "read_body", "read_events", "read_json", "whole_number"]
 
 #: Bytes and events of one request.
 MAX_BODY, MAX_EVENTS = 16 * 1024 * 1024, 10_000
+
+#: Subscriptions, events or deliveries on one page.
+MAX_PAGE = 1_000
 
 _CONTEXT = ("id", "source", "type", "subject", "time", "dataschema")
 

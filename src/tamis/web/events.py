@@ -10,9 +10,9 @@ from starlette.responses import JSONResponse, Response
 from tamis.errors import EventError, ModelError, RefusedError, TamisError
 from tamis.model.subscription import DEFAULT_NAMESPACE
 from tamis.routing import messages as m
-from tamis.routing.edge import MAX_NAME, RECENT_DELIVERIES, RECENT_EVENTS
+from tamis.routing.edge import MAX_NAME
 from tamis.routing.producers import Once
-from tamis.web.bodies import read_events, whole_number
+from tamis.web.bodies import MAX_PAGE, read_events, whole_number
 from tamis.web.failures import status_of
 from tamis.web.server import event_id, server_of, shown_event
 
@@ -59,7 +59,7 @@ async def recent_events(request: Request) -> Response:
     """Show the last events that clients published here, the newest first."""
     server = server_of(request)
     rights = server.rights(request)
-    limit = whole_number(request.query_params.get("limit", "200"), "limit", RECENT_EVENTS)
+    limit = whole_number(request.query_params.get("limit", "200"), "limit", MAX_PAGE)
     seen = ((at, event) for at, event in reversed(server.driver.edge.recent.events) if rights.sees(event.namespace))
     shown = [shown_event(server, at, event) for at, event in itertools.islice(seen, limit)]
     return JSONResponse({"events": shown})
@@ -69,7 +69,7 @@ async def recent_deliveries(request: Request) -> Response:
     """Show the last copies that went out to clients, the newest first, with the subscriptions that matched."""
     server = server_of(request)
     rights = server.rights(request)
-    limit = whole_number(request.query_params.get("limit", "50"), "limit", RECENT_DELIVERIES)
+    limit = whole_number(request.query_params.get("limit", "50"), "limit", MAX_PAGE)
     seen = (one for one in reversed(server.driver.edge.recent.deliveries) if rights.sees(one[2].event.namespace))
     shown = [
         {**shown_event(server, at, delivery.event), "client": link, "subscriptions": list(delivery.subscriptions)}

@@ -174,12 +174,7 @@ def _paths() -> Json:
         },
         "/v1/subscriptions/{id}/events": {"get": _stream([*one, last, limit])},
         **_log_paths(one, limit),
-        "/v1/explain": {"post": _operation("Why an event matches, or not", None, [], _json("Question"))},
-        "/v1/trial": {"post": _operation("What a filter would have got, and who covers it", None, [], _json("Trial"))},
-        "/v1/matches": {"post": _operation("Which subscriptions an event matches", None, [], _json("Arrival"))},
-        "/v1/comparison": {
-            "post": _operation("What each link policy would cost for what is here", None, [], _json("Comparison"))
-        },
+        **_question_paths(),
         "/v1/statistics": {"get": _operation("What the broker did, per link and client", None, [])},
         "/healthz": {"get": _operation("Whether the broker takes events", None, [])},
         "/metrics": {"get": _text("Metrics for Prometheus", "text/plain", [])},
@@ -189,6 +184,16 @@ def _paths() -> Json:
 def _once() -> list[Json]:
     producer = _parameter("producer", "query", {"type": "string", "minLength": 1, "maxLength": 128})
     return [producer, _parameter("number", "query", {"type": "integer", "minimum": 0, "maximum": 10**18 - 1})]
+
+
+def _question_paths() -> Json:
+    compared = "What each link policy would cost for what is here"
+    return {
+        "/v1/explain": {"post": _operation("Why an event matches, or not", None, [], _json("Question"))},
+        "/v1/trial": {"post": _operation("What a filter would have got, and who covers it", None, [], _json("Trial"))},
+        "/v1/matches": {"post": _operation("Which subscriptions an event matches", None, [], _json("Arrival"))},
+        "/v1/comparison": {"post": _operation(compared, None, [], _json("Comparison"))},
+    }
 
 
 def _log_paths(one: list[Json], limit: Json) -> Json:

@@ -27,13 +27,10 @@ from tamis.routing.broker import client_key
 from tamis.routing.edge import check_namespace, subscription_id
 from tamis.routing.rights import Rights
 from tamis.runtime.client_links import http_link
-from tamis.web.bodies import read_json, whole_number
+from tamis.web.bodies import MAX_PAGE, read_json, whole_number
 from tamis.web.server import Server, server_of
 
 __all__ = ["create", "delete", "find", "http_link", "listing", "show"]
-
-#: Subscriptions on one page.
-MAX_PAGE = 1_000
 
 
 class NewSubscription(msgspec.Struct, forbid_unknown_fields=True):
