@@ -147,6 +147,9 @@ def document() -> Json:
     }
 
 
+_PUBLISH = "Publish events; they are durable when the answer comes"
+
+
 def _paths() -> Json:
     id = _parameter("id", "path", {"type": "string", "minLength": 1}, required=True)
     namespace = _parameter("namespace", "query", {"type": "string", "default": "default"})
@@ -158,9 +161,7 @@ def _paths() -> Json:
     one = [id, namespace, client]
     return {
         "/v1/events": {
-            "post": _operation(
-                "Publish events; they are durable when the answer comes", "Accepted", [namespace, *_once()], _EVENTS
-            ),
+            "post": _operation(_PUBLISH, "Accepted", [namespace, *_once()], _EVENTS),
             "get": _operation("The last events published here", None, [limit]),
         },
         "/v1/deliveries": {"get": _operation("The last copies that went out to clients", None, [limit])},
