@@ -65,7 +65,9 @@ def test_events_of_many_tasks_travel_together_and_in_order(broker: BrokerProcess
 def test_values_are_read_as_their_types_say(broker: BrokerProcess) -> None:
     async def story() -> None:
         async with tamis.connect(broker.url) as client:
-            found = await client.subscribe("at >= TIMESTAMP('2026-01-01T00:00:00Z') AND S_INTERSECTS(area, BBOX(1, 1, 3, 3))")
+            found = await client.subscribe(
+                "at >= TIMESTAMP('2026-01-01T00:00:00Z') AND S_INTERSECTS(area, BBOX(1, 1, 3, 3))"
+            )
             moment = dt.datetime(2026, 5, 1, 12, tzinfo=dt.UTC)
             await client.publish({"at": moment, "area": shapely.box(0, 0, 2, 2), "new": "name"})
             event = (await anext(found)).event

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from tamis.errors import DiskFullError, RefusedError
+from tamis.errors import DiskFullError, RefusedError, RemoteProtocolError
 from tamis.model.schema import Schema
 from tamis.node.effects import Link
 from tamis.node.frames import Frame, encode_frame
@@ -69,11 +69,18 @@ class Connection:
     told_schema: Schema | None = None
     news: asyncio.Event = field(default_factory=asyncio.Event)
     closed: str = ""
+    #: Whether the other end may try again.
+    may_return: bool = False
 
     def close(self, reason: str = "closed") -> None:
         """Tell whoever writes to this wire to end it."""
         self.closed = self.closed or reason
         self.news.set()
+
+    def close_for_now(self, reason: str) -> None:
+        """Tell whoever writes to this wire to end it; the other end may connect again."""
+        self.may_return = self.may_return or not self.closed
+        self.close(reason)
 
 
 class Driver:
@@ -113,7 +120,7 @@ class Driver:
         """Commit what is under way, and end."""
         self._ticker.cancel()
         for connection in list(self.connections.values()):
-            connection.close("the broker stops")
+            connection.close_for_now("the broker stops")
         if self._committer is not None:
             await asyncio.to_thread(self._committer.stop)
         self.store.close()
@@ -211,8 +218,14 @@ class Driver:
     def receive(self, connection: Connection, packet: bytes) -> None:
         """Take a packet from a wire; `RemoteProtocolError` says that it must be cut."""
         link = connection.link
+        end = self.node.ends[link]
         for data in split_frames(packet, link):
-            self._step(partial(_receive, data, link))
+            received = end.received
+            try:
+                self._step(partial(_receive, data, link))
+            except RemoteProtocolError:  # the core applied nothing of it: it must not count as received
+                end.received = received
+                raise
         connection.news.set()  # an acknowledgement may have made room
         self._look_at_gap(link)
 
@@ -278,7 +291,13 @@ class Driver:
         self, call: Callable[[Node[EdgeCore], float], Transaction], *, every: bool = False
     ) -> asyncio.Future[None]:
         """Let the node take one step, have it committed, then let what follows leave."""
-        transaction = call(self.node, time.time())
+        try:
+            transaction = call(self.node, time.time())
+        except RemoteProtocolError:
+            raise
+        except Exception as error:  # the node's memory is not to be trusted any more: start again from the disk
+            self._fail(error)
+            raise
         told = self.edge.take_told()
         links = self.node.ends if every else {link for link, _ in transaction.frames}
         marks = {link: self._mark(link) for link in links}

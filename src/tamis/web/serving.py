@@ -7,7 +7,6 @@ import contextlib
 import socket
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import uvicorn
 
@@ -18,21 +17,16 @@ from tamis.runtime.neighbours import keep_linked
 from tamis.runtime.open_broker import open_broker
 from tamis.runtime.packets import MAX_PACKET, MAX_PACKET_OF_BROKER
 from tamis.runtime.sessions import end_sessions
-from tamis.runtime.tokens import Tokens
+from tamis.runtime.tokens import tokens_of
 from tamis.web.app import make_app
 
-__all__ = ["serve", "tokens_of"]
+__all__ = ["serve"]
 
 #: Seconds between two deletions of what is beyond retention.
 TRIM_SECONDS = 60.0
 
 #: Seconds between two pings on a WebSocket, and until an unanswered one ends it.
 HEARTBEAT_SECONDS = 10.0
-
-
-def tokens_of(config: BrokerConfig) -> Tokens:
-    """Return the tokens of a broker."""
-    return Tokens(Path(config.data) / "tokens.json")
 
 
 async def serve(config: BrokerConfig, ready: Callable[[str], None] = lambda url: None) -> None:
