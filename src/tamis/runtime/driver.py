@@ -166,6 +166,13 @@ class Driver:
             self._step(lambda node, now: node.receive(hello, link=link, now=now))
         await self._step(lambda node, now: node.submit(Admitted(message), sender=link, now=now))
 
+    async def forget(self, link: Link) -> None:
+        """Forget a client that has gone for good, and what is kept for it; its subscriptions have ended before."""
+        self.edge.rights.pop(link, None)
+        self._spilled.pop(link, None)
+        self._marks.pop(link, None)
+        await self._step(lambda node, now: node.detach(link, now))
+
     def acknowledge(self, link: Link, number: int) -> None:
         """Take note that a client of this process has read everything up to a number."""
         frame = encode_frame(Frame(CLIENT_EPOCH, self.node.epoch, 0, number))
@@ -312,7 +319,7 @@ class Driver:
     def _release(self, marks: dict[Link, Mark], told: list[tuple[Link, m.Message]], done: asyncio.Future[None]) -> None:
         self._marks.update(marks)
         for link, mark in marks.items():
-            if not self.edge.broker.is_neighbour(link):
+            if link in self.node.ends and not self.edge.broker.is_neighbour(link):
                 self._spill(link, mark)
         for link, word in told:
             if link in self.connections:

@@ -38,7 +38,7 @@ async def serve(config: BrokerConfig, ready: Callable[[str], None] = lambda url:
     server = uvicorn.Server(_settings(config, app))
     around = [asyncio.create_task(keep_linked(driver, config, link)) for link in config.links if link.url]
     around.append(asyncio.create_task(_trim(driver, config.retention)))
-    around.append(asyncio.create_task(end_sessions(driver)))
+    around.append(asyncio.create_task(end_sessions(driver, config.retention)))
     running = asyncio.create_task(server.serve(sockets=[listener]))
     scheme = "https" if config.tls_certificate else "http"
     ready(f"{scheme}://{config.host}:{listener.getsockname()[1]}")
