@@ -21,6 +21,8 @@ from tamis.runtime.config import BrokerConfig
 from tamis.runtime.driver import Driver
 from tamis.runtime.open_broker import open_broker
 from tamis.runtime.packets import join_frames
+from tamis.runtime.sessions import end_sessions
+from tamis.runtime.store import Store
 from tests.server.processes import BrokerProcess, ask, running
 
 
@@ -98,6 +100,32 @@ def test_what_waits_for_long_is_on_disk_only(tmp_path: Path, monkeypatch: pytest
         again = await opened(tmp_path)
         assert len(again.node.ends["c:local:x"].outbox) == 100
         await again.stop()
+
+    run(story())
+
+
+def test_what_nobody_attends_to_ends(tmp_path: Path) -> None:
+    async def story() -> None:
+        driver = await opened(tmp_path)
+        for name, durable in (("passing", b'{"durable":false}'), ("lasting", b"{}")):
+            asked = m.Subscribe("s", b'{"op":">=","args":[{"property":"n"},0]}', about=durable)
+            link = f"c:local:{name}"
+            await driver.submit(driver.edge.write_subscription(asked, link, Rights("local")), link)
+        await driver.publish([("default", driver.edge.content.write_event({"n": 1}))], "test")
+        watched = driver.watch("c:local:passing")
+        ending = asyncio.create_task(end_sessions(driver, retention=0.0, grace=0.0, look=0.01))
+        await asyncio.sleep(0.1)
+        assert len(driver.edge.asked) == 2  # somebody attends
+        driver.unwatch("c:local:passing", watched)
+        while "c:local:passing" in driver.node.ends:
+            await asyncio.sleep(0.01)
+        ending.cancel()
+        await driver.stop()
+        again = Store(tmp_path)
+        stored = again.load()
+        assert {key[1] for key in stored if len(key) > 1} == {"c:local:lasting"}
+        assert again.read_outbox("c:local:passing", 0) == []
+        again.close()
 
     run(story())
 

@@ -94,7 +94,7 @@ def add(
     import time
 
     from tamis.model.language.parse import parse
-    from tamis.web.serving import tokens_of
+    from tamis.runtime.tokens import tokens_of
 
     if policy is not None:
         parse(policy)
@@ -117,7 +117,7 @@ def list_tokens(config: Config = None, data: Data = None, json: Json = False) ->
     import msgspec
 
     from tamis.cli.screen import output, write_json
-    from tamis.web.serving import tokens_of
+    from tamis.runtime.tokens import tokens_of
 
     found = tokens_of(_config(config, {"data": data})).all()
     if json:
@@ -133,7 +133,7 @@ def list_tokens(config: Config = None, data: Data = None, json: Json = False) ->
 @tokens.command("revoke")
 def revoke(name: str, config: Config = None, data: Data = None) -> None:
     """Take a token back; whoever is connected with it is cut off within seconds. Exit code 1: there was none."""
-    from tamis.web.serving import tokens_of
+    from tamis.runtime.tokens import tokens_of
 
     if not tokens_of(_config(config, {"data": data})).revoke(name):
         raise typer.Exit(NO)

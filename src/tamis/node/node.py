@@ -90,6 +90,14 @@ class Node(Generic[AnyCore]):
             step.moved.add(link)
         return step.done()
 
+    def detach(self, link: Link, now: float) -> Transaction:
+        """Forget a link that nobody uses any more, with all that waits for it; it need not be there."""
+        step = _Step(self, now)
+        end = self.ends.pop(link, None)
+        if end is not None:
+            step.transaction.changes += [*end.acknowledge(end.sent), Persist(("link", link), None)]
+        return step.done()
+
     def receive(self, data: bytes, *, link: Link, now: float) -> Transaction:
         """Take a frame from the wire."""
         frame, end, step = decode_frame(data, link), self.ends[link], _Step(self, now)

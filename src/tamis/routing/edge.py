@@ -55,6 +55,9 @@ MAX_EVENT, MAX_EVENT_WITH_REGION = 256 * 1024, 1024 * 1024
 #: Messages that wait for one client before it is suspended.
 MAX_BACKLOG = 100_000
 
+#: Bytes of the text and the metadata of a subscription; a geometry may be long.
+MAX_ABOUT = 1024 * 1024
+
 #: Characters of a namespace and of a client's name.
 MAX_NAME = 128
 
@@ -186,6 +189,9 @@ class EdgeCore:
     def write_subscription(self, message: m.Subscribe, link: Link, rights: Rights) -> m.Subscribe:
         """Return a subscription as the broker takes it: compiled, and joined to the policies."""
         rights.demand("subscribe", check_namespace(message.namespace))
+        subscription_id(message.id)
+        if len(message.about) > MAX_ABOUT:
+            raise LimitError("bytes of what is said about a subscription", len(message.about), MAX_ABOUT)
         key = client_key(link, message.namespace, message.id)
         if (link, key) not in self.asked and self._counts.get(rights.principal, 0) >= rights.max_subscriptions:
             raise LimitError("subscriptions", self._counts[rights.principal] + 1, rights.max_subscriptions)
@@ -213,7 +219,7 @@ class EdgeCore:
         if isinstance(message, m.Subscribe):
             try:
                 return self._admitted(self.write_subscription(message, sender, rights), sender, now)
-            except (TamisError, msgspec.MsgspecError) as error:
+            except (TamisError, msgspec.MsgspecError, RecursionError) as error:
                 self._told.append((sender, m.Refusal(f"subscription {message.id!r}", str(error))))
                 return []
         if isinstance(message, m.Unsubscribe):

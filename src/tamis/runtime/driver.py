@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from tamis.errors import DiskFullError, RefusedError
+from tamis.errors import DiskFullError, RefusedError, RemoteProtocolError
 from tamis.model.schema import Schema
 from tamis.node.effects import Link
 from tamis.node.frames import Frame, encode_frame
@@ -70,11 +70,18 @@ class Connection:
     told_schema: Schema | None = None
     news: asyncio.Event = field(default_factory=asyncio.Event)
     closed: str = ""
+    #: Whether the other end may try again.
+    may_return: bool = False
 
     def close(self, reason: str = "closed") -> None:
         """Tell whoever writes to this wire to end it."""
         self.closed = self.closed or reason
         self.news.set()
+
+    def close_for_now(self, reason: str) -> None:
+        """Tell whoever writes to this wire to end it; the other end may connect again."""
+        self.may_return = self.may_return or not self.closed
+        self.close(reason)
 
 
 class Driver:
@@ -114,7 +121,7 @@ class Driver:
         """Commit what is under way, and end."""
         self._ticker.cancel()
         for connection in list(self.connections.values()):
-            connection.close("the broker stops")
+            connection.close_for_now("the broker stops")
         if self._committer is not None:
             await asyncio.to_thread(self._committer.stop)
         self.store.close()
@@ -168,6 +175,13 @@ class Driver:
             self._step(lambda node, now: node.receive(hello, link=link, now=now))
         await self._step(lambda node, now: node.submit(Admitted(message), sender=link, now=now))
 
+    async def forget(self, link: Link) -> None:
+        """Forget a client that has gone for good, and what is kept for it; its subscriptions have ended before."""
+        self.edge.rights.pop(link, None)
+        self._spilled.pop(link, None)
+        self._marks.pop(link, None)
+        await self._step(lambda node, now: node.detach(link, now))
+
     def acknowledge(self, link: Link, number: int) -> None:
         """Take note that a client of this process has read everything up to a number."""
         frame = encode_frame(Frame(CLIENT_EPOCH, self.node.epoch, 0, number))
@@ -220,8 +234,14 @@ class Driver:
     def receive(self, connection: Connection, packet: bytes) -> None:
         """Take a packet from a wire; `RemoteProtocolError` says that it must be cut."""
         link = connection.link
+        end = self.node.ends[link]
         for data in split_frames(packet, link):
-            self._step(partial(_receive, data, link))
+            received = end.received
+            try:
+                self._step(partial(_receive, data, link))
+            except RemoteProtocolError:  # the core applied nothing of it: it must not count as received
+                end.received = received
+                raise
         connection.news.set()  # an acknowledgement may have made room
         self._look_at_gap(link)
 
@@ -287,7 +307,13 @@ class Driver:
         self, call: Callable[[Node[EdgeCore], float], Transaction], *, every: bool = False
     ) -> asyncio.Future[None]:
         """Let the node take one step, have it committed, then let what follows leave."""
-        transaction = call(self.node, time.time())
+        try:
+            transaction = call(self.node, time.time())
+        except RemoteProtocolError:
+            raise
+        except Exception as error:  # the node's memory is not to be trusted any more: start again from the disk
+            self._fail(error)
+            raise
         told = self.edge.take_told()
         links = self.node.ends if every else {link for link, _ in transaction.frames}
         marks = {link: self._mark(link) for link in links}
@@ -302,7 +328,7 @@ class Driver:
     def _release(self, marks: dict[Link, Mark], told: list[tuple[Link, m.Message]], done: asyncio.Future[None]) -> None:
         self._marks.update(marks)
         for link, mark in marks.items():
-            if not self.edge.broker.is_neighbour(link):
+            if link in self.node.ends and not self.edge.broker.is_neighbour(link):
                 self._spill(link, mark)
         for link, word in told:
             if link in self.connections:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import random
 from typing import Any
 from urllib.parse import quote
@@ -17,6 +18,8 @@ __all__ = ["FIRST_PAUSE", "LONGEST_PAUSE", "keep_linked", "websocket_url"]
 
 #: Seconds before a broken link is tried again, at first and at most.
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
+
+_log = logging.getLogger("tamis")
 
 #: Seconds within which a packet must be written.
 WRITE_DEADLINE = 10.0
@@ -34,10 +37,15 @@ def websocket_url(url: str) -> str:
 async def keep_linked(driver: Driver, config: BrokerConfig, link: LinkConfig) -> None:
     """Stay connected to one neighbour, for ever."""
     pause = FIRST_PAUSE
+    unreachable: tuple[type[Exception], ...] = (OSError, TamisError, TimeoutError, *_socket_errors())
     while True:
-        with contextlib.suppress(OSError, TamisError, TimeoutError, *_socket_errors()):
+        try:
             await _serve(driver, config, link)
             pause = FIRST_PAUSE
+        except RemoteProtocolError as error:
+            _log.warning("%s", error)
+        except unreachable:  # it is down, or we are full: that is what this loop is for
+            pass
         await asyncio.sleep(pause * random.uniform(0.5, 1.0))
         pause = min(2 * pause, LONGEST_PAUSE)
 

@@ -218,11 +218,15 @@ class _Batch:
         self.messages: dict[tuple[Link, int], bytes] = {}
         self.floors: dict[Link, int] = {}
         self.restarted: set[Link] = set()
+        #: Links that are no more, with all that was kept for a replay.
+        self.forgotten: set[Link] = set()
         self.known: dict[bytes, int | None] = {}
 
     def take(self, change: Persist) -> None:
         if change.key[0] != "out":
             self.state[_packed(change.key)] = change.value
+            if change.key[0] == "link" and change.value is None:
+                self.forgotten.add(change.key[1])
             return
         link, number = change.key[1], int(change.key[2])
         floor = self.floors.get(link, self.store._floors.get(link, 0))
@@ -237,9 +241,10 @@ class _Batch:
             self.messages[link, number] = change.value
 
     def write(self, db: Any) -> None:
+        self.floors |= dict.fromkeys(self.forgotten, 0)
         for link, floor in self.floors.items():
-            self.state[_packed(("floor", link))] = b"%d" % floor
-        db.executemany("DELETE FROM outbox WHERE link = ?", [(link,) for link in self.restarted])
+            self.state[_packed(("floor", link))] = None if link in self.forgotten else b"%d" % floor
+        db.executemany("DELETE FROM outbox WHERE link = ?", [(link,) for link in self.restarted | self.forgotten])
         db.executemany("INSERT OR REPLACE INTO outbox VALUES (?, ?, ?, ?, ?)", self._message_rows())
         self.known = {
             key: None if value is None else zlib.crc32(value, zlib.crc32(key)) for key, value in self.state.items()
@@ -261,6 +266,8 @@ class _Batch:
             else:
                 store._known[key] = crc
         store._floors.update(self.floors)
+        for link in self.forgotten:
+            store._floors.pop(link, None)
         store.number += 1
 
     def _message_rows(self) -> Iterator[tuple[Link, int, int, bytes, int]]:

@@ -18,8 +18,9 @@ import msgspec
 
 from tamis.errors import RefusedError, StoreError
 from tamis.routing.rights import MAX_SUBSCRIPTIONS, Rights
+from tamis.runtime.config import BrokerConfig
 
-__all__ = ["Token", "Tokens"]
+__all__ = ["Token", "Tokens", "tokens_of"]
 
 
 class Token(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -115,6 +116,11 @@ class Tokens:
             file.flush()
             os.fsync(file.fileno())
         os.replace(draft, self.path)
+
+
+def tokens_of(config: BrokerConfig) -> Tokens:
+    """Return the tokens of a broker."""
+    return Tokens(Path(config.data) / "tokens.json")
 
 
 def _digest(secret: str) -> str:

@@ -20,21 +20,16 @@ from tamis.runtime.open_broker import open_broker
 from tamis.runtime.packets import MAX_PACKET, MAX_PACKET_OF_BROKER
 from tamis.runtime.sessions import end_sessions
 from tamis.runtime.snapshot_subscriptions import follow_snapshot, open_snapshot
-from tamis.runtime.tokens import Tokens
+from tamis.runtime.tokens import tokens_of
 from tamis.web.app import make_app
 
-__all__ = ["serve", "tokens_of"]
+__all__ = ["serve"]
 
 #: Seconds between two deletions of what is beyond retention.
 TRIM_SECONDS = 60.0
 
 #: Seconds between two pings on a WebSocket, and until an unanswered one ends it.
 HEARTBEAT_SECONDS = 10.0
-
-
-def tokens_of(config: BrokerConfig) -> Tokens:
-    """Return the tokens of a broker."""
-    return Tokens(Path(config.data) / "tokens.json")
 
 
 async def serve(config: BrokerConfig, ready: Callable[[str], None] = lambda url: None) -> None:
@@ -72,7 +67,7 @@ def _around(driver: Driver, config: BrokerConfig, version: Path | None) -> Itera
     """Yield what runs beside the port for as long as the broker does."""
     yield from (keep_linked(driver, config, link) for link in config.links if link.url)
     yield _trim(driver, config.retention)
-    yield end_sessions(driver)
+    yield end_sessions(driver, config.retention)
     if version is not None:
         yield follow_snapshot(driver, Path(config.snapshot), version)
 

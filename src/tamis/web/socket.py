@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from tamis.errors import ModelError, RefusedError, RemoteProtocolError, TamisError
+from tamis.errors import ModelError, RemoteProtocolError, TamisError
 from tamis.routing.edge import MAX_NAME
 from tamis.routing.rights import Rights
 from tamis.runtime.driver import Connection, Driver
@@ -22,7 +23,9 @@ WRITE_DEADLINE = 10.0
 #: Seconds between two looks whether a client may stay (S4).
 LOOK_SECONDS = 2.0
 
-_POLICY_VIOLATION, _GOING_AWAY, _BAD_DATA, _TOO_BIG = 1008, 1001, 1007, 1009
+_POLICY_VIOLATION, _TRY_AGAIN_LATER = 1008, 1013
+
+_log = logging.getLogger("tamis")
 
 
 async def connect(socket: WebSocket) -> None:
@@ -74,11 +77,12 @@ async def _read(driver: Driver, connection: Connection, socket: WebSocket) -> No
         try:
             driver.demand_room()
             driver.receive(connection, packet)
-        except (RemoteProtocolError, RefusedError) as error:
+        except RemoteProtocolError as error:
+            _log.warning("%s", error)
             connection.close(str(error))
             return
         except TamisError as error:  # a full disk: nothing was taken, the other end sends it again
-            connection.close(str(error))
+            connection.close_for_now(str(error))
             return
 
 
@@ -88,7 +92,8 @@ async def _write(driver: Driver, connection: Connection, socket: WebSocket) -> N
             async with asyncio.timeout(WRITE_DEADLINE):
                 await socket.send_bytes(packet)
         async with asyncio.timeout(WRITE_DEADLINE):
-            await socket.close(_POLICY_VIOLATION if connection.closed else _GOING_AWAY, connection.closed[:120])
+            code = _TRY_AGAIN_LATER if connection.may_return else _POLICY_VIOLATION
+            await socket.close(code, connection.closed[:120])
     except (TimeoutError, RuntimeError, WebSocketDisconnect):
         connection.close("the other end does not read")
 

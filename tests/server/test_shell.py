@@ -1,0 +1,122 @@
+"""The commands: serve with TLS, tokens, publish, subscribe; and what is said when the extra is missing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import ssl
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+import tamis
+from tamis.cli.main import app
+from tamis.errors import MissingExtraError
+from tamis.runtime import extra
+from tests.server.processes import SERVE, BrokerProcess, running
+
+
+def tamis_command(*arguments: str, input: str | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", SERVE, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, input=input, timeout=60, check=False)
+
+
+def test_publish_and_subscribe_in_the_shell(broker: BrokerProcess, tmp_path: Path) -> None:
+    listening = subprocess.Popen(
+        [sys.executable, "-c", SERVE, "subscribe", "shell >= 2", "--url", broker.url, "--count", "2", "--json"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with tamis.connect(broker.url) as client:
+        probe = client.subscribe("probe = 1", id="probe")
+        assert probe.id == "probe"
+    file = tmp_path / "events.jsonl"
+    file.write_text('{"shell": 1}\n\n{"shell": 2}\n')
+    try:
+        while listening.poll() is None:  # until it has subscribed, nothing reaches it
+            done = tamis_command("publish", str(file), "--url", broker.url, "--json")
+            assert (done.returncode, json.loads(done.stdout)) == (0, {"published": 2}), done.stderr
+    finally:
+        listening.kill()
+    out, _ = listening.communicate()
+    assert [json.loads(line)["event"] for line in out.splitlines()] == [{"shell": 2}, {"shell": 2}]
+    bad = tamis_command("publish", "-", "--url", broker.url, input='{"a": 1}\n{"a": NaN}\n')
+    assert bad.returncode == 2
+    assert "line 2" in bad.stderr
+
+
+def test_tokens_are_added_listed_and_revoked(tmp_path: Path) -> None:
+    def token(*arguments: str) -> Result:
+        return CliRunner().invoke(app, ["serve", "token", *arguments, "--data", str(tmp_path)])
+
+    made = token("add", "alice", "--namespace", "acme", "--policy", "a = 1")
+    assert made.stdout.startswith("tamis_")
+    assert made.stdout.strip() not in (tmp_path / "tokens.json").read_text()
+    listed = json.loads(token("list", "--json").stdout)
+    assert [(one["name"], one["namespaces"], one["policy"]) for one in listed] == [("alice", ["acme"], "a = 1")]
+    assert token("add", "bob", "--policy", "a =").exit_code == 2
+    assert token("revoke", "alice").exit_code == 0
+    assert token("revoke", "alice").exit_code == 1
+
+
+def test_a_broker_does_not_start_on_a_taken_port_or_in_the_open(broker: BrokerProcess, tmp_path: Path) -> None:
+    taken = tamis_command("serve", "--port", str(broker.port), "--data", str(tmp_path / "a"))
+    assert taken.returncode == 2
+    assert "--port" in taken.stderr
+    config = tmp_path / "broker.toml"
+    config.write_text('host = "0.0.0.0"')
+    in_the_open = tamis_command("serve", "--config", str(config))
+    assert in_the_open.returncode == 2
+    assert "tls_certificate" in in_the_open.stderr
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="not run: openssl makes the certificate of this test")
+def test_tls(tmp_path: Path) -> None:
+    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    files = ["-keyout", str(tmp_path / "key.pem"), "-out", str(tmp_path / "cert.pem")]
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:P-256",
+        "-nodes",
+        "-days",
+        "2",
+    ]
+    subprocess.run([*command, *subject, *files], check=True, capture_output=True)
+    config = f'tls_certificate = "{tmp_path}/cert.pem"\ntls_key = "{tmp_path}/key.pem"\ndata = "{tmp_path}/data"'
+    broker = BrokerProcess(tmp_path, config)
+
+    async def story() -> None:
+        trust = ssl.create_default_context(cafile=str(tmp_path / "cert.pem"))
+        async with tamis.connect(f"https://127.0.0.1:{broker.port}", ssl=trust, timeout=40) as client:
+            found = await client.subscribe("a = 1")
+            await client.publish({"a": 1})
+            assert (await anext(found)).event == {"a": 1}
+
+    try:
+        broker.start()
+        asyncio.run(asyncio.wait_for(story(), 60))
+    finally:
+        broker.stop()
+
+
+def test_the_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extra, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"tamis\[server\]"), tamis.connect("http://127.0.0.1:1"):
+        pass
+
+
+def test_one_process_at_a_time_has_the_data(tmp_path: Path) -> None:
+    with running(BrokerProcess(tmp_path)) as (broker,):
+        second = tamis_command("serve", "--port", "0", "--data", str(broker.directory / "data"))
+        assert second.returncode == 2
+        assert "another process" in second.stderr
