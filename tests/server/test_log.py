@@ -85,6 +85,20 @@ def test_what_is_beyond_retention_is_said_to_be_gone(broker: BrokerProcess) -> N
         calls.read_log("old", after=first)
 
 
+def test_what_was_read_does_not_wait_again_after_a_restart(broker: BrokerProcess) -> None:
+    """More than the driver keeps in memory, all of it acknowledged."""
+    calls = HttpCalls(broker.url)
+    calls.subscribe("read", "m >= 0")
+    calls.publish_once(b"\n".join(b'{"m": %d}' % m for m in range(1_500)), producer="m", number=0)
+    calls.acknowledge("read", calls.read_log("read", limit=0).last)
+    calls.publish_once(b'{"other": 1}', producer="m", number=1)  # behind the acknowledgement, so that is on disk
+    broker.kill()
+    broker.start().wait_until_ready()
+    assert ask(f"{broker.url}/v1/subscriptions/read").json["waiting"] == 0
+    page = calls.read_log("read", limit=0)
+    assert page.acknowledged == page.last
+
+
 def test_the_producer_that_was_silent_longest_is_forgotten() -> None:
     producers = Producers(most=2)
     stored: dict[Any, bytes] = {}

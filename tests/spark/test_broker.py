@@ -109,6 +109,8 @@ def test_offsets_are_cursors_and_the_same_give_the_same_rows(broker: BrokerProce
     with pytest.raises(ModelError, match="lost its disk"):
         reader.partitions({"epoch": 1, "number": 0}, end)
     assert reader.partitions(end, end) == []
+    with pytest.raises(ModelError, match="made anew"):
+        reader.partitions(end, start)
 
 
 def test_a_gap_is_an_error_unless_the_user_says_otherwise(broker: BrokerProcess) -> None:

@@ -56,4 +56,4 @@ def _print(rows: Sequence[Row]) -> None:
     console.print(table)
     for note in dict.fromkeys(row.note for row in rows if row.note):
         console.say(note, "dim")
-    console.say("What the numbers mean: docs/server.md")
+    console.say("What the numbers mean: docs/bridges.md")

@@ -346,7 +346,7 @@ class Driver:
     def _spill(self, link: Link, mark: Mark) -> None:
         """Leave the bodies of old messages of a client to the disk (RELIABILITY G17)."""
         outbox = self.node.ends[link].outbox
-        start = max(self._spilled.get(link, 0) + 1, next(iter(outbox), 1))
+        start = max(self._spilled.get(link, 0) + 1, next(iter(outbox), mark.sent + 1))
         end = mark.sent - KEPT
         for number in range(start, end + 1):
             outbox[number] = SPILLED

@@ -34,6 +34,9 @@ TOPIC, VALUE = "topic", "value"
 #: Messages that are taken together, and deliveries whose publishing is under way.
 BATCH, WINDOW = 256, 256
 
+#: Messages that wait to become events before those with QoS 0 are dropped, as their senders allow.
+MAX_QUEUE = 10_000
+
 #: Seconds for the first connection to the MQTT broker; later it is tried for ever.
 CONNECT_SECONDS = 30.0
 
@@ -120,7 +123,7 @@ class _Bridge:
         self._client = client
         self._incoming: asyncio.Queue[MqttMessage] = asyncio.Queue()
         place = MqttPlace.parse(plan.mqtt)
-        self._mqtt = MqttLink(place, f"tamis-{plan.name}", plan.topics, self._incoming.put_nowait)
+        self._mqtt = MqttLink(place, f"tamis-{plan.name}", plan.topics, self._receive)
 
     async def run(self, ready: Callable[[], None]) -> None:
         self._mqtt.start()
@@ -148,6 +151,14 @@ class _Bridge:
         except TimeoutError:
             problem = f"no MQTT 5 broker answered within {CONNECT_SECONDS:g} s"
             raise ConnectionLostError(self._plan.mqtt, problem) from None
+
+    def _receive(self, message: MqttMessage) -> None:
+        """Queue a message. With QoS 1 the MQTT broker waits for us; with QoS 0 it does not, so that is bounded here."""
+        if message.qos == 0 and self._incoming.qsize() >= MAX_QUEUE:
+            self._counts.refused += 1
+            self._counts.last_refusal = f"topic {message.topic!r}: {MAX_QUEUE:,} messages wait, and this one has QoS 0"
+        else:
+            self._incoming.put_nowait(message)
 
     async def _take_in(self) -> None:
         while True:

@@ -89,6 +89,11 @@ class Log:
                 f"subscription {self.subscription!r}: the broker lost its disk since this stream was checkpointed; "
                 "start a new checkpoint"
             )
+        if end["number"] < start["number"]:
+            raise ModelError(
+                f"subscription {self.subscription!r}: its log ends at {end['number']}, before the checkpoint "
+                f"({start['number']}): it was withdrawn and made anew; start a new checkpoint"
+            )
         edges = [*range(start["number"], end["number"], self.per_partition), end["number"]]
         return [Span(end["epoch"], *pair) for pair in itertools.pairwise(edges)]
 

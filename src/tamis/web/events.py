@@ -34,14 +34,20 @@ async def publish(request: Request) -> Response:
             raise EventError(error.attribute, error.value, error.problem, row if len(events) > 1 else None) from None
         except TamisError as error:
             raise RefusedError(status_of(error), f"event {row}: {error}") from None
+    more: dict[str, bool] = {}
     if "producer" in request.query_params:
-        return await _publish_once(request, rights.principal, pairs)
-    ids = [event_id(id) for id in await server.driver.publish(pairs, f"http:{rights.principal}")]
-    return JSONResponse({"accepted": len(ids), "ids": ids})
+        found, is_new = await _publish_once(request, rights.principal, pairs)
+        more["duplicate"] = not is_new
+    else:
+        found = await server.driver.publish(pairs, f"http:{rights.principal}")
+    ids = [event_id(id) for id in found]
+    return JSONResponse({"accepted": len(ids), "ids": ids, **more})
 
 
-async def _publish_once(request: Request, principal: str, pairs: list[tuple[str, bytes]]) -> Response:
-    """Publish a numbered batch of a producer; the same batch again gives the same answer and nothing else."""
+async def _publish_once(
+    request: Request, principal: str, pairs: list[tuple[str, bytes]]
+) -> tuple[list[m.EventId], bool]:
+    """Publish a numbered batch of a producer; return its ids, the same for the same batch, and whether it is new."""
     server, query = server_of(request), request.query_params
     producer, number = query["producer"], query.get("number", "")
     if not producer or len(producer) > MAX_NAME or not producer.isprintable():
@@ -51,8 +57,7 @@ async def _publish_once(request: Request, principal: str, pairs: list[tuple[str,
     publisher = f"once:{principal}:{producer}@{server.driver.edge.broker.name}"
     ids = [m.EventId(publisher, int(number), place) for place in range(1, len(pairs) + 1)]
     events = tuple(m.Published(id, *pair) for id, pair in zip(ids, pairs, strict=True))
-    is_new = await server.driver.publish_once(Once(m.PublishBatch(events), principal, producer, int(number)))
-    return JSONResponse({"accepted": len(ids), "ids": [event_id(id) for id in ids], "duplicate": not is_new})
+    return ids, await server.driver.publish_once(Once(m.PublishBatch(events), principal, producer, int(number)))
 
 
 async def recent_events(request: Request) -> Response:
