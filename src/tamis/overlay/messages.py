@@ -204,8 +204,12 @@ class Detach(Message, frozen=True, array_like=True, tag=9):
 
 
 class Ping(Message, frozen=True, array_like=True, tag=10):
-    """Am I your child? My node at ``level`` has this MBR, and I have received so many inserts."""
+    """Am I your child? My node at ``level`` has this MBR, and I have received so many inserts.
 
+    ``asked`` is whom I believe to be my parent; if its node is in other hands, they answer.
+    """
+
+    asked: str
     level: Count
     box: bytes
     received: Count
@@ -214,6 +218,7 @@ class Ping(Message, frozen=True, array_like=True, tag=10):
 class Pong(Message, frozen=True, array_like=True, tag=11):
     """Yes or no; and who is above me, should I fall silent."""
 
+    asked: str
     level: Count
     mine: bool
     passed: Count
