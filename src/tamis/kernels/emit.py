@@ -34,6 +34,7 @@ __all__ = [
     "int64_at",
     "lowest_bit",
     "prefetch",
+    "prefetch_row",
     "spread_lanes",
     "uint8_at",
     "uint16_at",
@@ -151,6 +152,31 @@ def _prefetch(_context: Any, address: Any) -> Any:
 def _prefetch_compiled(address: Int) -> Any:
     def compiled(address: Int) -> Any:
         return _prefetch(np.int64(address))
+
+    return compiled
+
+
+def prefetch_row(array: npt.NDArray[Any], row: Int) -> None:
+    """Ask, as :func:`prefetch`, for the line in which a row of an array begins."""
+
+
+@intrinsic
+def _prefetch_row(_context: Any, array: Any, row: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        rows = context.make_array(signature.args[0])(context, builder, arguments[0])
+        stride = builder.extract_value(rows.strides, 0)
+        place = builder.gep(builder.bitcast(rows.data, I8.as_pointer()), [builder.mul(arguments[1], stride)])
+        kind = ir.FunctionType(ir.VoidType(), [I8.as_pointer(), I32, I32, I32])
+        builder.call(insert_function(builder.module, kind, "llvm.prefetch.p0"), [place, I32(0), I32(3), I32(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64), generate
+
+
+@overload(prefetch_row)
+def _prefetch_row_compiled(array: Any, row: Int) -> Any:
+    def compiled(array: Any, row: Int) -> Any:
+        return _prefetch_row(array, np.int64(row))
 
     return compiled
 

@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.kernels.compile import Int, hot_kernel, inline_kernel
+from tamis.kernels.emit import prefetch_row
 from tamis.kernels.flat_rings import (
     BLOCK,
     INSIDE,
@@ -45,6 +46,10 @@ from tamis.kernels.ring_crossings import apart, find_crossing
 
 __all__ = ["ALL", "decide", "find_relations", "narrow"]
 
+#: How many pairs ahead polygons are asked for, and how many lines of so many vertices each.
+_AHEAD: Final = 8
+_LINES: Final = 4
+_LINE: Final = 4
 #: The eight relations by code, as bits of a set.
 _D, _M, _O, _E, _I, _CT, _CV, _CB = (1 << code for code in range(8))
 ALL: Final = 255
@@ -95,12 +100,23 @@ def decide(
     Only where ``holds[k]`` is true already: what some other condition refused stays refused.
     """
     for k in range(i.size):
+        _ask_ahead(b, j[min(k + _AHEAD, i.size - 1)])
         if holds[k]:
             some = np.int64(wanted[j[k]])
             if some == 0 or some == ALL:
                 holds[k] = some != 0
             else:
                 holds[k] = narrow(a, i[k], b, j[k], some, corners) & some != 0
+
+
+@inline_kernel
+def _ask_ahead(rings: Rings, j: Int) -> None:
+    """Ask for a polygon of a later pair: it is seldom near, and the present pairs leave time to fetch it."""
+    prefetch_row(rings.bounds, j)
+    prefetch_row(rings.inner, j)
+    prefetch_row(rings.blocks, rings.block_start[j])
+    for line in range(_LINES):
+        prefetch_row(rings.xy, rings.start[j] + _LINE * line)
 
 
 @inline_kernel

@@ -84,6 +84,18 @@ def test_one_lane_is_written_or_staged(call):
         assert (stage[0] >> 16, stage[0] & 0xFFFF) == (rows.ctypes.data + 64 * (slot // 16), 1 << slot % 16)
 
 
+@hot_kernel
+def call_prefetch(array, row):
+    emit.prefetch_row(array, row)
+    return array[row, 0]
+
+
+@both(call_prefetch)
+def test_asking_ahead_changes_nothing(call):
+    rows = np.arange(12.0).reshape(4, 3)
+    assert [call(rows, row) for row in range(4)] == [0.0, 3.0, 6.0, 9.0]
+
+
 @both(call_count)
 def test_count_bits(call):
     assert [call(mask) for mask in (0, 1, 0xFFFF, 0b1011)] == [0, 1, 16, 3]
