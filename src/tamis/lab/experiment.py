@@ -82,7 +82,7 @@ class Experiment:
     """One question to the product, as a paper asked it.
 
     ``configs`` gives the configurations of a scale, each a dict of scalars; ``run`` takes one of them and a seeded
-    generator and returns rows. Columns that end in ``_seconds`` are clock times; all others depend on the seed alone.
+    generator and returns rows. Columns that end in ``_seconds`` are processor times; all others depend on the seed.
     ``claims`` has a judge for each claim; an experiment without claims shows what the product does beside the papers.
     """
 

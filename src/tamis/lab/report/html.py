@@ -52,8 +52,8 @@ def _lines(contents: Contents) -> Iterator[str]:
     yield "<h1>The papers, run again</h1>"
     yield f"<p>Claims: <strong>{escape(contents.summary)}</strong>.</p>"
     yield (
-        '<p class="soft">Written by <code>tamis lab report</code> from rows; nothing is typed by hand. Clock times '
-        "come from one machine and hold as ratios at best; everything else depends on the seed.</p>"
+        '<p class="soft">Written by <code>tamis lab report</code> from rows; nothing is typed by hand. Times are '
+        "processor times of one machine and hold as ratios at best; everything else depends on the seed.</p>"
     )
     yield from _table(["claim", "verdict", "the paper", "here"], [_brief(each) for each in contents.findings])
     if contents.missing:

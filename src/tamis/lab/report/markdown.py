@@ -20,7 +20,7 @@ def _lines(contents: Contents) -> Iterator[str]:
     yield "# The papers, run again"
     yield ""
     yield f"Claims: {contents.summary}. Written by `tamis lab report` from the rows beside this page; nothing is typed"
-    yield "by hand. Clock times come from one machine and hold as ratios at best; everything else depends on the seed."
+    yield "by hand. Times are processor times of one machine and hold as ratios at best; all else depends on the seed."
     yield ""
     yield from _table(("claim", "verdict", "the paper", "here"), [_brief(each) for each in contents.findings])
     if contents.missing:

@@ -1,6 +1,6 @@
 """The Z-curve paper: how many cubes a search looks up, what approximation saves, and what it misses.
 
-The cost of a search is the cubes it looks up, and Lemma 3.4 counts them exactly at any size; clock times stand beside
+The cost of a search is the cubes it looks up, and Lemma 3.4 counts them exactly at any size; times stand beside
 the counts where an exhaustive search ends within a moment. "No hit": the searched region is empty, as in the paper.
 """
 
