@@ -16,7 +16,7 @@ through. Of clients it takes filters and events as they wrote them:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,7 +29,7 @@ from tamis.model.language.parse import parse
 from tamis.model.schema import MAX_ATTRIBUTES, Schema
 from tamis.model.subscription import Filter, SubscriptionId
 from tamis.model.types import Region
-from tamis.node.core import LinkUp
+from tamis.node.core import LinkFree, LinkFull, LinkUp
 from tamis.node.effects import Deliver, Effect, Key, Link, Persist, Send
 from tamis.routing import messages as m
 from tamis.routing.border import cut_message
@@ -140,7 +140,7 @@ class EdgeCore:
             effects = self._admitted(message.message, sender, now)
         elif isinstance(message, Once):
             effects = self._once(message, sender, now)
-        elif self.broker.is_neighbour(sender) or isinstance(message, LinkUp | m.Tick):
+        elif self.broker.is_neighbour(sender) or isinstance(message, LinkUp | LinkFull | LinkFree | m.Tick):
             crossing = self._crossing(sender, message)
             effects = [] if crossing is None else self.broker.handle(crossing, sender=sender, now=now)
         else:
@@ -217,6 +217,17 @@ class EdgeCore:
         return msgspec.structs.replace(
             message, filter=self.content.write_filter(filters), about=msgspec.json.encode(about)
         )
+
+    def find_refusal(self, events: Iterable[m.Published]) -> str | None:
+        """Return why one of some events cannot be accepted now, because a link it must take is full; else None."""
+        flow = self.broker.flow
+        if flow.is_open:
+            return None
+        for event in events:
+            links = self.broker.table.next_hops(self.content.read_event(event.payload), event.namespace, "")
+            if (refusal := flow.find_refusal(links)) is not None:
+                return refusal[1]
+        return None
 
     def is_suspended(self, link: Link) -> bool:
         """Whether a client misses events now because it read too slowly."""

@@ -326,9 +326,10 @@ class Client:
 
     def _refused(self, message: m.Refusal) -> None:
         kind, _, rest = message.subject.partition(" ")
-        error = RefusedError(400, message.reason)
+        error = RefusedError(503 if message.is_temporary else 400, message.reason)
         if kind == "event":
-            future = self._publishing.pop(int(rest.split()[1]), None)
+            seq = int(rest.split()[1]) if message.event is None else message.event.seq
+            future = self._publishing.pop(seq, None)
             if future is not None and not future.done():
                 future.set_exception(error)
         for one in self._subscriptions.values():

@@ -63,6 +63,9 @@ class BrokerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     retention: float = 24 * 3600.0
     #: Messages that wait for one client before it is suspended.
     max_backlog: int = 100_000
+    #: Messages and bytes that wait for a neighbour before events that must go there are refused.
+    max_link_messages: int = 100_000
+    max_link_bytes: int = 256 * 1024 * 1024
     #: Bytes that stay free on the disk: below this nothing new is accepted.
     min_free: int = 64 * 1024 * 1024
     links: tuple[LinkConfig, ...] = ()

@@ -98,8 +98,8 @@ class Driver:
         #: Up to which number the messages of a client are on disk only.
         self._spilled: dict[Link, int] = {}
         self._watchers: dict[Link, set[asyncio.Event]] = {}
-        self._pending: list[m.Published] = []
-        self._pending_futures: list[asyncio.Future[None]] = []
+        #: What was published since the last step, call by call.
+        self._pending: list[tuple[list[m.Published], asyncio.Future[None]]] = []
         self._born = round(time.time() * 1e6)
         self._published = 0
         self._min_free = min_free
@@ -148,20 +148,22 @@ class Driver:
         self.demand_room()
         if not self._pending:
             asyncio.get_running_loop().call_soon(self._flush)
-        ids = []
+        given = []
         for namespace, payload in events:
             self._published += 1
-            ids.append(m.EventId(f"{publisher}@{self.edge.broker.name}", self._born, self._published))
-            self._pending.append(m.Published(ids[-1], namespace, payload))
+            id = m.EventId(f"{publisher}@{self.edge.broker.name}", self._born, self._published)
+            given.append(m.Published(id, namespace, payload))
         done = asyncio.get_running_loop().create_future()
-        self._pending_futures.append(done)
+        self._pending.append((given, done))
         await done
-        return ids
+        return [event.id for event in given]
 
     async def publish_once(self, batch: Once) -> bool:
         """Publish a batch of a producer; returns whether it is new, when it is durable."""
         self.demand_room()
         is_new = not self.edge.producers.has(batch)
+        if is_new and (why := self.edge.find_refusal(batch.message.events)) is not None:
+            raise RefusedError(503, why)
         # One that was taken before may be on its way to the disk: steps are committed in order, so wait for this one.
         await self._step(lambda node, now: node.submit(batch, sender="", now=now))
         return is_new
@@ -353,9 +355,18 @@ class Driver:
         self._spilled[link] = max(end, start - 1)
 
     def _flush(self) -> None:
-        events, self._pending = tuple(self._pending), []
-        futures, self._pending_futures = self._pending_futures, []
-        message = Admitted(m.PublishBatch(events))
+        """Let the node take what was published since; a call is taken whole, or refused whole (RELIABILITY G16)."""
+        pending, self._pending = self._pending, []
+        events: list[m.Published] = []
+        futures: list[asyncio.Future[None]] = []
+        for given, done in pending:
+            why = self.edge.find_refusal(given)
+            if why is None:
+                events += given
+                futures.append(done)
+            elif not done.done():
+                done.set_exception(RefusedError(503, why))
+        message = Admitted(m.PublishBatch(tuple(events)))
         step = self._step(lambda node, now: node.submit(message, sender="", now=now))
         step.add_done_callback(lambda _: _resolve(futures))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from tamis.node.link_end import Quota
 from tamis.node.node import Codec, Node
 from tamis.routing import messages as m
 from tamis.routing.broker import BrokerCore
@@ -34,5 +35,6 @@ def open_broker(config: BrokerConfig) -> Driver:
     )
     # A life without a disk before it begins a new epoch, above that of every earlier one.
     epoch = round(time.time() * 1e6)
-    node = Node(edge, list(neighbours), Codec(m.encode, m.decode), epoch, stored)
+    quota = Quota(config.max_link_messages, config.max_link_bytes)
+    node = Node(edge, list(neighbours), Codec(m.encode, m.decode), epoch, stored, quota)
     return Driver(node, store, min_free=config.min_free)

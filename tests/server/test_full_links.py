@@ -1,0 +1,76 @@
+"""A link that is cut: its broker accepts up to the quota, then refuses and says why; nothing accepted is lost (G16)."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+import tamis
+from tamis.errors import RefusedError
+from tests.server.processes import a_line, ask
+
+
+def test_events_are_refused_when_too_many_wait_and_taken_again_when_they_went(tmp_path: Path) -> None:
+    near, far = a_line(tmp_path, "ab", extra="max_link_messages = 20")
+    try:
+        near.start().wait_until_ready()
+        far.start().wait_until_ready()
+        asked = ask(f"{far.url}/v1/subscriptions", "POST", {"id": "all", "filter": "n >= 0"})
+        assert asked.status == 201
+        assert near_publishes(near.url, -1) == 200  # nobody wants it, whatever waits
+        far.kill()
+        accepted = publish_until_refused(near.url)
+        assert 15 <= len(accepted) < 60, "the quota counts every message that waits"
+        assert near_publishes(near.url, -1) == 200, "an event that needs no full link is taken"
+        refused_client(near.url)
+        far.start().wait_until_ready()
+        got = asyncio.run(read(far.url, len(accepted)))
+        assert got == accepted
+        publish_again(near.url)
+    finally:
+        near.stop()
+        far.stop()
+
+
+def near_publishes(url: str, n: int) -> int:
+    return ask(f"{url}/v1/events", "POST", {"n": n}).status
+
+
+def publish_until_refused(url: str) -> list[int]:
+    accepted: list[int] = []
+    for n in range(500):
+        answer = ask(f"{url}/v1/events", "POST", {"n": n})
+        if answer.status == 503:
+            assert "wait for the way to 'b'" in answer.json["error"]
+            return accepted
+        assert answer.status == 200
+        accepted.append(n)
+    raise AssertionError("nothing was refused")
+
+
+def refused_client(url: str) -> None:
+    with tamis.connect(url) as client, pytest.raises(RefusedError, match="publish it again later"):
+        client.publish({"n": 1_000})
+
+
+async def read(url: str, count: int) -> list[int]:
+    """Read what the subscription got, in order, from its log."""
+    for _ in range(600):
+        log = ask(f"{url}/v1/subscriptions/all/log?limit=1000").json
+        found = [one["event"]["n"] for one in log["messages"]]
+        if len(found) >= count:
+            return found
+        await asyncio.sleep(0.1)
+    raise AssertionError(f"{len(found)} of {count} came")
+
+
+def publish_again(url: str) -> None:
+    """The link is free again by itself."""
+    import time
+
+    end = time.monotonic() + 60
+    while near_publishes(url, 2_000) == 503:
+        assert time.monotonic() < end, "the link stays full"
+        time.sleep(0.1)
