@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -55,6 +56,9 @@ def network(
     faults: Annotated[
         bool, typer.Option("--faults", help="Drop, double, delay and reorder messages; crash and restart brokers.")
     ] = False,
+    draw: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the tree of the first --overlay, as .svg, .png or .pdf.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Where clients stand, who publishes what, and what goes wrong.")] = 0,
     json: Json = False,
 ) -> None:
@@ -72,6 +76,7 @@ def network(
     from tamis.runtime.topology import Topology
 
     names = _policies(policy, overlay) + _overlays(overlay)
+    _check_picture(draw, overlay)
     tree = Topology.of(shape, brokers, seed=seed)
     trial = _trial(tree, subscriptions, events, limit, clients or 2 * brokers, seed, _faults(faults))
     if json:
@@ -81,6 +86,8 @@ def network(
         if brokers <= _DRAWN:
             output().say(tree.draw(), "dim")
         rows = list(_live(trial, names))
+    if draw is not None and overlay:
+        _draw(trial, overlay[0], draw)
     if any(row.lost or row.duplicates for row in rows):
         raise typer.Exit(NO)
 
@@ -101,6 +108,28 @@ def _overlays(given: list[str] | None) -> list[str]:
         if name not in OVERLAYS:
             raise ModelError(f"there is no overlay {name!r}; there are {', '.join(OVERLAYS)}")
     return names
+
+
+def _check_picture(path: Path | None, overlays: list[str] | None) -> None:
+    """Refuse a picture that cannot be drawn before anything is run."""
+    from tamis.errors import ModelError
+    from tamis.plots.canvas import check_kind
+
+    if path is not None:
+        check_kind(path)
+        if not overlays:
+            raise ModelError("--draw shows a tree of peers: give --overlay drtree, too")
+
+
+def _draw(trial: Trial, overlay: str, path: Path) -> None:
+    """Draw the tree of an overlay after everything went through it."""
+    from tamis.overlay.space import Space
+    from tamis.plots.overlay import draw_overlay, narrowest_axes
+
+    seats = trial.peers(overlay).seats()
+    x, y = narrowest_axes(seats)
+    names = [axis.attribute for axis in Space(trial.schema).axes]
+    draw_overlay({f"{overlay}: {len(seats)} seats": seats}, path, axes=(x, y), labels=(names[x], names[y]))
 
 
 def _faults(wanted: bool) -> Faults:

@@ -28,6 +28,7 @@ _UP, _ON = "^", "~"
 
 def hear_forward(seat: Seat, message: m.Forward) -> None:
     """Take an event from a parent, from a child, or from outside."""
+    box = seat.locate(message.event.payload)  # what is no event stops here
     copy = _copy_of(seat, message)
     if copy.attempt > message.attempt:
         _answer(seat, copy, message.sender, message.token, False)
@@ -38,7 +39,7 @@ def hear_forward(seat: Seat, message: m.Forward) -> None:
     was_busy = bool(copy.pending)
     if not was_busy:
         copy.engager = engager
-    _pass_on(seat, copy, message)
+    _pass_on(seat, copy, message, box)
     if was_busy:  # what goes up and meets itself has not reached a root: parents in a circle
         _answer(seat, copy, *engager, message.down or not {_UP, _ON} & copy.pending.keys())
     elif not copy.pending:
@@ -58,8 +59,7 @@ def _copy_of(seat: Seat, message: m.Forward) -> Copy:
     return copy
 
 
-def _pass_on(seat: Seat, copy: Copy, message: m.Forward) -> None:
-    box = seat.locate(copy.event.payload)
+def _pass_on(seat: Seat, copy: Copy, message: m.Forward, box: Box) -> None:
     if any(meets(lost[None], box)[0] for lost, _ in seat.lost) or not seat.placed:
         copy.complete = False
     if message.level > seat.top:

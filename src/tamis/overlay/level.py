@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from tamis.errors import ModelError
 from tamis.overlay.measures import Boxes, hull
 from tamis.overlay.messages import NodeState
 from tamis.overlay.space import Box, Space
@@ -97,6 +98,8 @@ class Level:
     @classmethod
     def of_state(cls, state: NodeState, space: Space) -> Level:
         """Return the table that travelled; ModelError when it is none."""
+        if not len(set(state.names)) == len(state.names) == len(state.passed):
+            raise ModelError(f"no table of children: {state.names}")
         size = 16 * len(space)
         boxes = [space.read(state.boxes[size * row : size * (row + 1)]) for row in range(len(state.names))]
         level = cls(state.names, np.array(boxes).reshape(len(boxes), 2, len(space)))

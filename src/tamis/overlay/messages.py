@@ -18,7 +18,7 @@ repeated until they are answered, events are held until they are acknowledged.
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Annotated, cast
 
 import msgspec
 
@@ -60,6 +60,9 @@ __all__ = [
 #: The first byte of every message.
 VERSION = 1
 
+#: A level, a number of hops or rounds: nothing below zero is one.
+Count = Annotated[int, msgspec.Meta(ge=0)]
+
 
 class EventId(msgspec.Struct, frozen=True, array_like=True, order=True):
     """Who published an event, in which of its lives, and as which of its events."""
@@ -75,13 +78,13 @@ class Published(msgspec.Struct, frozen=True, array_like=True):
     id: EventId
     namespace: str
     payload: bytes
-    floor: int
+    floor: Count
 
 
 class Instead(msgspec.Struct, frozen=True, array_like=True):
     """Choose as if the node of ``seat`` at ``level`` had this box; without a box, as if it was not there."""
 
-    level: int
+    level: Count
     seat: str
     box: bytes
 
@@ -91,7 +94,7 @@ class NodeState(msgspec.Struct, frozen=True, array_like=True):
 
     names: tuple[str, ...]
     boxes: bytes
-    passed: tuple[int, ...]
+    passed: tuple[Count, ...]
     leaving: tuple[str, ...]
 
 
@@ -100,7 +103,7 @@ class Message(msgspec.Struct, frozen=True, array_like=True):
 
     to: str
     sender: str
-    hops: int
+    hops: Count
 
 
 class Insert(Message, frozen=True, array_like=True, tag=1):
@@ -111,19 +114,19 @@ class Insert(Message, frozen=True, array_like=True, tag=1):
     """
 
     seat: str
-    level: int
+    level: Count
     box: bytes
-    at: int = 0
-    reinserted: int = 0
+    at: Count = 0
+    reinserted: Count = 0
     instead: tuple[Instead, ...] = ()
 
 
 class Adopt(Message, frozen=True, array_like=True, tag=2):
     """Take ``sender``'s node at ``level`` as a child: it was split off from one of yours."""
 
-    level: int
+    level: Count
     box: bytes
-    reinserted: int = 0
+    reinserted: Count = 0
 
 
 class Adopted(Message, frozen=True, array_like=True, tag=3):
@@ -133,7 +136,7 @@ class Adopted(Message, frozen=True, array_like=True, tag=3):
     """
 
     child: str
-    level: int
+    level: Count
     box: bytes
     moved: bool
     placed: bool
@@ -147,15 +150,15 @@ class TakeOver(Message, frozen=True, array_like=True, tag=4):
     """
 
     heir: str
-    level: int
+    level: Count
     nodes: tuple[NodeState, ...]
     parent: str | None
     fresh: bool
     known: bytes
-    received: int
+    received: Count
     newborn: str | None = None
-    reinserted: int = 0
-    doubt: int = 0
+    reinserted: Count = 0
+    doubt: Count = 0
 
 
 class Owner(Message, frozen=True, array_like=True, tag=5):
@@ -163,7 +166,7 @@ class Owner(Message, frozen=True, array_like=True, tag=5):
 
     child: str
     old: str
-    level: int
+    level: Count
     box: bytes
 
 
@@ -171,7 +174,7 @@ class Replace(Message, frozen=True, array_like=True, tag=6):
     """Your child ``old`` at ``level`` is mine now."""
 
     old: str
-    level: int
+    level: Count
 
 
 class Report(Message, frozen=True, array_like=True, tag=7):
@@ -180,40 +183,45 @@ class Report(Message, frozen=True, array_like=True, tag=7):
     ``origin`` wants to hear when all ancestors know of its growth ``number``.
     """
 
-    level: int
+    level: Count
     box: bytes
-    received: int
+    received: Count
     origin: str = ""
-    number: int = 0
+    number: Count = 0
 
 
 class Grown(Message, frozen=True, array_like=True, tag=8):
     """Every ancestor knows your growth ``number``."""
 
-    number: int
+    number: Count
 
 
 class Detach(Message, frozen=True, array_like=True, tag=9):
     """Node of ``seat`` at ``level`` is your child no longer."""
 
     seat: str
-    level: int
+    level: Count
 
 
 class Ping(Message, frozen=True, array_like=True, tag=10):
-    """Am I your child? My node at ``level`` has this MBR, and I have received so many inserts."""
+    """Am I your child? My node at ``level`` has this MBR, and I have received so many inserts.
 
-    level: int
+    ``asked`` is whom I believe to be my parent; if its node is in other hands, they answer.
+    """
+
+    asked: str
+    level: Count
     box: bytes
-    received: int
+    received: Count
 
 
 class Pong(Message, frozen=True, array_like=True, tag=11):
     """Yes or no; and who is above me, should I fall silent."""
 
-    level: int
+    asked: str
+    level: Count
     mine: bool
-    passed: int
+    passed: Count
     placed: bool
     above: tuple[str, ...]
 
@@ -222,7 +230,7 @@ class Seek(Message, frozen=True, array_like=True, tag=12):
     """``root`` believes to be a root with its top at ``level``, and asks for others."""
 
     root: str
-    level: int
+    level: Count
 
 
 class Found(Message, frozen=True, array_like=True, tag=13):
@@ -236,19 +244,19 @@ class Forward(Message, frozen=True, array_like=True, tag=14):
     """
 
     event: Published
-    attempt: int
-    level: int
+    attempt: Count
+    level: Count
     down: bool
     came: str
     token: str
-    distance: int = 0
+    distance: Count = 0
 
 
 class Receipt(Message, frozen=True, array_like=True, tag=15):
     """A copy of an event has been dealt with; ``complete`` when everybody behind it who must have it has it."""
 
     id: EventId
-    attempt: int
+    attempt: Count
     token: str
     complete: bool
 

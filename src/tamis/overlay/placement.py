@@ -91,7 +91,7 @@ def _descend(seat: Seat, message: m.Insert, at: int) -> None:
         name = level.names[row]
         if name != seat.name:
             level.passed[name] += 1
-            seat.send(msgspec.structs.replace(message, to=name, sender=seat.name, hops=0, at=at - 1))
+            seat.send(msgspec.structs.replace(message, to=name, sender=seat.name, hops=message.hops + 1, at=at - 1))
             seat.unsettled = True
             return
         at -= 1

@@ -50,6 +50,9 @@ def hand_over(seat: Seat, at: int, heir: str) -> None:
 
 def hear_take_over(seat: Seat, message: m.TakeOver) -> None:
     """Own nodes from now on; who is about to go gives them back."""
+    if message.fresh and message.sender == seat.name:
+        _keep(seat, message)
+        return
     if seat.top < message.level - 1:
         seat.forward(message)
         return
@@ -95,13 +98,23 @@ def _give_back(seat: Seat, message: m.TakeOver) -> None:
     seat.send(back)
 
 
+def _keep(seat: Seat, message: m.TakeOver) -> None:
+    """A node that was split off came back, for its heir is not the child we believed it to be: forget that child."""
+    if message.level <= seat.top:
+        level = seat.levels[message.level - 1]
+        level.leaving -= {name for node in message.nodes for name in node.names}
+        if message.heir != seat.name:
+            level.remove(message.heir)
+        seat.unsettled = True
+
+
 def _find_places(seat: Seat, message: m.TakeOver) -> None:
     """We own such nodes already, so these cannot be ours: let all their children find other places."""
     seat.doubt_everything(GRACE)
     size = 16 * len(seat.space)
     for at, node in enumerate(message.nodes, message.level):
         for row, name in enumerate(node.names):
-            if name != seat.name and (at == message.level or name != message.sender):
+            if name not in (seat.name, message.heir) and (at == message.level or name != message.sender):
                 box = node.boxes[size * row : size * (row + 1)]
                 seat.send(m.Insert(seat.name, seat.name, 0, name, at - 1, box))
 

@@ -47,7 +47,7 @@ def check(seat: Seat, contact: str | None) -> None:
             _lose_parent(seat)
         else:
             box = seat.mbr(seat.top)
-            seat.send(m.Ping(seat.parent, seat.name, 0, seat.top, box.tobytes(), seat.received))
+            seat.send(m.Ping(seat.parent, seat.name, 0, seat.parent, seat.top, box.tobytes(), seat.received))
     if seat.parent is None:
         seat.yielding = False
         move_in(seat)
@@ -117,12 +117,12 @@ def hear_ping(seat: Seat, message: m.Ping) -> None:
         note_box(level, message.sender, seat.space.read(message.box), message.received)
         passed, seat.unsettled = level.passed[message.sender], True
     above = (seat.parent or seat.name, *seat.above)[:3]
-    seat.send(m.Pong(message.sender, seat.name, 0, message.level, mine, passed, seat.placed, above))
+    seat.send(m.Pong(message.sender, seat.name, 0, message.asked, message.level, mine, passed, seat.placed, above))
 
 
 def hear_pong(seat: Seat, message: m.Pong) -> None:
-    """Our parent answers."""
-    if message.level != seat.top or seat.parent is None:
+    """Our parent answers, or who owns its node now; an answer of a former parent means nothing."""
+    if message.level != seat.top or message.asked != seat.parent:
         return
     seat.unanswered = 0
     if message.mine:

@@ -45,8 +45,8 @@ class Reach:
 def tree_statistics(seats: Sequence[Seat]) -> TreeStatistics:
     """Return the shape of a tree and its false positives.
 
-    A node is reached iff its MBR contains the event, because MBRs are nested; so for uniform events the ratio is the sum
-    of what the MBRs of the inner peers' top nodes exceed their subscriptions by, over the number of peers.
+    A node is reached iff its MBR contains the event, because MBRs are nested; so for uniform events the ratio is the
+    sum of what the MBRs of the inner peers' top nodes exceed their subscriptions by, over the number of peers.
 
     Implements: [drtree] section 5, Table 2 and the false positives ratio. Deviation: the closed form replaces sampling
     (PAPERS D.3.4).

@@ -53,8 +53,22 @@ class Trial:
 
     def network(self, policy: str) -> Network | PeerNetwork:
         """Return the network of one policy, or of one of `OVERLAYS`, after everything went through it."""
+        if policy in OVERLAYS:
+            return self.peers(policy)
+        network = Network(self.topology, policy, schema=self.schema, seed=self.seed, faults=self.faults)
+        self._fill(network)
+        return network
+
+    def peers(self, overlay: str) -> PeerNetwork:
+        """Return the network of one of `OVERLAYS` after everything went through it; peers do not crash by chance."""
+        brokers = self.topology.brokers if overlay == "drtree-brokers" else ()
+        faults = replace(self.faults, crash=0.0) if self.faults is not NO_FAULTS else NO_FAULTS
+        network = PeerNetwork(self.schema, brokers=brokers, seed=self.seed, faults=faults)
+        self._fill(network)
+        return network
+
+    def _fill(self, network: Network | PeerNetwork) -> None:
         rng = random.Random(self.seed)
-        network = self._new_network(policy)
         clients = [network.attach(f"client-{number}") for number in range(1, self.clients + 1)]
         network.run()
         for id, source, namespace in self.subscriptions:
@@ -66,14 +80,6 @@ class Trial:
             for namespace in namespaces:
                 network.publish(client, batch, namespace=namespace)
         network.run()
-        return network
-
-    def _new_network(self, policy: str) -> Network | PeerNetwork:
-        if policy not in OVERLAYS:
-            return Network(self.topology, policy, schema=self.schema, seed=self.seed, faults=self.faults)
-        brokers = self.topology.brokers if policy == "drtree-brokers" else ()
-        faults = replace(self.faults, crash=0.0) if self.faults is not NO_FAULTS else NO_FAULTS
-        return PeerNetwork(self.schema, brokers=brokers, seed=self.seed, faults=faults)
 
 
 def quake_trial(topology: Topology, *, clients: int, seed: int = 0, faults: Faults = NO_FAULTS) -> Trial:

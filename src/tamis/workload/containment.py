@@ -1,8 +1,8 @@
 """Subscriptions that contain one another, in a given share, and the tree that containment alone would make of them.
 
-Origins are whole numbers of 0 to 1000, uniform or by Zipf's law (p(v) ~ 1 / (v + 1)); sizes are uniform in the room that
-is left. Of ``X:Y`` subscriptions X per cent are drawn like that, and each of the others is a uniform box inside a random
-one that is there already. All are shuffled.
+Origins are whole numbers of 0 to 1000, uniform or by Zipf's law (p(v) ~ 1 / (v + 1)); sizes are uniform in the room
+that is left. Of ``X:Y`` subscriptions X per cent are drawn like that, and each of the others is a uniform box inside a
+random one that is there already. All are shuffled.
 
 Implements: [drtree] section 5, experimental set-up, in the reading of PAPERS D.2; section 3.1, the containment graph.
 """
