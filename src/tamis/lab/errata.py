@@ -13,7 +13,7 @@ __all__ = ["ERRATA", "Erratum"]
 _Z: Final = "papers/test_zcurve.py"
 _M: Final = "papers/test_mics.py"
 _R: Final = "papers/test_projection.py"
-_D: Final = "papers/test_drtree_experiments.py"
+_D: Final = "papers/test_drtree.py"
 _RELATION: Final = "unit/geometry/test_find_relation.py"
 _TREE: Final = "unit/cr_tree/test_cr_tree.py"
 
@@ -290,9 +290,18 @@ ERRATA: Final = (
         "D.3.1",
         "drtree",
         "The height of the tree is ceil(log_m N) - 1.",
-        "That is an upper bound: 13 for 10,000 peers and m = 2, where trees have 7 levels.",
+        "That is an upper bound: 13 for 10,000 peers and m = 2, where trees have 7 levels. And m = 1, as in Fig. 3, or "
+        "more than half of M cannot be split.",
         _D,
-        "test_d_3_1_the_height_is_a_bound_and_no_equality",
+        "test_deviation_d_3_1_the_height_is_a_bound_and_m_is_bounded",
+    ),
+    Erratum(
+        "D.3.3",
+        "drtree",
+        "An event goes to each child unless it was received by that child.",
+        "*From* that child; and a peer that is its own child gets it once.",
+        _D,
+        "test_deviation_d_3_3_no_echo_and_a_peer_counts_once",
     ),
     Erratum(
         "D.3.4",
@@ -301,6 +310,14 @@ ERRATA: Final = (
         "Of all peers. Of the messages that are received 30 to 50 % are in vain, more than 90 % from 8 attributes on. "
         "The ratio is a sum of volumes and needs no events.",
         _D,
-        "test_d_3_4_false_positives_are_a_volume",
+        "test_deviation_d_3_4_the_closed_form_is_what_sampling_finds",
+    ),
+    Erratum(
+        "D.3.8",
+        "drtree",
+        "A peer that leaves tells the parents of all its occurrences.",
+        "Every node that it owned needs a new owner, and orphans may find the tree lower than they are.",
+        _D,
+        "test_deviation_d_3_8_an_owner_of_several_levels_leaves",
     ),
 )

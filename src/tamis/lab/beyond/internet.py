@@ -4,7 +4,7 @@ A link with ``s`` subscriptions behind it announces those that no other of them 
 random brokers are a random sample, so a link's table depends on ``s`` alone: on C(s), the expected number of uncovered
 ones among s. And of n that arrive in random order the i-th is announced with probability C(i) / i, so F(n), the sum of
 these, is what was ever sent. Both are counted on samples by the exact covering index, up to a size that fits this
-machine; beyond it, log C and log F go on as a straight line through the last two points, and rows say so
+machine; beyond it, log C goes on as a straight line with the slope of the four largest sizes, and rows say so
 (``sampled``). The simulator, which sends every message, stands beside the formula where it can.
 """
 
@@ -28,6 +28,9 @@ __all__ = ["EXPERIMENT", "count_links"]
 _DISTRIBUTIONS: Final = ("uniform", "zipf-25:75")
 _FAN_OUT: Final = 2
 _PER_BROKER: Final = 100
+#: A count is the mean of at most so many parts; a straight line is fitted to so many of the largest sizes.
+_PARTS: Final = 20
+_FITTED: Final = 4
 _BROKERS: Final = (100, 1_000, 10_000, 100_000)
 
 
@@ -48,25 +51,28 @@ def _run(config: Config, rng: np.random.Generator) -> list[Row]:
 
 
 def sample_curve(boxes: Boxes) -> list[Row]:
-    """Count the uncovered and the announced among the first 1, 3, 10, 30, ... of boxes in random order."""
+    """Count the uncovered and the announced among 1, 3, 10, 30, ... of boxes in random order, the mean of parts."""
     sizes = [size for power in range(7) for size in (10**power, 3 * 10**power) if size <= len(boxes)]
-    return [
-        {"n": n, "uncovered": count_uncovered(boxes[:n]), "announced": count_announced(boxes[:n]), "sampled": True}
-        for n in sizes
-    ]
+    rows: list[Row] = []
+    for n in sizes:
+        parts = [boxes[n * part : n * (part + 1)] for part in range(min(_PARTS, len(boxes) // n))]
+        counts = {"uncovered": count_uncovered, "announced": count_announced}
+        means = {name: float(np.mean([count(part) for part in parts])) for name, count in counts.items()}
+        rows.append({"n": n, **means, "sampled": True})
+    return rows
 
 
 class _Curve:
     """C(n) between and beyond sampled sizes: straight on logarithmic axes, at most n."""
 
-    def __init__(self, sizes: Sequence[int], counts: Sequence[int]) -> None:
+    def __init__(self, sizes: Sequence[int], counts: Sequence[float]) -> None:
         self._x, self._y = np.log(sizes), np.log(counts)
+        self._slope = float(np.polyfit(self._x[-_FITTED:], self._y[-_FITTED:], 1)[0])
 
     def __call__(self, n: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Return the expected uncovered ones among each of n."""
         x = np.log(np.maximum(n, 1.0))
-        slope = (self._y[-1] - self._y[-2]) / (self._x[-1] - self._x[-2])
-        beyond = self._y[-1] + np.maximum(x - self._x[-1], 0.0) * slope
+        beyond = self._y[-1] + np.maximum(x - self._x[-1], 0.0) * self._slope
         found: npt.NDArray[np.float64] = np.exp(np.where(x > self._x[-1], beyond, np.interp(x, self._x, self._y)))
         return np.where(n < 1, n, np.minimum(found, n))
 
