@@ -56,10 +56,12 @@ def hear_take_over(seat: Seat, message: m.TakeOver) -> None:
     if seat.top < message.level - 1:
         seat.forward(message)
         return
+    if not message.nodes:
+        return
     if (seat.left or seat.dissolving) and message.sender != seat.name and not message.fresh:
         _give_back(seat, message)
         return
-    if seat.top > message.level - 1 or not message.nodes:
+    if seat.top > message.level - 1:
         _find_places(seat, message)
         return
     _install(seat, message)
