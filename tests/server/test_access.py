@@ -130,6 +130,7 @@ def test_reading_and_writing_are_two_rights(guarded: Guarded) -> None:
     assert made.json["owner"] == "reader"
     assert asking(guarded, "writer")("/v1/subscriptions/reads", "DELETE").status == 403
     assert asking(guarded, "cheap")("/v1/subscriptions/reads", "DELETE").status == 403
+    assert asking(guarded, "cheap")("/v1/subscriptions/reads/events").status == 403
     assert asking(guarded, "admin")("/v1/subscriptions/reads", "DELETE").status == 204
 
 
@@ -262,8 +263,9 @@ def test_a_token_is_kept_as_a_hash(tmp_path: Path) -> None:
     assert found is not None
     assert found.rights() == Rights("alice", frozenset({"acme"}))
     assert tokens.find(secret + "x") is None
-    with pytest.raises(RefusedError):
-        tokens.add("alice")
+    for name in ("alice", "local", "a:b", "", "a\nb"):
+        with pytest.raises(RefusedError):
+            tokens.add(name)
 
 
 def test_a_damaged_token_file_lets_nobody_in(tmp_path: Path) -> None:

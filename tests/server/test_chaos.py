@@ -19,9 +19,10 @@ QUESTIONS = {"all": ("n >= 0", lambda event: True), "strong": ("mag >= 7", lambd
 Got = dict[tuple[str, str], list[tuple[str, int]]]
 
 
+@pytest.mark.slow
 def test_brokers_that_are_killed_lose_nothing(tmp_path: Path) -> None:
     with running(*a_line(tmp_path)) as brokers:
-        asyncio.run(asyncio.wait_for(chaos(brokers, kills=5, seed=1), 120))
+        asyncio.run(asyncio.wait_for(chaos(brokers, kills=5, seed=1), 400))
 
 
 @pytest.mark.soak

@@ -20,7 +20,11 @@ from tamis.errors import RefusedError, StoreError
 from tamis.routing.rights import MAX_SUBSCRIPTIONS, Rights
 from tamis.runtime.config import BrokerConfig
 
-__all__ = ["Token", "Tokens", "tokens_of"]
+__all__ = ["LOCAL", "Token", "Tokens", "tokens_of"]
+
+
+#: The principal that everybody on this machine is, where no tokens are required.
+LOCAL = "local"
 
 
 class Token(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -57,8 +61,10 @@ class Tokens:
     def add(self, name: str, **fields: object) -> str:
         """Make a token and return it: this is the only time that it is shown."""
         known = self.all()
-        if not name or not name.isprintable() or any(one.name == name for one in known):
-            raise RefusedError(409, f"the name {name!r} is taken or empty")
+        if not _is_name(name):
+            raise RefusedError(400, f"a token's name is printable, has no colon and is not {LOCAL!r}, got {name!r}")
+        if any(one.name == name for one in known):
+            raise RefusedError(409, f"there is a token {name!r} already; revoke it first or choose another name")
         secret = "tamis_" + secrets.token_urlsafe(32)
         described = {"name": name, "sha256": _digest(secret), "created": time.time(), **fields}
         self._write([*known, msgspec.convert(described, Token)])
@@ -105,6 +111,8 @@ class Tokens:
                 tokens = msgspec.json.decode(self.path.read_bytes(), type=list[Token])
             except msgspec.DecodeError as error:
                 raise StoreError(str(self.path), f"not a file of tokens: {error}") from None
+            if bad := [one.name for one in tokens if not _is_name(one.name)]:
+                raise StoreError(str(self.path), f"{bad[0]!r} cannot be the name of a token")
             self._seen, self._known = seen, {one.sha256: one for one in tokens}
 
     def _write(self, tokens: list[Token]) -> None:
@@ -116,6 +124,11 @@ class Tokens:
             file.flush()
             os.fsync(file.fileno())
         os.replace(draft, self.path)
+
+
+def _is_name(name: str) -> bool:
+    """Whether a token may be called so: links are named after principals, with colons between the parts."""
+    return bool(name) and name.isprintable() and ":" not in name and name != LOCAL
 
 
 def tokens_of(config: BrokerConfig) -> Tokens:

@@ -14,12 +14,11 @@ from starlette.requests import HTTPConnection
 from tamis.errors import RefusedError
 from tamis.routing.rights import Rights
 from tamis.runtime.config import BrokerConfig
-from tamis.runtime.tokens import Token, Tokens
+from tamis.runtime.tokens import LOCAL, Token, Tokens
 
 __all__ = ["Access"]
 
-#: Everybody on this machine, where no tokens are required.
-LOCAL = Rights("local", is_admin=True)
+_EVERYBODY_HERE = Rights(LOCAL, is_admin=True)
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -40,7 +39,7 @@ class Access:
             return token.rights()
         if self._config.require_tokens:
             raise RefusedError(401, "a token is needed: Authorization: Bearer TOKEN")
-        return LOCAL
+        return _EVERYBODY_HERE
 
     def broker(self, connection: HTTPConnection, name: str) -> None:
         """Raise `RefusedError` unless the other end may be the broker it says it is."""
@@ -55,7 +54,7 @@ class Access:
 
     def is_live(self, principal: str) -> bool:
         """Whether somebody who was let in may stay (S4)."""
-        return principal == LOCAL.principal or self.tokens.is_live(principal)
+        return principal == LOCAL or self.tokens.is_live(principal)
 
     def check_origin(self, connection: HTTPConnection) -> None:
         """Raise `RefusedError` when a page of somebody else asks."""

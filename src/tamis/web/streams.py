@@ -21,7 +21,7 @@ from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.routing.rights import Rights
 from tamis.web.server import Server, event_id, server_of
-from tamis.web.subscriptions import find
+from tamis.web.subscriptions import demand_owner, find
 
 __all__ = ["stream"]
 
@@ -40,6 +40,7 @@ async def stream(request: Request) -> Response:
     server = server_of(request)
     rights = server.rights(request)
     link, key = find(server, rights, request)
+    demand_owner(rights, server.driver.edge.asked[link, key])
     given = request.headers.get("last-event-id") or request.query_params.get("after")
     limit = request.query_params.get("limit")
     after = _cursor(server, given) if given else _floor(server, link)

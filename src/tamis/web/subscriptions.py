@@ -30,7 +30,7 @@ from tamis.runtime.client_links import http_link
 from tamis.web.bodies import read_json
 from tamis.web.server import Server, server_of
 
-__all__ = ["create", "delete", "find", "http_link", "listing", "show"]
+__all__ = ["create", "delete", "demand_owner", "find", "http_link", "listing", "show"]
 
 #: Subscriptions on one page.
 MAX_PAGE = 1_000
@@ -103,9 +103,7 @@ async def delete(request: Request) -> Response:
     rights = server.rights(request)
     link, key = find(server, rights, request)
     asked = server.driver.edge.asked[link, key]
-    rights.demand("subscribe", asked.namespace)
-    if not rights.is_admin and m.about(asked).owner != rights.principal:
-        raise RefusedError(403, f"subscription {asked.id!r} belongs to somebody else")
+    demand_owner(rights, asked)
     await server.driver.submit(m.Unsubscribe(asked.id, asked.namespace), link)
     return Response(status_code=204)
 
@@ -127,6 +125,13 @@ def find(server: Server, rights: Rights, request: Request) -> tuple[Link, str]:
                 if (link, key) in server.driver.edge.asked:
                     return link, key
     raise UnknownSubscriptionError(text)
+
+
+def demand_owner(rights: Rights, asked: m.Subscribe) -> None:
+    """Raise `RefusedError` unless a subscription is the asker's own: to read its stream is to take from its queue."""
+    rights.demand("subscribe", asked.namespace)
+    if not rights.is_admin and m.about(asked).owner != rights.principal:
+        raise RefusedError(403, f"subscription {asked.id!r} belongs to somebody else")
 
 
 def describe(server: Server, link: Link, key: str) -> dict[str, Any]:
