@@ -35,6 +35,7 @@ def test_a_batch_is_taken_once_and_a_log_reads_the_same_across_a_kill(broker: Br
     assert calls.publish_once(_events(12), producer="q", number=0)
     before = calls.read_log("big")
     calls.acknowledge("big", before.messages[0]["cursor"])
+    calls.publish_once(_events(0), producer="q", number=1)  # behind the acknowledgement, so that is on disk
 
     broker.kill()
     broker.start()  # the calls wait for it by themselves

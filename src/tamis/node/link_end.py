@@ -115,10 +115,10 @@ class LinkEnd:
     def frames(self, after: int = 0) -> Iterator[Frame]:
         """Yield the waiting messages with numbers above ``after``; nothing before the other end has spoken."""
         if self.peer_epoch:
-            numbers = [number for number in self.outbox if number > after][:WINDOW]
-            yield from (
-                Frame(self.epoch, self.peer_epoch, number, self.received, self.outbox[number]) for number in numbers
-            )
+            # Numbers have no holes and end with `sent`: a long outbox need not be looked through.
+            first = max(after + 1, next(iter(self.outbox), self.sent + 1))
+            for number in range(first, min(first + WINDOW, self.sent + 1)):
+                yield Frame(self.epoch, self.peer_epoch, number, self.received, self.outbox[number])
 
     def greeting(self) -> Frame:
         """Return a frame without a message: who we are, whom we know, what we have received."""

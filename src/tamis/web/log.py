@@ -17,7 +17,7 @@ from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.web.bodies import read_json
 from tamis.web.server import Server, event_id, server_of
-from tamis.web.subscriptions import find
+from tamis.web.subscriptions import demand_owner, find
 
 __all__ = ["acknowledge", "read_log"]
 
@@ -30,7 +30,7 @@ async def read_log(request: Request) -> Response:
     server = server_of(request)
     rights, query = server.rights(request), request.query_params
     link, key = find(server, rights, request)
-    rights.demand("subscribe", server.driver.edge.asked[link, key].namespace)
+    demand_owner(rights, server.driver.edge.asked[link, key])
     log = _Log(server, link)
     after = log.place("after", query["after"]) if "after" in query else log.first
     upto = min(log.place("upto", query["upto"]) if "upto" in query else log.last, log.last)
@@ -48,10 +48,7 @@ async def acknowledge(request: Request) -> Response:
     server = server_of(request)
     rights, given = server.rights(request), await read_json(request)
     link, key = find(server, rights, request)
-    asked = server.driver.edge.asked[link, key]
-    rights.demand("subscribe", asked.namespace)
-    if not rights.is_admin and m.about(asked).owner != rights.principal:
-        raise RefusedError(403, f"subscription {asked.id!r} belongs to somebody else")
+    demand_owner(rights, server.driver.edge.asked[link, key])
     if given.keys() != {"cursor"} or not isinstance(given["cursor"], str):
         raise ModelError('expected {"cursor": "..."}')
     log = _Log(server, link)

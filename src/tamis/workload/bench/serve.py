@@ -166,8 +166,8 @@ async def _together(tasks: int, calls: Iterator[list[dict[str, float]]], run: Ru
 
 
 async def _half_load(run: Run, events: list[dict[str, float]], rate: float, load: Load) -> list[Row]:
-    """Publish at a steady rate, a frame whenever one is due; return the latencies from call to arrival."""
-    frame = max(1, min(FRAME, int(rate / 200)))
+    """Publish at a steady rate, every 10 ms what is due; return the latencies from call to arrival."""
+    frame = max(1, min(FRAME, int(rate / 100)))
     count = min(int(rate * load.seconds), len(events)) // frame * frame
     first, waiting = len(run.arrivals.seen), list[asyncio.Task[None]]()
     start = time.perf_counter()
