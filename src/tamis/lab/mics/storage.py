@@ -75,7 +75,8 @@ def _judge_slowing(rows: Rows) -> Outcome:
         "grow from size 2 to 4 to 8, growth slows with n, more so for Zipf",
         f"ranges per further subscription, last to first: Zipf {slowing['zipf']:.2f}, uniform {slowing['uniform']:.2f}",
         f"In three dimensions; size 4 for the slowing, the order of sizes at {least:,} subscriptions. Of size 8 "
-        f"uniform ones fill the space in the end, and ranges grow together: {max(filled):,} at most, {filled[-1]:,} at last.",
+        f"uniform ones fill the space in the end, and ranges grow together: {max(filled):,} at most, {filled[-1]:,} "
+        "at last.",
     )
 
 
