@@ -103,10 +103,14 @@ class World:
         self.express.round([self.contact()])
 
     def heal(self) -> int:
-        """Live through rounds until the state is legal and nobody waits; return how many it took."""
+        """Live through rounds until the state is legal and nobody waits; return how many it took.
+
+        Where nobody subscribes there is no tree, and publishers hold their events until there is one.
+        """
         self.express.run()
         for number in range(BOUND):
-            if not illegal(self.seats()) and not any(core.is_waiting for core in self.peers.values()):
+            waiting = bool(self.seats()) and any(core.is_waiting for core in self.peers.values())
+            if not illegal(self.seats()) and not waiting:
                 return number
             self.round()
         raise AssertionError(f"not legal after {BOUND} rounds: {illegal(self.seats())[:5]}")

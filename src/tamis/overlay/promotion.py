@@ -56,19 +56,15 @@ def hear_take_over(seat: Seat, message: m.TakeOver) -> None:
     if seat.top < message.level - 1:
         seat.forward(message)
         return
+    if not message.nodes:
+        return
     if (seat.left or seat.dissolving) and message.sender != seat.name and not message.fresh:
         _give_back(seat, message)
         return
-    if seat.top > message.level - 1 or not message.nodes:
+    if seat.top > message.level - 1:
         _find_places(seat, message)
         return
-    for number, state in enumerate(message.nodes):
-        level = Level.of_state(state, seat.space)
-        level.rename(message.sender if number else message.heir, seat.name)
-        if seat.name not in level:
-            level.put(seat.name, seat.mbr(seat.top))
-        level.leaving.discard(seat.name)
-        seat.levels.append(level)
+    _install(seat, message)
     seat.unsettled, seat.unanswered, seat.refused = True, 0, 0
     seat.doubt_everything(message.doubt)
     if message.fresh:
@@ -83,6 +79,17 @@ def hear_take_over(seat: Seat, message: m.TakeOver) -> None:
         seat.send(m.Replace(seat.parent, seat.name, 0, message.sender, seat.top))
     for number, level in enumerate(seat.levels[message.level - 1 :], message.level):
         _tell_children(seat, number, level, message)
+
+
+def _install(seat: Seat, message: m.TakeOver) -> None:
+    """Put the nodes on top of our own, with us in the place of whom they were meant for or came from."""
+    for number, state in enumerate(message.nodes):
+        level = Level.of_state(state, seat.space)
+        level.rename(message.sender if number else message.heir, seat.name)
+        if seat.name not in level:
+            level.put(seat.name, seat.mbr(seat.top))
+        level.leaving.discard(seat.name)
+        seat.levels.append(level)
 
 
 def _give_back(seat: Seat, message: m.TakeOver) -> None:
