@@ -120,7 +120,8 @@ def _judge_candidates(rows: Rows) -> Outcome:
         apart <= 1.5 and single < 2.5,
         "to evaluate: Zipf 64/232/414/600, uniform 1/1/1/1",
         ", ".join(f"{_label(row)}: {row['candidates']:.0f}" for row in printed),
-        f"Owners of the start cells of a new subscription's ranges, itself included; at most {apart:.1f}x apart.",
+        f"Owners of the start cells of a new subscription's ranges, itself included: Zipf at most {apart:.1f}x "
+        f"apart, uniform up to {single:.1f} where the paper has 1.",
     )
 
 
