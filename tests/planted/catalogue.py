@@ -697,15 +697,6 @@ def rewrite_the_payload(real: Any) -> Any:
     return publish
 
 
-@plant(ClientCore, "_deliver", weather=LOST_DISKS)
-def a_client_takes_everything_for_new(real: Any) -> Any:
-    def deliver(self: ClientCore, message: m.Delivery) -> Any:
-        self.deliveries.append(message)
-        return []
-
-    return deliver
-
-
 # Tables in two stages
 
 

@@ -13,7 +13,6 @@ from tests.simulation.world import WEATHERS, World
 WITHIN = 1_000
 #: Bugs that take dozens of seeds: looked for in `make soak`.
 SLOW = {
-    "a_client_takes_everything_for_new",
     "add_a_whole_table_to_the_old_one",
     "commit_half_a_transaction",
     "forget_in_a_crash_who_was_paused",
