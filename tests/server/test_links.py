@@ -82,7 +82,7 @@ def test_other_namespaces_cross_a_link_in_neither_direction() -> None:
     assert list(broker.table.interests("there")) == ["a"]
     assert edge.handle(published("secret"), sender="there", now=0) == []
     batch = m.PublishBatch((published("open").event, published("secret").event))
-    sent = edge._outgoing([Send("there", batch), Send("there", published("secret"))])
+    sent = edge._outgoing([Send("there", batch), Send("there", published("secret"))], now=0.0)
     assert sent == [Send("there", m.PublishBatch((published("open").event,)))]
 
 

@@ -45,7 +45,7 @@ def range_trial(
 
     >>> trial = range_trial(Topology.of("line", 3), "uniform", subscriptions=2, events=1, clients=3)
     >>> trial.subscriptions[0]
-    (1, 'x1 BETWEEN 197 AND 200 AND x2 BETWEEN 215 AND 218', 'default')
+    (1, 'x1 BETWEEN 216 AND 219 AND x2 BETWEEN 98 AND 101', 'default')
     """
     if kind not in KINDS:
         raise ModelError(f"there is no kind of ranges {kind!r}; there are {', '.join(KINDS)}")
