@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 import shapely
 
 from tamis.kernels import ring as r
+from tests.effort import effort
 
 
 def closed(points):
@@ -382,12 +381,7 @@ def test_the_largest_and_the_least_numbers(form):
 
 @every_family
 def test_no_ring_is_slow(make):
-    """One to eight milliseconds were measured; GEOS takes 270 for the star."""
+    """At most 2.5 units were measured; GEOS takes 80 for the star."""
     ring = make(10_000)
-    r.find_contact(ring[:6])  # compiles
-    seconds = []
-    for _ in range(3):
-        start = time.process_time()
-        assert r.find_contact(ring) is None
-        seconds.append(time.process_time() - start)
-    assert min(seconds) < 0.05
+    assert r.find_contact(ring) is None  # compiles too
+    assert effort(lambda: r.find_contact(ring)) < 15

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tamis.model.pattern import like_matches, like_pattern, prefix_stop
 from tamis.model.values import UnfitError
+from tests.effort import effort
 
 
 def textbook(pattern: str, text: str) -> bool:
@@ -58,6 +57,5 @@ def test_a_lone_backslash_at_the_end() -> None:
     "pattern", ["%a" * 2000 + "%b", "%" + "a_" * 1000 + "b%", "_%" * 3000 + "b", "%a%" * 2000 + "c"]
 )
 def test_no_pattern_makes_a_text_slow(pattern: str) -> None:
-    start = time.process_time()
     assert not like_matches(pattern, "a" * 20_000)
-    assert time.process_time() - start < 0.5
+    assert effort(lambda: like_matches(pattern, "a" * 20_000)) < 20  # 2 were measured
