@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hypothesis import settings
+from hypothesis import seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule, run_state_machine_as_test
 
@@ -109,10 +109,11 @@ def test_no_cover_of_balls_is_missed_and_none_is_wrong(name: str) -> None:
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize("part", range(10))
 @pytest.mark.parametrize("name", INDEXES)
-def test_soak_covering_of_balls_misses_none(name: str) -> None:
-    machine = type(f"{name}SoakMachine", (BallCoveringMachine,), {"name": name})
-    run_state_machine_as_test(machine, settings=settings(max_examples=5_000, stateful_step_count=50, deadline=None))
+def test_soak_covering_of_balls_misses_none(name: str, part: int) -> None:
+    machine = seed(part)(type(f"{name}SoakMachine", (BallCoveringMachine,), {"name": name}))
+    run_state_machine_as_test(machine, settings=settings(max_examples=500, stateful_step_count=50, deadline=None))
 
 
 def test_many_are_asked_together_as_one_by_one() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import seed, settings
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule, run_state_machine_as_test
 
 from tamis.algebra.covers import is_covered
@@ -108,10 +108,11 @@ def test_covering_index_keeps_its_guarantee(name: str, options: CoveringOptions)
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize("part", range(10))
 @each_index
-def test_soak_covering_index_keeps_its_guarantee(name: str, options: CoveringOptions) -> None:
-    machine = type(f"{name}SoakMachine", (CoveringMachine,), {"case": (name, options)})
-    run_state_machine_as_test(machine, settings=settings(max_examples=3_000, stateful_step_count=40, deadline=None))
+def test_soak_covering_index_keeps_its_guarantee(name: str, options: CoveringOptions, part: int) -> None:
+    machine = seed(part)(type(f"{name}SoakMachine", (CoveringMachine,), {"case": (name, options)}))
+    run_state_machine_as_test(machine, settings=settings(max_examples=300, stateful_step_count=40, deadline=None))
 
 
 @each_index
