@@ -87,14 +87,14 @@ class CornerIndex(BoxIndex):
         best[order] = found
         return best
 
-    def find_least_cover(self, lo: _FloatArray, hi: _FloatArray, below: int = NOBODY) -> int:
-        """Return what `find_least_covers` returns, for one box float64[n_axes] that can be written; it is quicker."""
-        if lo.shape != (self.n_axes,):
-            raise ValueError(f"expected {self.n_axes} values, not {lo.shape}")
+    def find_least_cover(self, box: _FloatArray, below: int = NOBODY) -> int:
+        """Return what `find_least_covers` returns, sooner, for one box (lo, hi) float64[2, n_axes]; it can be written."""
+        if box.shape != (2, self.n_axes):
+            raise ValueError(f"expected two sides of {self.n_axes} values, not {box.shape}")
         self._one[0] = below
-        corners = (hi.reshape(1, -1), lo.reshape(1, -1))
+        corners = box[1:], box[:1]
         find_least_covers(self._snapshot.directory, self._least.addresses, corners, self._one, self._scratch())
-        return int(self._one[0])
+        return self._one.item()
 
     def find_coverers(self, lo: _FloatArray, hi: _FloatArray) -> _RowArray:
         """Return every row that covers one box, float64[n_axes] each, in any order."""

@@ -202,10 +202,10 @@ class DominanceIndex:
         """Return the least row of a part below ``best`` that covers, or ``best``."""
         if not len(part):
             return best
-        lo, hi = self._space.asked(outline)
+        corner = self._space.asked(outline)
         if sure:
-            return part.find_least_cover(lo, hi, best)
-        candidates = np.sort(part.find_coverers(lo, hi))
+            return part.find_least_cover(corner, best)
+        candidates = np.sort(part.find_coverers(*corner))
         return self._first(candidates[candidates < best], one.filters, best)
 
     def _first(self, candidates: Rows, filters: tuple[Filter, ...], otherwise: int) -> int:

@@ -41,6 +41,7 @@ PRESENT: Final[Side] = (float(ANY_VALUE), math.inf)
 _LARGEST: Final = -float(ANY_VALUE)
 #: The lowest end that can be meant; what is below it shares its key.
 LOWEST: Final = math.nextafter(-_LARGEST, 0.0)
+_ONLY_VALUES: Final = frozenset({Values})
 #: Pieces that are tried to see whether a filter can hold at all.
 _PIECES: Final = 1_000
 
@@ -76,7 +77,7 @@ def outline_of(filters: Sequence[Filter]) -> Outline | None:
     >>> outline_of(compile_text("x BETWEEN 1 AND 2").filters).outer
     {('x', ''): (1.0, 2.0)}
     """
-    if len(filters) == 1 and filters[0].rest is None and all(type(one) is Values for one in filters[0].constraints):
+    if len(filters) == 1 and filters[0].rest is None and _ONLY_VALUES.issuperset(map(type, filters[0].constraints)):
         return _outline_of_values(filters[0])
     return _hull([one for filter in filters if (one := _outline_of_filter(filter)) is not None])
 
@@ -92,10 +93,11 @@ def _outline_of_values(filter: Filter) -> Outline | None:
             single = False  # the axis stays free: a missing value has no place on it
             continue
         cuts = allowed.cuts
-        if len(cuts) == 2 and not allowed.from_below and type(cuts[0][0]) is float and type(cuts[1][0]) is float:
+        if len(cuts) == 2 and not allowed.from_below and type(cuts[0][0]) is type(cuts[1][0]) is float:
             (lo, after), (hi, until) = cuts  # the usual case
-            side = (lo if lo > LOWEST else LOWEST), hi
-            exact = exact and after == 0 and until == 1 and lo > LOWEST and hi < _LARGEST
+            if lo <= LOWEST or after != 0 or until != 1 or hi >= _LARGEST:
+                lo, exact = max(lo, LOWEST), False
+            side = lo, hi
         else:
             if not allowed:
                 return None

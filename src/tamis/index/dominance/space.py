@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tamis.index.dominance.outline import ANYWHERE, LOWEST, PRESENT, Outline, Place
+from tamis.index.dominance.outline import ANYWHERE, LOWEST, PRESENT, Outline, Place, Side
 from tamis.kernels.quantise import ANY_VALUE
 from tamis.model.subscription import Filter, Values
 from tamis.model.tables import SubscriptionTable
@@ -37,8 +37,8 @@ class Space:
     def __init__(self) -> None:
         self._axis_of: dict[Place, int] = {}
         self._codes: dict[tuple[str, str], float] = {}
-        #: An array of NaN, one for each axis; copying it is quicker than making one.
-        self._nowhere = np.full(1, math.nan)
+        #: NaN for both sides of each axis; copying them is quicker than making them.
+        self._nowhere = np.full((2, 1), math.nan)
 
     def __len__(self) -> int:
         return len(self._axis_of) or 1
@@ -53,19 +53,15 @@ class Space:
         self._write(outline.outer, outline, lo, hi)
         return lo, hi
 
-    def asked(self, outline: Outline) -> Corners:
-        """Return the corner by which coverers are sought; free axes are NaN."""
+    def asked(self, outline: Outline) -> _FloatArray:
+        """Return the corner (lo, hi) by which coverers are sought, float64[2, axes]; free axes are NaN."""
         if outline.inner is None:
-            return self._free(ANYWHERE[0]), self._free(ANYWHERE[1])
-        lo, hi = self._missing(), self._missing()
-        self._write(outline.inner, outline, lo, hi)
-        return lo, hi
+            return np.array((self._free(ANYWHERE[0]), self._free(ANYWHERE[1])))
+        return self._bounded(outline.inner, outline)
 
-    def around(self, outline: Outline) -> Corners:
-        """Return the box in which everything covered lies; free axes are NaN."""
-        lo, hi = self._missing(), self._missing()
-        self._write(outline.outer, outline, lo, hi)
-        return lo, hi
+    def around(self, outline: Outline) -> _FloatArray:
+        """Return the box (lo, hi) in which everything covered lies, float64[2, axes]; free axes are NaN."""
+        return self._bounded(outline.outer, outline)
 
     def stored_boxes(self, table: SubscriptionTable) -> Corners:
         """Return the corners float64[n, axes] of a table of boxes that are to be added. Makes axes."""
@@ -102,17 +98,17 @@ class Space:
             constraints.append(Values(names[axis], ValueSet.between(start, stop)))
         return Filter(tuple(sorted(constraints, key=lambda one: one.attribute)))
 
-    def _missing(self) -> _FloatArray:
-        if self._nowhere.size != len(self):
-            self._nowhere = self._free(math.nan)
-        return self._nowhere.copy()
+    def _bounded(self, sides: dict[Place, Side], outline: Outline) -> _FloatArray:
+        if self._nowhere.shape[1] != len(self):
+            self._nowhere = np.full((2, len(self)), math.nan)
+        corner = self._nowhere.copy()
+        self._write(sides, outline, corner[0], corner[1])  # quicker than to unpack it
+        return corner
 
     def _free(self, value: float) -> _FloatArray:
         return np.full(len(self), value)
 
-    def _write(
-        self, sides: dict[Place, tuple[float, float]], outline: Outline, lo: _FloatArray, hi: _FloatArray
-    ) -> None:
+    def _write(self, sides: dict[Place, Side], outline: Outline, lo: _FloatArray, hi: _FloatArray) -> None:
         for place, side in sides.items():
             axis = self._axis_of.get(place)
             if axis is None:
