@@ -88,7 +88,7 @@ class CornerIndex(BoxIndex):
         return best
 
     def find_least_cover(self, box: _FloatArray, below: int = NOBODY) -> int:
-        """Return what `find_least_covers` returns, sooner, for one box (lo, hi) float64[2, n_axes]; it can be written."""
+        """Return what `find_least_covers` returns, sooner, for one box (lo, hi) float64[2, n_axes] of your own."""
         if box.shape != (2, self.n_axes):
             raise ValueError(f"expected two sides of {self.n_axes} values, not {box.shape}")
         self._one[0] = below
