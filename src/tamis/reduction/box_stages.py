@@ -16,7 +16,7 @@ the hundreds that would stand for names which were dropped later.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -70,6 +70,18 @@ class Cover(NamedTuple):
     places: _IntArray
     by: _IntArray
     is_equal: npt.NDArray[np.bool_]
+
+
+class Unions(NamedTuple):
+    """Places int32[n] of boxes that others contain together, and these others: ``used`` int32[n, steps], padded with -1."""
+
+    places: npt.NDArray[np.int32]
+    used: npt.NDArray[np.int32]
+
+    def proofs(self) -> dict[int, tuple[int, ...]]:
+        """Return per place who contains it, ascending, each once."""
+        proofs = (tuple(sorted({row for row in by if row >= 0})) for by in self.used.tolist())
+        return dict(zip(self.places.tolist(), proofs, strict=True))
 
 
 def find_covered_boxes(boxes: Boxes, known: npt.NDArray[np.bool_] | None = None) -> Cover:
@@ -128,35 +140,39 @@ def find_subsumed_boxes(boxes: Boxes, progress: Callable[[int, int], None] | Non
         return {}
     budget = int(np.clip(_STEPS // n, _FEWEST, _MOST))
     alive = np.ones(n, bool)
-    found: dict[int, tuple[int, ...]] = {}
+    found: list[Unions] = []
     built, tree = n, _tree(boxes, np.arange(n))
     done = 0
     for chunk in np.array_split(tree.rows, _CHUNKS):
         if 2 * np.count_nonzero(alive) < built:
             living = np.flatnonzero(alive)
             built, tree = living.size, _tree(boxes, living)
-        found |= _unions(tree, boxes, chunk, alive, budget)
+        found.append(_unions(tree, boxes, chunk, alive, budget))
         done += chunk.size
         if progress is not None:
             progress(done, n)
-    return found | _unions_of_remaining(boxes, np.fromiter(found, np.int32, len(found)), alive, budget)
+    first = Unions(*map(np.concatenate, zip(*found, strict=True)))
+    proofs: dict[int, tuple[int, ...]] = dict.fromkeys(first.places.tolist(), ())
+    for some in _unions_of_remaining(boxes, first.places, alive, budget):
+        proofs |= some.proofs()
+    proved = np.fromiter((bool(proof) for proof in proofs.values()), bool, len(proofs))
+    return proofs | Unions(first.places[~proved], first.used[~proved]).proofs()
 
 
 def _unions_of_remaining(
     boxes: Boxes, dropped: npt.NDArray[np.int32], alive: npt.NDArray[np.bool_], budget: int
-) -> dict[int, tuple[int, ...]]:
-    """Return which living boxes contain each dropped one together; those that need many steps get them at the end."""
-    if not dropped.size:
-        return {}
-    tree = _tree(boxes, np.flatnonzero(alive))
-    found = _unions(tree, boxes, dropped, alive.copy(), budget)
-    left = np.array([place for place in dropped.tolist() if place not in found], np.int32)
-    return found | _unions(tree, boxes, left, alive.copy(), _PATIENCE * budget)
+) -> Iterator[Unions]:
+    """Yield which living boxes contain each dropped one together; those that need many steps get them at the end."""
+    if dropped.size:
+        tree = _tree(boxes, np.flatnonzero(alive))
+        soon = _unions(tree, boxes, dropped, alive.copy(), budget)
+        yield soon
+        yield _unions(tree, boxes, dropped[~np.isin(dropped, soon.places)], alive.copy(), _PATIENCE * budget)
 
 
 def _unions(
     tree: Segment, boxes: Boxes, places: npt.NDArray[np.int32], alive: npt.NDArray[np.bool_], budget: int
-) -> dict[int, tuple[int, ...]]:
+) -> Unions:
     """Return which boxes living others of a tree contain together, and which these are; they live no longer."""
     d = boxes.lo.shape[1]
     room = budget * d + 2
@@ -164,11 +180,8 @@ def _unions(
     used = np.full((places.size, budget), -1, np.int32)
     walk = Walk(np.zeros((4, d), np.int16), np.empty(1_024, np.int64), np.zeros(2, np.int64))
     find_unions(tree.row, (boxes.lo, boxes.hi), places, alive, pieces, used, walk)
-    hit = np.flatnonzero(used[:, 0] >= 0)
-    return {
-        place: tuple(sorted({row for row in by if row >= 0}))
-        for place, by in zip(places[hit].tolist(), used[hit].tolist(), strict=True)
-    }
+    hit = used[:, 0] >= 0
+    return Unions(places[hit], used[hit])
 
 
 def _tree(boxes: Boxes, places: _IntArray) -> Segment:

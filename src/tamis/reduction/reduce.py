@@ -136,6 +136,7 @@ def covered_boxes(group: Group, known: npt.NDArray[np.bool_] | None = None) -> l
 def _drop_subsumed_boxes(group: Group, story: Story, progress: Progress | None) -> None:
     watched = None if progress is None else (lambda done, total: progress("subsume", done, total))
     found = find_subsumed_boxes(group.boxes, watched)
+    plain = group.plain.tolist()
     for place, by in found.items():
-        story.remove("subsumed", int(group.plain[place]), tuple(group.plain[list(by)].tolist()))
-    group.drop(group.plain[list(found)])
+        story.remove("subsumed", plain[place], tuple([plain[other] for other in by]))
+    group.drop([plain[place] for place in found])
