@@ -73,7 +73,7 @@ class Cover(NamedTuple):
 
 
 class Unions(NamedTuple):
-    """Places int32[n] of boxes that others contain together, and these others: ``used`` int32[n, steps], padded with -1."""
+    """Places int32[n] of boxes that others contain together; ``used`` int32[n, steps]: the others, padded with -1."""
 
     places: npt.NDArray[np.int32]
     used: npt.NDArray[np.int32]
