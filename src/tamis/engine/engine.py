@@ -20,7 +20,7 @@ from tamis.engine import snapshot
 from tamis.engine.checks import check_words, checked_moment
 from tamis.engine.ids import Ids
 from tamis.engine.matches import Matches
-from tamis.engine.merging import BULK, BackgroundMerge
+from tamis.engine.merging import BULK, TIDY_EVERY, BackgroundMerge
 from tamis.engine.namespace import Namespace
 from tamis.engine.stored import Record
 from tamis.errors import ModelError, SubscriptionError, TableError
@@ -167,9 +167,10 @@ class Engine:
         with self._lock:
             space = self._living(namespace)
             space.remove(checked_id(id))
-            if space.is_mostly_dead:
-                self._namespaces[namespace] = space = space.renewed()
-            self._merge.nudge(space.mergeable)
+            if space.n_dead % TIDY_EVERY == 0:
+                if space.is_mostly_dead:
+                    self._namespaces[namespace] = space = space.renewed()
+                self._merge.nudge(space.mergeable)
 
     def match(self, event: Mapping[str, Any], *, namespace: str = DEFAULT_NAMESPACE) -> list[SubscriptionId]:
         """Return the sorted ids of the subscriptions an event matches."""

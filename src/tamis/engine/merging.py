@@ -10,10 +10,12 @@ import threading
 
 from tamis.index.protocols import Mergeable
 
-__all__ = ["BULK", "BackgroundMerge"]
+__all__ = ["BULK", "TIDY_EVERY", "BackgroundMerge"]
 
 #: Subscriptions that come at once from which on it pays to merge them at once.
 BULK = 4_096
+#: Removals after which it is asked again whether a merge would pay: asking each time is a quarter of a removal.
+TIDY_EVERY = 64
 
 
 class BackgroundMerge:

@@ -143,9 +143,14 @@ class Namespace:
         return self._ends[0][0] if self._ends else None
 
     @property
+    def n_dead(self) -> int:
+        """Rows whose subscription was removed: one more with every removal."""
+        return self.ids.n_rows - len(self.ids)
+
+    @property
     def is_mostly_dead(self) -> bool:
         """Whether so many rows are dead that starting over pays."""
-        return self.ids.n_rows - len(self.ids) > max(_DEAD_ROWS, 8 * len(self.ids))
+        return self.n_dead > max(_DEAD_ROWS, 8 * len(self.ids))
 
     def renewed(self) -> Namespace:
         """Return the same subscriptions in a new namespace whose rows start at 0."""
