@@ -2,8 +2,10 @@
 
 *Joins*: standing polygons of 12 vertices meet a table of events, through the public engine. Peers have the polygons
 parsed and kept, as the engine has; sedonadb builds its index anew in each query, as it always does. A peer's pairs on
-a sample must be ours, or the run stops. Ours, STRtree and relate take one thread, sedonadb as many as it likes: its row
-notes how many processors it kept busy. *Real* does the same with the bundled maps.
+a sample must be ours, or the run stops. *Ours* reads the events from WKB each time, *ours, parsed* has them as an
+`EventTable`, as the peers have them in their own form, and *ours, threads* is the same on as many threads as there are
+processors. STRtree and relate take one thread, sedonadb as many as it likes: rows note how many processors were busy.
+*Real* does the same with the bundled maps.
 
 *CR-tree* and *simplifier* are [crtree] Table 3 in ratios: constraints with random operators on synthetic regions, met
 by messages of the types A (round), B (irregular) and C (narrow).
@@ -13,9 +15,11 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -27,13 +31,14 @@ import shapely
 
 from tamis.algebra.simplify import simplify_filters
 from tamis.engine import Engine
+from tamis.engine.matches import Matches
 from tamis.errors import InvariantError
 from tamis.geometry.relations import checked_regions, relations
 from tamis.index.counting import DEFAULT_INDEXES, CountingMatcher, ScanIndex
 from tamis.model.language.literals import region_text
 from tamis.model.schema import Event, Schema
 from tamis.model.subscription import Spatial, Subscription
-from tamis.model.tables import SubscriptionTable
+from tamis.model.tables import EventTable, SubscriptionTable
 from tamis.model.types import Region
 from tamis.workload import datasets
 from tamis.workload.bench.rows import Row
@@ -124,7 +129,8 @@ class _JoinBench:
 
     def measure(self) -> Iterator[Row]:
         """Yield the rates of tamis, STRtree with relate (the base of ratios), STRtree and sedonadb."""
-        ours = self._ours()
+        engine = self._engine()
+        ours = self._ours(engine, _wkb_table)
         sample = self.events[:_SAMPLE]
         want = _ordered(ours(sample))
         base = self._rate(self._strtree_and_relate(), self.events[:_FEW])
@@ -132,7 +138,13 @@ class _JoinBench:
         rate = self._rate(ours, self.events)
         pairs = len(ours(self.events)) / len(self.events)
         yield self._row("ours", rate, base, f"{pairs:.1f} matches an event")
-        for name, make in (("strtree", self._strtree), ("sedonadb", self._sedonadb)):
+        peers: tuple[tuple[str, Callable[[], Matcher]], ...] = (
+            ("ours, parsed", partial(self._ours, engine, partial(_parsed_table, engine.schema))),
+            ("ours, threads", partial(self._ours_in_threads, engine)),
+            ("strtree", self._strtree),
+            ("sedonadb", self._sedonadb),
+        )
+        for name, make in peers:
             if name == "sedonadb" and importlib.util.find_spec(name) is None:
                 yield self._row(name, None, base, "left out: sedonadb is not installed; pip install 'tamis[bench]'")
                 continue
@@ -148,22 +160,38 @@ class _JoinBench:
         ratio = None if rate is None else rate / base
         return Row(self.work, len(self.regions), system, "match", rate, ratio, note=note)
 
-    def _ours(self) -> Matcher:
+    def _engine(self) -> Engine:
         texts = [f"{self.join.function}(area, {region_text(one)})" for one in self.regions]
         engine = Engine(Schema({"area": Region()}))
         engine.subscribe_table(SubscriptionTable.from_arrow(pa.table({"id": np.arange(len(texts)), "filter": texts})))
         engine.wait()
-        tables: dict[int, pa.Table] = {}
+        return engine
+
+    def _ours(self, engine: Engine, make_table: Callable[[npt.NDArray[Any]], Any]) -> Matcher:
+        tables: dict[int, Any] = {}
 
         def match(events: npt.NDArray[Any]) -> Pairs:
             table = tables.get(len(events))
             if table is None:
-                table = tables[len(events)] = pa.table({"area": pa.array(list(shapely.to_wkb(events)), pa.binary())})
-            found = engine.match_table(table)
-            event = np.repeat(np.arange(len(events)), np.diff(found.offsets))
-            return np.column_stack([event, found.rows])
+                table = tables[len(events)] = make_table(events)
+            return _pairs(engine.match_table(table))
 
         match(self.events)  # kernels are compiled, the table is made
+        return match
+
+    def _ours_in_threads(self, engine: Engine) -> Matcher:
+        pool = ThreadPoolExecutor(os.cpu_count())
+        make = partial(_parsed_table, engine.schema)
+        tables: dict[int, list[tuple[int, EventTable]]] = {}
+
+        def match(events: npt.NDArray[Any]) -> Pairs:
+            if len(events) not in tables:
+                shares = np.array_split(np.arange(len(events)), os.cpu_count() or 1)
+                tables[len(events)] = [(int(some[0]), make(events[some])) for some in shares if some.size]
+            parts = pool.map(lambda share: _pairs(engine.match_table(share[1]), share[0]), tables[len(events)])
+            return np.concatenate(list(parts))
+
+        match(self.events)
         return match
 
     def _strtree(self) -> Matcher:
@@ -204,6 +232,20 @@ class _JoinBench:
             return np.column_stack([found["event"].to_numpy(), found["region"].to_numpy()])
 
         return match
+
+
+def _wkb_table(events: npt.NDArray[Any]) -> pa.Table:
+    return pa.table({"area": pa.array(list(shapely.to_wkb(events)), pa.binary())})
+
+
+def _parsed_table(schema: Schema, events: npt.NDArray[Any]) -> EventTable:
+    return EventTable.of(_wkb_table(events), schema)
+
+
+def _pairs(found: Matches, first: int = 0) -> Pairs:
+    """Return events, counted from ``first``, and rows."""
+    event = first + np.repeat(np.arange(len(found.offsets) - 1), np.diff(found.offsets))
+    return np.column_stack([event, found.rows])
 
 
 def _busy(call: Callable[[], object]) -> str:
