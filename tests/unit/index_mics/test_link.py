@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import seed, settings
+from hypothesis import Phase, given, seed, settings
+from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule, run_state_machine_as_test
 
 from tamis.curves.cells import Cells
@@ -113,9 +114,35 @@ def test_a_receiver_always_equals_the_union(gap: int) -> None:
 @pytest.mark.parametrize("part", range(20))
 @pytest.mark.parametrize("gap", [0, 3])
 def test_soak_mics_a_receiver_always_equals_the_union(gap: int, part: int) -> None:
-    """A million operations with every kind of condition."""
-    machine = seed(part)(type("SoakMachine", (LinkMachine,), {"gap": gap}))
-    run_state_machine_as_test(machine, settings=settings(max_examples=500, stateful_step_count=50, deadline=None))
+    """A million operations with every kind of condition, each part with conditions of its own."""
+    some = st.sampled_from(drawn_nodes(300, part))
+
+    @seed(part)
+    class SoakMachine(LinkMachine):
+        @rule(target=LinkMachine.ids, node=some)
+        def subscribe(self, node: Node) -> int:
+            return super().subscribe(node)
+
+        @rule(target=LinkMachine.ids, id=consumes(LinkMachine.ids), node=some)
+        def replace(self, id: int, node: Node) -> int:
+            return super().replace(id, node)
+
+    SoakMachine.gap = gap
+    run_state_machine_as_test(SoakMachine, settings=settings(max_examples=500, stateful_step_count=50, deadline=None))
+
+
+def drawn_nodes(n: int, part: int) -> list[Node]:
+    """Return conditions that Hypothesis thought of: to think of one takes longer than all that is tested with it."""
+    found: list[Node] = []
+
+    @seed(part)
+    @settings(max_examples=n, phases=[Phase.generate])
+    @given(nodes)
+    def draw(node: Node) -> None:
+        found.append(node)
+
+    draw()
+    return found
 
 
 def random_box(rng: np.random.Generator, id: int) -> Subscription:
