@@ -95,6 +95,7 @@ class NodeState(msgspec.Struct, frozen=True, array_like=True):
     names: tuple[str, ...]
     boxes: bytes
     passed: tuple[Count, ...]
+    places: tuple[Count, ...]
     leaving: tuple[str, ...]
 
 
@@ -132,12 +133,13 @@ class Adopt(Message, frozen=True, array_like=True, tag=2):
 class Adopted(Message, frozen=True, array_like=True, tag=3):
     """``child`` is a child of my node at ``level``, with this box; ``moved`` there with the notes about it.
 
-    ``placed`` tells whether the sender itself is known to be in the tree.
+    ``place`` is the number of this adoption, ``placed`` tells whether the sender itself is known to be in the tree.
     """
 
     child: str
     level: Count
     box: bytes
+    place: Count
     moved: bool
     placed: bool
 
@@ -145,8 +147,8 @@ class Adopted(Message, frozen=True, array_like=True, tag=3):
 class TakeOver(Message, frozen=True, array_like=True, tag=4):
     """Own these nodes from ``level`` upwards; ``fresh`` ones were just split off and have no parent yet.
 
-    ``known`` and ``received`` are the former owner's notes about its parent, ``newborn`` whom it was split off from,
-    ``doubt`` the rounds for which it may not call an event complete.
+    ``known``, ``received`` and ``place`` are the former owner's notes about its parent, ``newborn`` whom it was split
+    off from, ``doubt`` the rounds for which it may not call an event complete.
     """
 
     heir: str
@@ -156,6 +158,7 @@ class TakeOver(Message, frozen=True, array_like=True, tag=4):
     fresh: bool
     known: bytes
     received: Count
+    place: Count
     newborn: str | None = None
     reinserted: Count = 0
     doubt: Count = 0
@@ -197,10 +200,11 @@ class Grown(Message, frozen=True, array_like=True, tag=8):
 
 
 class Detach(Message, frozen=True, array_like=True, tag=9):
-    """Node of ``seat`` at ``level`` is your child no longer."""
+    """The node of ``seat`` at ``level`` has left the place that you gave it as number ``place``."""
 
     seat: str
     level: Count
+    place: Count
 
 
 class Ping(Message, frozen=True, array_like=True, tag=10):
@@ -222,6 +226,7 @@ class Pong(Message, frozen=True, array_like=True, tag=11):
     level: Count
     mine: bool
     passed: Count
+    place: Count
     placed: bool
     above: tuple[str, ...]
 

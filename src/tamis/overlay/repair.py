@@ -84,7 +84,8 @@ def _give_up_what_is_stuck(seat: Seat) -> None:
         for level in seat.levels:
             level.leaving.clear()
         if seat.next_parent is not None:
-            seat.send(m.Detach(seat.next_parent[0], seat.name, 0, seat.name, seat.top - 1))
+            parent, _, place = seat.next_parent
+            seat.send(m.Detach(parent, seat.name, 0, seat.name, seat.top - 1, place))
         seat.dissolving, seat.next_parent, seat.stuck = False, None, 0
 
 
@@ -111,13 +112,14 @@ def hear_ping(seat: Seat, message: m.Ping) -> None:
     if seat.top < at and seat.forward(message):
         return
     mine = seat.top >= at and message.sender in seat.levels[at - 1] and message.sender != seat.name
-    passed = 0
+    passed = place = 0
     if mine:
         level = seat.levels[at - 1]
         note_box(level, message.sender, seat.space.read(message.box), message.received)
-        passed, seat.unsettled = level.passed[message.sender], True
+        passed, place, seat.unsettled = level.passed[message.sender], level.places[message.sender], True
     above = (seat.parent or seat.name, *seat.above)[:3]
-    seat.send(m.Pong(message.sender, seat.name, 0, message.asked, message.level, mine, passed, seat.placed, above))
+    notes = (mine, passed, place, seat.placed, above)
+    seat.send(m.Pong(message.sender, seat.name, 0, message.asked, message.level, *notes))
 
 
 def hear_pong(seat: Seat, message: m.Pong) -> None:
@@ -127,7 +129,8 @@ def hear_pong(seat: Seat, message: m.Pong) -> None:
     seat.unanswered = 0
     if message.mine:
         seat.parent, seat.above = message.sender, message.above
-        seat.refused, seat.received, seat.placed = 0, message.passed, seat.placed or message.placed
+        seat.refused, seat.received, seat.place = 0, message.passed, message.place
+        seat.placed |= message.placed
         move_in(seat)
         return
     seat.refused += 1
