@@ -22,7 +22,7 @@ from tamis.overlay.space import Box
 
 __all__ = ["hear_forward", "hear_receipt", "send_again"]
 
-#: The token of the copy that goes up, and of one for a node that is in other hands now.
+#: How tokens begin: of the copy that goes up, and of one for a node that is in other hands now.
 _UP, _ON = "^", "~"
 
 
@@ -40,9 +40,10 @@ def hear_forward(seat: Seat, message: m.Forward) -> None:
     if not was_busy:
         copy.engager = engager
     _pass_on(seat, copy, message, box)
-    if was_busy:  # what goes up and meets itself has not reached a root: parents in a circle
-        has_root = message.down or not {_UP, _ON} & copy.pending.keys()
-        _answer(seat, copy.event.id, copy.attempt, *engager, has_root)
+    if was_busy:  # what looks for a node above and meets itself has not found it: parents in a circle
+        is_here = message.down and message.level <= seat.top
+        found = is_here or not any(token.startswith((_UP, _ON)) for token in copy.pending)
+        _answer(seat, copy.event.id, copy.attempt, *engager, found)
     else:
         _finish(seat, copy)
 
@@ -87,9 +88,11 @@ def _to_owner(seat: Seat, copy: Copy, message: m.Forward) -> None:
     if seat.parent is None or message.distance >= MAX_HOPS:
         copy.complete = False
         return
-    onward = {"to": seat.parent, "sender": seat.name, "hops": 0, "token": _ON, "distance": copy.distance + 1}
-    copy.pending[_ON] = msgspec.structs.replace(message, **onward)
-    seat.send(copy.pending[_ON])
+    token = f"{_ON}{message.level} {'' if message.down else message.came}"
+    if token not in copy.pending:  # or it would run in a circle of parents until the next round
+        onward = {"to": seat.parent, "sender": seat.name, "token": token, "distance": message.distance + 1}
+        copy.pending[token] = msgspec.structs.replace(message, **onward)
+        seat.send(copy.pending[token])
 
 
 def _to_children(seat: Seat, copy: Copy, at: int, box: Box, came: str) -> None:
@@ -144,7 +147,7 @@ def send_again(seat: Seat) -> None:
 
 
 def _is_in_place(seat: Seat, forward: m.Forward) -> bool:
-    if forward.token in (_UP, _ON):
+    if forward.token.startswith((_UP, _ON)):
         return forward.to == seat.parent
     at = forward.level + 1
     return at <= seat.top and forward.to in seat.levels[at - 1]
