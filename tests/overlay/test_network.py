@@ -10,11 +10,11 @@ import pytest
 
 from tamis import DuplicateSubscriptionError, ModelError, Number, PeerNetwork, Schema, UnknownSubscriptionError
 from tamis.errors import LocalProtocolError, RemoteProtocolError
+from tamis.node.content import Content
 from tamis.overlay import messages as m
 from tamis.overlay.peer import PeerCore
 from tamis.overlay.seat import Shape
 from tamis.overlay.space import Space
-from tamis.routing.content import Content
 from tamis.runtime.express import Express
 from tamis.runtime.simulator import NO_FAULTS, Faults
 from tamis.runtime.topology import Topology

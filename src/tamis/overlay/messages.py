@@ -18,12 +18,14 @@ repeated until they are answered, events are held until they are acknowledged.
 
 from __future__ import annotations
 
-from typing import Annotated, cast
+from typing import Annotated
 
 import msgspec
 
-from tamis.errors import RemoteProtocolError
 from tamis.model.subscription import DEFAULT_NAMESPACE, SubscriptionId
+from tamis.node import published
+from tamis.node.published import EventId
+from tamis.node.vocabulary import Vocabulary
 
 __all__ = [
     "VERSION",
@@ -64,20 +66,9 @@ VERSION = 1
 Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class EventId(msgspec.Struct, frozen=True, array_like=True, order=True):
-    """Who published an event, in which of its lives, and as which of its events."""
+class Published(published.Published, frozen=True, array_like=True):
+    """An event among peers. What its publisher numbered below ``floor`` is done, and may be forgotten."""
 
-    publisher: str
-    epoch: int
-    seq: int
-
-
-class Published(msgspec.Struct, frozen=True, array_like=True):
-    """An event under way. What its publisher numbered below ``floor`` is done, and may be forgotten."""
-
-    id: EventId
-    namespace: str
-    payload: bytes
     floor: Count
 
 
@@ -318,27 +309,8 @@ _Wire = (
     | Forward
     | Receipt
 )
-_encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(_Wire)
-
-
-def encode(message: Message) -> bytes:
-    """Return the bytes of a message."""
-    return bytes((VERSION,)) + _encoder.encode(message)
-
-
-def decode(data: bytes, link: str) -> Message:
-    """Read a message that came over ``link``; what is none raises `RemoteProtocolError`.
-
-    >>> decode(encode(Grown("alice/0", "bob/0", 0, 7)), "bob")
-    Grown(to='alice/0', sender='bob/0', hops=0, number=7)
-    """
-    if not data or data[0] != VERSION:
-        raise RemoteProtocolError(link, f"expected a message of version {VERSION}, got {data[:8]!r}")
-    try:
-        return cast("Message", _decoder.decode(memoryview(data)[1:]))
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise RemoteProtocolError(link, f"not a message: {error}") from None
+_vocabulary = Vocabulary[Message](VERSION, _Wire)
+encode, decode = _vocabulary.encode, _vocabulary.decode
 
 
 def peer_of(seat: str) -> str:

@@ -102,8 +102,16 @@ def _look_for_roots(seat: Seat, contact: str | None) -> None:
                 seat.send(m.Seek(target, seat.name, 0, seat.name, seat.top))
             else:
                 join(seat, target)
-    if contact is None or contact == seat.name:
-        seat.placed, seat.contact = True, None  # there is nobody else
+    if contact in (None, seat.name):
+        seat.contact = None
+        _begin_tree(seat)
+
+
+def _begin_tree(seat: Seat) -> None:
+    """Whom we asked for a place is gone, or with us: be the root; but others whom it knew may be on their way."""
+    if not seat.placed:
+        seat.placed = True
+        seat.doubt_everything(GRACE)
 
 
 def hear_ping(seat: Seat, message: m.Ping) -> None:
@@ -144,9 +152,7 @@ def hear_seek(seat: Seat, message: m.Seek) -> None:
     if seat.parent is not None:
         seat.forward(message)
     elif message.root == seat.name:
-        if not seat.placed:  # whom we asked is with us
-            seat.placed = True
-            seat.doubt_everything(GRACE)
+        _begin_tree(seat)
     elif seat.left:
         return
     elif goes_before(seat.top, seat.name, message.level, message.root):

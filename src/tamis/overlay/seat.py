@@ -108,8 +108,7 @@ class Seat:
         self.parent: str | None = None
         #: What the parent notes as our MBR, how many inserts it has passed down to us, the number of our place there.
         self.known: Box | None = None
-        self.received = 0
-        self.place = 0
+        self.received = self.place = 0
         #: The last place that this seat gave a child.
         self.places = 0
         #: Whom the top node was split off from, while it has no parent of its own.
@@ -126,8 +125,7 @@ class Seat:
         #: Its subscription is cancelled: it only passes messages on, until the next round.
         self.left = False
         #: Rounds without an answer of the parent, and answers that it is not our parent.
-        self.unanswered = 0
-        self.refused = 0
+        self.unanswered = self.refused = 0
         #: Rounds that a dissolution or a departure of children has been under way.
         self.stuck = 0
         #: Who is above our parent, for the day it falls silent.

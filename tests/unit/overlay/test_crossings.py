@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from tamis import Number, Schema
+from tamis.node.content import Content
 from tamis.node.effects import Deliver, Send
 from tamis.overlay import messages as m
-from tamis.overlay import protocol
+from tamis.overlay import protocol, repair
 from tamis.overlay.level import Level
 from tamis.overlay.peer import PeerCore
 from tamis.overlay.seat import GRACE, Seat, Shape
 from tamis.overlay.space import Space
-from tamis.routing.content import Content
 from tamis.runtime.express import Express
 
 SCHEMA = Schema({"a": Number(0, 1)})
@@ -72,6 +72,17 @@ def test_a_number_of_a_place_is_not_given_twice() -> None:
     [adopted] = hear(parent, m.Insert("p/0", "x/0", 0, "x/0", 0, BOX.tobytes()))
     assert isinstance(adopted, m.Adopted)
     assert adopted.place == 42
+
+
+def test_who_found_nobody_begins_a_tree_and_waits_for_others() -> None:
+    """Whom it asked has crashed, and others may have asked the same one; it cannot know that nobody has."""
+    seat = Seat("x/0", BOX, SPACE, Shape(2, 4))
+    seat.contact = "gone/0"
+    repair.check(seat, "x/0")
+    assert seat.placed
+    assert seat.doubt == GRACE
+    repair.check(seat, "x/0")
+    assert seat.doubt == GRACE - 1
 
 
 def test_what_its_publisher_is_done_with_is_not_delivered_again() -> None:
