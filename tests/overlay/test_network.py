@@ -10,11 +10,11 @@ import pytest
 
 from tamis import DuplicateSubscriptionError, ModelError, Number, PeerNetwork, Schema, UnknownSubscriptionError
 from tamis.errors import LocalProtocolError, RemoteProtocolError
+from tamis.node.content import Content
 from tamis.overlay import messages as m
 from tamis.overlay.peer import PeerCore
 from tamis.overlay.seat import Shape
 from tamis.overlay.space import Space
-from tamis.routing.content import Content
 from tamis.runtime.express import Express
 from tamis.runtime.simulator import NO_FAULTS, Faults
 from tamis.runtime.topology import Topology
@@ -159,10 +159,10 @@ def test_a_peer_refuses_what_is_not_for_it() -> None:
     event = m.Published(m.EventId("bob", 1, 1), "default", b"rubbish", 1)
     with pytest.raises(RemoteProtocolError):
         core.handle(m.Forward("alice/0", "bob/0", 0, event, 1, 0, True, "", "1 alice/0"), sender="bob", now=0.0)
-    node = m.NodeState(("bob/0", "bob/0"), b"", (0,), ())
+    node = m.NodeState(("bob/0", "bob/0"), b"", (0,), (0,), ())
     with pytest.raises(RemoteProtocolError):
         core.handle(
-            m.TakeOver("alice/0", "bob/0", 0, "alice/0", 1, (node,), None, False, b"", 0), sender="bob", now=0.0
+            m.TakeOver("alice/0", "bob/0", 0, "alice/0", 1, (node,), None, False, b"", 0, 0), sender="bob", now=0.0
         )
     assert core.handle(m.Check(), sender="", now=1.0) == []
     negative = m.encode(m.Insert("alice/0", "bob/0", 0, "bob/0", -1, b""))

@@ -14,11 +14,11 @@ import numpy as np
 from tamis import Number, Schema
 from tamis.algebra.evaluate import matches
 from tamis.model.subscription import Filter
+from tamis.node.content import Content
 from tamis.overlay import messages as m
 from tamis.overlay.peer import PeerCore
 from tamis.overlay.seat import Seat, Shape
 from tamis.overlay.space import Space
-from tamis.routing.content import Content
 from tamis.runtime.express import Express
 from tests.overlay.legal import illegal
 

@@ -9,10 +9,10 @@ import pytest
 
 import tamis
 from tamis.errors import ModelError
+from tamis.node.content import Content
 from tamis.node.effects import Send
 from tamis.routing import messages as m
 from tamis.routing.broker import BrokerCore
-from tamis.routing.content import Content
 from tamis.routing.edge import EdgeCore
 from tamis.routing.policies import find_policy
 from tamis.runtime.config import BrokerConfig, LinkConfig

@@ -22,13 +22,13 @@ from tamis import Number, Schema
 from tamis.algebra.evaluate import matches
 from tamis.errors import InvariantError, ModelError
 from tamis.model.subscription import Filter
+from tamis.node.content import Content
 from tamis.node.link_end import Quota
 from tamis.node.node import Codec
 from tamis.routing import messages as m
 from tamis.routing.broker import BrokerCore
 from tamis.routing.cell_tables import USUAL_CELLS, common_cells
 from tamis.routing.client import USER, ClientCore
-from tamis.routing.content import Content
 from tamis.routing.policies import POLICIES, CellOptions, Policy
 from tamis.routing.routing_table import ALL_NAMESPACES
 from tamis.runtime.simulator import NO_FAULTS, Faults, Host, Simulator

@@ -64,9 +64,11 @@ def hear_grown(seat: Seat, message: m.Grown) -> None:
 
 
 def hear_detach(seat: Seat, message: m.Detach) -> None:
-    """A child has another parent now."""
+    """A child has another parent now; unless we adopted it again before it said so."""
     if seat.top <= message.level:
         seat.forward(message)
-    elif message.seat != seat.name:
-        seat.levels[message.level].remove(message.seat)
+        return
+    level = seat.levels[message.level]
+    if message.seat != seat.name and level.places.get(message.seat) == message.place:
+        level.remove(message.seat)
         seat.unsettled = True

@@ -17,44 +17,49 @@ import msgspec
 
 from tamis.overlay import messages as m
 from tamis.overlay.measures import meets
-from tamis.overlay.seat import MAX_HOPS, Copy, Seat
+from tamis.overlay.seat import GRACE, MAX_HOPS, Copy, Seat
 from tamis.overlay.space import Box
 
 __all__ = ["hear_forward", "hear_receipt", "send_again"]
 
-#: The token of the copy that goes up, and of one for a node that is in other hands now.
+#: How tokens begin: of the copy that goes up, and of one for a node that is in other hands now.
 _UP, _ON = "^", "~"
 
 
 def hear_forward(seat: Seat, message: m.Forward) -> None:
     """Take an event from a parent, from a child, or from outside."""
     box = seat.locate(message.event.payload)  # what is no event stops here
-    copy = _copy_of(seat, message)
-    if copy.attempt > message.attempt:
-        _answer(seat, copy, message.sender, message.token, False)
-        return
     engager = (message.sender, message.token)
+    if _is_past(seat, message):
+        _answer(seat, message.event.id, message.attempt, *engager, False)
+        return
+    copy = _copy_of(seat, message)
     if engager == copy.engager and copy.pending:
         return  # it was sent again; its answer will come
     was_busy = bool(copy.pending)
     if not was_busy:
         copy.engager = engager
     _pass_on(seat, copy, message, box)
-    if was_busy:  # what goes up and meets itself has not reached a root: parents in a circle
-        _answer(seat, copy, *engager, message.down or not {_UP, _ON} & copy.pending.keys())
-    elif not copy.pending:
-        _answer(seat, copy, *engager, copy.complete)
+    if was_busy:  # what looks for a node above and meets itself has not found it: parents in a circle
+        is_here = message.down and message.level <= seat.top
+        found = is_here or not any(token.startswith((_UP, _ON)) for token in copy.pending)
+        _answer(seat, copy.event.id, copy.attempt, *engager, found)
+    else:
+        _finish(seat, copy)
+
+
+def _is_past(seat: Seat, message: m.Forward) -> bool:
+    """Whether nobody waits for this attempt any more: its publisher is done with the event, or tries again."""
+    copy = seat.copies.read(message.event.id)
+    return seat.copies.is_done(message.event) or (copy is not None and copy.attempt > message.attempt)
 
 
 def _copy_of(seat: Seat, message: m.Forward) -> Copy:
-    """Return the books of an event, new ones for a new attempt; what its publisher is done with is forgotten."""
-    id = message.event.id
-    known = seat.copies.setdefault((id.publisher, id.epoch), {})
-    for seq in [seq for seq in known if seq < message.event.floor]:
-        del known[seq]
-    copy = known.get(id.seq)
+    """Return the books of an event, new ones for a new attempt."""
+    copy = seat.copies.read(message.event.id)
     if copy is None or copy.attempt < message.attempt:
-        copy = known[id.seq] = Copy(message.event, message.attempt, message.distance)
+        copy = Copy(message.event, message.attempt, message.distance)
+        seat.copies.write(message.event.id, copy)
         seat.arrived.append(message)
     return copy
 
@@ -83,9 +88,11 @@ def _to_owner(seat: Seat, copy: Copy, message: m.Forward) -> None:
     if seat.parent is None or message.distance >= MAX_HOPS:
         copy.complete = False
         return
-    onward = {"to": seat.parent, "sender": seat.name, "hops": 0, "token": _ON, "distance": copy.distance + 1}
-    copy.pending[_ON] = msgspec.structs.replace(message, **onward)
-    seat.send(copy.pending[_ON])
+    token = f"{_ON}{message.level} {'' if message.down else message.came}"
+    if token not in copy.pending:  # or it would run in a circle of parents until the next round
+        onward = {"to": seat.parent, "sender": seat.name, "token": token, "distance": message.distance + 1}
+        copy.pending[token] = msgspec.structs.replace(message, **onward)
+        seat.send(copy.pending[token])
 
 
 def _to_children(seat: Seat, copy: Copy, at: int, box: Box, came: str) -> None:
@@ -102,7 +109,7 @@ def _to_children(seat: Seat, copy: Copy, at: int, box: Box, came: str) -> None:
 
 def hear_receipt(seat: Seat, message: m.Receipt) -> None:
     """A copy has been dealt with."""
-    copy = seat.copies.get((message.id.publisher, message.id.epoch), {}).get(message.id.seq)
+    copy = seat.copies.read(message.id)
     if copy is not None and copy.attempt == message.attempt and copy.pending.pop(message.token, None) is not None:
         copy.complete &= message.complete
         _finish(seat, copy)
@@ -110,34 +117,37 @@ def hear_receipt(seat: Seat, message: m.Receipt) -> None:
 
 def _finish(seat: Seat, copy: Copy) -> None:
     if not copy.pending:
-        _answer(seat, copy, *copy.engager, copy.complete)
+        _answer(seat, copy.event.id, copy.attempt, *copy.engager, copy.complete)
 
 
-def _answer(seat: Seat, copy: Copy, sender: str, token: str, complete: bool) -> None:
+def _answer(seat: Seat, id: m.EventId, attempt: int, sender: str, token: str, complete: bool) -> None:
     if sender == seat.name and not token:
-        seat.finished.append((copy.event.id, copy.attempt, complete))
+        seat.finished.append((id, attempt, complete))
     else:
-        seat.send(m.Receipt(sender, seat.name, 0, copy.event.id, copy.attempt, token, complete))
+        seat.send(m.Receipt(sender, seat.name, 0, id, attempt, token, complete))
 
 
 def send_again(seat: Seat) -> None:
     """Send what was not acknowledged again; where somebody else is in the place now, the event is not complete.
 
-    A copy is never sent to another one than at first: two would answer for it, and the first answer would win.
+    A copy is never sent to another one than at first: two would answer for it, and the first answer would win. What has
+    been idle for long is forgotten.
     """
-    for copies in seat.copies.values():
-        for copy in copies.values():
-            for token, forward in list(copy.pending.items()):
-                if _is_in_place(seat, forward):
-                    seat.send(forward)
-                else:
-                    del copy.pending[token]
-                    copy.complete = False
-                    _finish(seat, copy)
+    for copy in seat.copies:
+        copy.idle = 0 if copy.pending else copy.idle + 1
+        if copy.idle > GRACE:
+            seat.copies.erase(copy.event.id)
+        for token, forward in list(copy.pending.items()):
+            if _is_in_place(seat, forward):
+                seat.send(forward)
+            else:
+                del copy.pending[token]
+                copy.complete = False
+                _finish(seat, copy)
 
 
 def _is_in_place(seat: Seat, forward: m.Forward) -> bool:
-    if forward.token in (_UP, _ON):
+    if forward.token.startswith((_UP, _ON)):
         return forward.to == seat.parent
     at = forward.level + 1
     return at <= seat.top and forward.to in seat.levels[at - 1]

@@ -24,6 +24,8 @@ class Level:
         self.boxes = boxes
         #: Inserts that were passed down to each child: its reports may shrink its MBR only if it has had them all.
         self.passed = dict.fromkeys(self.names, 0)
+        #: The number of each child's adoption: a `Detach` ends that one, not a later one that it has crossed.
+        self.places = dict.fromkeys(self.names, 0)
         #: Children that are on their way to another parent. They still get their events, but count no more.
         self.leaving: set[str] = set()
         #: Rounds since each child was heard of.
@@ -57,7 +59,7 @@ class Level:
         else:
             self.names.append(name)
             self.boxes = np.concatenate([self.boxes, box[None]])
-            self.passed[name] = 0
+            self.passed[name] = self.places[name] = 0
         self.silent[name] = 0
         self.leaving.discard(name)
 
@@ -70,7 +72,7 @@ class Level:
         """Drop a child; nothing happens when it is not there."""
         if name in self.passed:
             row = self.names.index(name)
-            del self.names[row], self.passed[name], self.silent[name]
+            del self.names[row], self.passed[name], self.places[name], self.silent[name]
             self.boxes = np.delete(self.boxes, row, axis=0)
             self.leaving.discard(name)
 
@@ -82,7 +84,8 @@ class Level:
             self.remove(old)
             return
         self.names[self.names.index(old)] = new
-        self.passed[new], self.silent[new] = self.passed.pop(old), 0
+        self.passed[new], self.places[new] = self.passed.pop(old), self.places.pop(old)
+        self.silent[new] = 0
         del self.silent[old]
         if old in self.leaving:
             self.leaving.remove(old)
@@ -93,16 +96,18 @@ class Level:
         chosen = list(range(len(self.names)) if rows is None else rows)
         names = tuple(self.names[row] for row in chosen)
         leaving = tuple(sorted(self.leaving)) if rows is None else ()
-        return NodeState(names, self.boxes[chosen].tobytes(), tuple(self.passed[name] for name in names), leaving)
+        passed, places = (tuple(notes[name] for name in names) for notes in (self.passed, self.places))
+        return NodeState(names, self.boxes[chosen].tobytes(), passed, places, leaving)
 
     @classmethod
     def of_state(cls, state: NodeState, space: Space) -> Level:
         """Return the table that travelled; ModelError when it is none."""
-        if not len(set(state.names)) == len(state.names) == len(state.passed):
+        if not len(set(state.names)) == len(state.names) == len(state.passed) == len(state.places):
             raise ModelError(f"no table of children: {state.names}")
         size = 16 * len(space)
         boxes = [space.read(state.boxes[size * row : size * (row + 1)]) for row in range(len(state.names))]
         level = cls(state.names, np.array(boxes).reshape(len(boxes), 2, len(space)))
         level.passed = dict(zip(state.names, state.passed, strict=True))
+        level.places = dict(zip(state.names, state.places, strict=True))
         level.leaving = set(state.leaving) & set(state.names)
         return level

@@ -18,12 +18,14 @@ repeated until they are answered, events are held until they are acknowledged.
 
 from __future__ import annotations
 
-from typing import Annotated, cast
+from typing import Annotated
 
 import msgspec
 
-from tamis.errors import RemoteProtocolError
 from tamis.model.subscription import DEFAULT_NAMESPACE, SubscriptionId
+from tamis.node import published
+from tamis.node.published import EventId
+from tamis.node.vocabulary import Vocabulary
 
 __all__ = [
     "VERSION",
@@ -64,20 +66,9 @@ VERSION = 1
 Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class EventId(msgspec.Struct, frozen=True, array_like=True, order=True):
-    """Who published an event, in which of its lives, and as which of its events."""
+class Published(published.Published, frozen=True, array_like=True):
+    """An event among peers. What its publisher numbered below ``floor`` is done, and may be forgotten."""
 
-    publisher: str
-    epoch: int
-    seq: int
-
-
-class Published(msgspec.Struct, frozen=True, array_like=True):
-    """An event under way. What its publisher numbered below ``floor`` is done, and may be forgotten."""
-
-    id: EventId
-    namespace: str
-    payload: bytes
     floor: Count
 
 
@@ -95,6 +86,7 @@ class NodeState(msgspec.Struct, frozen=True, array_like=True):
     names: tuple[str, ...]
     boxes: bytes
     passed: tuple[Count, ...]
+    places: tuple[Count, ...]
     leaving: tuple[str, ...]
 
 
@@ -132,12 +124,13 @@ class Adopt(Message, frozen=True, array_like=True, tag=2):
 class Adopted(Message, frozen=True, array_like=True, tag=3):
     """``child`` is a child of my node at ``level``, with this box; ``moved`` there with the notes about it.
 
-    ``placed`` tells whether the sender itself is known to be in the tree.
+    ``place`` is the number of this adoption, ``placed`` tells whether the sender itself is known to be in the tree.
     """
 
     child: str
     level: Count
     box: bytes
+    place: Count
     moved: bool
     placed: bool
 
@@ -145,8 +138,8 @@ class Adopted(Message, frozen=True, array_like=True, tag=3):
 class TakeOver(Message, frozen=True, array_like=True, tag=4):
     """Own these nodes from ``level`` upwards; ``fresh`` ones were just split off and have no parent yet.
 
-    ``known`` and ``received`` are the former owner's notes about its parent, ``newborn`` whom it was split off from,
-    ``doubt`` the rounds for which it may not call an event complete.
+    ``known``, ``received`` and ``place`` are the former owner's notes about its parent, ``newborn`` whom it was split
+    off from, ``doubt`` the rounds for which it may not call an event complete.
     """
 
     heir: str
@@ -156,6 +149,7 @@ class TakeOver(Message, frozen=True, array_like=True, tag=4):
     fresh: bool
     known: bytes
     received: Count
+    place: Count
     newborn: str | None = None
     reinserted: Count = 0
     doubt: Count = 0
@@ -197,10 +191,11 @@ class Grown(Message, frozen=True, array_like=True, tag=8):
 
 
 class Detach(Message, frozen=True, array_like=True, tag=9):
-    """Node of ``seat`` at ``level`` is your child no longer."""
+    """The node of ``seat`` at ``level`` has left the place that you gave it as number ``place``."""
 
     seat: str
     level: Count
+    place: Count
 
 
 class Ping(Message, frozen=True, array_like=True, tag=10):
@@ -222,6 +217,7 @@ class Pong(Message, frozen=True, array_like=True, tag=11):
     level: Count
     mine: bool
     passed: Count
+    place: Count
     placed: bool
     above: tuple[str, ...]
 
@@ -313,27 +309,8 @@ _Wire = (
     | Forward
     | Receipt
 )
-_encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(_Wire)
-
-
-def encode(message: Message) -> bytes:
-    """Return the bytes of a message."""
-    return bytes((VERSION,)) + _encoder.encode(message)
-
-
-def decode(data: bytes, link: str) -> Message:
-    """Read a message that came over ``link``; what is none raises `RemoteProtocolError`.
-
-    >>> decode(encode(Grown("alice/0", "bob/0", 0, 7)), "bob")
-    Grown(to='alice/0', sender='bob/0', hops=0, number=7)
-    """
-    if not data or data[0] != VERSION:
-        raise RemoteProtocolError(link, f"expected a message of version {VERSION}, got {data[:8]!r}")
-    try:
-        return cast("Message", _decoder.decode(memoryview(data)[1:]))
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise RemoteProtocolError(link, f"not a message: {error}") from None
+_vocabulary = Vocabulary[Message](VERSION, _Wire)
+encode, decode = _vocabulary.encode, _vocabulary.decode
 
 
 def peer_of(seat: str) -> str:

@@ -26,6 +26,7 @@ from tamis.node.effects import Deliver, Effect, Key, Link, Persist, Send
 from tamis.node.story import Story
 from tamis.overlay import bounds, placement, promotion, protocol, repair
 from tamis.overlay import messages as m
+from tamis.overlay.event_book import EventBook
 from tamis.overlay.measures import hull
 from tamis.overlay.seat import MAX_HOPS, Seat, Shape
 from tamis.overlay.space import Box, Space
@@ -92,8 +93,8 @@ class PeerCore:
         self._n_seats = 0
         self._published = 0
         self._outgoing: dict[int, _Outgoing] = {}
-        #: ``{(publisher, epoch): sequence numbers}`` of events that were matched here, above the publisher's floor.
-        self._matched: dict[tuple[str, int], set[int]] = {}
+        #: Which events were matched here.
+        self._matched: EventBook[bool] = EventBook()
         #: Events that came here and that nobody here asked for.
         self.false_positives = 0
         #: ``[hops]`` of each event that was delivered.
@@ -256,8 +257,7 @@ class PeerCore:
 
     def _is_under_way(self, one: _Outgoing) -> bool:
         """Whether a seat of ours still works on an attempt; otherwise nobody would ever answer."""
-        id = one.event.id
-        copies = (seat.copies.get((id.publisher, id.epoch), {}).get(id.seq) for seat in self.seats.values())
+        copies = (seat.copies.read(one.event.id) for seat in self.seats.values())
         return any(copy is not None and copy.attempt == one.attempt and bool(copy.pending) for copy in copies)
 
     # The mail
@@ -316,13 +316,9 @@ class PeerCore:
 
     def _match(self, event: m.Published, distance: int, effects: list[Effect]) -> None:
         """Deliver an event that is new here, if somebody here asked for it."""
-        id = event.id
-        known = self._matched.setdefault((id.publisher, id.epoch), set())
-        if known and event.floor > 1:
-            known -= {seq for seq in known if seq < event.floor}
-        if id.seq < event.floor or id.seq in known:
+        if self._matched.is_done(event) or self._matched.read(event.id):
             return
-        known.add(id.seq)
+        self._matched.write(event.id, True)
         values = self._content.read_event(event.payload)
         ids = [
             id
@@ -332,7 +328,7 @@ class PeerCore:
         if ids:
             effects.append(Deliver(USER, m.Delivery(event, tuple(sorted(ids, key=id_order)))))
             self.distances.append(distance)
-        elif id.publisher != self.name:
+        elif event.id.publisher != self.name:
             self.false_positives += 1
 
     def _finished(self, id: m.EventId, attempt: int, complete: bool, effects: list[Effect]) -> None:

@@ -148,7 +148,8 @@ def _attach(seat: Seat, name: str, box: Box, at: int, reinserted: int = 0) -> No
     level = seat.levels[at - 1]
     moved = name in level
     level.put(name, box)
-    seat.send(m.Adopted(name, seat.name, 0, name, at, box.tobytes(), moved, seat.placed))
+    level.places[name] = seat.places = 1 + max(seat.places, *level.places.values())
+    seat.send(m.Adopted(name, seat.name, 0, name, at, box.tobytes(), seat.places, moved, seat.placed))
     seat.unsettled = True
     seat.reinserted |= reinserted
     seat.yielding &= not seat.is_root
@@ -168,11 +169,11 @@ def hear_adopted(seat: Seat, message: m.Adopted) -> None:
     """Somebody is our parent now: tell the former one, and if our top node is new, its children."""
     box = seat.space.read(message.box)
     if seat.dissolving and seat.top == message.level:
-        seat.next_parent, seat.unsettled = (message.sender, box), True
+        seat.next_parent, seat.unsettled = (message.sender, box, message.place), True
     elif seat.top == message.level - 1 and message.sender != seat.name and not seat.left:
         if seat.parent not in (None, message.sender) and not seat.newborn:
-            seat.send(m.Detach(str(seat.parent), seat.name, 0, seat.name, seat.top))
-        seat.parent, seat.known = message.sender, box.copy()
+            seat.send(m.Detach(str(seat.parent), seat.name, 0, seat.name, seat.top, seat.place))
+        seat.parent, seat.known, seat.place = message.sender, box.copy(), message.place
         seat.received = seat.received if message.moved else 0
         seat.yielding, seat.refused, seat.unanswered = False, 0, 0
         seat.placed |= message.placed
@@ -181,7 +182,7 @@ def hear_adopted(seat: Seat, message: m.Adopted) -> None:
         move_in(seat)
         seat.unsettled = True
     elif seat.top >= message.level - 1 or not seat.forward(message):
-        seat.send(m.Detach(message.sender, seat.name, 0, message.child, message.level - 1))
+        seat.send(m.Detach(message.sender, seat.name, 0, message.child, message.level - 1, message.place))
 
 
 def move_in(seat: Seat) -> None:
@@ -190,8 +191,9 @@ def move_in(seat: Seat) -> None:
         level = seat.levels[-1]
         for row, name in enumerate(level.names):
             if name != seat.name:
-                seat.send(m.Adopted(name, seat.name, 0, name, seat.top, level.boxes[row].tobytes(), True, seat.placed))
-        seat.send(m.Detach(seat.newborn, seat.name, 0, seat.name, seat.top - 1))
+                box, place = level.boxes[row].tobytes(), level.places[name]
+                seat.send(m.Adopted(name, seat.name, 0, name, seat.top, box, place, True, seat.placed))
+        seat.send(m.Detach(seat.newborn, seat.name, 0, seat.name, seat.top - 1, level.places[seat.name]))
         seat.newborn = None
 
 
@@ -250,7 +252,7 @@ def _split(seat: Seat, at: int, reinserted: int) -> None:
     parent = seat.name if at < seat.top else seat.parent or seat.name
     state = level.state(away)
     level.leaving |= set(state.names)
-    seat.send(m.TakeOver(heir, seat.name, 0, heir, at, (state,), parent, True, b"", 0, None, reinserted))
+    seat.send(m.TakeOver(heir, seat.name, 0, heir, at, (state,), parent, True, b"", 0, 0, None, reinserted))
 
 
 def _dissolve(seat: Seat, at: int) -> bool:
@@ -281,6 +283,6 @@ def _finish_dissolving(seat: Seat) -> None:
     if seat.dissolving and seat.next_parent is not None and seat.levels and len(seat.levels[-1]) == 1:
         seat.levels.pop()
         if seat.parent is not None:
-            seat.send(m.Detach(seat.parent, seat.name, 0, seat.name, seat.top + 1))
-        seat.parent, seat.known = seat.next_parent
+            seat.send(m.Detach(seat.parent, seat.name, 0, seat.name, seat.top + 1, seat.place))
+        seat.parent, seat.known, seat.place = seat.next_parent
         seat.received, seat.dissolving, seat.next_parent = 0, False, None

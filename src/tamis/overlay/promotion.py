@@ -40,12 +40,12 @@ def hand_over(seat: Seat, at: int, heir: str) -> None:
     """Give all own nodes from a level upwards to a child of the lowest of them."""
     nodes = tuple(level.state() for level in seat.levels[at - 1 :])
     known = b"" if seat.known is None else seat.known.tobytes()
-    notes = (seat.parent, False, known, seat.received, seat.newborn, 0, seat.doubt)
+    notes = (seat.parent, False, known, seat.received, seat.place, seat.newborn, 0, seat.doubt)
     seat.send(m.TakeOver(heir, seat.name, 0, heir, at, nodes, *notes))
     lowest = seat.levels[at - 1]
     del seat.levels[at - 1 :]
     seat.parent, seat.known, seat.received = heir, lowest.box(seat.name).copy(), lowest.passed[seat.name]
-    seat.newborn, seat.unanswered, seat.refused = None, 0, 0
+    seat.place, seat.newborn, seat.unanswered, seat.refused = lowest.places[seat.name], None, 0, 0
 
 
 def hear_take_over(seat: Seat, message: m.TakeOver) -> None:
@@ -73,7 +73,8 @@ def hear_take_over(seat: Seat, message: m.TakeOver) -> None:
         if seat.parent is not None:
             seat.send(m.Adopt(seat.parent, seat.name, 0, seat.top, seat.known.tobytes(), message.reinserted))
         return
-    seat.newborn, seat.parent, seat.received = message.newborn, message.parent, message.received
+    seat.newborn, seat.parent = message.newborn, message.parent
+    seat.received, seat.place = message.received, message.place
     seat.known = seat.space.read(message.known).copy() if message.known else None
     if seat.parent is not None:
         seat.send(m.Replace(seat.parent, seat.name, 0, message.sender, seat.top))
@@ -166,5 +167,5 @@ def leave(seat: Seat) -> None:
         if staying:
             hand_over(seat, 1, level.names[staying[best_cover(level.boxes[np.array(staying)])]])
     if seat.parent is not None:
-        seat.send(m.Detach(seat.parent, seat.name, 0, seat.name, seat.top))
+        seat.send(m.Detach(seat.parent, seat.name, 0, seat.name, seat.top, seat.place))
     seat.left = True

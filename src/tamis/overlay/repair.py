@@ -84,7 +84,8 @@ def _give_up_what_is_stuck(seat: Seat) -> None:
         for level in seat.levels:
             level.leaving.clear()
         if seat.next_parent is not None:
-            seat.send(m.Detach(seat.next_parent[0], seat.name, 0, seat.name, seat.top - 1))
+            parent, _, place = seat.next_parent
+            seat.send(m.Detach(parent, seat.name, 0, seat.name, seat.top - 1, place))
         seat.dissolving, seat.next_parent, seat.stuck = False, None, 0
 
 
@@ -101,8 +102,16 @@ def _look_for_roots(seat: Seat, contact: str | None) -> None:
                 seat.send(m.Seek(target, seat.name, 0, seat.name, seat.top))
             else:
                 join(seat, target)
-    if contact is None or contact == seat.name:
-        seat.placed, seat.contact = True, None  # there is nobody else
+    if contact in (None, seat.name):
+        seat.contact = None
+        _begin_tree(seat)
+
+
+def _begin_tree(seat: Seat) -> None:
+    """Whom we asked for a place is gone, or with us: be the root; but others whom it knew may be on their way."""
+    if not seat.placed:
+        seat.placed = True
+        seat.doubt_everything(GRACE)
 
 
 def hear_ping(seat: Seat, message: m.Ping) -> None:
@@ -111,13 +120,14 @@ def hear_ping(seat: Seat, message: m.Ping) -> None:
     if seat.top < at and seat.forward(message):
         return
     mine = seat.top >= at and message.sender in seat.levels[at - 1] and message.sender != seat.name
-    passed = 0
+    passed = place = 0
     if mine:
         level = seat.levels[at - 1]
         note_box(level, message.sender, seat.space.read(message.box), message.received)
-        passed, seat.unsettled = level.passed[message.sender], True
+        passed, place, seat.unsettled = level.passed[message.sender], level.places[message.sender], True
     above = (seat.parent or seat.name, *seat.above)[:3]
-    seat.send(m.Pong(message.sender, seat.name, 0, message.asked, message.level, mine, passed, seat.placed, above))
+    notes = (mine, passed, place, seat.placed, above)
+    seat.send(m.Pong(message.sender, seat.name, 0, message.asked, message.level, *notes))
 
 
 def hear_pong(seat: Seat, message: m.Pong) -> None:
@@ -127,7 +137,8 @@ def hear_pong(seat: Seat, message: m.Pong) -> None:
     seat.unanswered = 0
     if message.mine:
         seat.parent, seat.above = message.sender, message.above
-        seat.refused, seat.received, seat.placed = 0, message.passed, seat.placed or message.placed
+        seat.refused, seat.received, seat.place = 0, message.passed, message.place
+        seat.placed |= message.placed
         move_in(seat)
         return
     seat.refused += 1
@@ -141,9 +152,7 @@ def hear_seek(seat: Seat, message: m.Seek) -> None:
     if seat.parent is not None:
         seat.forward(message)
     elif message.root == seat.name:
-        if not seat.placed:  # whom we asked is with us
-            seat.placed = True
-            seat.doubt_everything(GRACE)
+        _begin_tree(seat)
     elif seat.left:
         return
     elif goes_before(seat.top, seat.name, message.level, message.root):

@@ -33,6 +33,7 @@ import numpy as np
 from tamis.errors import InvariantError, ModelError
 from tamis.geometry.split import SPLITS
 from tamis.overlay import messages as m
+from tamis.overlay.event_book import EventBook
 from tamis.overlay.level import Level
 from tamis.overlay.space import FREE, Box, Space
 
@@ -89,6 +90,8 @@ class Copy:
     pending: dict[str, m.Forward] = field(default_factory=dict)
     #: Whether, as far as is known, everybody who must have it has it.
     complete: bool = True
+    #: Rounds since it was last busy here.
+    idle: int = 0
 
 
 class Seat:
@@ -103,14 +106,16 @@ class Seat:
         self.levels: list[Level] = []
         #: The owner of the top node's parent; None at a root, and before the first place is found.
         self.parent: str | None = None
-        #: What the parent notes as our MBR, and how many inserts it has passed down to us.
+        #: What the parent notes as our MBR, how many inserts it has passed down to us, the number of our place there.
         self.known: Box | None = None
-        self.received = 0
+        self.received = self.place = 0
+        #: The last place that this seat gave a child.
+        self.places = 0
         #: Whom the top node was split off from, while it has no parent of its own.
         self.newborn: str | None = None
         #: Whether the top node is being dissolved, and who has adopted the seat below it meanwhile.
         self.dissolving = False
-        self.next_parent: tuple[str, Box] | None = None
+        self.next_parent: tuple[str, Box, int] | None = None
         #: Whether this root has asked to be inserted elsewhere.
         self.yielding = False
         #: Through whom it looks for a place.
@@ -120,8 +125,7 @@ class Seat:
         #: Its subscription is cancelled: it only passes messages on, until the next round.
         self.left = False
         #: Rounds without an answer of the parent, and answers that it is not our parent.
-        self.unanswered = 0
-        self.refused = 0
+        self.unanswered = self.refused = 0
         #: Rounds that a dissolution or a departure of children has been under way.
         self.stuck = 0
         #: Who is above our parent, for the day it falls silent.
@@ -136,8 +140,8 @@ class Seat:
         self.unsettled = False
         self.reinserted = 0
         self.origin = ("", 0)
-        #: ``{(publisher, epoch): {seq: copy}}``: events that are under way here, or were lately.
-        self.copies: dict[tuple[str, int], dict[int, Copy]] = {}
+        #: Events that are under way here, or were lately.
+        self.copies: EventBook[Copy] = EventBook()
         #: Where an event lies; told by the peer.
         self.locate: Callable[[bytes], Box] = _nowhere
         #: What the peer wants to know: an event has come (once per attempt), its own event has been dealt with.

@@ -27,13 +27,13 @@ import msgspec
 from tamis.errors import InvariantError, ModelError, RemoteProtocolError, TamisError
 from tamis.model.schema import Event
 from tamis.model.subscription import Subscription
+from tamis.node.content import Content
 from tamis.node.core import LinkFree, LinkFull, LinkUp
 from tamis.node.effects import Deliver, Effect, Key, Link, Persist, Send
 from tamis.node.story import Story
 from tamis.routing import messages as m
 from tamis.routing.cell_tables import USUAL_CELLS
 from tamis.routing.confirmations import Confirmations
-from tamis.routing.content import Content
 from tamis.routing.counters import Counters
 from tamis.routing.flow import Flow
 from tamis.routing.policies import CellOptions, Policy

@@ -29,12 +29,12 @@ from tamis.model.language.parse import parse
 from tamis.model.schema import MAX_ATTRIBUTES, Schema
 from tamis.model.subscription import Filter, SubscriptionId
 from tamis.model.types import Region
+from tamis.node.content import Content
 from tamis.node.core import LinkFree, LinkFull, LinkUp
 from tamis.node.effects import Deliver, Effect, Key, Link, Persist, Send
 from tamis.routing import messages as m
 from tamis.routing.border import cut_message
 from tamis.routing.broker import BrokerCore, client_key
-from tamis.routing.content import Content
 from tamis.routing.producers import Once, Producers
 from tamis.routing.rights import Rights
 from tamis.routing.routing_table import ALL_NAMESPACES

@@ -7,19 +7,19 @@ broker to broker        `Update` of a routing table, `Confirm` of updates, `Publ
 to a node from itself   `Tick`, and `LinkUp`, `LinkFull`, `LinkFree` of `tamis.node.core`; never on a wire
 ======================= ======================================================================
 
-Filters travel as CQL2-JSON and events as canonical values (`tamis.routing.content`); both are bytes here, so a broker
+Filters travel as CQL2-JSON and events as canonical values (`tamis.node.content`); both are bytes here, so a broker
 that only passes an event on does not rewrite it (RELIABILITY G3).
 """
 
 from __future__ import annotations
 
 import enum
-from typing import cast
 
 import msgspec
 
-from tamis.errors import RemoteProtocolError
 from tamis.model.subscription import DEFAULT_NAMESPACE, SubscriptionId
+from tamis.node.published import EventId, Published
+from tamis.node.vocabulary import Vocabulary
 
 __all__ = [
     "VERSION",
@@ -64,22 +64,6 @@ class State(enum.StrEnum):
     ACTIVE = "active"
     #: Ended, by its client or because its time has come; nothing new reaches it.
     CANCELLED = "cancelled"
-
-
-class EventId(msgspec.Struct, frozen=True, array_like=True, order=True):
-    """Who published an event, in which of its lives, and as which of its events."""
-
-    publisher: str
-    epoch: int
-    seq: int
-
-
-class Published(msgspec.Struct, frozen=True, array_like=True):
-    """An event under way; ``payload`` is the same bytes from its publisher to each of its readers."""
-
-    id: EventId
-    namespace: str
-    payload: bytes
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
@@ -231,9 +215,8 @@ _Wire = (
     | Resume
     | Types
 )
-_encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(_Wire)
-
+_vocabulary = Vocabulary[Message](VERSION, _Wire)
+encode, decode = _vocabulary.encode, _vocabulary.decode
 
 _about_decoder = msgspec.json.Decoder(About)
 
@@ -245,22 +228,3 @@ def about(message: Subscribe) -> About:
     'price < 100'
     """
     return _about_decoder.decode(message.about) if message.about else About()
-
-
-def encode(message: Message) -> bytes:
-    """Return the bytes of a message."""
-    return bytes((VERSION,)) + _encoder.encode(message)
-
-
-def decode(data: bytes, link: str) -> Message:
-    """Read a message that came over ``link``; what is none raises `RemoteProtocolError`.
-
-    >>> decode(encode(Unsubscribe("alice")), "east")
-    Unsubscribe(id='alice', namespace='default')
-    """
-    if not data or data[0] != VERSION:
-        raise RemoteProtocolError(link, f"expected a message of version {VERSION}, got {data[:8]!r}")
-    try:
-        return cast("Message", _decoder.decode(memoryview(data)[1:]))
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise RemoteProtocolError(link, f"not a message: {error}") from None

@@ -41,14 +41,15 @@ class Express:
         """Give a peer a message of its user."""
         self._mail.append((name, USER, message))
 
-    def run(self) -> None:
-        """Hand over messages until there are none."""
-        while self._mail:
+    def run(self, at_most: int | None = None) -> None:
+        """Hand over messages until there are none, or so many."""
+        handed_over = 0
+        while self._mail and handed_over != at_most:
+            handed_over += 1
             name, sender, message = self._mail.popleft()
             core = self.peers.get(name)
-            if core is None:
-                continue
-            self.carry_out(name, core.handle(message, sender=sender, now=self.now))
+            if core is not None:
+                self.carry_out(name, core.handle(message, sender=sender, now=self.now))
 
     def carry_out(self, name: str, effects: list[Effect]) -> None:
         """Put what a peer sends into the mail, and note what it delivers."""

@@ -7,50 +7,29 @@ delivers and the brokers do not is counted as lost.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-from tamis.algebra.evaluate import matches_subscription
-from tamis.errors import DuplicateSubscriptionError, LocalProtocolError, ModelError, UnknownSubscriptionError
-from tamis.model.schema import Event, Schema
-from tamis.model.subscription import DEFAULT_NAMESPACE, Subscription, SubscriptionId
-from tamis.model.tables import checked_id
+from tamis.errors import LocalProtocolError, ModelError, UnknownSubscriptionError
+from tamis.model.schema import Schema
+from tamis.model.subscription import DEFAULT_NAMESPACE, SubscriptionId
+from tamis.node.content import Content
 from tamis.node.link_end import Quota
 from tamis.node.node import Codec
 from tamis.routing import messages as m
 from tamis.routing.broker import BrokerCore
 from tamis.routing.cell_tables import common_cells
 from tamis.routing.client import USER, ClientCore
-from tamis.routing.content import Content
 from tamis.routing.counters import Counters
 from tamis.routing.policies import Policy, find_policy
 from tamis.routing.routing_table import ALL_NAMESPACES
+from tamis.runtime.naive_network import NaiveNetwork, NetworkDelivery, Place
 from tamis.runtime.simulator import NO_FAULTS, Faults, Simulator
 from tamis.runtime.statistics import LinkStatistics, NetworkStatistics
 from tamis.runtime.topology import Topology
 
 __all__ = ["Network", "NetworkDelivery"]
-
-
-@dataclass(frozen=True)
-class NetworkDelivery:
-    """One copy of an event: who published it, its values, and the client's subscriptions that match."""
-
-    publisher: str
-    event: Event
-    subscriptions: tuple[SubscriptionId, ...]
-
-
-@dataclass
-class _Client:
-    """What the naive network knows of a client."""
-
-    broker: str
-    published: int = 0
-    asked: dict[tuple[str, SubscriptionId], Subscription] = field(default_factory=dict)
-    #: ``{event: subscriptions}``: what it must get.
-    due: dict[m.EventId, list[tuple[str, SubscriptionId]]] = field(default_factory=dict)
 
 
 class Network:
@@ -102,19 +81,21 @@ class Network:
         self._cells = common_cells(policy.cells for policy in self._policies.values())
         self._content = Content(schema)
         self._simulator = Simulator(Codec(m.encode, m.decode), seed=seed, faults=faults)
-        self._clients: dict[str, _Client] = {}
+        self._naive = NaiveNetwork()
+        self._published: Counter[str] = Counter()
         self._counters: dict[str, dict[str, Counters]] = {}
         for broker in self.topology.brokers:
             self._add_broker(broker)
 
     def attach(self, client: str, broker: str | None = None) -> str:
         """Add a client, at a broker or at the next one in turn."""
-        name = self.topology.brokers[len(self._clients) % len(self.topology.brokers)] if broker is None else broker
+        turn = len(self._naive.clients) % len(self.topology.brokers)
+        name = self.topology.brokers[turn] if broker is None else broker
         if name not in self._counters:
             raise ModelError(f"there is no broker {name!r}; there are {', '.join(self.topology.brokers[:8])} ...")
         if not client or client in self._simulator.hosts:
             raise ModelError(f"the name {client!r} is taken" if client else "a client needs a name")
-        self._clients[client] = _Client(name)
+        self._naive.attach(client, name)
         self._simulator.attach(name, client)
         self._simulator.add(client, lambda: ClientCore(client, name), [name], mortal=False)
         return client
@@ -132,25 +113,20 @@ class Network:
 
         With ``lasts`` it ends by itself after so many seconds of the network's time.
         """
-        known, filters = self._client(client), self._content.compile(source)
+        broker, filters = self._naive.node_of(client), self._content.compile(source)
         if namespace == ALL_NAMESPACES:
             raise ModelError(f"namespace {namespace!r} is not for clients")
-        given = checked_id(len(known.asked) if id is None else id)
-        if (namespace, given) in known.asked:
-            raise DuplicateSubscriptionError(given)
         data = self._content.write_filter(filters)
-        known.asked[namespace, given] = Subscription(given, filters, None, namespace)
+        given = self._naive.subscribe(client, filters, id, namespace)
         expires = None if lasts is None else round((self._simulator.now + lasts) * 1e6)
         self._simulator.submit(client, m.Subscribe(given, data, namespace, expires), sender=USER)
         if lasts is not None:
-            self._simulator.call_later(lasts + 1e-3, self._look_for_expired, known.broker)
+            self._simulator.call_later(lasts + 1e-3, self._look_for_expired, broker)
         return given
 
     def unsubscribe(self, client: str, id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Let a client ask no longer."""
-        known = self._client(client)
-        if known.asked.pop((namespace, id), None) is None:
-            raise UnknownSubscriptionError(id)
+        self._naive.unsubscribe(client, id, namespace)
         self._simulator.submit(client, m.Unsubscribe(id, namespace), sender=USER)
 
     def publish(
@@ -161,14 +137,14 @@ class Network:
         namespace: str = DEFAULT_NAMESPACE,
     ) -> None:
         """Let a client publish an event, or several in one batch."""
-        known = self._client(client)
+        self._naive.node_of(client)
         payloads = [self._content.write_event(one) for one in ([events] if isinstance(events, Mapping) else events)]
         batch = []
         for payload in payloads:
-            known.published += 1
-            id = m.EventId(client, self._simulator.hosts[client].epoch, known.published)
+            self._published[client] += 1
+            id = m.EventId(client, self._simulator.hosts[client].epoch, self._published[client])
             batch.append(m.Published(id, namespace, payload))
-            self._note_due(batch[-1])
+            self._naive.publish(id, namespace, self._content.read_event(payload), self._is_active)
         if batch:
             message = m.Publish(batch[0]) if len(batch) == 1 else m.PublishBatch(tuple(batch))
             self._simulator.submit(client, message, sender=USER)
@@ -186,7 +162,7 @@ class Network:
 
     def deliveries(self, client: str) -> list[NetworkDelivery]:
         """Return what a client got, in order."""
-        self._client(client)
+        self._naive.node_of(client)
         return [
             NetworkDelivery(one.event.id.publisher, self._content.read_event(one.event.payload), one.subscriptions)
             for one in self._core(client, ClientCore).deliveries
@@ -194,7 +170,7 @@ class Network:
 
     def refusals(self, client: str) -> list[str]:
         """Return what brokers refused a client, and why, in order."""
-        self._client(client)
+        self._naive.node_of(client)
         return [f"{one.subject}: {one.reason}" for one in self._core(client, ClientCore).refusals]
 
     def crash(self, broker: str, *, lose_disk: bool = False) -> None:
@@ -226,13 +202,14 @@ class Network:
     def statistics(self) -> NetworkStatistics:
         """Return what the network did so far, and what it cost; every broker must be up."""
         counts = [one for by_link in self._counters.values() for one in by_link.values()]
-        got = {client: [one.event.id for one in self._core(client, ClientCore).deliveries] for client in self._clients}
+        clients = self._naive.clients
+        got = {client: [one.event.id for one in self._core(client, ClientCore).deliveries] for client in clients}
         names = {policy.name for policy in self._policies.values()}
         links = self.link_statistics()
         return NetworkStatistics(
             policy=names.pop() if len(names) == 1 else "mixed",
             delivered=sum(map(len, got.values())),
-            lost=sum(self._count_lost(client, {*ids, *self._refused()}) for client, ids in got.items()),
+            lost=sum(self._naive.count_lost(client, {*ids, *self._refused()}) for client, ids in got.items()),
             duplicates=sum(len(ids) - len(set(ids)) for ids in got.values()),
             refused=len(self._refused()),
             subscription_messages=sum(one.updates for one in counts),
@@ -303,33 +280,13 @@ class Network:
         else:
             self._simulator.submit(broker, m.Tick(), sender=broker)
 
-    def _note_due(self, event: m.Published) -> None:
-        """Ask the naive network who must get an event: everybody with an active subscription that matches."""
-        values = self._content.read_event(event.payload)
-        for name, client in self._clients.items():
-            states = self._core(name, ClientCore).states
-            due = [
-                place
-                for place, one in client.asked.items()
-                if place[0] == event.namespace and states[place] is m.State.ACTIVE and matches_subscription(values, one)
-            ]
-            if due:
-                client.due[event.id] = due
+    def _is_active(self, client: str, place: Place) -> bool:
+        return bool(self._core(client, ClientCore).states[place] is m.State.ACTIVE)
 
     def _refused(self) -> set[m.EventId]:
         """Return the events that were not accepted, as their publishers know."""
-        refusals = (one for client in self._clients for one in self._core(client, ClientCore).refusals)
+        refusals = (one for client in self._naive.clients for one in self._core(client, ClientCore).refusals)
         return {one.event for one in refusals if one.event is not None}
-
-    def _count_lost(self, client: str, got: set[m.EventId]) -> int:
-        known = self._clients[client]
-        live = (id for id, due in known.due.items() if any(place in known.asked for place in due))
-        return sum(id not in got for id in live)
-
-    def _client(self, name: str) -> _Client:
-        if name not in self._clients:
-            raise ModelError(f"there is no client {name!r}; attach it first")
-        return self._clients[name]
 
     def _host(self, broker: str) -> Any:
         if broker not in self._counters:

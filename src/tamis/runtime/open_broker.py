@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from tamis.node.content import Content
 from tamis.node.link_end import Quota
 from tamis.node.node import Codec, Node
 from tamis.routing import messages as m
 from tamis.routing.broker import BrokerCore
-from tamis.routing.content import Content
 from tamis.routing.edge import EdgeCore
 from tamis.routing.policies import find_policy
 from tamis.runtime.config import BrokerConfig

@@ -12,24 +12,21 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
-from tamis.algebra.evaluate import matches_subscription
-from tamis.errors import DuplicateSubscriptionError, InvariantError, ModelError, UnknownSubscriptionError
+from tamis.errors import InvariantError, ModelError
 from tamis.model.schema import Schema
-from tamis.model.subscription import DEFAULT_NAMESPACE, Subscription, SubscriptionId
-from tamis.model.tables import checked_id
+from tamis.model.subscription import DEFAULT_NAMESPACE, SubscriptionId
+from tamis.node.content import Content
 from tamis.node.datagrams import DatagramNode
 from tamis.node.node import Codec
 from tamis.overlay import messages as m
 from tamis.overlay.peer import USER, PeerCore
 from tamis.overlay.seat import PATIENCE, Seat, Shape
 from tamis.overlay.space import Space
-from tamis.routing.content import Content
-from tamis.runtime.network import NetworkDelivery
+from tamis.runtime.naive_network import NaiveNetwork, NetworkDelivery, Place
 from tamis.runtime.simulator import NO_FAULTS, Faults, Host, Simulator
 from tamis.runtime.statistics import LinkStatistics, NetworkStatistics
 
@@ -49,16 +46,6 @@ class _PeerSimulator(Simulator):
     def make_node(self, host: Host) -> Any:
         """Return a node without reliable links."""
         return DatagramNode(host.make_core(), self._codec, host.disk)
-
-
-@dataclass
-class _Client:
-    """What the naive network knows of a client."""
-
-    peer: str
-    asked: dict[tuple[str, SubscriptionId], Subscription] = field(default_factory=dict)
-    #: ``{event: places}`` that it must get.
-    due: dict[m.EventId, list[tuple[str, SubscriptionId]]] = field(default_factory=dict)
 
 
 class PeerNetwork:
@@ -104,7 +91,7 @@ class PeerNetwork:
         self._space = Space(schema)
         self._simulator = _PeerSimulator(Codec(m.encode, m.decode), seed=seed, faults=faults)
         self._rng = random.Random(seed)
-        self._clients: dict[str, _Client] = {}
+        self._naive = NaiveNetwork()
         self._peers: dict[str, None] = {}
         self._publisher: dict[m.EventId, str] = {}
         self._published: Counter[str] = Counter()
@@ -115,16 +102,16 @@ class PeerNetwork:
 
     def attach(self, client: str, broker: str | None = None) -> str:
         """Add a client: a peer, or a client of a broker, the next one in turn."""
-        if not client or client in self._clients or client in self._peers or "/" in client:
+        if not client or client in self._naive.clients or client in self._peers or "/" in client:
             raise ModelError(f"the name {client!r} is taken, empty or has a slash")
         if self._brokers:
-            peer = self._brokers[len(self._clients) % len(self._brokers)] if broker is None else broker
+            peer = self._brokers[len(self._naive.clients) % len(self._brokers)] if broker is None else broker
             if peer not in self._brokers:
                 raise ModelError(f"there is no broker {peer!r}; there are {', '.join(self._brokers[:8])} ...")
         else:
             peer = client
             self._add_peer(client, one_seat=False)
-        self._clients[client] = _Client(peer)
+        self._naive.attach(client, peer)
         return client
 
     def subscribe(
@@ -136,22 +123,17 @@ class PeerNetwork:
         namespace: str = DEFAULT_NAMESPACE,
     ) -> SubscriptionId:
         """Let a client ask for events; the subscription is active when the network has come to rest (`run`)."""
-        known, filters = self._client(client), self._content.compile(source)
-        given = checked_id(len(known.asked) if id is None else id)
-        if (namespace, given) in known.asked:
-            raise DuplicateSubscriptionError(given)
-        known.asked[namespace, given] = Subscription(given, filters, None, namespace)
+        peer, filters = self._naive.node_of(client), self._content.compile(source)
+        given = self._naive.subscribe(client, filters, id, namespace)
         message = m.Subscribe(_key(client, namespace, given), self._content.write_filter(filters), namespace)
-        self._core(known.peer).contact = self._contact()
-        self._submit(known.peer, message)
+        self._core(peer).contact = self._contact()
+        self._submit(peer, message)
         return given
 
     def unsubscribe(self, client: str, id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Let a client ask no longer."""
-        known = self._client(client)
-        if known.asked.pop((namespace, id), None) is None:
-            raise UnknownSubscriptionError(id)
-        self._submit(known.peer, m.Unsubscribe(_key(client, namespace, id), namespace))
+        self._naive.unsubscribe(client, id, namespace)
+        self._submit(self._naive.node_of(client), m.Unsubscribe(_key(client, namespace, id), namespace))
 
     def publish(
         self,
@@ -161,13 +143,13 @@ class PeerNetwork:
         namespace: str = DEFAULT_NAMESPACE,
     ) -> None:
         """Let a client publish an event, or several."""
-        peer = self._client(client).peer
+        peer = self._naive.node_of(client)
         for one in [events] if isinstance(events, Mapping) else events:
             payload = self._content.write_event(one)
             self._published[peer] += 1
             id = m.EventId(peer, 1, self._published[peer])
             self._publisher[id] = client
-            self._note_due(id, payload, namespace)
+            self._naive.publish(id, namespace, self._content.read_event(payload), self._is_due)
             self._core(peer).contact = self._contact()
             self._submit(peer, m.Publish(payload, namespace))
 
@@ -199,11 +181,11 @@ class PeerNetwork:
         if peer not in self._peers:
             raise ModelError(f"there is no peer {peer!r}")
         self._simulator.crash(self._simulator.hosts[peer], lose_disk=True)
-        self._clients = {name: one for name, one in self._clients.items() if one.peer != peer}
+        self._naive.detach_all(peer)
 
     def is_active(self, client: str, id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE) -> bool:
         """Whether every event published from now on reaches a subscription."""
-        return self._core(self._client(client).peer).is_active(namespace, _key(client, namespace, id))
+        return self._core(self._naive.node_of(client)).is_active(namespace, _key(client, namespace, id))
 
     def deliveries(self, client: str) -> list[NetworkDelivery]:
         """Return what a client got, in order."""
@@ -240,11 +222,11 @@ class PeerNetwork:
             if isinstance(node, DatagramNode):
                 sent += Counter(node.sent)
                 sizes += Counter(node.bytes)
-        got = {client: [one.event.id for one in self._got(client)] for client in self._clients}
+        got = {client: [one.event.id for one in self._got(client)] for client in self._naive.clients}
         return NetworkStatistics(
             policy="drtree-brokers" if self._brokers else "drtree",
             delivered=sum(map(len, got.values())),
-            lost=sum(self._count_lost(client, set(ids)) for client, ids in got.items()),
+            lost=sum(self._naive.count_lost(client, set(ids)) for client, ids in got.items()),
             duplicates=sum(len(ids) - len(set(ids)) for ids in got.values()),
             refused=0,
             subscription_messages=sum(count for kind, count in sent.items() if kind not in _EVENTS),
@@ -280,34 +262,13 @@ class PeerNetwork:
     def _submit(self, peer: str, message: Any) -> None:
         self._simulator.submit(peer, message, sender=USER)
 
-    def _note_due(self, id: m.EventId, payload: bytes, namespace: str) -> None:
-        values = self._content.read_event(payload)
-        for name, client in self._clients.items():
-            core = self._core(client.peer)
-            due = [
-                place
-                for place, one in client.asked.items()
-                if place[0] == namespace
-                and core.is_active(namespace, _key(name, *place))
-                and matches_subscription(values, one)
-            ]
-            if due:
-                client.due[id] = due
-
-    def _count_lost(self, client: str, got: set[m.EventId]) -> int:
-        known = self._clients[client]
-        live = (id for id, due in known.due.items() if any(place in known.asked for place in due))
-        return sum(id not in got for id in live)
+    def _is_due(self, client: str, place: Place) -> bool:
+        return self.is_active(client, place[1], namespace=place[0])
 
     def _got(self, client: str) -> list[m.Delivery]:
-        node = self._simulator.hosts[self._client(client).peer].node
+        node = self._simulator.hosts[self._naive.node_of(client)].node
         assert isinstance(node, DatagramNode)
         return [one for one in node.deliveries if any(_read_key(key)[0] == client for key in one.subscriptions)]
-
-    def _client(self, name: str) -> _Client:
-        if name not in self._clients:
-            raise ModelError(f"there is no client {name!r}; attach it first")
-        return self._clients[name]
 
     def _cores(self) -> list[PeerCore]:
         return [self._core(name) for name in self._peers if self._simulator.hosts[name].node is not None]

@@ -19,13 +19,13 @@ import msgspec
 from tamis.errors import LocalProtocolError, ModelError
 from tamis.model.schema import Event, Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE, SubscriptionId
+from tamis.node.content import Content
 from tamis.node.datagrams import DatagramNode
 from tamis.node.node import Codec, Transaction
 from tamis.overlay import messages as m
 from tamis.overlay.peer import USER, PeerCore
 from tamis.overlay.seat import Shape
 from tamis.overlay.space import Space
-from tamis.routing.content import Content
 
 __all__ = ["PeerProcess", "address_of"]
 

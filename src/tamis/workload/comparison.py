@@ -14,7 +14,7 @@ from typing import Any
 from tamis.model.schema import Schema
 from tamis.model.subscription import Subscription, SubscriptionId
 from tamis.model.types import AttributeType, Number
-from tamis.routing.content import Content
+from tamis.node.content import Content
 from tamis.routing.policies import find_policy
 from tamis.runtime.network import Network
 from tamis.runtime.peer_network import PeerNetwork

@@ -18,10 +18,10 @@ import numpy.typing as npt
 from tamis.errors import ModelError
 from tamis.model.schema import Schema
 from tamis.model.types import Number
+from tamis.node.content import Content
 from tamis.overlay.peer import PeerCore
 from tamis.overlay.seat import Shape
 from tamis.overlay.space import Space
-from tamis.routing.content import Content
 from tamis.runtime.express import Express
 
 __all__ = ["DISTRIBUTIONS", "ContainmentGraph", "containment_boxes", "containment_graph", "grow_tree"]

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from tamis import Boolean, ModelError, Number, Region, Schema, String, Timestamp, Vector
 from tamis.algebra.evaluate import matches
+from tamis.node.content import Content
 from tamis.overlay.measures import meets
 from tamis.overlay.space import FREE, Space, _unit
-from tamis.routing.content import Content
 
 SCHEMA = Schema(
     {

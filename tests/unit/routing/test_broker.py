@@ -9,11 +9,11 @@ import pytest
 
 from tamis import Number, Region, Schema, String, Timestamp, Vector
 from tamis.errors import InvariantError, RemoteProtocolError
+from tamis.node.content import Content
 from tamis.node.core import LinkUp
 from tamis.node.effects import Deliver, Effect, Persist, Send
 from tamis.routing import messages as m
 from tamis.routing.broker import BrokerCore, client_key
-from tamis.routing.content import Content
 from tamis.routing.policies import POLICIES, find_policy
 from tamis.routing.routing_table import SMALL_BATCH, SMALL_TABLE
 

@@ -1,6 +1,6 @@
 """What messages carry, as bytes: filters as CQL2-JSON, events as canonical values.
 
-The schema is configuration, the same at every broker; it is not sent. Reading a filter is a pure function of its
+The schema is configuration, the same at every node; it is not sent. Reading a filter is a pure function of its
 bytes and the schema, so a `Content` remembers what it has read: a filter that crosses a broker is compiled once.
 """
 

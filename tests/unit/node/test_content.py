@@ -13,7 +13,7 @@ from tamis import Boolean, Number, Region, Schema, String, Timestamp, Vector
 from tamis.algebra.evaluate import matches_subscription
 from tamis.errors import EventError, ModelError, SchemaError
 from tamis.model.subscription import Subscription
-from tamis.routing.content import Content
+from tamis.node.content import Content
 from tests.case_files import Case, load_cases
 
 SCHEMA = Schema(

@@ -1,0 +1,23 @@
+"""An event under way, whoever carries it: brokers or peers."""
+
+from __future__ import annotations
+
+import msgspec
+
+__all__ = ["EventId", "Published"]
+
+
+class EventId(msgspec.Struct, frozen=True, array_like=True, order=True):
+    """Who published an event, in which of its lives, and as which of its events."""
+
+    publisher: str
+    epoch: int
+    seq: int
+
+
+class Published(msgspec.Struct, frozen=True, array_like=True):
+    """An event under way; ``payload`` is the same bytes from its publisher to each of its readers."""
+
+    id: EventId
+    namespace: str
+    payload: bytes

@@ -1,0 +1,113 @@
+"""The naive network, which runs beside every simulated one: each event meets each subscription.
+
+It knows what its clients ask for, and so what a network must deliver to whom. What it delivers and the network does not
+is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+
+from tamis.algebra.evaluate import matches_subscription
+from tamis.errors import DuplicateSubscriptionError, ModelError, UnknownSubscriptionError
+from tamis.model.schema import Event
+from tamis.model.subscription import Filter, Subscription, SubscriptionId
+from tamis.model.tables import checked_id
+from tamis.node.published import EventId
+
+__all__ = ["NaiveNetwork", "NetworkDelivery", "Place"]
+
+#: A client's subscription: its namespace and its id.
+Place = tuple[str, SubscriptionId]
+
+
+@dataclass(frozen=True)
+class NetworkDelivery:
+    """One copy of an event: who published it, its values, and the client's subscriptions that match."""
+
+    publisher: str
+    event: Event
+    subscriptions: tuple[SubscriptionId, ...]
+
+
+@dataclass
+class _Client:
+    """A client at a node: what it asks for, and ``{event: subscriptions}`` that it must get."""
+
+    node: str
+    asked: dict[Place, Subscription] = field(default_factory=dict)
+    due: dict[EventId, list[Place]] = field(default_factory=dict)
+
+
+class NaiveNetwork:
+    """Clients, what they ask for, and what they must get.
+
+    >>> from tamis.model.language.compiler import compile_text
+    >>> network = NaiveNetwork()
+    >>> network.attach("alice", "b1")
+    >>> network.subscribe("alice", compile_text("mag >= 5").filters, "strong", "default")
+    'strong'
+    >>> network.publish(EventId("bob", 1, 1), "default", {"mag": 6.1}, lambda client, place: True)
+    >>> network.count_lost("alice", set())
+    1
+    """
+
+    def __init__(self) -> None:
+        self._clients: dict[str, _Client] = {}
+
+    @property
+    def clients(self) -> list[str]:
+        """The names of all clients, in the order in which they came."""
+        return list(self._clients)
+
+    def attach(self, client: str, node: str) -> None:
+        """Add a client at a node."""
+        self._clients[client] = _Client(node)
+
+    def detach_all(self, node: str) -> None:
+        """Forget all clients at a node: it is gone, and they with it."""
+        self._clients = {name: one for name, one in self._clients.items() if one.node != node}
+
+    def node_of(self, client: str) -> str:
+        """Return where a client is; ModelError when there is no such client."""
+        return self._client(client).node
+
+    def subscribe(
+        self, client: str, filters: tuple[Filter, ...], id: SubscriptionId | None, namespace: str
+    ) -> SubscriptionId:
+        """Note what a client asks for; return its id, the next number when it has none."""
+        asked = self._client(client).asked
+        given = checked_id(len(asked) if id is None else id)
+        if (namespace, given) in asked:
+            raise DuplicateSubscriptionError(given)
+        asked[namespace, given] = Subscription(given, filters, None, namespace)
+        return given
+
+    def unsubscribe(self, client: str, id: SubscriptionId, namespace: str) -> None:
+        """Note that a client asks no longer."""
+        if self._client(client).asked.pop((namespace, id), None) is None:
+            raise UnknownSubscriptionError(id)
+
+    def publish(self, id: EventId, namespace: str, values: Event, is_active: Callable[[str, Place], bool]) -> None:
+        """Note who must get an event: everybody with an active subscription that matches."""
+        for name, client in self._clients.items():
+            due = [
+                place
+                for place, one in client.asked.items()
+                if place[0] == namespace and is_active(name, place) and matches_subscription(values, one)
+            ]
+            if due:
+                client.due[id] = due
+
+    def count_lost(self, client: str, got: AbstractSet[EventId]) -> int:
+        """Return how many events a client must have got, for what it still asks for, and did not."""
+        known = self._client(client)
+        live: Iterable[EventId] = (id for id, due in known.due.items() if any(place in known.asked for place in due))
+        return sum(id not in got for id in live)
+
+    def _client(self, name: str) -> _Client:
+        if name not in self._clients:
+            raise ModelError(f"there is no client {name!r}; attach it first")
+        return self._clients[name]

@@ -1,0 +1,152 @@
+"""Messages that cross one another: small histories, each of which once lost an event, gave it twice, or never ended."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tamis import Number, Schema
+from tamis.node.content import Content
+from tamis.node.effects import Deliver, Send
+from tamis.overlay import messages as m
+from tamis.overlay import protocol, repair
+from tamis.overlay.level import Level
+from tamis.overlay.peer import PeerCore
+from tamis.overlay.seat import GRACE, Seat, Shape
+from tamis.overlay.space import Space
+from tamis.runtime.express import Express
+
+SCHEMA = Schema({"a": Number(0, 1)})
+CONTENT, SPACE = Content(SCHEMA), Space(SCHEMA)
+BOX = np.array([[0.0], [1.0]])
+PAYLOAD = CONTENT.write_event({"a": 0.5})
+
+
+def new_seat(name: str, *children: str) -> Seat:
+    """Return the root of a small tree; what it does not know stays at home."""
+    seat = Seat(name, BOX, SPACE, Shape(2, 4))
+    seat.placed, seat.locate = True, lambda payload: np.array([[0.5], [0.5]])
+    if children:
+        names = [name, *children]
+        seat.levels = [Level(names, np.repeat(BOX[None], len(names), axis=0))]
+    return seat
+
+
+def hear(seat: Seat, message: m.Message) -> list[m.Message]:
+    protocol.handle(seat, message)
+    said, seat.out = seat.out, []
+    return said
+
+
+def published(seq: int = 1, floor: int = 1) -> m.Published:
+    return m.Published(m.EventId("zoe", 1, seq), "default", PAYLOAD, floor)
+
+
+def coming_down(to: str, attempt: int = 1, *, event: m.Published | None = None, level: int = 0) -> m.Forward:
+    return m.Forward(to, "root/0", 0, event or published(), attempt, level, True, "", f"{level + 1} {to}", 1)
+
+
+def test_a_farewell_does_not_end_a_later_adoption() -> None:
+    """A join that is said twice is adopted twice; between the two the child may have moved on, and come back."""
+    parent = new_seat("p/0", "c/0")
+    join = m.Insert("p/0", "x/0", 0, "x/0", 0, BOX.tobytes())
+    places = [one.place for _ in range(2) for one in hear(parent, join) if isinstance(one, m.Adopted)]
+    assert places[0] < places[1]
+    hear(parent, m.Detach("p/0", "x/0", 0, "x/0", 0, places[0]))
+    assert "x/0" in parent.levels[0]
+    hear(parent, m.Detach("p/0", "x/0", 0, "x/0", 0, places[1]))
+    assert "x/0" not in parent.levels[0]
+
+
+def test_a_child_leaves_the_place_it_had() -> None:
+    child = new_seat("x/0")
+    first, second = (m.Adopted("x/0", name, 0, "x/0", 1, BOX.tobytes(), 7, False, True) for name in ("p/0", "q/0"))
+    hear(child, first)
+    assert m.Detach("p/0", "x/0", 0, "x/0", 0, 7) in hear(child, second)
+    assert child.parent == "q/0"
+
+
+def test_a_number_of_a_place_is_not_given_twice() -> None:
+    """Also by a new owner, who knows only the table."""
+    parent = new_seat("p/0", "c/0")
+    parent.levels[0].places["c/0"] = 41
+    [adopted] = hear(parent, m.Insert("p/0", "x/0", 0, "x/0", 0, BOX.tobytes()))
+    assert isinstance(adopted, m.Adopted)
+    assert adopted.place == 42
+
+
+def test_who_found_nobody_begins_a_tree_and_waits_for_others() -> None:
+    """Whom it asked has crashed, and others may have asked the same one; it cannot know that nobody has."""
+    seat = Seat("x/0", BOX, SPACE, Shape(2, 4))
+    seat.contact = "gone/0"
+    repair.check(seat, "x/0")
+    assert seat.placed
+    assert seat.doubt == GRACE
+    repair.check(seat, "x/0")
+    assert seat.doubt == GRACE - 1
+
+
+def test_what_its_publisher_is_done_with_is_not_delivered_again() -> None:
+    """A copy that was on its way for long says what was done when it set out."""
+    core = PeerCore("alice", CONTENT, SPACE)
+    core.handle(m.Subscribe(0, CONTENT.write_filter(CONTENT.compile("a > 0"))), sender="", now=0.0)
+    delivered = []
+    for event in (published(1), published(2, floor=2), published(1)):
+        forward = coming_down("alice/0", event=event)
+        delivered += [one for one in core.handle(forward, sender="root", now=0.0) if isinstance(one, Deliver)]
+    assert [one.message.event.id.seq for one in delivered] == [1, 2]
+
+
+def test_an_old_attempt_is_answered_by_its_number() -> None:
+    """Else its sender would send it again in every round, for ever."""
+    seat = new_seat("x/0")
+    hear(seat, coming_down("x/0", attempt=2))
+    [receipt] = hear(seat, coming_down("x/0", attempt=1))
+    assert receipt == m.Receipt("root/0", "x/0", 0, published().id, 1, "1 x/0", False)
+
+
+def test_two_nodes_in_other_hands_are_answered_one_by_one() -> None:
+    seat = new_seat("x/0", "c/0")
+    seat.parent = "p/0"
+    lower, upper = (
+        [one for one in hear(seat, coming_down("x/0", level=level)) if isinstance(one, m.Forward) and one.to == "p/0"]
+        for level in (2, 3)
+    )
+    tokens = {one.token for one in (*lower, *upper)}
+    assert len(tokens) == 2
+    copy = seat.copies.read(published().id)
+    assert copy is not None
+    hear(seat, m.Receipt("x/0", "p/0", 0, published().id, 1, lower[0].token, True))
+    assert upper[0].token in copy.pending
+
+
+def test_an_event_in_a_circle_of_parents_ends_and_is_not_complete() -> None:
+    left, right = new_seat("l/0"), new_seat("r/0")
+    left.parent, right.parent = "r/0", "l/0"
+    mail: list[m.Message] = [coming_down("l/0", level=3)]
+    answers = []
+    for _ in range(20):
+        if not mail:
+            break
+        message = mail.pop(0)
+        if message.to == "root/0":
+            answers.append(message)
+        else:
+            mail += hear(left if message.to == "l/0" else right, message)
+    assert not mail
+    assert [one.complete for one in answers if isinstance(one, m.Receipt)] == [False]
+
+
+def test_what_has_been_idle_for_long_is_forgotten() -> None:
+    express = Express()
+    express.add(PeerCore("alice", CONTENT, SPACE))
+    express.submit("alice", m.Subscribe(0, CONTENT.write_filter(CONTENT.compile("a > 0"))))
+    express.submit("alice", m.Publish(PAYLOAD))
+    express.run()
+    [seat] = express.seats()
+    assert len(list(seat.copies)) == 1
+    for _ in range(GRACE + 1):
+        express.round()
+    assert list(seat.copies) == []
+    late = coming_down("alice/0", event=m.Published(m.EventId("alice", 1, 1), "default", PAYLOAD, 1))
+    effects = express.peers["alice"].handle(late, sender="root", now=0.0)
+    assert [type(one) for one in effects] == [Send], "it was delivered once"
