@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,11 +21,39 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason="finds the processes of a cluster in /proc"))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def compiled_kernels(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The kernels of Spark's workers are in the cache: in a fresh clone each worker would compile them for itself.
+
+    Two processes of pytest do half of it each: every one begins with another half, and finds the other one done.
+    """
+    from tests.spark.worlds import HALVES, compile_kernels
+
+    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % len(HALVES)
+    for half in (*HALVES[number:], *HALVES[:number]):
+        place = tmp_path_factory.mktemp("kernels")
+        with alone(tmp_path_factory.getbasetemp().parent / f"kernels-{half}.lock"):
+            compile_kernels(half, place)
+
+
+@contextlib.contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Wait until no other process is where this one is."""
+    with path.open("w") as file:
+        if os.name == "posix":
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[object]:
     from tamis.spark import session
+    from tests.spark.processes import SHORT_LIVED
 
-    found = session("local[2]", name="tests", spark_sql_shuffle_partitions=2)
+    settings = {"spark_sql_shuffle_partitions": 2, "spark_driver_extraJavaOptions": SHORT_LIVED}
+    found = session("local[2]", name="tests", **settings)
     yield found
     found.stop()
 

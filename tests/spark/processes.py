@@ -24,7 +24,17 @@ from pyspark.find_spark_home import _find_spark_home
 
 import tamis
 
-__all__ = ["Driver", "DriverError", "Family", "Standalone", "children_of", "kill", "parent_of", "wait_for"]
+__all__ = [
+    "SHORT_LIVED",
+    "Driver",
+    "DriverError",
+    "Family",
+    "Standalone",
+    "children_of",
+    "kill",
+    "parent_of",
+    "wait_for",
+]
 
 T = TypeVar("T")
 
@@ -32,8 +42,8 @@ _DRIVER = Path(__file__).with_name("driver.py")
 _LOOPBACK = "127.0.0.1"
 _PATIENCE = 240.0
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
-#: These processes live for seconds: most of what a JVM does for its later years is not worth its while.
-_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+#: Options of a JVM that lives for a minute or two: most of what a JVM does for its later years is not worth its while.
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def wait_for(what: str, look: Callable[[], T | None], patience: float = _PATIENCE) -> T:
@@ -64,7 +74,7 @@ class Family:
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK", "PYSPARK"))}
         ours = {"PYTHONPATH": source, "SPARK_HOME": str(self._home), "SPARK_LOCAL_IP": _LOOPBACK, name: value}
         scratch = {"SPARK_LOCAL_DIRS": str(self.place / "scratch"), "PYSPARK_PYTHON": sys.executable}
-        scratch["JAVA_TOOL_OPTIONS"] = _SHORT_LIVED
+        scratch["JAVA_TOOL_OPTIONS"] = SHORT_LIVED
         return {**kept, **ours, **scratch, **more}
 
     def start(self, command: list[str], log: str, **more: Any) -> subprocess.Popen[bytes]:

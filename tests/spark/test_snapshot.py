@@ -13,7 +13,18 @@ import tamis
 from tamis.engine.snapshot.local_copy import local_version
 from tamis.engine.snapshot.manifest import read_manifest
 from tamis.errors import SnapshotError, TableError
-from tamis.spark import compact_snapshot, match, prune_snapshots, read_snapshot, update_snapshot, write_snapshot
+from tamis.spark import (
+    compact_snapshot,
+    match,
+    prune_snapshots,
+    read_snapshot,
+    read_summary,
+    reduce_subscriptions,
+    update_snapshot,
+    write_snapshot,
+)
+from tamis.spark.summary import read_reduction
+from tamis.spark.tiles import read_tiles
 from tests.spark.test_match import accepted
 from tests.spark.worlds import COLUMNS, SCHEMA, laptop, pairs, rows, texts
 
@@ -62,6 +73,28 @@ def test_boxes_survive_compaction(spark: Any, tmp_path: Path) -> None:
     compact_snapshot(spark, tmp_path)
     assert tamis.Engine.load(tmp_path).match({"price": 42.0}) == before
     assert read_snapshot(spark, tmp_path).where("filter IS NULL").count() == 500
+
+
+def test_compaction_keeps_tiles_and_summary_and_an_update_leaves_them_out(spark: Any, tmp_path: Path) -> None:
+    filters = [(f"s{i}", f"price BETWEEN {i} AND {i + 1 + i % 4}") for i in range(12)]
+    asked = accepted(spark, filters)
+    reduced = reduce_subscriptions(asked, schema=SCHEMA)
+    first = write_snapshot(asked, tmp_path, schema=SCHEMA, tile_by=["price"], tiles=3, summary=reduced)
+    second = compact_snapshot(spark, tmp_path)
+    cuts = [read_tiles(version, read_manifest(version)) for version in (first, second)]
+    assert cuts[0] is not None
+    assert cuts[1] is not None
+    assert cuts[1].tiling == cuts[0].tiling
+    assert read_reduction(second) == reduced.counts
+    carried = [sorted(read_summary(spark, version).select("id", "filter").collect()) for version in (first, second)]
+    assert carried[0] == carried[1] != []
+    frame = spark.createDataFrame([(i, i + 0.5) for i in range(14)], "event_id long, price double")
+    assert pairs(match(frame, second)) == pairs(match(frame, first)) != []
+    third = update_snapshot(tmp_path, remove=ids(spark, "s1"))
+    assert read_manifest(third).beside == {}
+    with pytest.raises(SnapshotError, match="or by an update, which leaves it out; reduce the subscriptions and"):
+        read_summary(spark, third)
+    reduced.release()
 
 
 def test_versions_that_somebody_needs_are_not_pruned(spark: Any, tmp_path: Path) -> None:

@@ -29,8 +29,8 @@ from tamis.spark.columns import arrow_form, id_kind, id_type, require
 from tamis.spark.compile import ACCEPTED, accepted_form
 from tamis.spark.reading import REMOVED, Removal, list_ids, list_subscriptions, note_removed, read_removal
 from tamis.spark.reduce import Reduced
-from tamis.spark.summary import write_summary
-from tamis.spark.tiles import TILES, write_tiles
+from tamis.spark.summary import copy_summary, write_summary
+from tamis.spark.tiles import TILES, read_tiles, write_tiles
 
 __all__ = ["compact_snapshot", "prune_snapshots", "read_snapshot", "update_snapshot", "write_snapshot"]
 
@@ -61,12 +61,9 @@ def write_snapshot(
     if part_size < 1:
         raise TableError(f"part_size is {part_size}; a part holds at least one subscription")
     with snapshot.building(Path(directory).absolute()) as place:
-        parts = build_parts(accepted, place, schema, part_size)
-        tile_parts = write_tiles(accepted, place, schema, tile_by, tiles) if tile_by else []
-        beside = [TILES] if tile_by else []
-        beside += write_summary(summary, place) if summary is not None else []
-        _discard_other_attempts(place, [*parts, *tile_parts], beside)
-        return snapshot.seal(place, snapshot.State(schema, False, DEFAULT_MATCHER, 0), parts, beside)
+        beside = [] if summary is None else write_summary(summary, place)
+        state = snapshot.State(schema, False, DEFAULT_MATCHER, 0)
+        return _index(accepted, place, state, part_size, (tile_by, tiles), beside)
 
 
 def update_snapshot(
@@ -81,26 +78,34 @@ def update_snapshot(
     ``add`` are accepted subscriptions; one whose id is there takes the place of the old one. ``remove`` has the
     columns ``id`` and, optionally, ``namespace``; an id that is not there asks for nothing. The files of the
     newest version are named again, not written again. After many updates `compact_snapshot` makes one again.
+
+    Tiles and a routing summary are of the set they were made of: the new version has none.
     """
     given = add if add is not None else remove
     if given is None:
         raise TableError("nothing to add and nothing to remove")
     base = snapshot.newest(Path(directory).absolute())
     manifest = read_manifest(base)
-    schema = manifest.read_schema(base)
+    state = _state_of(base, manifest)
     with snapshot.building(base.parent) as place:
         kept = _kept_parts(base, manifest, _leaving(add, remove), place)
-        added = [] if add is None else build_parts(add, place, schema, part_size)
+        added = [] if add is None else build_parts(add, place, state.schema, part_size)
         _discard_other_attempts(place, [*kept, *added])
-        state = snapshot.State(schema, manifest.learns, manifest.matcher, manifest.next_id)
         return snapshot.seal(place, state, [*kept, *added])
 
 
 def compact_snapshot(spark: SparkSession, directory: str | Path, *, part_size: int = PART_SIZE) -> Path:
-    """Publish a version with the same subscriptions as the newest, indexed anew in few parts; return its path."""
+    """Publish a version with the same subscriptions as the newest, indexed anew in few parts; return its path.
+
+    Tiles and the routing summary of the newest version are kept: they are true of the same subscriptions.
+    """
     base = snapshot.newest(Path(directory).absolute())
-    schema = read_manifest(base).read_schema(base)
-    return write_snapshot(read_snapshot(spark, base), base.parent, schema=schema, part_size=part_size)
+    manifest = read_manifest(base)
+    state = _state_of(base, manifest)
+    tiles = read_tiles(base, manifest)
+    cut = ([], 0) if tiles is None else (tiles.tiling.attributes, max(2, tiles.tiling.n_tiles))
+    with snapshot.building(base.parent) as place:
+        return _index(read_snapshot(spark, base), place, state, part_size, cut, copy_summary(base, place))
 
 
 def read_snapshot(spark: SparkSession, directory: str | Path) -> DataFrame:
@@ -121,6 +126,31 @@ def prune_snapshots(directory: str | Path, *, keep: int = 2, checkpoints: Sequen
     """
     needed = {name for checkpoint in checkpoints for name in versions_in_use(checkpoint)}
     return snapshot.prune(Path(directory), keep=keep, needed=needed)
+
+
+def _index(
+    accepted: DataFrame,
+    place: Path,
+    state: snapshot.State,
+    part_size: int,
+    cut: tuple[Sequence[str], int],
+    summary: Sequence[str],
+) -> Path:
+    """Index accepted subscriptions in a version in the making, in tiles as well if asked to, and publish it.
+
+    ``cut`` are the attributes to cut tiles by, none for no tiles, and about how many; ``summary`` are the files of the
+    routing summary, which lie there already.
+    """
+    parts = build_parts(accepted, place, state.schema, part_size)
+    tile_parts = write_tiles(accepted, place, state.schema, *cut) if cut[0] else []
+    beside = [*([TILES] if cut[0] else []), *summary]
+    _discard_other_attempts(place, [*parts, *tile_parts], beside)
+    return snapshot.seal(place, state, parts, beside)
+
+
+def _state_of(version: Path, manifest: Manifest) -> snapshot.State:
+    """Return what the engine of a version is besides its subscriptions."""
+    return snapshot.State(manifest.read_schema(version), manifest.learns, manifest.matcher, manifest.next_id)
 
 
 def _leaving(add: DataFrame | None, remove: DataFrame | None) -> DataFrame:

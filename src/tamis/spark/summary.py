@@ -6,6 +6,7 @@ reduction. A version without it has no summary: who needs one carries every subs
 
 from __future__ import annotations
 
+import shutil
 import uuid
 from collections.abc import Iterator
 from functools import partial
@@ -22,7 +23,7 @@ from tamis.errors import SnapshotError
 from tamis.spark.compile import accepted_form
 from tamis.spark.reduce import Reduced, ReductionCounts
 
-__all__ = ["SUMMARY", "read_reduction", "read_summary", "write_summary"]
+__all__ = ["SUMMARY", "copy_summary", "read_reduction", "read_summary", "write_summary"]
 
 #: The file of a version that describes its summary.
 SUMMARY = "summary.json"
@@ -41,6 +42,15 @@ def write_summary(reduced: Reduced, place: Path) -> list[str]:
     return [SUMMARY, *files]
 
 
+def copy_summary(version: Path, place: Path) -> list[str]:
+    """Copy the summary of a version, if it has one, into another in the making; return the names of its files."""
+    known = _read(version)
+    names = [] if known is None else [SUMMARY, *known.files]
+    for name in names:
+        shutil.copyfile(version / name, place / name)
+    return names
+
+
 def read_reduction(version: Path) -> ReductionCounts | None:
     """Return the counts of the reduction that a version carries; None when it has no summary."""
     known = _read(version)
@@ -52,7 +62,11 @@ def read_summary(spark: SparkSession, directory: str | Path) -> DataFrame:
     version = snapshot.version_at(Path(directory).absolute())
     known = _read(version)
     if known is None:
-        raise SnapshotError(str(version), "has no routing summary; give write_snapshot a summary")
+        raise SnapshotError(
+            str(version),
+            "has no routing summary: it was written without one, or by an update, which leaves it out; "
+            "reduce the subscriptions and give write_snapshot the summary",
+        )
     form = accepted_form("string")
     if not known.files:
         return spark.createDataFrame([], form)

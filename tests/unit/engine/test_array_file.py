@@ -7,8 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import tamis
 from tamis.engine.snapshot.array_file import map_arrays, write_arrays
 from tamis.errors import SnapshotError
+from tamis.kernels.match import match_events
+from tamis.kernels.polygon import decide
 
 
 def test_round_trip(tmp_path: Path) -> None:
@@ -24,8 +27,31 @@ def test_round_trip(tmp_path: Path) -> None:
     for name, array in arrays.items():
         assert found[name].dtype == array.dtype
         assert np.array_equal(found[name], array)
-        assert not found[name].flags.writeable
         assert not found[name].nbytes or found[name].ctypes.data % 64 == 0
+
+
+def test_who_writes_into_mapped_arrays_changes_neither_the_file_nor_what_others_see(tmp_path: Path) -> None:
+    write_arrays(tmp_path / "file", {"numbers": np.arange(1_000)})
+    written = (tmp_path / "file").read_bytes()
+    mine, theirs = (map_arrays(tmp_path / "file")["numbers"] for _ in range(2))
+    mine[:] = -1
+    assert np.array_equal(theirs, np.arange(1_000))
+    assert (tmp_path / "file").read_bytes() == written
+
+
+def test_mapped_arrays_need_no_new_kernel(tmp_path: Path) -> None:
+    engine = tamis.Engine(tamis.Schema({"price": tamis.Number(), "area": tamis.Region()}))
+    for id in range(300):
+        engine.subscribe(f"price > {id} AND S_INTERSECTS(area, POLYGON((0 0, {id + 9} 0, 0 9, 0 0)))", id=id)
+    areas = ["POLYGON ((1 1, 30 7, 30 2, 1 1))", "POLYGON ((4 4, 30 4, 4 5, 4 4))"]
+    events = {"price": [20.5, 50.0] * 20, "area": areas * 20}
+    engine.save(tmp_path)
+    wanted = engine.match_table(events)
+    forms = {kernel: len(kernel.signatures) for kernel in (match_events, decide)}
+    found = tamis.Engine.load(tmp_path).match_table(events)
+    assert np.array_equal(found.rows, wanted.rows)
+    assert len(found.rows) > 40
+    assert {kernel: len(kernel.signatures) for kernel in forms} == forms
 
 
 def test_a_file_is_never_overwritten(tmp_path: Path) -> None:

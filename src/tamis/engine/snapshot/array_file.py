@@ -56,8 +56,12 @@ def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
 
 
 def map_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
-    """Map the arrays of a file, read-only; processes that do so share the pages."""
-    data: npt.NDArray[np.uint8] = np.memmap(path, np.uint8, mode="r")
+    """Map the arrays of a file; processes that do so share the pages, and none can change the file.
+
+    Copy-on-write rather than read-only: to Numba a read-only array is of another type, and whoever opened a file would
+    compile every kernel a second time for it.
+    """
+    data: npt.NDArray[np.uint8] = np.memmap(path, np.uint8, mode="c")
     length = int.from_bytes(data[8:16].tobytes(), "little")
     if data[:8].tobytes() != _MAGIC or 16 + length > data.size:
         raise SnapshotError(str(path), "not a file of arrays")
