@@ -13,6 +13,8 @@ from tamis.cli.main import app
 from tamis.plots.event_map import AskedRows, Dot, event_map
 from tests.browser.conftest import SHOTS
 
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
