@@ -123,11 +123,40 @@ def test_policies_are_compared(page: Any, broker: BrokerProcess) -> None:
     page.click("main button:has-text('Compare policies')")
     page.wait_for_selector("#comparison tbody tr", timeout=120_000)
     rows = [row.split("\t") for row in page.inner_text("#comparison tbody").strip().split("\n")]
-    shown = {cells[0]: [int(cell.replace(",", "")) for cell in cells[1:]] for cells in rows}
+    shown = {cells[0]: [int(cell.replace(",", "")) for cell in cells[2:]] for cells in rows}
     told = ask(f"{broker.url}/v1/comparison", "POST", {"brokers": 3}).json["policies"]
     fields = ("delivered", "lost", "subscription_messages", "subscription_bytes", "event_messages", "false_positives")
     assert {one["policy"]: [one[name] for name in fields] for one in told} == {k: v[:6] for k, v in shown.items()}
     assert {cells[1] for cells in shown.values()} == {0}
+    assert {cells[0] for cells in shown.values()} == {told[0]["delivered"]}, "all deliver the same"
+    on, off = ({one["policy"]: one for one in told}[name] for name in ("covering", "every"))
+    sentence = f"{on['subscription_messages']:,} updates instead of {off['subscription_messages']:,}"
+    assert sentence in page.inner_text("#saved")
+
+    check_trees(page, {one["policy"]: one for one in told})
+
+
+def check_trees(page: Any, told: dict[str, Any]) -> None:
+    """The tree of covering is shown first; that of the peers when its row is chosen."""
+    covering = told["covering"]
+    assert page.locator("#chosen-policy [data-node]").count() == 3
+    assert page.locator("#chosen-policy line.up").count() == len(covering["links"]) // 2
+    links = page.locator("#chosen-policy table").first.locator("tbody tr").all_inner_texts()
+    assert [int(row.split("\t")[2].replace(",", "")) for row in links] == [
+        one["table_entries"] for one in covering["links"]
+    ]
+    first = covering["links"][0]["because"][0]
+    because = page.locator("#chosen-policy table").nth(1).locator("tbody tr").first.inner_text().split("\t")
+    assert because == [first["id"], "b1 to b2", ", ".join(first["covered_by"])]
+    page.click("#comparison tr:has-text('drtree')")
+    seats = told["drtree"]["seats"]
+    assert {one.get_attribute("data-seat") for one in page.locator("[data-seat]").all()} == {
+        one["name"] for one in seats
+    }
+    own = sum(len(one["children"]) for one in seats)
+    assert page.locator("line.own").count() == own, "whoever owns a node is its own child"
+    assert page.locator("line.child").count() + own == sum(len(row) for one in seats for row in one["children"])
+    assert page.complaints == []
 
 
 def test_links_and_what_stands_for_a_subscription(page: Any, tmp_path: Path) -> None:

@@ -83,7 +83,8 @@ def test_version_needs_no_library() -> None:
     assert done.stderr.strip() == "[]"
 
 
-def test_demo_shows_matches_reasons_and_the_next_step() -> None:
+def test_demo_shows_matches_reasons_and_the_next_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     shown = run("demo", "--limit", 3)
     assert shown.exit_code == 0, shown.output
     assert "1,707 events x 67 subscriptions" in shown.stdout
@@ -92,6 +93,8 @@ def test_demo_shows_matches_reasons_and_the_next_step() -> None:
     assert "no: depth is" in shown.stdout
     assert "can never match" in shown.stdout
     assert "tamis try" in shown.stdout
+    assert "The map: tamis-demo.html" in shown.stdout
+    assert (tmp_path / "tamis-demo.html").stat().st_size > 100_000
     assert max(map(len, shown.stdout.splitlines())) <= 80
     assert "\x1b" not in shown.stdout, "a log has no colour"
 
@@ -110,6 +113,24 @@ def test_demo_json_is_one_document_and_true(tmp_path: Path) -> None:
     assert [one["matched"] for one in told["explanations"]] == [True, False]
     assert told["reduction"]["before"] == 67
     assert "impossible-range" in told["reduction"]["impossible"]
+
+
+def test_demo_says_when_the_map_cannot_be_written_or_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import webbrowser
+
+    refused = run("demo", "--map", tmp_path / "none" / "map.html")
+    assert refused.exit_code == 2
+    assert "choose another place with --map" in refused.stderr
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tamis-demo.html").mkdir()
+    shown = run("demo", "--limit", 1)
+    assert shown.exit_code == 0, "the map nobody asked for is not worth a failure"
+    assert "no map: tamis-demo.html" in shown.stderr
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", lambda url: bool(opened.append(url)))
+    shown = run("demo", "--map", tmp_path / "map.html", "--open")
+    assert opened == [(tmp_path / "map.html").as_uri()]
+    assert "there is no browser" in shown.stderr
 
 
 def test_demo_saves_files_that_the_other_commands_read(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-import re
 from functools import cache
 from pathlib import Path
 
@@ -156,14 +155,3 @@ def test_a_subscription_is_matched_exactly_where_its_box_says_more() -> None:
     world.check_deliveries()
     got = [one.event.id.seq for name, one in world.express.deliveries if name == "p0" and 9 in one.subscriptions]
     assert got == [2]
-
-
-NAMED = re.compile(r"`([\w/]+\.py)::(\w+)`")
-
-
-def test_what_the_concordance_names_exists() -> None:
-    named = sorted(set(NAMED.findall((ROOT / "docs" / "papers" / "drtree.md").read_text(encoding="utf-8"))))
-    assert len(named) > 25
-    for path, name in named:
-        [found] = [one for one in (ROOT / "src" / "tamis" / path, ROOT / "tests" / path) if one.is_file()]
-        assert re.search(rf"^(?:class|def|async def) {name}\b", found.read_text(encoding="utf-8"), re.MULTILINE), name

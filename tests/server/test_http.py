@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import http.client
 import json
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tamis.runtime.connecting import connect
 from tests.server.processes import Answer, BrokerProcess, ask
 
 NDJSON = "application/x-ndjson"
@@ -232,6 +234,21 @@ def test_explain_says_why_and_why_not(broker: BrokerProcess) -> None:
     assert ask(url, "POST", {"filter": "size >= 5", "event": {"size": 5}}).json["matched"] is True
     assert ask(url, "POST", {"id": "nobody", "event": {}}).status == 404
     assert ask(url, "POST", {}).status == 400
+
+
+def test_a_subscription_of_a_client_is_explained_by_its_id(broker: BrokerProcess) -> None:
+    async def ask_as(clients: tuple[str, ...]) -> None:
+        for name in clients:
+            async with connect(broker.url, client=name) as client:
+                await client.subscribe("size >= 5", id="of-a-client")
+
+    question = {"id": "of-a-client", "event": {"size": 7}}
+    asyncio.run(ask_as(("laptop",)))
+    assert ask(f"{broker.url}/v1/explain", "POST", question).json["matched"] is True
+    asyncio.run(ask_as(("phone",)))
+    refused = ask(f"{broker.url}/v1/explain", "POST", question)
+    assert (refused.status, "2 clients have a subscription" in refused.json["error"]) == (400, True)
+    assert ask(f"{broker.url}/v1/explain", "POST", question | {"client": "phone"}).json["matched"] is True
 
 
 def test_others_pages_are_refused(broker: BrokerProcess) -> None:

@@ -1,4 +1,4 @@
-"""``tamis demo``: real earthquakes meet standing questions; nothing to install, nothing left behind."""
+"""``tamis demo``: real earthquakes meet standing questions; nothing to install, and a map to look at."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ __all__ = ["EPILOG", "app", "demo"]
 EPILOG = examples(
     "tamis demo",
     "tamis demo --json",
+    "tamis demo --map quakes.html --open",
     "tamis demo --save quakes",
     "tamis demo console",
     "tamis demo storms",
@@ -37,6 +38,9 @@ app = typer.Typer(
 )
 app.command("console", epilog=demo_console.EPILOG)(demo_console.console)
 app.command("storms", epilog=demo_storms.EPILOG)(demo_storms.storms)
+
+#: Where the map goes unless told.
+_MAP = Path("tamis-demo.html")
 
 #: The subscription that is explained, on an event it matches and on one it does not.
 _EXPLAINED = "strong-shallow"
@@ -58,6 +62,10 @@ def demo(
     save: Annotated[
         Path | None, typer.Option(metavar="DIRECTORY", help="Write the events and subscriptions used here as files.")
     ] = None,
+    map: Annotated[
+        Path | None, typer.Option(metavar="FILE", help=f"Where the HTML map goes: {_MAP}, with --json none.")
+    ] = None,
+    open: Annotated[bool, typer.Option("--open", help="Show the map in the browser.")] = False,
     json: Json = False,
 ) -> None:
     """Show what tamis does, on a week of real earthquakes and 67 standing questions."""
@@ -74,9 +82,37 @@ def demo(
         console.say("Matching a week of real earthquakes with standing questions ...", "dim")
     show = _Show(limit)
     if console is None:
-        write_json(show.as_json())
+        written = show.draw(map or _MAP) if map or open else None
+        write_json({**show.as_json(), "map": None if written is None else str(written)})
     else:
         show.print(console)
+        written = _name_map(console, show, map)
+    if open and written is not None:
+        _open(written)
+
+
+def _name_map(console: Screen, show: _Show, map: Path | None) -> Path | None:
+    """Draw the map and say where it is; where it cannot be written, that is a failure only if it was asked for."""
+    from tamis.cli.screen import errors
+    from tamis.errors import ModelError
+
+    try:
+        written = show.draw(map or _MAP)
+    except ModelError as error:
+        if map is not None:
+            raise
+        errors().say(f"no map: {error}", "yellow")
+        return None
+    console.say(f"\nThe map: {written} (one file: open it in a browser, or use --open)", "bold")
+    return written
+
+
+def _open(path: Path) -> None:
+    from tamis.cli.demo_map import open_page
+    from tamis.cli.screen import errors
+
+    if not open_page(path):
+        errors().say(f"there is no browser to show it: open {path} yourself", "yellow")
 
 
 def _save(directory: Path) -> None:
@@ -100,7 +136,7 @@ class _Show:
         from tamis.reduction import reduce
         from tamis.workload import datasets
 
-        events = datasets.earthquakes()
+        self.events = events = datasets.earthquakes()
         self.questions: dict[SubscriptionId, str] = dict(datasets.quake_subscriptions())
         self.n_events = events.num_rows
         self.engine: Engine = Engine(Schema.from_arrow(events))
@@ -144,6 +180,13 @@ class _Show:
                 [event] = events.slice(row, 1).to_pylist()
                 found[matched] = (event["place"], self.engine.explain(event, _EXPLAINED))
         return [found[True], found[False]]
+
+    def draw(self, path: Path) -> Path:
+        """Write the map; return where it is."""
+        from tamis.cli.demo_map import write_map
+
+        write_map(path, self.events, self.engine, self.matches, self.questions)
+        return path
 
     def as_json(self) -> dict[str, Any]:
         """Return everything that is shown, as plain values."""

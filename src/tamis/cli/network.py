@@ -284,14 +284,15 @@ def _table(rows: list[NetworkStatistics], running: str | None = None) -> Table:
         "lost": "lost",
         "duplicates": "twice",
         "subscription_messages": "updates",
-        "subscription_bytes": "bytes",
+        "subscription_bytes": "kB",
         "event_messages": "events",
         "false_positives": "needless",
         "table_entries": "entries",
     }
     table = make_table(*heads.values(), right=list(heads.values())[1:])
     for row in rows:
-        values = row.as_row()
+        # Bytes as kilobytes, so that the numbers of a large network are not cut at 80 columns.
+        values = row.as_row() | {"subscription_bytes": f"{row.subscription_bytes / 1000:,.1f}"}
         cells = (values[name] for name in heads)
         table.add_row(*(f"{value:,}" if isinstance(value, int) else value for value in cells))
     if running is not None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from tamis.algebra.explain import explain
 from tamis.errors import ModelError, UnknownSubscriptionError
-from tamis.model.subscription import DEFAULT_NAMESPACE
+from tamis.model.subscription import DEFAULT_NAMESPACE, SubscriptionId
 from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.routing.broker import client_key
@@ -17,7 +18,7 @@ from tamis.web.bodies import read_json
 from tamis.web.server import Server, server_of
 from tamis.web.subscriptions import http_link
 
-__all__ = ["explain_event"]
+__all__ = ["explain_event", "shown_key"]
 
 
 async def explain_event(request: Request) -> Response:
@@ -44,10 +45,16 @@ def _place(server: Server, namespace: str, id: object, client: object, principal
     if not isinstance(id, str | int) or isinstance(id, bool):
         raise ModelError("an id is a string or an integer")
     link = f"c:{principal}:{client}" if isinstance(client, str) else http_link(namespace, id)
-    place = (link, client_key(link, namespace, id))
-    if place not in server.driver.edge.asked:
+    place, known = (link, client_key(link, namespace, id)), server.driver.edge.asked
+    if place in known:
+        return place
+    # Whoever looks at a page knows the id, not the client that asked.
+    others = [one for one, asked in known.items() if (str(asked.id), asked.namespace) == (str(id), namespace)]
+    if client is not None or not others:
         raise UnknownSubscriptionError(id)
-    return place
+    if len(others) > 1:
+        raise ModelError(f"{len(others)} clients have a subscription {id!r}: name one with client")
+    return others[0]
 
 
 def _explained(server: Server, text: object, raw: object, id: object) -> dict[str, Any]:
@@ -71,6 +78,20 @@ def _links(server: Server, link: Link, key: str) -> list[dict[str, Any]]:
             for home in homes
         ]
         forwarded = not stand_in
-        reason = "forwarded" if forwarded else f"not forwarded because covered by {', '.join(stand_in)}"
+        covers = ", ".join(map(shown_key, stand_in))
+        reason = "forwarded" if forwarded else f"not forwarded because covered by {covers}"
         shown.append({"link": neighbour, "forwarded": forwarded, "covered_by": stand_in, "reason": reason})
     return shown
+
+
+def shown_key(key: str) -> str:
+    """Return the id of a subscription, from the key that it has in a network.
+
+    >>> shown_key('["c:alice:laptop","default","strong"]')
+    'strong'
+    """
+    try:
+        _, _, id = msgspec.json.decode(key, type=tuple[str, str, SubscriptionId])
+    except msgspec.DecodeError:
+        return key  # a merged entry has a name of its own
+    return str(id)

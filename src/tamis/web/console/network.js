@@ -2,21 +2,27 @@
 
 import { get, post } from "./api.js";
 import { count, el, fill, svg, table } from "./dom.js";
+import { brokerTree, peerTree } from "./tree.js";
+
+/** What the policies of the comparison are, in a few words. */
+const MEANS = { flood: "no tables: every event goes everywhere", every: "covering off: every subscription is announced", covering: "covering on", merging: "covering on, and filters joined", drtree: "no brokers: peers in a distributed R-tree" };
 
 export function networkView(view) {
   const picture = el("div"), links = el("div"), costs = el("div", { id: "comparison" }), hidden = el("div", { id: "forwarding" });
+  const chosen = el("div", { id: "chosen-policy", role: "status" });
   const id = el("input", { "aria-label": "Subscription", placeholder: "id of a subscription" });
   const brokers = el("input", { type: "number", min: 2, max: 31, value: 7, "aria-label": "Brokers" });
   const run = el("button", { class: "act main", onclick: compare }, "Compare policies");
   let timer = 0;
+  fill(hidden, el("p", { class: "quiet" }, "For each link: whether the neighbour was told of a subscription, and if not, which one stands for it."));
   fill(view, el("div", { class: "columns" },
     el("section", { class: "panel" }, el("h2", {}, "This broker and its links"), picture, links),
     el("section", { class: "panel" }, el("h2", {}, "Why was it not forwarded?"),
       el("div", { class: "row" }, id, el("button", { class: "act", onclick: forwarding }, "Look")), hidden)),
     el("p"),
     el("section", { class: "panel" }, el("h2", {}, "What a network would cost"),
-      el("p", { class: "quiet" }, "The subscriptions and the last events of this broker in a simulated tree of brokers, once per policy. All deliver the same."),
-      el("div", { class: "row" }, brokers, "brokers", run), costs));
+      el("p", { class: "quiet" }, "The subscriptions and the last events of this broker in a simulated network, once per policy. All deliver the same. Choose a row to see its tree."),
+      el("div", { class: "row" }, brokers, "brokers", run), costs, chosen));
 
   async function poll() {
     try {
@@ -45,22 +51,47 @@ export function networkView(view) {
 
   async function compare() {
     run.disabled = true;
+    fill(chosen);
     fill(costs, el("p", { class: "quiet" }, "Running the same subscriptions and events through every policy ..."));
     try {
       const found = await post("/v1/comparison", { brokers: Number(brokers.value) });
       fill(costs, el("p", {}, `${count(found.subscriptions)} subscriptions, ${count(found.events)} events, ${found.brokers} brokers`), table([
-        ["policy", (one) => one.policy], ["delivered", (one) => count(one.delivered), "n"], ["lost", (one) => count(one.lost), "n"],
+        ["policy", (one) => one.policy], ["", (one) => MEANS[one.policy] ?? "", "means"], ["delivered", (one) => count(one.delivered), "n"], ["lost", (one) => count(one.lost), "n"],
         ["updates", (one) => count(one.subscription_messages), "n"], ["bytes", (one) => count(one.subscription_bytes), "n"],
         ["events", (one) => count(one.event_messages), "n"], ["needless", (one) => count(one.false_positives), "n"], ["entries", (one) => count(one.table_entries), "n"],
-      ], found.policies));
+      ], found.policies, showPolicy), saved(found.policies));
+      showPolicy(found.policies.find((one) => one.policy === "covering") ?? found.policies[0]);
     } catch (problem) {
       fill(costs, el("p", { class: "problem" }, problem.message));
     }
     run.disabled = false;
   }
 
+  /** The tree of one policy, what each of its links carried, and who was not announced because of whom. */
+  function showPolicy(one) {
+    const because = one.links.flatMap((link) => link.because.map((found) => ({ ...found, link: `${link.source} to ${link.target}` })));
+    fill(chosen, el("h3", {}, `The tree of ${one.policy}`),
+      el("div", { class: "scroll" }, one.seats.length ? peerTree(one.seats) : brokerTree(one.links)),
+      el("p", { class: "quiet" }, one.seats.length ? "A dot at the bottom is a subscription of a client; a node above is played by one of those below it (the thick line), and answers for the box around all of them." : "A line is as thick as the events it carried."),
+      one.links.length ? table([
+        ["link", (link) => `${link.source} to ${link.target}`], ["updates", (link) => count(link.updates), "n"], ["entries", (link) => count(link.table_entries), "n"],
+        ["withheld", (link) => count(link.withheld), "n"], ["events", (link) => count(link.events), "n"], ["needless", (link) => count(link.false_positives), "n"],
+      ], one.links) : null,
+      because.length ? [el("h3", {}, "Not announced, because another one covers it"), table([
+        ["subscription", (found) => found.id], ["link", (found) => found.link, "short"], ["covered by", (found) => found.covered_by.join(", ")],
+      ], because)] : null);
+  }
+
   poll();
   return () => clearTimeout(timer);
+}
+
+/** What covering spares, in a sentence. */
+function saved(policies) {
+  const off = policies.find((one) => one.policy === "every"), on = policies.find((one) => one.policy === "covering");
+  if (!off || !on || !off.subscription_messages) return null;
+  const part = Math.round(100 * (1 - on.subscription_messages / off.subscription_messages));
+  return el("p", { id: "saved" }, `Covering on: ${count(on.subscription_messages)} updates instead of ${count(off.subscription_messages)}, ${part} % fewer, and ${count(on.table_entries)} table entries instead of ${count(off.table_entries)}.`);
 }
 
 /** The broker in the middle, its neighbours around it. */

@@ -1,0 +1,168 @@
+"""Write the concordance of each paper: where its sections, algorithms and lemmas are in the code.
+
+    python scripts/concordance.py
+
+Reads the ``Implements:`` and ``Deviation:`` lines of the docstrings in src/tamis and the experiments of the laboratory,
+and writes them between two marks in docs/papers/*.md; what people wrote around the marks stays. A test demands that
+the pages are current.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tamis.lab.registry import EXPERIMENTS
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE, PAGES, TESTS = ROOT / "src" / "tamis", ROOT / "docs" / "papers", ROOT / "tests" / "papers"
+PAPERS = ("zcurve", "mics", "crtree", "projection", "drtree")
+BEGIN = "<!-- written by scripts/concordance.py from the docstrings: do not edit by hand -->"
+END = "<!-- end of what scripts/concordance.py writes -->"
+
+_TAG = re.compile(r"\[(zcurve|mics|crtree|projection|drtree)\]")
+_LINE = re.compile(r"(Implements|Deviation): (.*?)(?=\s(?:Implements|Deviation): |\n\s*\n|\Z)", re.DOTALL)
+_NAMED = re.compile(
+    r"(Lemma|Lemmas|Theorem|Proposition|Algorithm|Fact|Observation)s? (\d+(?:\.\d+)?)(?: and (\d+\.\d+))?"
+)
+_ITEM = re.compile(r"\b([ZMSRD])\.(\d+)\.(\d+)\b")
+_ROMAN = {"I": 1, "II": 2, "III": 3, "IV": 4, "V": 5, "VI": 6}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What one docstring says about one paper."""
+
+    paper: str
+    code: str
+    places: tuple[str, ...]
+    deviations: tuple[str, ...]
+
+
+def entries() -> list[Entry]:
+    """Return what all docstrings say, in the order of modules and lines."""
+    return [
+        entry
+        for path in sorted(SOURCE.rglob("*.py"))
+        for name, text in _docstrings(ast.parse(path.read_text(encoding="utf-8")))
+        for entry in _read(f"{path.relative_to(SOURCE).as_posix()}{name}", text)
+    ]
+
+
+def render(paper: str, found: list[Entry]) -> str:
+    """Return the generated part of a paper's page."""
+    mine = sorted(
+        (entry for entry in found if entry.paper == paper), key=lambda entry: (_order(entry.places), entry.code)
+    )
+    lines = ["## In the code", "", "| in the paper | code | tests |", "|---|---|---|"]
+    lines += [
+        f"| {'; '.join(entry.places)} | `{entry.code}` | {_tests(paper, entry)} |" for entry in mine if entry.places
+    ]
+    for experiment in EXPERIMENTS.values():
+        if experiment.paper == paper:
+            module = experiment.run.__module__.removeprefix("tamis.").replace(".", "/")
+            lines.append(
+                f"| {experiment.figure} | `{module}.py`, experiment `{experiment.name}` | [report](../lab/report.md) |"
+            )
+    lines += ["", "## Where the code says that it differs", ""]
+    lines += [f"- `{entry.code}`: {told}" for entry in mine for told in entry.deviations]
+    # The docstrings number errors as the report of the laboratory does.
+    return "\n".join(line.replace("(PAPERS ", "(").replace("``", "`") for line in lines)
+
+
+def page(paper: str, found: list[Entry]) -> str:
+    """Return a paper's whole page as it should be."""
+    written = (PAGES / f"{paper}.md").read_text(encoding="utf-8")
+    before, rest = written.split(BEGIN)
+    _, after = rest.split(END)
+    return f"{before}{BEGIN}\n\n{render(paper, found)}\n\n{END}{after}"
+
+
+def _docstrings(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Yield ("" or "::name", docstring) of a module and all that is in it."""
+
+    def walk(
+        node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef, name: str
+    ) -> Iterator[tuple[str, str]]:
+        if text := ast.get_docstring(node):
+            yield name, text
+        for child in node.body:
+            if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                yield from walk(child, f"{name}.{child.name}" if name else f"::{child.name}")
+
+    return walk(tree, "")
+
+
+def _read(code: str, text: str) -> Iterator[Entry]:
+    said = [(kind, " ".join(rest.split())) for kind, rest in _LINE.findall(text)]
+    places = [clause for kind, rest in said if kind == "Implements" for clause in _clauses(rest)]
+    deviations = [rest for kind, rest in said if kind == "Deviation"]
+    papers = dict.fromkeys(paper for paper, _ in places)
+    if deviations and not papers:
+        papers = dict.fromkeys(_owners(deviations))
+    for number, paper in enumerate(papers):
+        yield Entry(
+            paper,
+            code,
+            tuple(clause for owner, clause in places if owner == paper),
+            # Said once: with the paper it names, or with the first one.
+            tuple(one for one in deviations if paper in _owners([one]) or (not _owners([one]) and number == 0)),
+        )
+
+
+def _clauses(text: str) -> Iterator[tuple[str, str]]:
+    """Yield (paper, clause): clauses are parted by semicolons, and one without a tag belongs to the paper before it."""
+    papers: list[str] = []
+    for clause in re.split(r";\s+", text.removesuffix(".")):
+        papers = _TAG.findall(clause) or papers[-1:]
+        for paper in papers:
+            yield paper, _cell(re.sub(r"^\[\w+\] ", "", clause))
+
+
+def _owners(deviations: list[str]) -> list[str]:
+    letters = dict(zip("ZMSRD", PAPERS, strict=True))
+    found = [paper for text in deviations for paper in _TAG.findall(text)]
+    return found or [letters[item[0]] for text in deviations for item in _ITEM.findall(text)]
+
+
+def _tests(paper: str, entry: Entry) -> str:
+    """Return the tests of a paper's page whose names have a lemma or an item that the entry names."""
+    file = TESTS / f"test_{paper}.py"
+    if not file.exists():
+        return ""
+    names = re.findall(r"^def (test_\w+)", file.read_text(encoding="utf-8"), re.MULTILINE)
+    slugs = [f"{letter.lower()}_{a}_{b}_" for one in entry.deviations for letter, a, b in _ITEM.findall(one)]
+    for place in entry.places:
+        for kind, first, second in _NAMED.findall(place):
+            slugs += [
+                f"{kind.lower().removesuffix('s')}_{number.replace('.', '_')}_" for number in (first, second) if number
+            ]
+    found = [name for name in names if any(slug in f"{name}_" for slug in slugs)]
+    return ", ".join(f"`{name}`" for name in found)
+
+
+def _order(places: tuple[str, ...]) -> tuple[float, ...]:
+    """Return where in the paper an entry stands: its section, or the number of its lemma."""
+    text = " ".join(places)
+    if found := re.search(r"sections? (\d+(?:\.\d+)*|[IV]+)", text) or re.search(r"(\d+\.\d+)", text):
+        return tuple(float(_ROMAN.get(part, part)) for part in found[1].split("."))
+    return (99.0,)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def main() -> None:
+    """Write the pages."""
+    found = entries()
+    for paper in PAPERS:
+        (PAGES / f"{paper}.md").write_text(page(paper, found), encoding="utf-8")
+    print(f"wrote what {len(found)} docstrings say to {PAGES}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""The map of ``tamis demo``: the earthquakes of a week, and whose question each of them answers."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tamis.engine import Engine, Matches
+    from tamis.model.subscription import SubscriptionId
+
+__all__ = ["open_page", "write_map"]
+
+#: Shown with an event; where it is says the map.
+_HIDDEN = ("epicentre", "lon", "lat")
+
+
+def write_map(path: Path, events: Any, engine: Engine, matches: Matches, questions: dict[SubscriptionId, str]) -> None:
+    """Write the map of all events and matches as one HTML file that reads nothing from elsewhere."""
+    from tamis.errors import ModelError
+    from tamis.model.language.compiler import compile_text
+    from tamis.plots.event_map import AskedRows, event_map, regions_of
+
+    rows: dict[SubscriptionId, list[int]] = {id: [] for id in questions}
+    for row in range(events.num_rows):
+        for id in matches.of(row):
+            rows[id].append(row)
+    asked = [
+        AskedRows(id, text, regions_of(compile_text(text, engine.schema).filters), rows[id])
+        for id, text in questions.items()
+    ]
+    asked.sort(key=lambda one: -len(one.rows))
+    page = event_map(
+        _dots(events),
+        asked,
+        _outlines(),
+        title="A week of earthquakes, and who asked for which",
+        note="U.S. Geological Survey, February 2018; outlines: Natural Earth, U.S. Census Bureau",
+    )
+    try:
+        path.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise ModelError(
+            f"{path}: the map cannot be written: {error.strerror}; choose another place with --map"
+        ) from error
+
+
+def open_page(path: Path) -> bool:
+    """Show a file in the browser of whoever sits here; say whether there was one."""
+    import webbrowser
+
+    return webbrowser.open(path.resolve().as_uri())
+
+
+def _dots(events: Any) -> list[Any]:
+    from tamis.cli.screen import jsonable
+    from tamis.plots.event_map import Dot
+
+    told = [name for name in events.column_names if name not in _HIDDEN]
+    places = zip(events["lon"].to_pylist(), events["lat"].to_pylist(), events["mag"].to_pylist(), strict=True)
+    facts = events.select(told).to_pylist()
+    return [
+        Dot(lon, lat, _width(mag), {name: value for name, value in jsonable(fact).items() if value is not None})
+        for (lon, lat, mag), fact in zip(places, facts, strict=True)
+    ]
+
+
+def _width(mag: float | None) -> float:
+    """Return how wide a dot is in pixels.
+
+    >>> _width(None), _width(2), _width(6)
+    (4, 6.0, 22.0)
+    """
+    return 4 if mag is None else round(4 + 0.5 * max(mag, 0) ** 2, 1)
+
+
+def _outlines() -> Any:
+    """Return the rings of the map that the console shows, too."""
+    import msgspec
+    import shapely
+
+    from tamis.plots.event_map import rings_of
+
+    world = msgspec.json.decode((files("tamis") / "web" / "console" / "world.geojson").read_bytes())
+    shapes = shapely.from_geojson([msgspec.json.encode(one["geometry"]).decode() for one in world["features"]])
+    return [ring for shape in shapes for ring in rings_of(shape)]
