@@ -9,6 +9,7 @@ through. Of clients it takes filters and events as they wrote them:
   (RELIABILITY S6). An event must match them, too;
 * how a subscription fares is *told* (`take_told`), not queued: a client that waits for it need not read its backlog
   first, and who misses it asks again;
+* a refused event is told likewise, and again until its publisher must have heard of it (`tamis.routing.refusals`);
 * a client that reads too slowly is suspended when its backlog is full. What it misses is counted, and it is told by one
   `Gap` when it has caught up (G17).
 """
@@ -36,6 +37,7 @@ from tamis.routing.border import cut_message
 from tamis.routing.broker import BrokerCore, client_key
 from tamis.routing.content import Content
 from tamis.routing.producers import Once, Producers
+from tamis.routing.refusals import Refusals
 from tamis.routing.rights import Rights
 from tamis.routing.routing_table import ALL_NAMESPACES
 
@@ -45,6 +47,7 @@ __all__ = [
     "MAX_EVENT_WITH_REGION",
     "MAX_NAME",
     "Admitted",
+    "Departed",
     "EdgeCore",
     "check_namespace",
     "subscription_id",
@@ -77,6 +80,11 @@ class Admitted:
     message: m.Message
 
 
+@dataclass(frozen=True)
+class Departed:
+    """A client has gone for good: what is remembered of it can go, too."""
+
+
 @dataclass
 class EdgeCounts:
     """Events of clients that came in, copies that went out to clients, and copies that suspended clients missed."""
@@ -95,7 +103,7 @@ class Recent:
 
 
 class EdgeCore:
-    """A broker with its edge. ``backlog`` tells how many messages wait for a link."""
+    """A broker with its edge. ``backlog`` tells how many messages wait for a link, ``received`` how many it gave."""
 
     def __init__(
         self,
@@ -110,6 +118,8 @@ class EdgeCore:
         self.content = content
         self.max_backlog = max_backlog
         self.backlog: Callable[[Link], int] = lambda link: 0
+        #: The number of the last message taken from a link.
+        self.received: Callable[[Link], int] = lambda link: 0
         #: What each connected client may do.
         self.rights: dict[Link, Rights] = {}
         #: ``{(link, key): subscribe}``: every subscription of a client, with what its owner said about it.
@@ -120,6 +130,7 @@ class EdgeCore:
         self.gaps: dict[Link, m.Gap] = {}
         self.counts = EdgeCounts()
         self.producers = Producers()
+        self.refusals = Refusals()
         self.recent = Recent()
         self._policies = dict(policies or {})
         #: The namespaces that may cross a link; a link that is not here lets all cross.
@@ -136,10 +147,14 @@ class EdgeCore:
 
     def handle(self, message: Any, *, sender: Link, now: float) -> list[Effect]:
         """Take one message of ``sender``; return everything that follows from it, as one transaction."""
+        already_told = len(self._told)
         if isinstance(message, Admitted):
             effects = self._admitted(message.message, sender, now)
         elif isinstance(message, Once):
             effects = self._once(message, sender, now)
+        elif isinstance(message, Departed):
+            self.rights.pop(sender, None)
+            effects = self.refusals.forget(sender)
         elif self.broker.is_neighbour(sender) or isinstance(message, LinkUp | LinkFull | LinkFree | m.Tick):
             crossing = self._crossing(sender, message)
             effects = [] if crossing is None else self.broker.handle(crossing, sender=sender, now=now)
@@ -148,6 +163,9 @@ class EdgeCore:
         if isinstance(message, m.Tick):
             effects = self._resume() + effects
         found = self._outgoing(effects, now)
+        if sender in self.rights:
+            refused = [word for _, word in self._told[already_told:] if isinstance(word, m.Refusal) and word.event]
+            found += self.refusals.keep(sender, self.received(sender), refused)
         if self.content.learns and self.content.schema is not self._kept_schema:
             self._kept_schema = self.content.schema
             found.append(Persist(_SCHEMA, self.content.schema.to_json().encode()))
@@ -158,6 +176,7 @@ class EdgeCore:
         if self.content.learns and _SCHEMA in stored:
             self.content.schema = self._kept_schema = Schema.from_json(stored[_SCHEMA])
         self.producers.restore(stored)
+        self.refusals.restore(stored)
         for key, value in stored.items():
             if key[0] == "interest" and not self.broker.is_neighbour(key[1]):
                 message = m.decode(value, key[1])
@@ -257,7 +276,8 @@ class EdgeCore:
             try:
                 payload = self.write_event(_raw(event.payload), event.namespace, rights)
             except TamisError as error:
-                self._told.append((sender, m.Refusal(f"event {event.id.epoch} {event.id.seq}", str(error))))
+                subject = f"event {event.id.epoch} {event.id.seq}"
+                self._told.append((sender, m.Refusal(subject, str(error), event.id)))
             else:
                 id = m.EventId(f"{sender}@{self.broker.name}", event.id.epoch, event.id.seq)
                 good.append(m.Published(id, event.namespace, payload))

@@ -24,7 +24,7 @@ from tamis.node.effects import Link
 from tamis.node.frames import Frame, encode_frame
 from tamis.node.node import Node, Transaction
 from tamis.routing import messages as m
-from tamis.routing.edge import Admitted, EdgeCore
+from tamis.routing.edge import Admitted, Departed, EdgeCore
 from tamis.routing.producers import Once
 from tamis.routing.rights import Rights
 from tamis.runtime.committer import Committer
@@ -105,6 +105,7 @@ class Driver:
         self._min_free = min_free
         self._last_look = (0.0, True)
         self.edge.backlog = lambda link: len(self.node.ends[link].outbox)
+        self.edge.received = lambda link: self.node.ends[link].received
 
     # Life
 
@@ -179,9 +180,9 @@ class Driver:
 
     async def forget(self, link: Link) -> None:
         """Forget a client that has gone for good, and what is kept for it; its subscriptions have ended before."""
-        self.edge.rights.pop(link, None)
         self._spilled.pop(link, None)
         self._marks.pop(link, None)
+        self._step(lambda node, now: node.submit(Departed(), sender=link, now=now))
         await self._step(lambda node, now: node.detach(link, now))
 
     def acknowledge(self, link: Link, number: int) -> None:
@@ -224,6 +225,7 @@ class Driver:
         connection = Connection(link, start if replay_after is None else min(replay_after, start))
         connection.peer_epoch = self.node.ends[link].peer_epoch
         connection.told_schema = None if rights is None else Schema()
+        connection.words.extend(self.edge.refusals.upto(link, self.committed(link).received))
         self.connections[link] = connection
         connection.news.set()
         return connection
