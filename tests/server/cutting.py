@@ -8,8 +8,11 @@ from collections.abc import Awaitable, Callable
 
 
 class Cutter:
-    """A TCP relay to ``port``. Once `cut_next` was called, what the client says next reaches the broker, what the broker
-    says then reaches nobody, and the wire is gone; ``meanwhile`` runs before anybody can connect again."""
+    """A TCP relay to ``port``, which `cut_next` arms.
+
+    What the client says then reaches the broker, what the broker says to that reaches nobody, and the wire is gone;
+    ``meanwhile`` runs before anybody can connect again.
+    """
 
     def __init__(self, port: int) -> None:
         self._port = port

@@ -16,90 +16,45 @@ through. Of clients it takes filters and events as they wrote them:
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from tamis.algebra.evaluate import matches
-from tamis.errors import EventError, LimitError, ModelError, RefusedError, TamisError
+from tamis.errors import LimitError, RefusedError, TamisError
 from tamis.model.language.cql2_json import to_json
 from tamis.model.language.parse import parse
 from tamis.model.schema import MAX_ATTRIBUTES, Schema
-from tamis.model.subscription import Filter, SubscriptionId
+from tamis.model.subscription import Filter
 from tamis.model.types import Region
 from tamis.node.core import LinkFree, LinkFull, LinkUp
 from tamis.node.effects import Deliver, Effect, Key, Link, Persist, Send
 from tamis.routing import messages as m
+from tamis.routing.admission import (
+    MAX_ABOUT,
+    MAX_BACKLOG,
+    MAX_EVENT,
+    MAX_EVENT_WITH_REGION,
+    Admitted,
+    Departed,
+    EdgeCounts,
+    Recent,
+    check_namespace,
+    read_raw,
+    subscription_id,
+)
+from tamis.routing.audit import Deed, TokensSeen, Trail, deed
 from tamis.routing.border import cut_message
 from tamis.routing.broker import BrokerCore, client_key
 from tamis.routing.content import Content
 from tamis.routing.producers import Once, Producers
 from tamis.routing.refusals import Refusals
 from tamis.routing.rights import Rights
-from tamis.routing.routing_table import ALL_NAMESPACES
 
-__all__ = [
-    "MAX_BACKLOG",
-    "MAX_EVENT",
-    "MAX_EVENT_WITH_REGION",
-    "MAX_NAME",
-    "Admitted",
-    "Departed",
-    "EdgeCore",
-    "check_namespace",
-    "subscription_id",
-]
-
-#: Bytes of an event, and of one with a region (RELIABILITY S14).
-MAX_EVENT, MAX_EVENT_WITH_REGION = 256 * 1024, 1024 * 1024
-
-#: Messages that wait for one client before it is suspended.
-MAX_BACKLOG = 100_000
-
-#: Bytes of the text and the metadata of a subscription; a geometry may be long.
-MAX_ABOUT = 1024 * 1024
-
-#: Characters of a namespace and of a client's name.
-MAX_NAME = 128
-
-#: Events and deliveries that are remembered for whoever looks; a dry run asks these events.
-RECENT_EVENTS, RECENT_DELIVERIES = 2_000, 500
+__all__ = ["EdgeCore"]
 
 _SCHEMA: Key = ("schema",)
-
-_event_decoder = msgspec.msgpack.Decoder(dict[str, Any])
-
-
-@dataclass(frozen=True)
-class Admitted:
-    """A message that was checked already: it goes to the broker as it is."""
-
-    message: m.Message
-
-
-@dataclass(frozen=True)
-class Departed:
-    """A client has gone for good: what is remembered of it can go, too."""
-
-
-@dataclass
-class EdgeCounts:
-    """Events of clients that came in, copies that went out to clients, and copies that suspended clients missed."""
-
-    events: int = 0
-    deliveries: int = 0
-    missed: int = 0
-
-
-@dataclass
-class Recent:
-    """The last events of clients and the last copies that went out, with the moments; nothing of it is persisted."""
-
-    events: deque[tuple[float, m.Published]] = field(default_factory=lambda: deque(maxlen=RECENT_EVENTS))
-    deliveries: deque[tuple[float, Link, m.Delivery]] = field(default_factory=lambda: deque(maxlen=RECENT_DELIVERIES))
 
 
 class EdgeCore:
@@ -131,6 +86,9 @@ class EdgeCore:
         self.counts = EdgeCounts()
         self.producers = Producers()
         self.refusals = Refusals()
+        self.trail = Trail()
+        #: Who wants what is being done; None: the broker itself.
+        self._by: Rights | None = None
         self.recent = Recent()
         self._policies = dict(policies or {})
         #: The namespaces that may cross a link; a link that is not here lets all cross.
@@ -148,6 +106,7 @@ class EdgeCore:
     def handle(self, message: Any, *, sender: Link, now: float) -> list[Effect]:
         """Take one message of ``sender``; return everything that follows from it, as one transaction."""
         already_told = len(self._told)
+        self._by = message.by if isinstance(message, Admitted) else self.rights.get(sender)
         if isinstance(message, Admitted):
             effects = self._admitted(message.message, sender, now)
         elif isinstance(message, Once):
@@ -155,12 +114,18 @@ class EdgeCore:
         elif isinstance(message, Departed):
             self.rights.pop(sender, None)
             effects = self.refusals.forget(sender)
+        elif isinstance(message, Deed):
+            self.trail.note(message)
+            effects = []
+        elif isinstance(message, TokensSeen):
+            effects = self.trail.see_tokens(message, now)
         elif self.broker.is_neighbour(sender) or isinstance(message, LinkUp | LinkFull | LinkFree | m.Tick):
             crossing = self._crossing(sender, message)
             effects = [] if crossing is None else self.broker.handle(crossing, sender=sender, now=now)
         else:
             effects = self._from_client(message, sender, now)
         if isinstance(message, m.Tick):
+            self.trail.tick(now)
             effects = self._resume() + effects
         found = self._outgoing(effects, now)
         if sender in self.rights:
@@ -169,7 +134,7 @@ class EdgeCore:
         if self.content.learns and self.content.schema is not self._kept_schema:
             self._kept_schema = self.content.schema
             found.append(Persist(_SCHEMA, self.content.schema.to_json().encode()))
-        return found
+        return [*found, *self.trail.take()]
 
     def restore(self, stored: Mapping[Key, bytes], *, now: float) -> list[Effect]:
         """Take back what an earlier life persisted."""
@@ -177,6 +142,7 @@ class EdgeCore:
             self.content.schema = self._kept_schema = Schema.from_json(stored[_SCHEMA])
         self.producers.restore(stored)
         self.refusals.restore(stored)
+        self.trail.restore(stored)
         for key, value in stored.items():
             if key[0] == "interest" and not self.broker.is_neighbour(key[1]):
                 message = m.decode(value, key[1])
@@ -263,7 +229,10 @@ class EdgeCore:
             try:
                 return self._admitted(self.write_subscription(message, sender, rights), sender, now)
             except (TamisError, msgspec.MsgspecError, RecursionError) as error:
-                self._told.append((sender, m.Refusal(f"subscription {message.id!r}", str(error))))
+                subject = f"subscription {message.id!r}"
+                self._told.append((sender, m.Refusal(subject, str(error))))
+                if isinstance(error, TamisError):
+                    self.trail.note_error(now, rights, subject, message.namespace, error)
                 return []
         if isinstance(message, m.Unsubscribe):
             return self._admitted(message, sender, now)
@@ -274,10 +243,11 @@ class EdgeCore:
         good: list[m.Published] = []
         for event in events:
             try:
-                payload = self.write_event(_raw(event.payload), event.namespace, rights)
+                payload = self.write_event(read_raw(event.payload), event.namespace, rights)
             except TamisError as error:
                 subject = f"event {event.id.epoch} {event.id.seq}"
                 self._told.append((sender, m.Refusal(subject, str(error), event.id)))
+                self.trail.note_error(now, rights, subject, event.namespace, error)
             else:
                 id = m.EventId(f"{sender}@{self.broker.name}", event.id.epoch, event.id.seq)
                 good.append(m.Published(id, event.namespace, payload))
@@ -289,6 +259,7 @@ class EdgeCore:
             self.recent.events.extend((now, event) for event in message.events)
         if isinstance(message, m.Subscribe):
             self._note(sender, client_key(sender, message.namespace, message.id), message)
+            self._audit(now, "subscribe", message, m.about(message).text)
         return self.broker.handle(message, sender=sender, now=now)
 
     def _once(self, batch: Once, sender: Link, now: float) -> list[Effect]:
@@ -317,10 +288,15 @@ class EdgeCore:
             elif isinstance(effect.message, m.Delivery | m.Gap):  # what a former life had not acknowledged
                 found.append(effect)
             else:
-                self._tell(effect.link, effect.message)
+                self._tell(effect.link, effect.message, now)
         return found
 
-    def _tell(self, link: Link, message: m.Message) -> None:
+    def _audit(self, now: float, what: str, asked: m.Subscribe, detail: str) -> None:
+        name = self.broker.name
+        subject, namespace = str(asked.id), asked.namespace
+        self.trail.note(deed(now, self._by, what, subject=subject, namespace=namespace, detail=detail, broker=name))
+
+    def _tell(self, link: Link, message: m.Message, now: float) -> None:
         self._told.append((link, message))
         if isinstance(message, m.Status):
             place = (link, client_key(link, message.namespace, message.id))
@@ -329,7 +305,9 @@ class EdgeCore:
                 del self.states[place]
                 gone = self.asked.pop(place, None)
                 if gone is not None:
-                    self._counts[m.about(gone).owner] -= 1
+                    owner = m.about(gone).owner
+                    self._counts[owner] -= 1
+                    self._audit(now, "end" if self._by is None else "unsubscribe", gone, f"owner {owner}")
 
     def _deliver(self, effect: Deliver, now: float) -> list[Effect]:
         link = effect.link
@@ -360,26 +338,3 @@ class EdgeCore:
 
     def _policies_of(self, namespace: str, rights: Rights) -> list[str]:
         return [one for one in (self._policies.get(namespace), rights.policy) if one]
-
-
-def check_namespace(name: str) -> str:
-    """Return a name that may be a namespace; others raise `ModelError`."""
-    if not name or len(name) > MAX_NAME or name == ALL_NAMESPACES or not name.isprintable():
-        raise ModelError(f"a namespace is 1 to {MAX_NAME} printable characters and not '*', got {name[:MAX_NAME]!r}")
-    return name
-
-
-def _raw(payload: bytes) -> dict[str, Any]:
-    if len(payload) > MAX_EVENT_WITH_REGION:
-        raise LimitError("bytes of an event", len(payload), MAX_EVENT_WITH_REGION)
-    try:
-        return _event_decoder.decode(payload)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise EventError("", payload, f"not an event: {error}") from None
-
-
-def subscription_id(id: SubscriptionId) -> SubscriptionId:
-    """Return an id that a client may use; others raise `ModelError`."""
-    if isinstance(id, str) and not 0 < len(id) <= MAX_NAME:
-        raise ModelError(f"an id has 1 to {MAX_NAME} characters")
-    return id

@@ -2,8 +2,8 @@
 
 A refusal is a word: it overtakes the queue of its client, and is lost with the connection. The acknowledgement of the
 message that carried the event is not: it is said again on the next connection, and without the refusal it would read as
-"accepted". So the refusals of a client's last messages are persisted in the transaction that takes the message, and said
-again at the beginning of each connection, in the same packet as the acknowledgement.
+"accepted". So the refusals of a client's last messages are persisted in the transaction that takes the message, and
+said again at the beginning of each connection, in the same packet as the acknowledgement.
 
 A client has at most `MESSAGES` messages under way (docs/server.md, Frames). Whoever sends number ``n`` has therefore
 heard what became of ``n - MESSAGES``, and its refusals can go.

@@ -17,7 +17,7 @@ from tamis.errors import RemoteProtocolError
 from tamis.node.frames import Frame, decode_frame, encode_frame
 from tamis.routing import messages as m
 from tamis.routing.refusals import MESSAGES
-from tamis.runtime.driver import CLIENT_EPOCH
+from tamis.runtime.connections import CLIENT_EPOCH
 from tamis.runtime.packets import join_frames, split_frames
 
 __all__ = ["ClientLink", "Cursor", "Outgoing"]
