@@ -217,9 +217,9 @@ class Client:
             proxy=None,
             ssl=self._ssl,
         ) as socket:
-            await socket.send(self._link.greeting())
             writer = asyncio.create_task(self._write(socket))
             try:
+                await socket.send(self._link.greeting())
                 async for packet in socket:
                     self._take(packet if isinstance(packet, bytes) else packet.encode())
             except ConnectionClosed as error:
