@@ -56,6 +56,9 @@ __all__ = ["EdgeCore"]
 
 _SCHEMA: Key = ("schema",)
 
+#: Namespaces of which it is remembered who was let through last.
+MAX_GATES = 1_024
+
 
 class EdgeCore:
     """A broker with its edge. ``backlog`` tells how many messages wait for a link, ``received`` how many it gave."""
@@ -94,6 +97,8 @@ class EdgeCore:
         #: The namespaces that may cross a link; a link that is not here lets all cross.
         self._borders = dict(borders or {})
         self._kept_schema = content.schema
+        #: Who was let through last into a namespace, and the policies there.
+        self._gates: dict[str, tuple[Rights, list[str]]] = {}
         self._compiled: dict[str, tuple[Filter, ...]] = {}
         self._told: list[tuple[Link, m.Message]] = []
         #: Deliveries of the call under way, by client: they are not in its backlog yet.
@@ -167,7 +172,7 @@ class EdgeCore:
 
     def write_event(self, raw: Mapping[str, Any], namespace: str, rights: Rights) -> bytes:
         """Return the payload of an event that may be published; raises a `TamisError` that says why it may not."""
-        rights.demand("publish", check_namespace(namespace))
+        policies = self._gate(namespace, rights)
         if len(raw) > MAX_ATTRIBUTES:
             raise LimitError("attributes of an event", len(raw), MAX_ATTRIBUTES)
         payload = self.content.write_event(raw)
@@ -176,7 +181,7 @@ class EdgeCore:
             limit = MAX_EVENT_WITH_REGION if has_region else MAX_EVENT
             if len(payload) > limit:
                 raise LimitError("bytes of an event", len(payload), limit)
-        for policy in self._policies_of(namespace, rights):
+        for policy in policies:
             event = self.content.read_event(payload)
             if policy not in self._compiled:
                 self._compiled[policy] = self.content.compile(policy)
@@ -241,6 +246,7 @@ class EdgeCore:
 
     def _publish(self, events: tuple[m.Published, ...], sender: Link, rights: Rights, now: float) -> list[Effect]:
         good: list[m.Published] = []
+        publisher = f"{sender}@{self.broker.name}"
         for event in events:
             try:
                 payload = self.write_event(read_raw(event.payload), event.namespace, rights)
@@ -249,7 +255,7 @@ class EdgeCore:
                 self._told.append((sender, m.Refusal(subject, str(error), event.id)))
                 self.trail.note_error(now, rights, subject, event.namespace, error)
             else:
-                id = m.EventId(f"{sender}@{self.broker.name}", event.id.epoch, event.id.seq)
+                id = m.EventId(publisher, event.id.epoch, event.id.seq)
                 good.append(m.Published(id, event.namespace, payload))
         return self._admitted(m.PublishBatch(tuple(good)), sender, now) if good else []
 
@@ -335,6 +341,16 @@ class EdgeCore:
         """Return what of a message may cross a link (RELIABILITY S5); None: nothing."""
         allowed = self._borders.get(link)
         return message if allowed is None else cut_message(message, allowed)
+
+    def _gate(self, namespace: str, rights: Rights) -> list[str]:
+        """Return the policies that hold for events of a namespace; raises unless somebody may publish there."""
+        known = self._gates.get(namespace)
+        if known is None or known[0] is not rights:
+            rights.demand("publish", check_namespace(namespace))
+            if len(self._gates) >= MAX_GATES:
+                self._gates.clear()
+            known = self._gates[namespace] = (rights, self._policies_of(namespace, rights))
+        return known[1]
 
     def _policies_of(self, namespace: str, rights: Rights) -> list[str]:
         return [one for one in (self._policies.get(namespace), rights.policy) if one]

@@ -7,6 +7,8 @@ broker to broker        `Update` of a routing table, `Confirm` of updates, `Publ
 to a node from itself   `Tick`, and `LinkUp`, `LinkFull`, `LinkFree` of `tamis.node.core`; never on a wire
 ======================= ======================================================================
 
+What comes by the thousand is not tracked by the garbage collector (``gc=False``): it holds no cycle.
+
 Filters travel as CQL2-JSON and events as canonical values (`tamis.routing.content`); both are bytes here, so a broker
 that only passes an event on does not rewrite it (RELIABILITY G3).
 """
@@ -66,7 +68,7 @@ class State(enum.StrEnum):
     CANCELLED = "cancelled"
 
 
-class EventId(msgspec.Struct, frozen=True, array_like=True, order=True):
+class EventId(msgspec.Struct, frozen=True, array_like=True, order=True, gc=False):
     """Who published an event, in which of its lives, and as which of its events."""
 
     publisher: str
@@ -74,7 +76,7 @@ class EventId(msgspec.Struct, frozen=True, array_like=True, order=True):
     seq: int
 
 
-class Published(msgspec.Struct, frozen=True, array_like=True):
+class Published(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """An event under way; ``payload`` is the same bytes from its publisher to each of its readers."""
 
     id: EventId
@@ -151,7 +153,7 @@ class Status(Message, frozen=True, array_like=True, tag=5):
     state: State
 
 
-class Delivery(Message, frozen=True, array_like=True, tag=6):
+class Delivery(Message, frozen=True, array_like=True, tag=6, gc=False):
     """One copy of an event for a client, with the ids of all its subscriptions that match (RELIABILITY G8)."""
 
     event: Published
