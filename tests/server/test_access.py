@@ -71,6 +71,7 @@ PATHS = [
     ("/v1/subscriptions/a/acknowledge", "POST"),
     ("/v1/explain", "POST"),
     ("/v1/statistics", "GET"),
+    ("/v1/audit", "GET"),
     ("/metrics", "GET"),
 ]
 

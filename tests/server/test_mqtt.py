@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from tamis.cli.main import app
 from tamis.errors import ModelError
 from tamis.runtime.mqtt_bridge import BridgePlan, event_of_message, topic_of
 from tamis.runtime.mqtt_link import MqttPlace
@@ -120,6 +122,15 @@ def test_messages_become_events_and_matches_topics() -> None:
 def test_a_plan_that_cannot_work_says_why(plan: BridgePlan, problem: str) -> None:
     with pytest.raises(ModelError, match=problem):
         plan.check()
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_a_bridge_that_never_ran_reports_no_counts(more: tuple[str, ...]) -> None:
+    answer = CliRunner().invoke(app, ["bridge", "mqtt", "--mqtt", "x", "--in", "a", *more])
+    assert answer.exit_code == 2
+    assert "expected mqtt://" in answer.stderr
+    assert "events" not in answer.output
+    assert not answer.stdout
 
 
 def test_a_place_has_its_port_and_its_user() -> None:

@@ -60,11 +60,18 @@ def mqtt(
     from tamis.runtime.mqtt_bridge import BridgeCounts, BridgePlan, run_bridge
 
     plan = BridgePlan(mqtt, url, name, tuple(topics or ()), _filters(subscribe or []), out, namespace, token)
-    counts = BridgeCounts()
+    counts, has_run = BridgeCounts(), False
+
+    def greet() -> None:
+        nonlocal has_run
+        has_run = True
+        _greet(plan.mqtt, plan.broker, json)
+
     try:
-        asyncio.run(run_bridge(plan, counts, lambda: _greet(plan.mqtt, plan.broker, json)))
+        asyncio.run(run_bridge(plan, counts, greet))
     finally:
-        _report(counts, json)
+        if has_run:  # what never ran has nothing to report
+            _report(counts, json)
 
 
 def _filters(given: list[str]) -> dict[str, str]:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tamis.cli.audit import EPILOG as AUDIT_EPILOG
+from tamis.cli.audit import audit
 from tamis.cli.failures import NO
 from tamis.cli.options import Json, examples
 
@@ -22,6 +24,7 @@ EPILOG = examples(
     "curl -N http://127.0.0.1:8080/v1/subscriptions/strong/events",
     "tamis serve --config broker.toml",
     "tamis serve token add alice --namespace quakes",
+    "tamis serve audit",
 )
 
 app = typer.Typer(
@@ -32,6 +35,7 @@ app = typer.Typer(
 )
 tokens = typer.Typer(help="Who may speak to a broker: add, list and revoke tokens.", no_args_is_help=True)
 app.add_typer(tokens, name="token")
+app.command("audit", epilog=AUDIT_EPILOG)(audit)
 
 Config = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help="A TOML file: links, TLS, tokens, limits, tenants.")

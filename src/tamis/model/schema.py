@@ -49,6 +49,8 @@ class Schema(Mapping[str, AttributeType]):
                 raise SchemaError(repr(name), "a name is a string that is not empty")
             if not isinstance(kind, AttributeType):
                 raise SchemaError(name, f"expected a type such as tamis.Number(), not {kind!r}")
+        #: How each attribute is read, found once instead of for every value.
+        self._canonical = {name: kind.canonical for name, kind in self._attributes.items()}
 
     def __getitem__(self, name: str) -> AttributeType:
         return self._attributes[name]
@@ -76,14 +78,14 @@ class Schema(Mapping[str, AttributeType]):
         """
         if not isinstance(raw, Mapping):
             raise EventError("", raw, "an event is a mapping from attribute to value", row)
-        known = self._attributes
+        canonical = self._canonical
         event: dict[str, Value] = {}
         for name, value in raw.items():
-            kind = known.get(name)
-            if kind is None or value is None:
+            read = canonical.get(name)
+            if read is None or value is None:
                 continue
             try:
-                event[name] = kind.canonical(value)
+                event[name] = read(value)
             except (UnfitError, LimitError) as error:
                 raise EventError(name, value, str(error), row) from None
         return event

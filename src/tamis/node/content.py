@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from fractions import Fraction
+from math import isfinite
 from typing import Any
 
 import msgspec
@@ -23,16 +24,21 @@ from tamis.model.language.parse import parse
 from tamis.model.language.unbind import unbind
 from tamis.model.schema import Event, Schema, learn_from_event, presence_of
 from tamis.model.subscription import Filter
+from tamis.model.types import Number
 from tamis.model.values import Value
 
 __all__ = ["Content"]
 
 _FRACTION = re.compile(r"-?\d{1,400}/[1-9]\d{0,400}", re.ASCII)
 
+_FLOATS = {float}
+
+_encoder = msgspec.msgpack.Encoder()
+
 _SAID_AS_THEY_ARE = frozenset({float, int, str, bool})
 
-#: Filters and events that are remembered before all are forgotten.
-REMEMBERED = 100_000
+#: Filters that are remembered before all are forgotten; and events, which are asked for again at once or never.
+REMEMBERED, REMEMBERED_EVENTS = 100_000, 4_096
 
 
 class Content:
@@ -53,6 +59,8 @@ class Content:
         self._events: dict[bytes, Event] = {}
         self._known_schema: Schema | None = None
         self._known_names: frozenset[str] = frozenset()
+        #: The names of numbers, as long as the schema is the one that is known.
+        self._numbers: frozenset[str] = frozenset()
 
     def compile(self, source: str | Mapping[str, Any]) -> tuple[Filter, ...]:
         """Return the filters that CQL2 text or JSON means."""
@@ -68,7 +76,8 @@ class Content:
         if known is None:
             _bound(self._texts)
             known = self._texts[filters] = msgspec.json.encode(to_json(unbind(filters, self.schema)))
-            self._remember(self._filters, known, filters)
+            _bound(self._filters)
+            self._filters[known] = filters
         return known
 
     def read_filter(self, data: bytes) -> tuple[Filter, ...]:
@@ -86,20 +95,19 @@ class Content:
 
     def write_event(self, raw: Mapping[str, Any]) -> bytes:
         """Return an event's canonical values as bytes; EventError names a value that does not fit."""
-        present: dict[str, bool] = {}
-        if self.learns and not self._knows_all(raw):
-            self.schema = learn_from_event(self.schema, raw)
-            present = presence_of(self.schema, raw)
-        event = self.schema.event(raw)
-        payload = msgspec.msgpack.encode({name: _plain(value) for name, value in event.items()} | present)
-        self._remember(self._events, payload, event | present)
+        if self._is_canonical(raw):
+            event, payload = raw, _encoder.encode(raw)
+        else:
+            event, payload = self._written(raw)
+        _bound(self._events, REMEMBERED_EVENTS)
+        self._events[payload] = event
         return payload
 
     def read_event(self, payload: bytes) -> Event:
         """Return the canonical event of a payload; EventError when there is none."""
         known = self._events.get(payload)
         if known is None:
-            _bound(self._events)
+            _bound(self._events, REMEMBERED_EVENTS)
             try:
                 raw = msgspec.msgpack.decode(payload, type=dict[str, Any])
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -107,15 +115,34 @@ class Content:
             known = self._events[payload] = self._canonical(raw)
         return known
 
+    def _is_canonical(self, raw: Mapping[str, Any]) -> bool:
+        """Whether an event is known numbers only, each a finite float: then its values are canonical already.
+
+        Most events of most streams are. A zero is left to the long way, for -0.0 equals it and is not canonical.
+        """
+        self._look_at_schema()
+        if type(raw) is not dict or not raw.keys() <= self._numbers:
+            return False
+        values = raw.values()
+        return set(map(type, values)) == _FLOATS and isfinite(sum(values)) and 0.0 not in values
+
+    def _written(self, raw: Mapping[str, Any]) -> tuple[Event, bytes]:
+        present: dict[str, bool] = {}
+        if self.learns and not self._knows_all(raw):
+            self.schema = learn_from_event(self.schema, raw)
+            present = presence_of(self.schema, raw)
+        event = self.schema.event(raw)
+        return event | present, _encoder.encode({name: _plain(value) for name, value in event.items()} | present)
+
     def _knows_all(self, raw: Mapping[str, Any]) -> bool:
         """Whether there is nothing to learn from the names of an event."""
-        if self._known_schema is not self.schema:
-            self._known_schema, self._known_names = self.schema, frozenset(self.schema)
+        self._look_at_schema()
         return isinstance(raw, dict) and raw.keys() <= self._known_names
 
-    def _remember(self, memory: dict[bytes, Any], data: bytes, meaning: Any) -> None:
-        _bound(memory)
-        memory[data] = meaning
+    def _look_at_schema(self) -> None:
+        if self._known_schema is not self.schema:
+            self._known_schema, self._known_names = self.schema, frozenset(self.schema)
+            self._numbers = frozenset(name for name, kind in self.schema.items() if type(kind) is Number)
 
     def _canonical(self, raw: dict[str, Any]) -> Event:
         exact = {name: Fraction(value["/"]) for name, value in raw.items() if _is_fraction(value)}
@@ -124,8 +151,8 @@ class Content:
         return event | exact | present
 
 
-def _bound(memory: dict[Any, Any]) -> None:
-    if len(memory) >= REMEMBERED:
+def _bound(memory: dict[Any, Any], most: int = REMEMBERED) -> None:
+    if len(memory) >= most:
         memory.clear()
 
 

@@ -16,7 +16,7 @@ __all__ = ["VERSION", "Frame", "decode_frame", "encode_frame"]
 VERSION = 1
 
 
-class Frame(msgspec.Struct, frozen=True, array_like=True):
+class Frame(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """``seq`` numbers the messages of a stream from 1 (0: no message); ``ack`` is the last one received in order."""
 
     epoch: int

@@ -66,7 +66,7 @@ VERSION = 1
 Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class Published(published.Published, frozen=True, array_like=True):
+class Published(published.Published, frozen=True, array_like=True, gc=False):
     """An event among peers. What its publisher numbered below ``floor`` is done, and may be forgotten."""
 
     floor: Count

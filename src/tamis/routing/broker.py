@@ -259,7 +259,7 @@ class BrokerCore:
             for link in links:
                 going.setdefault(link, []).append(event)
                 self.counters[link].events += 1
-            delivered = self._deliver(event, readers, sender, now)
+            delivered = self._deliver(event, readers, sender, now) if readers else []
             if sender in self._neighbours and not links and not delivered:
                 self.counters[sender].false_positives += 1
             effects += delivered
@@ -289,10 +289,10 @@ class BrokerCore:
 
     def _with_readers(self, events: list[tuple[m.Published, Event]]) -> Iterator[tuple[m.Published, Event, Readers]]:
         """Yield the events in order with the clients that want them; all of a namespace are matched at once."""
-        found: dict[str, Iterator[Readers]] = {}
-        for namespace in {event.namespace for event, _ in events}:
-            mine = [values for event, values in events if event.namespace == namespace]
-            found[namespace] = iter(self.table.readers_of_batch(mine, namespace, self._content.schema))
+        schema, spaces = self._content.schema, dict[str, list[Event]]()
+        for event, values in events:
+            spaces.setdefault(event.namespace, []).append(values)
+        found = {name: iter(self.table.readers_of_batch(mine, name, schema)) for name, mine in spaces.items()}
         return ((event, values, next(found[event.namespace])) for event, values in events)
 
     def _deliver(self, event: m.Published, readers: Readers, sender: Link, now: float) -> list[Effect]:

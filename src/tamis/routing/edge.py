@@ -9,93 +9,59 @@ through. Of clients it takes filters and events as they wrote them:
   (RELIABILITY S6). An event must match them, too;
 * how a subscription fares is *told* (`take_told`), not queued: a client that waits for it need not read its backlog
   first, and who misses it asks again;
+* a refused event is told likewise, and again until its publisher must have heard of it (`tamis.routing.refusals`);
 * a client that reads too slowly is suspended when its backlog is full. What it misses is counted, and it is told by one
   `Gap` when it has caught up (G17).
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from tamis.algebra.evaluate import matches
-from tamis.errors import EventError, LimitError, ModelError, RefusedError, TamisError
+from tamis.errors import LimitError, RefusedError, TamisError
 from tamis.model.language.cql2_json import to_json
 from tamis.model.language.parse import parse
 from tamis.model.schema import MAX_ATTRIBUTES, Schema
-from tamis.model.subscription import Filter, SubscriptionId
+from tamis.model.subscription import Filter
 from tamis.model.types import Region
 from tamis.node.content import Content
 from tamis.node.core import LinkFree, LinkFull, LinkUp
 from tamis.node.effects import Deliver, Effect, Key, Link, Persist, Send
 from tamis.routing import messages as m
+from tamis.routing.admission import (
+    MAX_ABOUT,
+    MAX_BACKLOG,
+    MAX_EVENT,
+    MAX_EVENT_WITH_REGION,
+    Admitted,
+    Departed,
+    EdgeCounts,
+    Recent,
+    check_namespace,
+    read_raw,
+    subscription_id,
+)
+from tamis.routing.audit import Deed, TokensSeen, Trail, deed
 from tamis.routing.border import cut_message
 from tamis.routing.broker import BrokerCore, client_key
 from tamis.routing.producers import Once, Producers
+from tamis.routing.refusals import Refusals
 from tamis.routing.rights import Rights
-from tamis.routing.routing_table import ALL_NAMESPACES
 
-__all__ = [
-    "MAX_BACKLOG",
-    "MAX_EVENT",
-    "MAX_EVENT_WITH_REGION",
-    "MAX_NAME",
-    "Admitted",
-    "EdgeCore",
-    "check_namespace",
-    "subscription_id",
-]
-
-#: Bytes of an event, and of one with a region (RELIABILITY S14).
-MAX_EVENT, MAX_EVENT_WITH_REGION = 256 * 1024, 1024 * 1024
-
-#: Messages that wait for one client before it is suspended.
-MAX_BACKLOG = 100_000
-
-#: Bytes of the text and the metadata of a subscription; a geometry may be long.
-MAX_ABOUT = 1024 * 1024
-
-#: Characters of a namespace and of a client's name.
-MAX_NAME = 128
-
-#: Events and deliveries that are remembered for whoever looks; a dry run asks these events.
-RECENT_EVENTS, RECENT_DELIVERIES = 2_000, 500
+__all__ = ["EdgeCore"]
 
 _SCHEMA: Key = ("schema",)
 
-_event_decoder = msgspec.msgpack.Decoder(dict[str, Any])
-
-
-@dataclass(frozen=True)
-class Admitted:
-    """A message that was checked already: it goes to the broker as it is."""
-
-    message: m.Message
-
-
-@dataclass
-class EdgeCounts:
-    """Events of clients that came in, copies that went out to clients, and copies that suspended clients missed."""
-
-    events: int = 0
-    deliveries: int = 0
-    missed: int = 0
-
-
-@dataclass
-class Recent:
-    """The last events of clients and the last copies that went out, with the moments; nothing of it is persisted."""
-
-    events: deque[tuple[float, m.Published]] = field(default_factory=lambda: deque(maxlen=RECENT_EVENTS))
-    deliveries: deque[tuple[float, Link, m.Delivery]] = field(default_factory=lambda: deque(maxlen=RECENT_DELIVERIES))
+#: Namespaces of which it is remembered who was let through last.
+MAX_GATES = 1_024
 
 
 class EdgeCore:
-    """A broker with its edge. ``backlog`` tells how many messages wait for a link."""
+    """A broker with its edge. ``backlog`` tells how many messages wait for a link, ``received`` how many it gave."""
 
     def __init__(
         self,
@@ -110,6 +76,8 @@ class EdgeCore:
         self.content = content
         self.max_backlog = max_backlog
         self.backlog: Callable[[Link], int] = lambda link: 0
+        #: The number of the last message taken from a link.
+        self.received: Callable[[Link], int] = lambda link: 0
         #: What each connected client may do.
         self.rights: dict[Link, Rights] = {}
         #: ``{(link, key): subscribe}``: every subscription of a client, with what its owner said about it.
@@ -120,11 +88,17 @@ class EdgeCore:
         self.gaps: dict[Link, m.Gap] = {}
         self.counts = EdgeCounts()
         self.producers = Producers()
+        self.refusals = Refusals()
+        self.trail = Trail()
+        #: Who wants what is being done; None: the broker itself.
+        self._by: Rights | None = None
         self.recent = Recent()
         self._policies = dict(policies or {})
         #: The namespaces that may cross a link; a link that is not here lets all cross.
         self._borders = dict(borders or {})
         self._kept_schema = content.schema
+        #: Who was let through last into a namespace, and the policies there.
+        self._gates: dict[str, tuple[Rights, list[str]]] = {}
         self._compiled: dict[str, tuple[Filter, ...]] = {}
         self._told: list[tuple[Link, m.Message]] = []
         #: Deliveries of the call under way, by client: they are not in its backlog yet.
@@ -136,28 +110,44 @@ class EdgeCore:
 
     def handle(self, message: Any, *, sender: Link, now: float) -> list[Effect]:
         """Take one message of ``sender``; return everything that follows from it, as one transaction."""
+        already_told = len(self._told)
+        self._by = message.by if isinstance(message, Admitted) else self.rights.get(sender)
         if isinstance(message, Admitted):
             effects = self._admitted(message.message, sender, now)
         elif isinstance(message, Once):
             effects = self._once(message, sender, now)
+        elif isinstance(message, Departed):
+            self.rights.pop(sender, None)
+            effects = self.refusals.forget(sender)
+        elif isinstance(message, Deed):
+            self.trail.note(message)
+            effects = []
+        elif isinstance(message, TokensSeen):
+            effects = self.trail.see_tokens(message, now)
         elif self.broker.is_neighbour(sender) or isinstance(message, LinkUp | LinkFull | LinkFree | m.Tick):
             crossing = self._crossing(sender, message)
             effects = [] if crossing is None else self.broker.handle(crossing, sender=sender, now=now)
         else:
             effects = self._from_client(message, sender, now)
         if isinstance(message, m.Tick):
+            self.trail.tick(now)
             effects = self._resume() + effects
         found = self._outgoing(effects, now)
+        if sender in self.rights:
+            refused = [word for _, word in self._told[already_told:] if isinstance(word, m.Refusal) and word.event]
+            found += self.refusals.keep(sender, self.received(sender), refused)
         if self.content.learns and self.content.schema is not self._kept_schema:
             self._kept_schema = self.content.schema
             found.append(Persist(_SCHEMA, self.content.schema.to_json().encode()))
-        return found
+        return [*found, *self.trail.take()]
 
     def restore(self, stored: Mapping[Key, bytes], *, now: float) -> list[Effect]:
         """Take back what an earlier life persisted."""
         if self.content.learns and _SCHEMA in stored:
             self.content.schema = self._kept_schema = Schema.from_json(stored[_SCHEMA])
         self.producers.restore(stored)
+        self.refusals.restore(stored)
+        self.trail.restore(stored)
         for key, value in stored.items():
             if key[0] == "interest" and not self.broker.is_neighbour(key[1]):
                 message = m.decode(value, key[1])
@@ -182,7 +172,7 @@ class EdgeCore:
 
     def write_event(self, raw: Mapping[str, Any], namespace: str, rights: Rights) -> bytes:
         """Return the payload of an event that may be published; raises a `TamisError` that says why it may not."""
-        rights.demand("publish", check_namespace(namespace))
+        policies = self._gate(namespace, rights)
         if len(raw) > MAX_ATTRIBUTES:
             raise LimitError("attributes of an event", len(raw), MAX_ATTRIBUTES)
         payload = self.content.write_event(raw)
@@ -191,7 +181,7 @@ class EdgeCore:
             limit = MAX_EVENT_WITH_REGION if has_region else MAX_EVENT
             if len(payload) > limit:
                 raise LimitError("bytes of an event", len(payload), limit)
-        for policy in self._policies_of(namespace, rights):
+        for policy in policies:
             event = self.content.read_event(payload)
             if policy not in self._compiled:
                 self._compiled[policy] = self.content.compile(policy)
@@ -244,7 +234,10 @@ class EdgeCore:
             try:
                 return self._admitted(self.write_subscription(message, sender, rights), sender, now)
             except (TamisError, msgspec.MsgspecError, RecursionError) as error:
-                self._told.append((sender, m.Refusal(f"subscription {message.id!r}", str(error))))
+                subject = f"subscription {message.id!r}"
+                self._told.append((sender, m.Refusal(subject, str(error))))
+                if isinstance(error, TamisError):
+                    self.trail.note_error(now, rights, subject, message.namespace, error)
                 return []
         if isinstance(message, m.Unsubscribe):
             return self._admitted(message, sender, now)
@@ -253,13 +246,16 @@ class EdgeCore:
 
     def _publish(self, events: tuple[m.Published, ...], sender: Link, rights: Rights, now: float) -> list[Effect]:
         good: list[m.Published] = []
+        publisher = f"{sender}@{self.broker.name}"
         for event in events:
             try:
-                payload = self.write_event(_raw(event.payload), event.namespace, rights)
+                payload = self.write_event(read_raw(event.payload), event.namespace, rights)
             except TamisError as error:
-                self._told.append((sender, m.Refusal(f"event {event.id.epoch} {event.id.seq}", str(error))))
+                subject = f"event {event.id.epoch} {event.id.seq}"
+                self._told.append((sender, m.Refusal(subject, str(error), event.id)))
+                self.trail.note_error(now, rights, subject, event.namespace, error)
             else:
-                id = m.EventId(f"{sender}@{self.broker.name}", event.id.epoch, event.id.seq)
+                id = m.EventId(publisher, event.id.epoch, event.id.seq)
                 good.append(m.Published(id, event.namespace, payload))
         return self._admitted(m.PublishBatch(tuple(good)), sender, now) if good else []
 
@@ -269,6 +265,7 @@ class EdgeCore:
             self.recent.events.extend((now, event) for event in message.events)
         if isinstance(message, m.Subscribe):
             self._note(sender, client_key(sender, message.namespace, message.id), message)
+            self._audit(now, "subscribe", message, m.about(message).text)
         return self.broker.handle(message, sender=sender, now=now)
 
     def _once(self, batch: Once, sender: Link, now: float) -> list[Effect]:
@@ -297,10 +294,15 @@ class EdgeCore:
             elif isinstance(effect.message, m.Delivery | m.Gap):  # what a former life had not acknowledged
                 found.append(effect)
             else:
-                self._tell(effect.link, effect.message)
+                self._tell(effect.link, effect.message, now)
         return found
 
-    def _tell(self, link: Link, message: m.Message) -> None:
+    def _audit(self, now: float, what: str, asked: m.Subscribe, detail: str) -> None:
+        name = self.broker.name
+        subject, namespace = str(asked.id), asked.namespace
+        self.trail.note(deed(now, self._by, what, subject=subject, namespace=namespace, detail=detail, broker=name))
+
+    def _tell(self, link: Link, message: m.Message, now: float) -> None:
         self._told.append((link, message))
         if isinstance(message, m.Status):
             place = (link, client_key(link, message.namespace, message.id))
@@ -309,7 +311,9 @@ class EdgeCore:
                 del self.states[place]
                 gone = self.asked.pop(place, None)
                 if gone is not None:
-                    self._counts[m.about(gone).owner] -= 1
+                    owner = m.about(gone).owner
+                    self._counts[owner] -= 1
+                    self._audit(now, "end" if self._by is None else "unsubscribe", gone, f"owner {owner}")
 
     def _deliver(self, effect: Deliver, now: float) -> list[Effect]:
         link = effect.link
@@ -338,28 +342,15 @@ class EdgeCore:
         allowed = self._borders.get(link)
         return message if allowed is None else cut_message(message, allowed)
 
+    def _gate(self, namespace: str, rights: Rights) -> list[str]:
+        """Return the policies that hold for events of a namespace; raises unless somebody may publish there."""
+        known = self._gates.get(namespace)
+        if known is None or known[0] is not rights:
+            rights.demand("publish", check_namespace(namespace))
+            if len(self._gates) >= MAX_GATES:
+                self._gates.clear()
+            known = self._gates[namespace] = (rights, self._policies_of(namespace, rights))
+        return known[1]
+
     def _policies_of(self, namespace: str, rights: Rights) -> list[str]:
         return [one for one in (self._policies.get(namespace), rights.policy) if one]
-
-
-def check_namespace(name: str) -> str:
-    """Return a name that may be a namespace; others raise `ModelError`."""
-    if not name or len(name) > MAX_NAME or name == ALL_NAMESPACES or not name.isprintable():
-        raise ModelError(f"a namespace is 1 to {MAX_NAME} printable characters and not '*', got {name[:MAX_NAME]!r}")
-    return name
-
-
-def _raw(payload: bytes) -> dict[str, Any]:
-    if len(payload) > MAX_EVENT_WITH_REGION:
-        raise LimitError("bytes of an event", len(payload), MAX_EVENT_WITH_REGION)
-    try:
-        return _event_decoder.decode(payload)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise EventError("", payload, f"not an event: {error}") from None
-
-
-def subscription_id(id: SubscriptionId) -> SubscriptionId:
-    """Return an id that a client may use; others raise `ModelError`."""
-    if isinstance(id, str) and not 0 < len(id) <= MAX_NAME:
-        raise ModelError(f"an id has 1 to {MAX_NAME} characters")
-    return id

@@ -7,6 +7,8 @@ broker to broker        `Update` of a routing table, `Confirm` of updates, `Publ
 to a node from itself   `Tick`, and `LinkUp`, `LinkFull`, `LinkFree` of `tamis.node.core`; never on a wire
 ======================= ======================================================================
 
+What comes by the thousand is not tracked by the garbage collector (``gc=False``): it holds no cycle.
+
 Filters travel as CQL2-JSON and events as canonical values (`tamis.node.content`); both are bytes here, so a broker
 that only passes an event on does not rewrite it (RELIABILITY G3).
 """
@@ -135,7 +137,7 @@ class Status(Message, frozen=True, array_like=True, tag=5):
     state: State
 
 
-class Delivery(Message, frozen=True, array_like=True, tag=6):
+class Delivery(Message, frozen=True, array_like=True, tag=6, gc=False):
     """One copy of an event for a client, with the ids of all its subscriptions that match (RELIABILITY G8)."""
 
     event: Published

@@ -27,6 +27,8 @@ class Rights:
     is_admin: bool = False
     policy: str | None = None
     max_subscriptions: int = MAX_SUBSCRIPTIONS
+    #: The kind of place that it speaks from, for the audit.
+    address: str = "process"
 
     def sees(self, namespace: str) -> bool:
         """Whether anything of a namespace may be shown."""

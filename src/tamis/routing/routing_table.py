@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from tamis.errors import InvariantError
 from tamis.index.counting import CountingMatcher
-from tamis.index.protocols import Guarantee, Lookup, Matcher, Rows, demand
+from tamis.index.protocols import Guarantee, Lookup, Matcher, demand
 from tamis.index.registry import DEFAULT_MATCHER, MATCHERS
 from tamis.model.schema import Event, Schema
 from tamis.model.subscription import EVERYTHING, Subscription
@@ -173,20 +174,18 @@ class RoutingTable:
     def readers(self, event: Event, namespace: str) -> Readers:
         """Return the clients that want an event, each with its subscriptions that match; exact."""
         home = self._namespaces.get(namespace)
-        return {} if home is None else self._readers(home.clients.match(event))
+        return {} if home is None else self._readers(home.clients.match(event).tolist())
 
     def readers_of_batch(self, events: Sequence[Event], namespace: str, schema: Schema) -> list[Readers]:
         """Return the readers of each event; many events meet many subscriptions as one table."""
         home = self._namespaces.get(namespace)
         if home is None or len(events) < SMALL_BATCH or len(home.clients) < SMALL_TABLE:
             return [self.readers(event, namespace) for event in events]
-        names = {*schema, *(name for event in events for name in event)}
-        columns = {name: _column([event.get(name) for event in events]) for name in sorted(names)}
-        table = EventTable.of(columns, schema, presence=True)
-        offsets, rows = home.clients.match_table(table)
+        table = EventTable.of(_columns(events, schema), schema, presence=True)
+        offsets, rows = (found.tolist() for found in home.clients.match_table(table))
         bad = table.bad  # a column has no place for a long decimal
         return [
-            self.readers(event, namespace) if i in bad else self._readers(np.sort(rows[offsets[i] : offsets[i + 1]]))
+            self.readers(event, namespace) if i in bad else self._readers(sorted(rows[offsets[i] : offsets[i + 1]]))
             for i, event in enumerate(events)
         ]
 
@@ -208,9 +207,9 @@ class RoutingTable:
         if self._rows.keys() != known:
             raise InvariantError(f"the matchers know {sorted(self._rows.keys() ^ known)} wrongly")
 
-    def _readers(self, rows: Rows) -> Readers:
+    def _readers(self, rows: Sequence[int]) -> Readers:
         readers: Readers = {}
-        for row in rows.tolist():
+        for row in rows:
             origin = self._origins[row]
             readers.setdefault(origin.source, []).append(self._interests[origin.source][origin.key])
         return readers
@@ -257,6 +256,14 @@ class RoutingTable:
     def _find(self, row: int) -> Subscription | None:
         origin = self._origins.get(row)
         return None if origin is None else self._interests[origin.source].get(origin.key)
+
+
+def _columns(events: Sequence[Event], schema: Schema) -> dict[str, Any]:
+    """Return the values of events by name, None where there is none."""
+    names = set(schema).union(*events)
+    if all(len(event) == len(names) for event in events):  # all have the same: read without a question
+        return {name: _column(list(map(itemgetter(name), events))) for name in sorted(names)}
+    return {name: _column([event.get(name) for event in events]) for name in sorted(names)}
 
 
 def _column(values: list[Any]) -> Any:

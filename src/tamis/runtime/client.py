@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import os
 import random
 import secrets
 import ssl
 import time
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -35,11 +33,12 @@ from tamis.runtime.deliveries import ClientSubscription, Missed
 from tamis.runtime.extra import demand_server
 from tamis.runtime.neighbours import FIRST_PAUSE, LONGEST_PAUSE, websocket_url
 from tamis.runtime.packets import MAX_PACKET, SUBPROTOCOL
+from tamis.runtime.publishing import Publishing
 
 __all__ = ["Client"]
 
-#: Events and bytes of one message, and events that may wait before `publish` waits, too.
-BATCH_EVENTS, BATCH_BYTES, MAX_WAITING = 256, 512 * 1024, 16_384
+#: Events that may wait before `publish` waits, too.
+MAX_WAITING = 16_384
 
 _GONE_FOR_GOOD = 1008
 
@@ -70,10 +69,7 @@ class Client:
         kept = self._file.read_text() if self._file is not None and self._file.exists() else ""
         self._link = ClientLink(self.name, Cursor.parse(replay_after or kept))
         self._replay_after = replay_after
-        self._epoch, self._numbers = round(time.time() * 1e6), itertools.count(1)
-        #: (namespace, payload, future) of events that are not in a message yet.
-        self._events: list[tuple[int, str, bytes, asyncio.Future[None]]] = []
-        self._publishing: dict[int, asyncio.Future[None]] = {}
+        self._publishing = Publishing()
         self._subscriptions: dict[tuple[str, SubscriptionId], ClientSubscription] = {}
         self._unclaimed: list[tuple[int, m.Delivery]] = []
         self._news = asyncio.Event()
@@ -115,20 +111,20 @@ class Client:
     ) -> None:
         """Publish an event, or several in order; returns when the broker has them on disk.
 
-        Events that several tasks publish at the same time travel together. `RefusedError` says why one was not taken.
+        Events that several tasks publish at the same time travel together. `RefusedError` says why one was not taken;
+        `ConnectionLostError` that the client was closed before it knew.
         """
         given = [events] if isinstance(events, Mapping) else list(events)
         payloads = [encode_event(one) for one in given]
         async with self._room:
             await self._room.wait_for(lambda: len(self._publishing) < MAX_WAITING)
-            futures = [self._queue_event(namespace, payload) for payload in payloads]
+            done = self._publishing.add(namespace, payloads)
         self._news.set()
-        outcomes = await asyncio.gather(*futures, return_exceptions=True)
-        async with self._room:
-            self._room.notify_all()
-        for outcome in outcomes:
-            if isinstance(outcome, BaseException):
-                raise outcome
+        try:
+            await done
+        finally:
+            async with self._room:
+                self._room.notify_all()
 
     async def subscribe(
         self,
@@ -173,7 +169,7 @@ class Client:
         found = self._subscriptions.get((namespace, id))
         if found is None:
             found = self._subscriptions[namespace, id] = ClientSubscription(self, m.Subscribe(id, b"", namespace))
-        self._say(m.Unsubscribe(id, namespace))
+        self._say(found.end())
         await found.reached(m.State.CANCELLED)
         self._subscriptions.pop((namespace, id), None)
 
@@ -183,12 +179,6 @@ class Client:
             self._news.set()
 
     # Inside
-
-    def _queue_event(self, namespace: str, payload: bytes) -> asyncio.Future[None]:
-        seq = next(self._numbers)
-        future = self._publishing[seq] = asyncio.get_running_loop().create_future()
-        self._events.append((seq, namespace, payload, future))
-        return future
 
     def _say(self, message: m.Message) -> None:
         self._link.unsent.append(Outgoing(m.encode(message), lambda: None))
@@ -227,9 +217,9 @@ class Client:
             proxy=None,
             ssl=self._ssl,
         ) as socket:
-            await socket.send(self._link.greeting())
             writer = asyncio.create_task(self._write(socket))
             try:
+                await socket.send(self._link.greeting())
                 async for packet in socket:
                     self._take(packet if isinstance(packet, bytes) else packet.encode())
             except ConnectionClosed as error:
@@ -253,24 +243,8 @@ class Client:
 
     def _pack_events(self) -> None:
         """Put waiting events into messages, as long as few are on their way."""
-        while self._events and len(self._link.unsent) < 2:
-            size = count = 0
-            for _, _, payload, _ in self._events[:BATCH_EVENTS]:
-                size += len(payload)
-                if count and size > BATCH_BYTES:
-                    break
-                count += 1
-            batch, self._events = self._events[:count], self._events[count:]
-            events = tuple(m.Published(m.EventId("", self._epoch, seq), space, data) for seq, space, data, _ in batch)
-            seqs = [seq for seq, *_ in batch]
-            self._link.unsent.append(Outgoing(m.encode(m.PublishBatch(events)), partial(self._confirm, seqs)))
-
-    def _confirm(self, seqs: list[int]) -> None:
-        for seq in seqs:
-            future = self._publishing.pop(seq, None)
-            if future is not None and not future.done():
-                future.set_result(None)
-        self._news.set()
+        while len(self._link.unsent) < 2 and (message := self._publishing.pack()) is not None:
+            self._link.unsent.append(message)
 
     def _take(self, packet: bytes) -> None:
         was_up, broker = self._link.is_up, self._link.broker
@@ -288,19 +262,19 @@ class Client:
             elif isinstance(message, m.Types):
                 self.schema = Schema.from_json(message.schema)
         self._link.settle()
-        if self._link.unsent:  # an acknowledgement made room for more
-            self._news.set()
         self._claim()
-        if self._link.unsent:  # an acknowledgement may have made room in the window
+        if self._link.unsent or len(self._publishing):  # an acknowledgement may have made room in the window
             self._news.set()
         if self._link.is_up and not was_up:
             self._came_up(is_new=bool(broker) and broker != self._link.broker)
 
     def _came_up(self, *, is_new: bool) -> None:
         """Say again what the broker may not know: all it was asked if it lost its disk, else what is open."""
+        waiting = {one.body for one in self._link.unsent}
         for one in self._subscriptions.values():
-            if is_new or not one.is_durable or one.state is not m.State.ACTIVE:
-                self._link.unsent.insert(0, Outgoing(m.encode(one.message), lambda: None))
+            body = m.encode(one.message)
+            if (is_new or one.is_open) and body not in waiting:
+                self._link.unsent.insert(0, Outgoing(body, lambda: None))
         if not self._first.done():
             self._first.set_result(None)
         self._news.set()
@@ -327,11 +301,8 @@ class Client:
     def _refused(self, message: m.Refusal) -> None:
         kind, _, rest = message.subject.partition(" ")
         error = RefusedError(503 if message.is_temporary else 400, message.reason)
-        if kind == "event":
-            seq = int(rest.split()[1]) if message.event is None else message.event.seq
-            future = self._publishing.pop(seq, None)
-            if future is not None and not future.done():
-                future.set_exception(error)
+        if message.event is not None:
+            self._publishing.refuse(message.event, error)
         for one in self._subscriptions.values():
             if kind == "subscription" and repr(one.id) == rest:
                 one.fail(error)
@@ -346,10 +317,7 @@ class Client:
         self._closed = True
         if not self._first.done():
             self._first.set_exception(error)
-        for future in self._publishing.values():
-            if not future.done():
-                future.set_exception(error)
-        self._publishing.clear()
+        self._publishing.give_up(error)
         for one in self._subscriptions.values():
             one.fail(error)
 

@@ -16,13 +16,14 @@ from dataclasses import dataclass, field
 from tamis.errors import RemoteProtocolError
 from tamis.node.frames import Frame, decode_frame, encode_frame
 from tamis.routing import messages as m
-from tamis.runtime.driver import CLIENT_EPOCH
+from tamis.routing.refusals import MESSAGES
+from tamis.runtime.connections import CLIENT_EPOCH
 from tamis.runtime.packets import join_frames, split_frames
 
 __all__ = ["ClientLink", "Cursor", "Outgoing"]
 
 #: Messages on their way that the broker has not acknowledged.
-WINDOW = 64
+WINDOW = MESSAGES
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,8 @@ class ClientLink:
     unread: dict[int, int] = field(default_factory=dict)
     _told: int = 0
     _heard: int = 0
+    #: Acknowledged by the first frame of a wire; confirmed when the words beside it were dealt with.
+    _acknowledged: list[Outgoing] = field(default_factory=list)
 
     def lost(self) -> None:
         """Take note that the wire is gone."""
@@ -100,6 +103,9 @@ class ClientLink:
 
     def settle(self) -> None:
         """Confirm what the broker has acknowledged; after its words, for a refusal comes with the acknowledgement."""
+        acknowledged, self._acknowledged = self._acknowledged, []
+        for one in acknowledged:
+            one.confirmed()
         for number in [number for number in self.outbox if number <= self._heard]:
             self.outbox.pop(number).confirmed()
 
@@ -145,7 +151,7 @@ class ClientLink:
     def _go_on(self, frame: Frame) -> None:
         """Go on on a new wire: what the broker has is confirmed, the rest is sent again under the same numbers."""
         self._heard = frame.ack
-        self.settle()
+        self._acknowledged += [self.outbox.pop(number) for number in list(self.outbox) if number <= frame.ack]
         self.unsent = [*self.outbox.values(), *self.unsent]
         self.outbox, self.sent, self.is_up = {}, frame.ack, True
 

@@ -61,6 +61,9 @@ class BrokerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hosts: tuple[str, ...] = ()
     #: How long acknowledged deliveries can be replayed, in seconds.
     retention: float = 24 * 3600.0
+    #: How long the audit is kept, in seconds, and how many records of it at most.
+    audit_retention: float = 90 * 24 * 3600.0
+    max_audit: int = 100_000
     #: Messages that wait for one client before it is suspended.
     max_backlog: int = 100_000
     #: Messages and bytes that wait for a neighbour before events that must go there are refused.

@@ -54,7 +54,8 @@ class ClientSubscription:
     """A standing question at a broker, and what comes of it: ``async for delivery in subscription``."""
 
     def __init__(self, client: _Acknowledging, message: m.Subscribe) -> None:
-        self.message = message
+        #: What to tell a broker that may not know of it.
+        self.message: m.Subscribe | m.Unsubscribe = message
         self.id = message.id
         self.namespace = message.namespace
         self.is_durable = m.about(message).durable
@@ -92,6 +93,16 @@ class ClientSubscription:
             await self._news.wait()
 
     # For the client
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a new connection must say it again: what was answered may be lost with the old one."""
+        return isinstance(self.message, m.Unsubscribe) or not self.is_durable or self.state is not m.State.ACTIVE
+
+    def end(self) -> m.Unsubscribe:
+        """Ask no longer; return what to tell the broker."""
+        self.message = m.Unsubscribe(self.id, self.namespace)
+        return self.message
 
     def deliver(self, number: int, delivery: m.Delivery) -> None:
         """Queue a delivery for the reader."""

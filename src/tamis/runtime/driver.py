@@ -13,9 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 
 from tamis.errors import DiskFullError, RefusedError, RemoteProtocolError
@@ -24,17 +22,17 @@ from tamis.node.effects import Link
 from tamis.node.frames import Frame, encode_frame
 from tamis.node.node import Node, Transaction
 from tamis.routing import messages as m
-from tamis.routing.edge import Admitted, EdgeCore
+from tamis.routing.admission import Admitted, Departed
+from tamis.routing.audit import Deed, TokensSeen
+from tamis.routing.edge import EdgeCore
 from tamis.routing.producers import Once
 from tamis.routing.rights import Rights
 from tamis.runtime.committer import Committer
+from tamis.runtime.connections import CLIENT_EPOCH, Connection, Mark
 from tamis.runtime.packets import join_frames, split_frames
 from tamis.runtime.store import Store
 
-__all__ = ["CLIENT_EPOCH", "Connection", "Driver", "Mark"]
-
-#: The life that every client claims: it goes on with the stream of its name, whatever it remembers.
-CLIENT_EPOCH = 1
+__all__ = ["Driver"]
 
 #: Messages and bytes of one packet, and messages on their way that a client has not acknowledged.
 PACKET_MESSAGES, PACKET_BYTES, WINDOW = 256, 256 * 1024, 4_096
@@ -44,44 +42,6 @@ SPILLED, KEPT = b"", 1_024
 
 #: Seconds between two looks for what has expired.
 TICK_SECONDS = 1.0
-
-
-@dataclass(frozen=True)
-class Mark:
-    """Where a link stood when a step was taken: the life of its other end, and the numbers of its last messages."""
-
-    peer_epoch: int = 0
-    received: int = 0
-    sent: int = 0
-
-
-@dataclass(eq=False)
-class Connection:
-    """A wire to the other end of a link, as long as it lasts."""
-
-    link: Link
-    #: The number of the last message written to this wire, in the stream with ``peer_epoch``.
-    written: int = 0
-    peer_epoch: int = -1
-    #: What to say at once.
-    words: deque[m.Message] = field(default_factory=deque)
-    owes_answer: bool = True
-    #: The schema that the other end was told; None: it is a broker and has its own.
-    told_schema: Schema | None = None
-    news: asyncio.Event = field(default_factory=asyncio.Event)
-    closed: str = ""
-    #: Whether the other end may try again.
-    may_return: bool = False
-
-    def close(self, reason: str = "closed") -> None:
-        """Tell whoever writes to this wire to end it."""
-        self.closed = self.closed or reason
-        self.news.set()
-
-    def close_for_now(self, reason: str) -> None:
-        """Tell whoever writes to this wire to end it; the other end may connect again."""
-        self.may_return = self.may_return or not self.closed
-        self.close(reason)
 
 
 class Driver:
@@ -105,6 +65,7 @@ class Driver:
         self._min_free = min_free
         self._last_look = (0.0, True)
         self.edge.backlog = lambda link: len(self.node.ends[link].outbox)
+        self.edge.received = lambda link: self.node.ends[link].received
 
     # Life
 
@@ -168,20 +129,27 @@ class Driver:
         await self._step(lambda node, now: node.submit(batch, sender="", now=now))
         return is_new
 
-    async def submit(self, message: m.Message, link: Link) -> None:
-        """Give the core a message of a client that speaks through this process; returns when it is durable."""
+    async def submit(self, message: m.Message, link: Link, by: Rights | None = None) -> None:
+        """Give the core a message of a client that speaks through this process; returns when it is durable.
+
+        ``by`` is who wants it, None the broker itself.
+        """
         self.demand_room()
         if link not in self.node.ends:
             self._step(lambda node, now: node.attach(link, now))
             hello = encode_frame(Frame(CLIENT_EPOCH, self.node.epoch, 0, 0))
             self._step(lambda node, now: node.receive(hello, link=link, now=now))
-        await self._step(lambda node, now: node.submit(Admitted(message), sender=link, now=now))
+        await self._step(lambda node, now: node.submit(Admitted(message, by), sender=link, now=now))
+
+    def note(self, what: Deed | TokensSeen) -> asyncio.Future[None]:
+        """Have something noted in the audit; the future is done when it is durable."""
+        return self._step(lambda node, now: node.submit(what, sender="", now=now))
 
     async def forget(self, link: Link) -> None:
         """Forget a client that has gone for good, and what is kept for it; its subscriptions have ended before."""
-        self.edge.rights.pop(link, None)
         self._spilled.pop(link, None)
         self._marks.pop(link, None)
+        self._step(lambda node, now: node.submit(Departed(), sender=link, now=now))
         await self._step(lambda node, now: node.detach(link, now))
 
     def acknowledge(self, link: Link, number: int) -> None:
@@ -224,7 +192,10 @@ class Driver:
         connection = Connection(link, start if replay_after is None else min(replay_after, start))
         connection.peer_epoch = self.node.ends[link].peer_epoch
         connection.told_schema = None if rights is None else Schema()
+        connection.words.extend(self.edge.refusals.upto(link, self.committed(link).received))
         self.connections[link] = connection
+        if rights is None:
+            self._note_link(link, "link up")
         connection.news.set()
         return connection
 
@@ -232,6 +203,8 @@ class Driver:
         """Remove a wire."""
         if self.connections.get(connection.link) is connection:
             del self.connections[connection.link]
+            if self.edge.broker.is_neighbour(connection.link):
+                self._note_link(connection.link, "link down", connection.closed)
 
     def receive(self, connection: Connection, packet: bytes) -> None:
         """Take a packet from a wire; `RemoteProtocolError` says that it must be cut."""
@@ -369,6 +342,9 @@ class Driver:
         message = Admitted(m.PublishBatch(tuple(events)))
         step = self._step(lambda node, now: node.submit(message, sender="", now=now))
         step.add_done_callback(lambda _: _resolve(futures))
+
+    def _note_link(self, link: Link, what: str, detail: str = "") -> None:
+        self.note(Deed(round(time.time() * 1e6), link, what, link, address="broker", detail=detail))
 
     def _look_at_gap(self, link: Link) -> None:
         if self.edge.is_suspended(link) and self.edge.backlog(link) <= self.edge.max_backlog // 2:

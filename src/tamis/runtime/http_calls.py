@@ -77,6 +77,12 @@ class HttpCalls:
         answer = self._call("POST", "/v1/events", asked, events, "application/x-ndjson")
         return not msgspec.json.decode(answer)["duplicate"]
 
+    def read_audit(self, *, before: int | None = None, limit: int = 100) -> dict[str, Any]:
+        """Return a page of the audit, the newest first, and the ``before`` of the next page as ``next``."""
+        asked = {"limit": str(limit)} | ({} if before is None else {"before": str(before)})
+        found: dict[str, Any] = msgspec.json.decode(self._call("GET", "/v1/audit", asked))
+        return found
+
     # Inside
 
     def _of(self, id: str, what: str) -> str:

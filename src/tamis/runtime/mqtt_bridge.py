@@ -20,7 +20,7 @@ import msgspec
 
 from tamis.errors import ConnectionLostError, ModelError, RefusedError, TamisError
 from tamis.model.subscription import DEFAULT_NAMESPACE
-from tamis.routing.edge import MAX_EVENT
+from tamis.routing.admission import MAX_EVENT
 from tamis.runtime.client import Client
 from tamis.runtime.connecting import connect
 from tamis.runtime.deliveries import ClientSubscription, Delivery

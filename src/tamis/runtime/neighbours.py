@@ -11,7 +11,8 @@ from urllib.parse import quote
 
 from tamis.errors import RemoteProtocolError, TamisError
 from tamis.runtime.config import BrokerConfig, LinkConfig
-from tamis.runtime.driver import Connection, Driver
+from tamis.runtime.connections import Connection
+from tamis.runtime.driver import Driver
 from tamis.runtime.packets import MAX_PACKET_OF_BROKER, SUBPROTOCOL
 
 __all__ = ["FIRST_PAUSE", "LONGEST_PAUSE", "keep_linked", "websocket_url"]

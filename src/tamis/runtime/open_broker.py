@@ -33,6 +33,7 @@ def open_broker(config: BrokerConfig) -> Driver:
         max_backlog=config.max_backlog,
         borders={link.name: frozenset(link.namespaces) for link in config.links if link.namespaces},
     )
+    edge.trail.number = store.audit.number
     # A life without a disk before it begins a new epoch, above that of every earlier one.
     epoch = round(time.time() * 1e6)
     quota = Quota(config.max_link_messages, config.max_link_bytes)

@@ -115,4 +115,4 @@ def _admitted(driver: Driver, version: Path, place: _Place, one: m.Subscribe) ->
 
 
 async def _submit(driver: Driver, messages: Iterable[tuple[_Place, m.Message]]) -> None:
-    await asyncio.gather(*(driver.submit(message, link) for (link, _), message in messages))
+    await asyncio.gather(*(driver.submit(message, link, _RIGHTS) for (link, _), message in messages))

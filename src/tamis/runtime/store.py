@@ -1,6 +1,7 @@
 """A broker's disk: one SQLite file, one writer, every record with a checksum.
 
-Two tables. ``state`` holds what cores and links persist under a key; ``outbox`` the messages of each link by number.
+``state`` holds what cores and links persist under a key; ``outbox`` the messages of each link by number; ``audit`` who
+did what (`tamis.runtime.audit_log`).
 A message that was acknowledged is not deleted at once: the *floor* of its link moves over it, and `trim` deletes it
 when its retention is over. Until then it can be replayed (RELIABILITY G10).
 
@@ -26,23 +27,24 @@ import msgspec
 
 from tamis.errors import DiskFullError, StoreError
 from tamis.node.effects import Key, Link, Persist
+from tamis.runtime.audit_log import AUDIT_SCHEMA, AuditLog, AuditRecord
 from tamis.runtime.extra import demand_server
 
 __all__ = ["FORMAT", "Store"]
 
 #: The layout of the file. Another one is refused.
-FORMAT = 1
+FORMAT = 2
 
 #: Before this one SQLite could damage its log when two connections wrote (RELIABILITY, Store).
 _OLDEST_SQLITE = (3, 51, 3)
 
-_SCHEMA = """
+_SCHEMA = f"""
 CREATE TABLE books (one INTEGER PRIMARY KEY CHECK (one = 1), format INTEGER, number INTEGER, records INTEGER,
                     total INTEGER);
 CREATE TABLE state (key BLOB PRIMARY KEY, value BLOB NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE outbox (link TEXT NOT NULL, number INTEGER NOT NULL, at INTEGER NOT NULL, body BLOB NOT NULL,
                      crc INTEGER NOT NULL, PRIMARY KEY (link, number)) WITHOUT ROWID;
-"""
+{AUDIT_SCHEMA}"""
 
 _HEAD = struct.Struct(">QI")
 
@@ -68,6 +70,7 @@ class Store:
         self._floors: dict[Link, int] = {}
         self.number = 0
         self._total = 0
+        self.audit = AuditLog(str(self.path))
         with self._telling():
             self._db = self._connect()
             self._reader = self._db if vfs else self._connect()
@@ -77,6 +80,7 @@ class Store:
         with self._telling():
             stored = self._load_state()
             self._load_outbox(stored)
+            self.audit.load(self._db)
         self._head = os.open(self._head_path, os.O_WRONLY | os.O_CREAT, 0o600)
         self._write_head()
         return {key: value for key, value in stored.items() if key[0] != "floor"}
@@ -103,6 +107,16 @@ class Store:
             if crc != _outbox_crc(link, number, at, body):
                 raise StoreError(str(self.path), f"message {number} of link {link!r} is damaged")
         return [(number, body) for number, _, body, _ in rows]
+
+    def read_audit(self, before: int | None = None, limit: int = 100) -> list[AuditRecord]:
+        """Return the newest records of the audit with numbers below ``before``, the newest first."""
+        with self._telling():
+            return self.audit.read(self._reader, before, limit)
+
+    def trim_audit(self, *, keep: int, before: float) -> int:
+        """Delete what is beyond the newest ``keep`` records of the audit, or older; return how many there were."""
+        with self._telling(), self._transaction():
+            return self.audit.trim(self._db, keep=keep, before=before)
 
     def trim(self, before: float) -> int:
         """Delete acknowledged messages older than a moment; return how many there were."""
@@ -221,8 +235,13 @@ class _Batch:
         #: Links that are no more, with all that was kept for a replay.
         self.forgotten: set[Link] = set()
         self.known: dict[bytes, int | None] = {}
+        self.deeds: list[tuple[int, bytes]] = []
+        self.audited = (store.audit.number, b"")
 
     def take(self, change: Persist) -> None:
+        if change.key[0] == "audit" and change.value is not None:
+            self.deeds.append((int(change.key[1]), change.value))
+            return
         if change.key[0] != "out":
             self.state[_packed(change.key)] = change.value
             if change.key[0] == "link" and change.value is None:
@@ -253,6 +272,7 @@ class _Batch:
         kept = [(key, value, self.known[key]) for key, value in self.state.items() if value is not None]
         db.executemany("DELETE FROM state WHERE key = ?", gone)
         db.executemany("INSERT OR REPLACE INTO state VALUES (?, ?, ?)", kept)
+        self.audited = self.store.audit.write(db, self.deeds, self.at)
         records, total = self._books()
         db.execute("UPDATE books SET number = number + 1, records = ?, total = ?", (records, total))
 
@@ -268,6 +288,7 @@ class _Batch:
         store._floors.update(self.floors)
         for link in self.forgotten:
             store._floors.pop(link, None)
+        store.audit.settle(self.audited)
         store.number += 1
 
     def _message_rows(self) -> Iterator[tuple[Link, int, int, bytes, int]]:

@@ -7,6 +7,8 @@ own is refused (S10), which also stops names that are made to resolve to this ma
 
 from __future__ import annotations
 
+import ipaddress
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 from starlette.requests import HTTPConnection
@@ -16,7 +18,7 @@ from tamis.routing.rights import Rights
 from tamis.runtime.config import BrokerConfig
 from tamis.runtime.tokens import LOCAL, Token, Tokens
 
-__all__ = ["Access"]
+__all__ = ["Access", "address_of"]
 
 _EVERYBODY_HERE = Rights(LOCAL, is_admin=True)
 
@@ -35,11 +37,11 @@ class Access:
         """Return the rights of whoever asks; `RefusedError` when there are none."""
         self.check_origin(connection)
         token = self._token(connection)
-        if token is not None:
-            return token.rights()
-        if self._config.require_tokens:
+        if token is None and self._config.require_tokens:
             raise RefusedError(401, "a token is needed: Authorization: Bearer TOKEN")
-        return _EVERYBODY_HERE
+        rights = replace(_EVERYBODY_HERE if token is None else token.rights(), address=address_of(connection))
+        connection.state.rights = rights
+        return rights
 
     def broker(self, connection: HTTPConnection, name: str) -> None:
         """Raise `RefusedError` unless the other end may be the broker it says it is."""
@@ -78,3 +80,12 @@ class Access:
         if token is None:
             raise RefusedError(401, "the token is unknown, expired or revoked")
         return token
+
+
+def address_of(connection: HTTPConnection) -> str:
+    """Return from what kind of place somebody speaks: ``loopback`` or ``remote``."""
+    host = connection.client.host if connection.client is not None else ""
+    try:
+        return "loopback" if ipaddress.ip_address(host).is_loopback else "remote"
+    except ValueError:
+        return "remote"

@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from tamis.runtime.config import BrokerConfig
 from tamis.runtime.driver import Driver
 from tamis.runtime.tokens import Tokens
-from tamis.web import comparing, events, explanations, log, socket, statistics, streams, subscriptions, trial
+from tamis.web import audit, comparing, events, explanations, log, socket, statistics, streams, subscriptions, trial
 from tamis.web.access import Access
 from tamis.web.failures import HANDLERS, SECURITY_HEADERS
 from tamis.web.openapi import document
@@ -40,6 +40,7 @@ ENDPOINTS: tuple[tuple[str, str, Endpoint], ...] = (
     ("POST", "/v1/matches", trial.matching),
     ("POST", "/v1/comparison", comparing.compare),
     ("GET", "/v1/statistics", statistics.statistics),
+    ("GET", "/v1/audit", audit.read_audit),
     ("GET", "/healthz", statistics.health),
     ("GET", "/metrics", statistics.metrics),
 )

@@ -7,7 +7,7 @@ from typing import Any
 from starlette.requests import Request
 
 from tamis.errors import EventError, LimitError, ModelError, RefusedError
-from tamis.routing.edge import MAX_EVENT_WITH_REGION
+from tamis.routing.admission import MAX_EVENT_WITH_REGION
 from tamis.workload.files.strict_json import read_object, read_value
 
 __all__ = ["MAX_BODY", "MAX_EVENTS", "MAX_PAGE", "read_body", "read_events", "read_json", "whole_number"]

@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 from tamis.errors import EventError, ModelError, RefusedError, TamisError
 from tamis.model.subscription import DEFAULT_NAMESPACE
 from tamis.routing import messages as m
-from tamis.routing.edge import MAX_NAME
+from tamis.routing.admission import MAX_NAME
 from tamis.routing.producers import Once
 from tamis.web.bodies import MAX_PAGE, read_events, whole_number
 from tamis.web.failures import status_of

@@ -16,8 +16,9 @@ from tamis.errors import (
     TamisError,
     UnknownSubscriptionError,
 )
+from tamis.web.server import server_of
 
-__all__ = ["HANDLERS", "SECURITY_HEADERS", "status_of"]
+__all__ = ["AUDITED_STATUS", "HANDLERS", "SECURITY_HEADERS", "status_of"]
 
 #: Sent with every answer. Pages of the broker load nothing from elsewhere and run nothing that stands in the page.
 SECURITY_HEADERS = {
@@ -25,6 +26,9 @@ SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
 }
+
+#: Refused because of who asks, or for how much: that is noted in the audit.
+AUDITED_STATUS = frozenset({401, 403, 413, 421})
 
 _STATUS: tuple[tuple[type[TamisError], int], ...] = (
     (UnknownSubscriptionError, 404),
@@ -42,16 +46,18 @@ def status_of(error: TamisError) -> int:
     return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
 
 
-def _tamis_error(request: Request, error: Exception) -> Response:
+async def _tamis_error(request: Request, error: Exception) -> Response:
     status = status_of(error) if isinstance(error, TamisError) else 500
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
     if status in (503, 507):
         headers["Retry-After"] = "1"
+    if isinstance(error, RefusedError | LimitError) and status in AUDITED_STATUS:
+        server_of(request).note_refusal(request, f"{request.method} {request.url.path}", str(error))
     place = {"position": error.position} if isinstance(error, SubscriptionSyntaxError) else {}
     return _answer(status, str(error), headers, place)
 
 
-def _http_error(request: Request, error: Exception) -> Response:
+async def _http_error(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         return _answer(500, "an error within the broker")
     return _answer(error.status_code, error.detail, dict(error.headers or {}))
@@ -64,5 +70,5 @@ def _answer(
     return JSONResponse(body, status, SECURITY_HEADERS | (headers or {}))
 
 
-#: What Starlette calls for which error.
+#: What Starlette calls for which error; not in threads of its own, for the audit belongs to the loop.
 HANDLERS = {TamisError: _tamis_error, HTTPException: _http_error}

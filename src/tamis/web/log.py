@@ -15,14 +15,14 @@ from starlette.responses import JSONResponse, Response
 from tamis.errors import ModelError, RefusedError
 from tamis.node.effects import Link
 from tamis.routing import messages as m
-from tamis.web.bodies import read_json
+from tamis.web.bodies import MAX_PAGE, read_json, whole_number
 from tamis.web.server import Server, event_id, server_of
 from tamis.web.subscriptions import demand_owner, find
 
 __all__ = ["acknowledge", "read_log"]
 
-#: Messages of one page, at most and when nobody says.
-MAX_PAGE, PAGE = 1_000, 256
+#: Messages of one page when nobody says.
+PAGE = 256
 
 
 async def read_log(request: Request) -> Response:
@@ -38,7 +38,8 @@ async def read_log(request: Request) -> Response:
         raise RefusedError(
             410, f"messages up to {log.cursor(log.first)} are beyond retention; {query['after']} is before"
         )
-    found = [log.shown(*one) for one in log.read(after, upto, _limit(query.get("limit", str(PAGE))))]
+    limit = whole_number(query.get("limit", str(PAGE)), "limit", MAX_PAGE)
+    found = [log.shown(*one) for one in log.read(after, upto, limit)]
     places = {name: log.cursor(getattr(log, name)) for name in ("first", "acknowledged", "last")}
     return JSONResponse(places | {"next": found[-1]["cursor"] if found else log.cursor(after), "messages": found})
 
@@ -100,9 +101,3 @@ class _Log:
             "event": self._server.event_as_json(message.event.payload),
             "subscriptions": list(message.subscriptions),
         }
-
-
-def _limit(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) < 5) or int(text) > MAX_PAGE:
-        raise ModelError(f"limit: expected a whole number from 0 to {MAX_PAGE}, got {text[:40]!r}")
-    return int(text)

@@ -90,6 +90,14 @@ _SCHEMAS: Json = {
             "messages": {"type": "array", "items": {"type": "object", "required": ["cursor"]}},
         },
     },
+    "Audit": {
+        "type": "object",
+        "required": ["deeds", "next"],
+        "properties": {
+            "deeds": {"type": "array", "items": {"type": "object", "required": ["number", "at", "who", "what"]}},
+            "next": {"type": ["integer", "null"], "description": "`before` of the next page"},
+        },
+    },
     "Cursor": {
         "type": "object",
         "required": ["cursor"],
@@ -156,6 +164,7 @@ def _paths() -> Json:
     client = _parameter("client", "query", {"type": "string"})
     after = _parameter("after", "query", {"type": "integer", "minimum": 0})
     limit = _parameter("limit", "query", {"type": "integer", "minimum": 1, "maximum": 1000})
+    before = _parameter("before", "query", {"type": "integer", "minimum": 0})
     search = _parameter("search", "query", {"type": "string"})
     last = _parameter("Last-Event-ID", "header", {"type": "string"})
     one = [id, namespace, client]
@@ -177,6 +186,7 @@ def _paths() -> Json:
         **_log_paths(one, limit),
         **_question_paths(),
         "/v1/statistics": {"get": _operation("What the broker did, per link and client", None, [])},
+        "/v1/audit": {"get": _operation("Who did what, the newest first; for admins", "Audit", [before, limit])},
         "/healthz": {"get": _operation("Whether the broker takes events", None, [])},
         "/metrics": {"get": _text("Metrics for Prometheus", "text/plain", [])},
     }

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any, cast
 
 from starlette.requests import HTTPConnection
 
 from tamis.routing import messages as m
+from tamis.routing.audit import deed
 from tamis.routing.rights import Rights
 from tamis.runtime.config import BrokerConfig
 from tamis.runtime.driver import Driver
 from tamis.runtime.event_json import event_as_json
-from tamis.web.access import Access
+from tamis.web.access import Access, address_of
 from tamis.web.covering import Covering
 
 __all__ = ["Server", "event_id", "server_of", "shown_event"]
@@ -32,6 +34,12 @@ class Server:
     def rights(self, connection: HTTPConnection) -> Rights:
         """Return the rights of whoever asks."""
         return self.access.rights(connection)
+
+    def note_refusal(self, connection: HTTPConnection, subject: str, reason: str) -> None:
+        """Note in the audit that somebody was refused; who has shown no good token is a ``stranger``."""
+        by = getattr(connection.state, "rights", None) or Rights("stranger", address=address_of(connection))
+        namespace = connection.query_params.get("namespace", "")
+        self.driver.note(deed(time.time(), by, "refuse", subject=subject, namespace=namespace, detail=reason))
 
     def event_as_json(self, payload: bytes) -> dict[str, Any]:
         """Return the attributes of an event under way."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 import socket
 import time
 from collections.abc import Callable, Coroutine, Iterator
@@ -13,6 +14,7 @@ from typing import Any
 import uvicorn
 
 from tamis.errors import DiskFullError, ModelError
+from tamis.runtime.auditing import note_start, note_stop, watch_tokens
 from tamis.runtime.config import BrokerConfig
 from tamis.runtime.driver import Driver
 from tamis.runtime.neighbours import keep_linked
@@ -20,6 +22,7 @@ from tamis.runtime.open_broker import open_broker
 from tamis.runtime.packets import MAX_PACKET, MAX_PACKET_OF_BROKER
 from tamis.runtime.sessions import end_sessions
 from tamis.runtime.snapshot_subscriptions import follow_snapshot, open_snapshot
+from tamis.runtime.store import Store
 from tamis.runtime.tokens import tokens_of
 from tamis.web.app import make_app
 
@@ -37,10 +40,13 @@ async def serve(config: BrokerConfig, ready: Callable[[str], None] = lambda url:
     driver = open_broker(config)
     await driver.start()
     version = await open_snapshot(driver, Path(config.snapshot)) if config.snapshot else None
+    note_start(driver, config)
     app = make_app(config, driver, tokens_of(config))
     listener = _listener(config)
-    server = uvicorn.Server(_settings(config, app))
+    server = _Port(_settings(config, app))
     around = [asyncio.create_task(one) for one in _around(driver, config, version)]
+    with contextlib.suppress(RuntimeError, ValueError):  # only the main thread hears signals
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, server.end)
     running = asyncio.create_task(server.serve(sockets=[listener]))
     scheme = "https" if config.tls_certificate else "http"
     ready(f"{scheme}://{config.host}:{listener.getsockname()[1]}")
@@ -60,13 +66,26 @@ async def serve(config: BrokerConfig, ready: Callable[[str], None] = lambda url:
         await asyncio.gather(*around, return_exceptions=True)
         with contextlib.suppress(Exception):
             await running
+        note_stop(driver)
         await driver.stop()
+
+
+class _Port(uvicorn.Server):
+    """A server that leaves signals to `serve`: by itself it would end the process before the disk is closed."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    def end(self) -> None:
+        self.should_exit = True
 
 
 def _around(driver: Driver, config: BrokerConfig, version: Path | None) -> Iterator[Coroutine[Any, Any, None]]:
     """Yield what runs beside the port for as long as the broker does."""
     yield from (keep_linked(driver, config, link) for link in config.links if link.url)
-    yield _trim(driver, config.retention)
+    yield _trim(driver, config)
+    yield watch_tokens(driver, tokens_of(config))
     yield end_sessions(driver, config.retention)
     if version is not None:
         yield follow_snapshot(driver, Path(config.snapshot), version)
@@ -103,12 +122,13 @@ def _listener(config: BrokerConfig) -> socket.socket:
     return listener
 
 
-async def _trim(driver: Driver, retention: float) -> None:
+async def _trim(driver: Driver, config: BrokerConfig) -> None:
     while True:
         await asyncio.sleep(TRIM_SECONDS)
-        driver.committer.run_between(lambda: _trim_once(driver, time.time() - retention))
+        driver.committer.run_between(lambda: _trim_once(driver.store, config, time.time()))
 
 
-def _trim_once(driver: Driver, before: float) -> None:
+def _trim_once(store: Store, config: BrokerConfig, now: float) -> None:
     with contextlib.suppress(DiskFullError):  # it is tried again
-        driver.store.trim(before)
+        store.trim(now - config.retention)
+        store.trim_audit(keep=config.max_audit, before=now - config.audit_retention)

@@ -9,9 +9,10 @@ import logging
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from tamis.errors import ModelError, RemoteProtocolError, TamisError
-from tamis.routing.edge import MAX_NAME
+from tamis.routing.admission import MAX_NAME
 from tamis.routing.rights import Rights
-from tamis.runtime.driver import Connection, Driver
+from tamis.runtime.connections import Connection
+from tamis.runtime.driver import Driver
 from tamis.runtime.packets import MAX_PACKET, SUBPROTOCOL
 from tamis.web.server import Server
 
@@ -34,6 +35,7 @@ async def connect(socket: WebSocket) -> None:
     try:
         link, rights, replay_after = _admit(server, socket)
     except TamisError as error:
+        server.note_refusal(socket, "connect", str(error))
         await socket.accept()
         await socket.close(_POLICY_VIOLATION, str(error)[:120])
         return

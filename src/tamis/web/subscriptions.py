@@ -23,8 +23,8 @@ from tamis.model.types import Timestamp
 from tamis.model.values import UnfitError
 from tamis.node.effects import Link
 from tamis.routing import messages as m
+from tamis.routing.admission import check_namespace, subscription_id
 from tamis.routing.broker import client_key
-from tamis.routing.edge import check_namespace, subscription_id
 from tamis.routing.rights import Rights
 from tamis.runtime.client_links import http_link
 from tamis.web.bodies import MAX_PAGE, read_json, whole_number
@@ -64,7 +64,7 @@ async def create(request: Request) -> Response:
         _moment(given.expires),
         msgspec.json.encode(about),
     )
-    await server.driver.submit(server.driver.edge.write_subscription(asked, link, rights), link)
+    await server.driver.submit(server.driver.edge.write_subscription(asked, link, rights), link, rights)
     shown = describe(server, link, client_key(link, given.namespace, id))
     return JSONResponse(shown, 201, {"Location": f"/v1/subscriptions/{id}"})
 
@@ -101,7 +101,7 @@ async def delete(request: Request) -> Response:
     link, key = find(server, rights, request)
     asked = server.driver.edge.asked[link, key]
     demand_owner(rights, asked)
-    await server.driver.submit(m.Unsubscribe(asked.id, asked.namespace), link)
+    await server.driver.submit(m.Unsubscribe(asked.id, asked.namespace), link, rights)
     return Response(status_code=204)
 
 

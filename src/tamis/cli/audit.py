@@ -1,0 +1,90 @@
+"""``tamis serve audit``: who did what at a broker, the newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tamis.cli.options import Json, examples
+
+__all__ = ["EPILOG", "audit"]
+
+EPILOG = examples(
+    "tamis serve audit",
+    "TAMIS_TOKEN=... tamis serve audit --url https://north.example:8443 --json | jq 'select(.what == \"refuse\")'",
+    "tamis serve audit --data /var/lib/tamis --limit 20",
+)
+
+#: Records of one request.
+_PAGE = 1_000
+
+
+def audit(
+    url: Annotated[
+        str, typer.Option("--url", envvar="TAMIS_URL", help="Where the broker is.")
+    ] = "http://127.0.0.1:8080",
+    token: Annotated[
+        str | None, typer.Option("--token", envvar="TAMIS_TOKEN", help="A token that was made with --admin.")
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", metavar="DIR", help="Read and check the files of a broker that does not run, instead."),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many records.")] = 100,
+    json: Json = False,
+) -> None:
+    """Print who did what: subscriptions, refusals, links, tokens, starts and stops; the newest first."""
+    import itertools
+
+    from tamis.cli.screen import make_table, output, plain, write_json_lines
+
+    records = itertools.islice(_asked(url, token, limit) if data is None else _stored(data), limit)
+    if json:
+        write_json_lines(list(records))
+        return
+    table = make_table("when", "who", "from", "what", "subject", "namespace", "detail")
+    for one in records:
+        cells = (
+            _moment(one["at"]),
+            *(one[name] for name in ("who", "address", "what", "subject", "namespace", "detail")),
+        )
+        table.add_row(*map(plain, cells))
+    output().print(table)
+
+
+def _asked(url: str, token: str | None, limit: int) -> Iterator[dict[str, Any]]:
+    from tamis.runtime.http_calls import HttpCalls
+
+    calls, before = HttpCalls(url, token or "", patience=0.0), None
+    while True:
+        page = calls.read_audit(before=before, limit=min(limit, _PAGE))
+        yield from page["deeds"]
+        before = page["next"]
+        if before is None:
+            return
+
+
+def _stored(directory: Path) -> Iterator[dict[str, Any]]:
+    import contextlib
+
+    from tamis.errors import StoreError
+    from tamis.runtime.store import Store
+
+    if not (directory / "broker.sqlite").exists():
+        raise StoreError(str(directory), "there is no broker here")
+    with contextlib.closing(Store(directory)) as store:
+        store.load()
+        before: int | None = None
+        while page := store.read_audit(before, _PAGE):
+            for one in page:
+                yield {"number": one.number} | {name: getattr(one.deed, name) for name in one.deed.__struct_fields__}
+            before = page[-1].number
+
+
+def _moment(at: int) -> str:
+    import datetime as dt
+
+    return dt.datetime.fromtimestamp(at / 1e6, dt.UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -1,0 +1,103 @@
+"""What a broker's edge lets in: limits of what clients say, and what it notes of what went by."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from tamis.errors import EventError, LimitError, ModelError
+from tamis.model.subscription import SubscriptionId
+from tamis.node.effects import Link
+from tamis.routing import messages as m
+from tamis.routing.rights import Rights
+from tamis.routing.routing_table import ALL_NAMESPACES
+
+__all__ = [
+    "MAX_ABOUT",
+    "MAX_BACKLOG",
+    "MAX_EVENT",
+    "MAX_EVENT_WITH_REGION",
+    "MAX_NAME",
+    "Admitted",
+    "Departed",
+    "EdgeCounts",
+    "Recent",
+    "check_namespace",
+    "read_raw",
+    "subscription_id",
+]
+
+#: Bytes of an event, and of one with a region (RELIABILITY S14).
+MAX_EVENT, MAX_EVENT_WITH_REGION = 256 * 1024, 1024 * 1024
+
+#: Messages that wait for one client before it is suspended.
+MAX_BACKLOG = 100_000
+
+#: Bytes of the text and the metadata of a subscription; a geometry may be long.
+MAX_ABOUT = 1024 * 1024
+
+#: Characters of a namespace and of a client's name.
+MAX_NAME = 128
+
+#: Events and deliveries that are remembered for whoever looks; a dry run asks these events.
+RECENT_EVENTS, RECENT_DELIVERIES = 2_000, 500
+
+_event_decoder = msgspec.msgpack.Decoder(dict[str, Any])
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """A message that was checked already: it goes to the broker as it is."""
+
+    message: m.Message
+    #: Who wants it, for the audit; None: the broker itself.
+    by: Rights | None = None
+
+
+@dataclass(frozen=True)
+class Departed:
+    """A client has gone for good: what is remembered of it can go, too."""
+
+
+@dataclass
+class EdgeCounts:
+    """Events of clients that came in, copies that went out to clients, and copies that suspended clients missed."""
+
+    events: int = 0
+    deliveries: int = 0
+    missed: int = 0
+
+
+@dataclass
+class Recent:
+    """The last events of clients and the last copies that went out, with the moments; nothing of it is persisted."""
+
+    events: deque[tuple[float, m.Published]] = field(default_factory=lambda: deque(maxlen=RECENT_EVENTS))
+    deliveries: deque[tuple[float, Link, m.Delivery]] = field(default_factory=lambda: deque(maxlen=RECENT_DELIVERIES))
+
+
+def check_namespace(name: str) -> str:
+    """Return a name that may be a namespace; others raise `ModelError`."""
+    if not name or len(name) > MAX_NAME or name == ALL_NAMESPACES or not name.isprintable():
+        raise ModelError(f"a namespace is 1 to {MAX_NAME} printable characters and not '*', got {name[:MAX_NAME]!r}")
+    return name
+
+
+def read_raw(payload: bytes) -> dict[str, Any]:
+    """Return what a client sent as an event; what is none raises `EventError`."""
+    if len(payload) > MAX_EVENT_WITH_REGION:
+        raise LimitError("bytes of an event", len(payload), MAX_EVENT_WITH_REGION)
+    try:
+        return _event_decoder.decode(payload)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise EventError("", payload, f"not an event: {error}") from None
+
+
+def subscription_id(id: SubscriptionId) -> SubscriptionId:
+    """Return an id that a client may use; others raise `ModelError`."""
+    if isinstance(id, str) and not 0 < len(id) <= MAX_NAME:
+        raise ModelError(f"an id has 1 to {MAX_NAME} characters")
+    return id

@@ -1,0 +1,61 @@
+"""What a broker notes in its audit about itself: that it started and stopped, and which tokens there are.
+
+Tokens are made and revoked in a file, by a command of its own, whether the broker runs or not. So the broker compares
+the file with what it saw last, at its start and while it runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+
+from tamis import __version__
+from tamis.errors import StoreError
+from tamis.routing.audit import Deed, TokensSeen
+from tamis.runtime.config import BrokerConfig
+from tamis.runtime.driver import Driver
+from tamis.runtime.tokens import Tokens
+
+__all__ = ["note_start", "note_stop", "note_tokens", "watch_tokens"]
+
+#: Seconds between two looks at the tokens.
+LOOK_SECONDS = 2.0
+
+
+def note_start(driver: Driver, config: BrokerConfig) -> None:
+    """Note that the broker starts, and how it is set up."""
+    facts = {
+        "version": __version__,
+        "host": config.host,
+        "port": config.port,
+        "tls": bool(config.tls_certificate),
+        "tokens": config.require_tokens,
+        "links": ",".join(link.name for link in config.links) or "none",
+        "tenants": ",".join(tenant.namespace for tenant in config.tenants) or "none",
+    }
+    _note(driver, "start", " ".join(f"{name}={value}" for name, value in facts.items()))
+
+
+def note_stop(driver: Driver) -> None:
+    """Note that the broker stops because it was told to; one that failed writes nothing more."""
+    if driver.failed is None or not driver.failed.done():
+        _note(driver, "stop")
+
+
+def note_tokens(driver: Driver, tokens: Tokens) -> asyncio.Future[None]:
+    """Note which tokens were made and revoked since the last look."""
+    return driver.note(TokensSeen(frozenset((one.name, one.sha256[:16]) for one in tokens.all())))
+
+
+async def watch_tokens(driver: Driver, tokens: Tokens) -> None:
+    """Look at the tokens for as long as the broker runs."""
+    while True:
+        with contextlib.suppress(StoreError):  # somebody edits the file by hand: whoever shows a token hears of it
+            note_tokens(driver, tokens)
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+def _note(driver: Driver, what: str, detail: str = "") -> None:
+    name = driver.edge.broker.name
+    driver.note(Deed(round(time.time() * 1e6), name, what, name, detail=detail))
