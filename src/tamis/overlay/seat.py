@@ -134,6 +134,8 @@ class Seat:
         self.lost: list[tuple[Box, int]] = []
         #: Growths of the own box that all ancestors know of; the last one that was begun.
         self.grown = self.growing = 0
+        #: How often it has told its parent of its MBR.
+        self.told = 0
         #: What goes out, and whether the own nodes must be brought in order; levels that may not reinsert, as bits,
         #: and who waits to hear of a growth.
         self.out: list[m.Message] = []
