@@ -7,7 +7,7 @@ import numpy as np
 from tamis.overlay import messages as m
 from tamis.overlay.level import Level
 from tamis.overlay.measures import contains
-from tamis.overlay.seat import Seat
+from tamis.overlay.seat import GRACE, Seat
 from tamis.overlay.space import Box
 
 __all__ = ["change_box", "hear_detach", "hear_grown", "hear_report", "note_box", "report", "tell_growth"]
@@ -82,5 +82,6 @@ def hear_detach(seat: Seat, message: m.Detach) -> None:
         return
     level = seat.levels[message.level]
     if message.seat != seat.name and level.places.get(message.seat) == message.place:
+        seat.moved.append((level.box(message.seat).copy(), GRACE))
         level.remove(message.seat)
         seat.unsettled = True

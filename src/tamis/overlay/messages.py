@@ -239,7 +239,8 @@ class Found(Message, frozen=True, array_like=True, tag=13):
 class Forward(Message, frozen=True, array_like=True, tag=14):
     """An event for the node at ``level``; ``down`` when it comes from its parent, else from child ``came`` or outside.
 
-    ``token`` is what the sender calls this copy in its books; `Receipt` brings it back.
+    ``token`` is what the sender calls this copy in its books; `Receipt` brings it back. It comes ``again`` when
+    there was no answer for a round: the tree may have changed meanwhile.
     """
 
     event: Published
@@ -249,6 +250,7 @@ class Forward(Message, frozen=True, array_like=True, tag=14):
     came: str
     token: str
     distance: Count = 0
+    again: bool = False
 
 
 class Receipt(Message, frozen=True, array_like=True, tag=15):

@@ -40,7 +40,9 @@ def check(seat: Seat, contact: str | None) -> None:
     """Live through one round; ``contact`` is somebody believed to be in the tree."""
     _mend(seat)
     _give_up_what_is_stuck(seat)
-    seat.lost = [(box, rounds - 1) for box, rounds in seat.lost if rounds > 1]
+    seat.lost, seat.moved = (
+        [(box, rounds - 1) for box, rounds in boxes if rounds > 1] for boxes in (seat.lost, seat.moved)
+    )
     if seat.parent is not None:
         seat.unanswered += 1
         if seat.unanswered > PATIENCE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 
 from tamis import Number, Schema
@@ -138,6 +139,18 @@ def test_an_old_attempt_is_answered_by_its_number() -> None:
     hear(seat, coming_down("x/0", attempt=2))
     [receipt] = hear(seat, coming_down("x/0", attempt=1))
     assert receipt == m.Receipt("root/0", "x/0", 0, published().id, 1, "1 x/0", False)
+
+
+def test_a_late_copy_tells_of_children_that_moved_on() -> None:
+    """They moved to where the event had been already, so only another attempt finds them."""
+    complete = []
+    for again in (False, True):
+        parent = new_seat("p/0", "x/0")
+        parent.parent = "root/0"
+        hear(parent, m.Detach("p/0", "x/0", 0, "x/0", 0, 0))
+        late = msgspec.structs.replace(coming_down("p/0", level=1), again=again)
+        complete += [one.complete for one in hear(parent, late) if isinstance(one, m.Receipt)]
+    assert complete == [True, False]
 
 
 def test_two_nodes_in_other_hands_are_answered_one_by_one() -> None:
