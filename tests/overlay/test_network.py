@@ -127,6 +127,24 @@ def test_brokers_as_peers_grow_and_shrink_with_their_clients() -> None:
     assert network.statistics().lost == 0
 
 
+def test_brokers_as_peers_lose_nothing_in_a_storm() -> None:
+    """Their boxes grow by reports alone, and reports and answers are lost, doubled and late."""
+    rng = random.Random(4)
+    network = PeerNetwork(SCHEMA, Shape(2, 4), brokers=[f"b{number}" for number in range(7)], seed=4, faults=STORM)
+    clients = [network.attach(f"c{number}") for number in range(20)]
+    for _ in range(3):
+        for client in clients:
+            network.subscribe(client, random_text(rng))
+        network.run()
+        assert all(network.is_active(client, 0) for client in clients)
+        for _ in range(10):
+            network.publish(rng.choice(clients), {"a": rng.randint(0, 10), "b": rng.randint(0, 10)})
+        network.run()
+    found = network.statistics()
+    assert found.delivered > 100
+    assert (found.lost, found.duplicates) == (0, 0)
+
+
 def test_wrong_calls_name_the_culprit() -> None:
     network = PeerNetwork(SCHEMA)
     network.attach("alice")

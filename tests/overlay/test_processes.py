@@ -10,8 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from tamis import Number, Schema
+from tamis.cli.main import app
 from tamis.errors import ModelError
 from tamis.overlay.seat import Shape
 from tamis.runtime.peer_process import PeerProcess, address_of
@@ -115,3 +117,48 @@ def test_an_address_is_checked() -> None:
     for wrong in ("4000", "localhost", "http://host/path", "host:99999", "tcp://:1"):
         with pytest.raises(ModelError):
             address_of(wrong)
+
+
+WRONG = {
+    "--join nonsense": "expected the address of a peer, such as tcp://127.0.0.1:4000, not 'nonsense'",
+    "--schema absent.json": "absent.json: there is no such file",
+    "--schema rubbish.json": "rubbish.json",
+    "--schema good.json --subscribe mag>": "expected a value",
+    "--schema good.json --subscribe size>1": "attribute 'size': unknown (known are mag, depth)",
+    "--schema good.json --host 192.0.2.1": "192.0.2.1:0: cannot assign requested address",
+    "--schema good.json --port 4567 --join 127.0.0.1:4567": "a peer cannot join itself",
+}
+
+
+@pytest.mark.parametrize("arguments", WRONG)
+def test_a_peer_says_what_is_wrong_before_it_listens(
+    arguments: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("good.json").write_text(SCHEMA.to_json())
+    Path("rubbish.json").write_text("{}")
+    result = CliRunner().invoke(app, ["peer", "--seconds", "0", *arguments.split()])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert WRONG[arguments] in result.stderr
+
+
+def test_a_line_that_is_no_event_is_named(tmp_path: Path) -> None:
+    schema = tmp_path / "schema.json"
+    schema.write_text(SCHEMA.to_json())
+    lines = '{"mag": 1}\n{"mag": "strong"}\n'
+    result = CliRunner().invoke(app, ["peer", "--schema", str(schema), "--seconds", "30"], input=lines)
+    assert result.exit_code == 2
+    assert "line 2 of the standard input: attribute 'mag': expected a number" in result.stderr
+
+
+async def a_contact_comes_and_goes() -> list[bool]:
+    first = PeerProcess(SCHEMA)
+    await first.start()
+    second = PeerProcess(SCHEMA, join=first.name)
+    found = [await first.finds_contact(), await second.finds_contact()]
+    await first.stop()
+    return [*found, await second.finds_contact()]
+
+
+def test_a_peer_knows_whether_somebody_is_there() -> None:
+    assert asyncio.run(asyncio.wait_for(a_contact_comes_and_goes(), PATIENT)) == [True, True, False]

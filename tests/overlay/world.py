@@ -15,6 +15,7 @@ from tamis import Number, Schema
 from tamis.algebra.evaluate import matches
 from tamis.model.subscription import Filter
 from tamis.node.content import Content
+from tamis.node.effects import Effect, Send
 from tamis.overlay import messages as m
 from tamis.overlay.peer import PeerCore
 from tamis.overlay.seat import Seat, Shape
@@ -38,6 +39,23 @@ def random_text(rng: random.Random) -> str:
     return rng.choice(
         [box] * 5 + [f"a > {low}", f"a = {low} OR b = {left}", "b IS NULL", f"a <> {low} AND b < {right}"]
     )
+
+
+class RoughExpress(Express):
+    """Mail of which some is lost and some overtakes other, while ``is_rough``."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.is_rough = True
+        self._rng = random.Random(seed)
+
+    def carry_out(self, name: str, effects: list[Effect]) -> None:
+        if self.is_rough:
+            effects = [one for one in effects if not isinstance(one, Send) or self._rng.random() > 0.02]
+        before = len(self._mail)
+        super().carry_out(name, effects)
+        if self.is_rough and len(self._mail) > before and self._rng.random() < 0.1:
+            self._mail.insert(self._rng.randrange(min(before, 30) + 1), self._mail.pop())
 
 
 @dataclass

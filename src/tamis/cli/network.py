@@ -136,6 +136,8 @@ def _check_picture(path: Path | None, overlays: list[str] | None) -> None:
 
     if path is not None:
         check_kind(path)
+        if not path.parent.is_dir():
+            raise ModelError(f"{path}: there is no directory {path.parent}; make it first")
         if not overlays:
             raise ModelError("--draw shows a tree of peers: give --overlay drtree, too")
 

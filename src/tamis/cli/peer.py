@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tamis.cli.options import examples
+from tamis.cli.options import examples, read_schema
 
 if TYPE_CHECKING:
     from tamis.runtime.peer_process import PeerProcess
@@ -21,12 +21,22 @@ EPILOG = examples(
 )
 
 
+def _checked_url(url: str | None) -> str | None:
+    """Refuse what is no address while the command line is read: before anything is asked for that is not there."""
+    from tamis.runtime.peer_process import address_of
+
+    return None if url is None else address_of(url)
+
+
 def peer(
     schema: Annotated[Path, typer.Option(metavar="FILE", help="The schema as JSON; the same at every peer.")],
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on; any free one by default.")] = 0,
     host: Annotated[str, typer.Option(help="The address to listen on, by which others reach it.")] = "127.0.0.1",
     join: Annotated[
-        str | None, typer.Option(metavar="URL", help="Any peer of the network; without, this one begins a new one.")
+        str | None,
+        typer.Option(
+            metavar="URL", callback=_checked_url, help="Any peer of the network; without, this one begins a new one."
+        ),
     ] = None,
     subscribe: Annotated[
         list[str] | None, typer.Option(metavar="FILTER", help="What to ask for; several times for several.")
@@ -45,13 +55,13 @@ def peer(
     import asyncio
     import contextlib
 
-    from tamis.model.schema import Schema
-    from tamis.runtime.peer_process import PeerProcess, address_of
+    from tamis.runtime.peer_process import PeerProcess
 
-    if join is not None:
-        address_of(join)
-    known = Schema.from_json(schema.read_bytes())
+    known = read_schema(schema)
+    assert known is not None
     process = PeerProcess(known, host=host, port=port, join=join, round_seconds=round_seconds)
+    for text in subscribe or []:
+        process.content.compile(text)  # what is wrong is said before anybody can join
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(_live(process, subscribe or [], seconds))
 
@@ -59,8 +69,12 @@ def peer(
 async def _live(process: PeerProcess, filters: list[str], seconds: float | None) -> None:
     import asyncio
 
+    from tamis.cli.screen import errors
+
     await process.start()
     _say({"peer": f"tcp://{process.name}"})
+    if not await process.finds_contact():
+        errors().say(f"nobody answers at tcp://{process.contact} yet: trying again every round; is the address right?")
     for number, text in enumerate(filters):
         process.subscribe(text, id=number)
     reading = asyncio.create_task(_publish_input(process))
@@ -79,9 +93,11 @@ async def _live(process: PeerProcess, filters: list[str], seconds: float | None)
 async def _publish_input(process: PeerProcess) -> None:
     """Publish each line of the standard input; a thread reads it, which is forgotten when the peer stops."""
     import asyncio
+    import itertools
     import sys
     import threading
 
+    from tamis.errors import ModelError, TableError
     from tamis.workload.files.strict_json import read_object
 
     loop, lines = asyncio.get_running_loop(), asyncio.Queue[str]()
@@ -91,10 +107,13 @@ async def _publish_input(process: PeerProcess) -> None:
             loop.call_soon_threadsafe(lines.put_nowait, line)
 
     threading.Thread(target=read, daemon=True).start()
-    while True:
+    for number in itertools.count(1):
         line = await lines.get()
-        if line.strip():
-            process.publish(read_object(line))
+        try:
+            if line.strip():
+                process.publish(read_object(line))
+        except (ModelError, ValueError) as error:
+            raise TableError(f"line {number} of the standard input: {error}") from None
 
 
 async def _print_deliveries(process: PeerProcess) -> None:

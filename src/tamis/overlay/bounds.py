@@ -7,43 +7,55 @@ import numpy as np
 from tamis.overlay import messages as m
 from tamis.overlay.level import Level
 from tamis.overlay.measures import contains
-from tamis.overlay.seat import Seat
+from tamis.overlay.seat import GRACE, Seat
 from tamis.overlay.space import Box
 
-__all__ = ["change_box", "hear_detach", "hear_grown", "hear_report", "note_box", "report"]
+__all__ = ["change_box", "hear_detach", "hear_grown", "hear_report", "note_box", "report", "tell_growth"]
 
 
-def change_box(seat: Seat, box: Box) -> int:
-    """Let a seat ask for something else; return the number of the growth, which `Seat.grown` will reach."""
+def change_box(seat: Seat, box: Box) -> None:
+    """Let a seat ask for something else; `Seat.grown` reaches `Seat.growing` when all ancestors know."""
     seat.box = np.array(box)
     seat.growing += 1
-    seat.unsettled, seat.origin = True, (seat.name, seat.growing)
-    return seat.growing
+    tell_growth(seat)
+
+
+def tell_growth(seat: Seat) -> None:
+    """Ask to hear when all ancestors know the own box; in every round again, for the answer may be lost."""
+    if seat.grown < seat.growing:
+        seat.unsettled, seat.origin = True, (seat.name, seat.growing)
 
 
 def report(seat: Seat) -> None:
-    """Tell the parent of the own MBR if it is news; whoever waits for a growth hears when it ends here."""
+    """Tell the parent of the own MBR if it is news; what somebody waits for goes up to the root, which answers.
+
+    It is not answered earlier, by somebody who has told the same before: that word may have been lost.
+    """
     box, origin = seat.mbr(seat.top), seat.origin
     seat.origin = ("", 0)
-    news = seat.parent is not None and (seat.known is None or not np.array_equal(box, seat.known))
-    if news and seat.known is not None and contains(seat.known, box):
-        news = not any(level.leaving for level in seat.levels)  # shrinking waits until all who leave are gone
-    if news and seat.parent is not None:
-        seat.known = box.copy()
-        seat.send(m.Report(seat.parent, seat.name, 0, seat.top, box.tobytes(), seat.received, *origin))
+    known = box if seat.known is None else seat.known
+    is_waiting = contains(known, box) and any(level.leaving for level in seat.levels)
+    told = known if is_waiting else box  # shrinking waits until all who leave are gone
+    if seat.parent is not None and (origin[0] or seat.known is None or not np.array_equal(told, known)):
+        seat.known = told.copy()
+        seat.told += 1
+        words = (seat.top, told.tobytes(), seat.received, seat.told)
+        seat.send(m.Report(seat.parent, seat.name, 0, *words, *origin))
     elif origin[0] == seat.name:
         seat.grown = max(seat.grown, origin[1])
     elif origin[0]:
         seat.send(m.Grown(origin[0], seat.name, 0, origin[1]))
 
 
-def note_box(level: Level, name: str, box: Box, received: int) -> None:
-    """Note a child's MBR: as it says, or at least that, if inserts are still on their way to it."""
+def note_box(level: Level, message: m.Report | m.Ping, box: Box) -> None:
+    """Note a child's MBR: as it says, or at least that, if inserts are on their way to it or it has said more since."""
+    name = message.sender
     row = level.names.index(name)
-    if received < level.passed[name]:
+    if message.received < level.passed[name] or message.order < level.orders[name]:
         level.grow(row, box)
     else:
         level.boxes[row] = box
+    level.orders[name] = max(level.orders[name], message.order)
     level.silent[name] = 0
 
 
@@ -54,7 +66,7 @@ def hear_report(seat: Seat, message: m.Report) -> None:
         return
     level = seat.levels[message.level]
     if message.sender in level and message.sender != seat.name:
-        note_box(level, message.sender, seat.space.read(message.box), message.received)
+        note_box(level, message, seat.space.read(message.box))
         seat.unsettled, seat.origin = True, (message.origin, message.number)
 
 
@@ -70,5 +82,6 @@ def hear_detach(seat: Seat, message: m.Detach) -> None:
         return
     level = seat.levels[message.level]
     if message.seat != seat.name and level.places.get(message.seat) == message.place:
+        seat.moved.append((level.box(message.seat).copy(), GRACE))
         level.remove(message.seat)
         seat.unsettled = True

@@ -65,7 +65,8 @@ def _copy_of(seat: Seat, message: m.Forward) -> Copy:
 
 
 def _pass_on(seat: Seat, copy: Copy, message: m.Forward, box: Box) -> None:
-    if any(meets(lost[None], box)[0] for lost, _ in seat.lost) or not seat.placed:
+    away = [*seat.lost, *seat.moved] if message.again else seat.lost
+    if any(meets(one[None], box)[0] for one, _ in away) or not seat.placed:
         copy.complete = False
     if message.level > seat.top:
         _to_owner(seat, copy, message)
@@ -131,7 +132,8 @@ def send_again(seat: Seat) -> None:
     """Send what was not acknowledged again; where somebody else is in the place now, the event is not complete.
 
     A copy is never sent to another one than at first: two would answer for it, and the first answer would win. What has
-    been idle for long is forgotten.
+    been idle for long is forgotten. Whoever gets it late may have had children that moved on since, to where the event
+    has been already: it says so (`Seat.moved`).
     """
     for copy in seat.copies:
         copy.idle = 0 if copy.pending else copy.idle + 1
@@ -139,7 +141,7 @@ def send_again(seat: Seat) -> None:
             seat.copies.erase(copy.event.id)
         for token, forward in list(copy.pending.items()):
             if _is_in_place(seat, forward):
-                seat.send(forward)
+                seat.send(msgspec.structs.replace(forward, again=True))
             else:
                 del copy.pending[token]
                 copy.complete = False

@@ -28,6 +28,8 @@ class Level:
         self.places = dict.fromkeys(self.names, 0)
         #: Children that are on their way to another parent. They still get their events, but count no more.
         self.leaving: set[str] = set()
+        #: The last word of each child about its MBR: an earlier one that comes later must not shrink it.
+        self.orders = dict.fromkeys(self.names, 0)
         #: Rounds since each child was heard of.
         self.silent = dict.fromkeys(self.names, 0)
 
@@ -59,7 +61,7 @@ class Level:
         else:
             self.names.append(name)
             self.boxes = np.concatenate([self.boxes, box[None]])
-            self.passed[name] = self.places[name] = 0
+            self.passed[name] = self.places[name] = self.orders[name] = 0
         self.silent[name] = 0
         self.leaving.discard(name)
 
@@ -72,21 +74,22 @@ class Level:
         """Drop a child; nothing happens when it is not there."""
         if name in self.passed:
             row = self.names.index(name)
-            del self.names[row], self.passed[name], self.places[name], self.silent[name]
+            del self.names[row], self.passed[name], self.places[name], self.orders[name], self.silent[name]
             self.boxes = np.delete(self.boxes, row, axis=0)
             self.leaving.discard(name)
 
     def rename(self, old: str, new: str) -> None:
-        """Put another owner in the place of a child."""
+        """Put another owner in the place of a child; who is there already takes in what the former one had."""
         if old == new or old not in self.passed:
             return
         if new in self.passed:
+            self.grow(self.names.index(new), self.box(old))
             self.remove(old)
             return
         self.names[self.names.index(old)] = new
         self.passed[new], self.places[new] = self.passed.pop(old), self.places.pop(old)
-        self.silent[new] = 0
-        del self.silent[old]
+        self.silent[new] = self.orders[new] = 0  # the new one has an order of its own
+        del self.silent[old], self.orders[old]
         if old in self.leaving:
             self.leaving.remove(old)
             self.leaving.add(new)

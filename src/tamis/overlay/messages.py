@@ -174,12 +174,14 @@ class Replace(Message, frozen=True, array_like=True, tag=6):
 class Report(Message, frozen=True, array_like=True, tag=7):
     """My node at ``level`` has this MBR; I have received so many inserts from you.
 
-    ``origin`` wants to hear when all ancestors know of its growth ``number``.
+    ``order`` counts what the sender says about its MBRs: later words count. ``origin`` wants to hear when all ancestors
+    know of its growth ``number``.
     """
 
     level: Count
     box: bytes
     received: Count
+    order: Count
     origin: str = ""
     number: Count = 0
 
@@ -199,7 +201,7 @@ class Detach(Message, frozen=True, array_like=True, tag=9):
 
 
 class Ping(Message, frozen=True, array_like=True, tag=10):
-    """Am I your child? My node at ``level`` has this MBR, and I have received so many inserts.
+    """Am I your child? My node at ``level`` has this MBR; ``received`` and ``order`` are as in `Report`.
 
     ``asked`` is whom I believe to be my parent; if its node is in other hands, they answer.
     """
@@ -208,6 +210,7 @@ class Ping(Message, frozen=True, array_like=True, tag=10):
     level: Count
     box: bytes
     received: Count
+    order: Count
 
 
 class Pong(Message, frozen=True, array_like=True, tag=11):
@@ -236,7 +239,8 @@ class Found(Message, frozen=True, array_like=True, tag=13):
 class Forward(Message, frozen=True, array_like=True, tag=14):
     """An event for the node at ``level``; ``down`` when it comes from its parent, else from child ``came`` or outside.
 
-    ``token`` is what the sender calls this copy in its books; `Receipt` brings it back.
+    ``token`` is what the sender calls this copy in its books; `Receipt` brings it back. It comes ``again`` when
+    there was no answer for a round: the tree may have changed meanwhile.
     """
 
     event: Published
@@ -246,6 +250,7 @@ class Forward(Message, frozen=True, array_like=True, tag=14):
     came: str
     token: str
     distance: Count = 0
+    again: bool = False
 
 
 class Receipt(Message, frozen=True, array_like=True, tag=15):

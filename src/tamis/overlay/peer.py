@@ -149,7 +149,11 @@ class PeerCore:
     def is_waiting(self) -> bool:
         """Whether something was begun that is not done: a join, an event, a change of the tree."""
         return bool(self._outgoing) or any(
-            not seat.placed or seat.newborn or seat.dissolving or any(level.leaving for level in seat.levels)
+            not seat.placed
+            or seat.grown < seat.growing
+            or seat.newborn
+            or seat.dissolving
+            or any(level.leaving for level in seat.levels)
             for seat in self.seats.values()
         )
 

@@ -111,7 +111,8 @@ def _keep(seat: Seat, message: m.TakeOver) -> None:
     if message.level <= seat.top:
         level = seat.levels[message.level - 1]
         level.leaving -= {name for node in message.nodes for name in node.names}
-        if message.heir != seat.name:
+        if message.heir != seat.name and message.heir in level:
+            seat.lost.append((level.box(message.heir).copy(), GRACE))
             level.remove(message.heir)
         seat.unsettled = True
 

@@ -24,7 +24,7 @@ from typing import Final
 import numpy as np
 
 from tamis.overlay import messages as m
-from tamis.overlay.bounds import note_box
+from tamis.overlay.bounds import note_box, tell_growth
 from tamis.overlay.dissemination import send_again
 from tamis.overlay.placement import goes_before, join, move_in
 from tamis.overlay.seat import GRACE, PATIENCE, Seat
@@ -40,18 +40,22 @@ def check(seat: Seat, contact: str | None) -> None:
     """Live through one round; ``contact`` is somebody believed to be in the tree."""
     _mend(seat)
     _give_up_what_is_stuck(seat)
-    seat.lost = [(box, rounds - 1) for box, rounds in seat.lost if rounds > 1]
+    seat.lost, seat.moved = (
+        [(box, rounds - 1) for box, rounds in boxes if rounds > 1] for boxes in (seat.lost, seat.moved)
+    )
     if seat.parent is not None:
         seat.unanswered += 1
         if seat.unanswered > PATIENCE:
             _lose_parent(seat)
         else:
-            box = seat.mbr(seat.top)
-            seat.send(m.Ping(seat.parent, seat.name, 0, seat.parent, seat.top, box.tobytes(), seat.received))
+            seat.told += 1
+            words = (seat.top, seat.mbr(seat.top).tobytes(), seat.received, seat.told)
+            seat.send(m.Ping(seat.parent, seat.name, 0, seat.parent, *words))
     if seat.parent is None:
         seat.yielding = False
         move_in(seat)
         _look_for_roots(seat, contact)
+    tell_growth(seat)
     seat.unsettled = True
     send_again(seat)
 
@@ -123,7 +127,7 @@ def hear_ping(seat: Seat, message: m.Ping) -> None:
     passed = place = 0
     if mine:
         level = seat.levels[at - 1]
-        note_box(level, message.sender, seat.space.read(message.box), message.received)
+        note_box(level, message, seat.space.read(message.box))
         passed, place, seat.unsettled = level.passed[message.sender], level.places[message.sender], True
     above = (seat.parent or seat.name, *seat.above)[:3]
     notes = (mine, passed, place, seat.placed, above)

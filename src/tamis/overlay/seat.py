@@ -132,8 +132,10 @@ class Seat:
         self.above: tuple[str, ...] = ()
         #: Boxes behind which somebody was lost, with the rounds until all of them have found new places.
         self.lost: list[tuple[Box, int]] = []
-        #: Growths of the own box that all ancestors know of; the last one that was begun.
-        self.grown = self.growing = 0
+        #: Boxes of children that have moved on, with the rounds for which a late copy may still look for them here.
+        self.moved: list[tuple[Box, int]] = []
+        #: Growths of the own box that all ancestors know of; the last one that was begun; words to parents about MBRs.
+        self.grown = self.growing = self.told = 0
         #: What goes out, and whether the own nodes must be brought in order; levels that may not reinsert, as bits,
         #: and who waits to hear of a growth.
         self.out: list[m.Message] = []

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tamis.overlay.measures import meets, widths
+from tamis.overlay.measures import meets, volume
 from tamis.overlay.seat import Seat
 from tamis.overlay.space import Box
 
@@ -53,7 +53,7 @@ def tree_statistics(seats: Sequence[Seat]) -> TreeStatistics:
     """
     inner = [seat for seat in seats if seat.levels]
     degrees = [sum(len(level) - 1 for level in seat.levels) + (seat.parent is not None) for seat in inner]
-    excess = sum(_volume(seat.mbr(seat.top)) - _volume(seat.box) for seat in inner)
+    excess = sum(volume(seat.mbr(seat.top)) - volume(seat.box) for seat in inner)
     return TreeStatistics(
         peers=len(seats),
         height=max((seat.top for seat in seats), default=0),
@@ -80,7 +80,3 @@ def reach_of(seats: Sequence[Seat], points: npt.NDArray[np.float64]) -> Reach:
         wrong += int((reached & ~wanted).sum())
     total = len(seats) * len(points)
     return Reach(received / total, hits / total, wrong / total)
-
-
-def _volume(box: Box) -> float:
-    return float(widths(box).prod())

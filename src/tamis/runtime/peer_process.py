@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import time
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
@@ -54,7 +55,9 @@ class PeerProcess:
     ) -> None:
         self.content = Content(schema)
         self._schema, self._shape = schema, shape
-        self._host, self._port, self._join = host, port, join
+        self._host, self._port = host, port
+        #: The address of the peer to join; None when this one is the first.
+        self.contact = None if join is None else address_of(join)
         self._round_seconds = round_seconds
         self._outboxes: dict[str, asyncio.Queue[bytes]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -79,10 +82,17 @@ class PeerProcess:
         return core
 
     async def start(self) -> None:
-        """Listen, and begin to live in rounds."""
-        self._server = await asyncio.start_server(self._serve, self._host, self._port)
+        """Listen, and begin to live in rounds; ModelError when it cannot listen there."""
+        if self.contact == self.name:
+            raise ModelError(f"a peer cannot join itself: {self.name} is its own address; give that of another one")
+        try:
+            self._server = await asyncio.start_server(self._serve, self._host, self._port)
+        except OSError as error:
+            raise ModelError(
+                f"{self.name}: {_reason(error)}; give an address of this machine and a free port"
+            ) from None
         self._port = self._server.sockets[0].getsockname()[1]
-        contact = None if self._join is None else f"{address_of(self._join)}/0"
+        contact = None if self.contact is None else f"{self.contact}/0"
         core = PeerCore(self.name, self.content, Space(self._schema), self._shape, contact)
         self._node = DatagramNode(core, Codec(m.encode, m.decode))
         self._carry_out(self._node.start(time.time()))
@@ -120,6 +130,14 @@ class PeerProcess:
     def is_active(self, id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE) -> bool:
         """Whether a subscription has its place in the tree."""
         return self.core.is_active(namespace, id)
+
+    async def finds_contact(self) -> bool:
+        """Whether somebody listens at the address to join; also True when there is none to join."""
+        try:
+            await _close(None if self.contact is None else await _dial(self.contact))
+        except (OSError, TimeoutError):
+            return False
+        return True
 
     async def deliveries(self) -> AsyncIterator[tuple[Event, tuple[SubscriptionId, ...]]]:
         """Yield events as they come, with the ids of the subscriptions that match."""
@@ -207,6 +225,12 @@ async def _close(writer: asyncio.StreamWriter | None) -> None:
             await writer.wait_closed()
 
 
+def _reason(error: OSError) -> str:
+    """Return what went wrong without the sentence that asyncio puts around it; a name that is not found has none."""
+    number = error.errno or 0
+    return (os.strerror(number) if number > 0 else error.strerror or str(error)).lower()
+
+
 def address_of(url: str) -> str:
     """Return ``host:port`` of an address or URL; ModelError when it is none.
 
@@ -216,5 +240,5 @@ def address_of(url: str) -> str:
     address = url.removeprefix("tcp://").rstrip("/")
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 65536 or "/" in address:
-        raise ModelError(f"expected an address such as tcp://127.0.0.1:4000, not {url!r}")
+        raise ModelError(f"expected the address of a peer, such as tcp://127.0.0.1:4000, not {url!r}")
     return address

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 
 from tamis import Number, Schema
 from tamis.node.content import Content
 from tamis.node.effects import Deliver, Send
+from tamis.overlay import bounds, protocol, repair
 from tamis.overlay import messages as m
-from tamis.overlay import protocol, repair
 from tamis.overlay.level import Level
 from tamis.overlay.peer import PeerCore
 from tamis.overlay.seat import GRACE, Seat, Shape
@@ -74,6 +75,42 @@ def test_a_number_of_a_place_is_not_given_twice() -> None:
     assert adopted.place == 42
 
 
+def test_an_earlier_word_that_comes_later_does_not_shrink_an_mbr() -> None:
+    """A box that grows by itself, as a broker's does, is told by reports alone; on their way they may be reordered."""
+    parent, small = new_seat("p/0", "x/0"), np.array([[0.2], [0.3]])
+    early, late = (
+        m.Report("p/0", "x/0", 0, 0, box.tobytes(), 0, order) for order, box in ((1, small), (2, BOX.copy()))
+    )
+    hear(parent, late)
+    hear(parent, early)
+    assert np.array_equal(parent.levels[0].box("x/0"), BOX)
+    hear(parent, m.Report("p/0", "x/0", 0, 0, small.tobytes(), 0, 3))
+    assert np.array_equal(parent.levels[0].box("x/0"), small)
+
+
+def test_a_growth_is_told_again_until_the_root_has_answered() -> None:
+    """The parent has told its own MBR before; it cannot know that this word has arrived, so the root is asked."""
+    child, parent = new_seat("x/0"), new_seat("p/0", "x/0")
+    child.parent, parent.parent, parent.known = "p/0", "root/0", BOX.copy()
+    bounds.change_box(child, BOX)
+    for _ in range(2):  # the first is lost, and a round says it again
+        repair.check(child, None)
+        protocol.settle(child)
+        [report], child.out = [one for one in child.out if isinstance(one, m.Report)], []
+    assert [(one.to, one.origin) for one in hear(parent, report) if isinstance(one, m.Report)] == [("root/0", "x/0")]
+    assert child.grown < child.growing
+    hear(child, m.Grown("x/0", "root/0", 0, report.number))
+    assert child.grown == child.growing
+
+
+def test_who_takes_the_place_of_two_has_the_boxes_of_both() -> None:
+    parent = new_seat("p/0", "x/0", "y/0")
+    parent.levels[0].boxes[2] = 0.5
+    hear(parent, m.Replace("p/0", "y/0", 0, "x/0", 0))
+    assert parent.levels[0].names == ["p/0", "y/0"]
+    assert np.array_equal(parent.levels[0].box("y/0"), BOX)
+
+
 def test_who_found_nobody_begins_a_tree_and_waits_for_others() -> None:
     """Whom it asked has crashed, and others may have asked the same one; it cannot know that nobody has."""
     seat = Seat("x/0", BOX, SPACE, Shape(2, 4))
@@ -102,6 +139,18 @@ def test_an_old_attempt_is_answered_by_its_number() -> None:
     hear(seat, coming_down("x/0", attempt=2))
     [receipt] = hear(seat, coming_down("x/0", attempt=1))
     assert receipt == m.Receipt("root/0", "x/0", 0, published().id, 1, "1 x/0", False)
+
+
+def test_a_late_copy_tells_of_children_that_moved_on() -> None:
+    """They moved to where the event had been already, so only another attempt finds them."""
+    complete = []
+    for again in (False, True):
+        parent = new_seat("p/0", "x/0")
+        parent.parent = "root/0"
+        hear(parent, m.Detach("p/0", "x/0", 0, "x/0", 0, 0))
+        late = msgspec.structs.replace(coming_down("p/0", level=1), again=again)
+        complete += [one.complete for one in hear(parent, late) if isinstance(one, m.Receipt)]
+    assert complete == [True, False]
 
 
 def test_two_nodes_in_other_hands_are_answered_one_by_one() -> None:
