@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tamis.spark import batch_reports
-from tamis.spark.batch_log import Begin, write_once
+from tamis.spark.batch_log import Begin
 from tests.spark.processes import Driver
 from tests.spark.trades import bad_events, engine, matches, trades
 
@@ -52,10 +52,6 @@ class Streams:
         """Have a driver start a stream, or take it up again."""
         places = {"directory": str(self.snapshots), "events": str(self.source), "checkpoint": str(self._log(name))}
         driver.call("stream", name=name, hold=hold, output=output or str(self._output(name)), **places)
-
-    def begin(self, name: str, batch: int, version: str) -> None:
-        """Leave what a driver leaves that died when it had begun a batch."""
-        write_once(self._log(name) / "tamis" / f"{batch}.begin.json", msgspec.json.encode(Begin(batch, version, 0)))
 
     def versions_used(self, name: str) -> dict[int, str]:
         """Return the version that each batch wrote down before it ran."""

@@ -90,7 +90,7 @@ def cook(place: Path, n: int, kills: list[tuple[int, str]]) -> None:
 
 
 def test_every_event_is_processed_once_whoever_is_killed(tmp_path: Path) -> None:
-    cook(tmp_path, 400, [(60, "broker"), (160, "driver")])
+    cook(tmp_path, 280, [(60, "broker"), (160, "driver")])
 
 
 @pytest.mark.soak

@@ -7,7 +7,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from pyspark.errors import StreamingQueryException
 
 from tamis.errors import TableError
 from tamis.spark import (
@@ -19,6 +21,7 @@ from tamis.spark import (
     read_rejected,
     write_snapshot,
 )
+from tamis.spark.batch_log import Begin, write_once
 from tests.spark.test_match import accepted
 from tests.spark.worlds import COLUMNS, SCHEMA, laptop, pairs, rows, texts
 
@@ -133,8 +136,23 @@ def test_an_output_belongs_to_one_checkpoint(stream: Stream) -> None:
     stream.subscribe([("all", "TRUE")])
     stream.publish(rows(3, seed=17))
     stream.run()
-    with pytest.raises(Exception, match="was written by a stream with another checkpoint"):
+    problem = "ModelError: .*batch=0 was written by a stream with another checkpoint; give each"
+    with pytest.raises(StreamingQueryException, match=problem):
         stream.run(checkpoint=stream.place / "second")
+    assert stream.delivered() == [(0, "all"), (1, "all"), (2, "all")]
+    assert not list(stream.output.glob(".*"))
+
+
+def test_a_version_that_was_pruned_under_a_begun_batch(stream: Stream) -> None:
+    stream.subscribe([("first", "TRUE")])
+    stream.subscribe([("second", "TRUE")])
+    stream.publish(rows(3, seed=19))
+    # What a driver leaves that died when it had begun a batch.
+    write_once(stream.checkpoint / "tamis" / "0.begin.json", msgspec.json.encode(Begin(0, "v000001", 0)))
+    assert prune_snapshots(stream.snapshots, keep=1, checkpoints=[stream.checkpoint]) == []
+    assert prune_snapshots(stream.snapshots, keep=1) == ["v000001"]
+    with pytest.raises(StreamingQueryException, match="SnapshotError: .*v000001 is gone, and batch 0 was"):
+        stream.run()
 
 
 def test_a_streaming_frame_in_match_is_fixed_to_one_version(spark: Any, stream: Stream) -> None:
