@@ -223,6 +223,45 @@ def test_the_keyboard_is_enough(page: Any, broker: BrokerProcess) -> None:
         assert page.evaluate("document.activeElement.dataset.view") == view
 
 
+def events_arrive(page: Any, broker: BrokerProcess) -> None:
+    """Publish, until the page has seen a rate; then choose a delivery."""
+    for number in range(60):
+        event = {"id": f"drawn-{number}", "type": "explosion", "epicentre": "POINT (-100 40)", "place": "Nebraska"}
+        assert ask(f"{broker.url}/v1/events", "POST", [event] * (1 + number % 7)).status == 200
+        if page.locator("polyline").get_attribute("points").count(" ") > 3:
+            break
+        page.wait_for_timeout(400)
+    page.locator("tr.pick").first.click()
+    page.wait_for_selector("#matched")
+
+
+def a_filter_is_written(page: Any, broker: BrokerProcess) -> None:
+    page.fill("textarea", "mag >= 2.5")
+    page.wait_for_selector("#matched-count")
+
+
+def policies_are_compared(page: Any, broker: BrokerProcess) -> None:
+    page.fill("[aria-label=Brokers]", "3")
+    page.click("main button:has-text('Compare policies')")
+    page.wait_for_selector("#chosen-policy svg", timeout=120_000)
+
+
+def it_is_explained(page: Any, broker: BrokerProcess) -> None:
+    page.fill("[aria-label='Event as JSON']", json.dumps({"mag": 5.2, "depth": 100, "place": "Fiji"}, indent=1))
+    page.fill("[aria-label=Filter]", "mag >= 4 AND depth < 70")
+    page.click("main button:has-text('Explain')")
+    page.wait_for_selector(".condition")
+
+
+#: What happens in a view before it is drawn.
+LIVELY = {
+    "live": events_arrive,
+    "subscriptions": a_filter_is_written,
+    "network": policies_are_compared,
+    "explain": it_is_explained,
+}
+
+
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_view_fits_and_is_drawn(chromium: Any, broker: BrokerProcess, width: int, scheme: str) -> None:
@@ -234,12 +273,7 @@ def test_every_view_fits_and_is_drawn(chromium: Any, broker: BrokerProcess, widt
         page.wait_for_selector("main .panel")
         if view in ("live", "subscriptions"):
             page.wait_for_selector(".map path")
-        if view == "subscriptions":
-            page.fill("textarea", "mag >= 2.5")
-            page.wait_for_selector("#matched-count")
-        if view == "explain":
-            page.click("main button:has-text('Explain')")
-            page.wait_for_selector(".condition")
+        LIVELY[view](page, broker)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{view} is wider than {width} px"
         page.screenshot(path=str(SHOTS / f"{view}-{width}-{scheme}.png"), full_page=True)
     context.close()

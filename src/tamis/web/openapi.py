@@ -117,7 +117,11 @@ _SCHEMAS: Json = {
     "Trial": {
         "type": "object",
         "required": ["filter"],
-        "properties": {"filter": {"oneOf": [{"type": "string"}, {"type": "object"}]}, "namespace": {"type": "string"}},
+        "properties": {
+            "filter": {"oneOf": [{"type": "string"}, {"type": "object"}]},
+            "namespace": {"type": "string"},
+            "covering": {"type": "boolean", "default": True},
+        },
     },
     "Arrival": {
         "type": "object",

@@ -1,11 +1,13 @@
 """``POST /v1/trial``: what a filter would have got, if it were a subscription; ``POST /v1/matches``: who gets an event.
 
 A dry run asks the last events that clients published here. It also says which subscription covers the filter and which
-ones it covers, so that somebody sees that the question is asked already.
+ones it covers, so that somebody sees that the question is asked already; ``"covering": false`` leaves that out, for it
+takes a second or more where there are a hundred thousand subscriptions.
 """
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Any
 
 from starlette.requests import Request
@@ -15,9 +17,11 @@ from tamis.algebra.evaluate import matches
 from tamis.errors import EventError, ModelError, RefusedError
 from tamis.model.language.compiler import compile_node
 from tamis.model.language.parse import parse
-from tamis.model.subscription import DEFAULT_NAMESPACE, Filter, Subscription
+from tamis.model.subscription import DEFAULT_NAMESPACE, Filter, Subscription, id_order
 from tamis.routing import messages as m
+from tamis.routing.broker import client_key
 from tamis.web.bodies import read_json
+from tamis.web.covering import Around
 from tamis.web.server import Server, server_of, shown_event
 
 __all__ = ["MOST_SHOWN", "matching", "trial"]
@@ -36,7 +40,15 @@ async def trial(request: Request) -> Response:
     filters = _compile(server, source)
     recent = [(at, one) for at, one in server.driver.edge.recent.events if one.namespace == namespace]
     found = [(at, one) for at, one in recent if _is_wanted(server, one, filters)]
-    cover, covered, n_covered = server.covering.around(Subscription("trial", filters, None, namespace), MOST_SHOWN)
+    covering = asked.get("covering", True)
+    if not isinstance(covering, bool):
+        raise ModelError("covering: true or false")
+    around = Around()
+    if covering:
+        async with server.covering.turn:
+            if await request.is_disconnected():
+                return Response(status_code=HTTPStatus.NO_CONTENT)  # nobody reads the answer
+            around = await server.covering.around(Subscription("trial", filters, None, namespace), MOST_SHOWN)
     return JSONResponse(
         {
             "examined": len(recent),
@@ -45,9 +57,7 @@ async def trial(request: Request) -> Response:
             "last": round(recent[-1][0] * 1e6) if recent else None,
             "moments": [round(at * 1e6) for at, _ in found],
             "events": [shown_event(server, at, one) for at, one in reversed(found[-MOST_SHOWN:])],
-            "covered_by": cover,
-            "covers": covered,
-            "covers_count": n_covered,
+            **({"covered_by": None, "covers": None, "covers_count": None} if not covering else around._asdict()),
         }
     )
 
@@ -59,14 +69,15 @@ async def matching(request: Request) -> Response:
     raw = asked.get("event")
     if not isinstance(raw, dict):
         raise EventError("", raw, "an event is an object")
-    content = server.driver.edge.content
-    event = content.schema.event(raw)
+    edge, content = server.driver.edge, server.driver.edge.content
+    readers = edge.broker.table.readers(content.schema.event(raw), namespace)
+    places = [(link, client_key(link, namespace, one.id)) for link, wanting in readers.items() for one in wanting]
+    found = sorted((edge.asked[place] for place in places if place in edge.asked), key=lambda one: id_order(one.id))
     shown = [
-        {"id": message.id, "namespace": namespace, "filter": m.about(message).text}
-        for message in server.driver.edge.asked.values()
-        if message.namespace == namespace and any(matches(event, one) for one in content.read_filter(message.filter))
+        {"id": one.id, "namespace": namespace, "filter": m.about(one).text or one.filter.decode()}
+        for one in found[:MOST_SHOWN]
     ]
-    return JSONResponse({"subscriptions": shown[:MOST_SHOWN], "count": len(shown)})
+    return JSONResponse({"subscriptions": shown, "count": len(found)})
 
 
 async def _asked(request: Request, server: Server) -> tuple[str, dict[str, Any]]:

@@ -23,29 +23,30 @@ export async function get(path) {
   return request("GET", path);
 }
 
-export async function post(path, body) {
-  return request("POST", path, body);
+export async function post(path, body, signal) {
+  return request("POST", path, body, signal);
 }
 
 export async function remove(path) {
   return request("DELETE", path);
 }
 
-async function request(method, path, body, again = true) {
+async function request(method, path, body, signal, again = true) {
   const headers = {};
   if (token) headers.Authorization = `Bearer ${token}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
   let response;
   try {
-    response = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+    response = await fetch(path, { method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body) });
   } catch {
+    if (signal?.aborted) throw new Problem(0, "not asked any more");
     heard(false);
     throw new Problem(0, "the broker does not answer");
   }
   heard(true);
   if (response.status === 401 && again) {
     token = await askForToken();
-    if (token) return request(method, path, body, false);
+    if (token) return request(method, path, body, signal, false);
   }
   const text = await response.text();
   let answer = null;

@@ -4,7 +4,7 @@ import { get, post } from "./api.js";
 import { el, fill } from "./dom.js";
 
 export function explainView(view) {
-  const event = el("textarea", { rows: 10, spellcheck: "false", "aria-label": "Event as JSON" });
+  const event = el("textarea", { rows: 16, spellcheck: "false", "aria-label": "Event as JSON" });
   const filter = el("textarea", { rows: 4, spellcheck: "false", "aria-label": "Filter" });
   const id = el("input", { "aria-label": "Subscription", placeholder: "or the id of a subscription" });
   const answer = el("div", { id: "explanation", role: "status", "aria-live": "polite" });

@@ -6,17 +6,21 @@ import { el, fill } from "./dom.js";
 export function filterField(text, tried) {
   const area = el("textarea", { rows: 4, spellcheck: "false", "aria-label": "Filter", placeholder: "mag >= 4 AND place LIKE '%Alaska'" });
   const problem = el("div", { class: "problem", role: "status", "aria-live": "polite" });
-  let timer = 0, latest = 0;
+  let timer = 0, latest = 0, asking = new AbortController();
   area.value = text;
 
   async function check() {
     const number = ++latest, filter = area.value.trim();
+    asking.abort(); // the broker need not answer what nobody waits for
+    asking = new AbortController();
     if (!filter) return fill(problem);
     try {
-      const answer = await post("/v1/trial", { filter });
+      const answer = await post("/v1/trial", { filter, covering: false }, asking.signal);
       if (number !== latest) return;
       fill(problem);
       tried(answer);
+      const whole = await post("/v1/trial", { filter }, asking.signal);
+      if (number === latest) tried(whole);
     } catch (failure) {
       if (number !== latest) return;
       fill(problem, failure.message);

@@ -34,7 +34,7 @@ export function liveView(view) {
     clearTimeout(timer);
     try {
       const [statistics, { deliveries }, { events }] = await Promise.all([
-        get("/v1/statistics"), get("/v1/deliveries?limit=50"), get("/v1/events?limit=200")]);
+        get("/v1/statistics"), get("/v1/deliveries?limit=200"), get("/v1/events?limit=200")]);
       if (!paused) draw(statistics, deliveries, events);
     } catch { /* the page's head says that the broker does not answer */ }
     timer = setTimeout(poll, 1000);
@@ -56,7 +56,7 @@ export function liveView(view) {
       ["time", (one) => clock(one.at).slice(11)],
       ["event", (one) => el("code", {}, brief(one.event))],
       ["for", (one) => one.subscriptions.join(", ")],
-    ], deliveries, inspect) : el("p", { class: "quiet" }, "Nothing was delivered yet. Publish: POST /v1/events."));
+    ], byEvent(deliveries), inspect) : el("p", { class: "quiet" }, "Nothing was delivered yet. Publish: POST /v1/events."));
     map.show(events, inspect);
   }
 
@@ -81,8 +81,19 @@ function number(name, value, label) {
   return el("div", { class: "number" }, el("b", { "data-number": name, "data-value": value ?? "" }, typeof value === "string" ? value : count(value)), el("span", {}, label));
 }
 
+/** Neighbouring deliveries of one event as one, for everybody who got it: each HTTP subscription is a client of its own. */
+function byEvent(deliveries) {
+  const found = [];
+  for (const one of deliveries) {
+    const before = found.at(-1);
+    if (before?.id === one.id) before.subscriptions = [...one.subscriptions, ...before.subscriptions];
+    else found.push({ ...one });
+  }
+  return found;
+}
+
 /** The first few attributes of an event in one line. */
 export function brief(event) {
   return Object.entries(event).filter(([, value]) => typeof value !== "object").slice(0, 5)
-    .map(([name, value]) => `${name}: ${String(value).replace(/\.0+Z$/, "Z").slice(0, 32)}`).join(", ");
+    .map(([name, value]) => `${name}: ${String(value).replace(/(:\d\d)\.\d+Z$/, "$1Z").slice(0, 32)}`).join(", ");
 }

@@ -22,6 +22,8 @@ export class WorldMap {
     this.dots = L.layerGroup().addTo(this.map);
     this.shape = L.layerGroup().addTo(this.map);
     this.corners = null;
+    const style = getComputedStyle(document.documentElement);
+    [this.dot, this.line] = ["--dot", "--accent"].map((name) => style.getPropertyValue(name));
     this.map.on("click", (event) => this.corners && this.addCorner(event.latlng));
     this.base();
   }
@@ -40,7 +42,7 @@ export class WorldMap {
     for (const one of events) {
       const place = placeOf(one.event);
       if (!place) continue;
-      const dot = this.L.circleMarker(place, { radius: 5, color: "#b3261e", weight: 1, fillOpacity: .6 }).addTo(this.dots);
+      const dot = this.L.circleMarker(place, { radius: 5, color: this.dot, weight: 1, fillOpacity: .6 }).addTo(this.dots);
       if (pick) dot.on("click", () => pick(one));
     }
   }
@@ -55,8 +57,8 @@ export class WorldMap {
   addCorner(place) {
     this.corners.push([place.lat, place.lng]);
     this.shape.clearLayers();
-    this.L.polygon(this.corners, { color: "#2f5f95", weight: 2 }).addTo(this.shape);
-    for (const corner of this.corners) this.L.circleMarker(corner, { radius: 4, color: "#2f5f95" }).addTo(this.shape);
+    this.L.polygon(this.corners, { color: this.line, weight: 2 }).addTo(this.shape);
+    for (const corner of this.corners) this.L.circleMarker(corner, { radius: 4, color: this.line }).addTo(this.shape);
     this.changed(this.corners.length);
   }
 

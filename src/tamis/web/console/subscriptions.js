@@ -58,8 +58,9 @@ export function subscriptionsView(view) {
     fill(outcome,
       el("p", {}, el("b", { id: "matched-count", "data-value": answer.matched }, count(answer.matched)), ` of the last ${count(answer.examined)} events match`),
       bars(timeline(answer), "matches over time"),
+      answer.covers_count === null ? el("p", { class: "quiet" }, "Looking for subscriptions that cover it ...") : [
       el("p", { id: "covered-by" }, answer.covered_by === null ? "No subscription covers it." : `Covered by ${answer.covered_by}: links need not hear of it.`),
-      el("p", { id: "covers" }, `It covers ${count(answer.covers_count)} subscriptions${answer.covers_count ? `: ${answer.covers.slice(0, 8).join(", ")}` : ""}.`),
+      el("p", { id: "covers" }, `It covers ${count(answer.covers_count)} subscriptions${answer.covers_count ? `: ${answer.covers.slice(0, 8).join(", ")}` : ""}.`)],
       answer.events.length ? table([["time", (one) => clock(one.at).slice(11)], ["event", (one) => el("code", {}, brief(one.event))]], answer.events.slice(0, 20)) : null);
   }
 
@@ -88,7 +89,7 @@ export function subscriptionsView(view) {
       el("div", { class: "row" },
         el("button", { class: "act", disabled: after === 0, onclick: () => { after = Math.max(0, after - PAGE); reload(); } }, "Previous page"),
         el("button", { class: "act", disabled: page.next === null, onclick: () => { after = page.next; reload(); } }, "Next page"),
-        el("span", { class: "quiet" }, `from ${count(after + 1)}`)));
+        el("span", { class: "quiet" }, page.subscriptions.length ? `${count(after + 1)} to ${count(after + page.subscriptions.length)}` : "")));
     } catch (problem) {
       fill(list, el("p", { class: "problem" }, problem.message));
     }
