@@ -26,7 +26,7 @@ def serve(
     quick: Annotated[bool, typer.Option("--quick", help="A look in some seconds: small, and rough.")] = False,
     json: Json = False,
 ) -> None:
-    """Measure a broker: a process of its own, durable, over loopback; beside it Mosquitto by topic, if installed.
+    """Measure a broker: a process of its own, durable, over loopback; beside it Mosquitto and NATS, if installed.
 
     Copies that are missing or too many stop the run.
     """

@@ -37,6 +37,9 @@ _encoder = msgspec.msgpack.Encoder()
 
 _SAID_AS_THEY_ARE = frozenset({float, int, str, bool})
 
+#: Levels of an event, itself included (RELIABILITY S14).
+MAX_DEPTH = 32
+
 #: Filters that are remembered before all are forgotten; and events, which are asked for again at once or never.
 REMEMBERED, REMEMBERED_EVENTS = 100_000, 4_096
 
@@ -127,6 +130,9 @@ class Content:
         return set(map(type, values)) == _FLOATS and isfinite(sum(values)) and 0.0 not in values
 
     def _written(self, raw: Mapping[str, Any]) -> tuple[Event, bytes]:
+        deep = next((name for name, value in raw.items() if _is_deeper(value, MAX_DEPTH - 1)), None)
+        if deep is not None:  # the value itself is not told: to print it would take as many levels
+            raise EventError(str(deep), "...", f"nested more than {MAX_DEPTH} deep")
         present: dict[str, bool] = {}
         if self.learns and not self._knows_all(raw):
             self.schema = learn_from_event(self.schema, raw)
@@ -154,6 +160,14 @@ class Content:
 def _bound(memory: dict[Any, Any], most: int = REMEMBERED) -> None:
     if len(memory) >= most:
         memory.clear()
+
+
+def _is_deeper(value: object, levels: int) -> bool:
+    """Whether mappings and lists are nested in more than so many levels."""
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else None
+    if inner is None:
+        return False
+    return levels == 0 or any(_is_deeper(one, levels - 1) for one in inner if isinstance(one, Mapping | list | tuple))
 
 
 def _plain(value: Value) -> object:

@@ -22,6 +22,7 @@ __all__ = [
     "MAX_EVENT_WITH_REGION",
     "MAX_NAME",
     "Admitted",
+    "AdmittedMany",
     "Departed",
     "EdgeCounts",
     "Recent",
@@ -55,6 +56,14 @@ class Admitted:
     message: m.Message
     #: Who wants it, for the audit; None: the broker itself.
     by: Rights | None = None
+
+
+@dataclass(frozen=True)
+class AdmittedMany:
+    """Subscriptions that were checked already, each with its link: all go to the broker in one step."""
+
+    asked: tuple[tuple[Link, m.Subscribe], ...]
+    by: Rights
 
 
 @dataclass(frozen=True)

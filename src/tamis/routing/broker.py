@@ -19,7 +19,7 @@ What a broker does with a message:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -77,7 +77,7 @@ class BrokerCore:
         self._expires: dict[tuple[Link, str], int] = {}
         self.story = Story()
         self._handlers: dict[type, Callable[[Any, Link, float], list[Effect]]] = {
-            m.Subscribe: self._subscribe,
+            m.Subscribe: lambda message, sender, now: self.subscribe([(sender, message)]),
             m.Unsubscribe: self._unsubscribe,
             m.Publish: lambda message, sender, now: self._publish((message.event,), sender, now),
             m.PublishBatch: lambda message, sender, now: self._publish(message.events, sender, now),
@@ -105,22 +105,28 @@ class BrokerCore:
 
     # Clients
 
-    def _subscribe(self, message: m.Subscribe, sender: Link, now: float) -> list[Effect]:
-        try:
-            if message.namespace == ALL_NAMESPACES:
-                raise ModelError(f"namespace {ALL_NAMESPACES!r} is not for clients")
-            subscription = self._subscription(message)
-        except TamisError as error:
-            return [Send(sender, m.Refusal(f"subscription {message.id!r}", str(error)))]
-        key = client_key(sender, message.namespace, message.id)
-        self.table.put(sender, key, subscription)
-        self._expires.pop((sender, key), None)
-        if message.expires is not None:
-            self._expires[sender, key] = message.expires
-        effects: list[Effect] = [Persist(("interest", sender, key), m.encode(message))]
-        effects.append(Send(sender, m.Status(message.id, message.namespace, m.State.ACCEPTED)))
+    def subscribe(self, asked: Iterable[tuple[Link, m.Subscribe]]) -> list[Effect]:
+        """Take subscriptions of clients, and make known in one step what follows from all of them."""
+        effects, places = list[Effect](), list[tuple[Link, str]]()
+        for client, message in asked:
+            try:
+                if message.namespace == ALL_NAMESPACES:
+                    raise ModelError(f"namespace {ALL_NAMESPACES!r} is not for clients")
+                subscription = self._subscription(message)
+            except TamisError as error:
+                effects.append(Send(client, m.Refusal(f"subscription {message.id!r}", str(error))))
+                continue
+            place = (client, client_key(client, message.namespace, message.id))
+            self.table.put(*place, subscription)
+            self._expires.pop(place, None)
+            if message.expires is not None:
+                self._expires[place] = message.expires
+            effects.append(Persist(("interest", *place), m.encode(message)))
+            effects.append(Send(client, m.Status(message.id, message.namespace, m.State.ACCEPTED)))
+            places.append(place)
         effects += self._announce()
-        self._confirmations.expect(sender, key, self._neighbours.keys() - self._has_table)
+        for place in places:
+            self._confirmations.expect(*place, self._neighbours.keys() - self._has_table)
         return effects + self._settle()
 
     def _unsubscribe(self, message: m.Unsubscribe, sender: Link, now: float) -> list[Effect]:

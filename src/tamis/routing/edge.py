@@ -16,7 +16,7 @@ through. Of clients it takes filters and events as they wrote them:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -38,6 +38,7 @@ from tamis.routing.admission import (
     MAX_EVENT,
     MAX_EVENT_WITH_REGION,
     Admitted,
+    AdmittedMany,
     Departed,
     EdgeCounts,
     Recent,
@@ -111,9 +112,11 @@ class EdgeCore:
     def handle(self, message: Any, *, sender: Link, now: float) -> list[Effect]:
         """Take one message of ``sender``; return everything that follows from it, as one transaction."""
         already_told = len(self._told)
-        self._by = message.by if isinstance(message, Admitted) else self.rights.get(sender)
+        self._by = message.by if isinstance(message, Admitted | AdmittedMany) else self.rights.get(sender)
         if isinstance(message, Admitted):
             effects = self._admitted(message.message, sender, now)
+        elif isinstance(message, AdmittedMany):
+            effects = self._subscribe(message.asked, now)
         elif isinstance(message, Once):
             effects = self._once(message, sender, now)
         elif isinstance(message, Departed):
@@ -219,6 +222,10 @@ class EdgeCore:
                 return refusal[1]
         return None
 
+    def count_of(self, principal: str) -> int:
+        """Return how many subscriptions somebody has."""
+        return self._counts.get(principal, 0)
+
     def is_suspended(self, link: Link) -> bool:
         """Whether a client misses events now because it read too slowly."""
         return link in self.gaps
@@ -230,19 +237,37 @@ class EdgeCore:
         if isinstance(message, m.Publish | m.PublishBatch):
             events = (message.event,) if isinstance(message, m.Publish) else message.events
             return self._publish(events, sender, rights, now)
-        if isinstance(message, m.Subscribe):
-            try:
-                return self._admitted(self.write_subscription(message, sender, rights), sender, now)
-            except (TamisError, msgspec.MsgspecError, RecursionError) as error:
-                subject = f"subscription {message.id!r}"
-                self._told.append((sender, m.Refusal(subject, str(error))))
-                if isinstance(error, TamisError):
-                    self.trail.note_error(now, rights, subject, message.namespace, error)
-                return []
+        if isinstance(message, m.Subscribe | m.SubscribeBatch):
+            many = message.subscriptions if isinstance(message, m.SubscribeBatch) else (message,)
+            return self._subscribe(self._checked(many, sender, rights, now), now)
         if isinstance(message, m.Unsubscribe):
             return self._admitted(message, sender, now)
         self._told.append((sender, m.Refusal(type(message).__name__, "a client does not say that to a broker")))
         return []
+
+    def _checked(
+        self, many: Iterable[m.Subscribe], sender: Link, rights: Rights, now: float
+    ) -> Iterator[tuple[Link, m.Subscribe]]:
+        """Yield what of a client's subscriptions may be, others are refused; each counts before the next is read."""
+        for one in many:
+            try:
+                yield sender, self.write_subscription(one, sender, rights)
+            except (TamisError, msgspec.MsgspecError, RecursionError) as error:
+                subject = f"subscription {one.id!r}"
+                self._told.append((sender, m.Refusal(subject, str(error))))
+                if isinstance(error, TamisError):
+                    self.trail.note_error(now, rights, subject, one.namespace, error)
+
+    def _subscribe(self, asked: Iterable[tuple[Link, m.Subscribe]], now: float) -> list[Effect]:
+        taken: list[tuple[Link, m.Subscribe]] = []
+        spaces: dict[str, list[m.Subscribe]] = {}
+        for link, message in asked:
+            self._note(link, client_key(link, message.namespace, message.id), message)
+            taken.append((link, message))
+            spaces.setdefault(message.namespace, []).append(message)
+        for first, *others in spaces.values():
+            self._audit(now, "subscribe", first, m.about(first).text if not others else f"and {len(others):,} more")
+        return self.broker.subscribe(taken)
 
     def _publish(self, events: tuple[m.Published, ...], sender: Link, rights: Rights, now: float) -> list[Effect]:
         good: list[m.Published] = []
@@ -264,8 +289,7 @@ class EdgeCore:
             self.counts.events += len(message.events)
             self.recent.events.extend((now, event) for event in message.events)
         if isinstance(message, m.Subscribe):
-            self._note(sender, client_key(sender, message.namespace, message.id), message)
-            self._audit(now, "subscribe", message, m.about(message).text)
+            return self._subscribe([(sender, message)], now)
         return self.broker.handle(message, sender=sender, now=now)
 
     def _once(self, batch: Once, sender: Link, now: float) -> list[Effect]:

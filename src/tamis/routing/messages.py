@@ -1,7 +1,7 @@
 """Everything brokers and clients say to one another: a closed vocabulary, with one form as bytes.
 
 ======================= ======================================================================
-client to broker        `Subscribe`, `Unsubscribe`, `Publish`, `PublishBatch`
+client to broker        `Subscribe`, `SubscribeBatch`, `Unsubscribe`, `Publish`, `PublishBatch`
 broker to client        `Status` of a subscription, `Delivery` of an event, `Gap`, `Refusal`, `Types`
 broker to broker        `Update` of a routing table, `Confirm` of updates, `Publish`, `PublishBatch`, `Pause`, `Resume`
 to a node from itself   `Tick`, and `LinkUp`, `LinkFull`, `LinkFree` of `tamis.node.core`; never on a wire
@@ -42,6 +42,7 @@ __all__ = [
     "State",
     "Status",
     "Subscribe",
+    "SubscribeBatch",
     "Tick",
     "Types",
     "Unsubscribe",
@@ -95,6 +96,12 @@ class Subscribe(Message, frozen=True, array_like=True, tag=1):
     namespace: str = DEFAULT_NAMESPACE
     expires: int | None = None
     about: bytes = b""
+
+
+class SubscribeBatch(Message, frozen=True, array_like=True, tag=22):
+    """A client asks for many things in one step; each is accepted or refused by itself."""
+
+    subscriptions: tuple[Subscribe, ...]
 
 
 class About(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -204,6 +211,7 @@ class Tick(msgspec.Struct, frozen=True):
 
 _Wire = (
     Subscribe
+    | SubscribeBatch
     | Unsubscribe
     | Publish
     | PublishBatch

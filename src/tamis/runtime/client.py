@@ -37,8 +37,8 @@ from tamis.runtime.publishing import Publishing
 
 __all__ = ["Client"]
 
-#: Events that may wait before `publish` waits, too.
-MAX_WAITING = 16_384
+#: Events that may wait before `publish` waits, too; and subscriptions of one message.
+MAX_WAITING, AT_ONCE = 16_384, 100
 
 _GONE_FOR_GOOD = 1008
 
@@ -144,25 +144,29 @@ class Client:
         in seconds from now.
         """
         given = secrets.token_hex(8) if id is None else id
-        text = filter if isinstance(filter, str) else msgspec.json.encode(filter).decode()
-        now = time.time()
-        about = m.About("", text, durable, round(now * 1e6), dict(metadata or {}))
-        message = m.Subscribe(
-            given,
-            msgspec.json.encode(to_json(parse(filter))),
-            namespace,
-            None if expires is None else round((now + expires) * 1e6),
-            msgspec.json.encode(about),
-        )
-        found = self._subscriptions[namespace, given] = ClientSubscription(self, message)
+        message = _asking(given, filter, namespace, durable, expires, metadata)
         self._say(message)
-        self._claim()
-        try:
-            await found.reached(wait)
-        except BaseException:
-            self._subscriptions.pop((namespace, given), None)
-            raise
+        (found,) = await self._all_reached([message], wait)
         return found
+
+    async def subscribe_many(
+        self,
+        filters: Mapping[SubscriptionId, str | Mapping[str, Any]],
+        *,
+        namespace: str = DEFAULT_NAMESPACE,
+        durable: bool = False,
+        expires: float | None = None,
+        wait: m.State = m.State.ACTIVE,
+    ) -> list[ClientSubscription]:
+        """Ask for many things at once, filters by id; returns their iterators in this order.
+
+        They travel together, and the broker takes each message of them in one step. `RefusedError` says why one was
+        not taken; the others that were taken stay, so the same call may be made again.
+        """
+        messages = [_asking(id, one, namespace, durable, expires, None) for id, one in filters.items()]
+        for start in range(0, len(messages), AT_ONCE):
+            self._say(m.SubscribeBatch(tuple(messages[start : start + AT_ONCE])))
+        return await self._all_reached(messages, wait)
 
     async def unsubscribe(self, id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Ask no longer; returns when the broker knows."""
@@ -179,6 +183,20 @@ class Client:
             self._news.set()
 
     # Inside
+
+    async def _all_reached(self, messages: Sequence[m.Subscribe], wait: m.State) -> list[ClientSubscription]:
+        """Have a reader for each subscription, and wait until all have come so far; none is kept otherwise."""
+        many = {(one.namespace, one.id): ClientSubscription(self, one) for one in messages}
+        self._subscriptions |= many
+        self._claim()
+        try:
+            for found in many.values():
+                await found.reached(wait)
+        except BaseException:
+            for place in many:
+                self._subscriptions.pop(place, None)
+            raise
+        return list(many.values())
 
     def _say(self, message: m.Message) -> None:
         self._link.unsent.append(Outgoing(m.encode(message), lambda: None))
@@ -320,6 +338,21 @@ class Client:
         self._publishing.give_up(error)
         for one in self._subscriptions.values():
             one.fail(error)
+
+
+def _asking(
+    id: SubscriptionId,
+    filter: str | Mapping[str, Any],
+    namespace: str,
+    durable: bool,
+    expires: float | None,
+    metadata: Mapping[str, str] | None,
+) -> m.Subscribe:
+    """Return what a client says to subscribe; a filter that is none raises."""
+    text, now = filter if isinstance(filter, str) else msgspec.json.encode(filter).decode(), time.time()
+    about = m.About("", text, durable, round(now * 1e6), dict(metadata or {}))
+    until = None if expires is None else round((now + expires) * 1e6)
+    return m.Subscribe(id, msgspec.json.encode(to_json(parse(filter))), namespace, until, msgspec.json.encode(about))
 
 
 def _socket_errors() -> tuple[type[Exception], ...]:

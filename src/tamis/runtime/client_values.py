@@ -24,6 +24,8 @@ def encode_event(raw: Mapping[str, Any]) -> bytes:
         raise EventError("", raw, "an event is a mapping from attribute to value")
     try:
         return _encoder.encode(raw if isinstance(raw, dict) else dict(raw))
+    except RecursionError:
+        raise EventError("", "...", "cannot be sent: nested too deep") from None
     except (TypeError, OverflowError, msgspec.EncodeError) as error:
         raise EventError("", raw, f"cannot be sent: {error}") from None
 

@@ -94,6 +94,12 @@ class SyncClient:
         """Ask for events; see `Client.subscribe`."""
         return SyncSubscription(self, self._run(self._client.subscribe(filter, **options)))
 
+    def subscribe_many(
+        self, filters: Mapping[SubscriptionId, str | Mapping[str, Any]], **options: Any
+    ) -> list[SyncSubscription]:
+        """Ask for many things at once; see `Client.subscribe_many`."""
+        return [SyncSubscription(self, one) for one in self._run(self._client.subscribe_many(filters, **options))]
+
     def unsubscribe(self, id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Ask no longer."""
         self._run(self._client.unsubscribe(id, namespace=namespace))

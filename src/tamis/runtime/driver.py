@@ -22,7 +22,7 @@ from tamis.node.effects import Link
 from tamis.node.frames import Frame, encode_frame
 from tamis.node.node import Node, Transaction
 from tamis.routing import messages as m
-from tamis.routing.admission import Admitted, Departed
+from tamis.routing.admission import Admitted, AdmittedMany, Departed
 from tamis.routing.audit import Deed, TokensSeen
 from tamis.routing.edge import EdgeCore
 from tamis.routing.producers import Once
@@ -135,11 +135,16 @@ class Driver:
         ``by`` is who wants it, None the broker itself.
         """
         self.demand_room()
-        if link not in self.node.ends:
-            self._step(lambda node, now: node.attach(link, now))
-            hello = encode_frame(Frame(CLIENT_EPOCH, self.node.epoch, 0, 0))
-            self._step(lambda node, now: node.receive(hello, link=link, now=now))
+        self._attach(link)
         await self._step(lambda node, now: node.submit(Admitted(message, by), sender=link, now=now))
+
+    async def subscribe(self, asked: Sequence[tuple[Link, m.Subscribe]], by: Rights) -> None:
+        """Take checked subscriptions of clients that speak through this process, all in one transaction."""
+        self.demand_room()
+        for link, _ in asked:
+            self._attach(link)
+        many = AdmittedMany(tuple(asked), by)
+        await self._step(lambda node, now: node.submit(many, sender="", now=now))
 
     def note(self, what: Deed | TokensSeen) -> asyncio.Future[None]:
         """Have something noted in the audit; the future is done when it is durable."""
@@ -342,6 +347,13 @@ class Driver:
         message = Admitted(m.PublishBatch(tuple(events)))
         step = self._step(lambda node, now: node.submit(message, sender="", now=now))
         step.add_done_callback(lambda _: _resolve(futures))
+
+    def _attach(self, link: Link) -> None:
+        """Have a link to a client that speaks through this process."""
+        if link not in self.node.ends:
+            self._step(lambda node, now: node.attach(link, now))
+            hello = encode_frame(Frame(CLIENT_EPOCH, self.node.epoch, 0, 0))
+            self._step(lambda node, now: node.receive(hello, link=link, now=now))
 
     def _note_link(self, link: Link, what: str, detail: str = "") -> None:
         self.note(Deed(round(time.time() * 1e6), link, what, link, address="broker", detail=detail))

@@ -10,13 +10,25 @@ from tamis.errors import EventError, LimitError, ModelError, RefusedError
 from tamis.routing.admission import MAX_EVENT_WITH_REGION
 from tamis.workload.files.strict_json import read_object, read_value
 
-__all__ = ["MAX_BODY", "MAX_EVENTS", "MAX_PAGE", "read_body", "read_events", "read_json", "whole_number"]
+__all__ = [
+    "MAX_BODY",
+    "MAX_EVENTS",
+    "MAX_PAGE",
+    "read_body",
+    "read_events",
+    "read_json",
+    "read_objects",
+    "whole_number",
+]
 
 #: Bytes and events of one request.
 MAX_BODY, MAX_EVENTS = 16 * 1024 * 1024, 10_000
 
 #: Subscriptions, events or deliveries on one page.
 MAX_PAGE = 1_000
+
+#: How lines of JSON are called.
+_LINES = frozenset({"application/x-ndjson", "application/jsonl", "application/ndjson"})
 
 _CONTEXT = ("id", "source", "type", "subject", "time", "dataschema")
 
@@ -41,9 +53,21 @@ async def read_json(request: Request, limit: int = MAX_EVENT_WITH_REGION) -> dic
     return _object(await read_body(request, limit), None)
 
 
+async def read_objects(request: Request) -> tuple[list[dict[str, Any]], bool]:
+    """Return the objects of a request, one by itself, a JSON array or NDJSON; and whether it is one by itself."""
+    text = await read_body(request)
+    if _kind(request) in _LINES:
+        return _lines(text), False
+    if text.lstrip().startswith("["):
+        return _array(text), False
+    if len(text.encode()) > MAX_EVENT_WITH_REGION:
+        raise LimitError("bytes of a request", len(text.encode()), MAX_EVENT_WITH_REGION)
+    return [_object(text, None)], True
+
+
 async def read_events(request: Request) -> list[dict[str, Any]]:
     """Return the events of a request, whichever way they were written."""
-    kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+    kind = _kind(request)
     text = await read_body(request)
     if kind == "application/cloudevents+json":
         events = [_structured(_object(text, None), None)]
@@ -52,9 +76,8 @@ async def read_events(request: Request) -> list[dict[str, Any]]:
     elif "ce-specversion" in request.headers:
         context = {name: request.headers[f"ce-{name}"] for name in _CONTEXT if f"ce-{name}" in request.headers}
         events = [_with_context(_object(text, None), context, None)]
-    elif kind in ("application/x-ndjson", "application/jsonl", "application/ndjson"):
-        lines = [line for line in text.split("\n") if line.strip()]
-        events = [_object(line, row) for row, line in enumerate(lines)]
+    elif kind in _LINES:
+        events = _lines(text)
     elif text.lstrip().startswith("["):
         events = _array(text)
     else:
@@ -64,11 +87,20 @@ async def read_events(request: Request) -> list[dict[str, Any]]:
     return events
 
 
+def _kind(request: Request) -> str:
+    return request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+
+
+def _lines(text: str) -> list[dict[str, Any]]:
+    lines = [line for line in text.split("\n") if line.strip()]
+    return [_object(line, row) for row, line in enumerate(lines)]
+
+
 def _object(text: str, row: int | None) -> dict[str, Any]:
     try:
         return read_object(text)
     except ValueError as error:
-        where = "" if row is None else f"event {row}: "
+        where = "" if row is None else f"line {row}: "
         raise RefusedError(400, f"{where}{error}") from None
 
 

@@ -179,7 +179,7 @@ def _paths() -> Json:
         },
         "/v1/deliveries": {"get": _operation("The last copies that went out to clients", None, [limit])},
         "/v1/subscriptions": {
-            "post": _operation("Make a subscription", "Subscription", [], _json("NewSubscription"), status="201"),
+            "post": _operation(_SUBSCRIBE, "Subscription", [], _NEW_SUBSCRIPTIONS, status="201"),
             "get": _operation("List subscriptions", "Page", [namespace, after, limit, search]),
         },
         "/v1/subscriptions/{id}": {
@@ -222,6 +222,20 @@ def _log_paths(one: list[Json], limit: Json) -> Json:
         },
     }
 
+
+_SUBSCRIBE = "Make a subscription, or many of an array or NDJSON, all or none; the answer is then a page"
+
+_NEW_SUBSCRIPTIONS: Json = {
+    "application/json": {
+        "schema": {
+            "oneOf": [
+                {"$ref": "#/components/schemas/NewSubscription"},
+                {"type": "array", "items": {"$ref": "#/components/schemas/NewSubscription"}, "maxItems": 1000},
+            ]
+        }
+    },
+    "application/x-ndjson": {"schema": {"type": "string"}},
+}
 
 _EVENTS: Json = {
     "application/json": {

@@ -17,6 +17,7 @@ from tamis.errors import DiskFullError, ModelError
 from tamis.runtime.auditing import note_start, note_stop, watch_tokens
 from tamis.runtime.config import BrokerConfig
 from tamis.runtime.driver import Driver
+from tamis.runtime.long_lived import keep_frozen
 from tamis.runtime.neighbours import keep_linked
 from tamis.runtime.open_broker import open_broker
 from tamis.runtime.packets import MAX_PACKET, MAX_PACKET_OF_BROKER
@@ -87,6 +88,7 @@ def _around(driver: Driver, config: BrokerConfig, version: Path | None) -> Itera
     yield _trim(driver, config)
     yield watch_tokens(driver, tokens_of(config))
     yield end_sessions(driver, config.retention)
+    yield keep_frozen(driver)
     if version is not None:
         yield follow_snapshot(driver, Path(config.snapshot), version)
 

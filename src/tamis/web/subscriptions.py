@@ -6,6 +6,7 @@ read says nothing about another subscription.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import secrets
 import time
@@ -15,7 +16,14 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from tamis.errors import DuplicateSubscriptionError, ModelError, RefusedError, UnknownSubscriptionError
+from tamis.errors import (
+    DuplicateSubscriptionError,
+    LimitError,
+    ModelError,
+    RefusedError,
+    TamisError,
+    UnknownSubscriptionError,
+)
 from tamis.model.language.cql2_json import to_json
 from tamis.model.language.parse import parse
 from tamis.model.subscription import DEFAULT_NAMESPACE, SubscriptionId
@@ -27,10 +35,15 @@ from tamis.routing.admission import check_namespace, subscription_id
 from tamis.routing.broker import client_key
 from tamis.routing.rights import Rights
 from tamis.runtime.client_links import http_link
-from tamis.web.bodies import MAX_PAGE, read_json, whole_number
+from tamis.web.bodies import MAX_PAGE, read_objects, whole_number
+from tamis.web.failures import status_of
 from tamis.web.server import Server, server_of
 
 __all__ = ["create", "delete", "demand_owner", "find", "http_link", "listing", "show"]
+
+
+#: Subscriptions of one request, and those that are read before others are served.
+MAX_AT_ONCE, BREATH = 1_000, 50
 
 
 class NewSubscription(msgspec.Struct, forbid_unknown_fields=True):
@@ -46,10 +59,35 @@ class NewSubscription(msgspec.Struct, forbid_unknown_fields=True):
 
 
 async def create(request: Request) -> Response:
-    """Make a subscription; it is on disk when the answer comes."""
+    """Make a subscription, or many of a JSON array or NDJSON, all or none; they are on disk when the answer comes."""
     server = server_of(request)
     rights = server.rights(request)
-    given = _read(await read_json(request))
+    documents, is_one = await read_objects(request)
+    if len(documents) > MAX_AT_ONCE:
+        raise LimitError("subscriptions of one request", len(documents), MAX_AT_ONCE)
+    asked: dict[Link, m.Subscribe] = {}
+    for row, document in enumerate(documents):
+        try:
+            link, message = _asked(server, rights, _read(document))
+            if link in asked:
+                raise DuplicateSubscriptionError(message.id)
+            asked[link] = message
+        except TamisError as error:
+            if is_one:
+                raise
+            raise RefusedError(status_of(error), f"subscription {row}: {error}") from None
+        if row % BREATH == BREATH - 1:
+            await asyncio.sleep(0)  # others are served in between
+    _check_room(rights, server, len(asked))
+    await server.driver.subscribe(list(asked.items()), rights)
+    shown = [describe(server, link, client_key(link, one.namespace, one.id)) for link, one in asked.items()]
+    if is_one:
+        return JSONResponse(shown[0], 201, {"Location": f"/v1/subscriptions/{shown[0]['id']}"})
+    return JSONResponse({"subscriptions": shown, "next": None}, 201)
+
+
+def _asked(server: Server, rights: Rights, given: NewSubscription) -> tuple[Link, m.Subscribe]:
+    """Return a subscription as the broker takes it, and its link."""
     rights.demand("subscribe", check_namespace(given.namespace))
     id = subscription_id(secrets.token_hex(8) if given.id is None else given.id)
     link = http_link(given.namespace, id)
@@ -64,9 +102,14 @@ async def create(request: Request) -> Response:
         _moment(given.expires),
         msgspec.json.encode(about),
     )
-    await server.driver.submit(server.driver.edge.write_subscription(asked, link, rights), link, rights)
-    shown = describe(server, link, client_key(link, given.namespace, id))
-    return JSONResponse(shown, 201, {"Location": f"/v1/subscriptions/{id}"})
+    return link, server.driver.edge.write_subscription(asked, link, rights)
+
+
+def _check_room(rights: Rights, server: Server, n: int) -> None:
+    """Raise `LimitError` when all together are more than somebody may have."""
+    held = server.driver.edge.count_of(rights.principal)
+    if held + n > rights.max_subscriptions:
+        raise LimitError("subscriptions", held + n, rights.max_subscriptions)
 
 
 async def listing(request: Request) -> Response:

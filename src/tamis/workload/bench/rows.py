@@ -60,9 +60,12 @@ MEASURES: Final = {
             "processor time of the broker for an event in a frame; load does not change it",
             False,
         ),
+        Measure("serve clients cpu", "us/event", "the same of publisher and readers together", False),
         Measure("serve single cpu", "us/event", "the same for a single event", False),
         Measure("serve p50", "ms", "from the call of publish to the reader, at half of that load, median", False),
         Measure("serve p99", "ms", "99th percentile of that", False),
+        Measure("serve p99 beside", "ms", "the same at a quarter of it, with one more reader that reads all", False),
+        Measure("serve p99 stalled", "ms", "the same when that reader stalls and its queue grows", False),
         Measure("serve memory", "MB", "memory of the broker's process at the end", False),
         Measure("insertion", "us", "one subscription to ranges and into a table of so many, in Python", False),
     )

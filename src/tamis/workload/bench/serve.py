@@ -4,13 +4,18 @@ The broker is a process of its own, as users start it; the publisher and all rea
 a publish is confirmed when it is on disk, a delivery is kept until its reader has acknowledged it. What arrives is
 compared, copy by copy, with what an engine in this process says.
 
-For a sense of scale the same events go through Mosquitto, if it is installed, with QoS 1: there each event has one
-topic and each reader a share of the topics, so it neither evaluates a filter nor writes to a disk: a ceiling, no rival.
+Half of that load shows the latencies; a quarter of it, with one more reader that takes everything and then stalls, what
+one slow reader costs the others (RELIABILITY G17).
+
+For a sense of scale the same events go through Mosquitto (QoS 1) and NATS (at most once), if they are installed: there
+each event has one topic and each reader a share of the topics, so they neither evaluate a filter nor write to a disk: a
+ceiling, no rival.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import subprocess
@@ -35,7 +40,7 @@ from tamis.workload.boxes import BoxWork, make_boxes
 
 __all__ = ["SYSTEMS", "Load", "measure_serve"]
 
-SYSTEMS: Final = ("ours", "mosquitto")
+SYSTEMS: Final = ("ours", "mosquitto", "nats")
 
 #: Events of one call, calls under way at once, and calls of single events under way.
 FRAME, FRAMES, SINGLES = 256, 8, 64
@@ -60,14 +65,17 @@ class Run:
     """A publisher and what is known of its events; the first has number 1."""
 
     client: Client
+    work: BoxWork
     arrivals: Arrivals
     matches: Sequence[int]
     published: int = 0
     expected: int = 0
     moments: list[float] = field(default_factory=list)
 
-    async def publish(self, events: list[dict[str, float]]) -> None:
-        """Publish the next events; returns when they are durable."""
+    async def publish(self, n: int) -> None:
+        """Publish the next ``n`` events; returns when they are durable."""
+        points = self.work.points[self.published : self.published + n].tolist()
+        events = [dict(zip(self.work.names, point, strict=True)) for point in points]
         self.expected += int(sum(self.matches[self.published : self.published + len(events)]))
         self.published += len(events)
         self.moments += [time.perf_counter()] * len(events)
@@ -82,6 +90,10 @@ def measure_serve(load: Load, systems: Sequence[str]) -> Iterator[Row]:
         from tamis.workload.bench.serve_mqtt import measure_mosquitto
 
         yield from measure_mosquitto(load, _WORK)
+    if "nats" in systems:
+        from tamis.workload.bench.serve_nats import measure_nats
+
+        yield from measure_nats(load, _WORK)
 
 
 def _measure_ours(load: Load) -> Iterator[Row]:
@@ -118,22 +130,28 @@ async def _run(url: str, pid: int, load: Load, work: BoxWork, wanted: Sequence[i
     arrivals = Arrivals()
     # Written before anybody connects: a broker cuts off who does not answer its pings for that long.
     messages = [subscribe_message(id, text) for id, text in enumerate(_texts(work))]
-    events = [dict(zip(work.names, point, strict=True)) for point in work.points.tolist()]
     readers = [await Reader(url, f"reader-{number}", arrivals).open() for number in range(load.readers)]
     start = time.perf_counter()
     await asyncio.gather(*(one.subscribe(messages[k :: load.readers]) for k, one in enumerate(readers)))
     rows = [Row(_WORK, load.n, "ours", "serve load", load.n / (time.perf_counter() - start))]
     async with connect(url, client="publisher") as client:
-        run = Run(client, arrivals, wanted)
-        begun = _cpu_seconds(pid)
-        rate = await _frames(run, events[: load.events])
+        gc.collect()
+        gc.freeze()  # a pause of this process is none of the broker's
+        run = Run(client, work, arrivals, wanted)
+        begun, mine = _cpu_seconds(pid), time.process_time()
+        rate = await _together(run, FRAMES, load.events, FRAME)
         rows.append(Row(_WORK, load.n, "ours", "serve", rate, goal=find_goal("serve", _WORK, load.n)))
         rows.append(_cpu_row(load, "serve cpu", begun, pid, load.events))
+        spent = (time.process_time() - mine) * 1e6 / load.events
+        rows.append(Row(_WORK, load.n, "ours", "serve clients cpu", spent))
         begun = _cpu_seconds(pid)
-        single = await _singles(run, events[load.events : load.events + load.singles])
-        rows.append(Row(_WORK, load.n, "ours", "serve single", single))
+        rows.append(Row(_WORK, load.n, "ours", "serve single", await _together(run, SINGLES, load.singles, 1)))
         rows.append(_cpu_row(load, "serve single cpu", begun, pid, load.singles))
-        rows += await _half_load(run, events[load.events + load.singles :], rate / 2, load)
+        p50, p99, note = await _paced(run, rate / 2, load)
+        goal = find_goal("serve p99", _WORK, load.n)
+        rows.append(Row(_WORK, load.n, "ours", "serve p50", p50, note=note))
+        rows.append(Row(_WORK, load.n, "ours", "serve p99", p99, goal=goal, note=note))
+        rows += await _with_a_stall(url, run, rate / 4, load)
     rows.append(Row(_WORK, load.n, "ours", "serve memory", _resident_megabytes(pid)))
     _check(run)
     for one in readers:
@@ -141,48 +159,48 @@ async def _run(url: str, pid: int, load: Load, work: BoxWork, wanted: Sequence[i
     return rows
 
 
-async def _frames(run: Run, events: list[dict[str, float]]) -> float:
+async def _together(run: Run, tasks: int, n: int, frame: int) -> float:
     """Publish frames, several under way; return events per second until the last copy has arrived."""
-    start = time.perf_counter()
-    frames = iter([events[k : k + FRAME] for k in range(0, len(events), FRAME)])
-    await _together(FRAMES, frames, run)
-    return len(events) / (time.perf_counter() - start)
+    sizes = iter([frame] * (n // frame) + [n % frame] * bool(n % frame))
 
-
-async def _singles(run: Run, events: list[dict[str, float]]) -> float:
-    """Publish single events, many under way; return events per second."""
-    start = time.perf_counter()
-    await _together(SINGLES, iter([[one] for one in events]), run)
-    return len(events) / (time.perf_counter() - start)
-
-
-async def _together(tasks: int, calls: Iterator[list[dict[str, float]]], run: Run) -> None:
     async def publish() -> None:
-        for events in calls:
-            await run.publish(events)
+        for size in sizes:
+            await run.publish(size)
 
+    start = time.perf_counter()
     await asyncio.gather(*(publish() for _ in range(tasks)))
     await run.arrivals.wait(run.expected)
+    return n / (time.perf_counter() - start)
 
 
-async def _half_load(run: Run, events: list[dict[str, float]], rate: float, load: Load) -> list[Row]:
-    """Publish at a steady rate, every 10 ms what is due; return the latencies from call to arrival."""
+async def _paced(run: Run, rate: float, load: Load) -> tuple[float, float, str]:
+    """Publish at a steady rate, every 10 ms what is due; return p50 and p99 in ms from call to arrival, and a note."""
     frame = max(1, min(FRAME, int(rate / 100)))
-    count = min(int(rate * load.seconds), len(events)) // frame * frame
+    count = min(int(rate * load.seconds), _paced_most(load) // 3, len(run.work.points) - run.published) // frame * frame
     first, waiting = len(run.arrivals.seen), list[asyncio.Task[None]]()
     start = time.perf_counter()
     for k in range(0, count, frame):
         await asyncio.sleep(max(0.0, start + k / rate - time.perf_counter()))
-        waiting.append(asyncio.create_task(run.publish(events[k : k + frame])))
+        waiting.append(asyncio.create_task(run.publish(frame)))
     await asyncio.gather(*waiting)
     await run.arrivals.wait(run.expected)
     times = [moment - run.moments[seq - 1] for seq, moment in run.arrivals.seen[first:]]
     p50, p99 = (np.percentile(np.array(times) * 1e3, (50, 99)) if times else np.zeros(2)).tolist()
-    note = f"half load: {rate:,.0f} events/s in frames of {frame}, {len(times):,} copies"
-    return [
-        Row(_WORK, load.n, "ours", "serve p50", p50, note=note),
-        Row(_WORK, load.n, "ours", "serve p99", p99, goal=find_goal("serve p99", _WORK, load.n), note=note),
-    ]
+    return p50, p99, f"{rate:,.0f} events/s in frames of {frame}, {len(times):,} copies"
+
+
+async def _with_a_stall(url: str, run: Run, rate: float, load: Load) -> list[Row]:
+    """Return the p99 of the others beside one more reader of everything, while it reads and while it stalls."""
+    rows, greedy = list[Row](), await Reader(url, "greedy", Arrivals()).open()
+    name = run.work.names[0]
+    await greedy.subscribe([subscribe_message(0, f"{name} IS NOT NULL")])
+    for what in ("serve p99 beside", "serve p99 stalled"):
+        if what.endswith("stalled"):
+            greedy.stall()
+        _, p99, note = await _paced(run, rate, load)
+        rows.append(Row(_WORK, load.n, "ours", what, p99, note=f"{note}, one reader more"))
+    await greedy.close()
+    return rows
 
 
 def _check(run: Run) -> None:
@@ -201,7 +219,8 @@ def _texts(work: BoxWork) -> list[str]:
 
 
 def _paced_most(load: Load) -> int:
-    return int(50_000 * load.seconds)
+    """Return how many events the three paced parts take at most."""
+    return int(60_000 * load.seconds)
 
 
 def _cpu_row(load: Load, what: str, begun: float | None, pid: int, events: int) -> Row:

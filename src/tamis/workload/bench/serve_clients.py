@@ -23,8 +23,8 @@ from tamis.runtime.packets import MAX_PACKET, SUBPROTOCOL
 
 __all__ = ["Arrivals", "Reader", "subscribe_message"]
 
-#: Subscriptions that a reader asks for before it waits for their answers.
-AT_ONCE = 256
+#: Subscriptions that a reader asks for in one message, before it waits for their answers.
+AT_ONCE = 100
 
 
 class Arrivals:
@@ -51,10 +51,10 @@ class Arrivals:
                 await self._done.wait()
 
 
-def subscribe_message(id: int, text: str) -> bytes:
+def subscribe_message(id: int, text: str) -> m.Subscribe:
     """Return the message that asks for a durable subscription."""
     about = msgspec.json.encode(m.About(text=text, durable=True))
-    return m.encode(m.Subscribe(id, msgspec.json.encode(to_json(parse(text))), about=about))
+    return m.Subscribe(id, msgspec.json.encode(to_json(parse(text))), about=about)
 
 
 class Reader:
@@ -82,17 +82,21 @@ class Reader:
         self._task = asyncio.create_task(self._listen())
         return self
 
-    async def subscribe(self, messages: Sequence[bytes]) -> None:
+    async def subscribe(self, messages: Sequence[m.Subscribe]) -> None:
         """Ask for many things; returns when all are active."""
         for first in range(0, len(messages), AT_ONCE):
             part = messages[first : first + AT_ONCE]
-            self._link.unsent += [Outgoing(one, lambda: None) for one in part]
+            self._link.unsent.append(Outgoing(m.encode(m.SubscribeBatch(tuple(part))), lambda: None))
             await self._flush()
             while self._active < first + len(part):
                 self._news.clear()
                 await self._news.wait()
                 if self._task.done():
                     raise InvariantError(f"reader {self._link.name} was cut off: {self._socket.close_reason}")
+
+    def stall(self) -> None:
+        """Read no more, and leave the connection open."""
+        self._task.cancel()
 
     async def close(self) -> None:
         """End the connection."""
