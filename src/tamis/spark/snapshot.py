@@ -30,7 +30,8 @@ from tamis.spark.compile import ACCEPTED, accepted_form
 from tamis.spark.reading import REMOVED, Removal, list_ids, list_subscriptions, note_removed, read_removal
 from tamis.spark.reduce import Reduced
 from tamis.spark.summary import copy_summary, write_summary
-from tamis.spark.tiles import TILES, read_tiles, write_tiles
+from tamis.spark.tiles import TILES, read_tiles, tiling_by, write_tiles
+from tamis.spark.tiling import Tiling
 
 __all__ = ["compact_snapshot", "prune_snapshots", "read_snapshot", "update_snapshot", "write_snapshot"]
 
@@ -61,9 +62,9 @@ def write_snapshot(
     if part_size < 1:
         raise TableError(f"part_size is {part_size}; a part holds at least one subscription")
     with snapshot.building(Path(directory).absolute()) as place:
+        tiling = tiling_by(accepted, schema, tile_by, tiles) if tile_by else None
         beside = [] if summary is None else write_summary(summary, place)
-        state = snapshot.State(schema, False, DEFAULT_MATCHER, 0)
-        return _index(accepted, place, state, part_size, (tile_by, tiles), beside)
+        return _index(accepted, place, snapshot.State(schema, False, DEFAULT_MATCHER, 0), part_size, tiling, beside)
 
 
 def update_snapshot(
@@ -103,9 +104,9 @@ def compact_snapshot(spark: SparkSession, directory: str | Path, *, part_size: i
     manifest = read_manifest(base)
     state = _state_of(base, manifest)
     tiles = read_tiles(base, manifest)
-    cut = ([], 0) if tiles is None else (tiles.tiling.attributes, max(2, tiles.tiling.n_tiles))
+    tiling = None if tiles is None else tiles.tiling
     with snapshot.building(base.parent) as place:
-        return _index(read_snapshot(spark, base), place, state, part_size, cut, copy_summary(base, place))
+        return _index(read_snapshot(spark, base), place, state, part_size, tiling, copy_summary(base, place))
 
 
 def read_snapshot(spark: SparkSession, directory: str | Path) -> DataFrame:
@@ -133,17 +134,16 @@ def _index(
     place: Path,
     state: snapshot.State,
     part_size: int,
-    cut: tuple[Sequence[str], int],
+    tiling: Tiling | None,
     summary: Sequence[str],
 ) -> Path:
     """Index accepted subscriptions in a version in the making, in tiles as well if asked to, and publish it.
 
-    ``cut`` are the attributes to cut tiles by, none for no tiles, and about how many; ``summary`` are the files of the
-    routing summary, which lie there already.
+    ``summary`` are the files of the routing summary, which lie there already.
     """
     parts = build_parts(accepted, place, state.schema, part_size)
-    tile_parts = write_tiles(accepted, place, state.schema, *cut) if cut[0] else []
-    beside = [*([TILES] if cut[0] else []), *summary]
+    tile_parts = [] if tiling is None else write_tiles(accepted, place, state.schema, tiling)
+    beside = [*summary] if tiling is None else [TILES, *summary]
     _discard_other_attempts(place, [*parts, *tile_parts], beside)
     return snapshot.seal(place, state, parts, beside)
 

@@ -34,7 +34,7 @@ from tamis.spark.tile_work import (
 )
 from tamis.spark.tiling import Axis, Tiles, Tiling, axes_for
 
-__all__ = ["TILES", "cut_tiles", "middles_of", "read_tiles", "tiled_deliveries", "write_tiles"]
+__all__ = ["TILES", "cut_tiles", "middles_of", "read_tiles", "tiled_deliveries", "tiling_by", "write_tiles"]
 
 #: The file of a version that describes its tiles.
 TILES = "tiles.json"
@@ -43,14 +43,15 @@ TILES = "tiles.json"
 _SPREAD = 4
 
 
-def write_tiles(accepted: DataFrame, place: Path, schema: Schema, names: Sequence[str], n: int) -> list[Part]:
-    """Have the executors index accepted subscriptions in about ``n`` tiles; describe them in `TILES`.
-
-    Return the parts that were written.
-    """
+def tiling_by(accepted: DataFrame, schema: Schema, names: Sequence[str], n: int) -> Tiling:
+    """Cut the space of one or two attributes into about ``n`` tiles."""
     if n < 2:
         raise TableError(f"{n} tiles; two is the least")
-    tiling = cut_tiles(accepted, axes_for(names, schema), schema, n)
+    return cut_tiles(accepted, axes_for(names, schema), schema, n)
+
+
+def write_tiles(accepted: DataFrame, place: Path, schema: Schema, tiling: Tiling) -> list[Part]:
+    """Have the executors index accepted subscriptions in tiles, and describe them in `TILES`; return the parts."""
     task = TileBuild(str(place), schema.to_json(), msgspec.json.encode(tiling).decode())
     form = T.StructType(
         [*accepted.schema, T.StructField("tile", T.IntegerType()), T.StructField("low", T.IntegerType())]

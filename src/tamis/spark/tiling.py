@@ -58,16 +58,6 @@ class Tiling(msgspec.Struct, frozen=True):
 
     axes: list[Axis]
 
-    @property
-    def attributes(self) -> list[str]:
-        """What `axes_for` makes these axes of."""
-        return list(dict.fromkeys(axis.attribute for axis in self.axes))
-
-    @property
-    def n_tiles(self) -> int:
-        """How many tiles there are, without those of events that lack a value."""
-        return math.prod(len(axis.cuts) + 1 for axis in self.axes)
-
     def number(self, cells: Sequence[Cells]) -> Cells:
         """Return the tiles with these cells, one array of cells per axis."""
         tiles: Cells = np.zeros(len(cells[0]), np.int32)
