@@ -58,6 +58,11 @@ FILES: dict[str, str | bytes] = {
 CASES: list[tuple[str, list[str]]] = [
     # files that are not there, or are not what they are called
     ("try|mag > 4|absent.jsonl", ["absent.jsonl: there is no such file"]),
+    ("import|eventbridge|absent.json", ["absent.json: there is no such file"]),
+    ("import|eventbridge|open.json", ["open.json: not JSON"]),
+    ("import|eventbridge|broken.jsonl", ["broken.jsonl, line 2: not JSON"]),
+    ("import|jms|latin.jsonl", ["latin.jsonl: not text in UTF-8"]),
+    ("demo|--map|folder.jsonl", ["folder.jsonl: the map cannot be written", "--map"]),
     ("try|mag > 4|absent.parquet", ["absent.parquet: there is no such file"]),
     ("match|absent.jsonl|e.jsonl", ["absent.jsonl: there is no such file"]),
     ("try|mag > 4|folder.jsonl", ["folder.jsonl: a directory, not a file"]),
@@ -185,3 +190,12 @@ def test_json_output_stays_clean_when_something_is_wrong(folder: Path, monkeypat
     monkeypatch.chdir(folder)
     done = run("try|mag > 4|broken.jsonl|--json")
     assert (done.exit_code, done.stdout) == (2, "")
+
+
+def test_a_statement_is_no_condition(tmp_path: Path) -> None:
+    file = tmp_path / "rules.txt"
+    file.write_text("SELECT * FROM quakes WHERE mag > 4\nwhere is null\nWHERE mag > 4\nmag > 4\n")
+    done = CliRunner().invoke(app, ["import", "sql", str(file)])
+    assert done.exit_code == 1
+    assert done.stderr.count("give what stands after WHERE") == 2
+    assert done.stdout.splitlines()[-1] == '{"id":4,"filter":"mag > 4"}'

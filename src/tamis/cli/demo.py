@@ -76,6 +76,10 @@ def demo(
     if save is not None:
         _save(save)
         return
+    if map is not None:
+        from tamis.cli.demo_map import check_place
+
+        check_place(map)
     console = None if json else output()
     if console is not None:
         console.say("tamis demo: who asked for which earthquake?", "bold")

@@ -10,10 +10,19 @@ if TYPE_CHECKING:
     from tamis.engine import Engine, Matches
     from tamis.model.subscription import SubscriptionId
 
-__all__ = ["open_page", "write_map"]
+__all__ = ["check_place", "open_page", "write_map"]
 
 #: Shown with an event; where it is says the map.
 _HIDDEN = ("epicentre", "lon", "lat")
+
+
+def check_place(path: Path) -> None:
+    """Refuse a place where no file can be, before anything is computed for it."""
+    from tamis.errors import ModelError
+
+    if path.is_dir() or not path.parent.is_dir():
+        why = "it is a directory" if path.is_dir() else f"there is no directory {path.parent}"
+        raise ModelError(f"{path}: the map cannot be written: {why}; choose another place with --map")
 
 
 def write_map(path: Path, events: Any, engine: Engine, matches: Matches, questions: dict[SubscriptionId, str]) -> None:

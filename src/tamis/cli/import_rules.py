@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
@@ -22,6 +23,9 @@ EPILOG = examples(
     "tamis import sql conditions.txt",
     "tamis import eventbridge rules.json --out subscriptions.jsonl",
 )
+
+#: A statement around a condition; `where = 'here'` is a condition on an attribute of that name.
+_STATEMENT = re.compile(r"\s*(?:select\s+[\w*]|where\s+(?!(?:is|in|like|between|not)\b)[\w(])", re.IGNORECASE)
 
 
 class Kind(StrEnum):
@@ -81,17 +85,22 @@ def _read(kind: Kind, rule: Any) -> Node:
     if kind is Kind.EVENTBRIDGE and isinstance(rule, dict):
         return read_event_pattern(rule)
     if kind is not Kind.EVENTBRIDGE and isinstance(rule, str):
+        if _STATEMENT.match(rule):
+            raise ModelError("not a condition: give what stands after WHERE, and nothing else")
         return read_selector(rule)
     raise ModelError(f"a rule of {kind} is {'an object' if kind is Kind.EVENTBRIDGE else 'text'}")
 
 
 def _rules(kind: Kind, file: Path) -> Iterator[tuple[str | int, Any]]:
     """Yield (id, rule): from one JSON document, from lines of JSON, or from lines of text, which are numbered."""
-    from tamis.workload.files.strict_json import read_value
+    from tamis.errors import ModelError
 
-    text = file.read_text(encoding="utf-8")
+    try:
+        text = file.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ModelError(f"{file}: not text in UTF-8; rules come as lines of text, as .json or as .jsonl") from None
     if file.suffix == ".json":
-        document = read_value(text)
+        document = _json(text, str(file))
         rules = document.get("Rules", [document]) if isinstance(document, dict) else document
         yield from (
             _record(number, rule) for number, rule in enumerate(rules if isinstance(rules, list) else [rules], 1)
@@ -99,16 +108,25 @@ def _rules(kind: Kind, file: Path) -> Iterator[tuple[str | int, Any]]:
         return
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip():
-            yield _record(number, read_value(line)) if file.suffix == ".jsonl" else (number, line)
+            yield _record(number, _json(line, f"{file}, line {number}")) if file.suffix == ".jsonl" else (number, line)
+
+
+def _json(text: str, place: str) -> Any:
+    from tamis.errors import ModelError
+    from tamis.workload.files.strict_json import read_value
+
+    try:
+        return read_value(text)
+    except ValueError as error:
+        raise ModelError(f"{place}: {error}") from None
 
 
 def _record(number: int, record: Any) -> tuple[str | int, Any]:
     """Return the id and the rule of ``{"id", "rule"}``, of a rule as EventBridge lists it, or of a bare one."""
-    from tamis.workload.files.strict_json import read_value
-
     if isinstance(record, dict) and "rule" in record:
         return record.get("id", number), record["rule"]
     if isinstance(record, dict) and "EventPattern" in record:
         pattern = record["EventPattern"]
-        return record.get("Name", number), read_value(pattern) if isinstance(pattern, str) else pattern
+        name = record.get("Name", number)
+        return name, _json(pattern, f"rule {name!r}") if isinstance(pattern, str) else pattern
     return number, record

@@ -22,6 +22,10 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _GREY = "#8a8a8a"
 #: The least share of the axis between two marks.
 _CROWDED = 0.07
+#: More letters than this under a panel run into one another, and are written aslant.
+_LETTERS = 56
+#: A logarithmic axis that spans less has marks between the powers of ten.
+_FEW_DECADES = 100.0
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,9 @@ def draw_chart(rows: Sequence[Row], chart: Chart) -> Any:
             axes.set_title(_label(str(chart.panels), value), fontsize=9)
         _finish(axes, chart)
         _mark(axes, chart, sorted({row[chart.x] for row in inside}))
-    if not chart.log_y:
+    if chart.log_y:
+        _mark_decades(figure.axes[0])
+    else:
         figure.axes[0].set_ylim(0, 1.04 * max(axes.get_ylim()[1] for axes in figure.axes))
     figure.axes[0].set_ylabel(chart.y_label or chart.y.replace("_", " "), fontsize=9)
     _legend(figure)
@@ -150,7 +156,11 @@ def _finish(axes: Any, chart: Chart) -> None:
 
 
 def _mark(axes: Any, chart: Chart, xs: Sequence[Any]) -> None:
-    """Put a mark at every x, where they are few whole numbers and not crowded."""
+    """Put a mark at every x, where they are few whole numbers and not crowded; slant many words."""
+    if xs and all(isinstance(x, str) for x in xs) and sum(len(x) + 2 for x in xs) > _LETTERS:
+        axes.tick_params(axis="x", rotation=35)
+        for label in axes.get_xticklabels():
+            label.set(ha="right", rotation_mode="anchor")
     if len(xs) < 2 or not all(isinstance(x, int) for x in xs):
         return
     places = [math.log(x) for x in xs] if chart.log_x else xs
@@ -158,6 +168,16 @@ def _mark(axes: Any, chart: Chart, xs: Sequence[Any]) -> None:
     if apart >= _CROWDED:
         axes.set_xticks(xs, [_short(x) for x in xs])
         axes.set_xticks([], minor=True)
+
+
+def _mark_decades(axes: Any) -> None:
+    """Mark 1, 2 and 5 of each decade where the powers of ten alone would say little or nothing."""
+    from matplotlib.ticker import FuncFormatter, LogLocator
+
+    low, high = axes.get_ylim()
+    if high / low < _FEW_DECADES:
+        axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
 
 
 def _short(x: int) -> str:

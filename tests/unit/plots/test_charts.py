@@ -54,3 +54,19 @@ def test_same_rows_same_bytes(kind: str, tmp_path: Path) -> None:
 
 def test_where_needs_the_column() -> None:
     assert where([{"a": 1}, {"b": 1}, {"a": 2}], a=[1, 3]) == [{"a": 1}]
+
+
+def test_many_words_are_slanted_and_few_are_not() -> None:
+    def turned(words: list[str]) -> set[float]:
+        rows: list[Row] = [{"policy": word, "y": 1.0} for word in words]
+        return {text.get_rotation() for text in draw_chart(rows, Chart("t", "policy", "y")).axes[0].get_xticklabels()}
+
+    assert turned(["a", "b", "c"]) == {0.0}
+    assert turned(["drtree", "drtree-brokers", "flood", "identity", "merging", "mics-gap", "subsumption"]) == {35.0}
+
+
+def test_a_logarithmic_axis_within_a_decade_has_marks() -> None:
+    axes = draw_chart([{"x": 1, "y": 1.4}, {"x": 2, "y": 3.4}], Chart("t", "x", "y", log_y=True)).axes[0]
+    low, high = axes.get_ylim()
+    assert len([y for y in axes.get_yticks() if low <= y <= high]) >= 2
+    assert "$" not in axes.yaxis.get_major_formatter()(2.0)
