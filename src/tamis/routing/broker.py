@@ -77,7 +77,7 @@ class BrokerCore:
         self._expires: dict[tuple[Link, str], int] = {}
         self.story = Story()
         self._handlers: dict[type, Callable[[Any, Link, float], list[Effect]]] = {
-            m.Subscribe: lambda message, sender, now: self.subscribe([(sender, message)]),
+            m.Subscribe: self._subscribe,
             m.Unsubscribe: self._unsubscribe,
             m.Publish: lambda message, sender, now: self._publish((message.event,), sender, now),
             m.PublishBatch: lambda message, sender, now: self._publish(message.events, sender, now),
@@ -104,6 +104,9 @@ class BrokerCore:
         return link in self._neighbours
 
     # Clients
+
+    def _subscribe(self, message: m.Subscribe, sender: Link, now: float) -> list[Effect]:
+        return self.subscribe([(sender, message)])
 
     def subscribe(self, asked: Iterable[tuple[Link, m.Subscribe]]) -> list[Effect]:
         """Take subscriptions of clients, and make known in one step what follows from all of them."""

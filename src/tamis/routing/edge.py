@@ -136,9 +136,7 @@ class EdgeCore:
             self.trail.tick(now)
             effects = self._resume() + effects
         found = self._outgoing(effects, now)
-        if sender in self.rights:
-            refused = [word for _, word in self._told[already_told:] if isinstance(word, m.Refusal) and word.event]
-            found += self.refusals.keep(sender, self.received(sender), refused)
+        found += self._keep_refusals(sender, already_told)
         if self.content.learns and self.content.schema is not self._kept_schema:
             self._kept_schema = self.content.schema
             found.append(Persist(_SCHEMA, self.content.schema.to_json().encode()))
@@ -244,6 +242,13 @@ class EdgeCore:
             return self._admitted(message, sender, now)
         self._told.append((sender, m.Refusal(type(message).__name__, "a client does not say that to a broker")))
         return []
+
+    def _keep_refusals(self, sender: Link, already_told: int) -> list[Effect]:
+        """Keep which events of a client's message were refused; return what to persist."""
+        if sender not in self.rights:
+            return []
+        refused = [word for _, word in self._told[already_told:] if isinstance(word, m.Refusal) and word.event]
+        return self.refusals.keep(sender, self.received(sender), refused)
 
     def _checked(
         self, many: Iterable[m.Subscribe], sender: Link, rights: Rights, now: float

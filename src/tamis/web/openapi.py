@@ -168,7 +168,6 @@ def _paths() -> Json:
     client = _parameter("client", "query", {"type": "string"})
     after = _parameter("after", "query", {"type": "integer", "minimum": 0})
     limit = _parameter("limit", "query", {"type": "integer", "minimum": 1, "maximum": 1000})
-    before = _parameter("before", "query", {"type": "integer", "minimum": 0})
     search = _parameter("search", "query", {"type": "string"})
     last = _parameter("Last-Event-ID", "header", {"type": "string"})
     one = [id, namespace, client]
@@ -189,8 +188,8 @@ def _paths() -> Json:
         "/v1/subscriptions/{id}/events": {"get": _stream([*one, last, limit])},
         **_log_paths(one, limit),
         **_question_paths(),
+        **_audit_path(limit),
         "/v1/statistics": {"get": _operation("What the broker did, per link and client", None, [])},
-        "/v1/audit": {"get": _operation("Who did what, the newest first; for admins", "Audit", [before, limit])},
         "/healthz": {"get": _operation("Whether the broker takes events", None, [])},
         "/metrics": {"get": _text("Metrics for Prometheus", "text/plain", [])},
     }
@@ -209,6 +208,11 @@ def _question_paths() -> Json:
         "/v1/matches": {"post": _operation("Which subscriptions an event matches", None, [], _json("Arrival"))},
         "/v1/comparison": {"post": _operation(compared, None, [], _json("Comparison"))},
     }
+
+
+def _audit_path(limit: Json) -> Json:
+    before = _parameter("before", "query", {"type": "integer", "minimum": 0})
+    return {"/v1/audit": {"get": _operation("Who did what, the newest first; for admins", "Audit", [before, limit])}}
 
 
 def _log_paths(one: list[Json], limit: Json) -> Json:

@@ -46,8 +46,7 @@ async def serve(config: BrokerConfig, ready: Callable[[str], None] = lambda url:
     listener = _listener(config)
     server = _Port(_settings(config, app))
     around = [asyncio.create_task(one) for one in _around(driver, config, version)]
-    with contextlib.suppress(RuntimeError, ValueError):  # only the main thread hears signals
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, server.end)
+    server.listen_to_signals()
     running = asyncio.create_task(server.serve(sockets=[listener]))
     scheme = "https" if config.tls_certificate else "http"
     ready(f"{scheme}://{config.host}:{listener.getsockname()[1]}")
@@ -78,7 +77,12 @@ class _Port(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         yield
 
-    def end(self) -> None:
+    def listen_to_signals(self) -> None:
+        """End at SIGTERM; Ctrl-C is asyncio's. Only the main thread hears signals."""
+        with contextlib.suppress(RuntimeError, ValueError):
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._end)
+
+    def _end(self) -> None:
         self.should_exit = True
 
 
