@@ -72,7 +72,7 @@ def started(command: str, shell: Shell) -> Iterator[str]:
         yield next(found[0] for line in process.stdout if (found := re.search(r"http://[\d.]+:\d+", line)))
     finally:
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
+        process.communicate(timeout=120)
 
 
 @pytest.mark.slow

@@ -145,6 +145,20 @@ def test_brokers_as_peers_lose_nothing_in_a_storm() -> None:
     assert (found.lost, found.duplicates) == (0, 0)
 
 
+@pytest.mark.parametrize("faults", [NO_FAULTS, STORM], ids=["calm", "storm"])
+def test_where_nobody_asks_the_network_is_at_rest(faults: Faults) -> None:
+    network = PeerNetwork(SCHEMA, seed=1, faults=faults)
+    publisher, reader = network.attach("publisher"), network.attach("reader")
+    network.publish(publisher, {"a": 1, "b": 1})
+    network.run()
+    assert network.statistics().delivered == 0
+    network.subscribe(reader, "a = 2")
+    network.publish(publisher, {"a": 2, "b": 1})
+    network.run()
+    found = network.statistics()
+    assert (found.delivered, found.lost, found.duplicates) == (1, 0, 0)
+
+
 def test_wrong_calls_name_the_culprit() -> None:
     network = PeerNetwork(SCHEMA)
     network.attach("alice")

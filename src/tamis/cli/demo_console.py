@@ -22,7 +22,7 @@ __all__ = ["EPILOG", "console"]
 
 EPILOG = examples("tamis demo console", "tamis demo console --port 0 --rate 100", "tamis demo console --seconds 30")
 
-#: Earthquakes that are published when the page opens, so that a dry run has something to ask.
+#: Earthquakes that are published before the page opens: a dry run has something to ask, and kernels are compiled.
 _AT_ONCE = 300
 
 
@@ -46,11 +46,14 @@ async def _show(port: int, rate: float, seconds: float | None, directory: Path) 
     async with _broker(port, directory) as url, connect(url, client="demonstration") as client:
         asked = await asyncio.gather(*(client.subscribe(text, id=id) for id, text in _questions()))
         reading = [asyncio.create_task(_read(subscription)) for subscription in asked]
-        output().say(f"tamis console: {url}", "bold")
-        output().say("67 questions, and a week of earthquakes again and again. Stop with Ctrl-C.", "dim")
+        output().say("Getting ready; the first time on a machine that takes half a minute.", "dim")
         try:
+            events = _events()
+            await client.publish(events[:_AT_ONCE])
+            output().say(f"tamis console: {url}", "bold")
+            output().say("67 questions, and a week of earthquakes again and again. Stop with Ctrl-C.", "dim")
             async with asyncio.timeout(seconds):
-                await _replay(client, rate)
+                await _replay(client, events, rate)
         except TimeoutError:
             pass
         finally:
@@ -99,10 +102,8 @@ async def _read(subscription: ClientSubscription) -> None:
         await delivery.ack()
 
 
-async def _replay(client: Client, rate: float) -> None:
-    """Publish the earthquakes in their order, again and again."""
-    events = _events()
-    await client.publish(events[:_AT_ONCE])
+async def _replay(client: Client, events: list[dict[str, Any]], rate: float) -> None:
+    """Publish the earthquakes in their order, again and again, after those that were published at once."""
     for event in itertools.cycle(events[_AT_ONCE:] + events[:_AT_ONCE]):
         await client.publish(event)
         await asyncio.sleep(1 / rate)

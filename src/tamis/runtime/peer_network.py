@@ -154,12 +154,15 @@ class PeerNetwork:
             self._submit(peer, m.Publish(payload, namespace))
 
     def run(self) -> None:
-        """Let the network come to rest; where something was lost, rounds bring it about."""
+        """Let the network come to rest; where something was lost, rounds bring it about.
+
+        Where nobody has asked for anything there is no tree: events rest with their publishers.
+        """
         self._simulator.run()
         steady = PATIENCE + 2 if self._simulator.faults is not NO_FAULTS else 0
         before, same = None, 0
         for _ in range(MAX_ROUNDS):
-            if same >= steady and not any(core.is_waiting for core in self._cores()):
+            if same >= steady and not (self.seats() and any(core.is_waiting for core in self._cores())):
                 return
             self.round()
             shape = [(seat.name, seat.parent, [tuple(level.names) for level in seat.levels]) for seat in self.seats()]
