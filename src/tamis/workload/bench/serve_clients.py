@@ -92,6 +92,7 @@ class Reader:
                 self._news.clear()
                 await self._news.wait()
                 if self._task.done():
+                    self._task.result()
                     raise InvariantError(f"reader {self._link.name} was cut off: {self._socket.close_reason}")
 
     def stall(self) -> None:
@@ -108,7 +109,7 @@ class Reader:
         try:
             await self._take_packets()
         finally:
-            self._news.set()
+            asyncio.get_running_loop().call_soon(self._news.set)  # when the task is seen to have ended
 
     async def _take_packets(self) -> None:
         async for packet in self._socket:
@@ -119,6 +120,8 @@ class Reader:
                     self._link.hand_out(number, 0)
                 elif isinstance(message, m.Status) and message.state is m.State.ACTIVE:
                     self._active += 1
+                elif isinstance(message, m.Refusal):
+                    raise InvariantError(f"reader {self._link.name} was refused: {message.reason}")
             self._link.settle()
             self._news.set()
             await self._flush()
