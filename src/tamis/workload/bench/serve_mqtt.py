@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import subprocess
 import tempfile
 import threading
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tamis.errors import InvariantError
+from tamis.workload.bench.peer_servers import free_port, started
 from tamis.workload.bench.rows import Row
 from tamis.workload.boxes import make_boxes
 
@@ -123,18 +123,8 @@ def _connected(port: int, heard: Any = None) -> Any:
 
 
 def _start(program: str, place: Path) -> tuple[subprocess.Popen[bytes], int]:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port = int(one.getsockname()[1])
+    port = free_port()
     config = place / "mosquitto.conf"
     unlimited = "max_inflight_messages 0\nmax_queued_messages 0\n"
     config.write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\nlog_type none\n{unlimited}")
-    process = subprocess.Popen([program, "-c", str(config)])
-    end = time.monotonic() + 20
-    while time.monotonic() < end:
-        with socket.socket() as one:
-            if one.connect_ex(("127.0.0.1", port)) == 0:
-                return process, port
-        time.sleep(0.02)
-    process.kill()
-    raise InvariantError("Mosquitto did not start within 20 s")
+    return started(subprocess.Popen([program, "-c", str(config)]), port), port

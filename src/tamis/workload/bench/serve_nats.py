@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import json
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tamis.errors import InvariantError
+from tamis.workload.bench.peer_servers import free_port, started
 from tamis.workload.bench.rows import Row
 from tamis.workload.boxes import make_boxes
 
@@ -171,15 +171,6 @@ class _Wire:
 
 
 def _start(program: str) -> tuple[subprocess.Popen[bytes], int]:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port = int(one.getsockname()[1])
-    process = subprocess.Popen([program, "-a", "127.0.0.1", "-p", str(port)], stderr=subprocess.DEVNULL)
-    end = time.monotonic() + 20
-    while time.monotonic() < end:
-        with socket.socket() as one:
-            if one.connect_ex(("127.0.0.1", port)) == 0:
-                return process, port
-        time.sleep(0.02)
-    process.kill()
-    raise InvariantError("nats-server did not start within 20 s")
+    port = free_port()
+    command = [program, "-a", "127.0.0.1", "-p", str(port)]
+    return started(subprocess.Popen(command, stderr=subprocess.DEVNULL), port), port
