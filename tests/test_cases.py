@@ -60,6 +60,7 @@ def test_answer(case: Case) -> None:
 def test_explanation(case: Case) -> None:
     explanation = engine_of(case).explain(case.event, case.name)
     assert explanation.matched is case.expected
+    assert (explanation.tree.outcome is True) is case.expected, "the steps add up to the answer"
     assert str(explanation).startswith("match" if case.expected else "no match")
 
 

@@ -14,6 +14,8 @@ import pytest
 import shapely
 
 import tamis
+from tamis.model.language.cql2_json import to_json
+from tamis.model.language.parse import parse
 
 SCHEMA = tamis.Schema({"symbol": tamis.String(), "price": tamis.Number(0, 10_000), "halted": tamis.Boolean()})
 
@@ -381,8 +383,37 @@ class TestExplain:
             "  symbol = 'IBM' AND (price < 100 OR NOT halted = TRUE)",
             "  ^^^^^^^^^^^^^^ yes: symbol is 'IBM'",
             "                      ^^^^^^^^^^^ no: price is 120",
+            "                                     ^^^^^^^^^^^^^^^^^ unknown: NOT of what is unknown",
             "                                         ^^^^^^^^^^^^^ unknown: halted is missing",
         ]
+
+    def test_not_is_a_step_of_its_own(self) -> None:
+        engine = tamis.Engine(SCHEMA)
+        engine.subscribe("NOT (symbol = 'IBM')", id="others")
+        assert str(engine.explain({"symbol": "SAP"}, "others")).splitlines() == [
+            "match: subscription 'others'",
+            "  NOT (symbol = 'IBM')",
+            "  ^^^^^^^^^^^^^^^^^^^^ yes: NOT of what does not hold",
+            "       ^^^^^^^^^^^^^^ no: symbol is 'SAP'",
+        ]
+        told = engine.explain({"symbol": "IBM"}, "others").as_json()
+        inner = {"condition": "symbol = 'IBM'", "attribute": "symbol", "value": "'IBM'", "outcome": True}
+        assert told["conditions"] == [inner]
+        assert told["tree"] == {
+            "operator": "NOT",
+            "condition": "NOT (symbol = 'IBM')",
+            "outcome": False,
+            "parts": [inner],
+        }
+
+    def test_a_filter_of_json_is_explained_like_its_text(self) -> None:
+        engine = tamis.Engine(SCHEMA)
+        long = " OR ".join(f"(price > {n} AND NOT halted = TRUE)" for n in range(9))
+        engine.subscribe(to_json(parse(long)), id="json")
+        engine.subscribe(long, id="text")
+        ours, theirs = (engine.explain({"price": 3, "halted": False}, id).tree for id in ("json", "text"))
+        assert ours.outcome is theirs.outcome is True
+        assert [part.outcome for part in ours.parts] == [part.outcome for part in theirs.parts]
 
     def test_an_unknown_id(self) -> None:
         with pytest.raises(tamis.UnknownSubscriptionError):
