@@ -112,6 +112,12 @@ def test_explain_is_green_and_red(page: Any, broker: BrokerProcess) -> None:
     page.wait_for_selector("[data-matched=false]")
     assert page.inner_text(".condition.good code") == "✓ mag >= 4"
     assert page.inner_text(".condition.bad code") == "✗ depth < 70"
+    page.fill("[aria-label=Filter]", "NOT (mag >= 6)")
+    page.click("main button:has-text('Explain')")
+    page.wait_for_selector("[data-matched=true]")
+    assert page.inner_text(".condition.good > code") == "✓ NOT (mag >= 6)"
+    assert page.inner_text(".condition.good .condition > code") == "✗ mag >= 6"
+    assert page.locator(".condition.bad").count() == 0, "nothing that matches is red"
     page.fill("[aria-label='Event as JSON']", "{not json")
     page.click("main button:has-text('Explain')")
     expect(page.locator("#explanation")).to_contain_text("not JSON")
@@ -237,7 +243,7 @@ def events_arrive(page: Any, broker: BrokerProcess) -> None:
 
 def a_filter_is_written(page: Any, broker: BrokerProcess) -> None:
     page.fill("textarea", "mag >= 2.5")
-    page.wait_for_selector("#matched-count")
+    page.wait_for_selector("#covers")  # the second answer: the page grows no more
 
 
 def policies_are_compared(page: Any, broker: BrokerProcess) -> None:
@@ -248,7 +254,7 @@ def policies_are_compared(page: Any, broker: BrokerProcess) -> None:
 
 def it_is_explained(page: Any, broker: BrokerProcess) -> None:
     page.fill("[aria-label='Event as JSON']", json.dumps({"mag": 5.2, "depth": 100, "place": "Fiji"}, indent=1))
-    page.fill("[aria-label=Filter]", "mag >= 4 AND depth < 70")
+    page.fill("[aria-label=Filter]", "mag >= 4 AND NOT (place = 'Alaska') AND (depth < 70 OR tsunami = TRUE)")
     page.click("main button:has-text('Explain')")
     page.wait_for_selector(".condition")
 
@@ -260,6 +266,26 @@ LIVELY = {
     "network": policies_are_compared,
     "explain": it_is_explained,
 }
+
+
+#: What is wider than the box it stands in, and words of pictures that are cut or too small; [] when all is well.
+TOO_WIDE = """() => {
+  const wrong = [], told = (one) => `${one.tagName} ${one.className.baseVal ?? one.className}`;
+  if (document.documentElement.scrollWidth > innerWidth) wrong.push("the page");
+  for (const one of document.querySelectorAll("main, .panel, .scroll, table, tr, #inspected, #explanation"))
+    if (one.scrollWidth > one.clientWidth) wrong.push(`${told(one)}: ${one.scrollWidth} in ${one.clientWidth}`);
+  for (const one of document.querySelectorAll("table, td, button, svg.tree, svg.chart, input, textarea")) {
+    const box = one.getBoundingClientRect(), panel = one.closest(".panel")?.getBoundingClientRect();
+    if (panel && box.width && (box.right > panel.right || box.left < panel.left)) wrong.push(`${told(one)} leaves its panel`);
+  }
+  for (const one of document.querySelectorAll("svg.tree text, svg.chart text")) {
+    const box = one.getBoundingClientRect(), frame = one.closest("svg.tree, svg.chart").getBoundingClientRect();
+    if (box.right > frame.right + 1 || box.left < frame.left - 1 || box.top < frame.top - 1 || box.bottom > frame.bottom + 1)
+      wrong.push(`"${one.textContent}" is cut`);
+    if (box.height < 12) wrong.push(`"${one.textContent}" is ${box.height} px high`);
+  }
+  return wrong;
+}"""
 
 
 @pytest.mark.parametrize("width", [1280, 390])
@@ -274,6 +300,28 @@ def test_every_view_fits_and_is_drawn(chromium: Any, broker: BrokerProcess, widt
         if view in ("live", "subscriptions"):
             page.wait_for_selector(".map path")
         LIVELY[view](page, broker)
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{view} is wider than {width} px"
+        assert page.evaluate(TOO_WIDE) == [], f"{view} at {width} px"
         page.screenshot(path=str(SHOTS / f"{view}-{width}-{scheme}.png"), full_page=True)
+    context.close()
+
+
+def test_a_narrow_table_hides_nothing(chromium: Any, broker: BrokerProcess) -> None:
+    context = chromium.new_context(viewport={"width": 390, "height": 900})
+    page = context.new_page()
+    page.goto(f"{broker.url}/#subscriptions")
+    row = page.locator("tr", has=page.locator("[aria-label='Delete moderate']"))
+    expect(row).to_contain_text("mag >= 4")
+    for cell in row.locator("td").all():
+        box = cell.bounding_box()
+        assert box["x"] >= 0 and box["x"] + box["width"] <= 390, cell.inner_text()
+    titles = row.locator("td").evaluate_all("cells => cells.map(one => getComputedStyle(one, '::before').content)")
+    assert titles[2:4] == ['"state "', '"waiting "']
+    page.goto(f"{broker.url}/#network")
+    page.fill("[aria-label=Brokers]", "31")
+    page.click("main button:has-text('Compare policies')")
+    page.wait_for_selector("#chosen-policy svg", timeout=120_000)
+    assert page.locator("#chosen-policy [data-node]").count() == 31
+    for policy in ("covering", "drtree"):
+        page.click(f"#comparison tr:has-text('{policy}')")
+        assert page.evaluate(TOO_WIDE) == [], policy
     context.close()

@@ -33,16 +33,20 @@ export function clock(microseconds) {
   return new Date(microseconds / 1000).toISOString().replace("T", " ").slice(0, 19);
 }
 
-/** A table: columns are [title, cell of a row, class]. Rows that can be picked work with the keyboard, too. */
+/**
+ * A table: columns are [title, cell of a row, class]. Rows that can be picked work with the keyboard, too.
+ * On a narrow page a row is a block: each cell then says its title, which it has as a label. The roles keep it a table
+ * for whoever hears the page.
+ */
 export function table(columns, rows, pick) {
-  const head = el("tr", {}, columns.map(([title, , kind]) => el("th", { class: kind ?? "" }, title)));
+  const head = el("tr", { role: "row" }, columns.map(([title, , kind]) => el("th", { role: "columnheader", class: kind ?? "" }, title)));
   const body = rows.map((row) => {
-    const cells = columns.map(([, cell, kind]) => el("td", { class: kind ?? "" }, cell(row)));
-    if (!pick) return el("tr", {}, cells);
+    const cells = columns.map(([title, cell, kind]) => el("td", { role: "cell", class: kind ?? "", "data-label": title || null }, cell(row)));
+    if (!pick) return el("tr", { role: "row" }, cells);
     const chosen = () => pick(row);
-    return el("tr", { class: "pick", tabindex: "0", onclick: chosen, onkeydown: (event) => event.key === "Enter" && chosen() }, cells);
+    return el("tr", { role: "row", class: "pick", tabindex: "0", onclick: chosen, onkeydown: (event) => event.key === "Enter" && chosen() }, cells);
   });
-  return el("div", { class: "scroll" }, el("table", {}, el("thead", {}, head), el("tbody", {}, body)));
+  return el("div", { class: "scroll" }, el("table", { role: "table" }, el("thead", { role: "rowgroup" }, head), el("tbody", { role: "rowgroup" }, body)));
 }
 
 function asNode(child) {

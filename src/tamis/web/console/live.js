@@ -3,10 +3,11 @@
 import { get, post } from "./api.js";
 import { line } from "./chart.js";
 import { clock, count, el, fill, table } from "./dom.js";
-import { conditions } from "./explain.js";
+import { steps } from "./explain.js";
 import { WorldMap } from "./map.js";
 
-const SECONDS = 60;
+/** Milliseconds of the chart, and subscriptions that are explained for one event. */
+const MINUTE = 60_000, SHOWN = 10;
 
 export function liveView(view) {
   const rates = [], numbers = el("div", { class: "numbers" }), chart = el("div"), list = el("div"), chosen = el("div", { id: "inspected" });
@@ -15,7 +16,7 @@ export function liveView(view) {
   let paused = false, before = null, timer = 0;
 
   fill(view, numbers,
-    el("section", { class: "panel" }, el("h2", {}, "Events per second, the last minute"), chart),
+    el("section", { class: "panel" }, el("h2", {}, "Events per second"), chart),
     el("p"),
     el("div", { class: "columns" },
       el("section", { class: "panel" }, el("div", { class: "row" }, el("h2", {}, "Newest deliveries"), pause), list),
@@ -44,14 +45,14 @@ export function liveView(view) {
     const now = performance.now(), { totals, now: held } = statistics;
     const rate = before ? Math.max(0, Math.round((totals.events - before.events) / ((now - before.at) / 1000))) : 0;
     before = { events: totals.events, at: now };
-    rates.push(rate);
-    if (rates.length > SECONDS) rates.shift();
+    rates.push({ at: now, value: rate });
+    while (now - rates[0].at > MINUTE) rates.shift();
     const commit = totals.commits ? (1000 * totals.commit_seconds / totals.commits) : null;
     fill(numbers,
       number("events", totals.events, "events in all"), number("rate", rate, "events per second"),
       number("deliveries", totals.deliveries, "deliveries in all"), number("subscriptions", held.subscriptions, "subscriptions"),
       number("commit", commit === null ? null : commit.toFixed(1), "ms to be durable"), number("waiting", held.waiting, "waiting for clients"));
-    fill(chart, line(rates, "events/s"));
+    fill(chart, line(rates.map(({ at, value }) => ({ part: 1 - (now - at) / MINUTE, value })), "events per second", ["a minute ago", "now"]));
     fill(list, deliveries.length ? table([
       ["time", (one) => clock(one.at).slice(11)],
       ["event", (one) => el("code", {}, brief(one.event))],
@@ -65,9 +66,10 @@ export function liveView(view) {
     fill(chosen, el("pre", {}, JSON.stringify(one.event, null, 1)), el("p", { class: "quiet" }, "Who gets it ..."));
     try {
       const { subscriptions, count: n } = await post("/v1/matches", { event: one.event, namespace: one.namespace });
-      const told = await Promise.all(subscriptions.slice(0, 10).map((found) => post("/v1/explain", { event: one.event, filter: found.filter, namespace: one.namespace })));
-      fill(chosen, el("pre", {}, JSON.stringify(one.event, null, 1)), el("h3", { id: "matched" }, `${count(n)} subscriptions match`),
-        subscriptions.slice(0, 10).map((found, i) => [el("h3", {}, String(found.id)), conditions(told[i])]));
+      const told = await Promise.all(subscriptions.slice(0, SHOWN).map((found) => post("/v1/explain", { event: one.event, filter: found.filter, namespace: one.namespace })));
+      const more = n > SHOWN ? `, the first ${SHOWN} are shown` : "";
+      fill(chosen, el("pre", {}, JSON.stringify(one.event, null, 1)), el("h3", { id: "matched" }, `${count(n)} subscription${n === 1 ? " matches" : "s match"}${more}`),
+        subscriptions.slice(0, SHOWN).map((found, i) => el("div", { class: "found" }, el("h4", {}, String(found.id)), steps(told[i]))));
     } catch (problem) {
       fill(chosen, el("p", { class: "problem" }, problem.message));
     }

@@ -13,7 +13,7 @@ export function networkView(view) {
   const id = el("input", { "aria-label": "Subscription", placeholder: "id of a subscription" });
   const brokers = el("input", { type: "number", min: 2, max: 31, value: 7, "aria-label": "Brokers" });
   const run = el("button", { class: "act main", onclick: compare }, "Compare policies");
-  let timer = 0;
+  let timer = 0, shown = null;
   fill(hidden, el("p", { class: "quiet" }, "For each link: whether the neighbour was told of a subscription, and if not, which one stands for it."));
   fill(view, el("div", { class: "columns" },
     el("section", { class: "panel" }, el("h2", {}, "This broker and its links"), picture, links),
@@ -32,9 +32,9 @@ export function networkView(view) {
   }
 
   function draw(statistics) {
-    fill(picture, star(statistics));
+    fill(picture, star(statistics, roomIn(picture)));
     fill(links, statistics.links.length ? table([
-      ["link", (one) => one.link], ["", (one) => (one.connected ? "up" : "down")],
+      ["link", (one) => one.link], ["state", (one) => (one.connected ? "up" : "down")],
       ["entries", (one) => count(one.table_entries), "n"], ["withheld", (one) => count(one.suppressed), "n"],
       ["events", (one) => count(one.events), "n"], ["needless", (one) => count(one.false_positives), "n"], ["waiting", (one) => count(one.waiting), "n"],
     ], statistics.links) : el("p", { class: "quiet" }, "It stands alone. Links are written in broker.toml: tamis serve --config broker.toml."));
@@ -51,6 +51,7 @@ export function networkView(view) {
 
   async function compare() {
     run.disabled = true;
+    shown = null;
     fill(chosen);
     fill(costs, el("p", { class: "quiet" }, "Running the same subscriptions and events through every policy ..."));
     try {
@@ -69,10 +70,12 @@ export function networkView(view) {
 
   /** The tree of one policy, what each of its links carried, and who was not announced because of whom. */
   function showPolicy(one) {
+    shown = one;
+    const room = roomIn(chosen);
     const because = one.links.flatMap((link) => link.because.map((found) => ({ ...found, link: `${link.source} to ${link.target}` })));
     fill(chosen, el("h3", {}, `The tree of ${one.policy}`),
-      el("div", { class: "scroll" }, one.seats.length ? peerTree(one.seats) : brokerTree(one.links)),
-      el("p", { class: "quiet" }, one.seats.length ? "A dot at the bottom is a subscription of a client; a node above is played by one of those below it (the thick line), and answers for the box around all of them." : "A line is as thick as the events it carried."),
+      el("div", { class: "scroll" }, one.seats.length ? peerTree(one.seats, room) : brokerTree(one.links, room)),
+      el("p", { class: "quiet" }, one.seats.length ? "A dot at the bottom is a subscription of a client; a node above is played by one of those below it (the thick line), and answers for the box around all of them." : "A line is as thick as the events it carried: ↓ away from the first broker, ↑ towards it."),
       one.links.length ? table([
         ["link", (link) => `${link.source} to ${link.target}`], ["updates", (link) => count(link.updates), "n"], ["entries", (link) => count(link.table_entries), "n"],
         ["withheld", (link) => count(link.withheld), "n"], ["events", (link) => count(link.events), "n"], ["needless", (link) => count(link.false_positives), "n"],
@@ -82,8 +85,10 @@ export function networkView(view) {
       ], because)] : null);
   }
 
+  const redraw = () => shown && showPolicy(shown);
+  addEventListener("resize", redraw);
   poll();
-  return () => clearTimeout(timer);
+  return () => { clearTimeout(timer); removeEventListener("resize", redraw); };
 }
 
 /** What covering spares, in a sentence. */
@@ -94,17 +99,23 @@ function saved(policies) {
   return el("p", { id: "saved" }, `Covering on: ${count(on.subscription_messages)} updates instead of ${count(off.subscription_messages)}, ${part} % fewer, and ${count(on.table_entries)} table entries instead of ${count(off.table_entries)}.`);
 }
 
+/** The width that a picture can have in an element, in pixels; what scrolls beside it is not taken. */
+function roomIn(element) {
+  return Math.max(240, Math.floor(element.clientWidth) - 16);
+}
+
 /** The broker in the middle, its neighbours around it. */
-function star({ broker, links, now }) {
-  const width = 520, height = links.length ? 300 : 120, x = width / 2, y = height / 2, shapes = [];
+function star({ broker, links, now }, width) {
+  const height = links.length ? 300 : 80, x = width / 2, y = links.length ? height / 2 - 12 : 20, shapes = [];
   links.forEach((link, i) => {
-    const turn = 2 * Math.PI * i / links.length - Math.PI / 2, ox = x + 190 * Math.cos(turn), oy = y + 105 * Math.sin(turn);
+    const turn = 2 * Math.PI * i / links.length - Math.PI / 2, ox = x + (width / 2 - 60) * Math.cos(turn), oy = y + 105 * Math.sin(turn);
     shapes.push(svg("line", { x1: x, y1: y, x2: ox, y2: oy, class: link.connected ? "up" : "down" }), node(ox, oy, link.link, `${count(link.table_entries)} entries`));
   });
-  return svg("svg", { class: "tree", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${broker} with ${links.length} links` },
+  return svg("svg", { class: "tree", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${broker} with ${links.length} links` },
     ...shapes, node(x, y, broker, `${count(now.subscriptions)} subscriptions`));
 }
 
 function node(x, y, name, more) {
-  return svg("g", {}, svg("circle", { cx: x, cy: y, r: 12 }), svg("text", { x, y: y + 28, "text-anchor": "middle" }, name), svg("text", { x, y: y + 43, "text-anchor": "middle", class: "quiet" }, more));
+  const short = name.length > 18 ? `${name.slice(0, 17)}…` : name;
+  return svg("g", {}, svg("title", {}, name), svg("circle", { cx: x, cy: y, r: 12 }), svg("text", { x, y: y + 28, "text-anchor": "middle" }, short), svg("text", { x, y: y + 44, "text-anchor": "middle", class: "quiet" }, more));
 }

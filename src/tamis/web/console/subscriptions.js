@@ -11,7 +11,7 @@ const PAGE = 50, BARS = 40;
 
 export function subscriptionsView(view) {
   const mapElement = el("div", { class: "map", "aria-label": "Map of matching events" });
-  const outcome = el("div", { id: "trial" }), list = el("div"), status = el("p", { role: "status" });
+  const outcome = el("div", { id: "trial" }), list = el("div"), pager = el("div", { class: "row pager" }), status = el("p", { role: "status" });
   const name = el("input", { "aria-label": "Id", placeholder: "id (made up when empty)" });
   const attribute = el("select", { "aria-label": "Region attribute" });
   const search = el("input", { type: "search", "aria-label": "Search", placeholder: "search ids, filters, metadata" });
@@ -25,7 +25,7 @@ export function subscriptionsView(view) {
       el("div", { class: "row" }, name, el("button", { class: "act main", onclick: create }, "Subscribe")), status),
     el("section", { class: "panel" }, el("h2", {}, "Dry run on recent events"), outcome)),
     el("p"),
-    el("section", { class: "panel" }, el("div", { class: "row" }, el("h2", {}, "Subscriptions"), search), list));
+    el("section", { class: "panel" }, el("div", { class: "row" }, el("h2", {}, "Subscriptions"), search, pager), list));
   const map = new WorldMap(mapElement);
   fill(outcome, el("p", { class: "quiet" }, "Write a filter: what it would have got, and who covers it, is shown here."));
   search.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(() => { after = 0; reload(); }, 250); });
@@ -57,10 +57,8 @@ export function subscriptionsView(view) {
     map.show(answer.events);
     fill(outcome,
       el("p", {}, el("b", { id: "matched-count", "data-value": answer.matched }, count(answer.matched)), ` of the last ${count(answer.examined)} events match`),
-      bars(timeline(answer), "matches over time"),
-      answer.covers_count === null ? el("p", { class: "quiet" }, "Looking for subscriptions that cover it ...") : [
-      el("p", { id: "covered-by" }, answer.covered_by === null ? "No subscription covers it." : `Covered by ${answer.covered_by}: links need not hear of it.`),
-      el("p", { id: "covers" }, `It covers ${count(answer.covers_count)} subscriptions${answer.covers_count ? `: ${answer.covers.slice(0, 8).join(", ")}` : ""}.`)],
+      bars(timeline(answer), "matches in a bar", spanOf(answer)),
+      el("div", { id: "around" }, around(answer)),
       answer.events.length ? table([["time", (one) => clock(one.at).slice(11)], ["event", (one) => el("code", {}, brief(one.event))]], answer.events.slice(0, 20)) : null);
   }
 
@@ -84,12 +82,12 @@ export function subscriptionsView(view) {
       fill(list, page.subscriptions.length ? table([
         ["id", (one) => String(one.id)], ["filter", (one) => el("code", {}, one.filter.slice(0, 300))], ["state", (one) => one.state],
         ["waiting", (one) => count(one.waiting), "n"],
-        ["", (one) => el("button", { class: "act", "aria-label": `Delete ${one.id}`, onclick: () => drop(one) }, "Delete")],
-      ], page.subscriptions) : el("p", { class: "quiet" }, "None here."),
-      el("div", { class: "row" },
+        ["", (one) => el("button", { class: "act small", "aria-label": `Delete ${one.id}`, onclick: () => drop(one) }, "Delete")],
+      ], page.subscriptions) : el("p", { class: "quiet" }, "None here."));
+      fill(pager,
+        el("span", { class: "quiet" }, page.subscriptions.length ? `${count(after + 1)} to ${count(after + page.subscriptions.length)}` : ""),
         el("button", { class: "act", disabled: after === 0, onclick: () => { after = Math.max(0, after - PAGE); reload(); } }, "Previous page"),
-        el("button", { class: "act", disabled: page.next === null, onclick: () => { after = page.next; reload(); } }, "Next page"),
-        el("span", { class: "quiet" }, page.subscriptions.length ? `${count(after + 1)} to ${count(after + page.subscriptions.length)}` : "")));
+        el("button", { class: "act", disabled: page.next === null, onclick: () => { after = page.next; reload(); } }, "Next page"));
     } catch (problem) {
       fill(list, el("p", { class: "problem" }, problem.message));
     }
@@ -106,6 +104,25 @@ export function subscriptionsView(view) {
   }
 
   return () => { clearTimeout(timer); map.remove(); };
+}
+
+/** Who covers a filter and what it covers, as far as the broker looked; it says so when that is not all. */
+function around({ covered_by: cover, covers, covers_count: n, covering_complete: complete }) {
+  if (n === null) return el("p", { class: "quiet" }, "Comparing it with the other subscriptions; with very many, the first time takes some seconds ...");
+  const nobody = complete ? "No subscription covers it." : "No subscription that was compared covers it.";
+  const named = n ? `: ${covers.slice(0, 8).join(", ")}${n > 8 ? " ..." : ""}` : "";
+  return [
+    el("p", { id: "covered-by" }, cover === null ? nobody : `Covered by ${cover}: links need not hear of it.`),
+    el("p", { id: "covers" }, `It covers ${complete ? "" : "at least "}${count(n)} subscription${n === 1 ? "" : "s"}${named}.`),
+    complete ? null : el("p", { class: "quiet" }, "There are too many to compare all of them in a moment; a narrower filter is answered wholly."),
+  ];
+}
+
+/** The first and the last moment of a dry run, as short as they still differ. */
+function spanOf({ first, last }) {
+  if (first === null) return ["", ""];
+  const [from, to] = [clock(first), clock(last)];
+  return from.slice(0, 10) === to.slice(0, 10) ? [from.slice(11), to.slice(11)] : [from, to];
 }
 
 function timeline({ first, last, moments }) {

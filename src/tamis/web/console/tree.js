@@ -1,63 +1,94 @@
-/** Trees in SVG: brokers with what their links carry, or the seats of peers, level by level. */
+/**
+ * Trees in SVG: brokers with what their links carry, or the seats of peers, level by level.
+ *
+ * A tree is drawn for the width there is, one unit to the pixel, so that letters keep their size. It stands upright where
+ * its leaves have room side by side; otherwise it is a list, a row for each node and its children indented below it.
+ */
 
 import { count, svg } from "./dom.js";
 
-const WIDTH = 900, ROW = 74, SIDE = 46;
+const ROW = 78, SIDE = 40, INDENT = 26, LINE = 30, LETTER = 6.6;
+
+/** Widths: of a leaf with a name, of a leaf whose link has numbers, and the least one at which peers stand upright. */
+const NAMED = 48, NUMBERED = 104, UPRIGHT = 640;
 
 /** A tree of brokers; links are {source, target, table_entries, events}, one for each direction. */
-export function brokerTree(links) {
-  const neighbours = new Map();
+export function brokerTree(links, width) {
+  const neighbours = new Map(), byEnds = new Map(links.map((link) => [`${link.source} ${link.target}`, link]));
   for (const { source, target } of links) neighbours.set(source, [...(neighbours.get(source) ?? []), target]);
-  const places = layout([...neighbours.keys()][0], (name, from) => neighbours.get(name).filter((one) => one !== from), (name) => name);
-  const most = Math.max(1, ...links.map((link) => link.events)), few = neighbours.size <= 15, lines = [];
-  for (const link of links) {
-    const back = links.find((one) => one.source === link.target && one.target === link.source), a = places.get(link.source), b = places.get(link.target);
-    if (a.y > b.y) continue; // once for each pair
-    const told = `${link.source} and ${link.target}: ${count(link.events)} events down, ${count(back.events)} up; ${count(link.table_entries)} and ${count(back.table_entries)} entries`;
-    lines.push(svg("line", { x1: a.x, y1: a.y, x2: b.x, y2: b.y, class: "up", "stroke-width": (1 + 6 * Math.max(link.events, back.events) / most).toFixed(1) }, svg("title", {}, told)));
-    if (few) lines.push(svg("text", { class: "quiet", x: (a.x + b.x) / 2 + 6, y: (a.y + b.y) / 2 }, `↓${count(link.events)} ↑${count(back.events)}`));
+  const tree = layout([...neighbours.keys()][0], (name, from) => neighbours.get(name).filter((one) => one !== from), (name) => name, width, (leaves) => leaves * NAMED <= width);
+  const most = Math.max(1, ...links.map((link) => link.events)), shapes = [], labels = [];
+  for (const { node: name, parent, x, y } of tree.places.values()) {
+    if (parent) {
+      const down = byEnds.get(`${parent.node} ${name}`), up = byEnds.get(`${name} ${parent.node}`);
+      const told = `${parent.node} and ${name}: ${count(down.events)} events down, ${count(up.events)} up; ${count(down.table_entries)} and ${count(up.table_entries)} entries`;
+      shapes.unshift(...edge(tree, parent, { x, y }, { class: "up", "stroke-width": (1 + 6 * Math.max(down.events, up.events) / most).toFixed(1) }, told));
+      labels.push(...traffic(tree, parent, { x, y }, name, `↓ ${count(down.events)}  ↑ ${count(up.events)}`));
+    }
+    shapes.push(svg("g", { "data-node": name }, svg("circle", { cx: x, cy: y, r: 9 }), nameOf(tree, x, y, name, 14)));
   }
-  const dots = [...places].map(([name, { x, y }]) => svg("g", { "data-node": name }, svg("circle", { cx: x, cy: y, r: 10 }), svg("text", { x, y: y - 15, "text-anchor": "middle" }, name)));
-  return frame(places, [...lines, ...dots], `A tree of ${places.size} brokers`);
+  return frame(tree, [...shapes, ...labels], `A tree of ${tree.places.size} brokers`);
 }
 
 /** A tree of peers; a seat is {name, parent, children: [names at level 1, at level 2, ...]}. */
-export function peerTree(seats) {
+export function peerTree(seats, width) {
   const byName = new Map(seats.map((seat) => [seat.name, seat])), roots = seats.filter((seat) => seat.parent === null);
   const key = ({ name, level }) => `${name} ${level}`;
   const below = ({ name, level }) => (level ? byName.get(name).children[level - 1] : []).filter((child) => byName.has(child)).map((child) => ({ name: child, level: level - 1 }));
   const root = roots.reduce((a, b) => (b.children.length > a.children.length ? b : a));
-  const places = layout({ name: root.name, level: root.children.length }, below, key), lines = [], dots = [];
-  for (const { x, y, node } of places.values()) {
-    for (const child of below(node)) {
-      const to = places.get(key(child));
-      lines.push(svg("line", { x1: x, y1: y, x2: to.x, y2: to.y, class: child.name === node.name ? "own" : "child" }));
-    }
-    dots.push(svg("circle", { cx: x, cy: y, r: node.level ? 7 : 4, class: `level-${Math.min(node.level, 3)}`, "data-seat": node.name }, svg("title", {}, `${node.name}, level ${node.level}`)));
-    if (node.level) dots.push(svg("text", { x, y: y - 11, "text-anchor": "middle" }, node.name.split("/")[0]));
+  const tree = layout({ name: root.name, level: root.children.length }, below, key, width, () => width >= UPRIGHT), shapes = [], ends = new Map();
+  for (const { x, y, node, parent } of tree.places.values()) {
+    if (parent) shapes.unshift(...edge(tree, parent, { x, y }, { class: parent.node.name === node.name ? "own" : "child" }));
+    shapes.push(svg("circle", { cx: x, cy: y, r: node.level ? 7 : 4, class: `level-${Math.min(node.level, 3)}`, "data-seat": node.name }, svg("title", {}, `${node.name}, level ${node.level}`)));
+    const name = node.name.split("/")[0], half = LETTER * name.length / 2 + 2;
+    // Upright, a name stands only where the one before it on its level leaves room.
+    if (tree.upright && (!node.level || x - half < (ends.get(y) ?? 0))) continue;
+    ends.set(y, x + half);
+    shapes.push(nameOf(tree, x, y, name, 11));
   }
-  return frame(places, [...lines, ...dots], `A tree of ${seats.length} seats, ${root.children.length + 1} levels`);
+  return frame(tree, shapes, `A tree of ${seats.length} seats, ${root.children.length + 1} levels`);
 }
 
-/** Leaves stand side by side in the order of the tree; a node stands over the middle of its children. */
-function layout(root, below, key) {
-  const places = new Map();
-  let next = 0;
-  const place = (node, from, depth) => {
-    const xs = below(node, from).map((child) => place(child, node, depth + 1));
-    const x = xs.length ? (xs[0] + xs.at(-1)) / 2 : next++;
-    places.set(key(node), { x, y: depth, node });
-    return x;
+/** Places of all nodes by key: {x, y, node, parent}, parents first. `fits` says whether so many leaves may stand side by side. */
+function layout(root, below, key, width, fits) {
+  const order = [];
+  let leaves = 0;
+  const visit = (node, from, parent, depth) => {
+    const place = { node, parent, depth, row: order.length, x: 0, y: 0 };
+    order.push(place);
+    const children = below(node, from).map((child) => visit(child, node, place, depth + 1));
+    place.at = children.length ? (children[0].at + children.at(-1).at) / 2 : leaves++;
+    return place;
   };
-  place(root, null, 0);
-  for (const one of places.values()) {
-    one.x = next > 1 ? SIDE + one.x * (WIDTH - 2 * SIDE) / (next - 1) : WIDTH / 2;
-    one.y = 34 + one.y * ROW;
+  visit(root, null, null, 0);
+  const upright = fits(leaves), inner = width - 2 * SIDE;
+  for (const one of order) {
+    one.x = !upright ? 12 + one.depth * INDENT : leaves > 1 ? SIDE + one.at * inner / (leaves - 1) : width / 2;
+    one.y = upright ? 30 + one.depth * ROW : 16 + one.row * LINE;
   }
-  return places;
+  return { places: new Map(order.map((one) => [key(one.node), one])), upright, width, leaves };
 }
 
-function frame(places, shapes, label) {
-  const height = Math.max(...[...places.values()].map(({ y }) => y)) + 24;
-  return svg("svg", { class: "tree", viewBox: `0 0 ${WIDTH} ${height}`, role: "img", "aria-label": label }, ...shapes);
+/** A line from a node to its child; in a list down along the parent and then across. */
+function edge({ upright }, from, to, attributes, told) {
+  const title = told ? [svg("title", {}, told)] : [];
+  if (upright) return [svg("line", { x1: from.x, y1: from.y, x2: to.x, y2: to.y, ...attributes }, ...title)];
+  return [svg("line", { x1: from.x, y1: from.y, x2: from.x, y2: to.y, class: "trunk" }), svg("line", { x1: from.x, y1: to.y, x2: to.x, y2: to.y, ...attributes }, ...title)];
+}
+
+function nameOf({ upright }, x, y, name, away) {
+  return svg("text", upright ? { x, y: y - away, "text-anchor": "middle" } : { x: x + away, y: y + 4 }, name);
+}
+
+/** What a link carried: on a ground of its own across the line, where there is room; in a list behind the name. */
+function traffic({ upright, leaves, width }, from, to, name, text) {
+  if (!upright) return [svg("text", { class: "quiet", x: to.x + 22 + LETTER * 1.25 * name.length, y: to.y + 4 }, text)];
+  if (leaves * NUMBERED > width) return [];
+  const x = from.x + .55 * (to.x - from.x), y = from.y + .55 * (to.y - from.y), half = LETTER * text.length / 2 + 5;
+  return [svg("rect", { x: x - half, y: y - 10, width: 2 * half, height: 20, rx: 5 }), svg("text", { class: "quiet", x, y: y + 4, "text-anchor": "middle" }, text)];
+}
+
+function frame({ places, width }, shapes, label) {
+  const height = Math.max(...[...places.values()].map(({ y }) => y)) + 20;
+  return svg("svg", { class: "tree", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label }, ...shapes);
 }
