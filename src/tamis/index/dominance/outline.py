@@ -26,7 +26,7 @@ from tamis.kernels.quantise import ANY_VALUE
 from tamis.model.subscription import Ball, Filter, Values
 from tamis.model.value_set import Cut, ValueSet
 
-__all__ = ["ANYWHERE", "LOWEST", "PRESENT", "Outline", "Place", "Side", "outline_of"]
+__all__ = ["ANYWHERE", "LOWEST", "PRESENT", "Outline", "Place", "Side", "outline_of", "side_of"]
 
 #: Lower and upper end of a closed interval.
 Side = tuple[float, float]
@@ -101,7 +101,7 @@ def _outline_of_values(filter: Filter) -> Outline | None:
         else:
             if not allowed:
                 return None
-            side, sure = _side(allowed, texts, name)
+            side, sure = side_of(allowed, texts, name)
             exact &= sure
             single &= len(cuts) <= 2 and not (len(cuts) == 2 and allowed.from_below)
         sides[name, ""] = side
@@ -110,7 +110,7 @@ def _outline_of_values(filter: Filter) -> Outline | None:
     return Outline(sides, sides, texts, exact, single and exact)
 
 
-def _side(allowed: ValueSet, texts: dict[str, str], name: str) -> tuple[Side, bool]:
+def side_of(allowed: ValueSet, texts: dict[str, str], name: str) -> tuple[Side, bool]:
     """Return the hull of the values, and whether it is what was meant; the text of an only string is noted."""
     if not allowed.cuts:
         return PRESENT, True
@@ -172,7 +172,7 @@ def _inner_sides(piece: Piece, plain: Outline) -> Iterator[tuple[Place, Side]]:
         if facts.allowed.missing:
             continue
         if not facts.conditions:
-            yield (name, ""), _side(facts.allowed, {}, name)[0]
+            yield (name, ""), side_of(facts.allowed, {}, name)[0]
             yield (name, "="), (0.0, 0.0) if name in plain.texts else ANYWHERE
             continue
         yield from (((name, part), ANYWHERE) for part in ("", "=", *map(str, range(COORDINATES))))

@@ -43,12 +43,16 @@ class Space:
     def __len__(self) -> int:
         return len(self._axis_of) or 1
 
-    def stored(self, outline: Outline) -> Corners:
-        """Return the corner of a subscription that is to be added; free axes are infinite. Makes axes."""
+    def name_places(self, outline: Outline) -> None:
+        """Make the axes and the codes that the outline of a subscription needs which is to be added."""
         for place in outline.outer:
             self._axis_of.setdefault(place, len(self._axis_of))
         for name, text in outline.texts.items():
             self._codes.setdefault((name, text), float(len(self._codes)))
+
+    def stored(self, outline: Outline) -> Corners:
+        """Return the corner of a subscription that is to be added; free axes are infinite. Makes axes."""
+        self.name_places(outline)
         lo, hi = self._free(-math.inf), self._free(math.inf)
         self._write(outline.outer, outline, lo, hi)
         return lo, hi
