@@ -2,13 +2,16 @@
 
 The index is built when somebody asks and brought up to date with what came and went since: publishing and subscribing
 pay nothing for it. With a hundred thousand subscriptions that takes seconds, so it happens in a thread, one question
-at a time, and the broker goes on.
+at a time, and the broker goes on. An answer is bounded: where too many would have to be compared on raw values it holds
+what was found until then, and says that it is not the whole.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, NamedTuple
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tamis.index.dominance.index import DominanceIndex
 from tamis.model.subscription import Subscription, SubscriptionId
@@ -22,13 +25,21 @@ __all__ = ["Around", "Covering"]
 
 Place = tuple[Link, str]
 
+#: Seconds of computing for the comparison of one filter, the index not counted. Not of the clock: an answer does not
+#: become shorter because the machine is busy with something else.
+PATIENCE: Final = 0.4
+
+#: Subscriptions that are added to the index in one go.
+AT_ONCE: Final = 5_000
+
 
 class Around(NamedTuple):
-    """Who covers a filter, some of those that it covers, and how many it covers in all."""
+    """Who covers a filter, some of those that it covers, how many, and whether all were compared."""
 
     covered_by: SubscriptionId | None = None
     covers: tuple[SubscriptionId, ...] = ()
     covers_count: int = 0
+    covering_complete: bool = True
 
 
 class _Indexed(NamedTuple):
@@ -51,44 +62,50 @@ class Covering:
 
     async def around(self, subscription: Subscription, most: int) -> Around:
         """Compare a subscription with all of its namespace; the caller has the `turn`."""
-        # What the edge holds is read here, where nothing changes meanwhile; the thread sees only copies of it.
-        asked = self._edge.asked
-        gone = [place for place, one in self._held.items() if asked.get(place) is not one.message]
-        come = [
-            (place, message, self._read(place, message))
-            for place, message in asked.items()
-            if place not in self._held or self._held[place].message is not message
-        ]
-        return await asyncio.to_thread(self._answer, gone, come, subscription, most)
+        # The thread sees a copy of what the edge holds; to look through a hundred thousand of them here would be felt.
+        return await asyncio.to_thread(self._answer, self._edge.asked.copy(), subscription, most)
 
-    def _read(self, place: Place, message: m.Subscribe) -> Subscription:
-        known = self._edge.broker.table.interests(place[0]).get(place[1])
-        filters = self._edge.content.read_filter(message.filter) if known is None else known.filters
-        return Subscription(message.id, filters, None, message.namespace)
-
-    def _answer(
-        self,
-        gone: list[Place],
-        come: list[tuple[Place, m.Subscribe, Subscription]],
-        subscription: Subscription,
-        most: int,
-    ) -> Around:
-        for place in gone:
-            row, message = self._held.pop(place)
-            del self._places[row]
-            self._indexes[message.namespace].remove(row)
-        for place, message, one in come:
-            row, self._next = self._next, self._next + 1
-            self._indexes.setdefault(message.namespace, DominanceIndex()).add(row, one)
-            self._held[place] = _Indexed(row, message)
-            self._places[row] = place
+    def _answer(self, asked: Mapping[Place, m.Subscribe], subscription: Subscription, most: int) -> Around:
+        self._update(asked)
         index = self._indexes.get(subscription.namespace)
         if index is None:
             return Around()
-        cover = index.find_cover(subscription)
-        covered = index.find_covered(subscription).tolist()
-        shown = tuple(self._id(row) for row in covered[:most])
-        return Around(None if cover is None else self._id(cover), shown, len(covered))
+        cover, covered, is_complete = index.find_around(subscription, _patience(PATIENCE))
+        shown = tuple(self._id(row) for row in covered[:most].tolist())
+        return Around(None if cover is None else self._id(cover), shown, len(covered), is_complete)
+
+    def _update(self, asked: Mapping[Place, m.Subscribe]) -> None:
+        """Bring the indexes up to date with what came and went."""
+        for place, (row, message) in list(self._held.items()):
+            if asked.get(place) is not message:
+                del self._held[place], self._places[row]
+                self._indexes[message.namespace].remove(row)
+        come: dict[str, list[tuple[Place, m.Subscribe]]] = {}
+        for place, message in asked.items():
+            if place not in self._held:
+                come.setdefault(message.namespace, []).append((place, message))
+        for namespace, pairs in come.items():
+            for start in range(0, len(pairs), AT_ONCE):
+                self._add(namespace, pairs[start : start + AT_ONCE])
+
+    def _add(self, namespace: str, pairs: list[tuple[Place, m.Subscribe]]) -> None:
+        rows = range(self._next, self._next + len(pairs))
+        self._next = rows.stop
+        self._indexes.setdefault(namespace, DominanceIndex()).add_many(rows, [self._read(*pair) for pair in pairs])
+        for row, (place, message) in zip(rows, pairs, strict=True):
+            self._held[place] = _Indexed(row, message)
+            self._places[row] = place
+
+    def _read(self, place: Place, message: m.Subscribe) -> Subscription:
+        known = self._edge.broker.table.interests(place[0]).get(place[1])  # one look: it may be gone meanwhile
+        filters = self._edge.content.read_filter(message.filter) if known is None else known.filters
+        return Subscription(message.id, filters, None, message.namespace)
 
     def _id(self, row: int) -> SubscriptionId:
         return self._held[self._places[row]].message.id
+
+
+def _patience(seconds: float) -> Callable[[], bool]:
+    """Return what says yes until this thread has computed for so long."""
+    end = time.thread_time() + seconds
+    return lambda: time.thread_time() < end

@@ -119,15 +119,16 @@ async def listing(request: Request) -> Response:
     limit = whole_number(query.get("limit", "100"), "limit", MAX_PAGE)
     start = whole_number(query.get("after", "0"), "after", 2**53)
     wanted, namespace = query.get("search", "").casefold(), query.get("namespace")
+    asked = server.driver.edge.asked
     places = (
         place
-        for place, asked in server.driver.edge.asked.items()
-        if rights.sees(asked.namespace)
-        and namespace in (None, asked.namespace)
-        and (not wanted or wanted in _words(asked))
+        for place, one in (asked.copy() if wanted else asked).items()
+        if rights.sees(one.namespace) and namespace in (None, one.namespace) and (not wanted or wanted in _words(one))
     )
-    page = list(itertools.islice(places, start, start + limit + 1))
-    shown = [describe(server, *place) for place in page[:limit]]
+    cut = itertools.islice(places, start, start + limit + 1)
+    # A search may read all of them, so it is made beside the broker; meanwhile one of them may go.
+    page = await asyncio.to_thread(list, cut) if wanted else list(cut)
+    shown = [describe(server, *place) for place in page[:limit] if place in asked]
     return JSONResponse({"subscriptions": shown, "next": start + limit if len(page) > limit else None})
 
 

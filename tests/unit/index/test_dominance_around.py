@@ -1,0 +1,102 @@
+"""Who covers a filter and whom it covers, as far as there is patience: never wrong, and mostly without raw values."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tamis.algebra.covers import is_covered
+from tamis.index.dominance.index import DominanceIndex
+from tamis.index.linear_scan import LinearCovering
+from tamis.model.language.compiler import compile_text
+from tamis.model.language.nodes import Node
+from tamis.model.subscription import Subscription
+from tests.contract.strategies import compiled, nodes
+
+
+def always() -> bool:
+    return True
+
+
+def verified(index: DominanceIndex) -> int:
+    """Return how many candidates were compared on raw values so far."""
+    return int(index.statistics().details["verified"])
+
+
+def boxes(n: int) -> list[Subscription]:
+    rng = np.random.default_rng(5)
+    lows = rng.integers(0, 900, (n, 2)).tolist()
+    return [
+        compile_text(f"x BETWEEN {x} AND {x + 100} AND y BETWEEN {y} AND {y + 100}", id=row)
+        for row, (x, y) in enumerate(lows)
+    ]
+
+
+def filled(subscriptions: list[Subscription]) -> tuple[DominanceIndex, LinearCovering]:
+    index, oracle = DominanceIndex(), LinearCovering()
+    index.add_many(range(len(subscriptions)), subscriptions)
+    for row, one in enumerate(subscriptions):
+        oracle.add(row, one)
+    return index, oracle
+
+
+@given(st.lists(nodes, min_size=1, max_size=8), nodes, st.integers(0, 4))
+def test_what_is_named_is_true_and_all_of_it_with_patience(trees: list[Node], asked: Node, steps: int) -> None:
+    index, oracle = filled([compiled(node, row) for row, node in enumerate(trees)])
+    wanted = oracle.find_cover(compiled(asked)), oracle.find_covered(compiled(asked)).tolist()
+    cover, covered, is_complete = index.find_around(compiled(asked), always)
+    assert (cover, covered.tolist(), is_complete) == (*wanted, True)
+    before = verified(index)
+    patience = itertools.repeat(True, steps)
+    cover, covered, is_complete = index.find_around(compiled(asked), lambda: next(patience, False))
+    assert verified(index) - before <= steps
+    assert set(covered.tolist()) <= set(wanted[1])
+    assert cover is None or is_covered(compiled(asked).filters, compiled(trees[cover]).filters)
+    if is_complete:
+        assert (cover, covered.tolist()) == wanted
+    index.check_invariants()
+
+
+@pytest.mark.parametrize(
+    "text", ["x > 100", "x < 500.5 AND y > 3", "x <> 50", "x > 800 OR y > 800", "NOT (x > 5 AND y > 5)"]
+)
+def test_a_wide_filter_of_ranges_needs_few_raw_values(text: str) -> None:
+    index, oracle = filled(boxes(400))
+    asked = compile_text(text)
+    found = index.find_covered(asked).tolist()
+    assert found == oracle.find_covered(asked).tolist()
+    assert len(found) > 30
+    assert verified(index) < 40, "those at an edge, and those that only a union may cover"
+
+
+def test_open_ends_are_no_reason_to_look_at_everyone() -> None:
+    index, oracle = filled([compile_text(f"x > {n} AND y < {n % 7}", id=n) for n in range(300)])
+    asked = compile_text("x > 100")
+    assert index.find_covered(asked).tolist() == oracle.find_covered(asked).tolist() == list(range(100, 300))
+    assert verified(index) == 1, "the one at the edge"
+
+
+def test_many_at_once_are_as_one_by_one() -> None:
+    texts = [
+        "x > 1",
+        "x >= 1 AND name = 'a'",
+        "name LIKE '%a%'",
+        "x > 1 AND x < 1",
+        "name IN ('a', 'b')",
+        "y = 2 OR x = 3",
+    ]
+    ours = [compile_text(text, id=row) for row, text in enumerate(texts)]
+    together, _ = filled(ours)
+    apart = DominanceIndex()
+    for row, one in enumerate(ours):
+        apart.add(row, one)
+    for one in ours:
+        assert together.find_cover(one) == apart.find_cover(one)
+        assert together.find_covered(one).tolist() == apart.find_covered(one).tolist()
+    with pytest.raises(KeyError, match="row 2 is taken"):
+        together.add_many([9, 2], ours[:2])
+    assert len(together) == len(apart) == len(texts)
