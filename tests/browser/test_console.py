@@ -272,7 +272,7 @@ LIVELY = {
 TOO_WIDE = """() => {
   const wrong = [], told = (one) => `${one.tagName} ${one.className.baseVal ?? one.className}`;
   if (document.documentElement.scrollWidth > innerWidth) wrong.push("the page");
-  for (const one of document.querySelectorAll("main, .panel, .scroll, table, tr, #inspected, #explanation"))
+  for (const one of document.querySelectorAll("main, .panel, .scroll, table, tbody tr, #inspected, #explanation"))
     if (one.scrollWidth > one.clientWidth) wrong.push(`${told(one)}: ${one.scrollWidth} in ${one.clientWidth}`);
   for (const one of document.querySelectorAll("table, td, button, svg.tree, svg.chart, input, textarea")) {
     const box = one.getBoundingClientRect(), panel = one.closest(".panel")?.getBoundingClientRect();

@@ -9,7 +9,7 @@ Each subscription becomes one box (`outline`). Two corner indexes hold them:
 
 A subscription that can never match stands in neither: everyone covers it.
 
-Whom a subscription covers is answered likewise: who lies in one of its `cores` is covered, whoever is not in its hull
+Whom a subscription covers is answered likewise: who lies in one of its `insets` is covered, whoever is not in its hull
 is not, and only who is left is verified on raw values. That can be many, so `find_around` stops when it is told to.
 
 Implements: [zcurve] Problem 1, exhaustive point dominance, section 1.1.
@@ -26,8 +26,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.algebra.covers import is_covered
-from tamis.index.dominance.cores import cores_of
 from tamis.index.dominance.corners import NOBODY, CornerIndex
+from tamis.index.dominance.insets import insets_of
 from tamis.index.dominance.outline import Outline, outline_of
 from tamis.index.dominance.space import Space
 from tamis.index.protocols import NO_ROWS, Guarantee, IndexStatistics, MatchRows, Rows
@@ -267,7 +267,7 @@ class DominanceIndex:
             if is_plain and outline.single:
                 found += inside.tolist()
                 continue
-            sure = self._lying_in(part, cores_of(subscription.filters, rounded=not is_plain))
+            sure = self._lying_in(part, insets_of(subscription.filters, rounded=not is_plain))
             found += sure.tolist()
             if self._loose and not is_plain:
                 meeting = part.find_meeting(*box)

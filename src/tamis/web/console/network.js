@@ -53,7 +53,7 @@ export function networkView(view) {
     run.disabled = true;
     shown = null;
     fill(chosen);
-    fill(costs, el("p", { class: "quiet" }, "Running the same subscriptions and events through every policy ..."));
+    fill(costs, el("p", { class: "quiet" }, "Running the same subscriptions and events through every policy; the broker goes on meanwhile. This takes some seconds ..."));
     try {
       const found = await post("/v1/comparison", { brokers: Number(brokers.value) });
       fill(costs, el("p", {}, `${count(found.subscriptions)} subscriptions, ${count(found.events)} events, ${found.brokers} brokers`), table([

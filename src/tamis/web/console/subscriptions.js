@@ -110,7 +110,7 @@ export function subscriptionsView(view) {
 function around({ covered_by: cover, covers, covers_count: n, covering_complete: complete }) {
   if (n === null) return el("p", { class: "quiet" }, "Comparing it with the other subscriptions; with very many, the first time takes some seconds ...");
   const nobody = complete ? "No subscription covers it." : "No subscription that was compared covers it.";
-  const named = n ? `: ${covers.slice(0, 8).join(", ")}${n > 8 ? " ..." : ""}` : "";
+  const named = n ? `: ${covers.slice(0, 8).join(", ")}${n > 8 ? ` and ${complete ? "" : "at least "}${count(n - 8)} more` : ""}` : "";
   return [
     el("p", { id: "covered-by" }, cover === null ? nobody : `Covered by ${cover}: links need not hear of it.`),
     el("p", { id: "covers" }, `It covers ${complete ? "" : "at least "}${count(n)} subscription${n === 1 ? "" : "s"}${named}.`),

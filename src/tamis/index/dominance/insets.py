@@ -1,7 +1,7 @@
-"""The cores of a subscription: boxes whose whole inside it surely accepts.
+"""The insets of a subscription: boxes whose whole inside it surely accepts.
 
-An `Outline` says what a subscription accepts at most; a core is the other side of it. Whoever's box lies in a core is
-covered, and no raw value need be looked at. A filter that only says which values it allows has a core for each choice
+An `Outline` says what a subscription accepts at most; an inset is the other side of it. Whoever's box lies in one is
+covered, and no raw value need be looked at. A filter that only says which values it allows has an inset for each choice
 of one interval per attribute; patterns, regions, balls and trees have none, and are verified as before.
 
 Keys grow with the values, though not strictly. So an end that is not the float64 that was meant (``x < 5``, a long
@@ -21,24 +21,24 @@ from tamis.kernels.quantise import ANY_VALUE
 from tamis.model.subscription import Filter, Values
 from tamis.model.value_set import ValueSet
 
-__all__ = ["cores_of"]
+__all__ = ["insets_of"]
 
 #: Boxes of one filter; one that falls into more is verified.
 _MOST: Final = 64
 
 
-def cores_of(filters: Sequence[Filter], *, rounded: bool) -> list[Outline]:
+def insets_of(filters: Sequence[Filter], *, rounded: bool) -> list[Outline]:
     """Return boxes that lie in a disjunction of filters; ``rounded``: for boxes whose own ends may be rounded.
 
     >>> from tamis.model.language.compiler import compile_text
     >>> filters = compile_text("x BETWEEN 0 AND 9 AND x <> 5").filters
-    >>> [core.outer for core in cores_of(filters, rounded=True)]
+    >>> [inset.outer for inset in insets_of(filters, rounded=True)]
     [{('x', ''): (5e-324, 4.999999999999999)}, {('x', ''): (5.000000000000001, 8.999999999999998)}]
     """
-    return [core for one in filters for core in _cores_of_filter(one, rounded)]
+    return [inset for one in filters for inset in _insets_of_filter(one, rounded)]
 
 
-def _cores_of_filter(filter: Filter, rounded: bool) -> Iterator[Outline]:
+def _insets_of_filter(filter: Filter, rounded: bool) -> Iterator[Outline]:
     allowed = {one.attribute: one.allowed for one in filter.constraints if isinstance(one, Values)}
     if filter.rest is not None or len(allowed) < len(filter.constraints):
         return
