@@ -57,6 +57,8 @@ class Covering:
         self._held: dict[Place, _Indexed] = {}
         self._places: dict[int, Place] = {}
         self._next = 0
+        #: What the edge held when the last question was asked.
+        self._seen: Mapping[Place, m.Subscribe] = {}
         #: One question at a time; a caller waits here, and may have left when its turn comes.
         self.turn = asyncio.Lock()
 
@@ -76,17 +78,20 @@ class Covering:
 
     def _update(self, asked: Mapping[Place, m.Subscribe]) -> None:
         """Bring the indexes up to date with what came and went."""
-        for place, (row, message) in list(self._held.items()):
-            if asked.get(place) is not message:
-                del self._held[place], self._places[row]
-                self._indexes[message.namespace].remove(row)
+        if asked == self._seen:  # nearly always; and equal messages are the same ones, so that it is soon seen
+            return
+        held = self._held
+        for place in [place for place, one in held.items() if asked.get(place) is not one.message]:
+            row, message = held.pop(place)
+            del self._places[row]
+            self._indexes[message.namespace].remove(row)
         come: dict[str, list[tuple[Place, m.Subscribe]]] = {}
-        for place, message in asked.items():
-            if place not in self._held:
-                come.setdefault(message.namespace, []).append((place, message))
+        for place in [place for place in asked if place not in held]:
+            come.setdefault(asked[place].namespace, []).append((place, asked[place]))
         for namespace, pairs in come.items():
             for start in range(0, len(pairs), AT_ONCE):
                 self._add(namespace, pairs[start : start + AT_ONCE])
+        self._seen = asked
 
     def _add(self, namespace: str, pairs: list[tuple[Place, m.Subscribe]]) -> None:
         rows = range(self._next, self._next + len(pairs))

@@ -18,14 +18,14 @@ export function brokerTree(links, width) {
   for (const { source, target } of links) neighbours.set(source, [...(neighbours.get(source) ?? []), target]);
   const tree = layout([...neighbours.keys()][0], (name, from) => neighbours.get(name).filter((one) => one !== from), (name) => name, width, (leaves) => leaves * NAMED <= width);
   const most = Math.max(1, ...links.map((link) => link.events)), shapes = [], labels = [];
-  for (const { node: name, parent, x, y } of tree.places.values()) {
+  for (const { node: name, parent, x, y, isLeaf } of tree.places.values()) { // upright, the name of a leaf is below it
     if (parent) {
       const down = byEnds.get(`${parent.node} ${name}`), up = byEnds.get(`${name} ${parent.node}`);
       const told = `${parent.node} and ${name}: ${count(down.events)} events down, ${count(up.events)} up; ${count(down.table_entries)} and ${count(up.table_entries)} entries`;
       shapes.unshift(...edge(tree, parent, { x, y }, { class: "up", "stroke-width": (1 + 6 * Math.max(down.events, up.events) / most).toFixed(1) }, told));
       labels.push(...traffic(tree, parent, { x, y }, name, `↓ ${count(down.events)}  ↑ ${count(up.events)}`));
     }
-    shapes.push(svg("g", { "data-node": name }, svg("circle", { cx: x, cy: y, r: 9 }), nameOf(tree, x, y, name, 14)));
+    shapes.push(svg("g", { "data-node": name }, svg("circle", { cx: x, cy: y, r: 9 }), nameOf(tree, x, y, name, isLeaf && tree.upright ? -22 : 14)));
   }
   return frame(tree, [...shapes, ...labels], `A tree of ${tree.places.size} brokers`);
 }
@@ -57,6 +57,7 @@ function layout(root, below, key, width, fits) {
     const place = { node, parent, depth, row: order.length, x: 0, y: 0 };
     order.push(place);
     const children = below(node, from).map((child) => visit(child, node, place, depth + 1));
+    place.isLeaf = !children.length;
     place.at = children.length ? (children[0].at + children.at(-1).at) / 2 : leaves++;
     return place;
   };
@@ -89,6 +90,6 @@ function traffic({ upright, leaves, width }, from, to, name, text) {
 }
 
 function frame({ places, width }, shapes, label) {
-  const height = Math.max(...[...places.values()].map(({ y }) => y)) + 20;
+  const height = Math.max(...[...places.values()].map(({ y }) => y)) + 26;
   return svg("svg", { class: "tree", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label }, ...shapes);
 }
