@@ -17,15 +17,15 @@ from tamis.runtime.open_broker import open_broker
 from tamis.web import covering
 from tests.server.processes import BrokerProcess, ask
 
-MANY = 1_500
+MANY = 800
 
 #: Patterns are compared one by one, and the sum of the two is wider than each.
 WIDE = "word LIKE '%a%' OR word LIKE '%b%'"
 
 
 def fill(broker: BrokerProcess) -> None:
-    for start in range(0, MANY, 500):
-        many = [{"id": n, "filter": f"word LIKE '%a{n}%b'"} for n in range(start, start + 500)]
+    for start in range(0, MANY, 400):
+        many = [{"id": n, "filter": f"word LIKE '%a{n}%b'"} for n in range(start, start + 400)]
         assert ask(f"{broker.url}/v1/subscriptions", "POST", many).status == 201
 
 
