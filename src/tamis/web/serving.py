@@ -17,7 +17,7 @@ from tamis.errors import DiskFullError, ModelError
 from tamis.runtime.auditing import note_start, note_stop, watch_tokens
 from tamis.runtime.config import BrokerConfig
 from tamis.runtime.driver import Driver
-from tamis.runtime.long_lived import keep_frozen
+from tamis.runtime.long_lived import keep_frozen, paused_collection
 from tamis.runtime.neighbours import keep_linked
 from tamis.runtime.open_broker import open_broker
 from tamis.runtime.packets import MAX_PACKET, MAX_PACKET_OF_BROKER
@@ -38,9 +38,10 @@ HEARTBEAT_SECONDS = 10.0
 
 async def serve(config: BrokerConfig, ready: Callable[[str], None] = lambda url: None) -> None:
     """Run a broker; ``ready`` hears its URL when it answers. Raises what stopped it, if something did."""
-    driver = open_broker(config)
-    await driver.start()
-    version = await open_snapshot(driver, Path(config.snapshot)) if config.snapshot else None
+    with paused_collection():
+        driver = open_broker(config)
+        await driver.start()
+        version = await open_snapshot(driver, Path(config.snapshot)) if config.snapshot else None
     note_start(driver, config)
     app = make_app(config, driver, tokens_of(config))
     listener = _listener(config)
