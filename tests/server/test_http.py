@@ -260,6 +260,8 @@ def test_others_pages_are_refused(broker: BrokerProcess) -> None:
 
 def test_health_metrics_statistics_and_the_document(broker: BrokerProcess) -> None:
     assert ask(f"{broker.url}/healthz").json["status"] == "ok"
+    subscribe(broker, "watched >= 0", "watched")
+    publish(broker, {"watched": 1})
     text = ask(f"{broker.url}/metrics").body.decode()
     assert "tamis_events_total" in text
     assert "tamis_request_seconds_bucket" in text

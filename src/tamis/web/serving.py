@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from tamis.errors import DiskFullError, ModelError
 from tamis.runtime.auditing import note_start, note_stop, watch_tokens
@@ -26,6 +28,7 @@ from tamis.runtime.snapshot_subscriptions import follow_snapshot, open_snapshot
 from tamis.runtime.store import Store
 from tamis.runtime.tokens import tokens_of
 from tamis.web.app import make_app
+from tamis.web.write_deadline import with_write_deadline
 
 __all__ = ["serve"]
 
@@ -104,7 +107,8 @@ def _settings(config: BrokerConfig, app: object) -> uvicorn.Config:
         log_level="warning",
         lifespan="off",
         server_header=False,
-        ws="websockets-sansio",
+        http=with_write_deadline(AutoHTTPProtocol),
+        ws=with_write_deadline(WebSocketsSansIOProtocol),
         ws_max_size=MAX_PACKET_OF_BROKER if config.links else MAX_PACKET,
         ws_ping_interval=HEARTBEAT_SECONDS,
         ws_ping_timeout=HEARTBEAT_SECONDS,
