@@ -194,6 +194,22 @@ def test_an_integer_is_an_id_too(broker: BrokerProcess) -> None:
     assert ask(f"{broker.url}/v1/subscriptions/7").json["id"] == 7
 
 
+ODD_IDS = ["地震", "é", "team/alerts", "team%2Falerts", "/", "..", "s/events", "a b/c?d#e", "a\0b", "a\r\nX-Evil: 1"]
+
+
+@pytest.mark.parametrize("id", ODD_IDS)
+def test_an_id_may_be_any_text_and_its_place_is_an_address(broker: BrokerProcess, id: str) -> None:
+    made = subscribe(broker, "placed = 1", id)
+    assert (made.status, made.json["id"]) == (201, id)
+    assert "x-evil" not in {name.lower() for name in made.headers}
+    place = broker.url + made.headers["location"]
+    assert ask(place).json["id"] == id
+    publish(broker, {"placed": 1})
+    assert b'"placed":1' in ask(f"{place}/events?limit=1").body
+    assert ask(place, "DELETE").status == 204
+    assert ask(place).status == 404
+
+
 def test_a_subscription_that_expires_ends(broker: BrokerProcess) -> None:
     assert subscribe(broker, "a = 1", "short", expires=0.2).status == 201
     ended = ask(f"{broker.url}/v1/subscriptions/short/events")  # the stream ends with its subscription
@@ -260,6 +276,8 @@ def test_others_pages_are_refused(broker: BrokerProcess) -> None:
 
 def test_health_metrics_statistics_and_the_document(broker: BrokerProcess) -> None:
     assert ask(f"{broker.url}/healthz").json["status"] == "ok"
+    subscribe(broker, "watched >= 0", "watched")
+    publish(broker, {"watched": 1})
     text = ask(f"{broker.url}/metrics").body.decode()
     assert "tamis_events_total" in text
     assert "tamis_request_seconds_bucket" in text

@@ -34,15 +34,20 @@ class Namespace:
         self.name = name
         self._make_matcher = make_matcher
         self.ids = Ids()
-        self.matcher: Matcher = make_matcher(self.find)
-        #: The matcher again if it merges; asked once, because asking a Protocol takes microseconds.
-        self.mergeable: Mergeable | None = self.matcher if isinstance(self.matcher, Mergeable) else None
+        self._use(make_matcher(self.find))
         self._single: dict[int, Subscription] = {}
         #: The parts of a saved engine, by their first row.
         self._stored: list[StoredSubscriptions] = []
         self._stored_from: list[int] = []
         #: (moment, row): when a subscription is due to end; rows that are gone are passed over.
         self._ends: list[tuple[int, int]] = []
+
+    def _use(self, matcher: Matcher) -> None:
+        self.matcher = matcher
+        #: The matcher again if it merges, takes boxes, takes balls; asked once: asking a Protocol takes microseconds.
+        self.mergeable: Mergeable | None = matcher if isinstance(matcher, Mergeable) else None
+        self._boxes: BoxMatcher | None = matcher if isinstance(matcher, BoxMatcher) else None
+        self._balls: BallMatcher | None = matcher if isinstance(matcher, BallMatcher) else None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -62,11 +67,11 @@ class Namespace:
         """Add a table of boxes or balls, all at once where the matcher can; the ids must be free."""
         first = self.ids.append_range(ids) if isinstance(ids, range) else self.ids.append_many(ids)
         rows = np.arange(first, first + len(table), dtype=np.int32)
-        if table.radii is not None and isinstance(self.matcher, BallMatcher):
-            self.matcher.add_balls(rows, table)
+        if table.radii is not None and self._balls is not None:
+            self._balls.add_balls(rows, table)
             return
-        if table.radii is None and isinstance(self.matcher, BoxMatcher):
-            self.matcher.add_boxes(rows, table)
+        if table.radii is None and self._boxes is not None:
+            self._boxes.add_boxes(rows, table)
             return
         for position, id in enumerate(ids):
             self._admit(first + position, table.box_subscription(position, id))
@@ -84,9 +89,9 @@ class Namespace:
         if len(self._stored) == 1:
             return self.matcher
         if not isinstance(self.matcher, PartedMatcher):
-            self.matcher = PartedMatcher(self.matcher)
-            self.mergeable = self.matcher
+            self._use(PartedMatcher(self.matcher))
         part = self._make_matcher(lambda row: self.find(first + row))
+        assert isinstance(self.matcher, PartedMatcher)
         self.matcher.append(first, part)
         return part
 
@@ -116,8 +121,8 @@ class Namespace:
     def find(self, row: int) -> Subscription | None:
         """Return the subscription of a row, None when it was removed meanwhile."""
         found = self.find_written(row)
-        if found is None and isinstance(self.matcher, BallMatcher):
-            ball = self.matcher.find_ball(row)
+        if found is None and self._balls is not None:
+            ball = self._balls.find_ball(row)
             found = None if ball is None else Subscription(self.ids[row], (Filter((ball,)),), None, self.name)
         return found if found is not None else self._find_box(row)
 
@@ -170,7 +175,7 @@ class Namespace:
             raise
 
     def _find_box(self, row: int) -> Subscription | None:
-        sides = self.matcher.find_sides(row) if isinstance(self.matcher, BoxMatcher) else None
+        sides = None if self._boxes is None else self._boxes.find_sides(row)
         if sides is None:
             return None
         constraints = [

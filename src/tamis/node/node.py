@@ -73,11 +73,14 @@ class Node(Generic[AnyCore]):
     def start(self, now: float) -> Transaction:
         """Take up life: restore what was persisted and greet everybody."""
         stored, self._stored = self._stored, {}
-        for key in stored:
+        of_link: dict[Link, dict[Key, bytes]] = {}  # sorted out once: there may be a link for each subscription
+        for key, value in stored.items():
+            if key[0] in ("link", "out"):
+                of_link.setdefault(key[1], {})[key] = value
             if key[0] == "link" and key[1] not in self.ends:
                 self.ends[key[1]] = LinkEnd(key[1], self.epoch)
-        for end in self.ends.values():
-            end.restore(stored)
+        for link, end in self.ends.items():
+            end.restore(of_link.get(link, {}))
         step = _Step(self, now)
         step.transaction.changes.append(Persist(_EPOCH, b"%d" % self.epoch))
         step.follow(self.core.restore(stored, now=now))

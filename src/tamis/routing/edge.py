@@ -190,8 +190,13 @@ class EdgeCore:
                 raise RefusedError(403, f"the policy of {rights.principal!r} does not allow this event")
         return payload
 
-    def write_subscription(self, message: m.Subscribe, link: Link, rights: Rights) -> m.Subscribe:
-        """Return a subscription as the broker takes it: compiled, and joined to the policies."""
+    def write_subscription(
+        self, message: m.Subscribe, link: Link, rights: Rights, meaning: tuple[Filter, ...] | None = None
+    ) -> m.Subscribe:
+        """Return a subscription as the broker takes it: compiled, and joined to the policies.
+
+        ``meaning`` is what its filter was compiled to under this schema already, if it was.
+        """
         rights.demand("subscribe", check_namespace(message.namespace))
         subscription_id(message.id)
         if len(message.about) > MAX_ABOUT:
@@ -203,10 +208,11 @@ class EdgeCore:
         if policies:
             parts = [*(to_json(parse(one)) for one in policies), msgspec.json.decode(message.filter)]
             message = msgspec.structs.replace(message, filter=msgspec.json.encode({"op": "and", "args": parts}))
-        filters = self.content.compile(msgspec.json.decode(message.filter))
+        if meaning is None or policies:
+            meaning = self.content.compile(msgspec.json.decode(message.filter))
         about = msgspec.structs.replace(m.about(message), owner=rights.principal)
         return msgspec.structs.replace(
-            message, filter=self.content.write_filter(filters), about=msgspec.json.encode(about)
+            message, filter=self.content.write_filter(meaning), about=msgspec.json.encode(about)
         )
 
     def find_refusal(self, events: Iterable[m.Published]) -> str | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from tamis.errors import DiskFullError, RefusedError, RemoteProtocolError
@@ -135,14 +135,13 @@ class Driver:
         ``by`` is who wants it, None the broker itself.
         """
         self.demand_room()
-        self._attach(link)
+        self._meet([link])
         await self._step(lambda node, now: node.submit(Admitted(message, by), sender=link, now=now))
 
     async def subscribe(self, asked: Sequence[tuple[Link, m.Subscribe]], by: Rights) -> None:
         """Take checked subscriptions of clients that speak through this process, all in one transaction."""
         self.demand_room()
-        for link, _ in asked:
-            self._attach(link)
+        self._meet(link for link, _ in asked)
         many = AdmittedMany(tuple(asked), by)
         await self._step(lambda node, now: node.submit(many, sender="", now=now))
 
@@ -348,12 +347,11 @@ class Driver:
         step = self._step(lambda node, now: node.submit(message, sender="", now=now))
         step.add_done_callback(lambda _: _resolve(futures))
 
-    def _attach(self, link: Link) -> None:
-        """Have a link to a client that speaks through this process."""
-        if link not in self.node.ends:
-            self._step(lambda node, now: node.attach(link, now))
-            hello = encode_frame(Frame(CLIENT_EPOCH, self.node.epoch, 0, 0))
-            self._step(lambda node, now: node.receive(hello, link=link, now=now))
+    def _meet(self, links: Iterable[Link]) -> None:
+        """Have links to clients that speak through this process, all in one transaction."""
+        new = [link for link in links if link not in self.node.ends]
+        if new:
+            self._step(partial(_introduced, new))
 
     def _note_link(self, link: Link, what: str, detail: str = "") -> None:
         self.note(Deed(round(time.time() * 1e6), link, what, link, address="broker", detail=detail))
@@ -370,6 +368,16 @@ class Driver:
     def _fail(self, error: BaseException) -> None:
         if self.failed is not None and not self.failed.done():
             self.failed.set_exception(error)
+
+
+def _introduced(links: list[Link], node: Node[EdgeCore], now: float) -> Transaction:
+    """Let a node meet clients that have said who they are."""
+    hello, whole = encode_frame(Frame(CLIENT_EPOCH, node.epoch, 0, 0)), Transaction()
+    for link in links:
+        for one in (node.attach(link, now), node.receive(hello, link=link, now=now)):
+            whole.changes += one.changes
+            whole.frames += one.frames
+    return whole
 
 
 def _receive(data: bytes, link: Link, node: Node[EdgeCore], now: float) -> Transaction:

@@ -12,7 +12,7 @@ import itertools
 import logging
 import sys
 import time
-from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -31,6 +31,7 @@ from tamis.routing.broker import client_key
 from tamis.routing.rights import Rights
 from tamis.runtime.client_links import http_link
 from tamis.runtime.driver import Driver
+from tamis.runtime.long_lived import paused_collection
 
 __all__ = ["OWNER", "follow_snapshot", "open_snapshot"]
 
@@ -58,13 +59,16 @@ async def open_snapshot(driver: Driver, path: Path) -> Path:
     mine = {place: one for place, one in asked.items() if m.about(one).owner == OWNER}
     kept: set[_Place] = set()
     subscriptions = iter(engine)
+    means_the_same = all(content.schema.get(name) == kind for name, kind in engine.schema.items())
     while batch := list(itertools.islice(subscriptions, BATCH)):
-        wanted = [(_place(one), _message(one, engine.schema)) for one in batch]
-        kept.update(place for place, _ in wanted)
-        changed = [(place, one) for place, one in wanted if not _is_same(mine.get(place), one)]
-        await _submit(driver, [(place, _admitted(driver, version, place, one)) for place, one in changed])
-    gone = [(place, m.Unsubscribe(one.id, one.namespace)) for place, one in mine.items() if place not in kept]
-    await _submit(driver, gone)
+        wanted = [(_place(one), one, _message(one, engine.schema)) for one in batch]
+        kept.update(place for place, _, _ in wanted)
+        changed = [one for one in wanted if not _is_same(mine.get(one[0]), one[2])]
+        admit = partial(_admitted, driver, version, means_the_same)
+        await driver.subscribe([(place[0], admit(place, one, message)) for place, one, message in changed], _RIGHTS)
+    for place, one in mine.items():
+        if place not in kept:
+            await driver.submit(m.Unsubscribe(one.id, one.namespace), place[0], _RIGHTS)
     return version
 
 
@@ -76,7 +80,8 @@ async def follow_snapshot(driver: Driver, path: Path, version: Path) -> None:
         try:
             found = version_at(path)
             if found != version:
-                version = await open_snapshot(driver, found)
+                with paused_collection():
+                    version = await open_snapshot(driver, found)
             look = LOOK_SECONDS
         except TamisError as error:
             logging.getLogger("tamis").error("snapshot: %s", error)
@@ -102,17 +107,26 @@ def _is_same(there: m.Subscribe | None, one: m.Subscribe) -> bool:
     return (there.expires, old.text, old.metadata) == (one.expires, new.text, new.metadata)
 
 
-def _admitted(driver: Driver, version: Path, place: _Place, one: m.Subscribe) -> m.Subscribe:
+def _admitted(
+    driver: Driver, version: Path, means_the_same: bool, place: _Place, one: Subscription, message: m.Subscribe
+) -> m.Subscribe:
     """Return a subscription as the broker takes it, held to the policies like everybody's (RELIABILITY S6)."""
-    there = driver.edge.asked.get(place)
+    edge = driver.edge
+    there = edge.asked.get(place)
     if there is not None and m.about(there).owner != OWNER:
         raise SnapshotError(str(version), f"subscription {one.id!r} is at the broker already, and somebody else's")
     try:
-        filter = msgspec.json.encode(to_json(parse(m.about(one).text)))
-        return driver.edge.write_subscription(msgspec.structs.replace(one, filter=filter), place[0], _RIGHTS)
+        if means_the_same and _is_typed(one, edge.content.schema):  # what was compiled there need not be parsed here
+            filter, meaning = edge.content.write_filter(one.filters), one.filters
+        else:
+            filter, meaning = msgspec.json.encode(to_json(parse(m.about(message).text))), None
+        return edge.write_subscription(msgspec.structs.replace(message, filter=filter), place[0], _RIGHTS, meaning)
     except TamisError as error:
         raise SnapshotError(str(version), f"subscription {one.id!r}: {error}") from error
 
 
-async def _submit(driver: Driver, messages: Iterable[tuple[_Place, m.Message]]) -> None:
-    await asyncio.gather(*(driver.submit(message, link, _RIGHTS) for (link, _), message in messages))
+def _is_typed(one: Subscription, schema: Schema) -> bool:
+    """Whether every attribute of a subscription has a type, on which its meaning depends and on nothing else."""
+    return all(
+        filter.rest is None and all(part.attribute in schema for part in filter.constraints) for filter in one.filters
+    )

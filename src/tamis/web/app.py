@@ -6,6 +6,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
@@ -15,6 +16,7 @@ from tamis.runtime.driver import Driver
 from tamis.runtime.tokens import Tokens
 from tamis.web import audit, comparing, events, explanations, log, socket, statistics, streams, subscriptions, trial
 from tamis.web.access import Access
+from tamis.web.addresses import SlashesInNames
 from tamis.web.failures import HANDLERS, SECURITY_HEADERS
 from tamis.web.openapi import document
 from tamis.web.pages import page_routes
@@ -55,7 +57,7 @@ def make_app(config: BrokerConfig, driver: Driver, tokens: Tokens) -> Starlette:
     routes.append(Route("/openapi.json", _openapi, methods=["GET"]))
     routes.append(WebSocketRoute("/v1/connect", socket.connect))
     routes.extend(page_routes(SECURITY_HEADERS))
-    app = Starlette(routes=routes, exception_handlers=HANDLERS)
+    app = Starlette(routes=routes, exception_handlers=HANDLERS, middleware=[Middleware(SlashesInNames)])
     app.state.server = server
     app.state.metrics = statistics.Metrics(server)
     return app

@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from tamis.errors import DiskFullError, ModelError
 from tamis.runtime.auditing import note_start, note_stop, watch_tokens
 from tamis.runtime.config import BrokerConfig
 from tamis.runtime.driver import Driver
-from tamis.runtime.long_lived import keep_frozen
+from tamis.runtime.long_lived import keep_frozen, paused_collection
 from tamis.runtime.neighbours import keep_linked
 from tamis.runtime.open_broker import open_broker
 from tamis.runtime.packets import MAX_PACKET, MAX_PACKET_OF_BROKER
@@ -26,6 +28,7 @@ from tamis.runtime.snapshot_subscriptions import follow_snapshot, open_snapshot
 from tamis.runtime.store import Store
 from tamis.runtime.tokens import tokens_of
 from tamis.web.app import make_app
+from tamis.web.write_deadline import with_write_deadline
 
 __all__ = ["serve"]
 
@@ -38,9 +41,10 @@ HEARTBEAT_SECONDS = 10.0
 
 async def serve(config: BrokerConfig, ready: Callable[[str], None] = lambda url: None) -> None:
     """Run a broker; ``ready`` hears its URL when it answers. Raises what stopped it, if something did."""
-    driver = open_broker(config)
-    await driver.start()
-    version = await open_snapshot(driver, Path(config.snapshot)) if config.snapshot else None
+    with paused_collection():
+        driver = open_broker(config)
+        await driver.start()
+        version = await open_snapshot(driver, Path(config.snapshot)) if config.snapshot else None
     note_start(driver, config)
     app = make_app(config, driver, tokens_of(config))
     listener = _listener(config)
@@ -103,7 +107,8 @@ def _settings(config: BrokerConfig, app: object) -> uvicorn.Config:
         log_level="warning",
         lifespan="off",
         server_header=False,
-        ws="websockets-sansio",
+        http=with_write_deadline(AutoHTTPProtocol),
+        ws=with_write_deadline(WebSocketsSansIOProtocol),
         ws_max_size=MAX_PACKET_OF_BROKER if config.links else MAX_PACKET,
         ws_ping_interval=HEARTBEAT_SECONDS,
         ws_ping_timeout=HEARTBEAT_SECONDS,

@@ -18,9 +18,6 @@ from tamis.web.server import Server
 
 __all__ = ["connect"]
 
-#: Seconds within which a packet must be written (RELIABILITY S20).
-WRITE_DEADLINE = 10.0
-
 #: Seconds between two looks whether a client may stay (S4).
 LOOK_SECONDS = 2.0
 
@@ -91,13 +88,11 @@ async def _read(driver: Driver, connection: Connection, socket: WebSocket) -> No
 async def _write(driver: Driver, connection: Connection, socket: WebSocket) -> None:
     try:
         while (packet := await driver.next_packet(connection)) is not None:
-            async with asyncio.timeout(WRITE_DEADLINE):
-                await socket.send_bytes(packet)
-        async with asyncio.timeout(WRITE_DEADLINE):
-            code = _TRY_AGAIN_LATER if connection.may_return else _POLICY_VIOLATION
-            await socket.close(code, connection.closed[:120])
-    except (TimeoutError, RuntimeError, WebSocketDisconnect):
-        connection.close("the other end does not read")
+            await socket.send_bytes(packet)  # who does not read is cut off below: `tamis.web.write_deadline`
+        code = _TRY_AGAIN_LATER if connection.may_return else _POLICY_VIOLATION
+        await socket.close(code, connection.closed[:120])
+    except (RuntimeError, WebSocketDisconnect):
+        connection.close("the other end is gone, or did not read")
 
 
 async def _watch(server: Server, connection: Connection, rights: Rights | None) -> None:

@@ -8,13 +8,11 @@ server-sent events know no other acknowledgement.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.types import Message, Send
 
 from tamis.errors import ModelError
 from tamis.node.effects import Link
@@ -27,9 +25,6 @@ __all__ = ["stream"]
 
 #: Seconds after which a silent stream says that it is alive, and looks whether its reader may stay.
 HEARTBEAT = 2.0
-
-#: Seconds within which a message must be written.
-WRITE_DEADLINE = 10.0
 
 #: Messages that are read from the disk at once.
 PAGE = 256
@@ -47,19 +42,7 @@ async def stream(request: Request) -> Response:
     count = int(limit) if limit and limit.isdecimal() and len(limit) < 10 else None
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     body = _Stream(server, rights, link, key, count).messages(after)
-    return _Timely(body, media_type="text/event-stream", headers=headers)
-
-
-class _Timely(StreamingResponse):
-    """A stream whose reader must take each message in time (RELIABILITY S20)."""
-
-    async def stream_response(self, send: Send) -> None:
-        async def timely(message: Message) -> None:
-            async with asyncio.timeout(WRITE_DEADLINE):
-                await send(message)
-
-        with contextlib.suppress(TimeoutError):  # the reader is stuck: end the stream, it may come back
-            await super().stream_response(timely)
+    return StreamingResponse(body, media_type="text/event-stream", headers=headers)
 
 
 class _Stream:

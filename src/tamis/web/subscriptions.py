@@ -11,6 +11,7 @@ import itertools
 import secrets
 import time
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 from starlette.requests import Request
@@ -35,6 +36,7 @@ from tamis.routing.admission import check_namespace, subscription_id
 from tamis.routing.broker import client_key
 from tamis.routing.rights import Rights
 from tamis.runtime.client_links import http_link
+from tamis.web.addresses import id_in
 from tamis.web.bodies import MAX_PAGE, read_objects, whole_number
 from tamis.web.failures import status_of
 from tamis.web.server import Server, server_of
@@ -82,7 +84,8 @@ async def create(request: Request) -> Response:
     await server.driver.subscribe(list(asked.items()), rights)
     shown = [describe(server, link, client_key(link, one.namespace, one.id)) for link, one in asked.items()]
     if is_one:
-        return JSONResponse(shown[0], 201, {"Location": f"/v1/subscriptions/{shown[0]['id']}"})
+        place = quote(str(shown[0]["id"]), safe="")  # an id may be any text, a header may not
+        return JSONResponse(shown[0], 201, {"Location": f"/v1/subscriptions/{place}"})
     return JSONResponse({"subscriptions": shown, "next": None}, 201)
 
 
@@ -151,7 +154,7 @@ async def delete(request: Request) -> Response:
 
 def find(server: Server, rights: Rights, request: Request) -> tuple[Link, str]:
     """Return the place of the subscription that a request names; what the asker may not see is not there."""
-    text = request.path_params["id"]
+    text = id_in(request)
     namespace = request.query_params.get("namespace", DEFAULT_NAMESPACE)
     ids: list[SubscriptionId] = [text]
     if text.lstrip("-").isdecimal() and text.isascii() and len(text) < 20:

@@ -9,6 +9,7 @@ from tamis.node.core import LinkUp
 from tamis.node.effects import Effect, Key, Link, Persist, Send
 from tamis.node.frames import decode_frame
 from tamis.node.node import RETRY_SECONDS, Codec, Node, Transaction
+from tests.effort import effort
 
 CODEC = Codec(lambda text: str(text).encode(), lambda data, link: data.decode())
 
@@ -130,3 +131,13 @@ def test_a_new_link_is_greeted_once() -> None:
     node.start(0.0)
     assert [link for link, _ in node.attach("c", 0.0).frames] == ["c"]
     assert node.attach("c", 0.0).frames == []
+
+
+def test_a_restart_looks_at_each_record_once_however_many_links_there_are() -> None:
+    def start(n: int) -> float:
+        disk = {("link", f"c{i}"): b"\x93\x01\x00\x00" for i in range(n)}
+        disk |= {("out", f"c{i}", "1"): b"x" for i in range(n)}
+        return effort(lambda: Node(Echo(), [], CODEC, 1, disk).start(0.0))
+
+    few, many = start(500), start(4_000)
+    assert many < 3 * 8 * few  # eight times the links; the square would be 64 times

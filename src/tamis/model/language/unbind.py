@@ -90,10 +90,11 @@ def _values_node(constraint: Values, kind: AttributeType | None) -> Node:
     if not allowed.cuts:
         return Constant(True) if allowed.missing else IsNull(name, negated=True)
     points, ranges = _split(allowed, kind)
-    holes, others = _split(allowed.negated(), kind)
-    if ranges and not others:  # everything but some values
-        parts.append(Compare(name, "<>", holes[0]) if len(holes) == 1 else IsIn(name, tuple(holes), negated=True))
-        return _any(parts)
+    if ranges and ranges[0][0] is None and ranges[-1][1] is None:  # open at both ends: maybe it has holes only
+        holes, others = _split(allowed.negated(), kind)
+        if not others:  # everything but some values
+            parts.append(Compare(name, "<>", holes[0]) if len(holes) == 1 else IsIn(name, tuple(holes), negated=True))
+            return _any(parts)
     if points:
         parts.append(Compare(name, "=", points[0]) if len(points) == 1 else IsIn(name, tuple(points)))
     parts += [_range_node(name, kind, start, stop) for start, stop in ranges]

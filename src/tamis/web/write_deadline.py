@@ -1,0 +1,41 @@
+"""Whoever stops to read is cut off (RELIABILITY S20).
+
+A connection whose write buffer is above its high mark waits for its reader. When that lasts for `WRITE_DEADLINE` the
+connection is *aborted*: to close it would mean to wait for the reader again, who holds the socket and its buffer for as
+long as he likes. This is done where the bytes are, under HTTP, streams and WebSocket alike.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+__all__ = ["WRITE_DEADLINE", "with_write_deadline"]
+
+#: Seconds within which a reader must make room.
+WRITE_DEADLINE = 10.0
+
+
+def with_write_deadline(protocol: type[asyncio.Protocol]) -> type[asyncio.Protocol]:
+    """Return a protocol of uvicorn that cuts off who does not read."""
+
+    class Impatient(protocol):  # type: ignore[misc, valid-type]
+        _cut: asyncio.TimerHandle | None = None
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self._cut = asyncio.get_running_loop().call_later(WRITE_DEADLINE, self.transport.abort)
+
+        def resume_writing(self) -> None:
+            self._stay()
+            super().resume_writing()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._stay()
+            super().connection_lost(exc)
+
+        def _stay(self) -> None:
+            if self._cut is not None:
+                self._cut.cancel()
+                self._cut = None
+
+    return Impatient
