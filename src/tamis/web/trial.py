@@ -102,4 +102,5 @@ def _wanted(
 ) -> list[tuple[float, m.Published]]:
     """Return those of the last events that a filter matches."""
     read = server.driver.edge.content.read_event
-    return [(at, one) for at, one in recent if any(matches(read(one.payload), filter) for filter in filters)]
+    events = ((at, one, read(one.payload)) for at, one in recent)
+    return [(at, one) for at, one, event in events if any(matches(event, filter) for filter in filters)]
