@@ -41,9 +41,7 @@ async def trial(request: Request) -> Response:
         raise ModelError('expected {"filter": "..."}')
     filters = _compile(server, source)
     recent = [(at, one) for at, one in server.driver.edge.recent.events if one.namespace == namespace]
-    found = await asyncio.to_thread(
-        lambda: [(at, one) for at, one in recent if _is_wanted(server, one, filters)]
-    )  # thousands of events: publishers need not wait for that
+    found = await asyncio.to_thread(_wanted, server, recent, filters)  # thousands: publishers need not wait for that
     covering = asked.get("covering", True)
     if not isinstance(covering, bool):
         raise ModelError("covering: true or false")
@@ -99,6 +97,10 @@ def _compile(server: Server, source: str | dict[str, Any]) -> tuple[Filter, ...]
     return compile_node(parse(source), content.schema, text, open=content.learns)
 
 
-def _is_wanted(server: Server, published: m.Published, filters: tuple[Filter, ...]) -> bool:
-    event = server.driver.edge.content.read_event(published.payload)
-    return any(matches(event, one) for one in filters)
+def _wanted(
+    server: Server, recent: list[tuple[float, m.Published]], filters: tuple[Filter, ...]
+) -> list[tuple[float, m.Published]]:
+    """Return those of the last events that a filter matches."""
+    read = server.driver.edge.content.read_event
+    events = ((at, one, read(one.payload)) for at, one in recent)
+    return [(at, one) for at, one, event in events if any(matches(event, filter) for filter in filters)]
