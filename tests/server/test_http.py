@@ -210,6 +210,35 @@ def test_an_id_may_be_any_text_and_its_place_is_an_address(broker: BrokerProcess
     assert ask(place).status == 404
 
 
+UNWRITABLE = [
+    ('{"filter": "a = 1", "id": 9223372036854775808}', "64 bits"),
+    ('{"filter": "a = 1", "id": -9223372036854775809}', "64 bits"),
+    ('{"filter": "a = 1", "id": 1' + "0" * 300 + "}", "64 bits"),
+    (r'{"filter": "a = 1", "id": "\ud800"}', r"\ud800 is half"),
+    (r'{"filter": "a = 1", "namespace": "x\uDFFF"}', r"\udfff is half"),
+    (r'{"filter": "a = 1", "metadata": {"\ud800": "x"}}', r"\ud800 is half"),
+    (r'{"filter": {"op": "=", "args": [{"property": "\ud800"}, 1]}}', r"\ud800 is half"),
+    (r'[{"filter": "a = 1", "id": "\ud800"}]', r"\ud800 is half"),
+]
+
+
+@pytest.mark.parametrize(("body", "words"), UNWRITABLE)
+def test_what_cannot_be_written_to_the_disk_is_refused_and_harms_nobody(
+    broker: BrokerProcess, body: str, words: str
+) -> None:
+    answer = ask(f"{broker.url}/v1/subscriptions", "POST", body)
+    assert answer.status == 400
+    assert words in answer.json["error"]
+    for place in ("events", "trial", "matches", "explain"):
+        assert ask(f"{broker.url}/v1/{place}", "POST", body).status < 500
+    assert ask(f"{broker.url}/healthz").status == 200
+
+
+def test_a_whole_pair_is_text(broker: BrokerProcess) -> None:
+    made = ask(f"{broker.url}/v1/subscriptions", "POST", r'{"filter": "a = 1", "id": "\ud83d\ude00"}')
+    assert (made.status, made.json["id"]) == (201, "\N{GRINNING FACE}")
+
+
 def test_a_subscription_that_expires_ends(broker: BrokerProcess) -> None:
     assert subscribe(broker, "a = 1", "short", expires=0.2).status == 201
     ended = ask(f"{broker.url}/v1/subscriptions/short/events")  # the stream ends with its subscription
