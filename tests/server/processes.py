@@ -52,7 +52,8 @@ class BrokerProcess:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
         return self
 
-    def wait_until_ready(self, seconds: float = 60.0) -> BrokerProcess:
+    def wait_until_ready(self, seconds: float = 300.0) -> BrokerProcess:
+        """Wait while the process lives; the limit is for one that hangs, not a verdict on a busy machine."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.url}/healthz", timeout=5) as answer:

@@ -16,13 +16,16 @@ from tests.server.processes import BrokerProcess, a_line, running
 #: What each subscriber asks for, and what an event must have for it.
 QUESTIONS = {"all": ("n >= 0", lambda event: True), "strong": ("mag >= 7", lambda event: event["mag"] >= 7)}
 
+#: Seconds after which something hangs; no verdict on a busy machine.
+HANGS = 300
+
 Got = dict[tuple[str, str], list[tuple[str, int]]]
 
 
 @pytest.mark.slow
 def test_brokers_that_are_killed_lose_nothing(tmp_path: Path) -> None:
     with running(*a_line(tmp_path)) as brokers:
-        asyncio.run(asyncio.wait_for(chaos(brokers, kills=5, seed=1), 400))
+        asyncio.run(chaos(brokers, kills=5, seed=1))
 
 
 @pytest.mark.soak
@@ -30,12 +33,12 @@ def test_brokers_that_are_killed_lose_nothing(tmp_path: Path) -> None:
 def test_soak_server_brokers_that_are_killed_a_hundred_times_lose_nothing(tmp_path: Path, part: int) -> None:
     """Ten times ten kills of each broker, so that a part can be run by itself."""
     with running(*a_line(tmp_path)) as brokers:
-        asyncio.run(asyncio.wait_for(chaos(brokers, kills=10, seed=2 + part), 600))
+        asyncio.run(chaos(brokers, kills=10, seed=2 + part))
 
 
 async def chaos(brokers: tuple[BrokerProcess, ...], *, kills: int, seed: int) -> None:
     rng = random.Random(seed)
-    clients = {f"{broker.directory.name}": tamis.connect(broker.url, client="c", timeout=60) for broker in brokers}
+    clients = {f"{broker.directory.name}": tamis.connect(broker.url, client="c", timeout=HANGS) for broker in brokers}
     opened: dict[str, Client] = {name: await one.__aenter__() for name, one in clients.items()}
     got: Got = {}
     readers = []
@@ -49,7 +52,7 @@ async def chaos(brokers: tuple[BrokerProcess, ...], *, kills: int, seed: int) ->
     for _ in range(kills):
         before = {name: len(events) for name, events in published.items()}
         await asyncio.gather(*(strike(broker, rng.uniform(0, 1.5)) for broker in brokers))
-        async with asyncio.timeout(60):  # everybody publishes on before the next blow
+        async with asyncio.timeout(HANGS):  # everybody publishes on before the next blow
             while any(len(published[name]) <= before[name] for name in before):
                 await asyncio.sleep(0.02)
     done.set()
@@ -63,7 +66,7 @@ async def chaos(brokers: tuple[BrokerProcess, ...], *, kills: int, seed: int) ->
         }
         for place in got
     }
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(HANGS):
         while any(len(got[place]) < len(wanted[place]) for place in got):
             await asyncio.sleep(0.02)
     for place, found in got.items():

@@ -210,6 +210,35 @@ def test_an_id_may_be_any_text_and_its_place_is_an_address(broker: BrokerProcess
     assert ask(place).status == 404
 
 
+UNWRITABLE = [
+    ('{"filter": "a = 1", "id": 9223372036854775808}', "64 bits"),
+    ('{"filter": "a = 1", "id": -9223372036854775809}', "64 bits"),
+    ('{"filter": "a = 1", "id": 1' + "0" * 300 + "}", "64 bits"),
+    (r'{"filter": "a = 1", "id": "\ud800"}', r"\ud800 is half"),
+    (r'{"filter": "a = 1", "namespace": "x\uDFFF"}', r"\udfff is half"),
+    (r'{"filter": "a = 1", "metadata": {"\ud800": "x"}}', r"\ud800 is half"),
+    (r'{"filter": {"op": "=", "args": [{"property": "\ud800"}, 1]}}', r"\ud800 is half"),
+    (r'[{"filter": "a = 1", "id": "\ud800"}]', r"\ud800 is half"),
+]
+
+
+@pytest.mark.parametrize(("body", "words"), UNWRITABLE)
+def test_what_cannot_be_written_to_the_disk_is_refused_and_harms_nobody(
+    broker: BrokerProcess, body: str, words: str
+) -> None:
+    answer = ask(f"{broker.url}/v1/subscriptions", "POST", body)
+    assert answer.status == 400
+    assert words in answer.json["error"]
+    for place in ("events", "trial", "matches", "explain"):
+        assert ask(f"{broker.url}/v1/{place}", "POST", body).status < 500
+    assert ask(f"{broker.url}/healthz").status == 200
+
+
+def test_a_whole_pair_is_text(broker: BrokerProcess) -> None:
+    made = ask(f"{broker.url}/v1/subscriptions", "POST", r'{"filter": "a = 1", "id": "\ud83d\ude00"}')
+    assert (made.status, made.json["id"]) == (201, "\N{GRINNING FACE}")
+
+
 def test_a_subscription_that_expires_ends(broker: BrokerProcess) -> None:
     assert subscribe(broker, "a = 1", "short", expires=0.2).status == 201
     ended = ask(f"{broker.url}/v1/subscriptions/short/events")  # the stream ends with its subscription
@@ -249,7 +278,8 @@ def test_explain_says_why_and_why_not(broker: BrokerProcess) -> None:
     assert (no["matched"], [one["outcome"] for one in no["conditions"]]) == (False, [True, False])
     assert ask(url, "POST", {"filter": "size >= 5", "event": {"size": 5}}).json["matched"] is True
     assert ask(url, "POST", {"id": "nobody", "event": {}}).status == 404
-    assert ask(url, "POST", {}).status == 400
+    for nothing in ({}, {"event": {"size": 1}}):
+        assert 'expected {"event": {...}, "filter"' in ask(url, "POST", nothing).json["error"]
 
 
 def test_a_subscription_of_a_client_is_explained_by_its_id(broker: BrokerProcess) -> None:
@@ -287,7 +317,9 @@ def test_health_metrics_statistics_and_the_document(broker: BrokerProcess) -> No
     assert "script-src" not in found.headers["content-security-policy"]
     nowhere = ask(f"{broker.url}/nowhere")
     assert (nowhere.status, nowhere.headers["x-content-type-options"]) == (404, "nosniff")
-    assert ask(f"{broker.url}/v1/events", "PATCH").status == 405
+    assert "nothing at '/nowhere'; /openapi.json" in nowhere.json["error"]
+    wrong = ask(f"{broker.url}/v1/events", "PATCH")
+    assert (wrong.status, wrong.json["error"].partition("; ")[0]) == (405, "PATCH is not for '/v1/events'")
     assert ask(f"{broker.url}/v1/events").json["events"]
 
 

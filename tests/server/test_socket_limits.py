@@ -75,6 +75,20 @@ def test_limits_of_names(broker: BrokerProcess, length: int, good: bool) -> None
     asyncio.run(asyncio.wait_for(story(), 60))
 
 
+@pytest.mark.parametrize(("id", "good"), [(2**63 - 1, True), (-(2**63), True), (2**63, False), (2**64 - 1, False)])
+def test_limits_of_ids_that_are_numbers(broker: BrokerProcess, id: int, good: bool) -> None:
+    async def story() -> None:
+        async with tamis.connect(broker.url) as client:
+            if good:
+                await client.subscribe("a = 1", id=id)
+            else:
+                with pytest.raises(RefusedError, match="64 bits"):
+                    await client.subscribe("a = 1", id=id)
+            await client.publish({"a": 1})
+
+    asyncio.run(asyncio.wait_for(story(), 60))
+
+
 def test_what_has_no_form_on_the_wire_is_refused_here(broker: BrokerProcess) -> None:
     deep: Any = []
     for _ in range(100_000):

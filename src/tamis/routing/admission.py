@@ -10,6 +10,7 @@ import msgspec
 
 from tamis.errors import EventError, LimitError, ModelError
 from tamis.model.subscription import SubscriptionId
+from tamis.model.values import INT64_MAX, INT64_MIN, has_lone_surrogate
 from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.routing.rights import Rights
@@ -106,7 +107,9 @@ def read_raw(payload: bytes) -> dict[str, Any]:
 
 
 def subscription_id(id: SubscriptionId) -> SubscriptionId:
-    """Return an id that a client may use; others raise `ModelError`."""
-    if isinstance(id, str) and not 0 < len(id) <= MAX_NAME:
+    """Return an id that a client may use; others raise `ModelError`: what cannot be written must not come in."""
+    if isinstance(id, str) and (not 0 < len(id) <= MAX_NAME or has_lone_surrogate(id)):
         raise ModelError(f"an id has 1 to {MAX_NAME} characters")
+    if isinstance(id, int) and not INT64_MIN <= id <= INT64_MAX:
+        raise ModelError(f"an id that is a number has 64 bits ({INT64_MIN} to {INT64_MAX}); write {id} as text")
     return id

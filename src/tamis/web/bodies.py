@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+import re
+from typing import Any, TypeVar
 
 from starlette.requests import Request
 
@@ -29,6 +31,11 @@ MAX_PAGE = 1_000
 
 #: How lines of JSON are called.
 _LINES = frozenset({"application/x-ndjson", "application/jsonl", "application/ndjson"})
+
+#: An escape that may be half of a pair.
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
+
+_Json = TypeVar("_Json")
 
 _CONTEXT = ("id", "source", "type", "subject", "time", "dataschema")
 
@@ -98,7 +105,7 @@ def _lines(text: str) -> list[dict[str, Any]]:
 
 def _object(text: str, row: int | None) -> dict[str, Any]:
     try:
-        return read_object(text)
+        return _writable(read_object(text), text)
     except ValueError as error:
         where = "" if row is None else f"line {row}: "
         raise RefusedError(400, f"{where}{error}") from None
@@ -106,11 +113,22 @@ def _object(text: str, row: int | None) -> dict[str, Any]:
 
 def _array(text: str) -> list[dict[str, Any]]:
     try:
-        found = read_value(text)
+        found = _writable(read_value(text), text)
     except ValueError as error:
         raise RefusedError(400, str(error)) from None
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
         raise RefusedError(400, "expected a JSON array of objects")
+    return found
+
+
+def _writable(found: _Json, text: str) -> _Json:
+    """Return what was read; ValueError when a string of it is no text, because an escape is half of a pair."""
+    if _HALF.search(text):
+        try:
+            json.dumps(found, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            half = f"\\u{ord(error.object[error.start]):04x}"
+            raise ValueError(f"{half} is half of a surrogate pair, which is not text") from None
     return found
 
 

@@ -21,6 +21,10 @@ from tamis.web.subscriptions import http_link
 __all__ = ["explain_event", "shown_key"]
 
 
+#: What can be asked.
+EXPECTED = 'expected {"event": {...}, "filter": "..."} or {"event": {...}, "id": "..."}'
+
+
 async def explain_event(request: Request) -> Response:
     """Explain an event against a filter or a subscription, and where a subscription is known."""
     server = server_of(request)
@@ -37,7 +41,7 @@ async def explain_event(request: Request) -> Response:
     if "event" in asked:
         shown |= _explained(server, text, asked["event"], id)
     if not shown:
-        raise ModelError('expected {"event": {...}, "filter": "..."} or {"event": {...}, "id": "..."}')
+        raise ModelError(EXPECTED)
     return JSONResponse(shown)
 
 
@@ -58,6 +62,8 @@ def _place(server: Server, namespace: str, id: object, client: object, principal
 
 
 def _explained(server: Server, text: object, raw: object, id: object) -> dict[str, Any]:
+    if text is None:
+        raise ModelError(EXPECTED)
     if not isinstance(text, str) or not isinstance(raw, dict):
         raise ModelError("a filter is CQL2 text, an event an object")
     schema = server.driver.edge.content.schema

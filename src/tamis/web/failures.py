@@ -15,6 +15,7 @@ from tamis.errors import (
     SubscriptionSyntaxError,
     TamisError,
     UnknownSubscriptionError,
+    shorten,
 )
 from tamis.web.server import server_of
 
@@ -60,7 +61,18 @@ async def _tamis_error(request: Request, error: Exception) -> Response:
 async def _http_error(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         return _answer(500, "an error within the broker")
-    return _answer(error.status_code, error.detail, dict(error.headers or {}))
+    headers = dict(error.headers or {})
+    return _answer(error.status_code, _problem(request, error, headers), headers)
+
+
+def _problem(request: Request, error: HTTPException, headers: dict[str, str]) -> str:
+    """Say what is wrong and what would not be."""
+    path = shorten(request.url.path)
+    if error.status_code == 404:
+        return f"there is nothing at {path}; /openapi.json lists what there is"
+    if error.status_code == 405:
+        return f"{request.method} is not for {path}; it takes {headers.get('Allow', 'another method')}"
+    return error.detail
 
 
 def _answer(

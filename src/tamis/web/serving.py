@@ -41,10 +41,7 @@ HEARTBEAT_SECONDS = 10.0
 
 async def serve(config: BrokerConfig, ready: Callable[[str], None] = lambda url: None) -> None:
     """Run a broker; ``ready`` hears its URL when it answers. Raises what stopped it, if something did."""
-    with paused_collection():
-        driver = open_broker(config)
-        await driver.start()
-        version = await open_snapshot(driver, Path(config.snapshot)) if config.snapshot else None
+    driver, version = await _open(config)
     note_start(driver, config)
     app = make_app(config, driver, tokens_of(config))
     listener = _listener(config)
@@ -72,6 +69,14 @@ async def serve(config: BrokerConfig, ready: Callable[[str], None] = lambda url:
             await running
         note_stop(driver)
         await driver.stop()
+
+
+async def _open(config: BrokerConfig) -> tuple[Driver, Path | None]:
+    """Return a broker with all it had and, if it follows snapshots, the version that it opened."""
+    with paused_collection():
+        driver = open_broker(config)
+        await driver.start()
+        return driver, await open_snapshot(driver, Path(config.snapshot)) if config.snapshot else None
 
 
 class _Port(uvicorn.Server):
