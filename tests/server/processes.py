@@ -17,6 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+#: Seconds after which something hangs; no verdict on a busy machine.
+HANGS = 300.0
+
 SERVE = "from tamis.cli.main import main; main()"
 
 
@@ -52,7 +55,7 @@ class BrokerProcess:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
         return self
 
-    def wait_until_ready(self, seconds: float = 300.0) -> BrokerProcess:
+    def wait_until_ready(self, seconds: float = HANGS) -> BrokerProcess:
         """Wait while the process lives; the limit is for one that hangs, not a verdict on a busy machine."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -142,7 +145,7 @@ def ask(
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     request = urllib.request.Request(url, data=raw, method=method, headers=named)
     try:
-        with urllib.request.urlopen(request, timeout=30) as found:
+        with urllib.request.urlopen(request, timeout=HANGS) as found:
             return Answer(found.status, dict(found.headers), found.read())
     except urllib.error.HTTPError as error:
         with error:

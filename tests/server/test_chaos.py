@@ -11,13 +11,10 @@ import pytest
 import tamis
 from tamis.runtime.client import Client
 from tamis.runtime.deliveries import ClientSubscription
-from tests.server.processes import BrokerProcess, a_line, running
+from tests.server.processes import HANGS, BrokerProcess, a_line, running
 
 #: What each subscriber asks for, and what an event must have for it.
 QUESTIONS = {"all": ("n >= 0", lambda event: True), "strong": ("mag >= 7", lambda event: event["mag"] >= 7)}
-
-#: Seconds after which something hangs; no verdict on a busy machine.
-HANGS = 300
 
 Got = dict[tuple[str, str], list[tuple[str, int]]]
 

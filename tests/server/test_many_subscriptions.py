@@ -15,6 +15,10 @@ from tamis.errors import RefusedError, SubscriptionSyntaxError
 from tamis.routing.rights import Rights
 from tamis.runtime.config import BrokerConfig
 from tamis.runtime.open_broker import open_broker
+from tamis.runtime.tokens import tokens_of
+from tamis.web.access import Access
+from tamis.web.server import Server
+from tamis.web.subscriptions import describe
 from tests.server.processes import BrokerProcess, ask
 
 
@@ -94,6 +98,20 @@ def test_many_are_one_transaction_and_one_record_of_the_audit(tmp_path: Path) ->
         await driver.subscribe(asked, rights)
         assert driver.store.number <= before + 2  # the links, then all subscriptions
         assert [one.deed.detail for one in driver.store.read_audit()] == ["and 49 more"]
+        await driver.stop()
+
+    run(story())
+
+
+def test_one_that_ended_before_its_answer_was_written_is_shown_as_ended(tmp_path: Path) -> None:
+    async def story() -> None:
+        config = BrokerConfig(data=str(tmp_path))
+        driver = open_broker(config)
+        await driver.start()
+        server = Server(config, driver, Access(config, tokens_of(config)))
+        gone = tamis.routing.messages.Subscribe("gone", b"", expires=1)
+        shown = describe(server, "s:gone", "key", gone)
+        assert (shown["id"], shown["state"], shown["waiting"]) == ("gone", "cancelled", 0)
         await driver.stop()
 
     run(story())

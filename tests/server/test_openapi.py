@@ -10,12 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tamis.web.openapi import document
-from tests.server.processes import BrokerProcess, ask
+from tests.server.processes import HANGS, BrokerProcess, ask
 
 OPERATIONS = {one.ok().label: one.ok() for one in schemathesis.openapi.from_dict(document()).get_all_operations()}
-
-#: Seconds after which a request hangs; no verdict on a busy machine.
-HANGS = 300
 
 #: Chance writes no filter that means something, and all that is behind a good one would never be reached.
 FILTERS = [None, "a = 1", "TRUE", "name LIKE 'x%' OR a IS NULL"]

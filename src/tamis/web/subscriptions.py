@@ -82,7 +82,7 @@ async def create(request: Request) -> Response:
             await asyncio.sleep(0)  # others are served in between
     _check_room(rights, server, len(asked))
     await server.driver.subscribe(list(asked.items()), rights)
-    shown = [describe(server, link, client_key(link, one.namespace, one.id)) for link, one in asked.items()]
+    shown = [describe(server, link, client_key(link, one.namespace, one.id), one) for link, one in asked.items()]
     if is_one:
         place = quote(str(shown[0]["id"]), safe="")  # an id may be any text, a header may not
         return JSONResponse(shown[0], 201, {"Location": f"/v1/subscriptions/{place}"})
@@ -178,24 +178,24 @@ def demand_owner(rights: Rights, asked: m.Subscribe) -> None:
         raise RefusedError(403, f"subscription {asked.id!r} belongs to somebody else")
 
 
-def describe(server: Server, link: Link, key: str) -> dict[str, Any]:
-    """Return a subscription as JSON."""
-    edge = server.driver.edge
-    asked = edge.asked[link, key]
+def describe(server: Server, link: Link, key: str, asked: m.Subscribe | None = None) -> dict[str, Any]:
+    """Return a subscription as JSON; ``asked`` is one that may have ended by now, as one that expires at once has."""
+    edge, ends = server.driver.edge, server.driver.node.ends
+    state = m.State.PENDING if (link, key) in edge.asked else m.State.CANCELLED
+    asked = edge.asked[link, key] if asked is None else asked
     about = m.about(asked)
-    end = server.driver.node.ends[link]
     return {
         "id": asked.id,
         "namespace": asked.namespace,
         "filter": about.text or asked.filter.decode(),
-        "state": edge.states.get((link, key), m.State.PENDING).value,
+        "state": edge.states.get((link, key), state).value,
         "durable": about.durable,
         "owner": about.owner,
         "client": link.split(":", 2)[2] if link.startswith("c:") else None,
         "expires": asked.expires,
         "created": about.created,
         "metadata": about.metadata,
-        "waiting": len(end.outbox),
+        "waiting": len(ends[link].outbox) if link in ends else 0,
         "suspended": edge.is_suspended(link),
     }
 
