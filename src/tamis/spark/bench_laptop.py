@@ -40,7 +40,7 @@ def _engine(files: BoxFiles) -> Engine:
     table = pq.read_table(files.subscriptions)
     lo, hi = (np.stack([np.asarray(table[f"{name}_{end}"]) for name in files.names], axis=1) for end in ("lo", "hi"))
     engine = Engine(Schema({name: Number() for name in files.names}))
-    engine.subscribe_boxes(list(files.names), lo, hi, table["id"].to_pylist())
+    engine.subscribe_boxes(list(files.names), lo, hi)  # numbered from 0, as those of the file are
     engine.wait()
     return engine
 
