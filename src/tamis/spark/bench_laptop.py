@@ -49,5 +49,5 @@ def _matched(engine: Engine, names: tuple[str, ...], path: Path) -> tuple[int, i
     """Read a file and make all rows of its answer, as the joins do; return how many, and the sums of their columns."""
     events = pq.read_table(path, use_threads=False)
     matches = engine.match_table(events.select(names))
-    ids, event_ids = matches.ids.to_arrow(matches.rows), events["event_id"].take(matches.event)
-    return len(ids), pc.sum(event_ids).as_py() or 0, pc.sum(ids).as_py() or 0
+    ids, event_ids = matches.ids.to_arrow(matches.rows), np.asarray(events["event_id"])[matches.event]
+    return len(ids), int(event_ids.sum()), pc.sum(ids).as_py() or 0
