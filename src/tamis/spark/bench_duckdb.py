@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from tamis.errors import MissingExtraError
-from tamis.spark.bench_work import ON_MORE, ON_TWO, Bins, BoxFiles, Timing
+from tamis.spark.bench_bins import Bins, Cut
+from tamis.spark.bench_work import BoxFiles, Timing
 
 __all__ = ["duckdb_binned", "duckdb_binned_on_two", "duckdb_range"]
 
@@ -27,26 +29,23 @@ def duckdb_range(spark: SparkSession, files: BoxFiles, repeat: int) -> Timing:
 
 
 def duckdb_binned_on_two(spark: SparkSession, files: BoxFiles, repeat: int) -> Timing:
-    """Bins on two attributes, for one file of events."""
-    return _tuned("duckdb binned on 2", spark, files, ON_TWO, str(files.few_events), repeat)
+    """Bins on two attributes."""
+    return _tuned("duckdb binned on 2", spark, files, files.bins_on_two, repeat)
 
 
 def duckdb_binned(spark: SparkSession, files: BoxFiles, repeat: int) -> Timing:
-    """Bins on more attributes."""
-    return _tuned("duckdb binned", spark, files, ON_MORE, f"{files.events}/*.parquet", repeat)
+    """Bins on as many attributes as is best."""
+    return _tuned("duckdb binned", spark, files, files.bins, repeat)
 
 
-def _tuned(
-    system: str, spark: SparkSession, files: BoxFiles, tried: tuple[Bins, ...], events: str, repeat: int
-) -> Timing:
-    """Cut in the way that is quickest on one file of events, then time it on the events given."""
+def _tuned(system: str, spark: SparkSession, files: BoxFiles, tried: tuple[Bins, ...], repeat: int) -> Timing:
+    """Cut in the way that is quickest on one file of events, then time it on as many as it can take."""
     connection = _connected(spark)
-    few = str(files.few_events)
-    bins = min(tried, key=lambda bins: _timed(connection, _binned(connection, files, bins, few))[0])
-    query = _binned(connection, files, bins, events)
+    bins = min(tried, key=lambda bins: _timed(connection, _binned(connection, files, bins, files.few_events))[0])
+    query = _binned(connection, files, bins, files.events_for(bins))
     [(seconds, pairs), *_] = sorted(_timed(connection, query) for _ in range(min(repeat, 2)))
     [[n_copies]] = connection.execute("SELECT count(*) FROM copies").fetchall()
-    [[n]] = connection.execute(f"SELECT count(*) FROM '{events}'").fetchall()
+    [[n]] = connection.execute(f"SELECT count(*) FROM {_read(files.events_for(bins))}").fetchall()
     return Timing(system, n / seconds, n, pairs, f"{bins}, {n_copies:,} copies, {n:,} events")
 
 
@@ -60,17 +59,32 @@ def _connected(spark: SparkSession) -> Any:
     return connection
 
 
-def _binned(connection: Any, files: BoxFiles, bins: Bins, events: str) -> str:
+def _binned(connection: Any, files: BoxFiles, bins: Bins, events: Path) -> str:
     """Copy the boxes into their bins; return the join."""
     boxes, of_box, of_event = f"'{files.subscriptions}'", [], []
-    for name, size, weight in bins.steps(files):
-        first, last = (f"floor({name}_{end} / {size})::BIGINT" for end in ("lo", "hi"))
-        boxes = f"(SELECT *, unnest(range({first}, {last} + 1)) AS bin_{name} FROM {boxes})"
-        of_box.append(f"bin_{name} * {weight}")
-        of_event.append(f"floor(e.{name} / {size})::BIGINT * {weight}")
+    for cut, weight in bins.weighted:
+        lo = f"greatest({cut.name}_lo, {_number(cut.low)})"
+        hi = f"least({cut.name}_hi, {_number(cut.high)})"
+        bins_met = f"range({_bin(lo, cut)}, {_bin(hi, cut)} + 1)"
+        boxes = f"(SELECT *, unnest({bins_met}) AS bin_{cut.name} FROM {boxes} WHERE {lo} <= {hi})"
+        of_box.append(f"bin_{cut.name} * {weight}")
+        of_event.append(f"{_bin(f'e.{cut.name}', cut)} * {weight}")
     named = ", ".join(["id", *(f"{name}_{end}" for name in files.names for end in ("lo", "hi"))])
     connection.execute(f"CREATE OR REPLACE TABLE copies AS SELECT {named}, {' + '.join(of_box)} AS bin FROM {boxes}")
-    return _join(f"'{events}'", "copies", f"s.bin = {' + '.join(of_event)} AND {_within(files)}")
+    return _join(_read(events), "copies", f"s.bin = {' + '.join(of_event)} AND {_within(files)}")
+
+
+def _bin(value: str, cut: Cut) -> str:
+    return f"floor(({value} - {_number(cut.low)}) / {_number(cut.size)})::BIGINT"
+
+
+def _number(value: float) -> str:
+    """Write a float64 exactly; digits alone would be a decimal."""
+    return f"'{value!r}'::DOUBLE"
+
+
+def _read(events: Path) -> str:
+    return f"'{events}/*.parquet'" if events.is_dir() else f"'{events}'"
 
 
 def _within(files: BoxFiles) -> str:

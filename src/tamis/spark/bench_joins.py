@@ -1,8 +1,8 @@
 """The joins that users of Spark write: ranges as a condition, and bins with an equality join.
 
 The binned join is written as well as we can. The boxes are copied into their bins beforehand, off the clock, and
-kept in memory; the bins of several attributes make one number, which Spark hashes quickest; how the bins are cut
-and whether the copies are sent to all tasks or shuffled is tried on a part of the events.
+kept in memory; the bins of several attributes make one number, which Spark hashes quickest; which of the promising ways
+to cut is best, and whether the copies are sent to all tasks or shuffled, is tried on a part of the events.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tamis.spark.bench_work import ON_MORE, ON_TWO, Bins, BoxFiles, Timing
+from tamis.spark.bench_bins import Bins, Cut
+from tamis.spark.bench_work import BoxFiles, Timing
 
 __all__ = ["binned_join", "binned_join_on_two", "range_join"]
 
 #: Events that the plain join is given.
 _FEW = 2_000
-#: Copies of boxes that are kept in memory at most.
-_MOST_COPIES = 12_000_000
 #: How Spark is told to join.
 _HOW = ("broadcast", "shuffle_hash")
 
@@ -37,34 +36,31 @@ def range_join(spark: SparkSession, files: BoxFiles, repeat: int) -> Timing:
 
 
 def binned_join_on_two(spark: SparkSession, files: BoxFiles, repeat: int) -> Timing:
-    """Bins on two attributes; they leave hundreds of candidates for each event, so it is given one file of events."""
-    events = spark.read.parquet(str(files.few_events))
-    return _binned("binned join on 2", spark, files, ON_TWO, events, repeat=1)
+    """Bins on two attributes, which may leave hundreds of candidates for each event."""
+    return _binned("binned join on 2", spark, files, files.bins_on_two, repeat)
 
 
 def binned_join(spark: SparkSession, files: BoxFiles, repeat: int) -> Timing:
-    """Bins on more attributes."""
-    events = spark.read.parquet(str(files.events))
-    return _binned("binned join", spark, files, ON_MORE, events, repeat=min(repeat, 2))
+    """Bins on as many attributes as is best."""
+    return _binned("binned join", spark, files, files.bins, repeat)
 
 
-def _binned(
-    system: str, spark: SparkSession, files: BoxFiles, tried: tuple[Bins, ...], events: DataFrame, repeat: int
-) -> Timing:
-    """Cut and join in the way that is quickest on one file of events, then time it on the events given."""
-    few, n = spark.read.parquet(str(files.few_events)), events.count()
+def _binned(system: str, spark: SparkSession, files: BoxFiles, tried: tuple[Bins, ...], repeat: int) -> Timing:
+    """Cut and join in the way that is quickest on one file of events, then time it on as many as it can take."""
+    few = spark.read.parquet(str(files.few_events))
     found: list[tuple[float, Bins, str]] = []
     for bins in tried:
         copies = _copies(spark, files, bins).persist()
-        if copies.count() <= _MOST_COPIES:
-            found += [(_seconds(_joined(few, copies, files, bins, how)), bins, how) for how in _HOW]
+        copies.count()
+        found += [(_seconds(_joined(few, copies, files, bins, how)), bins, how) for how in _HOW]
         copies.unpersist()
     _, bins, how = min(found, key=lambda one: one[0])
-    copies = _copies(spark, files, bins).persist()
+    copies, events = _copies(spark, files, bins).persist(), spark.read.parquet(str(files.events_for(bins)))
+    n = events.count()
     note = f"{bins}, {copies.count():,} copies, {how}, {n:,} events"
     joined = _joined(events, copies, files, bins, how)
     pairs = joined.count()
-    seconds = min(_seconds(joined) for _ in range(repeat))
+    seconds = min(_seconds(joined) for _ in range(min(repeat, 2)))
     copies.unpersist()
     return Timing(system, n / seconds, n, pairs, note)
 
@@ -72,15 +68,21 @@ def _binned(
 def _copies(spark: SparkSession, files: BoxFiles, bins: Bins) -> DataFrame:
     """Return the boxes, once for every bin that each meets."""
     boxes, key = spark.read.parquet(str(files.subscriptions)), F.lit(0).cast("long")
-    for name, size, weight in bins.steps(files):
-        first, last = (F.floor(F.col(f"{name}_{end}") / size) for end in ("lo", "hi"))
-        boxes = boxes.withColumn(f"bin_{name}", F.explode(F.sequence(first, last)))
-        key = key + F.col(f"bin_{name}") * F.lit(weight)
+    for cut, weight in bins.weighted:
+        low, high = F.lit(cut.low), F.lit(cut.high)
+        lo, hi = F.greatest(F.col(f"{cut.name}_lo"), low), F.least(F.col(f"{cut.name}_hi"), high)
+        met = boxes.where(lo <= hi)  # Spark would count a sequence down
+        boxes = met.withColumn(f"bin_{cut.name}", F.explode(F.sequence(_bin(lo, cut), _bin(hi, cut))))
+        key = key + F.col(f"bin_{cut.name}") * F.lit(weight)
     return boxes.withColumn("bin", key).drop(*(f"bin_{name}" for name in files.names))
 
 
+def _bin(value: Column, cut: Cut) -> Column:
+    return F.floor((value - F.lit(cut.low)) / F.lit(cut.size))
+
+
 def _joined(events: DataFrame, copies: DataFrame, files: BoxFiles, bins: Bins, how: str) -> DataFrame:
-    terms = [F.floor(F.col(name) / size) * F.lit(weight) for name, size, weight in bins.steps(files)]
+    terms = [_bin(F.col(cut.name), cut) * F.lit(weight) for cut, weight in bins.weighted]
     placed = events.withColumn("bin", reduce(Column.__add__, terms))
     return placed.join(copies.hint(how), "bin").where(_within(files)).select("event_id", "id")
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["ON_MORE", "ON_TWO", "Bins", "BoxFiles", "Timing"]
+from tamis.spark.bench_bins import Bins
 
-#: Bins of one attribute are fewer than this, so that those of several make one number.
-_MOST = 1 << 15
+__all__ = ["BoxFiles", "Timing"]
+
+#: Pairs that a join may look at in a timed run; one that would look at more is given one file of the events.
+_MOST_CANDIDATES = 1_000_000_000
 
 
 @dataclass(frozen=True)
 class BoxFiles:
-    """Boxes and events as Parquet files: columns ``id``, ``NAME_lo``, ``NAME_hi``; and ``event_id``, ``NAME``.
-
-    No value is negative.
-    """
+    """Boxes and events as Parquet files: columns ``id``, ``NAME_lo``, ``NAME_hi``; and ``event_id``, ``NAME``."""
 
     subscriptions: Path
     #: The same boxes as CQL2: columns ``id`` and ``filter``.
@@ -27,8 +26,13 @@ class BoxFiles:
     few_events: Path
     n_events: int
     names: tuple[str, ...]
-    #: The mean side of a box on each attribute.
-    sides: tuple[float, ...]
+    #: Ways to cut as many attributes as one likes, and two, as one would begin.
+    bins: tuple[Bins, ...]
+    bins_on_two: tuple[Bins, ...]
+
+    def events_for(self, bins: Bins) -> Path:
+        """Return the events that a join with these bins is timed on: all, unless that would take too long."""
+        return self.events if bins.candidates * self.n_events <= _MOST_CANDIDATES else self.few_events
 
 
 @dataclass(frozen=True)
@@ -42,25 +46,3 @@ class Timing:
     pairs: int
     note: str = ""
     unit: str = "events/s"
-
-
-@dataclass(frozen=True)
-class Bins:
-    """Cells of ``width`` mean sides on the first attributes; a box is copied into every cell it meets."""
-
-    attributes: int
-    width: float
-
-    def __str__(self) -> str:
-        return f"bins of {self.width:g} sides on {self.attributes} attributes"
-
-    def steps(self, files: BoxFiles) -> list[tuple[str, float, int]]:
-        """Return name, size of a bin and weight of its number, for each attribute that is cut."""
-        cut = zip(files.names[: self.attributes], files.sides, strict=False)
-        return [(name, side * self.width, _MOST**place) for place, (name, side) in enumerate(cut)]
-
-
-#: What is tried: bins on two attributes, as one would begin, and on more. There the candidates get few and the copies
-#: many; it pays where all boxes are of about one size, which these are.
-ON_TWO = (Bins(2, 1.0), Bins(2, 0.5))
-ON_MORE = (Bins(3, 1.0), Bins(4, 1.0), Bins(4, 2.0))

@@ -134,9 +134,8 @@ def _by_namespace(batch: pa.RecordBatch, given: str) -> Iterator[tuple[str, pa.R
 
 def events_of(offsets: npt.NDArray[np.int64], chosen: slice) -> npt.NDArray[np.int64]:
     """Return the event of each of the chosen matches."""
-    stop = min(chosen.stop, int(offsets[-1]))
-    places: npt.NDArray[np.int64] = np.searchsorted(offsets, np.arange(chosen.start, stop), side="right") - 1
-    return places
+    bounds: npt.NDArray[np.int64] = np.clip(offsets, chosen.start, chosen.stop)
+    return np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
 
 
 def delivered(events: pa.RecordBatch, places: npt.NDArray[np.int64], ids: pa.Array, form: pa.Schema) -> pa.RecordBatch:
