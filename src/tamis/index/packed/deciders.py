@@ -57,15 +57,16 @@ class TableOfEvents:
         self.table = table
 
     def shapes(self, name: str) -> Rings:
-        """Return the regions of the events; none where there is no value."""
+        """Return the regions of the events; none where there is no value. A column that is whole keeps them."""
         column = self.table.columns[name]
         if column.rings is not None:
             return column.rings
-        values = column.values
         if not column.present.all():
-            values = values.copy()
+            values = column.values.copy()
             values[~column.present] = None
-        return rings_of(values)
+            return rings_of(values)
+        column.rings = rings_of(column.values)
+        return column.rings
 
     def vectors(self, name: str) -> _FloatArray | None:
         """Return the vectors of the events."""

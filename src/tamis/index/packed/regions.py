@@ -76,6 +76,8 @@ class RegionTests:
         self._columns = {name: _Growing(np.empty((0, *more), kind)) for name, (kind, more) in _COLUMNS.items()}
         for name in ("start", "block_start"):
             self._columns[name].append(np.zeros(1, np.int64))
+        #: The axes of all tests there are; replaced, never changed, as readers may be at it.
+        self._axes: frozenset[int] = frozenset()
 
     def append(self, tests: Sequence[Sequence[tuple[int, Spatial]]]) -> None:
         """Add the tests (axis, constraint) of the next entries; none: the entry is unknown here."""
@@ -84,6 +86,7 @@ class RegionTests:
         flat = [one for some in tests for one in some]
         if flat:
             self._add_rings(rings_of(np.array([one.region for _, one in flat], dtype=object)))
+            self._axes |= {axis for axis, _ in flat}
             self._columns["axis"].append(np.array([axis for axis, _ in flat]))
             self._columns["wanted"].append(np.array([relation_set(one.relations) for _, one in flat]))
         self._columns["first"].append(known + np.cumsum([0, *counts[:-1]]))
@@ -105,12 +108,12 @@ class RegionTests:
         first, count = columns["first"][entries].astype(np.int64), columns["count"][entries]
         held = np.ones(len(entries), np.bool_)
         corners = new_corners()
+        axes = self._axes
         for place in range(int(count.max(initial=0))):
             asked = held & (count > place)
-            test = np.where(asked, first + place, 0)
-            axes = columns["axis"][test]
-            for axis in np.flatnonzero(np.bincount(columns["axis"])).tolist():
-                mine = asked & (axes == axis)
+            test = first if place == 0 else np.where(asked, first + place, 0)
+            for axis in sorted(axes):
+                mine = asked if len(axes) == 1 else asked & (columns["axis"][test] == axis)
                 if mine.any():
                     holds = mine.copy()
                     decide(shapes(axis), event, rings, test, columns["wanted"], holds, corners)
@@ -135,6 +138,7 @@ class RegionTests:
         result._columns["first"].append(moved)
         result._columns["count"].append(count[: len(order)])
         result._append_tests(columns, tests)
+        result._axes = self._axes
         return result
 
     def adopt(self, laid_out: RegionTests) -> None:
@@ -165,6 +169,7 @@ class RegionTests:
         """Open columns that may be read-only; the first entry that is added moves them."""
         tests = cls()
         tests._columns = {name: _Growing(arrays[name]) for name in _COLUMNS}
+        tests._axes = frozenset(np.flatnonzero(np.bincount(arrays["axis"])).tolist())
         return tests
 
     def _add_rings(self, more: Rings) -> None:
