@@ -2,7 +2,7 @@
 
 The answer is the truth about the given float64 coordinates, with no tolerance: `tamis.kernels.polygon` decides by
 signs of determinants that are exact, in float64 where that is sure and in integers where it is not. GEOS takes no
-part: docs/decisions/0008 tells why.
+part: docs/decisions/0009 tells why.
 """
 
 from __future__ import annotations
