@@ -289,11 +289,19 @@ def test_explain_says_why_and_why_not(events: Path) -> None:
 
 def test_explain_json() -> None:
     told = run("explain", "mag >= 5", '{"mag": 6}', "--json")
+    condition = {"condition": "mag >= 5", "attribute": "mag", "value": "6", "outcome": True}
     assert json.loads(told.stdout) == {
         "matched": True,
         "subscription": "mag >= 5",
-        "conditions": [{"condition": "mag >= 5", "attribute": "mag", "value": "6", "outcome": True}],
+        "conditions": [condition],
+        "tree": condition,
     }
+
+
+def test_explain_json_has_a_tree_in_which_not_is_a_step() -> None:
+    told = run("explain", "NOT (mag >= 5)", '{"mag": 4}', "--json")
+    tree = json.loads(told.stdout)["tree"]
+    assert (tree["operator"], tree["outcome"], [one["outcome"] for one in tree["parts"]]) == ("NOT", True, [False])
 
 
 def test_covers_yes_and_no() -> None:
