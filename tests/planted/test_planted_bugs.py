@@ -14,7 +14,6 @@ WITHIN = 1_000
 #: Bugs that take dozens of seeds: looked for in `make soak`.
 SLOW = {
     "add_a_whole_table_to_the_old_one",
-    "commit_half_a_transaction",
     "forget_in_a_crash_who_was_paused",
     "do_not_recheck_what_was_covered_together",
     "name_merges_without_their_namespace",
