@@ -64,7 +64,7 @@ async def _show(port: int, rate: float, seconds: float | None, directory: Path) 
 
 @asynccontextmanager
 async def _broker(port: int, directory: Path) -> AsyncIterator[str]:
-    """Run a broker around a block; what stops it early is raised."""
+    """Run a broker around a block, which ends with it: at SIGTERM quietly, else by what stopped it."""
     from tamis.runtime.config import BrokerConfig
     from tamis.web.serving import serve
 
@@ -78,10 +78,32 @@ async def _broker(port: int, directory: Path) -> AsyncIterator[str]:
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         if running.done():
             running.result()
-        yield await ready
+        async with _ending_with(running):
+            yield await ready
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+
+
+@asynccontextmanager
+async def _ending_with(running: asyncio.Task[None]) -> AsyncIterator[None]:
+    """End a block when a task ends, quietly or with what the task raised."""
+    block = asyncio.current_task()
+    assert block is not None
+
+    def end(_: object) -> None:
+        block.cancel()
+
+    running.add_done_callback(end)
+    try:
+        yield
+    except asyncio.CancelledError:
+        if not running.done():  # somebody else wants us to stop
+            raise
+        block.uncancel()
+        running.result()
+    finally:
+        running.remove_done_callback(end)
 
 
 def _schema() -> str:
