@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -24,6 +24,8 @@ _GREY = "#8a8a8a"
 _CROWDED = 0.07
 #: More letters than this under a panel run into one another, and are written aslant.
 _LETTERS = 56
+#: The share of the room at a word that its bars take.
+_GROUP = 0.8
 #: A logarithmic axis that spans less has marks between the powers of ten.
 _FEW_DECADES = 100.0
 
@@ -32,6 +34,7 @@ _FEW_DECADES = 100.0
 class Chart:
     """A line per combination of the ``series`` columns, a panel per value of ``panels``; ``only`` chooses rows.
 
+    Where x is a word there are bars instead of lines: nothing lies between two words.
     Columns in ``beside`` are drawn dashed in the colours of their series; once, and grey, where all series share them.
     """
 
@@ -71,19 +74,22 @@ def _fits(value: Any, wanted: Any) -> bool:
 
 def draw_chart(rows: Sequence[Row], chart: Chart) -> Any:
     """Return a figure of a chart; values of one series at one x are averaged."""
-    chosen = [row for row in where(rows, **chart.only) if chart.x in row and chart.y in row]
+    chosen = [row for row in where(rows, **chart.only) if chart.x in row and chart.y in row and _has_place(row, chart)]
     panels = sorted({row[chart.panels] for row in chosen}) if chart.panels else [None]
     series = sorted({_key(row, chart) for row in chosen}, key=_order)
     figure = new_figure(5.6 if len(panels) == 1 else 3.4 * len(panels) + 0.8, 3.9)
     figure.suptitle(chart.title, fontsize=10.5)
     for axes, value in zip(figure.subplots(1, len(panels), squeeze=False, sharey=True)[0], panels, strict=True):
         inside = chosen if value is None else where(chosen, **{str(chart.panels): value})
-        for line in _lines(inside, chart, series):
-            _draw_line(axes, line)
+        lines, xs = _lines(inside, chart, series), _in_order(row[chart.x] for row in inside)
+        if _are_words(xs):
+            _draw_bars(axes, lines, xs)
+        else:
+            _draw_lines(axes, lines)
         if value is not None:
             axes.set_title(_label(str(chart.panels), value), fontsize=9)
         _finish(axes, chart)
-        _mark(axes, chart, sorted({row[chart.x] for row in inside}))
+        _mark(axes, chart, xs)
     if chart.log_y:
         _mark_decades(figure.axes[0])
     else:
@@ -91,6 +97,11 @@ def draw_chart(rows: Sequence[Row], chart: Chart) -> Any:
     figure.axes[0].set_ylabel(chart.y_label or chart.y.replace("_", " "), fontsize=9)
     _legend(figure)
     return figure
+
+
+def _has_place(row: Row, chart: Chart) -> bool:
+    """Whether x is on the axis: a logarithmic one does not reach 0."""
+    return not chart.log_x or row[chart.x] > 0
 
 
 def _key(row: Row, chart: Chart) -> _Key:
@@ -133,14 +144,33 @@ def _points(rows: Sequence[Row], x: str, y: str) -> _Points:
     for row in rows:
         if y in row:
             values.setdefault(row[x], []).append(float(row[y]))
-    return {at: sum(values[at]) / len(values[at]) for at in sorted(values)}
+    return {at: sum(values[at]) / len(values[at]) for at in _in_order(values)}
 
 
-def _draw_line(axes: Any, line: _Line) -> None:
-    style = {"color": line.colour, "linestyle": line.dashes, "linewidth": 1.3}
-    axes.plot(
-        list(line.points), list(line.points.values()), marker=line.marker, markersize=4, label=line.label, **style
-    )
+def _in_order(xs: Iterable[Any]) -> list[Any]:
+    """Return each x once: numbers by size, words as they come."""
+    found = list(dict.fromkeys(xs))
+    return found if _are_words(found) else sorted(found)
+
+
+def _are_words(xs: Sequence[Any]) -> bool:
+    return bool(xs) and all(isinstance(x, str) for x in xs)
+
+
+def _draw_lines(axes: Any, lines: Sequence[_Line]) -> None:
+    for line in lines:
+        style = {"color": line.colour, "linestyle": line.dashes, "linewidth": 1.3}
+        xs, ys = list(line.points), list(line.points.values())
+        axes.plot(xs, ys, marker=line.marker, markersize=4, label=line.label, **style)
+
+
+def _draw_bars(axes: Any, lines: Sequence[_Line], words: Sequence[str]) -> None:
+    """Draw a group of bars at each word, a bar for each line."""
+    width = _GROUP / len(lines)
+    for number, line in enumerate(lines):
+        places = [words.index(word) + (number - (len(lines) - 1) / 2) * width for word in line.points]
+        axes.bar(places, list(line.points.values()), 0.92 * width, color=line.colour, label=line.label, zorder=2)
+    axes.set_xticks(range(len(words)), words)
 
 
 def _finish(axes: Any, chart: Chart) -> None:
@@ -157,7 +187,7 @@ def _finish(axes: Any, chart: Chart) -> None:
 
 def _mark(axes: Any, chart: Chart, xs: Sequence[Any]) -> None:
     """Put a mark at every x, where they are few whole numbers and not crowded; slant many words."""
-    if xs and all(isinstance(x, str) for x in xs) and sum(len(x) + 2 for x in xs) > _LETTERS:
+    if _are_words(xs) and sum(len(x) + 2 for x in xs) > _LETTERS:
         axes.tick_params(axis="x", rotation=35)
         for label in axes.get_xticklabels():
             label.set(ha="right", rotation_mode="anchor")
@@ -177,7 +207,16 @@ def _mark_decades(axes: Any) -> None:
     low, high = axes.get_ylim()
     if high / low < _FEW_DECADES:
         axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5)))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: _plain(y)))
+
+
+def _plain(y: float) -> str:
+    """Write a number without powers of ten.
+
+    >>> _plain(0.00002), _plain(0.5), _plain(50.0)
+    ('0.00002', '0.5', '50')
+    """
+    return f"{y:.12f}".rstrip("0").rstrip(".")
 
 
 def _short(x: int) -> str:

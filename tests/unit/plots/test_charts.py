@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,23 @@ def test_many_words_are_slanted_and_few_are_not() -> None:
 
     assert turned(["a", "b", "c"]) == {0.0}
     assert turned(["drtree", "drtree-brokers", "flood", "identity", "merging", "mics-gap", "subsumption"]) == {35.0}
+
+
+def test_words_have_bars_in_their_order_and_no_line_between_them() -> None:
+    rows: list[Row] = [{"word": word, "k": k, "y": 1.0 + k} for word in ("zipf", "flat") for k in (1, 2)]
+    axes = draw_chart(rows, Chart("t", "word", "y", ("k",))).axes[0]
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["zipf", "flat"]
+    assert [[bar.get_height() for bar in bars] for bars in axes.containers] == [[2.0, 2.0], [3.0, 3.0]]
+    assert not axes.get_lines()
+    lefts = sorted(bar.get_x() for bars in axes.containers for bar in bars)
+    assert all(b - a >= bars[0].get_width() for a, b in pairwise(lefts) for bars in axes.containers)
+
+
+def test_what_a_logarithmic_axis_cannot_show_is_left_out() -> None:
+    rows: list[Row] = [{"x": x, "y": 1.0} for x in (0.0, 0.1, 1.0)]
+    for log_x, shown in ((True, [0.1, 1.0]), (False, [0.0, 0.1, 1.0])):
+        [line] = draw_chart(rows, Chart("t", "x", "y", log_x=log_x)).axes[0].get_lines()
+        assert list(line.get_xdata()) == shown
 
 
 def test_a_logarithmic_axis_within_a_decade_has_marks() -> None:

@@ -71,7 +71,7 @@ EXPERIMENT: Final = Experiment(
             ("d",),
             panels="split",
             log_x=True,
-            x_label="share of peers that want it",
+            x_label="share of peers that want it, where any does",
             y_label="share in vain",
         ),
     ),

@@ -67,7 +67,6 @@ EXPERIMENT: Final = Experiment(
             "ratio_seconds",
             ("data",),
             panels="part",
-            log_y=True,
             x_label="type of message",
             y_label="times as fast",
         ),
