@@ -127,7 +127,7 @@ def _lesson(rows: Rows) -> str:
     largest = where(rows, brokers=_BROKERS[-1])
     told = [
         f"{row['distribution']}, {row['d']}-d: {row['entries_per_broker']:,.0f} entries per broker, "
-        f"{row['saved']:.1%} fewer than without covering"
+        f"1 of {1 / (1 - row['saved']):,.0f} that there are without covering"
         for row in largest
     ]
     sampled = max(column(where(rows, part="formula", sampled=True), "n"))
