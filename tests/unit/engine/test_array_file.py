@@ -11,7 +11,7 @@ import tamis
 from tamis.engine.snapshot.array_file import map_arrays, write_arrays
 from tamis.errors import SnapshotError
 from tamis.kernels.match import match_events
-from tamis.kernels.polygon import decide
+from tamis.kernels.region_tests import decide
 
 
 def test_round_trip(tmp_path: Path) -> None:
