@@ -27,6 +27,7 @@ __all__ = [
     "OUTSIDE",
     "Corners",
     "Rings",
+    "are_points",
     "measure",
     "middle",
     "new_corners",
@@ -112,6 +113,11 @@ def new_rings(xy: npt.NDArray[np.float64], start: npt.NDArray[np.int64]) -> Ring
     rings = Rings(xy, start, np.ones(n, np.int8), bounds, block_start, blocks, np.empty((n, 4)))
     measure(rings, new_corners())
     return rings
+
+
+def are_points(rings: Rings) -> bool:
+    """Whether every ring is a point."""
+    return bool((np.diff(rings.start) == 1).all())
 
 
 @hot_kernel

@@ -44,7 +44,7 @@ from tamis.kernels.flat_rings import (
 )
 from tamis.kernels.ring_crossings import apart, find_crossing
 
-__all__ = ["ALL", "find_relations", "narrow", "narrow_point"]
+__all__ = ["ALL", "find_relations", "narrow", "relation_of_point"]
 
 #: The eight relations by code, as bits of a set.
 _D, _M, _O, _E, _I, _CT, _CV, _CB = (1 << code for code in range(8))
@@ -95,9 +95,13 @@ def narrow(a: Rings, i: Int, b: Rings, j: Int, wanted: Int, corners: Corners) ->
 
 
 @inline_kernel
-def narrow_point(a: Rings, i: Int, b: Rings, j: Int, corners: Corners) -> Int:
-    """Return the relation of a point to a ring of few edges: quicker than first to look at its boxes."""
-    place = place_by_edges(a.xy[a.start[i], 0], a.xy[a.start[i], 1], b, j)
+def relation_of_point(a: Rings, i: Int, b: Rings, j: Int, corners: Corners) -> Int:
+    """Return the relation of a point to a ring, as a set of one; of few edges all are looked at, and no box."""
+    x, y, place = a.xy[a.start[i], 0], a.xy[a.start[i], 1], np.int64(0)
+    if b.start[j + 1] - b.start[j] <= BLOCK + 1:
+        place = place_by_edges(x, y, b, j)
+    elif _holds(b.inner[j], a.bounds[i]):
+        place = np.int64(INSIDE)
     if place == 0:
         place = point_in_ring(a.xy, a.start[i], b, j, corners)
     return np.int64(_D if place == OUTSIDE else (_M if place == ON else _I))

@@ -1,11 +1,12 @@
 """Candidates that ask about regions, decided many at a time.
 
-A candidate is an entry, whose box let an event through, and that event. What is left to ask of it stands in `Tests`;
+A candidate is an entry, whose box let an event through, and that event. What is left to ask of it stands in `Asked`;
 the answers go into a column of verdicts. Nothing is allocated per candidate, and Python's lock is free meanwhile.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -13,10 +14,13 @@ import numpy.typing as npt
 
 from tamis.kernels.compile import Int, hot_kernel, inline_kernel
 from tamis.kernels.emit import prefetch_row
-from tamis.kernels.flat_rings import BLOCK, Corners, Rings
-from tamis.kernels.polygon import ALL, narrow, narrow_point
+from tamis.kernels.flat_rings import Corners, Rings
+from tamis.kernels.polygon import ALL, narrow, relation_of_point
 
-__all__ = ["ANY", "NO", "OPEN", "YES", "Tests", "decide", "mark_axes", "take_met"]
+__all__ = ["ANY", "NO", "OPEN", "YES", "Asked", "decide_points", "decide_regions", "mark_axes", "take_met"]
+
+#: Whether the relation of ring i of a to ring j of b is in a wanted set.
+_Holds = Callable[[Rings, Int, Rings, Int, Int, Corners], bool]
 
 #: Verdicts: the candidate matches, it does not, or somebody else has to say.
 OPEN, NO, YES = -1, 0, 1
@@ -30,7 +34,7 @@ _LINES: Final = 4
 _LINE: Final = 4
 
 
-class Tests(NamedTuple):
+class Asked(NamedTuple):
     """What entries ask: entry e has the tests ``first[e]`` to ``first[e] + n_tests[e] - 1``.
 
     Attributes
@@ -51,7 +55,7 @@ class Tests(NamedTuple):
 
 
 @hot_kernel
-def mark_axes(tests: Tests, entries: npt.NDArray[np.int32], n: Int, asked: npt.NDArray[np.bool_]) -> None:
+def mark_axes(tests: Asked, entries: npt.NDArray[np.int32], n: Int, asked: npt.NDArray[np.bool_]) -> None:
     """Mark the axes that tests of the entries are about; there are no more than n."""
     for k in range(entries.size):
         first = np.int64(tests.first[entries[k]])
@@ -63,8 +67,8 @@ def mark_axes(tests: Tests, entries: npt.NDArray[np.int32], n: Int, asked: npt.N
 
 
 @hot_kernel
-def decide(
-    tests: Tests,
+def decide_regions(
+    tests: Asked,
     entries: npt.NDArray[np.int32],
     events: Rings,
     event: npt.NDArray[np.int64],
@@ -77,21 +81,40 @@ def decide(
     It turns into OPEN where the entry has no tests at all; returns how many are open. Candidates near each other are
     best given one after the other.
     """
-    points = events.start[events.start.size - 1] == events.start.size - 1
-    n_open, last = np.int64(0), entries.size - 1
+    n_open = np.int64(0)
     for k in range(entries.size):
-        prefetch_row(tests.first, entries[min(k + 2 * _AHEAD, last)])
-        _ask_ahead(tests, entries[min(k + _AHEAD, last)], points)
+        _ask_ahead(tests, entries, k, False)
         if verdicts[k] == YES:
-            verdicts[k] = _verdict(tests, entries[k], events, event[k], axis, corners)
+            verdicts[k] = _verdict(tests, entries[k], events, event[k], axis, corners, _holds_of_region)
+        n_open += verdicts[k] == OPEN
+    return n_open
+
+
+@hot_kernel
+def decide_points(
+    tests: Asked,
+    entries: npt.NDArray[np.int32],
+    events: Rings,
+    event: npt.NDArray[np.int64],
+    axis: Int,
+    verdicts: npt.NDArray[np.int8],
+    corners: Corners,
+) -> Int:
+    """Do as `decide_regions` where all events are points: a short loop, which is half again as quick."""
+    n_open = np.int64(0)
+    for k in range(entries.size):
+        _ask_ahead(tests, entries, k, True)
+        if verdicts[k] == YES:
+            verdicts[k] = _verdict(tests, entries[k], events, event[k], axis, corners, _holds_of_point)
         n_open += verdicts[k] == OPEN
     return n_open
 
 
 @inline_kernel
-def _ask_ahead(tests: Tests, entry: Int, points: bool) -> None:
+def _ask_ahead(tests: Asked, entries: npt.NDArray[np.int32], k: Int, points: bool) -> None:
     """Ask for a polygon of a later candidate: it is seldom near, and the present ones leave time to fetch it."""
-    rings, test = tests.rings, np.int64(tests.first[entry])
+    prefetch_row(tests.first, entries[min(k + 2 * _AHEAD, entries.size - 1)])
+    rings, test = tests.rings, np.int64(tests.first[entries[min(k + _AHEAD, entries.size - 1)]])
     if test >= tests.wanted.size:  # the entry has no tests, nor has any behind it
         return
     if not points:
@@ -103,24 +126,27 @@ def _ask_ahead(tests: Tests, entry: Int, points: bool) -> None:
 
 
 @inline_kernel
-def _verdict(tests: Tests, entry: Int, events: Rings, i: Int, axis: Int, corners: Corners) -> Int:
+def _verdict(tests: Asked, entry: Int, events: Rings, i: Int, axis: Int, corners: Corners, holds: _Holds) -> Int:
     count, first = np.int64(tests.n_tests[entry]), np.int64(tests.first[entry])
     if count == 0:
         return OPEN
     for test in range(first, first + count):
-        if (axis == ANY or tests.axis[test] == axis) and not _holds(tests, test, events, i, corners):
+        wanted = np.int64(tests.wanted[test])
+        if wanted == ALL or (axis != ANY and tests.axis[test] != axis):
+            continue
+        if wanted == 0 or not holds(events, i, tests.rings, test, wanted, corners):
             return NO
     return YES
 
 
 @inline_kernel
-def _holds(tests: Tests, test: Int, events: Rings, i: Int, corners: Corners) -> bool:
-    wanted, rings = np.int64(tests.wanted[test]), tests.rings
-    if wanted == 0 or wanted == ALL:
-        return bool(wanted != 0)
-    if events.start[i + 1] - events.start[i] == 1 and rings.start[test + 1] - rings.start[test] <= BLOCK + 1:
-        return bool(narrow_point(events, i, rings, test, corners) & wanted != 0)
-    return bool(narrow(events, i, rings, test, wanted, corners) & wanted != 0)
+def _holds_of_region(a: Rings, i: Int, b: Rings, j: Int, wanted: Int, corners: Corners) -> bool:
+    return bool(narrow(a, i, b, j, wanted, corners) & wanted != 0)
+
+
+@inline_kernel
+def _holds_of_point(a: Rings, i: Int, b: Rings, j: Int, wanted: Int, corners: Corners) -> bool:
+    return bool(relation_of_point(a, i, b, j, corners) & wanted != 0)
 
 
 @hot_kernel

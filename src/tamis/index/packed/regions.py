@@ -20,8 +20,8 @@ import numpy.typing as npt
 
 from tamis.geometry.relations import relation_set, rings_of
 from tamis.index.protocols import Rows
-from tamis.kernels.flat_rings import Rings, new_corners
-from tamis.kernels.region_tests import ANY, OPEN, YES, Tests, decide, mark_axes
+from tamis.kernels.flat_rings import Rings, are_points, new_corners
+from tamis.kernels.region_tests import ANY, OPEN, YES, Asked, decide_points, decide_regions, mark_axes
 from tamis.model.subscription import Spatial
 
 __all__ = ["RegionTests", "Verdicts"]
@@ -102,17 +102,18 @@ class RegionTests:
         """
         columns = {name: column.rows for name, column in self._columns.items()}
         rings = Rings(*(columns[name] for name in Rings._fields))
-        tests = Tests(columns["first"], columns["count"], columns["axis"], columns["wanted"], rings)
+        tests = Asked(columns["first"], columns["count"], columns["axis"], columns["wanted"], rings)
         axes = self._asked_axes(tests, entries)
         if not axes:
             return np.full(len(entries), OPEN, np.int8), len(entries)
         n_open, verdicts, corners = 0, np.full(len(entries), YES, np.int8), new_corners()
         for axis in axes:
-            only = ANY if len(self._axes) == 1 else axis
-            n_open = int(decide(tests, entries, shapes(axis), event, only, verdicts, corners))
+            regions, only = shapes(axis), ANY if len(self._axes) == 1 else axis
+            decide = decide_points if are_points(regions) else decide_regions
+            n_open = int(decide(tests, entries, regions, event, only, verdicts, corners))
         return verdicts, n_open
 
-    def _asked_axes(self, tests: Tests, entries: Rows) -> list[int]:
+    def _asked_axes(self, tests: Asked, entries: Rows) -> list[int]:
         """Return the axes that tests of these entries are about."""
         known = self._axes
         asked = np.zeros(max(known, default=-1) + 1, np.bool_)
