@@ -42,8 +42,9 @@ _DRIVER = Path(__file__).with_name("driver.py")
 _LOOPBACK = "127.0.0.1"
 _PATIENCE = 240.0
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
-#: Options of a JVM that lives for a minute or two: most of what a JVM does for its later years is not worth its while.
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+#: Options of a JVM that lives for a minute or two: most of what a JVM does for its later years is not worth its while,
+#: nor is it to verify Spark's classes, a seventh of the processor time of a start.
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 
 
 def wait_for(what: str, look: Callable[[], T | None], patience: float = _PATIENCE) -> T:

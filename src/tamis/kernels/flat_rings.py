@@ -1,4 +1,4 @@
-"""Many polygons in flat arrays, and the questions that need one of them: its turn, what lies in it, is it simple.
+"""Many polygons in flat arrays, and the questions that need one of them: its turn, and what lies in it.
 
 The only arithmetic is the side of a line on which a given point lies (`side`): float64 where its error bound
 allows, else integers (`tamis.kernels.ring.exact_side`). So every answer is the truth about the given float64 numbers,
@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.kernels.compile import Int, hot_kernel, inline_kernel
-from tamis.kernels.edge_lanes import EDGES, UNSURE, crossing_edges, edges_around, edges_near_box, edges_on_ray
-from tamis.kernels.emit import count_bits, lowest_bit
+from tamis.kernels.edge_lanes import EDGES, UNSURE, edges_near_box, edges_on_ray
 from tamis.kernels.ring import RELATIVE_ERROR, SUM_DIGITS, UNDERFLOW, exact_side
 
 __all__ = [
@@ -28,10 +27,12 @@ __all__ = [
     "OUTSIDE",
     "Corners",
     "Rings",
-    "check_simple",
+    "are_points",
     "measure",
+    "middle",
     "new_corners",
     "new_rings",
+    "place_by_edges",
     "place_surely",
     "plain_side",
     "point_in_ring",
@@ -114,6 +115,11 @@ def new_rings(xy: npt.NDArray[np.float64], start: npt.NDArray[np.int64]) -> Ring
     return rings
 
 
+def are_points(rings: Rings) -> bool:
+    """Whether every ring is a point."""
+    return bool((np.diff(rings.start) == 1).all())
+
+
 @hot_kernel
 def measure(rings: Rings, corners: Corners) -> None:
     """Write the bounds, the blocks and the turn of every ring."""
@@ -158,7 +164,7 @@ def _turn(xy: npt.NDArray[np.float64], first: Int, last: Int, corners: Corners) 
 
 
 @inline_kernel
-def _middle(xy: npt.NDArray[np.float64], first: Int, last: Int) -> tuple[float, float]:
+def middle(xy: npt.NDArray[np.float64], first: Int, last: Int) -> tuple[float, float]:
     """Return the mean of the vertices of a ring, about."""
     x, y = 0.0, 0.0
     for p in range(first, last):
@@ -171,7 +177,7 @@ def _middle(xy: npt.NDArray[np.float64], first: Int, last: Int) -> tuple[float, 
 def _find_inner(rings: Rings, i: Int) -> None:
     """Write a square around the mean of the vertices, if one lies in the inside: proved, whatever was rounded."""
     xy, first, last = rings.xy, rings.start[i], rings.start[i + 1] - 1
-    x, y = _middle(xy, first, last)
+    x, y = middle(xy, first, last)
     if place_surely(x, y, rings, i) != INSIDE:
         return
     half = np.inf
@@ -275,12 +281,36 @@ def place_surely(x: float, y: float, rings: Rings, j: Int) -> Int:
         if x < block[0]:  # all of it is right of the point: only where it begins and ends counts
             crossed ^= np.int64((rings.xy[begin, 1] <= y) != (rings.xy[stop, 1] <= y))
             continue
-        for p in range(begin, stop, EDGES):
-            edges = edges_on_ray(rings.xy, p, min(EDGES, stop - p), x, y)
-            if edges >> UNSURE:
-                return np.int64(0)
-            crossed ^= edges
-    crossed ^= crossed >> 4  # is the number of bits odd?
+        edges = _edges_crossed(rings.xy, begin, stop, x, y)
+        if edges < 0:
+            return np.int64(0)
+        crossed ^= edges
+    return _place(crossed)
+
+
+@inline_kernel
+def place_by_edges(x: float, y: float, rings: Rings, j: Int) -> Int:
+    """Say where a point is as `place_surely` does, without a look at blocks: for rings of few edges."""
+    edges = _edges_crossed(rings.xy, rings.start[j], rings.start[j + 1] - 1, x, y)
+    return np.int64(0) if edges < 0 else _place(edges)
+
+
+@inline_kernel
+def _edges_crossed(xy: npt.NDArray[np.float64], begin: Int, stop: Int, x: float, y: float) -> Int:
+    """Return bits, an odd number of them if the ray from (x, y) crosses an odd number of the edges; unsure: -1."""
+    crossed = np.int64(0)
+    for p in range(begin, stop, EDGES):
+        edges = edges_on_ray(xy, p, min(EDGES, stop - p), x, y)
+        if edges >> UNSURE:
+            return np.int64(-1)
+        crossed ^= edges
+    return crossed
+
+
+@inline_kernel
+def _place(crossed: Int) -> Int:
+    """Return the place of a point whose ray crosses as many edges as there are bits, or two, four, ... more."""
+    crossed ^= crossed >> 4
     crossed ^= crossed >> 2
     crossed ^= crossed >> 1
     return np.int64(INSIDE) if crossed & 1 else np.int64(OUTSIDE)
@@ -316,79 +346,3 @@ def _place_exactly(xy: npt.NDArray[np.float64], r: Int, rings: Rings, j: Int, co
             elif (ux == x and uy == y) or (uy == y and wy == y and min(ux, wx) <= x <= max(ux, wx)):
                 return np.int64(ON)
     return np.int64(INSIDE) if inside else np.int64(OUTSIDE)
-
-
-@hot_kernel
-def check_simple(rings: Rings, simple: npt.NDArray[np.bool_], corners: Corners) -> None:
-    """Write whether each ring is a point or simple; for some dozen vertices each.
-
-    A ring that turns once around its middle is; of others every pair of edges is compared.
-    """
-    for i in range(simple.size):
-        first, last = rings.start[i], rings.start[i + 1] - 1
-        if first == last or _turns_once(rings.xy, first, last):
-            simple[i] = True
-        else:
-            simple[i] = _is_simple(rings.xy, first, last, corners)
-
-
-@inline_kernel
-def _turns_once(xy: npt.NDArray[np.float64], first: Int, last: Int) -> bool:
-    """Say whether a ring surely goes once around the mean of its vertices and never back: then it is simple.
-
-    All edges have the point on the same side, so each direction from it is met as often as the ring goes around;
-    a ray is met once. Sure in saying yes.
-    """
-    if last - first < 3:
-        return False
-    x, y = _middle(xy, first, last)
-    left = right = every = (1 << EDGES) - 1
-    crossed = np.int64(0)
-    for p in range(first, last, EDGES):
-        n = min(EDGES, last - p)
-        beyond = every << n & every
-        around, on_ray = edges_around(xy, p, n, x, y), edges_on_ray(xy, p, n, x, y)
-        left &= around | beyond
-        right &= around >> UNSURE | beyond
-        crossed += count_bits(on_ray)
-    return (left == every or right == every) and crossed == 1
-
-
-@hot_kernel
-def _is_simple(xy: npt.NDArray[np.float64], first: Int, last: Int, corners: Corners) -> bool:
-    """Say whether the ring of the rows ``first`` to ``last`` has three edges or more, none of which meet elsewhere."""
-    if last - first < 3:
-        return False
-    for p in range(first, last):
-        before = p - 1 if p > first else last - 1
-        if xy[p, 0] == xy[p + 1, 0] and xy[p, 1] == xy[p + 1, 1]:
-            return False
-        if plain_side(xy, before, xy, p, xy, p + 1, corners) == 0 and same_way(xy, p, before, xy, p + 1):
-            return False
-        if _meets_later(xy, p, last - 1 if p == first else last, corners):
-            return False
-    return True
-
-
-@inline_kernel
-def _meets_later(xy: npt.NDArray[np.float64], p: Int, stop: Int, corners: Corners) -> bool:
-    """Say whether the edge from ``p`` meets one that comes after its neighbour, up to the one before ``stop``."""
-    for begin in range(p + 2, stop, EDGES):
-        n = min(EDGES, stop - begin)
-        met = crossing_edges(xy, begin, n, xy[p, 0], xy[p, 1], xy[p + 1, 0], xy[p + 1, 1])
-        if met & ((1 << UNSURE) - 1):
-            return True
-        met >>= UNSURE
-        while met:
-            q = begin + lowest_bit(met)
-            if _cuts(xy, p, q, corners) and _cuts(xy, q, p, corners):
-                return True
-            met &= met - 1
-    return False
-
-
-@hot_kernel
-def _cuts(xy: npt.NDArray[np.float64], p: Int, q: Int, corners: Corners) -> bool:
-    """Say whether the line through the edge from ``p`` touches the edge from ``q``."""
-    first, second = side(xy, p, xy, p + 1, xy, q, corners), side(xy, p, xy, p + 1, xy, q + 1, corners)
-    return bool(first * second <= 0)

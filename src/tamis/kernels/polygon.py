@@ -28,7 +28,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.kernels.compile import Int, hot_kernel, inline_kernel
-from tamis.kernels.emit import prefetch_row
 from tamis.kernels.flat_rings import (
     BLOCK,
     INSIDE,
@@ -36,6 +35,7 @@ from tamis.kernels.flat_rings import (
     OUTSIDE,
     Corners,
     Rings,
+    place_by_edges,
     place_surely,
     plain_side,
     point_in_ring,
@@ -44,12 +44,8 @@ from tamis.kernels.flat_rings import (
 )
 from tamis.kernels.ring_crossings import apart, find_crossing
 
-__all__ = ["ALL", "decide", "find_relations", "narrow"]
+__all__ = ["ALL", "find_relations", "narrow", "relation_of_point"]
 
-#: How many pairs ahead polygons are asked for, and how many lines of so many vertices each.
-_AHEAD: Final = 8
-_LINES: Final = 4
-_LINE: Final = 4
 #: The eight relations by code, as bits of a set.
 _D, _M, _O, _E, _I, _CT, _CV, _CB = (1 << code for code in range(8))
 ALL: Final = 255
@@ -85,40 +81,6 @@ def find_relations(
         codes[k] = code
 
 
-@hot_kernel
-def decide(
-    a: Rings,
-    i: npt.NDArray[np.int64],
-    b: Rings,
-    j: npt.NDArray[np.int64],
-    wanted: npt.NDArray[np.uint8],
-    holds: npt.NDArray[np.bool_],
-    corners: Corners,
-) -> None:
-    """Write whether the relation of ring ``i[k]`` of a to ring ``j[k]`` of b is in the set ``wanted[j[k]]``.
-
-    Only where ``holds[k]`` is true already: what some other condition refused stays refused.
-    """
-    for k in range(i.size):
-        _ask_ahead(b, j[min(k + _AHEAD, i.size - 1)])
-        if holds[k]:
-            some = np.int64(wanted[j[k]])
-            if some == 0 or some == ALL:
-                holds[k] = some != 0
-            else:
-                holds[k] = narrow(a, i[k], b, j[k], some, corners) & some != 0
-
-
-@inline_kernel
-def _ask_ahead(rings: Rings, j: Int) -> None:
-    """Ask for a polygon of a later pair: it is seldom near, and the present pairs leave time to fetch it."""
-    prefetch_row(rings.bounds, j)
-    prefetch_row(rings.inner, j)
-    prefetch_row(rings.blocks, rings.block_start[j])
-    for line in range(_LINES):
-        prefetch_row(rings.xy, rings.start[j] + _LINE * line)
-
-
 @inline_kernel
 def narrow(a: Rings, i: Int, b: Rings, j: Int, wanted: Int, corners: Corners) -> Int:
     """Return a set with the relation of two rings that lies in ``wanted`` or outside it; 0: with nothing else."""
@@ -130,6 +92,19 @@ def narrow(a: Rings, i: Int, b: Rings, j: Int, wanted: Int, corners: Corners) ->
         return left
     found = _by_sure_signs(left, a, i, b, j, wanted)
     return found if found else _by_contacts(left, a, i, b, j, wanted, corners)
+
+
+@inline_kernel
+def relation_of_point(a: Rings, i: Int, b: Rings, j: Int, corners: Corners) -> Int:
+    """Return the relation of a point to a ring, as a set of one; of few edges all are looked at, and no box."""
+    x, y, place = a.xy[a.start[i], 0], a.xy[a.start[i], 1], np.int64(0)
+    if b.start[j + 1] - b.start[j] <= BLOCK + 1:
+        place = place_by_edges(x, y, b, j)
+    elif _holds(b.inner[j], a.bounds[i]):
+        place = np.int64(INSIDE)
+    if place == 0:
+        place = point_in_ring(a.xy, a.start[i], b, j, corners)
+    return np.int64(_D if place == OUTSIDE else (_M if place == ON else _I))
 
 
 @inline_kernel

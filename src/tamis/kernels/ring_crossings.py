@@ -37,8 +37,15 @@ def find_crossing(a: Rings, i: Int, b: Rings, j: Int) -> Int:
             if apart(b.blocks[n], a.blocks[m]):
                 continue
             near = _near_both(a.xy, begin, stop, a.blocks[m], b.blocks[n])
+            if not near:
+                continue
+            first = b.start[j] + (n - b.block_start[j]) * BLOCK
+            last = min(first + BLOCK, b.start[j + 1] - 1)
+            yours = _near_both(b.xy, first, last, a.blocks[m], b.blocks[n])
+            if not yours:
+                continue
             while near:
-                met = _met_in_block(a.xy, begin + lowest_bit(near), b, j, n)
+                met = _met(a.xy, begin + lowest_bit(near), b.xy, first, last, yours)
                 if met:
                     return np.int64(1 if met & _CROSSED else -1)
                 near &= near - 1
@@ -60,11 +67,13 @@ def _near_both(
 
 
 @inline_kernel
-def _met_in_block(xy: npt.NDArray[np.float64], p: Int, b: Rings, j: Int, n: Int) -> Int:
-    """Say which edges of a block the edge from ``p`` crosses or may touch; bits of different edges may be joined."""
-    begin = b.start[j] + (n - b.block_start[j]) * BLOCK
-    stop = min(begin + BLOCK, b.start[j + 1] - 1)
+def _met(a: npt.NDArray[np.float64], p: Int, b: npt.NDArray[np.float64], first: Int, last: Int, near: Int) -> Int:
+    """Say which edges of b from ``first`` on, among those ``near``, the edge from ``p`` of a crosses or may touch.
+
+    Eight that have none among them are passed over; bits of different edges may be joined.
+    """
     met = np.int64(0)
-    for q in range(begin, stop, EDGES):
-        met |= crossing_edges(b.xy, q, min(EDGES, stop - q), xy[p, 0], xy[p, 1], xy[p + 1, 0], xy[p + 1, 1])
+    for q in range(first, last, EDGES):
+        if near >> (q - first) & _CROSSED:
+            met |= crossing_edges(b, q, min(EDGES, last - q), a[p, 0], a[p, 1], a[p + 1, 0], a[p + 1, 1])
     return met

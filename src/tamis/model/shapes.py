@@ -135,7 +135,7 @@ def plain_rings(values: npt.NDArray[np.object_]) -> tuple[Rings, npt.NDArray[np.
     Sure are shapely points, and polygons of up to `_ROWS_TO_COMPARE` rows that are simple; all are judged at once.
     What is not sure may still be a region: ask `region`.
     """
-    from tamis.kernels import flat_rings  # late: importing tamis must not import numba
+    from tamis.kernels import flat_rings, simple_rings  # late: importing tamis must not import numba
 
     shapes = geometries_of(values)
     kind, rows = shapely.get_type_id(shapes), shapely.get_num_coordinates(shapes)
@@ -151,7 +151,7 @@ def plain_rings(values: npt.NDArray[np.object_]) -> tuple[Rings, npt.NDArray[np.
     np.cumsum(rows, out=start[1:])
     rings = flat_rings.new_rings(xy, start)
     simple = np.empty(len(rows), np.bool_)
-    flat_rings.check_simple(rings, simple, flat_rings.new_corners())
+    simple_rings.check_simple(rings, simple, flat_rings.new_corners())
     may_jump = (rings.bounds[:, 0] <= -_NEAR_THE_ANTIMERIDIAN) & (rings.bounds[:, 2] >= _NEAR_THE_ANTIMERIDIAN)
     return rings, simple & ~may_jump
 

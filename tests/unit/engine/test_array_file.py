@@ -11,7 +11,7 @@ import tamis
 from tamis.engine.snapshot.array_file import map_arrays, write_arrays
 from tamis.errors import SnapshotError
 from tamis.kernels.match import match_events
-from tamis.kernels.polygon import decide
+from tamis.kernels.region_tests import decide_regions
 
 
 def test_round_trip(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_mapped_arrays_need_no_new_kernel(tmp_path: Path) -> None:
     events = {"price": [20.5, 50.0] * 20, "area": areas * 20}
     engine.save(tmp_path)
     wanted = engine.match_table(events)
-    forms = {kernel: len(kernel.signatures) for kernel in (match_events, decide)}
+    forms = {kernel: len(kernel.signatures) for kernel in (match_events, decide_regions)}
     found = tamis.Engine.load(tmp_path).match_table(events)
     assert np.array_equal(found.rows, wanted.rows)
     assert len(found.rows) > 40

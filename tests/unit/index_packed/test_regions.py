@@ -11,11 +11,12 @@ import shapely
 
 from tamis.algebra.evaluate import matches_subscription
 from tamis.errors import InvariantError
-from tamis.geometry.relations import rings_of
+from tamis.geometry.relations import relation_of, rings_of
 from tamis.index.packed.axes import Axes
 from tamis.index.packed.boxes_of import boxes_of
 from tamis.index.packed.core import PackedCore
 from tamis.index.packed.regions import RegionTests
+from tamis.kernels.region_tests import NO, OPEN, YES
 from tamis.model.schema import Schema
 from tamis.model.subscription import Filter, Relation, Spatial, Subscription, Values
 from tamis.model.tables import EventTable
@@ -137,14 +138,31 @@ def test_regions_are_laid_out_in_the_order_of_their_boxes(rng: Rng) -> None:
     regions = np.concatenate([cell_regions(rng, 40)[1], mixed_regions(rng, 40)])
     some = [random_subscription(rng, row, regions) for row in range(120)]
     asked = [[(0, c) for f in one.filters for c in f.constraints if isinstance(c, Spatial)][:3] for one in some]
+    asked[::9] = [[] for _ in asked[::9]]
     tests = RegionTests()
     tests.append(asked[:80])
     laid_out = tests.laid_out(rng.permutation(60).astype(np.int32))
     tests.append(asked[80:])
-    entries = np.flatnonzero(tests.knows(np.arange(120))).astype(np.int32).repeat(7)
+    entries = np.arange(120, dtype=np.int32).repeat(7)
     event = rng.integers(80, size=len(entries))
-    before = tests.hold(lambda _: rings_of(regions), event, entries)
+    before, n_open = tests.decide(lambda _: rings_of(regions), event, entries)
     tests.adopt(laid_out)
-    assert (tests.hold(lambda _: rings_of(regions), event, entries) == before).all()
-    assert 0 < before.sum() < len(before)
-    assert tests.knows(np.arange(120)).tolist() == [bool(one) for one in asked]
+    after, _ = tests.decide(lambda _: rings_of(regions), event, entries)
+    assert np.array_equal(before, after)
+    assert {YES, NO, OPEN} == set(before.tolist())
+    assert (before == OPEN).tolist() == [not asked[entry] for entry in entries]
+    assert n_open == (before == OPEN).sum()
+    held = [
+        all(relation_of(regions[i], c.region) in c.relations for _, c in asked[e])
+        for i, e in zip(event, entries, strict=True)
+    ]
+    assert (before != NO).tolist() == held
+
+
+def test_entries_without_regions_need_no_region_of_the_event() -> None:
+    tests = RegionTests()
+    tests.append([[], []])
+    verdicts, n_open = tests.decide(
+        lambda _: pytest.fail("asked for"), np.zeros(2, np.int64), np.arange(2, dtype=np.int32)
+    )
+    assert (verdicts.tolist(), n_open) == ([OPEN, OPEN], 2)

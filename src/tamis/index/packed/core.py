@@ -27,12 +27,13 @@ from tamis.index.packed.axes import Axes, AxesState, Part
 from tamis.index.packed.balls import PackedBalls, only_ball
 from tamis.index.packed.box_index import BoxIndex, MergePlan
 from tamis.index.packed.boxes_of import Box, boxes_of
-from tamis.index.packed.deciders import OPEN, YES, Deciders, OneEvent, TableOfEvents, arrays_under
+from tamis.index.packed.deciders import Deciders, OneEvent, TableOfEvents, arrays_under
 from tamis.index.packed.entries import Entries
 from tamis.index.packed.points_of import Points, points_of
-from tamis.index.packed.regions import RegionTests
+from tamis.index.packed.regions import RegionTests, Verdicts
 from tamis.index.protocols import NO_ROWS, Guarantee, IndexStatistics, Lookup, MatchRows, Rows
 from tamis.kernels.pairs import join_csr
+from tamis.kernels.region_tests import OPEN, YES, take_met
 from tamis.model.schema import Event
 from tamis.model.subscription import Ball, Subscription
 from tamis.model.tables import EventTable, SubscriptionTable
@@ -323,32 +324,37 @@ class PackedCore:
         low = points.low[order]
         starts, entries = self._special.match_points(low, low if points.high is points.low else points.high[order])
         event = np.repeat(order, np.diff(starts))
-        left, verdicts = self._left_to_decide(entries, event, points)
-        values = TableOfEvents(events)
-        verdicts[left] = self._deciders.decide(entries[left], event[left], values, self._entries, self._axes)
-        met, is_open = np.flatnonzero(verdicts == YES), np.flatnonzero(verdicts == OPEN)
-        found = self._once(event[met], entries[met])
+        verdicts = self._verdicts(entries, event, events, points)
+        found = self._met(verdicts, event, entries)
+        is_open = np.flatnonzero(verdicts == OPEN)
         if not (self._loose or len(is_open)):
             return found
         return _united(found, self._asked_pairs(events, event[is_open], entries[is_open]))
 
-    def _left_to_decide(
-        self, entries: Rows, event: npt.NDArray[np.int64], points: Points
-    ) -> tuple[Any, npt.NDArray[np.int8]]:
-        """Return which pairs of event and entry are for the deciders (an index), and verdicts for the others."""
-        exact = self._entries.exact[entries]
-        if not points.between.size and not exact.any():
-            return slice(None), np.full(len(entries), OPEN, np.int8)
+    def _verdicts(self, entries: Rows, event: npt.NDArray[np.int64], events: EventTable, points: Points) -> Verdicts:
+        """Return a verdict for each pair of event and entry: by its box where that decides, else by the deciders."""
+        values = TableOfEvents(events)
+        if not (points.between.size or self._entries.has_exact):
+            return self._deciders.decide(entries, event, values, self._entries, self._axes)
         is_point = ~np.isin(event, points.between)
-        verdicts = np.where(exact & is_point, np.int8(YES), np.int8(OPEN))
-        return np.flatnonzero((verdicts == OPEN) & is_point), verdicts
+        verdicts = np.where(self._entries.exact[entries] & is_point, np.int8(YES), np.int8(OPEN))
+        left = np.flatnonzero((verdicts == OPEN) & is_point)
+        verdicts[left] = self._deciders.decide(entries[left], event[left], values, self._entries, self._axes)
+        return verdicts
+
+    def _met(self, verdicts: Verdicts, event: npt.NDArray[np.int64], entries: Rows) -> _Pairs:
+        """Return event and row of each match, once."""
+        if self._entries.has_several:
+            met = np.flatnonzero(verdicts == YES)
+            return self._once(event[met], entries[met])
+        found = np.empty((2, len(entries)), np.int32)
+        n = take_met(verdicts, event, entries, self._entries.row, found[0], found[1])
+        return found[0, :n], found[1, :n]
 
     def _once(self, event: npt.NDArray[np.int64], entries: Rows) -> _Pairs:
         """Return event and row of entries that match, a row with several entries once for each event."""
         rows = self._entries.row[entries]
         several = self._entries.is_one_of_several(entries)
-        if not several.any():
-            return event.astype(np.int32), rows
         some = np.unique(event[several] << 32 | rows[several])
         both = np.concatenate([event[~several], some >> 32]).astype(np.int32)
         return both, np.concatenate([rows[~several], (some & 0xFFFFFFFF).astype(np.int32)])

@@ -7,7 +7,7 @@ What a box leaves open is most often of one kind: LIKE patterns (`questions`), r
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,22 +18,18 @@ from tamis.index.packed.boxes_of import Box
 from tamis.index.packed.entries import Entries
 from tamis.index.packed.mixed_balls import MixedBalls
 from tamis.index.packed.questions import ASK, Questions
-from tamis.index.packed.regions import RegionTests
+from tamis.index.packed.regions import RegionTests, Verdicts
 from tamis.index.protocols import Lookup, Rows
 from tamis.kernels.flat_rings import Rings
+from tamis.kernels.region_tests import OPEN
 from tamis.kernels.vectors import INSIDE, UNCERTAIN
 from tamis.model.schema import Event
 from tamis.model.tables import EventTable
 
-__all__ = ["NO", "OPEN", "YES", "Deciders", "OneEvent", "TableOfEvents", "arrays_under"]
-
-OPEN: Final = -1
-NO: Final = 0
-YES: Final = 1
+__all__ = ["Deciders", "OneEvent", "TableOfEvents", "arrays_under"]
 
 _IntArray = npt.NDArray[np.int64]
 _FloatArray = npt.NDArray[np.float64]
-Verdicts = npt.NDArray[np.int8]
 
 
 class Values(Protocol):
@@ -110,12 +106,9 @@ class Deciders:
     def decide(self, entries: Rows, event: _IntArray, values: Values, known: Entries, axes: Axes) -> Verdicts:
         """Return a verdict for each pair of entry and event; the event is a point in the entry's box."""
         shapes = lambda axis: values.shapes(axes.attribute(axis))  # noqa: E731
-        by_region = self._regions.knows(entries)
-        if by_region.all():
-            return self._regions.hold(shapes, event, entries).astype(np.int8)
-        verdicts = np.full(len(entries), OPEN, np.int8)
-        if by_region.any():
-            verdicts[by_region] = self._regions.hold(shapes, event[by_region], entries[by_region])
+        verdicts, n_open = self._regions.decide(shapes, event, entries)
+        if not n_open:
+            return verdicts
         if len(self._balls):
             sides = self._balls.sides(entries, event, values.vectors)
             verdicts = np.where(sides == UNCERTAIN, verdicts, sides == INSIDE).astype(np.int8)

@@ -34,8 +34,9 @@ class Entries:
         self.row: npt.NDArray[Any] = np.empty(_FIRST_ROOM, np.int32)
         self.filter: npt.NDArray[Any] = np.empty(_FIRST_ROOM, np.uint16)
         self.exact: npt.NDArray[Any] = np.empty(_FIRST_ROOM, np.bool_)
-        #: Whether some row has several entries.
-        self._has_several = False
+        #: Whether some row has several entries, and whether some box decides alone.
+        self.has_several = False
+        self.has_exact = False
 
     def __len__(self) -> int:
         return self._n
@@ -47,7 +48,8 @@ class Entries:
             self._enlarge(max(2 * len(self.row), stop))
         for entry, (filter, exact) in enumerate(boxes, start):
             self.row[entry], self.filter[entry], self.exact[entry] = row, filter, exact
-        self._has_several |= len(boxes) > 1
+        self.has_several |= len(boxes) > 1
+        self.has_exact |= any(exact for _, exact in boxes)
         self._n = stop
         return range(start, stop)
 
@@ -60,8 +62,6 @@ class Entries:
 
     def is_one_of_several(self, entries: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
         """Say of each entry whether its row has others."""
-        if not self._has_several:
-            return np.zeros(len(entries), np.bool_)
         known = self.row[: self._n]
         row = known[entries]
         before, after = known[np.maximum(entries - 1, 0)], known[np.minimum(entries + 1, len(known) - 1)]
@@ -81,7 +81,8 @@ class Entries:
         entries = cls()
         entries.row, entries.filter, entries.exact = arrays["row"], arrays["filter"], arrays["exact"]
         entries._n = len(entries.row)
-        entries._has_several = bool((entries.row[1:] == entries.row[:-1]).any())
+        entries.has_several = bool((entries.row[1:] == entries.row[:-1]).any())
+        entries.has_exact = bool(entries.exact.any())
         return entries
 
     def _enlarge(self, room: int) -> None:

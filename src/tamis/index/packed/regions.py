@@ -1,8 +1,9 @@
 """Regions behind boxes: the polygons of entries in columns, so that candidates are decided in batches.
 
 A box proposes by bounding boxes; for an entry of which nothing but regions is left to ask, the polygons and the
-wanted relations stand here in flat arrays, and one kernel decides all candidates of a table (`tamis.kernels.polygon`).
-No Python object is touched per candidate. Entries of which more is left to ask are unknown here.
+wanted relations stand here in flat arrays, and one kernel decides all candidates of a table
+(`tamis.kernels.region_tests`). No Python object is touched per candidate. Entries of which more is left to ask are
+unknown here.
 
 Like everything that readers see while a writer adds, the columns only grow, and are replaced when they are full. When
 boxes are merged the polygons are laid out anew in the order of the boxes, in which neighbours lie near each other: to
@@ -19,13 +20,14 @@ import numpy.typing as npt
 
 from tamis.geometry.relations import relation_set, rings_of
 from tamis.index.protocols import Rows
-from tamis.kernels.flat_rings import Rings, new_corners
-from tamis.kernels.polygon import decide
+from tamis.kernels.flat_rings import Rings, are_points, new_corners
+from tamis.kernels.region_tests import ANY, OPEN, YES, Asked, decide_points, decide_regions, mark_axes
 from tamis.model.subscription import Spatial
 
-__all__ = ["RegionTests"]
+__all__ = ["RegionTests", "Verdicts"]
 
 _IntArray = npt.NDArray[np.int64]
+Verdicts = npt.NDArray[np.int8]
 
 #: The columns: per entry, per polygon, and those of `Rings`.
 _COLUMNS: dict[str, tuple[type[np.generic], tuple[int, ...]]] = {
@@ -92,33 +94,32 @@ class RegionTests:
         self._columns["first"].append(known + np.cumsum([0, *counts[:-1]]))
         self._columns["count"].append(np.array(counts))
 
-    def knows(self, entries: Rows) -> npt.NDArray[np.bool_]:
-        """Say of each entry whether nothing but regions is left to ask of it."""
-        known: npt.NDArray[np.bool_] = self._columns["count"].rows[entries] > 0
-        return known
-
-    def hold(self, shapes: Callable[[int], Rings], event: _IntArray, entries: Rows) -> npt.NDArray[np.bool_]:
-        """Say of each pair of event and known entry whether all tests of the entry hold.
+    def decide(self, shapes: Callable[[int], Rings], event: _IntArray, entries: Rows) -> tuple[Verdicts, int]:
+        """Return a verdict for each pair of event and entry, and how many stay open: of those more is left to ask.
 
         ``shapes`` gives the regions of all events on the attribute of an axis. Pairs near each other are best given
         one after the other.
         """
         columns = {name: column.rows for name, column in self._columns.items()}
         rings = Rings(*(columns[name] for name in Rings._fields))
-        first, count = columns["first"][entries].astype(np.int64), columns["count"][entries]
-        held = np.ones(len(entries), np.bool_)
-        corners = new_corners()
-        axes = self._axes
-        for place in range(int(count.max(initial=0))):
-            asked = held & (count > place)
-            test = first if place == 0 else np.where(asked, first + place, 0)
-            for axis in sorted(axes):
-                mine = asked if len(axes) == 1 else asked & (columns["axis"][test] == axis)
-                if mine.any():
-                    holds = mine.copy()
-                    decide(shapes(axis), event, rings, test, columns["wanted"], holds, corners)
-                    held &= holds | ~mine
-        return held
+        tests = Asked(columns["first"], columns["count"], columns["axis"], columns["wanted"], rings)
+        axes = self._asked_axes(tests, entries)
+        if not axes:
+            return np.full(len(entries), OPEN, np.int8), len(entries)
+        n_open, verdicts, corners = 0, np.full(len(entries), YES, np.int8), new_corners()
+        for axis in axes:
+            regions, only = shapes(axis), ANY if len(self._axes) == 1 else axis
+            decide = decide_points if are_points(regions) else decide_regions
+            n_open = int(decide(tests, entries, regions, event, only, verdicts, corners))
+        return verdicts, n_open
+
+    def _asked_axes(self, tests: Asked, entries: Rows) -> list[int]:
+        """Return the axes that tests of these entries are about."""
+        known = self._axes
+        asked = np.zeros(max(known, default=-1) + 1, np.bool_)
+        mark_axes(tests, entries, len(known), asked)
+        found: list[int] = np.flatnonzero(asked).tolist()
+        return found
 
     def laid_out(self, entries: Rows) -> RegionTests:
         """Return the tests of all entries there are, those of the given ones first and in their order.
