@@ -64,7 +64,8 @@ class Rings(NamedTuple):
     turn
         int8[n]; 1 when the inside is left of the edges, -1 when it is right of them.
     bounds
-        float64[n, 4]; min x, min y, max x, max y.
+        float64[n, 8]; min x, min y, max x, max y, and on the diagonals u = x + y and v = x - y, rounded: min u, min v,
+        max u, max v. Rounding keeps order: what is less here is less in truth.
     block_start, blocks
         int64[n + 1] and float64[m, 4]; the blocks of each ring, and their bounds.
     inner
@@ -102,12 +103,12 @@ def new_rings(xy: npt.NDArray[np.float64], start: npt.NDArray[np.int64]) -> Ring
     >>> square = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0], [0.0, 0.0]])
     >>> rings = new_rings(np.concatenate([square, square + 1.0]), np.array([0, 5, 10]))
     >>> rings.turn, rings.bounds[1]
-    (array([1, 1], dtype=int8), array([1., 1., 2., 2.]))
+    (array([1, 1], dtype=int8), array([ 1.,  1.,  2.,  2.,  2., -1.,  4.,  1.]))
     """
     n = len(start) - 1
     block_start = np.zeros(n + 1, np.int64)
     np.cumsum((np.diff(start) - 1 + BLOCK - 1) // BLOCK, out=block_start[1:])
-    bounds, blocks = np.empty((n, 4)), np.empty((max(int(block_start[-1]), 0), 4))
+    bounds, blocks = np.empty((n, 8)), np.empty((max(int(block_start[-1]), 0), 4))
     xy = np.ascontiguousarray(xy, np.float64)
     start = np.ascontiguousarray(start, np.int64)
     rings = Rings(xy, start, np.ones(n, np.int8), bounds, block_start, blocks, np.empty((n, 4)))
@@ -130,9 +131,10 @@ def measure(rings: Rings, corners: Corners) -> None:
         inner[2] = inner[3] = -np.inf
         if last < first:
             for k in range(4):
-                bounds[k] = inner[k]
+                bounds[k] = bounds[4 + k] = inner[k]
             continue
         _bound(rings.xy, first, last + 1, bounds)
+        _bound_diagonals(rings.xy, first, last + 1, bounds)
         for k in range(rings.block_start[i + 1] - rings.block_start[i]):
             begin = first + k * BLOCK
             _bound(rings.xy, begin, min(begin + BLOCK, last) + 1, rings.blocks[rings.block_start[i] + k])
@@ -150,6 +152,17 @@ def _bound(xy: npt.NDArray[np.float64], begin: Int, stop: Int, bounds: npt.NDArr
         x, y = xy[p, 0], xy[p, 1]
         bounds[0], bounds[2] = min(bounds[0], x), max(bounds[2], x)
         bounds[1], bounds[3] = min(bounds[1], y), max(bounds[3], y)
+
+
+@inline_kernel
+def _bound_diagonals(xy: npt.NDArray[np.float64], begin: Int, stop: Int, bounds: npt.NDArray[np.float64]) -> None:
+    """Write the bounds of some rows on the diagonals."""
+    bounds[4] = bounds[6] = xy[begin, 0] + xy[begin, 1]
+    bounds[5] = bounds[7] = xy[begin, 0] - xy[begin, 1]
+    for p in range(begin + 1, stop):
+        u, v = xy[p, 0] + xy[p, 1], xy[p, 0] - xy[p, 1]
+        bounds[4], bounds[6] = min(bounds[4], u), max(bounds[6], u)
+        bounds[5], bounds[7] = min(bounds[5], v), max(bounds[7], v)
 
 
 @inline_kernel

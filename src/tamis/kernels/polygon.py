@@ -163,12 +163,15 @@ def _settled(left: Int, wanted: Int) -> bool:
 
 @inline_kernel
 def _by_bounds(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> Int:
-    """Return the relations that two bounding boxes leave possible: Table 2 of [crtree], corrected, read backwards."""
-    if a[2] < b[0] or b[2] < a[0] or a[3] < b[1] or b[3] < a[1]:
+    """Return the relations that the bounds of two rings leave possible: Table 2 of [crtree], corrected, read backwards.
+
+    Diagonals say when rings are apart, or one is not within the other; not where one is strictly within: they are
+    rounded.
+    """
+    if apart(a, b) or apart(a[4:], b[4:]):
         return np.int64(_D)
     left = np.int64(ALL)
-    a_within = a[0] >= b[0] and a[1] >= b[1] and a[2] <= b[2] and a[3] <= b[3]
-    b_within = b[0] >= a[0] and b[1] >= a[1] and b[2] <= a[2] and b[3] <= a[3]
+    a_within, b_within = _holds(b, a) and _holds(b[4:], a[4:]), _holds(a, b) and _holds(a[4:], b[4:])
     if not (a_within and b_within):
         left &= ~_E
     elif a[0] < a[2]:  # equal boxes of two polygons: a left-right path crosses a bottom-top path
@@ -197,6 +200,7 @@ def _by_inner(left: Int, a: Rings, i: Int, b: Rings, j: Int) -> Int:
 
 @inline_kernel
 def _holds(outer: npt.NDArray[np.float64], box: npt.NDArray[np.float64]) -> bool:
+    """Say whether a box lies within another one; they may share sides."""
     return bool(outer[0] <= box[0] and outer[1] <= box[1] and outer[2] >= box[2] and outer[3] >= box[3])
 
 

@@ -70,7 +70,7 @@ def test_an_older_or_newer_format_is_refused(tmp_path: Path) -> None:
     version = _engine().save(tmp_path)
     for format in (0, 1, 99, "2", None):
         _damage_manifest(version, format=format, tamis="0.0.1")
-        with pytest.raises(SnapshotError, match=r"format .*, written by tamis 0\.0\.1; tamis .* reads format 2"):
+        with pytest.raises(SnapshotError, match=r"format .*, written by tamis 0\.0\.1; tamis .* reads format 3"):
             tamis.Engine.load(tmp_path)
 
 
@@ -90,7 +90,7 @@ def test_a_flipped_bit(tmp_path: Path) -> None:
         tamis.Engine.load(tmp_path)
 
 
-@pytest.mark.parametrize("content", ["", "not json", "[]", '{"format": 2}', '{"format": 2, "rows": "x"}'])
+@pytest.mark.parametrize("content", ["", "not json", "[]", '{"format": 3}', '{"format": 3, "rows": "x"}'])
 def test_a_foreign_manifest(tmp_path: Path, content: str) -> None:
     (_engine().save(tmp_path) / "manifest.json").write_text(content)
     with pytest.raises(SnapshotError, match="manifest.json: (not a manifest|format None)"):

@@ -21,7 +21,7 @@ from tamis.model.schema import Schema
 __all__ = ["FORMAT", "MANIFEST", "File", "IdKind", "Manifest", "Part", "check_files", "measure", "read_manifest"]
 
 #: The format this code writes and reads. A change that older code cannot read takes the next number.
-FORMAT = 2
+FORMAT = 3
 MANIFEST = "manifest.json"
 
 #: What the ids of a part are; a part without subscriptions has ids of no kind.

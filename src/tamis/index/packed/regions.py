@@ -38,7 +38,7 @@ _COLUMNS: dict[str, tuple[type[np.generic], tuple[int, ...]]] = {
     "xy": (np.float64, (2,)),
     "start": (np.int64, ()),
     "turn": (np.int8, ()),
-    "bounds": (np.float64, (4,)),
+    "bounds": (np.float64, (8,)),
     "block_start": (np.int64, ()),
     "blocks": (np.float64, (4,)),
     "inner": (np.float64, (4,)),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from tamis.lab.beyond import internet, links, matchers
+from tamis.lab.beyond import internet, links, matchers, overlay
 
 __all__ = ["EXPERIMENTS"]
 
-EXPERIMENTS: Final = (matchers.EXPERIMENT, links.EXPERIMENT, internet.EXPERIMENT)
+EXPERIMENTS: Final = (matchers.EXPERIMENT, links.EXPERIMENT, internet.EXPERIMENT, overlay.EXPERIMENT)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from tamis.overlay.seat import Seat, Shape
 from tamis.workload.containment import containment_boxes, grow_tree
 
-__all__ = ["DEFAULT", "READINGS", "SPLITS", "count_events", "draw", "grow", "mean_hits"]
+__all__ = ["DEFAULT", "READINGS", "SPLITS", "Floats", "count_events", "draw", "grow", "mean_hits"]
 
 Floats = npt.NDArray[np.float64]
 
