@@ -8,6 +8,7 @@ The layers below are the picture at the top of ``docs/architecture.md``; a test 
 from __future__ import annotations
 
 import ast
+import functools
 import io
 import re
 import subprocess
@@ -242,6 +243,7 @@ RULES: tuple[Callable[[Module], Iterator[Fault]], ...] = (
 )
 
 
+@functools.cache
 def modules() -> list[Module]:
     return [
         Module(path.relative_to(PACKAGE).as_posix(), path.read_text(encoding="utf-8"))
