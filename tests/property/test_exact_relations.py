@@ -16,6 +16,7 @@ import shapely
 
 from tamis.geometry.relations import relation_of, relations
 from tamis.kernels import flat_rings, polygon
+from tamis.kernels.region_tests import ANY, NO, YES, Asked, decide_regions
 from tamis.model import shapes
 from tests import naive
 from tests.conftest import SEED
@@ -134,12 +135,20 @@ def test_the_kernels_as_plain_python(rng: Rng) -> None:
     """The compiled kernels and their Python forms say the same."""
     a, b = mixed_regions(rng, 12), np.concatenate([cell_regions(rng, 6)[1], mixed_regions(rng, 3), points(rng, 3)])
     mine, yours = (shapes.plain_rings(some)[0] for some in (a, b))
-    corners = flat_rings.new_corners()
-    for i in range(12):
-        for j in range(12):
-            wanted = int(rng.integers(256))
-            args = (yours, j, mine, i, wanted, corners)
-            assert polygon.narrow(*args) == polygon.narrow.py_func(*args)
+    corners, (i, j) = flat_rings.new_corners(), np.indices((12, 12)).reshape(2, 144)
+    numbers, one = np.arange(12, dtype=np.int32), np.ones(12, np.uint8)
+    asked = Asked(numbers, one, np.zeros(12, np.int32), rng.integers(256, size=12).astype(np.uint8), mine)
+    codes, verdicts = np.zeros((2, 144), np.uint8), np.full((2, 144), YES, np.int8)
+    for form, find, decide in (
+        (0, polygon.find_relations, decide_regions),
+        (1, polygon.find_relations.py_func, decide_regions.py_func),
+    ):
+        find(yours, j, mine, i, codes[form], corners)
+        decide(asked, i.astype(np.int32), yours, j, ANY, verdicts[form], corners)
+    assert np.array_equal(*codes)
+    assert np.array_equal(*verdicts)
+    assert {NO, YES} == set(verdicts[0].tolist())
+    assert (verdicts[0] == YES).tolist() == (asked.wanted[i] >> codes[0] & 1).tolist()
     again = flat_rings.new_rings(mine.xy, mine.start)
     flat_rings.measure.py_func(again, corners)
     assert all((x == y).all() for x, y in zip(again, mine, strict=True))

@@ -45,6 +45,9 @@ def _print_rows(rows: Sequence[Row]) -> None:
     from tamis.workload.bench.report import human, size_name
 
     table = make_table("work", "n", "system", "rate", "unit", "ratio", "note", right=("n", "rate", "ratio"))
+    for column in table.columns:
+        if column.justify == "right":
+            column.min_width = 6  # on a narrow screen notes are cut, not numbers
     for row in rows:
         rate = "left out" if row.rate is None else human(row.rate)
         ratio = "" if row.ratio is None else f"{human(row.ratio)}x"

@@ -41,6 +41,8 @@ __all__ = [
 RELATIONS: Final = tuple(Relation)
 #: The code of each relation.
 CODES: Final = {one: code for code, one in enumerate(RELATIONS)}
+#: The number of a ring that stands alone.
+_FIRST: Final = np.zeros(1, np.int64)
 
 
 def relation(a: object, b: object) -> Relation:
@@ -70,8 +72,9 @@ def relation_of(a: RegionValue, b: shapely.Polygon) -> Relation:
         return Relation.DISJOINT
     from tamis.kernels import flat_rings, polygon  # late: importing tamis must not import numba
 
-    left = polygon.narrow(_ring_of(a), 0, _ring_of(b), 0, 0, flat_rings.new_corners())
-    return RELATIONS[int(left).bit_length() - 1]
+    code = np.empty(1, np.uint8)
+    polygon.find_relations(_ring_of(a), _FIRST, _ring_of(b), _FIRST, code, flat_rings.new_corners())
+    return RELATIONS[int(code[0])]
 
 
 @lru_cache(maxsize=4096)
