@@ -145,13 +145,14 @@ def _choose_corner(rings: Rings, j: Int, box: npt.NDArray[np.float64], wanted: I
     asks whether one ring holds the other hopes for one outside: the farthest. Of a long ring only a block is looked at.
     """
     x, y, sign = box[0] + (box[2] - box[0]) * 0.5, box[1] + (box[3] - box[1]) * 0.5, 1.0 if wanted & _O else -1.0
-    first, n = rings.start[j], min(rings.start[j + 1] - 1 - rings.start[j], BLOCK)
-    chosen, least = np.int64(0), np.inf
-    for k in range(n):
-        u, v = rings.xy[first + k, 0] - x, rings.xy[first + k, 1] - y
+    chosen: Int = rings.start[j]
+    least = np.inf
+    for p in range(rings.start[j], min(rings.start[j] + BLOCK, rings.start[j + 1] - 1)):
+        u, v = rings.xy[p, 0] - x, rings.xy[p, 1] - y
         far = (u * u + v * v) * sign
-        chosen, least = (np.int64(k), far) if far < least else (chosen, least)
-    return first + chosen
+        nearer = far < least  # no branch, which nobody could guess
+        chosen, least = p if nearer else chosen, far if nearer else least
+    return chosen
 
 
 @hot_kernel
