@@ -72,9 +72,10 @@ $(BIN)/python:
 
 $(STAMP): pyproject.toml | $(BIN)/python
 	@echo "installing tamis and its tools into $(VENV): a minute or two the first time"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	  --editable '.[dev]' --editable src/tamis_bench --editable src/tamis_lab
 	@touch $@
 
 $(VENV)/.installed-bench: $(STAMP)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,bench]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable 'src/tamis_bench[peers]'
 	@touch $@

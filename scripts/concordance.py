@@ -2,7 +2,7 @@
 
     python scripts/concordance.py
 
-Reads the ``Implements:`` and ``Deviation:`` lines of the docstrings in src/tamis and the experiments of the laboratory,
+Reads the ``Implements:`` and ``Deviation:`` lines of the docstrings below src and the experiments of the laboratory,
 and writes them between two marks in docs/papers/*.md; what people wrote around the marks stays. A test demands that
 the pages are current.
 """
@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tamis.lab.registry import EXPERIMENTS
+from tamis_lab.registry import EXPERIMENTS
 
 ROOT = Path(__file__).resolve().parents[1]
-SOURCE, PAGES, TESTS = ROOT / "src" / "tamis", ROOT / "docs" / "papers", ROOT / "tests" / "papers"
+SOURCE, PAGES, TESTS = ROOT / "src", ROOT / "docs" / "papers", ROOT / "tests" / "papers"
 PAPERS = ("zcurve", "mics", "crtree", "projection", "drtree")
 BEGIN = "<!-- written by scripts/concordance.py from the docstrings: do not edit by hand -->"
 END = "<!-- end of what scripts/concordance.py writes -->"
@@ -48,8 +48,13 @@ def entries() -> list[Entry]:
         entry
         for path in sorted(SOURCE.rglob("*.py"))
         for name, text in _docstrings(ast.parse(path.read_text(encoding="utf-8")))
-        for entry in _read(f"{path.relative_to(SOURCE).as_posix()}{name}", text)
+        for entry in _read(f"{shown_path(path)}{name}", text)
     ]
+
+
+def shown_path(path: Path) -> str:
+    """Return a module's path as documents write it: below src/tamis for the product, else below src."""
+    return path.relative_to(SOURCE).as_posix().removeprefix("tamis/")
 
 
 def render(paper: str, found: list[Entry]) -> str:

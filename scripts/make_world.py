@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import shapely
 
-from tamis.workload.datasets import counties, quake_regions
+from tamis.demo.datasets import counties, quake_regions
 
 TARGET = Path(__file__).resolve().parents[1] / "src" / "tamis" / "web" / "console" / "world.geojson"
 DEGREES = 0.01

@@ -111,7 +111,7 @@ def test_the_demonstration_runs_from_anywhere(installed: Installed) -> None:
 
 def test_kernels_compile_where_they_are_installed(installed: Installed) -> None:
     program = (
-        "import numpy as np; from tamis.kernels.bits import live_slots\n"
+        "import numpy as np; from tamis.kernels.boxes.bits import live_slots\n"
         "print(live_slots(np.array([5], np.uint8), 8, np.empty(9, np.int64)), len(live_slots.signatures))"
     )
     assert installed.run("python", "-c", program).split() == ["2", "1"]

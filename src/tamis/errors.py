@@ -276,15 +276,30 @@ class DiskFullError(TamisError):
 
 
 class MissingExtraError(TamisError, ImportError):
-    """A feature needs an optional part of tamis that is not installed."""
+    """A feature needs a package, or an extra of a package, that is not installed."""
 
-    def __init__(self, feature: str, extra: str) -> None:
-        super().__init__(feature, extra)
+    def __init__(self, feature: str, extra: str, package: str = "tamis") -> None:
+        super().__init__(feature, extra, package)
         self.feature = feature
         self.extra = extra
+        self.package = package
 
     def __str__(self) -> str:
-        return f"{self.feature} needs an optional part: pip install 'tamis[{self.extra}]'"
+        extra = f"[{self.extra}]" if self.extra else ""
+        return f"{self.feature} needs an optional part: pip install '{self.package}{extra}'"
+
+
+class ExtensionError(TamisError, ImportError):
+    """A package that adds a command to ``tamis`` cannot be imported."""
+
+    def __init__(self, command: str, package: str, cause: str) -> None:
+        super().__init__(command, package, cause)
+        self.command = command
+        self.package = package
+        self.cause = cause
+
+    def __str__(self) -> str:
+        return f"tamis {self.command} comes from {self.package}, which cannot be imported: {self.cause}"
 
 
 class InvariantError(TamisError):

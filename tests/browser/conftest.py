@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import shapely
 
+from tamis.demo.datasets import earthquakes, quake_subscriptions
 from tamis.model.schema import Schema
-from tamis.workload.datasets import earthquakes, quake_subscriptions
 from tests.server.processes import BrokerProcess, ask, running
 
 #: Where the views are drawn for people to look at.

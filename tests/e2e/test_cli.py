@@ -18,7 +18,7 @@ from typer.testing import CliRunner, Result
 
 import tamis
 from tamis.cli.main import app
-from tamis.workload import datasets
+from tamis.demo import datasets
 
 EVENTS = [
     {"id": "a", "mag": 4.5, "depth": 10, "place": "Alaska", "at": "2018-02-01T00:00:00Z", "where": "POINT (1 1)"},

@@ -15,12 +15,12 @@ from typer.testing import CliRunner, Result
 
 from tamis.cli.main import app
 from tamis.errors import InvariantError
-from tamis.workload.bench import match as bench
-from tamis.workload.bench.report import markdown, notes
-from tamis.workload.bench.rows import Row
-from tamis.workload.bench.systems import Ours, Scan
-from tamis.workload.bench.timing import Effort, time_each
-from tamis.workload.boxes import WORKS, make_boxes, make_work
+from tamis_bench.matching import match as bench
+from tamis_bench.matching.systems import Ours, Scan
+from tamis_bench.report import markdown, notes
+from tamis_bench.rows import Row
+from tamis_bench.timing import Effort, time_each
+from tamis_bench.workloads.boxes import WORKS, make_boxes, make_work
 
 QUICK = Effort(repeat=1, seconds=0.01, batch=64, fresh=False)
 FIELDS = {"work", "n", "system", "what", "rate", "unit", "ratio", "goal", "note"}

@@ -11,9 +11,9 @@ from typer.testing import CliRunner, Result
 from tamis.cli.main import app
 from tamis.errors import InvariantError
 from tamis.index.balls.ball_index import BallIndex
-from tamis.workload.balls import KINDS, make_balls
-from tamis.workload.bench import balls as bench
-from tamis.workload.bench.timing import Effort
+from tamis_bench import balls as bench
+from tamis_bench.timing import Effort
+from tamis_bench.workloads.balls import KINDS, make_balls
 
 QUICK = Effort(repeat=1, seconds=0.01, batch=64, fresh=False)
 

@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from tamis.cli.main import app
-from tamis.plots.curves import draw_insertion
-from tamis.workload.bench.rows import Row
+from tamis_bench.plots.curves import draw_insertion
+from tamis_bench.rows import Row
 
 
 def test_a_quick_run_has_all_rows() -> None:

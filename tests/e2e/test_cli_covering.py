@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from tamis.cli.main import app
 from tamis.errors import InvariantError
-from tamis.workload.bench import covering as bench
+from tamis_bench import covering as bench
 
 
 def run(*arguments: object) -> tuple[int, str, str]:

@@ -18,9 +18,9 @@ from typer.testing import CliRunner, Result
 
 from tamis.cli.main import app
 from tamis.errors import LimitError, TableError
+from tamis.files import EventFile, batches, text
+from tamis.files.csv_values import learned_kind, typed_column
 from tamis.model.types import Boolean, Number, String
-from tamis.workload.files import EventFile, batches, text
-from tamis.workload.files.csv_values import learned_kind, typed_column
 
 EVENTS = [
     {"id": 7, "mag": 4.5, "felt": True, "place": "a, b", "at": "2018-02-01T00:00:00Z", "where": "POINT (1 1)"},
@@ -96,7 +96,7 @@ def test_every_format_gives_the_same_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, size: int
 ) -> None:
     monkeypatch.setattr(batches, "BATCH_ROWS", size)
-    monkeypatch.setattr("tamis.workload.files.events.BATCH_ROWS", size)
+    monkeypatch.setattr("tamis.files.events.BATCH_ROWS", size)
     (tmp_path / name).write_bytes(FORMATS[name](EVENTS))
     (tmp_path / "s.jsonl").write_bytes(as_jsonl(SUBSCRIPTIONS))
     found = run("match", tmp_path / "s.jsonl", tmp_path / name)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tamis.lab import registry
-from tamis.lab.experiment import Experiment
-from tamis.lab.results import Results
+from tamis_lab import registry
+from tamis_lab.experiment import Experiment
+from tamis_lab.results import Results
 from tests.lab import toys
 
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from tamis.curves import zcurve as z
-from tamis.lab.beyond.internet import count_links
-from tamis.lab.mics.drawing import draw_boxes, draw_cells
-from tamis.lab.uncovered import count_announced, count_uncovered
-from tamis.lab.zcurve.counting import count_all_cubes, cubes_needed
 from tamis.runtime.topology import Topology
-from tamis.workload.containment import DISTRIBUTIONS, containment_boxes, containment_graph
+from tamis_lab.beyond.internet import count_links
+from tamis_lab.mics.drawing import draw_boxes, draw_cells
+from tamis_lab.peers.containment import DISTRIBUTIONS, containment_boxes, containment_graph
+from tamis_lab.uncovered import count_announced, count_uncovered
+from tamis_lab.zcurve.counting import count_all_cubes, cubes_needed
 
 Rng = np.random.Generator
 

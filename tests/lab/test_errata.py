@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tamis.lab.errata import ERRATA, Erratum
-from tamis.lab.registry import PAPERS
+from tamis_lab.errata import ERRATA, Erratum
+from tamis_lab.registry import PAPERS
 
 TESTS = Path(__file__).resolve().parents[1]
 

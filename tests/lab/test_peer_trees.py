@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tamis.lab.drtree.trees import SPLITS, count_events, grow, mean_hits
-from tamis.runtime.overlay_statistics import reach_of, tree_statistics
-from tamis.workload.containment import SIDE, containment_boxes
+from tamis_lab.drtree.trees import SPLITS, count_events, grow, mean_hits
+from tamis_lab.peers.containment import SIDE, containment_boxes
+from tamis_lab.peers.tree_statistics import reach_of, tree_statistics
 
 N = 200
 

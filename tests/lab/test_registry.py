@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tamis.errors import ModelError
-from tamis.lab.experiment import Experiment
-from tamis.lab.registry import EXPERIMENTS, PAPERS, find_experiments
-from tamis.lab.scale import Scale
+from tamis_lab.experiment import Experiment
+from tamis_lab.registry import EXPERIMENTS, PAPERS, find_experiments
+from tamis_lab.scale import Scale
 
 CLAIMS = {"zcurve": ("Z", 11), "mics": ("M", 12), "crtree": ("SP", 7), "projection": ("RP", 8), "drtree": ("D", 8)}
 

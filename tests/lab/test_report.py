@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from tamis.errors import ModelError
-from tamis.lab import registry
-from tamis.lab.errata import ERRATA
-from tamis.lab.experiment import Experiment
-from tamis.lab.report.contents import gather
-from tamis.lab.report.markdown import as_markdown
-from tamis.lab.report.writing import write_report
-from tamis.lab.results import Results, Setting
-from tamis.lab.running import here, run_experiments
-from tamis.lab.scale import Scale
+from tamis_lab import registry
+from tamis_lab.errata import ERRATA
+from tamis_lab.experiment import Experiment
+from tamis_lab.report.contents import gather
+from tamis_lab.report.markdown import as_markdown
+from tamis_lab.report.writing import write_report
+from tamis_lab.results import Results, Setting
+from tamis_lab.running import here, run_experiments
+from tamis_lab.scale import Scale
 from tests.lab.toys import RAN
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "lab"

@@ -8,11 +8,11 @@ from itertools import islice
 import pytest
 
 from tamis.errors import ModelError
-from tamis.lab import results as results_module
-from tamis.lab.experiment import Experiment, Row, Verdict
-from tamis.lab.results import Results, Setting
-from tamis.lab.running import here, judge, run_experiments
-from tamis.lab.scale import Scale
+from tamis_lab import results as results_module
+from tamis_lab.experiment import Experiment, Row, Verdict
+from tamis_lab.results import Results, Setting
+from tamis_lab.running import here, judge, run_experiments
+from tamis_lab.scale import Scale
 from tests.lab.toys import RAN
 
 SMALL = Setting(Scale.SMALL, 0)

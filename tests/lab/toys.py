@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tamis.lab.experiment import Config, Experiment, Outcome, Row, Rows, column, grid, judged
-from tamis.plots.charts import Chart
+from tamis_lab.experiment import Config, Experiment, Outcome, Row, Rows, column, grid, judged
+from tamis_lab.plots.charts import Chart
 
 RAN: list[Config] = []
 

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from tamis import DuplicateSubscriptionError, ModelError, Number, PeerNetwork, Schema, UnknownSubscriptionError
+from tamis.demo.comparison import OVERLAYS, quake_trial
 from tamis.errors import LocalProtocolError, RemoteProtocolError
 from tamis.node.content import Content
 from tamis.overlay import messages as m
 from tamis.overlay.peer import PeerCore
 from tamis.overlay.seat import Shape
 from tamis.overlay.space import Space
-from tamis.runtime.express import Express
 from tamis.runtime.simulator import NO_FAULTS, Faults
 from tamis.runtime.topology import Topology
-from tamis.workload.comparison import OVERLAYS, quake_trial
+from tamis_lab.peers.express import Express
 from tests.overlay.legal import illegal
 from tests.overlay.world import CONTENT, SCHEMA, SPACE, random_text
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from tamis.overlay.seat import Shape
-from tamis.runtime.express import Express
+from tamis_lab.peers.express import Express
 from tests.overlay.legal import illegal
 from tests.overlay.world import SIDE, RoughExpress, World, corrupt, step
 

@@ -20,7 +20,7 @@ from tamis.overlay import messages as m
 from tamis.overlay.peer import PeerCore
 from tamis.overlay.seat import Seat, Shape
 from tamis.overlay.space import Space
-from tamis.runtime.express import Express
+from tamis_lab.peers.express import Express
 from tests.overlay.legal import illegal
 
 SIDE = 10

@@ -14,8 +14,8 @@ from tamis.errors import ModelError
 from tamis.overlay import messages as m
 from tamis.overlay.measures import sizes
 from tamis.overlay.seat import Seat, Shape
-from tamis.runtime.overlay_statistics import reach_of, tree_statistics
-from tamis.workload.containment import DISTRIBUTIONS, containment_boxes, containment_graph, grow_tree
+from tamis_lab.peers.containment import DISTRIBUTIONS, containment_boxes, containment_graph, grow_tree
+from tamis_lab.peers.tree_statistics import reach_of, tree_statistics
 from tests.overlay.legal import illegal
 from tests.overlay.world import CONTENT, World
 

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tamis.algebra.balls import ball_covers
+from tamis.algebra.proofs.balls import ball_covers
 from tamis.index.balls.ball_index import BallIndex
-from tamis.index.balls.cubes import Verdict, cube_verdict, inner_half_side
 from tamis.index.balls.projections import Projections, idx, pass_probability
 from tamis.index.projection import ProjectionIndex
 from tamis.model.subscription import Ball, Filter, Subscription
+from tamis_lab.projection.two_cubes import Verdict, cube_verdict, inner_half_side
 from tests import naive_balls
 
 coordinates = st.integers(-6, 6).map(float)

@@ -17,7 +17,7 @@ from tamis.curves import zcurve as z
 from tamis.curves.hilbert import hilbert_key
 from tamis.index.zcurve.index import ZCurveIndex
 from tamis.index.zcurve.sfc_array import SfcArray
-from tamis.kernels.zcurve import COUNT, SIDE, STATE_SIZE, search_cubes, write_z_keys
+from tamis.kernels.curves.zcurve import COUNT, SIDE, STATE_SIZE, search_cubes, write_z_keys
 from tamis.model.schema import Schema
 from tamis.model.tables import SubscriptionTable
 from tamis.model.types import Number

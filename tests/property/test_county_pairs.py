@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import shapely
 
+from tamis.demo import datasets
 from tamis.geometry.relations import relations
 from tamis.index.packed.core import PackedCore
 from tamis.model.schema import Schema
 from tamis.model.subscription import Filter, Relation, Spatial, Subscription
 from tamis.model.tables import EventTable
 from tamis.model.types import Region
-from tamis.workload import datasets
 from tests import naive
 
 
@@ -22,7 +22,7 @@ from tests import naive
 def test_all_pairs_whose_boxes_touch(name: str) -> None:
     read: Any = getattr(datasets, name, None)
     if read is None:
-        pytest.skip(f"not run: tamis.workload.datasets has no {name} yet")
+        pytest.skip(f"not run: tamis.demo.datasets has no {name} yet")
     regions = shapely.from_wkb(read()["region"].to_numpy(zero_copy_only=False))
     a, b = shapely.STRtree(regions).query(regions)
     found = relations(regions[a], regions[b])

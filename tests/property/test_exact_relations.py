@@ -15,8 +15,8 @@ import pytest
 import shapely
 
 from tamis.geometry.relations import relation_of, relations
-from tamis.kernels import flat_rings, polygon
-from tamis.kernels.region_tests import ANY, NO, YES, Asked, decide_regions
+from tamis.kernels.polygons import flat_rings, polygon
+from tamis.kernels.polygons.region_tests import ANY, NO, YES, Asked, decide_regions
 from tamis.model import shapes
 from tests import naive
 from tests.conftest import SEED

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tamis.lab.registry import find_experiments
-from tamis.lab.results import Results, Setting
-from tamis.lab.running import here, on_spark, run_experiments
-from tamis.lab.scale import Scale
+from tamis_lab.registry import find_experiments
+from tamis_lab.results import Results, Setting
+from tamis_lab.running import here, on_spark, run_experiments
+from tamis_lab.scale import Scale
 
 
 def test_rows_are_those_of_one_process(spark: object, tmp_path: Path) -> None:

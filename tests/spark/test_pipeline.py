@@ -16,13 +16,13 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
 from tamis.cli.main import app
+from tamis.demo import datasets
 from tamis.engine import Engine
 from tamis.errors import InvariantError, SnapshotError
 from tamis.model.schema import Schema
 from tamis.model.types import Number, Region, String
 from tamis.spark import Pipeline, read_summary, run_pipeline
 from tamis.spark.report import EventCounts, SubscriptionCounts
-from tamis.workload import datasets
 
 SUBSCRIPTIONS = [
     {"id": "strong", "filter": "mag >= 5"},

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tamis.algebra.pieces import Budget, pieces_of
+from tamis.algebra.proofs.pieces import Budget, pieces_of
 from tamis.algebra.sources import Source, as_subscriptions
 from tamis.model.schema import Schema
 from tamis.model.subscription import Filter

@@ -21,9 +21,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tamis.algebra.evaluate import matches
-from tamis.algebra.pieces import MAX_PIECES, Budget, Piece, Subtraction, lies_in, pieces_of
+from tamis.algebra.proofs.pieces import MAX_PIECES, Budget, Piece, Subtraction, lies_in, pieces_of
+from tamis.algebra.proofs.witness import canonical, event_for
 from tamis.algebra.sources import Source, as_subscriptions
-from tamis.algebra.witness import canonical, event_for
 from tamis.model.schema import Event, Schema
 from tamis.model.subscription import Filter
 from tamis.model.types import AttributeType

@@ -22,11 +22,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from tamis.algebra import patterns, regions
-from tamis.algebra.budget import MAX_PIECES, Budget
 from tamis.algebra.covers import find_cover_of_pieces
-from tamis.algebra.facts import UNCONSTRAINED, Condition, Facts, negation
-from tamis.algebra.pieces import pieces_of
+from tamis.algebra.proofs import patterns, regions
+from tamis.algebra.proofs.budget import MAX_PIECES, Budget
+from tamis.algebra.proofs.facts import UNCONSTRAINED, Condition, Facts, negation
+from tamis.algebra.proofs.pieces import pieces_of
 from tamis.algebra.sources import Source, as_subscription
 from tamis.model.language.functions import ALL_RELATIONS
 from tamis.model.language.normalise import filter_of

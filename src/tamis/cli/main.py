@@ -14,26 +14,13 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from tamis.cli import (
-    bench,
-    bridge,
-    covers,
-    demo,
-    explain,
-    import_rules,
-    lab,
-    match,
-    network,
-    peer,
-    pipeline,
-    publish,
-    reduce,
-    serve,
-    try_filter,
-    verify,
-)
+from tamis.cli.broker import bridge, network, peer, publish, serve
+from tamis.cli.demo import app as demo
+from tamis.cli.extensions import extension_names, find_extension
 from tamis.cli.failures import failing_well
+from tamis.cli.filters import covers, explain, import_rules, match, reduce, try_filter, verify
 from tamis.cli.options import examples
+from tamis.cli.pipeline import app as pipeline
 
 __all__ = ["app", "main"]
 
@@ -51,7 +38,16 @@ _EPILOG = examples(
 
 
 class Commands(TyperGroup):
-    """The group of all commands: whatever goes wrong in one ends here."""
+    """The group of all commands, those of extensions included: whatever goes wrong in one ends here."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands, in the order of the help."""
+        own = super().list_commands(ctx)
+        return [*own, *(name for name in extension_names() if name not in own)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command by name: one of tamis itself before one of an extension."""
+        return super().get_command(ctx, cmd_name) or find_extension(cmd_name)
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; errors that an input can cause become messages."""
@@ -104,8 +100,6 @@ app.command("verify", epilog=verify.EPILOG)(verify.verify)
 app.command("publish", epilog=publish.PUBLISH_EPILOG)(publish.publish)
 app.command("subscribe", epilog=publish.SUBSCRIBE_EPILOG)(publish.subscribe)
 app.add_typer(pipeline.app, name="pipeline")
-app.add_typer(lab.app, name="lab")
-app.add_typer(bench.app, name="bench")
 app.add_typer(serve.app, name="serve")
 app.add_typer(bridge.app, name="bridge")
 

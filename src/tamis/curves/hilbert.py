@@ -21,7 +21,7 @@ from tamis.curves.runs import Runs, coarsened
 from tamis.errors import LimitError, ModelError
 
 if TYPE_CHECKING:
-    from tamis.kernels.hilbert import HilbertTables
+    from tamis.kernels.curves.hilbert import HilbertTables
 
 __all__ = ["MAX_BITS", "MAX_DIMENSIONS", "MAX_RANGES", "HilbertCurve", "hilbert_key"]
 
@@ -55,7 +55,7 @@ class HilbertCurve:
             raise ModelError(f"a Hilbert curve has 1 to {MAX_DIMENSIONS} dimensions, not {dimensions}")
         if not 1 <= bits <= MAX_BITS:
             raise ModelError(f"a side of a Hilbert curve has 1 to {MAX_BITS} bits, not {bits}")
-        from tamis.kernels.hilbert import MAX_KEY_BITS  # late: importing tamis must not import numba
+        from tamis.kernels.curves.hilbert import MAX_KEY_BITS  # late: importing tamis must not import numba
 
         self.dimensions = dimensions
         self.bits = bits
@@ -81,7 +81,7 @@ class HilbertCurve:
 
         Implements: [mics] section 3.2, Hilbert: [0, 2^k - 1]^d -> [0, 2^(kd) - 1].
         """
-        from tamis.kernels.hilbert import hilbert_keys
+        from tamis.kernels.curves.hilbert import hilbert_keys
 
         grid = self._checked(cells)
         states = np.zeros(len(grid), np.int32)
@@ -97,7 +97,7 @@ class HilbertCurve:
 
     def cells(self, keys: Any) -> IntArray:
         """Return the cells int64[n, d] of keys; the inverse of `keys`."""
-        from tamis.kernels.hilbert import hilbert_cells
+        from tamis.kernels.curves.hilbert import hilbert_cells
 
         given = np.asarray(keys, dtype=np.int64 if self.key_bits <= self._word_bits else object)
         if given.ndim != 1 or (given.size and not (given.min() >= 0 and given.max() < self.n_keys)):
@@ -142,7 +142,7 @@ class HilbertCurve:
 
     def _cubes(self, corners: IntArray, most: int) -> tuple[IntArray, Runs]:
         """Return the ranges of boxes, coarsened to cubes where there are more than ``most``, which is 2**d or more."""
-        from tamis.kernels.hilbert import STACK_WIDTH, boxes_ranges
+        from tamis.kernels.curves.hilbert import STACK_WIDTH, boxes_ranges
 
         stack = np.empty((self.bits + 1, STACK_WIDTH), np.int64)
         offsets = np.zeros(len(corners) + 1, np.int64)
@@ -198,7 +198,7 @@ def _make_tables(d: int) -> HilbertTables:
     A state is (entry corner e, direction r). The corners of a cube are visited in the order of the Gray code, turned
     by ``r + 1`` places and reflected by e; both move on by what the digit says (C. H. Hamilton's compact form).
     """
-    from tamis.kernels.hilbert import DIGIT_BITS, HilbertTables
+    from tamis.kernels.curves.hilbert import DIGIT_BITS, HilbertTables
 
     n = 1 << d
     digit = np.arange(n)

@@ -17,7 +17,6 @@ from typing import Any, Self
 from tamis.algebra.explain import Explanation, explain
 from tamis.algebra.simplify import simplify_regions
 from tamis.engine import snapshot
-from tamis.engine.checks import check_words, checked_moment
 from tamis.engine.ids import Ids
 from tamis.engine.matches import Matches
 from tamis.engine.merging import BULK, TIDY_EVERY, BackgroundMerge
@@ -34,6 +33,7 @@ from tamis.model.schema import Event, Schema, learn_from_event, presence_of
 from tamis.model.subscription import DEFAULT_NAMESPACE, Subscription, SubscriptionId
 from tamis.model.tables import EventTable, SubscriptionTable, checked_id, learn_from_table
 from tamis.model.types import AttributeType, Number, Vector
+from tamis.model.values import UnfitError, moment
 
 __all__ = ["Engine"]
 
@@ -120,8 +120,8 @@ class Engine:
         """
         with self._lock:
             chosen = None if id is None else checked_id(id)
-            end = None if expires is None else checked_moment(expires)
-            check_words(namespace, metadata or {})
+            end = None if expires is None else _checked_moment(expires)
+            _check_words(namespace, metadata or {})
             schema, one = self._compile(source, chosen, namespace, end, metadata)
             self._admit([one])
             self._schema = schema
@@ -151,7 +151,7 @@ class Engine:
         namespace: str = DEFAULT_NAMESPACE,
     ) -> Sequence[SubscriptionId]:
         """Add closed boxes, float64[n, d]; an infinite side is unconstrained. Return their ids."""
-        check_words(namespace, {})
+        _check_words(namespace, {})
         table = SubscriptionTable.from_boxes(names, lo, hi, ids)
         with self._lock:
             return self._subscribe_boxes(table, namespace)
@@ -398,3 +398,19 @@ class Engine:
         if end is not None and end <= (now := self._clock()):
             with self._lock:
                 space.expire(now)
+
+
+def _check_words(namespace: object, metadata: Mapping[Any, Any]) -> None:
+    """Refuse what could be kept but not saved."""
+    if not isinstance(namespace, str):
+        raise ModelError(f"a namespace is a string, not {namespace!r}")
+    if not isinstance(metadata, Mapping) or not all(isinstance(one, str) for pair in metadata.items() for one in pair):
+        raise ModelError(f"metadata is a mapping from strings to strings, not {metadata!r}")
+
+
+def _checked_moment(value: object) -> int:
+    """Return the end of a subscription in microseconds UTC, or raise `ModelError`."""
+    try:
+        return moment(value)
+    except UnfitError as error:
+        raise ModelError(f"expires: {error}") from None

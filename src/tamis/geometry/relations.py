@@ -1,8 +1,8 @@
 """The relation of two regions: which of the eight holds, exactly, for one pair or for arrays of them.
 
-The answer is the truth about the given float64 coordinates, with no tolerance: `tamis.kernels.polygon` decides by
-signs of determinants that are exact, in float64 where that is sure and in integers where it is not. GEOS takes no
-part: docs/decisions/0009 tells why.
+The answer is the truth about the given float64 coordinates, with no tolerance: `tamis.kernels.polygons.polygon`
+decides by signs of determinants that are exact, in float64 where that is sure and in integers where it is not. GEOS
+takes no part: docs/decisions/0009 tells why.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tamis.model.subscription import Relation
 from tamis.model.values import UnfitError
 
 if TYPE_CHECKING:
-    from tamis.kernels.flat_rings import Rings
+    from tamis.kernels.polygons.flat_rings import Rings
 
 __all__ = [
     "CODES",
@@ -70,7 +70,7 @@ def relation_of(a: RegionValue, b: shapely.Polygon) -> Relation:
     mine, yours = a.bounds, b.bounds
     if mine[2] < yours[0] or yours[2] < mine[0] or mine[3] < yours[1] or yours[3] < mine[1]:
         return Relation.DISJOINT
-    from tamis.kernels import flat_rings, polygon  # late: importing tamis must not import numba
+    from tamis.kernels.polygons import flat_rings, polygon
 
     code = np.empty(1, np.uint8)
     polygon.find_relations(_ring_of(a), _FIRST, _ring_of(b), _FIRST, code, flat_rings.new_corners())
@@ -104,7 +104,7 @@ def relations(a: Any, b: Any) -> npt.NDArray[np.uint8]:
     n = max(len(mine), len(yours)) if min(len(mine), len(yours)) else 0
     if {len(mine), len(yours)} - {1, n}:
         raise TableError(f"a has {len(mine)} regions and b has {len(yours)}: they are taken in pairs")
-    from tamis.kernels import flat_rings, polygon
+    from tamis.kernels.polygons import flat_rings, polygon
 
     found = np.empty(n, np.uint8)
     i, j = (np.arange(n) if len(one) == n else np.zeros(n, np.int64) for one in (mine, yours))
@@ -146,7 +146,7 @@ def checked_regions(values: Any) -> CheckedRegions:
 
 def rings_of(values: npt.NDArray[Any]) -> Rings:
     """Return polygons and points (None: nothing) in flat arrays."""
-    from tamis.kernels.flat_rings import new_rings
+    from tamis.kernels.polygons.flat_rings import new_rings
 
     xy, owner = shapely.get_coordinates(values, return_index=True)
     start = np.zeros(len(values) + 1, np.int64)

@@ -31,8 +31,8 @@ __all__ = ["HOT_KERNEL", "KERNEL"]
 def _checksum_of_sources() -> str:
     """Name the state of the kernel sources in twelve hexadecimal digits."""
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.name.encode())
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
+        digest.update(path.relative_to(Path(__file__).parent).as_posix().encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
 

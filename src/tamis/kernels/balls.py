@@ -3,7 +3,7 @@
 A ball (s, r) covers (s', r') iff ``||s - s'|| <= r - r'``; a point is a ball of radius 0, so *the balls
 around a point are the balls that cover it*, and matching and covering are one question.
 
-* :func:`tree_covers` walks a packed max-corner tree (:mod:`tamis.kernels.tree`) of projection rectangles:
+* :func:`tree_covers` walks a packed max-corner tree (:mod:`tamis.kernels.boxes.tree`) of projection rectangles:
   a rectangle contains another iff ``lo <= lo'`` and ``hi >= hi'``, which is the test of that tree for the
   event ``[low, high] = [hi', lo']``.
 * :func:`block_covers` reads a block of float32 products that BLAS made.
@@ -21,11 +21,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tamis.kernels.boxes.fit import fit_block
+from tamis.kernels.boxes.quantise import code_values
 from tamis.kernels.compile import Int, hot_kernel, inline_kernel
 from tamis.kernels.directory import BLOCKS, HEIGHT, LEVELS, N_COLUMNS, QUANTISER
 from tamis.kernels.emit import float64_at, int64_at, lowest_bit, uint8_at
-from tamis.kernels.fit import fit_block
-from tamis.kernels.quantise import code_values
 from tamis.kernels.vectors import INSIDE, OUTSIDE, UNCERTAIN
 
 __all__ = [

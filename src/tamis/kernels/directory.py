@@ -1,8 +1,8 @@
 """The table by which kernels find their arrays: one int64 row per segment, these are its columns.
 
-A row holds addresses and counts only. Python writes it once per segment (:mod:`tamis.index.packed.segment`)
+A row holds addresses and counts only. Python writes it once per segment (:mod:`tamis.index.packed.boxes.segment`)
 and keeps the arrays alive as long as anyone may read the row. The first three columns are the address
-table that :func:`tamis.kernels.boxes.holds` expects.
+table that :func:`tamis.kernels.boxes.sparse.holds` expects.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 
 __all__: list[str] = []
 
-#: Addresses of the three arrays of :class:`tamis.kernels.boxes.Boxes`.
+#: Addresses of the three arrays of :class:`tamis.kernels.boxes.sparse.Boxes`.
 FIRST: Final = 0
 AXIS: Final = 1
 ENDS: Final = 2
@@ -22,7 +22,7 @@ ALIVE: Final = 4
 N_SLOTS: Final = 5
 #: How the segment is laid out: one of the numbers below.
 LAYOUT: Final = 6
-#: Five columns: the address table of :class:`tamis.kernels.quantise.Quantiser`.
+#: Five columns: the address table of :class:`tamis.kernels.boxes.quantise.Quantiser`.
 QUANTISER: Final = 7
 #: Axis of each column: address of int32[columns], and how many.
 COLUMN_AXES: Final = 12
@@ -33,8 +33,8 @@ BLOCKS: Final = 14
 LEVELS: Final = 15
 HEIGHT: Final = 16
 LEAVES: Final = 17
-#: Pair grids: address of the groups int64[groups, GROUP_WIDTH] and how many; addresses of the first block
-#: of each cell (uint32) and of the arrays of :class:`tamis.kernels.pairs_build.CellArrays`. Their columns are the axes
+#: Pair grids: address of the groups int64[groups, GROUP_WIDTH] and how many; addresses of the first block of each
+#: cell (uint32) and of the arrays of :class:`tamis.kernels.boxes.pairs_build.CellArrays`. Their columns are the axes
 #: that lanes may name.
 GROUPS: Final = 18
 N_GROUPS: Final = 19

@@ -4,7 +4,7 @@
 instruction of AVX-512 into a register and one full store: the form that compresses straight into
 memory (LLVM's masked compress-store) took 22 ns per block on a Zen 4, this one 1.5. Where the
 processor lacks the instruction the rows are written by a loop over the set bits. Into an array of
-int64 the lanes themselves are written, one number per block, for :mod:`tamis.kernels.staged`.
+int64 the lanes themselves are written, one number per block, for :mod:`tamis.kernels.boxes.staged`.
 
 Every function here is plain Python first (that is what ``.py_func`` of a kernel runs) and gets its
 compiled form below it.

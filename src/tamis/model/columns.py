@@ -37,7 +37,7 @@ from tamis.model.types import AttributeType, Boolean, Number, Region, String, Ti
 from tamis.model.values import INT64_MAX, UnfitError, Value, is_null
 
 if TYPE_CHECKING:
-    from tamis.kernels.flat_rings import Rings
+    from tamis.kernels.polygons.flat_rings import Rings
 
 __all__ = ["Column", "Unreadable", "column_from", "presence_column", "python_values"]
 

@@ -19,7 +19,7 @@ from tamis.errors import LimitError
 from tamis.model.values import UnfitError, single
 
 if TYPE_CHECKING:
-    from tamis.kernels.flat_rings import Rings
+    from tamis.kernels.polygons.flat_rings import Rings
 
 __all__ = [
     "MAX_VERTICES",
@@ -135,7 +135,7 @@ def plain_rings(values: npt.NDArray[np.object_]) -> tuple[Rings, npt.NDArray[np.
     Sure are shapely points, and polygons of up to `_ROWS_TO_COMPARE` rows that are simple; all are judged at once.
     What is not sure may still be a region: ask `region`.
     """
-    from tamis.kernels import flat_rings, simple_rings  # late: importing tamis must not import numba
+    from tamis.kernels.polygons import flat_rings, simple_rings
 
     shapes = geometries_of(values)
     kind, rows = shapely.get_type_id(shapes), shapely.get_num_coordinates(shapes)
@@ -295,7 +295,7 @@ def _find_flaw(found: shapely.Polygon, ring: npt.NDArray[np.float64]) -> str | N
     """Say where a polygon, whose ring this is, crosses or touches itself; None if it does not."""
     if len(ring) <= _ROWS_FOR_GEOS:
         return None if found.is_valid else str(shapely.is_valid_reason(found))
-    from tamis.kernels.ring import find_contact  # late: importing tamis must not import numba
+    from tamis.kernels.polygons.ring import find_contact  # late: importing tamis must not import numba
 
     contact = find_contact(ring)
     if contact is None:

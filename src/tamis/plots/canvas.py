@@ -17,7 +17,7 @@ def new_figure(width: float, height: float) -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise MissingExtraError("pictures", "lab") from None
+        raise MissingExtraError("pictures", "plots") from None
     return Figure(figsize=(width, height), layout="constrained")
 
 

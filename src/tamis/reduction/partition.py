@@ -28,12 +28,12 @@ import numpy.typing as npt
 from tamis.index.dominance.corners import CornerIndex
 from tamis.model.schema import Schema
 from tamis.model.subscription import Subscription, SubscriptionId
-from tamis.reduction.box_stages import Boxes
 from tamis.reduction.given import Subscriptions, read
-from tamis.reduction.group import Group, group_of
-from tamis.reduction.item_stages import ItemStages
 from tamis.reduction.reduce import covered_boxes, groups_of, reduce_given, simplified, simplified_each
 from tamis.reduction.report import Reduction
+from tamis.reduction.stages.box_stages import Boxes
+from tamis.reduction.stages.group import Group, group_of
+from tamis.reduction.stages.item_stages import ItemStages
 from tamis.reduction.story import Story
 
 __all__ = ["Partition", "cover_partition", "reduce_partition", "reduce_partitions"]

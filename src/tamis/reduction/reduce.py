@@ -30,12 +30,12 @@ import numpy.typing as npt
 from tamis.algebra.simplify import simplify_filters
 from tamis.model.schema import Schema
 from tamis.model.subscription import Subscription, Values
-from tamis.reduction.box_stages import find_covered_boxes, find_subsumed_boxes
 from tamis.reduction.given import Given, Subscriptions, read
-from tamis.reduction.group import Group, boxes_of_table, group_of
-from tamis.reduction.item_stages import ItemStages
-from tamis.reduction.perfect_merges import merge_places
 from tamis.reduction.report import Reduction
+from tamis.reduction.stages.box_stages import find_covered_boxes, find_subsumed_boxes
+from tamis.reduction.stages.group import Group, boxes_of_table, group_of
+from tamis.reduction.stages.item_stages import ItemStages
+from tamis.reduction.stages.perfect_merges import merge_places
 from tamis.reduction.story import Story
 
 __all__ = ["Progress", "covered_boxes", "groups_of", "reduce", "reduce_given", "simplified", "simplified_each"]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tamis.algebra.covers import compare, find_cover
-from tamis.algebra.pieces import MAX_PIECES
+from tamis.algebra.proofs.pieces import MAX_PIECES
 from tamis.algebra.sources import Source, as_subscriptions
 from tamis.errors import ModelError
 from tamis.model.schema import Schema

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import importlib
 import time
 from collections.abc import Awaitable, Callable
 
@@ -14,7 +16,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from tamis.runtime.config import BrokerConfig
 from tamis.runtime.driver import Driver
 from tamis.runtime.tokens import Tokens
-from tamis.web import audit, comparing, events, explanations, log, socket, statistics, streams, subscriptions, trial
+from tamis.web import audit, events, explanations, log, socket, statistics, streams, subscriptions, trial
 from tamis.web.access import Access
 from tamis.web.addresses import SlashesInNames
 from tamis.web.failures import HANDLERS, SECURITY_HEADERS
@@ -25,6 +27,14 @@ from tamis.web.server import Server
 __all__ = ["make_app"]
 
 Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+async def _compare(request: Request) -> Response:
+    """Compare link policies; the simulator and the overlay are imported at the first such request, beside the loop."""
+    comparing = await asyncio.to_thread(importlib.import_module, "tamis.web.comparing")
+    response: Response = await comparing.compare(request)
+    return response
+
 
 ENDPOINTS: tuple[tuple[str, str, Endpoint], ...] = (
     ("POST", "/v1/events", events.publish),
@@ -40,7 +50,7 @@ ENDPOINTS: tuple[tuple[str, str, Endpoint], ...] = (
     ("POST", "/v1/explain", explanations.explain_event),
     ("POST", "/v1/trial", trial.trial),
     ("POST", "/v1/matches", trial.matching),
-    ("POST", "/v1/comparison", comparing.compare),
+    ("POST", "/v1/comparison", _compare),
     ("GET", "/v1/statistics", statistics.statistics),
     ("GET", "/v1/audit", audit.read_audit),
     ("GET", "/healthz", statistics.health),

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from starlette.requests import Request
 
 from tamis.errors import EventError, LimitError, ModelError, RefusedError
+from tamis.files.strict_json import read_object, read_value
 from tamis.routing.admission import MAX_EVENT_WITH_REGION
-from tamis.workload.files.strict_json import read_object, read_value
 
 __all__ = [
     "MAX_BODY",

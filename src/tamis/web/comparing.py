@@ -14,6 +14,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from tamis.demo.comparison import OVERLAYS, Trial
 from tamis.errors import ModelError
 from tamis.model.subscription import SubscriptionId
 from tamis.routing.policies import POLICIES
@@ -25,7 +26,6 @@ from tamis.web.bodies import read_json
 from tamis.web.explanations import shown_key
 from tamis.web.server import Server, server_of
 from tamis.web.statistics import demand_overview
-from tamis.workload.comparison import OVERLAYS, Trial
 
 __all__ = ["compare"]
 

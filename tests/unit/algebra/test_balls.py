@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tamis.algebra.balls import ball_covers, balls_disjoint, distance_at_most, point_in
 from tamis.algebra.conflicts import are_disjoint
 from tamis.algebra.covers import compare, covers
 from tamis.algebra.evaluate import matches
+from tamis.algebra.proofs.balls import ball_covers, balls_disjoint, distance_at_most, point_in
 from tamis.model.schema import Schema
 from tamis.model.subscription import Ball, Filter
 from tamis.model.types import Vector

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tamis.algebra.budget import Budget
 from tamis.algebra.covers import covers
-from tamis.algebra.patterns import MAX_STATES, finite_strings, no_string_fits, search_strings
+from tamis.algebra.proofs.budget import Budget
+from tamis.algebra.proofs.patterns import MAX_STATES, finite_strings, no_string_fits, search_strings
 from tamis.algebra.simplify import simplify
 from tamis.model.pattern import like_matches
 from tamis.model.subscription import Like

@@ -9,7 +9,7 @@ import pytest
 import shapely
 
 from tamis.algebra.covers import compare, covers, equivalent
-from tamis.algebra.regions import complement, region_key, regions_conflict, same_region, shape_in
+from tamis.algebra.proofs.regions import complement, region_key, regions_conflict, same_region, shape_in
 from tamis.algebra.simplify import simplify
 from tamis.geometry.relations import relation
 from tamis.model.language.functions import ALL_RELATIONS

@@ -12,8 +12,8 @@ import shapely
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tamis.algebra.facts import Facts
-from tamis.algebra.witness import event_for, value_for
+from tamis.algebra.proofs.facts import Facts
+from tamis.algebra.proofs.witness import event_for, value_for
 from tamis.model.subscription import Ball, Like, Relation, Spatial
 from tamis.model.types import AttributeType, Boolean, Number, Region, String, Timestamp, Vector
 from tamis.model.value_set import ANYTHING, EMPTY, MISSING, PRESENT, ValueSet

@@ -10,7 +10,7 @@ import pytest
 from tamis.curves.hilbert import MAX_RANGES, HilbertCurve, _make_tables
 from tamis.curves.runs import covers, n_keys_of
 from tamis.errors import LimitError, ModelError
-from tamis.kernels import hilbert as kernels
+from tamis.kernels.curves import hilbert as kernels
 from tests.unit.curves.naive_curves import plane_walk, runs_of
 
 #: (dimensions, bits) small enough to walk every cell.

@@ -10,8 +10,8 @@ import pytest
 import tamis
 from tamis.engine.snapshot.array_file import map_arrays, write_arrays
 from tamis.errors import SnapshotError
-from tamis.kernels.match import match_events
-from tamis.kernels.region_tests import decide_regions
+from tamis.kernels.boxes.match import match_events
+from tamis.kernels.polygons.region_tests import decide_regions
 
 
 def test_round_trip(tmp_path: Path) -> None:

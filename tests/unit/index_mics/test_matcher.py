@@ -15,7 +15,7 @@ from tamis.index.protocols import Guarantee
 from tamis.model.language.compiler import compile_text
 from tamis.model.schema import Schema
 from tamis.model.types import Number
-from tamis.workload.boxes import make_boxes, make_texts
+from tamis_bench.workloads.boxes import make_boxes, make_texts
 
 PLANE = Schema({"x": Number(0, 100), "y": Number(0, 100)})
 

@@ -7,9 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
-from tamis.index.packed.box_index import BoxIndex
-from tamis.kernels.match import Scratch, match_events
-from tamis.kernels.quantise import ANY_VALUE
+from tamis.index.packed.boxes.box_index import BoxIndex
+from tamis.kernels.boxes.match import Scratch, match_events
+from tamis.kernels.boxes.quantise import ANY_VALUE
 from tests.unit.kernels.naive_boxes import fast_match, naive_match, nasty_boxes, nasty_events
 
 INF = np.inf

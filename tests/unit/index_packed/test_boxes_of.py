@@ -14,7 +14,7 @@ from tamis.algebra.evaluate import matches
 from tamis.index.packed.axes import Axes, float_above, float_below, string_key
 from tamis.index.packed.boxes_of import MAX_BOXES, boxes_of
 from tamis.index.packed.points_of import points_of
-from tamis.kernels.quantise import ANY_VALUE
+from tamis.kernels.boxes.quantise import ANY_VALUE
 from tamis.model.language.compiler import compile_text
 from tamis.model.language.nodes import Node
 from tamis.model.subscription import Filter

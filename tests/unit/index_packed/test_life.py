@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from tamis.index.packed.box_index import BoxIndex
+from tamis.index.packed.boxes.box_index import BoxIndex
 from tests.unit.kernels.naive_boxes import fast_match, nasty_boxes, nasty_events
 
 seeds = st.integers(0, 2**32 - 1)

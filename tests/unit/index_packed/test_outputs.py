@@ -7,8 +7,8 @@ import threading
 import numpy as np
 import pyarrow as pa
 
-from tamis.index.packed.box_index import BoxIndex
-from tamis.index.packed.outputs import Outputs
+from tamis.index.packed.boxes.box_index import BoxIndex
+from tamis.index.packed.boxes.outputs import Outputs
 
 LARGE = 1 << 20
 

@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from tamis.index.packed.box_index import BoxIndex
+from tamis.index.packed.boxes.box_index import BoxIndex
 from tests.unit.kernels.naive_boxes import fast_match
 
 

@@ -15,8 +15,8 @@ from tamis.geometry.relations import relation_of, rings_of
 from tamis.index.packed.axes import Axes
 from tamis.index.packed.boxes_of import boxes_of
 from tamis.index.packed.core import PackedCore
-from tamis.index.packed.regions import RegionTests
-from tamis.kernels.region_tests import NO, OPEN, YES
+from tamis.index.packed.deciders.regions import RegionTests
+from tamis.kernels.polygons.region_tests import NO, OPEN, YES
 from tamis.model.schema import Schema
 from tamis.model.subscription import Filter, Relation, Spatial, Subscription, Values
 from tamis.model.tables import EventTable

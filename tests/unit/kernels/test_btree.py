@@ -7,8 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from tamis.kernels import btree, range_counts, range_owners
-from tamis.kernels.btree import FANOUT, HEIGHT, N_ENTRIES, N_FREE, ROOT, BTree
+from tamis.kernels.ranges import btree
+from tamis.kernels.ranges import counts as range_counts
+from tamis.kernels.ranges import owners as range_owners
+from tamis.kernels.ranges.btree import FANOUT, HEIGHT, N_ENTRIES, N_FREE, ROOT, BTree
 from tests.unit.curves.naive_curves import keys_of, runs_of
 
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from tamis.kernels.compile import kernel
-from tamis.kernels.edge_lanes import EDGES, UNSURE, crossing_edges, edges_around, edges_near_box, edges_on_ray
+from tamis.kernels.polygons.edge_lanes import EDGES, UNSURE, crossing_edges, edges_around, edges_near_box, edges_on_ray
 
 Rng = np.random.Generator
 Points = npt.NDArray[np.float64]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tamis.index.packed import reader
-from tamis.index.packed.box_index import BoxIndex
-from tamis.kernels.event_order import event_keys, reorder_csr
-from tamis.kernels.staged import emit_staged, stage_events
+from tamis.index.packed.boxes import matching as reader
+from tamis.index.packed.boxes.box_index import BoxIndex
+from tamis.kernels.boxes.event_order import event_keys, reorder_csr
+from tamis.kernels.boxes.staged import emit_staged, stage_events
 from tests.unit.kernels.naive_boxes import fast_match, nasty_boxes, nasty_events
 
 FORMS = pytest.mark.parametrize("plain", [False, True], ids=["compiled", "plain"])

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tamis.kernels import fit, vector_ir
+from tamis.kernels import vector_ir
+from tamis.kernels.boxes.sparse import fit
 from tamis.kernels.compile import hot_kernel
 
 

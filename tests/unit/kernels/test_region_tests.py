@@ -9,9 +9,9 @@ import pytest
 import shapely
 
 from tamis.geometry.relations import relation_set, rings_of
-from tamis.kernels.flat_rings import are_points, new_corners
-from tamis.kernels.polygon import relation_of_point
-from tamis.kernels.region_tests import ANY, NO, OPEN, YES, Asked, decide_points, decide_regions
+from tamis.kernels.polygons.flat_rings import are_points, new_corners
+from tamis.kernels.polygons.polygon import relation_of_point
+from tamis.kernels.polygons.region_tests import ANY, NO, OPEN, YES, Asked, decide_points, decide_regions
 from tamis.model.subscription import Relation
 
 GRID = [shapely.Point(x / 2, y / 2) for x, y in itertools.product(range(-1, 26), repeat=2)]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import shapely
 
-from tamis.kernels import ring as r
+from tamis.kernels.polygons import ring as r
 from tests.effort import effort
 
 

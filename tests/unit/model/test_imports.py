@@ -8,9 +8,9 @@ import pytest
 
 import tamis
 from tamis.errors import SubscriptionError, TamisError
-from tamis.model.language.event_patterns import read_event_pattern
+from tamis.model.language.foreign.event_patterns import read_event_pattern
+from tamis.model.language.foreign.selectors import read_selector, rewritten_selector
 from tamis.model.language.format import format_node
-from tamis.model.language.selectors import read_selector, rewritten_selector
 
 
 def matches(text: str, event: dict[str, Any]) -> bool:

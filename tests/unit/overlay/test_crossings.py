@@ -14,7 +14,7 @@ from tamis.overlay.level import Level
 from tamis.overlay.peer import PeerCore
 from tamis.overlay.seat import GRACE, Seat, Shape
 from tamis.overlay.space import Space
-from tamis.runtime.express import Express
+from tamis_lab.peers.express import Express
 
 SCHEMA = Schema({"a": Number(0, 1)})
 CONTENT, SPACE = Content(SCHEMA), Space(SCHEMA)

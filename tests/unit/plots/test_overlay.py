@@ -9,7 +9,7 @@ import pytest
 from tamis.errors import ModelError
 from tamis.overlay.seat import Shape
 from tamis.plots.overlay import draw_overlay
-from tamis.workload.containment import grow_tree
+from tamis_lab.peers.containment import grow_tree
 
 
 def trees() -> dict[str, list[object]]:

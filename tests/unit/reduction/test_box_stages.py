@@ -14,7 +14,7 @@ from tamis.model.language.compiler import compile_text
 from tamis.model.subscription import Subscription
 from tamis.model.tables import SubscriptionTable
 from tamis.reduction import reduce, reduce_partition, reduce_partitions
-from tamis.reduction.box_stages import Boxes, find_covered_boxes, find_shared_remainders, find_subsumed_boxes
+from tamis.reduction.stages.box_stages import Boxes, find_covered_boxes, find_shared_remainders, find_subsumed_boxes
 
 
 def few_boxes(seed: int, n: int, d: int = 2, values: int = 6) -> SubscriptionTable:

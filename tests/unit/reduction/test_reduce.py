@@ -22,8 +22,8 @@ from tamis.model.subscription import Subscription, SubscriptionId
 from tamis.model.tables import SubscriptionTable
 from tamis.model.types import Boolean, Number, Region, String, Vector
 from tamis.reduction import Reduction, merge, reduce
-from tamis.reduction.candidates import Candidates
-from tamis.reduction.items import Item
+from tamis.reduction.stages.candidates import Candidates
+from tamis.reduction.stages.items import Item
 
 SCHEMA = Schema(
     {"symbol": String(), "price": Number(), "volume": Number(), "halted": Boolean(), "area": Region(), "v": Vector(2)}

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tamis.algebra.balls import distance_at_most
+from tamis.algebra.proofs.balls import distance_at_most
 from tamis.index.balls.arrays import ROOM, Columns, FreshBalls
 from tamis.index.balls.part import Part
 from tamis.index.balls.projections import Projections

@@ -22,8 +22,8 @@ from tamis.index.balls.arrays import BallArrays, Columns
 from tamis.index.balls.projections import Projections
 from tamis.index.balls.search import Search
 from tamis.index.balls.ways import Choice, choose_way, fits_blocks
-from tamis.index.packed.coding import Coding, boxes_from_dense
-from tamis.index.packed.segment import Segment
+from tamis.index.packed.boxes.coding import Coding, boxes_from_dense
+from tamis.index.packed.boxes.segment import Segment
 from tamis.kernels import balls as kernels
 
 __all__ = ["Part"]

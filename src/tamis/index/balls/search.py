@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from tamis.algebra.balls import distance_at_most
+from tamis.algebra.proofs.balls import distance_at_most
 from tamis.index.balls.projections import Projections
 from tamis.kernels.balls import CANDIDATES, DOUBTS, FOUND, VERIFIED, Hits, Queries, Scratch
 

@@ -2,7 +2,7 @@
 
 A constraint index holds the unique constraints of one kind on one attribute, under numbers its owner gives
 out, and tells which of them a value satisfies. A type brings its own by implementing `ConstraintIndex`;
-`ScanIndex` serves every kind that has none: LIKE and balls. Regions have the CR-tree (`tamis.index.cr_tree`);
+`ScanIndex` serves every kind that has none: LIKE and balls. Regions have the CR-tree (`tamis.index.counting.cr_tree`);
 another index plugs in like it::
 
     CountingMatcher({**DEFAULT_INDEXES, Spatial: ScanIndex})

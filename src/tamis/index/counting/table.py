@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from tamis.errors import InvariantError
 from tamis.index.counting.constraint_index import ConstraintIndex, ScanIndex, Wanted
+from tamis.index.counting.cr_tree import CRTree
 from tamis.index.counting.value_sets import ValueSetIndex
-from tamis.index.cr_tree import CRTree
 from tamis.index.protocols import Guarantee, demand
 from tamis.model.schema import Event
 from tamis.model.subscription import Ball, Constraint, Filter, Like, Spatial, Values

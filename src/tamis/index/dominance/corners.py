@@ -14,12 +14,12 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tamis.index.packed.box_index import BoxIndex
-from tamis.index.packed.segment import Segment
+from tamis.index.packed.boxes.box_index import BoxIndex
+from tamis.index.packed.boxes.segment import Segment
 from tamis.kernels import directory as at
-from tamis.kernels.dominance import Walk, find_inside, find_least_covers, write_least_rows
-from tamis.kernels.event_order import event_keys
-from tamis.kernels.quantise import ANY_VALUE
+from tamis.kernels.boxes.dominance import Walk, find_inside, find_least_covers, write_least_rows
+from tamis.kernels.boxes.event_order import event_keys
+from tamis.kernels.boxes.quantise import ANY_VALUE
 
 __all__ = ["NOBODY", "CornerIndex"]
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from tamis.index.dominance.outline import Outline, Place, Side, side_of
-from tamis.kernels.quantise import ANY_VALUE
+from tamis.kernels.boxes.quantise import ANY_VALUE
 from tamis.model.subscription import Filter, Values
 from tamis.model.value_set import ValueSet
 

@@ -20,9 +20,9 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from tamis.algebra.pieces import Budget, Piece, pieces_of
+from tamis.algebra.proofs.pieces import Budget, Piece, pieces_of
 from tamis.index.packed.axes import COORDINATES, string_key
-from tamis.kernels.quantise import ANY_VALUE
+from tamis.kernels.boxes.quantise import ANY_VALUE
 from tamis.model.subscription import Ball, Filter, Values
 from tamis.model.value_set import Cut, ValueSet
 

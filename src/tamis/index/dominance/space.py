@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.index.dominance.outline import ANYWHERE, LOWEST, PRESENT, Outline, Place, Side
-from tamis.kernels.quantise import ANY_VALUE
+from tamis.kernels.boxes.quantise import ANY_VALUE
 from tamis.model.subscription import Filter, Values
 from tamis.model.tables import SubscriptionTable
 from tamis.model.value_set import ValueSet

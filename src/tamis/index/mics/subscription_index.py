@@ -22,7 +22,7 @@ from tamis.curves.runs import Runs
 from tamis.index.protocols import Guarantee
 
 if TYPE_CHECKING:
-    from tamis.kernels.btree import BTree
+    from tamis.kernels.ranges.btree import BTree
 
 __all__ = ["SubscriptionIndex"]
 
@@ -49,21 +49,21 @@ class SubscriptionIndex:
     guarantee = Guarantee.COMPLETE
 
     def __init__(self) -> None:
-        from tamis.kernels.btree import make_tree  # late: importing tamis must not import numba
+        from tamis.kernels.ranges.btree import make_tree  # late: importing tamis must not import numba
 
         self._tree: BTree = make_tree(_FIRST_NODES)
         self._room = 256
 
     def __len__(self) -> int:
         """How many ranges there are."""
-        from tamis.kernels.btree import N_ENTRIES
+        from tamis.kernels.ranges.btree import N_ENTRIES
 
         return int(self._tree.state[N_ENTRIES])
 
     def add(self, owner: int, ranges: Runs) -> None:
         """Add the ranges of an owner, which are apart."""
-        from tamis.kernels.btree import make_tree
-        from tamis.kernels.range_owners import add_ranges
+        from tamis.kernels.ranges.btree import make_tree
+        from tamis.kernels.ranges.owners import add_ranges
 
         given = np.ascontiguousarray(ranges, dtype=np.int64)
         done = 0
@@ -73,7 +73,7 @@ class SubscriptionIndex:
 
     def remove(self, owner: int, ranges: Runs) -> None:
         """Remove the ranges of an owner; KeyError when one is not there."""
-        from tamis.kernels.range_owners import remove_ranges
+        from tamis.kernels.ranges.owners import remove_ranges
 
         given = np.ascontiguousarray(ranges, dtype=np.int64)
         if remove_ranges(self._tree, given, owner) < len(given):
@@ -81,7 +81,7 @@ class SubscriptionIndex:
 
     def owners(self, keys: npt.ArrayLike) -> tuple[IntArray, IntArray]:
         """Return the owners of each key, in any order: those of key i are ``owners[offsets[i]:offsets[i + 1]]``."""
-        from tamis.kernels.range_owners import owners_of_keys
+        from tamis.kernels.ranges.owners import owners_of_keys
 
         asked = np.ascontiguousarray(keys, dtype=np.int64)
         offsets, parts, last = [np.zeros(1, np.int64)], [], 0
@@ -99,7 +99,7 @@ class SubscriptionIndex:
 
     def owners_meeting(self, ranges: Runs) -> IntArray:
         """Return the owners of a key of these ranges, ascending: candidates to be covered, to subsume and to merge."""
-        from tamis.kernels.range_owners import owners_between
+        from tamis.kernels.ranges.owners import owners_between
 
         given = np.ascontiguousarray(ranges, dtype=np.int64)
         out = np.empty(self._room, np.int64)

@@ -34,7 +34,7 @@ from tamis.curves.runs import NO_RUNS, Runs, difference, merged
 from tamis.errors import InvariantError, ModelError
 
 if TYPE_CHECKING:
-    from tamis.kernels.btree import BTree
+    from tamis.kernels.ranges.btree import BTree
 
 __all__ = ["RangeTable"]
 
@@ -59,8 +59,8 @@ class RangeTable:
     def __init__(self, n_keys: int, gap: int = 0) -> None:
         if n_keys < 1 or gap < 0:
             raise ModelError(f"a table needs keys and a gap that is not negative, not {n_keys} and {gap}")
-        from tamis.kernels.btree import make_tree  # late: importing tamis must not import numba
-        from tamis.kernels.range_counts import start_counts
+        from tamis.kernels.ranges.btree import make_tree  # late: importing tamis must not import numba
+        from tamis.kernels.ranges.counts import start_counts
 
         self.n_keys = n_keys
         self.gap = gap
@@ -80,7 +80,7 @@ class RangeTable:
 
     def counts(self, keys: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Return how many of the ranges lie over each key."""
-        from tamis.kernels.range_counts import counts_at
+        from tamis.kernels.ranges.counts import counts_at
 
         asked = np.ascontiguousarray(keys, dtype=np.int64)
         if asked.size and asked.min() < 0:
@@ -119,7 +119,7 @@ class RangeTable:
 
     def gaps(self, first: int, last: int) -> Runs:
         """Return the stretches of keys without any range that meet ``first`` to ``last``, whole."""
-        from tamis.kernels.range_counts import find_gaps
+        from tamis.kernels.ranges.counts import find_gaps
 
         out = np.empty((_FIRST_OUTPUT, 2), np.int64)
         while True:
@@ -136,7 +136,7 @@ class RangeTable:
     @property
     def n_steps(self) -> int:
         """How many stretches of equal count there are: what the tree holds."""
-        from tamis.kernels.btree import N_ENTRIES
+        from tamis.kernels.ranges.btree import N_ENTRIES
 
         return int(self._tree.state[N_ENTRIES]) - 1
 
@@ -162,7 +162,7 @@ class RangeTable:
     def _starts(self) -> npt.NDArray[np.int64]:
         """Walk the linked leaves."""
         tree = self._tree
-        from tamis.kernels.btree import HEIGHT, ROOT
+        from tamis.kernels.ranges.btree import HEIGHT, ROOT
 
         leaf = int(tree.state[ROOT])
         for _ in range(int(tree.state[HEIGHT])):
@@ -188,8 +188,8 @@ class RangeTable:
         return given
 
     def _move(self, ranges: Runs, change: int) -> Runs:
-        from tamis.kernels.btree import make_tree
-        from tamis.kernels.range_counts import NODES_SHORT, OUTPUT_SHORT, move_counts
+        from tamis.kernels.ranges.btree import make_tree
+        from tamis.kernels.ranges.counts import NODES_SHORT, OUTPUT_SHORT, move_counts
 
         out, cursor = np.empty((_FIRST_OUTPUT, 2), np.int64), np.zeros(2, np.int64)
         while True:

@@ -25,7 +25,7 @@ import numpy as np
 import shapely
 
 from tamis.index.packed.axes import COORDINATES, Axes, Part, float_above, float_below, string_key
-from tamis.kernels.quantise import ANY_VALUE
+from tamis.kernels.boxes.quantise import ANY_VALUE
 from tamis.model.pattern import like_pattern
 from tamis.model.subscription import Ball, Constraint, Filter, Like, Relation, Spatial, Values
 from tamis.model.value_set import Cut, ValueSet

@@ -25,15 +25,15 @@ import numpy.typing as npt
 from tamis.algebra.evaluate import matches, matches_subscription
 from tamis.index.packed.axes import Axes, AxesState, Part
 from tamis.index.packed.balls import PackedBalls, only_ball
-from tamis.index.packed.box_index import BoxIndex, MergePlan
+from tamis.index.packed.boxes.box_index import BoxIndex, MergePlan
 from tamis.index.packed.boxes_of import Box, boxes_of
-from tamis.index.packed.deciders import Deciders, OneEvent, TableOfEvents, arrays_under
-from tamis.index.packed.entries import Entries
+from tamis.index.packed.deciders.combined import Deciders, OneEvent, TableOfEvents, arrays_under
+from tamis.index.packed.deciders.entries import Entries
+from tamis.index.packed.deciders.regions import RegionTests, Verdicts
 from tamis.index.packed.points_of import Points, points_of
-from tamis.index.packed.regions import RegionTests, Verdicts
 from tamis.index.protocols import NO_ROWS, Guarantee, IndexStatistics, Lookup, MatchRows, Rows
-from tamis.kernels.pairs import join_csr
-from tamis.kernels.region_tests import OPEN, YES, take_met
+from tamis.kernels.boxes.pairs import join_csr
+from tamis.kernels.polygons.region_tests import OPEN, YES, take_met
 from tamis.model.schema import Event
 from tamis.model.subscription import Ball, Subscription
 from tamis.model.tables import EventTable, SubscriptionTable

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from tamis.kernels.quantise import ANY_VALUE
+from tamis.kernels.boxes.quantise import ANY_VALUE
 from tamis.model.schema import Schema
 from tamis.model.types import AttributeType, Boolean, Number, String
 

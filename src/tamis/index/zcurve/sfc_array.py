@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.curves.zcurve import CurveKey, greedy_decomposition, key_range, side_lengths, volume, z_key
-from tamis.kernels.zcurve import CAPPED, COUNT, SEARCHED, SIDE, STATE_SIZE, STOP, search_cubes, write_z_keys
+from tamis.kernels.curves.zcurve import CAPPED, COUNT, SEARCHED, SIDE, STATE_SIZE, STOP, search_cubes, write_z_keys
 
 __all__ = ["Search", "SfcArray"]
 

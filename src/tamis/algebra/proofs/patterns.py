@@ -1,0 +1,237 @@
+"""LIKE patterns together: whether a string fits some of them, misses others and lies in a range.
+
+A LIKE pattern is a regular language, and so is "not before this string": both can be read one character
+at a time. Walking all of them in step gives one machine whose states are (positions reached in each
+pattern, how the text so far compares with each cut of the value set). A breadth-first walk over its
+states finds the shortest string that satisfies everything, or shows that there is none: covering and
+conflict of patterns are exact both ways as long as the walk ends within `MAX_STATES` and `MAX_STEPS`.
+A string that each pattern alone would offer is tried before the walk: most questions end there.
+
+Characters that no pattern and no cut mentions are all alike, except for their order, so the alphabet is
+the characters mentioned and one character from each gap between them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from tamis.algebra.proofs.budget import Budget
+from tamis.model.pattern import like_matches, like_pattern
+from tamis.model.subscription import Like
+from tamis.model.value_set import ValueSet
+
+__all__ = ["MAX_STATES", "MAX_STEPS", "StringSearch", "finite_strings", "no_string_fits", "search_strings"]
+
+#: States of the joint machine that one question may visit (about 5 us each and character of the alphabet).
+MAX_STATES = 2_000
+
+#: Steps, one per state, character and pattern (and more for long ones), that one question may take.
+MAX_STEPS = 60_000
+
+#: What makes a step longer by one: items of a pattern, and cuts that agree with the text so far.
+_ITEMS, _CUTS = 256, 16
+
+#: Steps that cost as much as one piece of a budget.
+STEPS_PER_PIECE = 400
+
+#: What stands for characters that nobody mentions, where one of these fits: a witness should be readable.
+_READABLE = "xaAz09 -~é\u4e00"
+
+
+@dataclass(frozen=True, slots=True)
+class StringSearch:
+    """The answer: a string that fits, or ``proved`` that there is none, or neither (the walk was cut)."""
+
+    found: str | None
+    proved: bool
+    #: What the walk cost.
+    steps: int = field(default=0, repr=False, compare=False)
+
+
+@lru_cache(maxsize=8192)
+def search_strings(allowed: ValueSet, likes: tuple[Like, ...]) -> StringSearch:
+    """Find a string in ``allowed`` that satisfies every LIKE, negated ones included.
+
+    >>> a, b = Like("name", "%quake%"), Like("name", "%earthquake%")
+    >>> search_strings(ValueSet(from_below=True), (a, Like("name", "%earthquake%", negated=True)))
+    StringSearch(found='quake', proved=True)
+    >>> search_strings(ValueSet(from_below=True), (b, Like("name", "%quake%", negated=True)))
+    StringSearch(found=None, proved=True)
+    """
+    listed = finite_strings(allowed)
+    if listed is not None:
+        fitting = (text for text in listed if _fits_all(text, likes))
+        return StringSearch(next(fitting, None), proved=True)
+    for like in likes:
+        if not like.negated:  # whatever fits has to be as long as this at least
+            text = _shortest(like.pattern)
+            if text in allowed and _fits_all(text, likes):
+                return StringSearch(text, proved=True)
+    return _Walk(allowed, likes).search()
+
+
+def no_string_fits(allowed: ValueSet, likes: tuple[Like, ...], budget: Budget | None = None) -> bool:
+    """Whether it is proved that no string in ``allowed`` satisfies every LIKE; the walk is charged for.
+
+    >>> no_string_fits(ValueSet(from_below=True), (Like("s", "%a"), Like("s", "%b")))
+    True
+    """
+    if budget is not None and budget.exhausted:
+        return False
+    wanted = [_shortest(one.pattern) for one in likes if not one.negated]
+    for text in ("".join(wanted), "".join(reversed(wanted))) if len(wanted) > 1 else ():
+        if text in allowed and _fits_all(text, likes):
+            return False
+    answer = search_strings(allowed, likes)
+    if budget is not None and answer.steps >= STEPS_PER_PIECE:
+        budget.spend(answer.steps // STEPS_PER_PIECE)
+    return answer.proved and answer.found is None
+
+
+@lru_cache(maxsize=4096)
+def _shortest(pattern: str) -> str:
+    """Return a shortest string that a pattern matches."""
+    pieces = like_pattern(pattern).pieces
+    return "".join(_READABLE[0] if item is None else item for piece in pieces for item in piece)
+
+
+def finite_strings(allowed: ValueSet, limit: int = 10_000) -> tuple[str, ...] | None:
+    """Return the strings of a set when they can be listed, ascending; None when they cannot.
+
+    Between two different cuts lie infinitely many strings unless the second is the first and a few NULs.
+    """
+    found: list[str] = []
+    for start, stop in allowed.intervals():
+        first = "" if start is None else start[0]
+        if stop is None or stop[0].rstrip("\0") != first.rstrip("\0") or not stop[0].startswith(first):
+            return None
+        found += (first + "\0" * i for i in range(len(stop[0]) - len(first)))
+        if len(found) > limit:
+            return None
+    return tuple(found)
+
+
+def _fits_all(text: str, likes: Iterable[Like]) -> bool:
+    return all(like_matches(one.pattern, text) != one.negated for one in likes)
+
+
+class _Pattern:
+    """A pattern as a set of positions, kept as bits: bit i means "the first i items are matched".
+
+    No two ``%`` are neighbours, so one shift lets all of them stand for nothing.
+    """
+
+    def __init__(self, pattern: str) -> None:
+        #: The items in order: a character, None for ``_``, True for ``%``.
+        self.items: list[str | bool | None] = []
+        for number, piece in enumerate(like_pattern(pattern).pieces):
+            self.items += [True] if number else []
+            self.items += piece
+        self.accepting = 1 << len(self.items)
+        at: dict[str | bool | None, int] = {True: 0, None: 0}
+        for i, item in enumerate(self.items):
+            at[item] = at.get(item, 0) | 1 << i
+        #: Where any character stays (``%``), where any goes on (``_``), and where each one mentioned goes on.
+        self.skips, self.wild = at[True], at[None]
+        self.masks = {item: bits | self.wild for item, bits in at.items() if isinstance(item, str)}
+        self.start = 1 | (self.skips & 1) << 1
+
+    def step(self, positions: int, character: str) -> int:
+        """Return the positions after one more character."""
+        following = (positions & self.skips) | (positions & self.masks.get(character, self.wild)) << 1
+        return following | (following & self.skips) << 1
+
+
+@lru_cache(maxsize=256)
+def _pattern(pattern: str) -> _Pattern:
+    return _Pattern(pattern)
+
+
+#: Cuts not yet decided, as (index, characters compared equal); and how many lie at or before the text.
+_Order = tuple[tuple[int, ...], int, int]
+_State = tuple[tuple[int, ...], _Order]
+
+
+class _Walk:
+    """One breadth-first walk over the joint machine."""
+
+    def __init__(self, allowed: ValueSet, likes: Sequence[Like]) -> None:
+        self.allowed = allowed
+        self.cuts: list[str] = [value for value, _ in allowed.cuts]
+        self.likes = likes
+        self.patterns = [_pattern(one.pattern) for one in likes]
+        mentioned = {item for pattern in self.patterns for item in pattern.items if isinstance(item, str)}
+        self.alphabet = _alphabet(mentioned.union(*self.cuts))
+        #: What one character costs, whatever the state.
+        self.length = sum(1 + len(one.items) // _ITEMS for one in self.patterns)
+
+    def search(self) -> StringSearch:
+        """Return the shortest fitting string; among equals the one whose characters come first."""
+        start: _State = (tuple(one.start for one in self.patterns), (tuple(range(len(self.cuts))), 0, 0))
+        seen, queue, steps = {start}, deque([(start, "")]), self.length
+        while queue:
+            state, text = queue.popleft()
+            if self._accepts(state) and text in self.allowed:
+                return StringSearch(text, proved=True, steps=steps)
+            steps += len(self.alphabet) * (self.length + len(state[1][0]) // _CUTS)
+            if steps > MAX_STEPS:
+                return StringSearch(None, proved=False, steps=steps)
+            for character in self.alphabet:
+                following = self._step(state, character)
+                if following is None or following in seen:
+                    continue
+                if len(seen) >= MAX_STATES:
+                    return StringSearch(None, proved=False, steps=steps)
+                seen.add(following)
+                queue.append((following, text + character))
+        return StringSearch(None, proved=True, steps=steps)
+
+    def _accepts(self, state: _State) -> bool:
+        """Whether every pattern that is wanted has been matched to its end, and no other one."""
+        return all(
+            bool(at & one.accepting) != like.negated
+            for at, one, like in zip(state[0], self.patterns, self.likes, strict=True)
+        )
+
+    def _step(self, state: _State, character: str) -> _State | None:
+        positions, order = state
+        after = tuple(one.step(at, character) for one, at in zip(self.patterns, positions, strict=True))
+        for at, like in zip(after, self.likes, strict=True):
+            if not at and not like.negated:
+                return None  # this pattern can never match any more
+        return after, self._compare(order, character)
+
+    def _compare(self, order: _Order, character: str) -> _Order:
+        """Compare one more character with the cuts that agree with the text so far."""
+        tied, depth, at_or_before = order
+        still = []
+        for index in tied:
+            cut = self.cuts[index]
+            if depth >= len(cut) or character > cut[depth]:
+                at_or_before += 1
+            elif character == cut[depth]:
+                still.append(index)
+        # Only the parity of the number decides membership, and the depth matters only to tied cuts.
+        return tuple(still), depth + 1 if still else 0, at_or_before & 1
+
+
+def _alphabet(mentioned: set[str]) -> list[str]:
+    """Return the mentioned characters and one of each gap between them, readable ones first."""
+    known = sorted(mentioned)
+    gaps: dict[int, str] = {}
+    for character in (*_READABLE, *_following(known), "\0"):
+        if character not in mentioned:
+            gaps.setdefault(bisect_right(known, character), character)
+    return [*known, *gaps.values()]
+
+
+def _following(known: Iterable[str]) -> Iterable[str]:
+    """Yield the character after each, past the surrogates, which are no text."""
+    for character in known:
+        code = ord(character) + 1
+        if code <= 0x10FFFF:
+            yield chr(0xE000 if code == 0xD800 else code)

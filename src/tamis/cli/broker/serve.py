@@ -1,0 +1,165 @@
+"""``tamis serve``: a broker on this machine, or one of a network; and its tokens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tamis.cli.broker.audit import EPILOG as AUDIT_EPILOG
+from tamis.cli.broker.audit import audit
+from tamis.cli.failures import NO
+from tamis.cli.options import Json, examples
+
+if TYPE_CHECKING:
+    from tamis.runtime.config import BrokerConfig
+
+__all__ = ["EPILOG", "app"]
+
+EPILOG = examples(
+    "tamis serve",
+    'curl -d \'{"filter": "mag >= 5", "id": "strong"}\' http://127.0.0.1:8080/v1/subscriptions',
+    "curl -d '{\"mag\": 6.1}' http://127.0.0.1:8080/v1/events",
+    "curl -N http://127.0.0.1:8080/v1/subscriptions/strong/events",
+    "tamis serve --config broker.toml",
+    "tamis serve token add alice --namespace quakes",
+    "tamis serve audit",
+)
+
+app = typer.Typer(
+    help="Run a broker: publish with curl, subscribe with curl or Python, lose nothing.",
+    epilog=EPILOG,
+    rich_markup_mode="rich",
+    invoke_without_command=True,
+)
+tokens = typer.Typer(help="Who may speak to a broker: add, list and revoke tokens.", no_args_is_help=True)
+app.add_typer(tokens, name="token")
+app.command("audit", epilog=AUDIT_EPILOG)(audit)
+
+Config = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE", help="A TOML file: links, TLS, tokens, limits, tenants.")
+]
+Data = Annotated[
+    Path | None, typer.Option("--data", metavar="DIR", help="Where the broker keeps its state; tamis-data otherwise.")
+]
+
+
+@app.callback()
+def serve(
+    context: typer.Context,
+    config: Config = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="The port, 8080 otherwise; 0 takes a free one.")
+    ] = None,
+    data: Data = None,
+    name: Annotated[str | None, typer.Option(help="What other brokers call this one.")] = None,
+    schema: Annotated[
+        Path | None, typer.Option("--schema", metavar="FILE", help="The attributes and their types; learned otherwise.")
+    ] = None,
+    snapshot: Annotated[
+        Path | None,
+        typer.Option(
+            "--snapshot", metavar="DIR", help="A pipeline's snapshots: the broker has the newest's subscriptions."
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Run a broker until Ctrl-C: on this machine only, without tokens, state in ./tamis-data."""
+    if context.invoked_subcommand is not None:
+        return
+    import asyncio
+
+    from tamis.runtime.extra import demand_server
+
+    demand_server("tamis serve")
+    from tamis.web.serving import serve as run
+
+    given: dict[str, object] = {"port": port, "data": data, "name": name, "schema": schema, "snapshot": snapshot}
+    asyncio.run(run(_config(config, given), lambda url: _greet(url, json)))
+
+
+@tokens.command("add")
+def add(
+    name: Annotated[str, typer.Argument(help="Whom it is for; shown as the owner of subscriptions.")],
+    namespace: Annotated[list[str] | None, typer.Option(help="A namespace it may use; all when none is named.")] = None,
+    read_only: Annotated[bool, typer.Option("--read-only", help="It may subscribe, not publish.")] = False,
+    write_only: Annotated[bool, typer.Option("--write-only", help="It may publish, not subscribe.")] = False,
+    admin: Annotated[
+        bool, typer.Option("--admin", help="It may see statistics and end anybody's subscription.")
+    ] = False,
+    policy: Annotated[str | None, typer.Option(metavar="FILTER", help="Only events that match concern it.")] = None,
+    days: Annotated[float | None, typer.Option(min=0, help="It expires after so many days.")] = None,
+    broker: Annotated[str, typer.Option(help="It is for the link of the broker with this name.")] = "",
+    config: Config = None,
+    data: Data = None,
+) -> None:
+    """Make a token and print it, this once. A running broker knows it at once."""
+    import time
+
+    from tamis.model.language.parse import parse
+    from tamis.runtime.tokens import tokens_of
+
+    if policy is not None:
+        parse(policy)
+    secret = tokens_of(_config(config, {"data": data})).add(
+        name,
+        namespaces=tuple(namespace) if namespace else None,
+        may_publish=not read_only,
+        may_subscribe=not write_only,
+        is_admin=admin,
+        policy=policy,
+        expires=None if days is None else time.time() + days * 86_400,
+        broker=broker,
+    )
+    print(secret)
+
+
+@tokens.command("list")
+def list_tokens(config: Config = None, data: Data = None, json: Json = False) -> None:
+    """List the tokens; never the secrets, which nobody has."""
+    import msgspec
+
+    from tamis.cli.screen import output, write_json
+    from tamis.runtime.tokens import tokens_of
+
+    found = tokens_of(_config(config, {"data": data})).all()
+    if json:
+        write_json([{**msgspec.to_builtins(one), "sha256": one.sha256[:8]} for one in found])
+        return
+    for one in found:
+        where = "all namespaces" if one.namespaces is None else ", ".join(one.namespaces)
+        output().say(
+            f"{one.name}  {where}{'  admin' if one.is_admin else ''}{f'  broker {one.broker}' * bool(one.broker)}"
+        )
+
+
+@tokens.command("revoke")
+def revoke(name: str, config: Config = None, data: Data = None) -> None:
+    """Take a token back; whoever is connected with it is cut off within seconds. Exit code 1: there was none."""
+    from tamis.runtime.tokens import tokens_of
+
+    if not tokens_of(_config(config, {"data": data})).revoke(name):
+        raise typer.Exit(NO)
+
+
+def _config(path: Path | None, given: dict[str, object]) -> BrokerConfig:
+    import msgspec
+
+    from tamis.runtime.config import BrokerConfig, read_config
+
+    found = BrokerConfig() if path is None else read_config(path)
+    changes = {key: str(one) if isinstance(one, Path) else one for key, one in given.items() if one is not None}
+    return msgspec.structs.replace(found, **changes)
+
+
+def _greet(url: str, json: bool) -> None:
+    from tamis.cli.screen import output, write_json
+
+    if json:
+        write_json({"url": url})
+    else:
+        output().say(f"tamis broker at {url}  (Ctrl-C ends it)")
+        output().say(f"publish:    curl -d '{{\"mag\": 6.1}}' {url}/v1/events")
+        output().say(f'subscribe:  curl -d \'{{"filter": "mag >= 5", "id": "strong"}}\' {url}/v1/subscriptions')
+        output().say(f"listen:     curl -N {url}/v1/subscriptions/strong/events")

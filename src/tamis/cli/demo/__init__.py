@@ -1,0 +1,1 @@
+"""``tamis demo``: earthquakes, storms and the console, on the data that come with tamis."""

@@ -1,0 +1,96 @@
+"""``tamis explain``: why an event matches a filter, or does not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tamis.cli.failures import NO
+from tamis.cli.options import Json, SchemaPath, Zone, examples, read_schema
+
+if TYPE_CHECKING:
+    from tamis.algebra.explain import Explanation
+    from tamis.cli.filters.prepare import Prepared, Questions
+    from tamis.model.schema import Schema
+
+__all__ = ["EPILOG", "explain", "show_explanation"]
+
+EPILOG = examples(
+    'tamis explain "mag >= 4 AND depth < 70" \'{"mag": 5.1, "depth": 110}\'',
+    'tamis explain "felt > 10 OR mag >= 5" quakes.parquet --row 3',
+)
+
+
+def explain(
+    text: Annotated[str, typer.Argument(metavar="FILTER", help="The question, as CQL2 text or JSON.")],
+    event: Annotated[str, typer.Argument(metavar="EVENT", help="An event as a JSON object, or a file; then --row.")],
+    row: Annotated[int | None, typer.Option(min=0, help="Which event of the file, counted from 0.")] = None,
+    schema: SchemaPath = None,
+    zone: Zone = None,
+    json: Json = False,
+) -> None:
+    """Show each condition of a filter with the value it met. Exit code 0: it matches, 1: it does not."""
+    from tamis.cli.filters.prepare import Questions
+    from tamis.cli.screen import output, write_json
+    from tamis.errors import TableError
+
+    known, questions = read_schema(schema, zone), Questions.single(text)
+    if event.lstrip().startswith("{"):
+        if row is not None:
+            raise TableError("--row is for a file of events; here the event itself is given")
+        prepared, found = _given_event(questions, event, known, zone)
+    elif row is None:
+        raise TableError(f"{event}: which event of the file? say --row N, counted from 0; or give an event as JSON")
+    else:
+        prepared, found = _event_of_file(questions, event, row, known, zone)
+    told = prepared.engine.explain(prepared.event(found), "filter")
+    if json:
+        write_json({name: value for name, value in told.as_json().items() if name != "id"})
+    else:
+        output().say(show_explanation(told))
+    raise typer.Exit(0 if told.matched else NO)
+
+
+def show_explanation(told: Explanation, head: str = "") -> str:
+    """Return an explanation for people; ``head`` stands in place of the first line."""
+    _, *conditions = str(told).splitlines()
+    return "\n".join([head or ("match" if told.matched else "no match"), *conditions])
+
+
+def _given_event(
+    questions: Questions, text: str, schema: Schema | None, zone: str | None
+) -> tuple[Prepared, dict[str, Any]]:
+    from tamis.cli.filters.prepare import prepare
+    from tamis.errors import TableError
+    from tamis.files.batches import Batch, tight_column
+    from tamis.files.strict_json import read_object
+
+    try:
+        event = read_object(text)
+    except ValueError as error:
+        raise TableError(f"the event: {error}") from None
+    columns = {name: tight_column([value]) for name, value in event.items()}
+    return prepare(questions, Batch([0], None, columns, lambda _: event), "the event", schema, zone), event
+
+
+def _event_of_file(
+    questions: Questions, path: str, row: int, schema: Schema | None, zone: str | None
+) -> tuple[Prepared, dict[str, Any]]:
+    from tamis.cli.filters.prepare import demand_columns, open_events
+    from tamis.errors import TableError
+    from tamis.files import EventFile
+
+    file = EventFile(path, skip=True)
+    prepared, batches = open_events(questions, file, schema, zone)
+    if schema is None:
+        demand_columns(questions, file)
+    last = -1
+    for batch in batches:
+        problem = next((bad for bad in batch.bad if bad.row == row), None)
+        if problem is not None:
+            raise TableError(f"{file.name}, {problem.place}: {problem.problem}")
+        if row in batch.rows:
+            return prepared, batch.event(batch.rows.index(row))
+        last = max([last, *batch.rows[-1:], *(bad.row for bad in batch.bad)])
+    raise TableError(f"{file.name}: there is no row {row}; the last one is row {last}")

@@ -1,0 +1,240 @@
+"""From filters and a file to an engine that knows the types of both.
+
+Without a schema an attribute's type is settled once, by three voices: what the literals of the filters say
+(``TIMESTAMP(...)`` says moment, ``S_WITHIN`` region), what the column can be read as, and what the file
+suggests. The literals win where the column can be read their way, so WKT in a CSV file and RFC 3339 text in
+JSON need no schema; the file wins otherwise, and the filter that disagrees is refused with a caret.
+
+Only the columns that filters use are looked at; with a schema, all of its columns are, and all must fit.
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tamis.cli.screen import errors
+from tamis.engine import Engine, Matches
+from tamis.errors import EventError, SubscriptionError, TableError, TamisError
+from tamis.files import BadRow, Batch, EventFile, Record
+from tamis.model.columns import column_from
+from tamis.model.language.bind import learn_from_node
+from tamis.model.language.nodes import Constant, Leaf, Node, leaves
+from tamis.model.language.parse import parse
+from tamis.model.schema import Schema
+from tamis.model.tables import EventTable, learn_from_table
+from tamis.model.types import AttributeType, Boolean, Timestamp
+
+__all__ = ["Prepared", "Questions", "demand_columns", "open_events", "prepare", "warn_of_unseen"]
+
+#: The column of a batch that has no other: rows without any attribute are rows, too.
+_ROW = "\0row"
+#: Values of a column that are tried when its type is settled.
+_SAMPLE = 100
+#: Names that a message lists.
+_NAMED = 20
+
+
+@dataclass
+class Questions:
+    """The filters of a run: as records, as syntax trees, and what their literals say about each attribute."""
+
+    name: str
+    records: list[tuple[Record, Node]] = field(default_factory=list)
+    said: dict[str, list[AttributeType]] = field(default_factory=dict)
+    bad: list[BadRow] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, name: str, records: Iterable[Record], *, skip: bool = False) -> Questions:
+        """Parse records; one that cannot be read raises, or is noted when ``skip`` is set."""
+        questions = cls(name)
+        for record in records:
+            try:
+                node = parse(record.source)
+            except TamisError as error:
+                questions.refuse(record, error, skip)
+                continue
+            questions.records.append((record, node))
+            for leaf in _conditions(node):
+                kind = learn_from_node(Schema(), leaf).get(leaf.attribute)
+                kinds = questions.said.setdefault(leaf.attribute, [])
+                if kind is not None and kind not in kinds:
+                    kinds.append(kind)
+        return questions
+
+    @classmethod
+    def single(cls, text: str) -> Questions:
+        """Take one filter from the command line."""
+        return cls.of("", [Record(text, "filter", "default", None, 0, "")])
+
+    def refuse(self, record: Record, error: TamisError, skip: bool) -> None:
+        """Raise an error with its place in the file, or note it."""
+        if not self.name:
+            raise error
+        if not skip:
+            raise TableError(f"{self.name}, {record.place}: subscription {record.id!r}: {error}") from None
+        self.bad.append(BadRow(record.row, record.place, f"subscription {record.id!r}: {error}"))
+
+
+def _conditions(node: Node) -> Iterator[Any]:
+    return (leaf for leaf in leaves(node) if not isinstance(leaf, Constant))
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """An engine with the subscriptions in it, and how to put a batch to it."""
+
+    engine: Engine
+    #: What messages call the events.
+    name: str
+    #: Attributes of which filters ask only whether they are there, and that have no type: true where present.
+    presence: frozenset[str]
+
+    def match(self, batch: Batch, *, namespace: str = "default", skip: bool = False) -> tuple[Matches, list[BadRow]]:
+        """Match a batch; return the matches and the rows that do not fit (none unless ``skip`` is set)."""
+        columns = self.columns(batch)
+        try:
+            return self.engine.match_table(columns, namespace=namespace), []
+        except EventError as error:
+            if not skip:
+                at = f"{self.name}, {batch.place(error.row)}" if error.row is not None else self.name
+                raise TableError(f"{at}: {_without_row(error)}") from None
+        found = EventTable.of(columns, self.engine.schema).bad
+        bad = [BadRow(batch.rows[row], batch.place(row), _without_row(error)) for row, error in found.items()]
+        return self.engine.match_table(columns, namespace=namespace, on_bad="skip"), bad
+
+    def event(self, raw: Mapping[str, Any]) -> dict[str, Any]:
+        """Return one row as the engine takes it."""
+        return {name: True if name in self.presence and value is not None else value for name, value in raw.items()}
+
+    def columns(self, batch: Batch) -> dict[str, Any]:
+        """Return the columns of a batch that filters use, as the engine takes them."""
+        columns: dict[str, Any] = {}
+        for name in self.engine.schema:
+            column = batch.columns.get(name)
+            if column is not None:
+                columns[name] = _present(column) if name in self.presence else column
+        return columns or {_ROW: np.arange(len(batch))}
+
+
+def _without_row(error: EventError) -> str:
+    return str(EventError(error.attribute, error.value, error.problem))
+
+
+def open_events(
+    questions: Questions,
+    file: EventFile,
+    schema: Schema | None,
+    zone: str | None,
+    *,
+    skip: bool = False,
+    extra: Collection[str] = (),
+    whole: bool = False,
+) -> tuple[Prepared, Iterator[Batch]]:
+    """Prepare an engine for the events of a file; return it and all batches of the file.
+
+    ``extra`` are columns to read besides those that filters use; ``whole`` is that of `EventFile.batches`.
+    """
+    kinds = {name: said[0] for name, said in questions.said.items() if len(said) == 1} if schema is None else schema
+    names = {*(questions.said if schema is None else schema), *extra}
+    batches = file.batches(names, kinds, whole=whole)
+    first = next(batches, None)
+    prepared = prepare(questions, first, file.name, schema, zone, skip=skip)
+    return prepared, itertools.chain([] if first is None else [first], batches)
+
+
+def prepare(
+    questions: Questions,
+    first: Batch | None,
+    name: str,
+    schema: Schema | None,
+    zone: str | None,
+    *,
+    skip: bool = False,
+) -> Prepared:
+    """Settle the types with the first batch, and compile the subscriptions under them."""
+    presence: set[str] = set()
+    if schema is None:
+        settled: dict[str, AttributeType] = {}
+        for attribute, said in questions.said.items():
+            kind = _settled(attribute, said, None if first is None else first.columns.get(attribute), zone)
+            if kind is None:
+                presence.add(attribute)
+            settled[attribute] = kind or Boolean()
+        schema = Schema(settled)
+    engine = Engine(schema)
+    for record, _ in questions.records:
+        try:
+            engine.subscribe(record.source, id=record.id, namespace=record.namespace, expires=record.expires)
+        except TamisError as error:
+            questions.refuse(record, error, skip)
+    return Prepared(engine, name, frozenset(presence))
+
+
+def demand_columns(questions: Questions, file: EventFile) -> None:
+    """Raise when a filter names a column that the file does not have; files without a header are believed."""
+    if not file.has_header:
+        return
+    for record, node in questions.records:
+        for leaf in _conditions(node):
+            if leaf.attribute not in file.names:
+                raise _no_column(leaf, record, file)
+
+
+def _no_column(leaf: Leaf, record: Record, file: EventFile) -> SubscriptionError:
+    assert not isinstance(leaf, Constant)
+    problem = f"{file.name} has no column {leaf.attribute!r}{_nearest(leaf.attribute, file.names)}"
+    text = record.source if isinstance(record.source, str) else None
+    return SubscriptionError(problem, leaf.attribute, None, text, leaf.span[0] if leaf.span else None)
+
+
+def warn_of_unseen(questions: Questions, file: EventFile) -> None:
+    """Tell, after all events were read, which attributes of the filters no event had."""
+    unseen = [name for name in questions.said if name not in file.names]
+    if len(unseen) == 1:
+        errors().say(f"note: no event of {file.name} has {unseen[0]!r}{_nearest(unseen[0], file.names)}")
+    elif unseen:
+        errors().say(f"note: no event of {file.name} has any of {_few(unseen)}")
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    names = list(known)
+    near = [one for one in names if len(one) > 2 and name.lower().startswith(one.lower())]
+    near = near or difflib.get_close_matches(name, names, n=1)
+    if near:
+        return f" (did you mean {near[0]!r}?)"
+    return f" (there are {_few(names)})" if names else ""
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+
+
+def _settled(name: str, said: list[AttributeType], column: Any, zone: str | None) -> AttributeType | None:
+    """Return the type of an attribute; None when nothing shows one."""
+    shown = None if column is None else learn_from_table(Schema(), {name: column}).get(name)
+    kind = next((one for one in said if shown is not None and shown.agrees_with(one)), None)
+    if kind is None:
+        kind = next((one for one in said if column is None or _is_readable(name, one, column)), shown)
+    return Timestamp(zone) if isinstance(kind, Timestamp) else kind
+
+
+def _is_readable(name: str, kind: AttributeType, column: Any) -> bool:
+    """Whether some value of a column can be read as a type, or there is no value yet."""
+    if isinstance(column, pa.Array):
+        sample = column.drop_null().slice(0, _SAMPLE)
+    else:
+        sample = list(itertools.islice((value for value in column if value is not None), _SAMPLE))
+    tried = Timestamp("UTC") if isinstance(kind, Timestamp) else kind  # a missing zone is another complaint
+    return not len(sample) or bool(column_from(name, tried, sample).present.any())
+
+
+def _present(column: Any) -> pa.Array:
+    values = column.to_pylist() if isinstance(column, pa.Array) else column
+    return pa.array([None if value is None else True for value in values], pa.bool_())

@@ -1,0 +1,168 @@
+"""``tamis reduce``: which subscriptions of a file are redundant, and why."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tamis.cli.options import Json, SchemaPath, Subscriptions, examples, read_schema
+
+if TYPE_CHECKING:
+    from tamis.cli.filters.prepare import Questions
+    from tamis.model.schema import Schema
+    from tamis.model.subscription import Subscription
+    from tamis.reduction import Reduction
+    from tamis.reduction.reduce import Progress
+
+__all__ = ["EPILOG", "reduce"]
+
+EPILOG = examples(
+    "tamis reduce subscriptions.jsonl",
+    "tamis reduce subscriptions.csv --json",
+    "tamis reduce subscriptions.jsonl --out smaller.jsonl",
+    "tamis reduce subscriptions.jsonl --picture before-after.svg",
+)
+
+
+def reduce(
+    subscriptions: Subscriptions,
+    schema: SchemaPath = None,
+    out: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write what remains to a .jsonl, .csv or .parquet file.")
+    ] = None,
+    picture: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw before and after into an .svg, .png or .pdf file.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Say which subscriptions others cover, which are equal, which can never match, and what remains.
+
+    Reducing shrinks what a link between brokers has to carry; everybody still gets their deliveries.
+    """
+    from tamis.cli.screen import errors, output, write_json
+    from tamis.reduction import reduce as library_reduce
+
+    if picture is not None:
+        _check_picture(picture)
+    compiled, known = _compiled(subscriptions, read_schema(schema))
+    with _progress_bar() as progress:
+        reduction = library_reduce(compiled, known, progress=progress)
+    if picture is not None:
+        _draw(compiled, reduction, picture)
+    if out is not None:
+        _write(out, reduction, known)
+    if json:
+        write_json(reduction.as_json())
+    else:
+        output().say(reduction.report())
+        if out is not None:
+            errors().say(f"wrote {reduction.after:,} subscriptions to {out}", "bold")
+
+
+@contextlib.contextmanager
+def _progress_bar() -> Iterator[Progress]:
+    """Show how far a reduction is, on a terminal, as long as it runs."""
+    from rich import progress
+
+    from tamis.cli.screen import errors
+
+    console = errors()
+    columns = (progress.TextColumn("{task.description}"), progress.BarColumn(), progress.MofNCompleteColumn())
+    with progress.Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        tasks: dict[str, progress.TaskID] = {}
+
+        def show(stage: str, done: int, total: int) -> None:
+            if stage not in tasks:
+                tasks[stage] = bar.add_task(stage, total=total)
+            bar.update(tasks[stage], completed=done)
+
+        yield show
+
+
+def _check_picture(path: Path) -> None:
+    from tamis.plots.canvas import check_kind, new_figure
+
+    check_kind(path)
+    new_figure(1, 1)  # so that a missing matplotlib is known at once
+
+
+def _draw(before: list[Subscription], reduction: Reduction, path: Path) -> None:
+    from tamis.cli.screen import errors
+    from tamis.plots.canvas import write_figure
+    from tamis.plots.reduction import draw_reduction
+
+    write_figure(draw_reduction(before, reduction), path)
+    errors().say(f"wrote {path}", "bold")
+
+
+def _compiled(path: str, schema: Schema | None) -> tuple[list[Subscription], Schema]:
+    """Read and compile a file of subscriptions; an error names its line."""
+    from dataclasses import replace
+    from json import dumps
+
+    from tamis.algebra.sources import as_subscriptions
+    from tamis.cli.filters.prepare import Questions
+    from tamis.errors import SubscriptionError, TableError
+    from tamis.files import SubscriptionFile
+    from tamis.model.values import UnfitError, moment
+
+    file = SubscriptionFile(path)
+    questions = Questions.of(file.name, file)
+    if not questions.records:
+        raise TableError(f"{file.name}: there is no subscription in it")
+    try:
+        found, known = as_subscriptions([(record.id, record.source) for record, _ in questions.records], schema)
+    except SubscriptionError:
+        _name_culprit(questions, schema)
+        raise
+    compiled = []
+    for one, (record, _) in zip(found, questions.records, strict=True):
+        try:
+            expires = None if record.expires is None else moment(record.expires)
+        except UnfitError as error:
+            raise TableError(f"{file.name}, {record.place}: expires: {error}") from None
+        text = record.source if isinstance(record.source, str) else dumps(record.source)
+        compiled.append(replace(one, text=text, namespace=record.namespace, expires=expires))
+    return compiled, known
+
+
+def _name_culprit(questions: Questions, schema: Schema | None) -> None:
+    """Raise the error of the first subscription that cannot be meant, with its place in the file."""
+    from tamis.algebra.sources import as_subscription
+    from tamis.errors import SubscriptionError
+
+    for record, _ in questions.records:
+        try:
+            as_subscription(record.source, schema)
+        except SubscriptionError as error:
+            questions.refuse(record, error, skip=False)
+
+
+def _write(path: str, reduction: Reduction, schema: Schema) -> None:
+    """Write what remains as a file of subscriptions."""
+    import pyarrow as pa
+
+    from tamis.files import open_rows_writer
+    from tamis.model.language.literals import instant_text
+    from tamis.model.language.nodes import Instant
+    from tamis.reduction.writable import written
+
+    kept = reduction.subscriptions
+    whole = bool(kept) and all(isinstance(one.id, int) for one in kept)
+    kinds = {"id": pa.int64() if whole else pa.string(), "filter": pa.string()}
+    rows: dict[str, list[Any]] = {
+        "id": [one.id for one in kept],
+        # What was near a limit may be longer when it is simplified; its own text can be read, as it was.
+        "filter": [written(one.filters, schema) or one.text for one in kept],
+    }
+    if any(one.namespace != "default" for one in kept):
+        kinds["namespace"], rows["namespace"] = pa.string(), [one.namespace for one in kept]
+    if any(one.expires is not None for one in kept):
+        ends = [None if one.expires is None else instant_text(Instant(one.expires)) for one in kept]
+        kinds["expires"], rows["expires"] = pa.string(), ends
+    with open_rows_writer(path, kinds) as write:
+        write(rows)

@@ -1,0 +1,216 @@
+"""Strict JSON (RELIABILITY S14): no NaN or Infinity, no number beyond float64, no key twice.
+
+Python's own reader accepts the first, turns ``1e999`` into infinity and keeps the last of two equal keys; a
+file that relies on any of these says something else than its author meant.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import math
+import re
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+from tamis.errors import LimitError, TableError
+from tamis.files.batches import Item
+from tamis.files.text import MAX_LINE, chunks, lines, shown_name
+from tamis.model.schema import MAX_ATTRIBUTES
+
+__all__ = ["json_items", "line_items", "read_object", "read_value"]
+
+#: Objects and lists inside one another.
+MAX_DEPTH = 32
+
+_BLANKS = re.compile(r"[ \t\r\n]*")
+
+Object = dict[str, Any]
+
+
+class _RefusedError(ValueError):
+    """JSON that is well formed and still not accepted."""
+
+
+def read_object(text: str) -> Object:
+    """Return the object a text holds, or raise ValueError with a message for people.
+
+    >>> read_object('{"mag": 1e999}')
+    Traceback (most recent call last):
+    ValueError: 1e999 is beyond the range of numbers
+    """
+    return _checked(read_value(text))
+
+
+def read_value(text: str) -> object:
+    """Return what a text holds, be it an object or not; see `read_object`."""
+    try:
+        value = _DECODER.decode(text)
+        if _is_deeper(value, MAX_DEPTH + 1):
+            raise _RefusedError(f"nested more than {MAX_DEPTH} deep")
+        return value
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON: {_lower(error.msg)} at column {error.colno}") from None
+    except RecursionError:
+        raise ValueError(f"nested more than {MAX_DEPTH} deep") from None
+    except ValueError as error:
+        raise ValueError(str(error)) from None
+
+
+def line_items(path: str) -> Iterator[Item[Object]]:
+    """Yield one object per line that is not blank; what cannot be read is an item with its problem."""
+    for number, line in lines(path):
+        if not line.strip():
+            continue
+        try:
+            yield Item(number, len(line), read_object(line.decode("utf-8")))
+        except UnicodeDecodeError as error:
+            yield Item(number, len(line), None, f"not UTF-8 text ({error.reason})")
+        except ValueError as error:
+            yield Item(number, len(line), None, str(error))
+
+
+def json_items(path: str) -> Iterator[Item[Object]]:
+    """Yield the objects of a JSON array, or objects that follow one another; bad syntax ends it with an error."""
+    text = _Text(path)
+    is_array = text.next_is("[")
+    closed = not is_array
+    first = True
+    while not text.is_over():
+        if is_array and text.next_is("]"):
+            closed = True
+            break
+        if is_array and not first and not text.next_is(","):
+            text.fail("expected ',' or ']' between two objects")
+        first = False
+        line, size, value = text.read_object()
+        yield Item(line, size, value)
+    if not closed:
+        text.fail("the array has no end: ']' is missing")
+    if not text.is_over():
+        text.fail("there is more after the end of the array")
+
+
+class _Text:
+    """A text that is read object by object and never held as a whole."""
+
+    def __init__(self, path: str) -> None:
+        self._name = shown_name(path)
+        self._chunks = chunks(path)
+        self._decode = codecs.getincrementaldecoder("utf-8")()
+        self._text = ""
+        self._at = 0
+        self._line = 1
+
+    def is_over(self) -> bool:
+        """Whether nothing but blanks is left."""
+        while True:
+            self._move(_BLANKS.match(self._text, self._at).end())  # type: ignore[union-attr]
+            if self._at < len(self._text):
+                return False
+            if not self._fill():
+                return True
+
+    def next_is(self, mark: str) -> bool:
+        """Whether the next character that is not blank is this one; then it is taken."""
+        if self.is_over() or self._text[self._at] != mark:
+            return False
+        self._move(self._at + 1)
+        return True
+
+    def read_object(self) -> tuple[int, int, Object]:
+        """Take one object; return its line, its length and itself."""
+        if self.is_over():
+            self.fail("expected an object")
+        while True:
+            try:
+                value, end = _DECODER.raw_decode(self._text, self._at)
+            except json.JSONDecodeError as error:
+                if len(self._text) - self._at <= MAX_LINE and self._fill():
+                    continue
+                self._move(error.pos)
+                self.fail(f"not JSON: {_lower(error.msg)}")
+            except (RecursionError, _RefusedError) as error:
+                self.fail(str(error) if isinstance(error, _RefusedError) else f"nested more than {MAX_DEPTH} deep")
+            break
+        line, size = self._line, end - self._at
+        if size > MAX_LINE:
+            raise LimitError(f"{self._name}, line {line}: characters of one object", size, MAX_LINE)
+        try:
+            checked = _checked(value)
+        except ValueError as error:
+            self.fail(str(error))
+        self._move(end)
+        return line, size, checked
+
+    def fail(self, problem: str) -> NoReturn:
+        """Raise the error that names the file and the line."""
+        raise TableError(f"{self._name}, line {self._line}: {problem}")
+
+    def _move(self, place: int) -> None:
+        self._line += self._text.count("\n", self._at, place)
+        self._at = place
+
+    def _fill(self) -> bool:
+        chunk = next(self._chunks, None)
+        try:
+            more = self._decode.decode(chunk or b"", final=chunk is None)
+        except UnicodeDecodeError as error:
+            self.fail(f"not UTF-8 text ({error.reason})")
+        self._text, self._at = self._text[self._at :] + more, 0
+        return chunk is not None
+
+
+def _checked(value: object) -> Object:
+    if not isinstance(value, dict):
+        raise _RefusedError(f'expected an object such as {{"mag": 4.5}}, not {_WORDS[type(value)]}')
+    if len(value) > MAX_ATTRIBUTES:
+        raise _RefusedError(f"{len(value)} attributes are more than the {MAX_ATTRIBUTES} accepted")
+    if _is_deeper(value, MAX_DEPTH):
+        raise _RefusedError(f"nested more than {MAX_DEPTH} deep")
+    return value
+
+
+_WORDS = {list: "a list", str: "a string", int: "a number", float: "a number", bool: "a boolean", type(None): "null"}
+
+
+def _is_deeper(value: object, levels: int) -> bool:
+    if not isinstance(value, dict | list):
+        return False
+    inner = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_is_deeper(one, levels - 1) for one in inner if isinstance(one, dict | list))
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> Object:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise _RefusedError(f"the key {twice!r} stands twice")
+    return found
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise _RefusedError(f"{text} is beyond the range of numbers")
+    return value
+
+
+def _no_constant(text: str) -> NoReturn:
+    raise _RefusedError(f"{text} is no JSON; leave a missing value out")
+
+
+def _whole(text: str) -> int:
+    if len(text) > 400:
+        raise _RefusedError("a number of more than 400 digits")
+    return int(text)
+
+
+def _lower(message: str) -> str:
+    return message[:1].lower() + message[1:]
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_unique, parse_float=_finite, parse_int=_whole, parse_constant=_no_constant
+)

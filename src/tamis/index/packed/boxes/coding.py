@@ -1,0 +1,82 @@
+"""How a segment's float64 ends became int16 codes: a quantiser, and how much data it was trained on.
+
+Segments share a coding where they can, because an event is coded once per coding. A coding that was
+trained on other data stays correct (codes only tie more often), so it is replaced when a segment is
+built that is much larger than its training data, or that has an axis it never saw.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tamis.kernels.boxes.quantise import Quantiser, code_sides, train_quantiser
+from tamis.kernels.boxes.sparse import Boxes, count_boxes, pack_boxes
+
+__all__ = ["Coding", "boxes_from_dense"]
+
+#: Boxes looked at to choose the knots.
+_SAMPLE: Final = 100_000
+
+
+def boxes_from_dense(lo: npt.NDArray[np.float64], hi: npt.NDArray[np.float64]) -> Boxes:
+    """Keep the constrained sides of dense closed boxes; a bad row raises ``ValueError`` that names it."""
+    first = np.empty(lo.shape[0] + 1, np.uint32)
+    bad = count_boxes(lo, hi, first)
+    if bad >= 0:
+        raise ValueError(f"box {bad} has a NaN end or lo > hi")
+    boxes = Boxes(first, np.empty(first[-1], np.int16), np.empty((first[-1], 2), np.float64))
+    pack_boxes(lo, hi, boxes.axis, boxes.ends)
+    return boxes
+
+
+class Coding:
+    """A quantiser with the address table that kernels read.
+
+    Attributes
+    ----------
+    quantiser
+        The maps themselves.
+    table
+        int64[5], what a directory row carries.
+    trained_on
+        Boxes the training sample stood for.
+    """
+
+    def __init__(self, quantiser: Quantiser, trained_on: int) -> None:
+        self.quantiser = quantiser
+        self.table = quantiser.addresses()
+        self.trained_on = trained_on
+
+    @classmethod
+    def train(cls, boxes: Boxes) -> Coding:
+        """Choose knots from an even sample of the boxes; the same boxes in the same order give the same map."""
+        n = boxes.first.size - 1
+        step = max(1, n // _SAMPLE)
+        if step == 1:
+            axis, ends = boxes.axis, boxes.ends
+        else:
+            starts = boxes.first[:-1:step].astype(np.int64)
+            counts = boxes.first[1::step][: starts.size].astype(np.int64) - starts
+            shift = np.repeat(starts - np.concatenate(([0], np.cumsum(counts)[:-1])), counts)
+            entries = shift + np.arange(counts.sum())
+            axis, ends = boxes.axis[entries], boxes.ends[entries]
+        used = np.bincount(boxes.axis) if boxes.axis.size else np.zeros(1, np.int64)
+        missed = np.setdiff1d(np.flatnonzero(used), np.flatnonzero(np.bincount(axis, minlength=used.size)))
+        if missed.size:  # rare axes that the sample passed over
+            more = np.isin(boxes.axis, missed)
+            axis, ends = np.concatenate((axis, boxes.axis[more])), np.concatenate((ends, boxes.ends[more]))
+        return cls(train_quantiser(used.size, axis, ends), n)
+
+    def suits(self, boxes: Boxes) -> bool:
+        """Say whether these boxes can be coded well: all axes known, and not many times the training data."""
+        used = np.flatnonzero(np.bincount(boxes.axis)) if boxes.axis.size else np.zeros(0, np.int64)
+        return boxes.first.size - 1 <= 4 * self.trained_on and self.quantiser.has_axes(used)
+
+    def codes_of(self, boxes: Boxes) -> npt.NDArray[np.int16]:
+        """Return the codes int16[m, 2] of all entries."""
+        codes = np.empty((boxes.axis.size, 2), np.int16)
+        code_sides(self.table, boxes.axis, boxes.ends, codes)
+        return codes

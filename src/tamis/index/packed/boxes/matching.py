@@ -1,0 +1,242 @@
+"""Ask a snapshot: buffers of one reader, and the loop that enlarges them.
+
+A *snapshot* is a directory and the parts whose arrays it names. The writer replaces the index's snapshot
+and never changes one, so whoever holds it can match against it as long as they like, while segments
+merge. A reader's buffers are its own; the index keeps a pool of readers, because a list's ``pop`` and
+``append`` are atomic and a thread-local would need a thread module here.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tamis.index.packed.boxes.delta import Delta
+from tamis.index.packed.boxes.outputs import Outputs
+from tamis.index.packed.boxes.segment import Segment
+from tamis.kernels import directory as at
+from tamis.kernels.boxes.event_order import event_keys, reorder_csr
+from tamis.kernels.boxes.match import Scratch, match_events
+from tamis.kernels.boxes.pairs import SURVIVORS, PairOutput, TabledEvents, code_events, join_csr, match_pairs
+from tamis.kernels.boxes.quantise import MISSING
+from tamis.kernels.boxes.staged import emit_staged, stage_events
+
+__all__ = ["Reader", "Snapshot", "find_order", "make_snapshot"]
+
+_FloatArray: TypeAlias = npt.NDArray[np.float64]
+_RowArray: TypeAlias = npt.NDArray[np.int32]
+_Csr: TypeAlias = tuple[npt.NDArray[np.int64], _RowArray]
+_Events: TypeAlias = tuple[_FloatArray, _FloatArray]
+_FIRST_ROOM: Final = 4_096
+_STACK: Final = 1_024
+#: Fewer events than this are matched one by one against grids too.
+_FEW: Final = 16
+#: At least this many events are put in order, if a tree has so many boxes that caches matter. Answers that are so
+#: short are copied back into the order of the events; longer ones are staged.
+_MANY: Final = 512
+_LARGE: Final = 200_000
+_SHORT: Final = 100.0
+#: Events that are put in order, or walk through the grids, together.
+_CHUNK: Final = 4_096
+
+
+class Snapshot(NamedTuple):
+    """A directory int64[parts, WIDTH] and the parts that own its arrays.
+
+    ``blocks`` and ``grids`` are the directory's rows by kind: a batch visits them in different ways.
+    """
+
+    directory: npt.NDArray[np.int64]
+    parts: tuple[Segment | Delta, ...]
+    blocks: npt.NDArray[np.int64]
+    grids: npt.NDArray[np.int64]
+
+
+def make_snapshot(parts: list[Segment | Delta]) -> Snapshot:
+    """Write the directory of these parts; those with one coding stand together."""
+    parts = sorted(parts, key=lambda part: id(part.coding))
+    directory = np.array([part.row for part in parts], np.int64).reshape(len(parts), at.WIDTH)
+    in_grid = directory[:, at.LAYOUT] == at.PAIRS
+    return Snapshot(directory, tuple(parts), directory[~in_grid], directory[in_grid])
+
+
+class Reader:
+    """Buffers for one thread at a time; :meth:`match` and :meth:`match_one` use nothing else.
+
+    Attributes
+    ----------
+    n_axes
+        Width of the events these buffers serve.
+    """
+
+    def __init__(self, n_axes: int, outputs: Outputs) -> None:
+        self.n_axes = n_axes
+        self._outputs = outputs
+        codes = np.full((4, max(1, n_axes)), MISSING, np.int16)
+        found = np.empty((2, SURVIVORS), np.int32)
+        self._scratch = Scratch(codes, _make_tables(2), np.empty(_STACK, np.int64), found)
+        self._offsets = np.zeros(2, np.int64)
+        self._out = np.empty(_FIRST_ROOM, np.int32)
+        self._pairs = np.empty((2, _FIRST_ROOM), np.int32)
+        self._stage = np.empty(_FIRST_ROOM, np.int32)
+        self._lanes = np.empty(_FIRST_ROOM, np.int64)
+
+    def match_one(self, snapshot: Snapshot, low: _FloatArray, high: _FloatArray) -> npt.NDArray[np.int32]:
+        """Return the rows whose box meets the event, in no particular order."""
+        events = (low.reshape(1, -1), high.reshape(1, -1))
+        while match_events(snapshot.directory, events, 0, self._offsets, self._out, self._scratch) == 0:
+            self._out = np.empty(4 * self._out.size, np.int32)
+        return self._out[: self._offsets[1]].copy()
+
+    def match(self, snapshot: Snapshot, low: _FloatArray, high: _FloatArray, guess: float) -> _Csr:
+        """Return CSR offsets and rows of many events; ``guess`` is the expected number of rows per event.
+
+        The rows may be a view of an array that is used again once nobody has a view of it.
+        """
+        if low.shape[0] < _FEW or not snapshot.grids.size:
+            return self._match_blocks(snapshot.directory, low, high, guess)
+        parts = self._match_blocks(snapshot.blocks, low, high, guess if snapshot.blocks.size else 0.0)
+        pairs = []
+        for begin in range(0, low.shape[0], _CHUNK):
+            lows = low[begin : begin + _CHUNK]
+            highs = lows if high is low else high[begin : begin + _CHUNK]
+            for grid in snapshot.grids:
+                events, rows = self._match_grid(grid, lows, highs)
+                pairs.append((events + np.int32(begin), rows))
+        found = np.concatenate([events for events, _ in pairs]), np.concatenate([rows for _, rows in pairs])
+        offsets, cursor = np.empty(low.shape[0] + 1, np.int64), np.empty(low.shape[0], np.int64)
+        out = np.empty(parts[1].size + found[0].size, np.int32)
+        join_csr(parts, found, offsets, cursor, out)
+        return offsets, out
+
+    def _match_blocks(
+        self, directory: npt.NDArray[np.int64], low: _FloatArray, high: _FloatArray, guess: float
+    ) -> _Csr:
+        """Match trees and delta, and grids too if they are given; large batches in an order that suits the caches."""
+        n = low.shape[0]
+        offsets = np.zeros(n + 1, np.int64)
+        if not directory.size:
+            return offsets, np.empty(0, np.int32)
+        out = self._outputs.take(int(n * guess * 1.2) + _FIRST_ROOM)
+        largest = directory[np.argmax(directory[:, at.N_SLOTS])]
+        if n >= _MANY and largest[at.N_SLOTS] >= _LARGE and largest[at.LAYOUT] == at.TREE:
+            out = self._match_in_order(directory, (low, high), offsets, out, largest, staged=guess > _SHORT)
+        else:
+            out = self._match_each(directory, (low, high), offsets, out)
+        self._outputs.give(out)
+        rows = out[: offsets[n]]
+        return offsets, rows if 2 * rows.size + _FIRST_ROOM >= out.size else rows.copy()
+
+    def _match_each(
+        self, directory: npt.NDArray[np.int64], events: _Events, offsets: npt.NDArray[np.int64], out: _RowArray
+    ) -> _RowArray:
+        """Match event by event into ``out``; return it, or a larger one that took its place."""
+        n = offsets.size - 1
+        done = match_events(directory, events, 0, offsets, out, self._scratch)
+        while done < n:
+            used = int(offsets[done])
+            out = _enlarged(out, used, max(2 * out.size, int(used / max(done, 1) * n * 1.1)))
+            done = match_events(directory, events, done, offsets, out, self._scratch)
+        return out
+
+    def _match_in_order(
+        self,
+        directory: npt.NDArray[np.int64],
+        events: _Events,
+        offsets: npt.NDArray[np.int64],
+        out: _RowArray,
+        largest: npt.NDArray[np.int64],
+        *,
+        staged: bool,
+    ) -> _RowArray:
+        """As :meth:`_match_each`, chunk by chunk in the order of ``event_keys``; ``staged``: rows are written once."""
+        low, high = events
+        keys = np.empty(low.shape[0], np.uint16)
+        event_keys(largest, low, keys)
+        for begin in range(0, low.shape[0], _CHUNK):
+            order = np.argsort(keys[begin : begin + _CHUNK], kind="stable")
+            lows = low[begin : begin + _CHUNK][order]
+            highs = lows if high is low else high[begin : begin + _CHUNK][order]
+            own = offsets[begin : begin + order.size + 1]
+            if staged:
+                out = self._emit_in_order(directory, (lows, highs), order, own, out)
+                continue
+            found = np.zeros(order.size + 1, np.int64)
+            self._stage = self._match_each(directory, (lows, highs), found, self._stage)
+            used = int(own[0])
+            if used + found[-1] > out.size:
+                out = _enlarged(out, used, 2 * (used + int(found[-1])))
+            reorder_csr(order, (found, self._stage), own, out)
+        return out
+
+    def _emit_in_order(
+        self,
+        directory: npt.NDArray[np.int64],
+        events: _Events,
+        order: npt.NDArray[np.int64],
+        offsets: npt.NDArray[np.int64],
+        out: _RowArray,
+    ) -> _RowArray:
+        """Stage the lanes of events that were put in ``order``, then write their rows event by event."""
+        starts = np.zeros(order.size + 1, np.int64)
+        done = stage_events(directory, events, 0, starts, self._lanes, self._scratch)
+        while done < order.size:
+            lanes = np.empty(2 * self._lanes.size, np.int64)
+            lanes[: starts[done]] = self._lanes[: starts[done]]
+            self._lanes = lanes
+            done = stage_events(directory, events, done, starts, lanes, self._scratch)
+        place = np.empty_like(order)
+        place[order] = np.arange(order.size)
+        needed = emit_staged(place, (starts, self._lanes), offsets, out)
+        if needed > out.size:
+            out = _enlarged(out, int(offsets[0]), int(needed * 1.5))
+            emit_staged(place, (starts, self._lanes), offsets, out)
+        return out
+
+    def _match_grid(
+        self, grid: npt.NDArray[np.int64], low: _FloatArray, high: _FloatArray
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        """Match a chunk of events against the pair grids of one segment; return events and rows of the pairs."""
+        columns, tables = _coded(grid, low)
+        high_columns, high_tables = (columns, tables) if high is low else _coded(grid, high)
+        events = TabledEvents(tables, high_tables, low, high)
+        order = np.argsort(columns, axis=1, kind="stable").astype(np.int32)
+        while True:
+            output = PairOutput(self._scratch.found, self._pairs[1], self._pairs[0])
+            count = match_pairs(grid, events, (columns, high_columns), order, output)
+            if count >= 0:
+                return self._pairs[0, :count].copy(), self._pairs[1, :count].copy()
+            self._pairs = np.empty((2, 4 * self._pairs.shape[1]), np.int32)
+
+
+def find_order(snapshot: Snapshot, low: _FloatArray) -> npt.NDArray[np.int64] | None:
+    """Return an order of many events in which neighbours meet the same boxes of the largest tree; None: any."""
+    trees = snapshot.directory[snapshot.directory[:, at.LAYOUT] == at.TREE]
+    if low.shape[0] < _MANY or not trees.size:
+        return None
+    keys = np.empty(low.shape[0], np.uint16)
+    event_keys(trees[np.argmax(trees[:, at.N_SLOTS])], low, keys)
+    return np.argsort(keys, kind="stable")
+
+
+def _enlarged(array: _RowArray, used: int, size: int) -> _RowArray:
+    """Return a larger array with the same first ``used`` numbers."""
+    larger = np.empty(size, np.int32)
+    larger[:used] = array[:used]
+    return larger
+
+
+def _make_tables(n: int) -> npt.NDArray[np.uint8]:
+    """Return n tables of 64 bytes, each on a cache line of its own."""
+    room = np.zeros(64 * n + 64, np.uint8)
+    start = -room.ctypes.data % 64
+    return room[start : start + 64 * n].reshape(n, 64)
+
+
+def _coded(grid: npt.NDArray[np.int64], values: _FloatArray) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.uint8]]:
+    """Return the codes of many events by axis, and their tables."""
+    columns, tables = np.empty(values.shape[::-1], np.int16), _make_tables(len(values))
+    code_events(grid, values, np.empty(values.shape[1], np.int16), columns, tables)
+    return columns, tables

@@ -1,0 +1,169 @@
+"""An immutable packed segment: a few flat arrays, and alive bits that only ever go from one to zero.
+
+All arrays can be written to files and opened again read-only, memory-mapped (:meth:`Segment.to_arrays`,
+:meth:`Segment.from_arrays`); only the alive bits are private to the process. Kernels see a segment as one
+row of the directory; the row holds addresses, so a segment owns its arrays as long as it lives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tamis.index.packed.boxes.coding import Coding
+from tamis.index.packed.boxes.grouping import is_sparse, pair_arrays
+from tamis.kernels import directory as at
+from tamis.kernels.boxes.bits import live_slots
+from tamis.kernels.boxes.sparse import Boxes, take_boxes
+from tamis.kernels.boxes.tree import build_blocks, dense_codes, order_boxes
+from tamis.kernels.vector_ir import LANES
+
+__all__ = ["Segment", "all_alive", "columns_of", "padded"]
+
+_LAYOUT_NAMES: Final = {at.FLAT: "flat", at.TREE: "tree", at.PAIRS: "pairs"}
+
+
+def padded(rows: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """Copy rows to an array of whole blocks, with one slot to spare: kernels read sixteen at a time."""
+    result = np.zeros((rows.size // LANES + 1) * LANES, np.int32)
+    result[: rows.size] = rows
+    return result
+
+
+def all_alive(n_slots: int) -> npt.NDArray[np.uint8]:
+    """Return the bits of ``n_slots`` living slots, padded with zeros as :func:`padded` does."""
+    bits = np.zeros((n_slots // LANES + 1) * (LANES // 8), np.uint8)
+    bits[: n_slots // 8] = 255
+    if n_slots % 8:
+        bits[n_slots // 8] = (1 << n_slots % 8) - 1
+    return bits
+
+
+def columns_of(boxes: Boxes) -> npt.NDArray[np.int32]:
+    """Return the axes that some box constrains, ascending; axis 0 if there is none."""
+    used = np.flatnonzero(np.bincount(boxes.axis)) if boxes.axis.size else np.zeros(1, np.int64)
+    return used.astype(np.int32)
+
+
+def corners_of(boxes: Boxes, codes: npt.NDArray[np.int16], columns: npt.NDArray[np.int32]) -> npt.NDArray[np.int16]:
+    """Return int16[n, 2 * columns]: the lo and hi code of every column, free where a box is silent."""
+    corners = np.empty((boxes.first.size - 1, 2 * columns.size), np.int16)
+    column = np.zeros(int(columns[-1]) + 1, np.int32)
+    column[columns] = np.arange(columns.size)
+    dense_codes(boxes.first, boxes.axis, codes, column, corners)
+    return corners
+
+
+class Segment:
+    """n boxes with their rows, in slot order.
+
+    Attributes
+    ----------
+    arrays
+        The flat arrays by name; never written after the segment is built.
+    alive
+        uint8, one bit per slot; the writer clears bits.
+    coding
+        How ``blocks`` were coded.
+    row
+        int64[WIDTH]; this segment's row of a directory.
+    """
+
+    def __init__(self, arrays: Mapping[str, npt.NDArray[Any]], alive: npt.NDArray[np.uint8], coding: Coding) -> None:
+        self.arrays = dict(arrays)
+        self.alive = alive
+        self.coding = coding
+        self.n_slots = int(arrays["meta"][0])
+        self.layout = int(arrays["meta"][1])
+        self.n_dead = 0
+        self.row = self._directory_row()
+
+    @classmethod
+    def build(cls, boxes: Boxes, rows: npt.NDArray[np.int32], coding: Coding, *, grids: bool = True) -> Segment:
+        """Pack boxes in the layout that suits them, or as a tree. Cost: under a second for a million boxes."""
+        columns = columns_of(boxes)
+        codes = coding.codes_of(boxes)
+        if grids and is_sparse(boxes, columns.size):
+            layout = at.PAIRS
+            order, special = pair_arrays(boxes, codes)
+        else:
+            corners = corners_of(boxes, codes, columns)
+            packed = order_boxes(corners)
+            blocks, levels = build_blocks(corners, packed)
+            order = packed.astype(np.int64)
+            special = {"column_axes": columns, "blocks": blocks, "levels": levels}
+            layout = at.TREE
+        n = rows.size
+        sorted_boxes = Boxes(np.zeros(n + 1, np.uint32), np.empty_like(boxes.axis), np.empty_like(boxes.ends))
+        take_boxes(boxes, order, sorted_boxes, 0)
+        arrays = {
+            "meta": np.array([n, layout], np.int64),
+            "rows": padded(rows[order]),
+            **sorted_boxes._asdict(),
+            **special,
+        }
+        return cls(arrays, all_alive(n), coding)
+
+    def _directory_row(self) -> npt.NDArray[np.int64]:
+        """Write addresses and counts in the order of :mod:`tamis.kernels.directory`."""
+        row = np.zeros(at.WIDTH, np.int64)
+        address = {name: array.ctypes.data for name, array in self.arrays.items()}
+        row[at.FIRST], row[at.AXIS], row[at.ENDS] = address["first"], address["axis"], address["ends"]
+        row[at.ROWS], row[at.ALIVE] = address["rows"], self.alive.ctypes.data
+        row[at.N_SLOTS], row[at.LAYOUT] = self.n_slots, self.layout
+        row[at.QUANTISER : at.QUANTISER + 5] = self.coding.table
+        row[at.COLUMN_AXES], row[at.N_COLUMNS] = address["column_axes"], self.arrays["column_axes"].size
+        if self.layout == at.TREE:
+            row[at.BLOCKS], row[at.LEVELS] = address["blocks"], address["levels"]
+            row[at.HEIGHT] = self.arrays["levels"].size - 2
+            row[at.LEAVES] = address["blocks"] + int(self.arrays["levels"][-2]) * 64 * row[at.N_COLUMNS]
+        else:
+            row[at.GROUPS], row[at.N_GROUPS] = address["groups"], self.arrays["groups"].shape[0]
+            row[at.CELLS], row[at.CORNERS] = address["cells"], address["corners"]
+            row[at.LANE_AXES], row[at.MEMBERS] = address["axes"], address["members"]
+        return row
+
+    @property
+    def boxes(self) -> Boxes:
+        """The boxes in slot order, dead ones too."""
+        return Boxes(self.arrays["first"], self.arrays["axis"], self.arrays["ends"])
+
+    @property
+    def rows(self) -> npt.NDArray[np.int32]:
+        """The row of each slot."""
+        return self.arrays["rows"][: self.n_slots]
+
+    @property
+    def n_live(self) -> int:
+        """Slots that are not dead."""
+        return self.n_slots - self.n_dead
+
+    @property
+    def layout_name(self) -> str:
+        """How this segment is laid out, for statistics."""
+        return _LAYOUT_NAMES[self.layout]
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all arrays, the alive bits included."""
+        return sum(array.nbytes for array in self.arrays.values()) + self.alive.nbytes
+
+    def find_live(self, alive: npt.NDArray[np.uint8] | None = None) -> npt.NDArray[np.int64]:
+        """Return the living slots, ascending, by the given bits or the present ones."""
+        slots = np.empty(self.n_slots + 1, np.int64)
+        return slots[: live_slots(self.alive if alive is None else alive, self.n_slots, slots)]
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return every array by name, to be written to files; the coding is saved by the index."""
+        return {**self.arrays, "alive": self.alive}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], coding: Coding) -> Segment:
+        """Open a segment on arrays as :meth:`to_arrays` gave them; they may be read-only."""
+        kept = {name: array for name, array in arrays.items() if name != "alive"}
+        segment = cls(kept, np.array(arrays["alive"], np.uint8), coding)
+        segment.n_dead = segment.n_slots - segment.find_live().size
+        return segment

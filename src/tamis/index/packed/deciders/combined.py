@@ -1,0 +1,151 @@
+"""Candidates whose boxes only propose, decided for many pairs at once before anybody asks raw values.
+
+What a box leaves open is most often of one kind: LIKE patterns (`questions`), regions (`regions`), or one ball
+(`mixed_balls`). Each kind has its columns and its kernel, and says YES, NO, or that the pair stays OPEN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from tamis.geometry.relations import rings_of
+from tamis.index.packed.axes import Axes
+from tamis.index.packed.boxes_of import Box
+from tamis.index.packed.deciders.balls import MixedBalls
+from tamis.index.packed.deciders.entries import Entries
+from tamis.index.packed.deciders.patterns import ASK, Questions
+from tamis.index.packed.deciders.regions import RegionTests, Verdicts
+from tamis.index.protocols import Lookup, Rows
+from tamis.kernels.polygons.flat_rings import Rings
+from tamis.kernels.polygons.region_tests import OPEN
+from tamis.kernels.vectors import INSIDE, UNCERTAIN
+from tamis.model.schema import Event
+from tamis.model.tables import EventTable
+
+__all__ = ["Deciders", "OneEvent", "TableOfEvents", "arrays_under"]
+
+_IntArray = npt.NDArray[np.int64]
+_FloatArray = npt.NDArray[np.float64]
+
+
+class Values(Protocol):
+    """The events of the pairs, as the kernels read them."""
+
+    @property
+    def table(self) -> EventTable | None:
+        """The events as a table; None for a single event, whose strings are best asked one by one."""
+
+    def shapes(self, name: str) -> Rings:
+        """Return the regions of all events on an attribute; none where there is no value."""
+
+    def vectors(self, name: str) -> _FloatArray | None:
+        """Return the vectors of all events on an attribute; None when they have none."""
+
+
+class TableOfEvents:
+    """Many events."""
+
+    def __init__(self, table: EventTable) -> None:
+        self.table = table
+
+    def shapes(self, name: str) -> Rings:
+        """Return the regions of the events; none where there is no value. A column that is whole keeps them."""
+        column = self.table.columns[name]
+        if column.rings is not None:
+            return column.rings
+        if not column.present.all():
+            values = column.values.copy()
+            values[~column.present] = None
+            return rings_of(values)
+        column.rings = rings_of(column.values)
+        return column.rings
+
+    def vectors(self, name: str) -> _FloatArray | None:
+        """Return the vectors of the events."""
+        column = self.table.columns.get(name)
+        return None if column is None else column.values
+
+
+class OneEvent:
+    """A single event, which every pair is about."""
+
+    table = None
+
+    def __init__(self, event: Event) -> None:
+        self._event = event
+
+    def shapes(self, name: str) -> Rings:
+        """Return the region of the event."""
+        return rings_of(np.array([self._event[name]], dtype=object))
+
+    def vectors(self, name: str) -> _FloatArray | None:
+        """Return the vector of the event as a table of one."""
+        value = self._event.get(name)
+        return value[None] if isinstance(value, np.ndarray) else None
+
+
+class Deciders:
+    """What the boxes of entries leave open, by entry. Readers may go on while a writer appends."""
+
+    def __init__(self, lookup: Lookup) -> None:
+        self._questions = Questions(lookup)
+        self._regions = RegionTests()
+        self._balls = MixedBalls()
+
+    def append(self, numbers: Sequence[int], boxes: Sequence[Box]) -> None:
+        """Take what the boxes of the next entries leave open."""
+        self._regions.append([box.regions for box in boxes])
+        for number, box in zip(numbers, boxes, strict=True):
+            if box.ball is not None:
+                self._balls.add(number, box.ball)
+
+    def decide(self, entries: Rows, event: _IntArray, values: Values, known: Entries, axes: Axes) -> Verdicts:
+        """Return a verdict for each pair of entry and event; the event is a point in the entry's box."""
+        shapes = lambda axis: values.shapes(axes.attribute(axis))  # noqa: E731
+        verdicts, n_open = self._regions.decide(shapes, event, entries)
+        if not n_open:
+            return verdicts
+        if len(self._balls):
+            sides = self._balls.sides(entries, event, values.vectors)
+            verdicts = np.where(sides == UNCERTAIN, verdicts, sides == INSIDE).astype(np.int8)
+        if values.table is not None:
+            self._ask_strings(verdicts, entries, event, values.table, known, axes)
+        return verdicts
+
+    def laid_out(self, entries: Rows) -> RegionTests:
+        """Return the regions laid out in the order of entries, for `adopt`; changes nothing that others see."""
+        return self._regions.laid_out(entries)
+
+    def adopt(self, regions: RegionTests) -> None:
+        """Take over regions laid out anew. For the writer."""
+        self._regions.adopt(regions)
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the columns by name; questions are worked out anew."""
+        arrays = {f"regions.{name}": array for name, array in self._regions.to_arrays().items()}
+        return arrays | {f"balls.{name}": array for name, array in self._balls.to_arrays().items()}
+
+    @classmethod
+    def from_arrays(cls, lookup: Lookup, arrays: Mapping[str, npt.NDArray[Any]]) -> Deciders:
+        """Open columns that may be read-only and mapped."""
+        deciders = cls(lookup)
+        deciders._regions = RegionTests.from_arrays(arrays_under(arrays, "regions."))
+        deciders._balls = MixedBalls.from_arrays(arrays_under(arrays, "balls."))
+        return deciders
+
+    def _ask_strings(
+        self, verdicts: Verdicts, entries: Rows, event: _IntArray, table: EventTable, known: Entries, axes: Axes
+    ) -> None:
+        left = np.flatnonzero(verdicts == OPEN)
+        numbers = self._questions.numbers(entries[left], known, axes)
+        left, numbers = left[numbers != ASK], numbers[numbers != ASK]
+        verdicts[left] = self._questions.answers(numbers, event[left], table)
+
+
+def arrays_under(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
+    """Return the arrays whose names start with a prefix, under the rest of their names."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

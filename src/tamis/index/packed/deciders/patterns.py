@@ -1,0 +1,101 @@
+"""What the boxes of entries leave open, answered for a whole table.
+
+Most filters that a box cannot decide have one condition that it cannot say: a ``LIKE``. Many subscriptions share
+the same few patterns, and the events of a table few different strings, so each pattern is held against each string
+once. What a filter leaves open is worked out when it is first asked for, and a number is kept for it; the numbers
+are not saved.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tamis.index.packed.axes import Axes
+from tamis.index.packed.boxes_of import open_constraints
+from tamis.index.packed.deciders.entries import Entries
+from tamis.index.protocols import Lookup
+from tamis.model.pattern import like_matches
+from tamis.model.subscription import Like
+from tamis.model.tables import EventTable
+
+__all__ = ["ASK", "Questions"]
+
+_IntArray = npt.NDArray[np.int64]
+
+#: The raw values must be asked; not known yet.
+ASK: Final = -1
+_UNKNOWN: Final = -2
+
+
+class Questions:
+    """Numbers of open conditions by entry. Readers may share it: a number is given out once and never changed."""
+
+    def __init__(self, lookup: Lookup) -> None:
+        self._lookup = lookup
+        self._number_of = np.empty(0, np.int32)
+        self._numbers: dict[tuple[Like, ...], int] = {}
+        self._likes: dict[int, tuple[Like, ...]] = {}
+        self._next = count()
+
+    def numbers(self, asked: npt.NDArray[np.int32], entries: Entries, axes: Axes) -> npt.NDArray[np.int32]:
+        """Return for each asked entry the number of the conditions its box leaves open, or `ASK`."""
+        known = self._number_of
+        if len(known) < len(entries):
+            known = np.concatenate((known, np.full(len(entries) - len(known), _UNKNOWN, np.int32)))
+        found = known[asked]
+        for entry in np.unique(asked[found == _UNKNOWN]).tolist():
+            known[entry] = self._work_out(int(entries.row[entry]), int(entries.filter[entry]), axes)
+        self._number_of = known
+        return known[asked]
+
+    def answers(self, numbers: npt.NDArray[np.int32], event: _IntArray, events: EventTable) -> npt.NDArray[np.bool_]:
+        """Say for each pair of a number, not `ASK`, and an event whether the event meets the open conditions."""
+        answers = np.ones(len(numbers), bool)
+        order = np.argsort(numbers, kind="stable")
+        starts = np.flatnonzero(np.diff(numbers[order], prepend=ASK))
+        strings = _Strings(events)
+        for mine in np.split(order, starts[1:]) if len(order) else ():
+            for like in self._likes[int(numbers[mine[0]])]:
+                answers[mine] &= strings.meet(like, event[mine])
+        return answers
+
+    def _work_out(self, row: int, filter: int, axes: Axes) -> int:
+        subscription = self._lookup(row)
+        if subscription is None:
+            return ASK  # removed meanwhile; the row never comes again
+        found = open_constraints(subscription.filters[filter], axes)
+        likes = tuple(one for one in found or () if isinstance(one, Like))
+        if found is None or len(likes) < len(found):
+            return ASK
+        number = self._numbers.setdefault(likes, next(self._next))
+        self._likes[number] = likes
+        return number
+
+
+class _Strings:
+    """The strings of a table's columns, each different one known by a number."""
+
+    def __init__(self, events: EventTable) -> None:
+        self._events = events
+        self._encoded: dict[str, tuple[list[str], _IntArray]] = {}
+
+    def meet(self, like: Like, event: _IntArray) -> npt.NDArray[np.bool_]:
+        """Say which events meet a pattern; a missing value meets neither it nor its negation."""
+        column = self._events.columns.get(like.attribute)
+        if column is None:
+            return np.zeros(len(event), bool)
+        if like.attribute not in self._encoded:
+            codes = column.values.dictionary_encode()
+            numbers = np.asarray(codes.indices.fill_null(0), np.int64)
+            self._encoded[like.attribute] = codes.dictionary.to_pylist(), numbers
+        texts, number = self._encoded[like.attribute]
+        present = column.present[event]
+        needed, place = np.unique(number[event[present]], return_inverse=True)
+        fits = np.array([like_matches(like.pattern, texts[i]) != like.negated for i in needed.tolist()], bool)
+        met = np.zeros(len(event), bool)
+        met[present] = fits[place]
+        return met

@@ -1,0 +1,193 @@
+"""Regions behind boxes: the polygons of entries in columns, so that candidates are decided in batches.
+
+A box proposes by bounding boxes; for an entry of which nothing but regions is left to ask, the polygons and the
+wanted relations stand here in flat arrays, and one kernel decides all candidates of a table
+(`tamis.kernels.polygons.region_tests`). No Python object is touched per candidate. Entries of which more is left to
+ask are unknown here.
+
+Like everything that readers see while a writer adds, the columns only grow, and are replaced when they are full. When
+boxes are merged the polygons are laid out anew in the order of the boxes, in which neighbours lie near each other: to
+fetch them from memory would take longer than to compare them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tamis.geometry.relations import relation_set, rings_of
+from tamis.index.protocols import Rows
+from tamis.kernels.polygons.flat_rings import Rings, are_points, new_corners
+from tamis.kernels.polygons.region_tests import ANY, OPEN, YES, Asked, decide_points, decide_regions, mark_axes
+from tamis.model.subscription import Spatial
+
+__all__ = ["RegionTests", "Verdicts"]
+
+_IntArray = npt.NDArray[np.int64]
+Verdicts = npt.NDArray[np.int8]
+
+#: The columns: per entry, per polygon, and those of `Rings`.
+_COLUMNS: dict[str, tuple[type[np.generic], tuple[int, ...]]] = {
+    "first": (np.int32, ()),
+    "count": (np.uint8, ()),
+    "axis": (np.int32, ()),
+    "wanted": (np.uint8, ()),
+    "xy": (np.float64, (2,)),
+    "start": (np.int64, ()),
+    "turn": (np.int8, ()),
+    "bounds": (np.float64, (8,)),
+    "block_start": (np.int64, ()),
+    "blocks": (np.float64, (4,)),
+    "inner": (np.float64, (4,)),
+}
+
+
+class _Growing:
+    """A column with room to grow; rows that are there never change."""
+
+    def __init__(self, rows: npt.NDArray[Any]) -> None:
+        self._rows = rows
+        self._n = len(rows)
+
+    def append(self, rows: npt.NDArray[Any]) -> None:
+        """Add rows; those who hold the column from before keep what they hold."""
+        stop = self._n + len(rows)
+        if stop > len(self._rows):
+            wider = np.empty((max(2 * len(self._rows), stop, 64), *self._rows.shape[1:]), self._rows.dtype)
+            wider[: self._n] = self._rows[: self._n]
+            self._rows = wider
+        self._rows[self._n : stop] = rows
+        self._n = stop
+
+    @property
+    def rows(self) -> npt.NDArray[Any]:
+        """All rows."""
+        return self._rows[: self._n]
+
+
+class RegionTests:
+    """The polygons that entries ask about; entry e has the tests ``first[e]`` to ``first[e] + count[e] - 1``.
+
+    A test is a polygon, the set of relations wanted to it, and the number of the axis whose attribute is meant.
+    """
+
+    def __init__(self) -> None:
+        self._columns = {name: _Growing(np.empty((0, *more), kind)) for name, (kind, more) in _COLUMNS.items()}
+        for name in ("start", "block_start"):
+            self._columns[name].append(np.zeros(1, np.int64))
+        #: The axes of all tests there are; replaced, never changed, as readers may be at it.
+        self._axes: frozenset[int] = frozenset()
+
+    def append(self, tests: Sequence[Sequence[tuple[int, Spatial]]]) -> None:
+        """Add the tests (axis, constraint) of the next entries; none: the entry is unknown here."""
+        known = len(self._columns["wanted"].rows)
+        counts = [len(some) for some in tests]
+        flat = [one for some in tests for one in some]
+        if flat:
+            self._add_rings(rings_of(np.array([one.region for _, one in flat], dtype=object)))
+            self._axes |= {axis for axis, _ in flat}
+            self._columns["axis"].append(np.array([axis for axis, _ in flat]))
+            self._columns["wanted"].append(np.array([relation_set(one.relations) for _, one in flat]))
+        self._columns["first"].append(known + np.cumsum([0, *counts[:-1]]))
+        self._columns["count"].append(np.array(counts))
+
+    def decide(self, shapes: Callable[[int], Rings], event: _IntArray, entries: Rows) -> tuple[Verdicts, int]:
+        """Return a verdict for each pair of event and entry, and how many stay open: of those more is left to ask.
+
+        ``shapes`` gives the regions of all events on the attribute of an axis. Pairs near each other are best given
+        one after the other.
+        """
+        columns = {name: column.rows for name, column in self._columns.items()}
+        rings = Rings(*(columns[name] for name in Rings._fields))
+        tests = Asked(columns["first"], columns["count"], columns["axis"], columns["wanted"], rings)
+        axes = self._asked_axes(tests, entries)
+        if not axes:
+            return np.full(len(entries), OPEN, np.int8), len(entries)
+        n_open, verdicts, corners = 0, np.full(len(entries), YES, np.int8), new_corners()
+        for axis in axes:
+            regions, only = shapes(axis), ANY if len(self._axes) == 1 else axis
+            decide = decide_points if are_points(regions) else decide_regions
+            n_open = int(decide(tests, entries, regions, event, only, verdicts, corners))
+        return verdicts, n_open
+
+    def _asked_axes(self, tests: Asked, entries: Rows) -> list[int]:
+        """Return the axes that tests of these entries are about."""
+        known = self._axes
+        asked = np.zeros(max(known, default=-1) + 1, np.bool_)
+        mark_axes(tests, entries, len(known), asked)
+        found: list[int] = np.flatnonzero(asked).tolist()
+        return found
+
+    def laid_out(self, entries: Rows) -> RegionTests:
+        """Return the tests of all entries there are, those of the given ones first and in their order.
+
+        Changes nothing that others see; `adopt` takes it over.
+        """
+        columns = {name: column.rows for name, column in self._columns.items()}
+        first, count = columns["first"], columns["count"]
+        entries = entries[entries < min(len(first), len(count))].astype(np.int64)
+        left = np.ones(min(len(first), len(count)), np.bool_)
+        left[entries] = False
+        order = np.concatenate([entries, np.flatnonzero(left)])
+        tests = _spans(first[order].astype(np.int64), count[order].astype(np.int64))
+        result = RegionTests()
+        moved = np.empty(len(order), np.int64)
+        moved[order] = np.cumsum(count[order]) - count[order]
+        result._columns["first"].append(moved)
+        result._columns["count"].append(count[: len(order)])
+        result._append_tests(columns, tests)
+        result._axes = self._axes
+        return result
+
+    def adopt(self, laid_out: RegionTests) -> None:
+        """Take over a layout of the entries there were, and add those that came since. For the writer."""
+        columns = {name: column.rows for name, column in self._columns.items()}
+        known, n_tests = len(laid_out._columns["count"].rows), len(laid_out._columns["wanted"].rows)
+        laid_out._columns["first"].append(columns["first"][known:])
+        laid_out._columns["count"].append(columns["count"][known:])
+        laid_out._append_tests(columns, np.arange(n_tests, len(columns["wanted"])))
+        self._columns = laid_out._columns
+
+    def _append_tests(self, columns: Mapping[str, npt.NDArray[Any]], tests: _IntArray) -> None:
+        """Add some tests of other columns behind these."""
+        for starts, parts in (("start", "xy"), ("block_start", "blocks")):
+            start, mine = columns[starts], self._columns[starts]
+            length = start[tests + 1] - start[tests]
+            mine.append(mine.rows[-1] + np.cumsum(length))
+            self._columns[parts].append(columns[parts][_spans(start[tests], length)])
+        for name in ("axis", "wanted", "turn", "bounds", "inner"):
+            self._columns[name].append(columns[name][tests])
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the columns by name."""
+        return {name: column.rows for name, column in self._columns.items()}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> RegionTests:
+        """Open columns that may be read-only; the first entry that is added moves them."""
+        tests = cls()
+        tests._columns = {name: _Growing(arrays[name]) for name in _COLUMNS}
+        tests._axes = frozenset(np.flatnonzero(np.bincount(arrays["axis"])).tolist())
+        return tests
+
+    def _add_rings(self, more: Rings) -> None:
+        """Add rings behind the others; their places are counted on."""
+        for name in ("start", "block_start"):
+            column = self._columns[name]
+            column.append(column.rows[-1] + getattr(more, name)[1:])
+        for name in ("xy", "turn", "bounds", "blocks", "inner"):
+            self._columns[name].append(getattr(more, name))
+
+
+def _spans(starts: _IntArray, lengths: _IntArray) -> _IntArray:
+    """Return the numbers of all spans, one span after the other.
+
+    >>> _spans(np.array([7, 2]), np.array([2, 3]))
+    array([7, 8, 2, 3, 4])
+    """
+    before = np.cumsum(lengths) - lengths
+    found: _IntArray = np.arange(int(lengths.sum())) + np.repeat(starts - before, lengths)
+    return found

@@ -1,0 +1,215 @@
+"""Reducing boxes by the million: who is covered, by whom, and what others contain together.
+
+Boxes are rows of arrays. One covers another iff it is at least as wide on every side, and *ends* at least as
+late: the expiry is one more axis, from 0 to the end, so that outliving is covering there.
+
+*Covered.* Boxes are numbered so that nobody has a larger number than what it covers: by their lower sides,
+ascending, then their upper sides, descending, then by id. So a box stays iff no smaller number covers it, and
+of equal boxes the first id stays. The least number that covers a box stays itself: it is the reason told. Who
+stays and what is told are properties of the set: neither order nor partition matters.
+
+*Subsumed.* `kernels.subtract` takes others away from a box until nothing is left, at most so many times. Boxes
+are tried in the order of the tree, because neighbours look at the same others; one that is dropped helps no other.
+In the end those that were dropped are tried again with those that remain alone: a few names are a better proof than
+the hundreds that would stand for names which were dropped later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tamis.errors import InvariantError
+from tamis.index.dominance.corners import CornerIndex
+from tamis.index.packed.boxes.coding import Coding, boxes_from_dense
+from tamis.index.packed.boxes.segment import Segment
+from tamis.kernels.boxes.dominance import Walk
+from tamis.kernels.boxes.subtract import Pieces, find_unions
+
+__all__ = ["Boxes", "Cover", "find_covered_boxes", "find_shared_remainders", "find_subsumed_boxes"]
+
+_IntArray = npt.NDArray[np.int64]
+_FloatArray = npt.NDArray[np.float64]
+
+#: Steps of all subtractions together, and of one: many boxes get few steps each.
+_STEPS, _FEWEST, _MOST = 8_000_000, 8, 80
+#: A box that was dropped gets this many times the steps to be told about those that remain.
+_PATIENCE: Final = 8
+#: Boxes that are tried before the tree is built anew without those that were dropped.
+_CHUNKS: Final = 8
+
+
+class Boxes(NamedTuple):
+    """Closed boxes ``lo``, ``hi`` float64[n, d] in the order of their ids.
+
+    An axis from -inf to inf is free; a lower side that is open on a constrained axis is `ANY_VALUE`.
+    """
+
+    lo: _FloatArray
+    hi: _FloatArray
+
+    def __len__(self) -> int:
+        return len(self.lo)
+
+    def take(self, places: _IntArray) -> Boxes:
+        """Return some of the boxes, contiguous in memory."""
+        return Boxes(np.ascontiguousarray(self.lo[places]), np.ascontiguousarray(self.hi[places]))
+
+    def asked(self) -> tuple[_FloatArray, _FloatArray]:
+        """Return the sides as questions have them: NaN on free axes."""
+        free = np.isneginf(self.lo) & np.isposinf(self.hi)
+        return np.where(free, np.nan, self.lo), np.where(free, np.nan, self.hi)
+
+
+class Cover(NamedTuple):
+    """Places of boxes that are covered, who covers each, and whether the two are equal."""
+
+    places: _IntArray
+    by: _IntArray
+    is_equal: npt.NDArray[np.bool_]
+
+
+class Unions(NamedTuple):
+    """Places int32[n] of boxes that others contain together; ``used`` int32[n, steps]: the others, padded with -1."""
+
+    places: npt.NDArray[np.int32]
+    used: npt.NDArray[np.int32]
+
+    def proofs(self) -> dict[int, tuple[int, ...]]:
+        """Return per place who contains it, ascending, each once."""
+        proofs = (tuple(sorted({row for row in by if row >= 0})) for by in self.used.tolist())
+        return dict(zip(self.places.tolist(), proofs, strict=True))
+
+
+def find_covered_boxes(boxes: Boxes, known: npt.NDArray[np.bool_] | None = None) -> Cover:
+    """Return which boxes others cover, and who of those that stay covers each.
+
+    ``known`` bool[n] says of which boxes it is known already that others cover them: they cover nobody.
+
+    >>> boxes = Boxes(np.array([[2.0], [0.0], [0.0], [0.0]]), np.array([[3.0], [9.0], [5.0], [9.0]]))
+    >>> [part.tolist() for part in find_covered_boxes(boxes)]
+    [[0, 2, 3], [1, 1, 1], [False, False, True]]
+    """
+    order = _widest_first(boxes)
+    if known is not None:  # the others first: only they are compared with each other
+        order = np.concatenate((order[~known[order]], order[known[order]]))
+    n = len(boxes) if known is None else int(len(boxes) - known.sum())
+    numbers, ordered = np.arange(len(boxes), dtype=np.int32), boxes.take(order)
+    if not len(boxes):
+        return Cover(order, order, order.astype(bool))
+    index = _index(Boxes(ordered.lo[:n], ordered.hi[:n]), numbers[:n])
+    least = index.find_least_covers(*ordered.asked(), below=np.minimum(numbers, n))
+    if n < len(boxes) and (least[n:] == n).any():
+        raise InvariantError("a box was said to be covered, and nobody covers it")
+    covered = np.flatnonzero(least != numbers)
+    by = least[covered]
+    equal = ((ordered.lo[by] == ordered.lo[covered]) & (ordered.hi[by] == ordered.hi[covered])).all(axis=1)
+    by_place = np.argsort(order[covered])
+    return Cover(order[covered][by_place], order[by][by_place], equal[by_place])
+
+
+def _index(boxes: Boxes, rows: npt.NDArray[np.int32]) -> CornerIndex:
+    index = CornerIndex(boxes.lo.shape[1])
+    index.add_boxes(boxes.lo, boxes.hi, rows)
+    return index
+
+
+def _widest_first(boxes: Boxes) -> _IntArray:
+    """Return an order in which nobody comes after what it covers; equal boxes stay in the order of their ids."""
+    order = np.argsort(boxes.lo[:, 0], kind="stable")
+    first = boxes.lo[order, 0]
+    same = np.concatenate(([False], first[1:] == first[:-1]))
+    tied = np.flatnonzero(same | np.concatenate((same[1:], [False])))
+    if tied.size:  # ties stand together, and sorting them by all sides leaves each group where it is
+        keys = [*-boxes.hi.T[::-1], *boxes.lo.T[::-1]]
+        order[tied] = order[tied][np.lexsort([key[order[tied]] for key in keys])]
+    return order
+
+
+def find_subsumed_boxes(boxes: Boxes, progress: Callable[[int, int], None] | None = None) -> dict[int, tuple[int, ...]]:
+    """Return which boxes others contain together, with the places of those others, in the order of dropping.
+
+    The others remain, where a second subtraction proves it with them alone. Where it does not within its budget, a
+    place may be named that was dropped afterwards for others; whoever tells the reason follows that up.
+    """
+    n = len(boxes)
+    if n < 3:
+        return {}
+    budget = int(np.clip(_STEPS // n, _FEWEST, _MOST))
+    alive = np.ones(n, bool)
+    found: list[Unions] = []
+    built, tree = n, _tree(boxes, np.arange(n))
+    done = 0
+    for chunk in np.array_split(tree.rows, _CHUNKS):
+        if 2 * np.count_nonzero(alive) < built:
+            living = np.flatnonzero(alive)
+            built, tree = living.size, _tree(boxes, living)
+        found.append(_unions(tree, boxes, chunk, alive, budget))
+        done += chunk.size
+        if progress is not None:
+            progress(done, n)
+    first = Unions(*map(np.concatenate, zip(*found, strict=True)))
+    proofs: dict[int, tuple[int, ...]] = dict.fromkeys(first.places.tolist(), ())
+    for some in _unions_of_remaining(boxes, first.places, alive, budget):
+        proofs |= some.proofs()
+    proved = np.fromiter((bool(proof) for proof in proofs.values()), bool, len(proofs))
+    return proofs | Unions(first.places[~proved], first.used[~proved]).proofs()
+
+
+def _unions_of_remaining(
+    boxes: Boxes, dropped: npt.NDArray[np.int32], alive: npt.NDArray[np.bool_], budget: int
+) -> Iterator[Unions]:
+    """Yield which living boxes contain each dropped one together; those that need many steps get them at the end."""
+    if dropped.size:
+        tree = _tree(boxes, np.flatnonzero(alive))
+        soon = _unions(tree, boxes, dropped, alive.copy(), budget)
+        yield soon
+        yield _unions(tree, boxes, dropped[~np.isin(dropped, soon.places)], alive.copy(), _PATIENCE * budget)
+
+
+def _unions(
+    tree: Segment, boxes: Boxes, places: npt.NDArray[np.int32], alive: npt.NDArray[np.bool_], budget: int
+) -> Unions:
+    """Return which boxes living others of a tree contain together, and which these are; they live no longer."""
+    d = boxes.lo.shape[1]
+    room = budget * d + 2
+    pieces = Pieces(np.empty((room, d)), np.empty((room, d)), np.empty((room, d), bool))
+    used = np.full((places.size, budget), -1, np.int32)
+    walk = Walk(np.zeros((4, d), np.int16), np.empty(1_024, np.int64), np.zeros(2, np.int64))
+    find_unions(tree.row, (boxes.lo, boxes.hi), places, alive, pieces, used, walk)
+    hit = used[:, 0] >= 0
+    return Unions(places[hit], used[hit])
+
+
+def _tree(boxes: Boxes, places: _IntArray) -> Segment:
+    some = boxes.take(places)
+    packed = boxes_from_dense(some.lo, some.hi)
+    return Segment.build(packed, places.astype(np.int32), Coding.train(packed), grids=False)
+
+
+def find_shared_remainders(boxes: Boxes) -> _IntArray:
+    """Return the places of boxes that agree with another on all axes but one: only these can have a perfect merge.
+
+    >>> find_shared_remainders(
+    ...     Boxes(np.array([[0.0, 1], [5, 1], [0, 2]]), np.array([[4.0, 9], [6, 9], [3, 8]]))
+    ... ).tolist()
+    [0, 1]
+    """
+    sides = np.concatenate((boxes.lo, boxes.hi), axis=1) + 0.0
+    weights = np.random.default_rng(0).integers(1, 1 << 63, (sides.shape[1], 2), dtype=np.uint64) | np.uint64(1)
+    bits = sides.view(np.uint64)
+    mixed = (bits ^ (bits >> np.uint64(29))) * weights[:, 0]
+    mixed = (mixed ^ (mixed >> np.uint64(32))) * weights[:, 1]
+    total = mixed.sum(axis=1, dtype=np.uint64)
+    d = boxes.lo.shape[1]
+    shares = np.zeros(len(boxes), bool)
+    for k in range(d):  # equal remainders have equal sums; unequal ones nearly never do, and a merge is checked anyway
+        rest = total - mixed[:, k] - mixed[:, d + k]
+        ordered = np.sort(rest)
+        twice = ordered[1:][ordered[1:] == ordered[:-1]]
+        if twice.size:
+            shares |= np.isin(rest, twice)
+    return np.flatnonzero(shares)

@@ -1,0 +1,114 @@
+"""A subscription on its way through a reduction, with what the stages ask of it again and again.
+
+A set asks millions of covering questions, nearly all of which are answered by "no". So each item carries
+its filters as pieces, ready to be cut, and a few events that match it: whoever covers the item matches
+them too. Only those parts of a match that are quick to evaluate are tried (values and patterns); regions
+and balls are compared with each other more cheaply than with an event.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+
+from tamis.algebra.covers import find_cover_of_pieces, is_covered
+from tamis.algebra.evaluate import constraint_holds, matches_subscription
+from tamis.algebra.proofs.facts import UNCONSTRAINED
+from tamis.algebra.proofs.pieces import Budget, Piece, pieces_of
+from tamis.algebra.proofs.witness import canonical, event_for
+from tamis.model.schema import Event
+from tamis.model.subscription import Filter, Like, Subscription, SubscriptionId, Values
+from tamis.model.types import AttributeType
+from tamis.reduction.merge import outlives
+from tamis.reduction.subsume import find_union
+
+__all__ = ["COVER_PIECES", "MAX_OTHERS", "Item", "may_match"]
+
+#: Pieces that one question may cost here; a set asks thousands of them.
+COVER_PIECES, UNION_PIECES = 1_000, 80
+
+#: Pieces of an item that give it a sample, beside the last.
+MAX_SAMPLES = 6
+
+#: Others that are asked to cover an item together; leaving some out can only keep an item.
+MAX_OTHERS = 64
+
+
+class Item:
+    """One simplified subscription that can match something."""
+
+    def __init__(self, subscription: Subscription, kinds: Mapping[str, AttributeType]) -> None:
+        self.subscription = subscription
+        self.id: SubscriptionId = subscription.id
+        self.filters: tuple[Filter, ...] = subscription.filters
+        #: The filters as pieces; None when one of them is a tree, which is expanded only when it must be.
+        self.pieces: list[Piece] | None = None
+        if all(one.rest is None for one in self.filters):
+            self.pieces = [piece for one in self.filters for piece in pieces_of(one, Budget())]
+        #: Events that satisfy what is quick to evaluate; ``witnesses`` surely match, ``guesses`` do not.
+        self.samples: list[Event] = []
+        for piece in _spread(self.pieces or []):
+            event = event_for(piece, kinds)
+            if event is not None:
+                self.samples.append(canonical(event))
+            self.samples += (corner for corner in _corners(piece) if matches_subscription(corner, subscription))
+        sure = [matches_subscription(event, subscription) for event in self.samples]
+        self.witnesses = list(itertools.compress(self.samples, sure))
+        self.guesses = [event for event, is_sure in zip(self.samples, sure, strict=True) if not is_sure]
+
+    def is_covered_by(self, other: Item) -> bool:
+        """Whether another item is proved to cover this one and lives as long."""
+        if not outlives(other.subscription, self.subscription):
+            return False
+        if not all(may_match(event, other.filters) for event in self.samples):
+            return False
+        if self.pieces is None:
+            return is_covered(self.filters, other.filters, COVER_PIECES)
+        return find_cover_of_pieces(self.pieces, other.filters, Budget(COVER_PIECES)) is not None
+
+    def find_union(self, others: Iterable[Item]) -> tuple[SubscriptionId, ...] | None:
+        """Return ids of others that are proved to cover this item together and live as long."""
+        lasting = (other for other in others if outlives(other.subscription, self.subscription))
+        helping = (other for other in lasting if self._may_use(other))
+        named = [(other.id, other.subscription) for other in itertools.islice(helping, MAX_OTHERS)]
+        return find_union(self.filters, named, UNION_PIECES) if len(named) > 1 else None
+
+    def _may_use(self, other: Item) -> bool:
+        """Whether another item may cover a part of this one that a proof can use.
+
+        Parts cut off by a ball, a region or a pattern can hardly be proved empty by further ones of those
+        kinds, so a filter helps only if this item implies all of its conditions of those kinds.
+        """
+        conditions = [[one for one in f.constraints if not isinstance(one, Values)] for f in other.filters]
+        return any(
+            all(piece.get(one.attribute, UNCONSTRAINED).implies(one) for one in some)
+            for piece in self.pieces or ()
+            for some in conditions
+        )
+
+
+def _spread(pieces: list[Piece]) -> list[Piece]:
+    """Return the first, the last and some pieces between."""
+    step = max(1, len(pieces) // MAX_SAMPLES)
+    return [*pieces[:-1:step][:MAX_SAMPLES], *pieces[-1:]]
+
+
+def _corners(piece: Piece) -> list[Event]:
+    """Return the events at the lower and at the upper ends of a piece, if all its ends are closed.
+
+    A union that leaves something of a piece out tends to leave out a corner: the question is then a short one.
+    """
+    corners: list[Event] = []
+    for last in (False, True):
+        ends = {name: facts.allowed.cuts[-last] for name, facts in piece.items() if facts.allowed.cuts}
+        if ends and all(side == last and not isinstance(value, str) for value, side in ends.values()):
+            corners.append({name: value for name, (value, _) in ends.items()})
+    return corners
+
+
+def may_match(event: Event, filters: Sequence[Filter]) -> bool:
+    """Whether the values and patterns of some filter accept an event; balls and regions are not asked."""
+    return any(
+        all(constraint_holds(event, one) for one in filter.constraints if isinstance(one, Values | Like))
+        for filter in filters
+    )

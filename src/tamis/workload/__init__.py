@@ -1,1 +1,0 @@
-"""Data sets and generators: what examples, experiments and benchmarks run on."""

@@ -1,1 +1,0 @@
-"""Benchmarks: what is measured, on which systems, and how it is told. ``tamis bench`` runs them."""

@@ -1,0 +1,1 @@
+"""The commands of ``tamis bench``: one module each; `app` joins them."""

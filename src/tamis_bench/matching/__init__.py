@@ -1,0 +1,1 @@
+"""Events against boxes: tamis beside SQL engines and R-trees."""

@@ -1,0 +1,1 @@
+"""Events against boxes on Spark: the pipeline beside range joins and DuckDB."""

@@ -1,0 +1,1 @@
+"""The commands of ``tamis lab``: `app` has them, `progress` and `screen` what they show."""

@@ -1,0 +1,176 @@
+"""``tamis lab``: every table and figure of the five papers, run again; which of their claims hold."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tamis.cli.options import Json, examples
+from tamis_lab.scale import Scale
+
+if TYPE_CHECKING:
+    from tamis_lab.experiment import Experiment, Finding
+    from tamis_lab.results import Results
+
+__all__ = ["EPILOG", "app", "list_experiments", "report", "run"]
+
+EPILOG = examples(
+    "tamis lab list",
+    "tamis lab run z-plateau rp-cubes",
+    "tamis lab run mics --scale paper --out build/lab/paper",
+    "tamis lab run Z7 --no-spark --json",
+    "tamis lab run all && tamis lab report",
+)
+
+app = typer.Typer(
+    help="Run the experiments of the five papers again, and see which claims hold.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+
+Out = Annotated[
+    Path | None, typer.Option(metavar="DIRECTORY", help="Where rows and pictures are; build/lab/SCALE otherwise.")
+]
+ScaleOption = Annotated[
+    Scale, typer.Option("--scale", help="Sizes: minutes, as in the papers (hours), or beyond them.")
+]
+
+
+@app.command("list", epilog=EPILOG)
+def list_experiments(json: Json = False) -> None:
+    """List the experiments: what they repeat, which claims they decide, what is done."""
+    from tamis.cli.screen import make_table, output, write_json_lines
+    from tamis_lab.registry import EXPERIMENTS
+
+    if json:
+        write_json_lines([_as_row(experiment) for experiment in EXPERIMENTS.values()])
+        return
+    table = make_table("experiment", "paper", "repeats", "claims")
+    for experiment in EXPERIMENTS.values():
+        table.add_row(experiment.name, experiment.paper, experiment.figure, " ".join(experiment.claims))
+    output().print(table)
+
+
+def _as_row(experiment: Experiment) -> dict[str, object]:
+    return {
+        "experiment": experiment.name,
+        "paper": experiment.paper,
+        "figure": experiment.figure,
+        "claims": list(experiment.claims),
+        "set_up": experiment.set_up,
+        "readings": list(experiment.readings),
+    }
+
+
+@app.command("run", epilog=EPILOG)
+def run(
+    names: Annotated[
+        list[str], typer.Argument(metavar="NAME...", help="Experiments, papers (mics) or claims (Z7), or all.")
+    ],
+    scale: ScaleOption = Scale.SMALL,
+    out: Out = None,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same rows, but for clock times.")] = 0,
+    master: Annotated[
+        str | None, typer.Option(metavar="URL", help="Where Spark runs, as spark://host:7077; this machine otherwise.")
+    ] = None,
+    spark: Annotated[
+        bool, typer.Option("--spark/--no-spark", help="Configurations as Spark tasks, or one by one in this process.")
+    ] = True,
+    again: Annotated[bool, typer.Option("--again", help="Run what is done already once more.")] = False,
+    json: Json = False,
+) -> None:
+    """Run experiments: rows to Parquet files, pictures of them, and a verdict on every claim.
+
+    What a run that was stopped had finished is not done again. A claim that does not hold is a finding, not a failure:
+    the exit code is 0.
+    """
+    from tamis.cli.screen import output
+    from tamis_lab.registry import find_experiments
+    from tamis_lab.results import Results
+    from tamis_lab.running import judge
+
+    experiments = find_experiments(names)
+    results = Results(_directory(out, scale))
+    _run(experiments, results, scale, seed, master if spark else _HERE, again, quiet=json)
+    findings = judge(experiments, results)
+    _show(findings, json)
+    if not json:
+        output().say(f"rows and pictures: {results.directory}", "dim")
+
+
+#: Not a master of Spark: this process.
+_HERE = "here"
+
+
+def _directory(out: Path | None, scale: Scale) -> Path:
+    return out or Path("build") / "lab" / scale.value
+
+
+def _run(
+    experiments: Sequence[Experiment],
+    results: Results,
+    scale: Scale,
+    seed: int,
+    master: str | None,
+    again: bool,
+    *,
+    quiet: bool,
+) -> None:
+    """Run experiments one after another and draw each when its rows are there."""
+    from tamis.plots.canvas import new_figure
+    from tamis_lab.commands.progress import LabProgress
+    from tamis_lab.figures import draw_figures
+    from tamis_lab.results import Setting
+    from tamis_lab.running import here, on_spark, run_experiments
+
+    new_figure(1, 1)  # so that a missing matplotlib is known before hours of work
+    pieces = here if master == _HERE else on_spark(master)
+    with _session(master), LabProgress(experiments, quiet=quiet) as progress:
+        for experiment in experiments:
+            for step in run_experiments([experiment], results, Setting(scale, seed), pieces, again):
+                progress.show(step)
+            draw_figures(experiment, results)
+
+
+@contextlib.contextmanager
+def _session(master: str | None) -> Iterator[None]:
+    """Stop a session that was started inside."""
+    if master == _HERE:
+        yield
+        return
+    from tamis.spark.progress import own_session
+
+    with own_session():
+        yield
+
+
+def _show(findings: Sequence[Finding], json: bool) -> None:
+    from tamis.cli.screen import write_json_lines
+    from tamis_lab.commands.screen import as_row, show_findings
+
+    if json:
+        write_json_lines([as_row(finding) for finding in findings])
+    else:
+        show_findings(findings)
+
+
+@app.command("report", epilog=EPILOG)
+def report(scale: ScaleOption = Scale.SMALL, out: Out = None, json: Json = False) -> None:
+    """Make one page of all rows in a directory: figures, the papers' numbers, ours, and the verdicts.
+
+    Writes report.html (one file, no script), report.md and findings.json beside the rows. Nothing is computed again.
+    """
+    from tamis.cli.screen import output
+    from tamis_lab.report.writing import write_report
+    from tamis_lab.results import Results
+
+    results = Results(_directory(out, scale))
+    written, findings = write_report(results)
+    _show(findings, json)
+    if not json:
+        output().say(f"wrote {', '.join(map(str, written))}", "bold")

@@ -1,0 +1,45 @@
+"""Findings on the screen: a line per claim, and how many held."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from tamis.cli.screen import make_table, output, shown
+
+if TYPE_CHECKING:
+    from tamis_lab.experiment import Finding
+
+__all__ = ["as_row", "show_findings"]
+
+#: What the columns of claims and verdicts take.
+_NARROW: Final = len("claim not testable ") + 2
+
+
+def as_row(finding: Finding) -> dict[str, Any]:
+    """Return a finding as one JSON object."""
+    names = ("claim", "paper", "verdict", "paper_value", "our_value", "why", "experiment", "scale", "smaller")
+    return {name: getattr(finding, name) for name in names}
+
+
+def show_findings(findings: Sequence[Finding]) -> None:
+    """Print the claims, what the paper says, what came out; then the reasons where a claim did not hold."""
+    console = output()
+    table = make_table("claim", "verdict", "the paper", "here")
+    width = max(12, (console.width - _NARROW) // 2)  # on a narrow terminal the long texts give way, not the verdicts
+    for finding in findings:
+        numbers = (shown(text, width) for text in (finding.paper_value, finding.our_value))
+        table.add_row(finding.claim, str(finding.verdict), *numbers)
+    if findings:
+        console.print(table)
+    for finding in findings:
+        if finding.verdict != "held":
+            console.say(f"{finding.claim} {finding.verdict}: {finding.why}", "dim")
+    counts = Counter(str(finding.verdict) for finding in findings)
+    console.say(
+        ", ".join(f"{count} {verdict}" for verdict, count in counts.items()) or "no claims in these experiments"
+    )
+    smaller = [finding.claim for finding in findings if finding.smaller]
+    if smaller:
+        console.say(f"at a smaller scale than the papers' (--scale paper): {' '.join(smaller)}", "dim")

@@ -1,0 +1,104 @@
+"""What stands in a report: by paper, the experiments with their findings and pictures; and the errors of the papers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tamis.errors import ModelError
+from tamis_lab.errata import ERRATA, Erratum
+from tamis_lab.experiment import Experiment, Finding, Verdict
+from tamis_lab.registry import EXPERIMENTS, PAPERS
+from tamis_lab.results import Manifest, Results
+
+__all__ = ["Chapter", "Contents", "Section", "gather", "how_large", "made_from"]
+
+_SMALLER: Final = "at a smaller scale than the paper's"
+
+
+@dataclass(frozen=True)
+class Section:
+    """One experiment: what came of its claims, and its pictures as SVG files."""
+
+    experiment: Experiment
+    manifest: Manifest
+    findings: Sequence[Finding]
+    lesson: str
+    pictures: Sequence[Path]
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """One paper: its experiments that were run, and its errors."""
+
+    paper: str
+    title: str
+    sections: Sequence[Section]
+    errata: Sequence[Erratum]
+
+
+@dataclass(frozen=True)
+class Contents:
+    """All of a report; ``missing`` names the experiments without rows."""
+
+    chapters: Sequence[Chapter]
+    missing: Sequence[str]
+
+    @property
+    def findings(self) -> list[Finding]:
+        """The findings on every claim, in the order of the report."""
+        return [f for chapter in self.chapters for section in chapter.sections for f in section.findings]
+
+    @property
+    def summary(self) -> str:
+        """How many claims held, in a line."""
+        counts = Counter(finding.verdict for finding in self.findings)
+        return ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
+
+
+def gather(results: Results) -> Contents:
+    """Return what a directory of results has to tell; an error that says what to do when it holds no rows."""
+    there = [experiment for experiment in EXPERIMENTS.values() if results.has(experiment)]
+    if not there:
+        raise ModelError(f"{results.directory} holds no rows: run `tamis lab run all --out {results.directory}` first")
+    chapters = [
+        Chapter(
+            paper,
+            title,
+            [_section(experiment, results) for experiment in there if experiment.paper == paper],
+            [erratum for erratum in ERRATA if erratum.paper == paper],
+        )
+        for paper, title in PAPERS.items()
+    ]
+    return Contents(chapters, [experiment.name for experiment in EXPERIMENTS.values() if experiment not in there])
+
+
+def _section(experiment: Experiment, results: Results) -> Section:
+    rows, manifest = results.read(experiment), results.manifest(experiment)
+    return Section(
+        experiment,
+        manifest,
+        experiment.judge(rows, manifest.scale),
+        experiment.lesson(rows) if experiment.lesson else "",
+        [results.picture(experiment, number) for number in range(1, len(experiment.charts) + 1)],
+    )
+
+
+def how_large(finding: Finding) -> str:
+    """Return the scale that a finding was judged at, as a reader needs it."""
+    if finding.verdict is Verdict.NOT_TESTABLE:
+        return ""
+    return _SMALLER if finding.smaller else "" if finding.scale == "paper" else f"at scale {finding.scale}"
+
+
+def made_from(manifest: Manifest) -> str:
+    """Return in a line what rows came from."""
+    commit = f", commit {manifest.commit[:10]}" if manifest.commit else ""
+    return (
+        f"{manifest.n_rows:,} rows, scale {manifest.scale}, seed {manifest.seed}; tamis {manifest.tamis}{commit}, "
+        f"Python {manifest.python}, NumPy {manifest.numpy}, {manifest.machine}, {manifest.cores} cores, "
+        f"{manifest.finished[:10]}"
+    )

@@ -1,0 +1,93 @@
+"""The report as Markdown; pictures are links to files beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tamis_lab.errata import Erratum
+from tamis_lab.experiment import Finding
+from tamis_lab.report.contents import Chapter, Contents, Section, how_large, made_from
+
+__all__ = ["as_markdown"]
+
+
+def as_markdown(contents: Contents) -> str:
+    """Return the whole report."""
+    return "\n".join(_lines(contents)) + "\n"
+
+
+def _lines(contents: Contents) -> Iterator[str]:
+    yield "# The papers, run again"
+    yield ""
+    yield f"Claims: {contents.summary}. Written by `tamis lab report` from the rows beside this page; nothing is typed"
+    yield "by hand. Times are processor times of one machine and hold as ratios at best; all else depends on the seed."
+    yield ""
+    yield from _table(("claim", "verdict", "the paper", "here"), [_brief(each) for each in contents.findings])
+    if contents.missing:
+        yield f"Not run in this directory: {', '.join(contents.missing)}."
+        yield ""
+    for chapter in contents.chapters:
+        yield from _chapter(chapter)
+
+
+def _brief(finding: Finding) -> tuple[str, ...]:
+    scale = how_large(finding)
+    verdict = f"{finding.verdict} ({scale})" if scale else str(finding.verdict)
+    return finding.claim, verdict, finding.paper_value, finding.our_value
+
+
+def _chapter(chapter: Chapter) -> Iterator[str]:
+    yield f"## {chapter.paper}"
+    yield ""
+    yield f"{chapter.title}."
+    yield ""
+    for section in chapter.sections:
+        yield from _section(section)
+    if chapter.errata:
+        yield f"### Errors in this paper ({chapter.paper})"
+        yield ""
+        yield from _table(("", "the paper", "what is the case", "test"), [_erratum(each) for each in chapter.errata])
+
+
+def _section(section: Section) -> Iterator[str]:
+    experiment = section.experiment
+    yield f"### {experiment.name}: {experiment.figure}"
+    yield ""
+    yield experiment.set_up
+    yield ""
+    for reading in experiment.readings:
+        yield f"- Reading: {reading}"
+    if experiment.readings:
+        yield ""
+    for finding in section.findings:
+        yield from _finding(finding)
+    if section.lesson:
+        yield section.lesson
+        yield ""
+    for picture, chart in zip(section.pictures, experiment.charts, strict=True):
+        yield f"![{chart.title}]({picture.name})"
+        yield ""
+    yield f"<sub>{made_from(section.manifest)}</sub>"
+    yield ""
+
+
+def _finding(finding: Finding) -> Iterator[str]:
+    scale = how_large(finding)
+    yield f"**{finding.claim}: {finding.verdict}**{f' ({scale})' if scale else ''}. {finding.why}"
+    yield ""
+    yield f"- the paper: {finding.paper_value}"
+    if finding.our_value:
+        yield f"- here: {finding.our_value}"
+    yield ""
+
+
+def _erratum(erratum: Erratum) -> tuple[str, ...]:
+    return erratum.item, erratum.said, erratum.shown, f"`{erratum.file}::{erratum.test}`"
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(heads)} |"
+    yield "|---" * len(heads) + "|"
+    for row in rows:
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
+    yield ""

@@ -1,0 +1,177 @@
+"""Where rows are kept: one Parquet file and one manifest per experiment; finished configurations until then.
+
+::
+
+    DIRECTORY/
+      z-speedup.parquet     the rows, one line per measurement
+      z-speedup.json        commit, versions, seed, scale, machine, when
+      z-speedup-1.svg .png  pictures, drawn from the rows
+      findings.json         the verdict on every claim
+      report.html, .md      everything on one page
+      parts/z-speedup/      configurations that are done while others still run
+
+A run that was stopped goes on from its parts. A part is named by what made it (experiment, configuration, scale, seed,
+version of tamis), so that nothing of another run is taken for its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tamis import __version__
+from tamis.errors import ModelError
+from tamis_lab.experiment import Config, Experiment, Finding, Row, Scale
+
+__all__ = ["Manifest", "Results", "Setting"]
+
+
+class Setting(NamedTuple):
+    """How large a run is, and where its chances come from."""
+
+    scale: Scale
+    seed: int
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """What rows came from."""
+
+    experiment: str
+    scale: Scale
+    seed: int
+    tamis: str
+    commit: str
+    numpy: str
+    python: str
+    machine: str
+    cores: int
+    finished: str
+    n_rows: int
+
+
+@dataclass(frozen=True)
+class Results:
+    """A directory of results."""
+
+    directory: Path
+
+    def part(self, experiment: Experiment, config: Config, setting: Setting) -> Path:
+        """Return the file of one configuration's rows."""
+        made_by = [experiment.name, config, setting.scale, setting.seed, __version__]
+        digest = hashlib.sha256(msgspec.json.encode(made_by, order="sorted")).hexdigest()[:20]
+        return self._parts(experiment) / f"{digest}.json"
+
+    def read_part(self, experiment: Experiment, config: Config, setting: Setting) -> list[Row] | None:
+        """Return the rows of a configuration that is done, or None."""
+        path = self.part(experiment, config, setting)
+        return msgspec.json.decode(path.read_bytes(), type=list[dict[str, Any]]) if path.exists() else None
+
+    def write_part(self, experiment: Experiment, config: Config, setting: Setting, rows: Sequence[Row]) -> None:
+        """Keep the rows of a configuration."""
+        path = self.part(experiment, config, setting)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _replace(path, msgspec.json.encode(rows))
+
+    def write(self, experiment: Experiment, setting: Setting, rows: Sequence[Row]) -> None:
+        """Write all rows of an experiment and what they came from; its parts go."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        table = pa.table({name: [row.get(name) for row in rows] for name in names})
+        path = self._rows(experiment)
+        pq.write_table(table, path.with_suffix(".writing"), compression="zstd")
+        os.replace(path.with_suffix(".writing"), path)
+        manifest = _manifest(experiment, setting, len(rows))
+        _replace(path.with_suffix(".json"), msgspec.json.format(msgspec.json.encode(manifest)))
+        shutil.rmtree(self._parts(experiment), ignore_errors=True)
+        with contextlib.suppress(OSError):  # another experiment still has parts
+            self._parts(experiment).parent.rmdir()
+
+    def has(self, experiment: Experiment) -> bool:
+        """Whether there are rows of an experiment."""
+        return self._rows(experiment).exists()
+
+    def is_done(self, experiment: Experiment, setting: Setting) -> bool:
+        """Whether the rows of this setting and version are there; an error where those of another setting stand."""
+        if not self.has(experiment):
+            return False
+        found = self.manifest(experiment)
+        if (found.scale, found.seed) != setting:
+            raise ModelError(
+                f"{self._rows(experiment)} has rows of scale {found.scale}, seed {found.seed}: choose another "
+                "directory with --out, or replace them with --again"
+            )
+        return found.tamis == __version__
+
+    def read(self, experiment: Experiment) -> list[Row]:
+        """Return the rows of an experiment; an error that says how to get them when there are none."""
+        path = self._rows(experiment)
+        if not path.exists():
+            raise ModelError(f"{path} is not there: run `tamis lab run {experiment.name} --out {self.directory}` first")
+        with pq.ParquetFile(path) as file:
+            rows = file.read().to_pylist()
+        return [{name: value for name, value in row.items() if value is not None} for row in rows]
+
+    def manifest(self, experiment: Experiment) -> Manifest:
+        """Return what an experiment's rows came from."""
+        return msgspec.json.decode(self._rows(experiment).with_suffix(".json").read_bytes(), type=Manifest)
+
+    def picture(self, experiment: Experiment, number: int, kind: str = "svg") -> Path:
+        """Return the file of an experiment's picture; they are counted from 1."""
+        return self.directory / f"{experiment.name}-{number}.{kind}"
+
+    def write_findings(self, findings: Sequence[Finding]) -> None:
+        """Keep the verdicts beside the rows."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        _replace(self.directory / "findings.json", msgspec.json.format(msgspec.json.encode(findings)) + b"\n")
+
+    def _rows(self, experiment: Experiment) -> Path:
+        return self.directory / f"{experiment.name}.parquet"
+
+    def _parts(self, experiment: Experiment) -> Path:
+        return self.directory / "parts" / experiment.name
+
+
+def _manifest(experiment: Experiment, setting: Setting, n_rows: int) -> Manifest:
+    return Manifest(
+        experiment=experiment.name,
+        scale=setting.scale,
+        seed=setting.seed,
+        tamis=__version__,
+        commit=_commit(),
+        numpy=np.__version__,
+        python=platform.python_version(),
+        machine=f"{platform.system()} {platform.machine()}",
+        cores=os.cpu_count() or 1,
+        finished=datetime.now(UTC).isoformat(timespec="seconds"),
+        n_rows=n_rows,
+    )
+
+
+def _commit() -> str:
+    """Return the commit of the source tree tamis runs from, or "" for an installed package."""
+    root = Path(__file__).resolve().parents[3]
+    if not (root / ".git").exists():
+        return ""
+    told = subprocess.run(["git", "-C", str(root), "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    return told.stdout.strip()
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Write a file wholly or not at all."""
+    writing = path.with_suffix(".writing")
+    writing.write_bytes(data)
+    os.replace(writing, path)

@@ -1,0 +1,95 @@
+"""What boxes leave open: patterns are held against strings once per table, and nothing else is taken for a pattern."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tamis import Engine, Number, Schema, String, SubscriptionTable
+from tamis.index.packed.axes import Axes
+from tamis.index.packed.boxes_of import open_constraints
+from tamis.index.packed.deciders import patterns as questions
+from tamis.index.packed.matcher import FEW
+from tamis.model.subscription import Like
+
+SCHEMA = Schema({"venue": String(), "city": String(), "price": Number()})
+FILTERS = [
+    "venue LIKE '%a%'",
+    "NOT (venue LIKE '%a%')",
+    "venue LIKE '%a%' AND venue LIKE '_____%'",
+    "venue LIKE '%a%' AND price < 50",
+    "venue LIKE '%a%' AND NOT (city LIKE '%o%')",
+    "venue LIKE '%a%' OR price > 80",
+    "venue LIKE '%a%' AND (city LIKE '%o%' OR price > 80)",
+    "venue LIKE 'x%a' AND city > 'l'",
+    "venue LIKE '%a%' AND city IS NULL",
+    "venue LIKE '%a%' AND price <> 7",
+]
+
+
+def some_events(rng, n):
+    venues, cities = ["nasdaq", "nyse", "xetra", "arca", "", None], ["london", "paris", "rome", "oslo", None]
+    prices = np.where(rng.random(n) < 0.2, 7.0, rng.random(n) * 100)
+    return pa.table(
+        {
+            "venue": pa.array([venues[i] for i in rng.integers(0, 6, n)], pa.string()),
+            "city": pa.array([cities[i] for i in rng.integers(0, 5, n)], pa.string()),
+            "price": pa.array([None if gone else x for x, gone in zip(prices, rng.random(n) < 0.2, strict=True)]),
+        }
+    )
+
+
+def engine_of(matcher, texts):
+    engine = Engine(SCHEMA, matcher=matcher)
+    engine.subscribe_table(SubscriptionTable.from_arrow(pa.table({"filter": texts})))
+    return engine
+
+
+def test_a_table_gives_the_same_rows_as_one_by_one():
+    rng = np.random.default_rng(1)
+    texts = [*FILTERS, *(f"{FILTERS[i % len(FILTERS)]} AND price < {i % 90}" for i in range(3 * FEW))]
+    engines = [engine_of(matcher, texts) for matcher in ("packed", "linear")]
+    events = some_events(rng, 300)
+    for id in (1, 11, 40):
+        for engine in engines:
+            engine.unsubscribe(id)
+    found = [engine.match_table(events) for engine in engines]
+    assert [found[0].of(i) for i in range(300)] == [found[1].of(i) for i in range(300)]
+    assert len(found[0]) > 5_000
+
+
+def test_a_pattern_meets_a_string_once(monkeypatch):
+    asked = []
+
+    def counted(pattern, text):
+        asked.append((pattern, text))
+        return "a" in text
+
+    engine = engine_of("packed", [f"venue LIKE '%a%' AND price < {i}" for i in range(4 * FEW)])
+    events = some_events(np.random.default_rng(2), 500)
+    monkeypatch.setattr(questions, "like_matches", counted)
+    found = engine.match_table(events)
+    assert len(found) > 10_000
+    assert len(asked) == len(set(asked)) == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("venue LIKE '%a%' AND price < 5", [Like("venue", "%a%")]),
+        ("NOT (venue LIKE '%a%') AND price < 5", [Like("venue", "%a%", negated=True)]),
+        ("price < 5", []),
+        ("venue LIKE '%a%' AND price <> 5", [Like("venue", "%a%")]),
+    ],
+)
+def test_what_a_box_leaves_open(text, wanted):
+    engine = Engine(SCHEMA)
+    one = engine.subscription(engine.subscribe(text))
+    assert [open_constraints(filter, Axes()) for filter in one.filters] == [wanted]
+
+
+def test_a_missing_value_that_is_asked_for_stays_open():
+    engine = Engine(SCHEMA)
+    one = engine.subscription(engine.subscribe("venue LIKE '%a%' AND city IS NULL"))
+    assert [type(found).__name__ for found in open_constraints(one.filters[0], Axes())] == ["Values", "Like"]
