@@ -119,7 +119,7 @@ def test_kernels_compile_where_they_are_installed(installed: Installed) -> None:
 
 def test_data_and_grammar_are_found(installed: Installed) -> None:
     program = (
-        "from tamis.workload import datasets as d; import tamis\n"
+        "from tamis.demo import datasets as d; import tamis\n"
         "table = d.earthquakes()\n"
         "engine = tamis.Engine(tamis.Schema.from_arrow(table))\n"
         "[engine.subscribe(text, id=name) for name, text in d.quake_subscriptions()]\n"
