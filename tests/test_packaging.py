@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -85,6 +86,22 @@ def test_the_wheel_holds_nothing_else(installed: Installed) -> None:
     names = zipfile.ZipFile(installed.wheel).namelist()
     assert {name.split("/")[0] for name in names} == {"tamis", f"tamis-{tamis.__version__}.dist-info"}
     assert not [name for name in names if name.endswith((".pyc", ".nbi", ".nbc"))]
+
+
+@pytest.mark.parametrize(("package", "command"), [("tamis_bench", "bench"), ("tamis_lab", "lab")])
+def test_laboratory_and_benchmarks_are_wheels_of_their_own(package: str, command: str, tmp_path: Path) -> None:
+    folder = ROOT / "src" / package
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)]
+    subprocess.run(build, cwd=folder, check=True, capture_output=True)
+    [wheel] = tmp_path.glob("*.whl")
+    archive = zipfile.ZipFile(wheel)
+    modules = {f"{package}/{path.relative_to(folder).as_posix()}" for path in folder.rglob("*.py")}
+    information = f"{package}-{tamis.__version__}.dist-info"
+    assert {name for name in archive.namelist() if not name.startswith(information)} == modules
+    told = archive.read(f"{information}/METADATA").decode()
+    assert re.search(rf"^Requires-Dist: tamis\[.*\]=={re.escape(tamis.__version__)}$", told, re.MULTILINE)
+    points = archive.read(f"{information}/entry_points.txt").decode()
+    assert f"{command} = {package}.commands.app:app" in points
 
 
 def test_the_wheel_is_light(installed: Installed) -> None:
