@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tamis.kernels.boxes.sparse import bits
-from tamis.kernels.boxes.sparse import sparse as b
+from tamis.kernels.boxes import bits
+from tamis.kernels.boxes import sparse as b
 from tests.unit.kernels.naive_boxes import naive_match, nasty_boxes, nasty_events
 
 FORMS = pytest.mark.parametrize("plain", [False, True], ids=["compiled", "plain"])

@@ -10,9 +10,9 @@ import pytest
 from tamis.index.dominance.corners import NOBODY, CornerIndex
 from tamis.index.packed.boxes.coding import Coding, boxes_from_dense
 from tamis.index.packed.boxes.segment import Segment
+from tamis.kernels.boxes import dominance, subtract
 from tamis.kernels.boxes.dominance import Walk
 from tamis.kernels.boxes.quantise import ANY_VALUE
-from tamis.kernels.boxes.sparse import dominance, subtract
 from tests.unit.kernels.naive_boxes import nasty_boxes
 
 FORMS = pytest.mark.parametrize("plain", [False, True], ids=["compiled", "plain"])

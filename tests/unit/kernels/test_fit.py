@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tamis.kernels import vector_ir
-from tamis.kernels.boxes.sparse import fit
+from tamis.kernels.boxes import fit
 from tamis.kernels.compile import hot_kernel
 
 

@@ -11,8 +11,8 @@ from tamis.index.packed.boxes.box_index import BoxIndex
 from tamis.index.packed.boxes.coding import Coding, boxes_from_dense
 from tamis.index.packed.boxes.grouping import file_boxes, is_sparse
 from tamis.index.packed.boxes.segment import Segment
+from tamis.kernels.boxes import pairs, pairs_build
 from tamis.kernels.boxes.quantise import FREE, OPEN
-from tamis.kernels.boxes.sparse import pairs, pairs_build
 from tests.unit.kernels.naive_boxes import fast_match, nasty_boxes, nasty_events
 
 FORMS = pytest.mark.parametrize("plain", [False, True], ids=["compiled", "plain"])

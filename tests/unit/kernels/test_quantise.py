@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tamis.kernels.boxes.sparse import quantise as q
+from tamis.kernels.boxes import quantise as q
 from tests.unit.kernels.naive_boxes import nasty_values
 
 HUGE = np.finfo(float).max

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tamis.kernels.boxes.sparse import match, tree
+from tamis.kernels.boxes import match, tree
 
 FORMS = pytest.mark.parametrize("plain", [False, True], ids=["compiled", "plain"])
 
