@@ -41,10 +41,11 @@ test: lint ## everything: lint, types, all tests and doctests
 check: lint ## the fast part of `make test`, under 2 minutes, no Spark
 	$(PYTEST) -n $(WORKERS) -m "not (soak or slow or spark or browser)"
 
-lint: $(STAMP) ## ruff and mypy only
+lint: $(STAMP) ## ruff, mypy and codespell only
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/codespell
 
 fuzz: $(STAMP) ## random programs against the language, for FUZZ_SECONDS (600)
 	$(BIN)/python -m tests.fuzz_language $(FUZZ_SECONDS)

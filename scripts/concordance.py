@@ -1,10 +1,10 @@
-"""Write the concordance of each paper: where its sections, algorithms and lemmas are in the code.
+"""Write the concordance of each paper (where its sections, algorithms and lemmas are in the code) and the errata.
 
     python scripts/concordance.py
 
 Reads the ``Implements:`` and ``Deviation:`` lines of the docstrings below src and the experiments of the laboratory,
-and writes them between two marks in docs/papers/*.md; what people wrote around the marks stays. A test demands that
-the pages are current.
+and writes them between two marks in docs/papers/*.md; what people wrote around the marks stays. The whole of
+docs/papers/errata.md is written from the laboratory's list of errata. Tests demand that all pages are current.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tamis_lab import registry
+from tamis_lab.errata import ERRATA, Erratum
 from tamis_lab.registry import EXPERIMENTS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -72,10 +74,9 @@ def render(paper: str, found: list[Entry]) -> str:
             lines.append(
                 f"| {experiment.figure} | `{module}.py`, experiment `{experiment.name}` | [report](../lab/report.md) |"
             )
-    lines += ["", "## Where the code says that it differs", ""]
+    lines += ["", "## Where the code says that it differs", "", "The errata are listed in [errata.md](errata.md).", ""]
     lines += [f"- `{entry.code}`: {told}" for entry in mine for told in entry.deviations]
-    # The docstrings number errors as the report of the laboratory does.
-    return "\n".join(line.replace("(PAPERS ", "(").replace("``", "`") for line in lines)
+    return "\n".join(line.replace("``", "`") for line in lines)
 
 
 def page(paper: str, found: list[Entry]) -> str:
@@ -84,6 +85,28 @@ def page(paper: str, found: list[Entry]) -> str:
     before, rest = written.split(BEGIN)
     _, after = rest.split(END)
     return f"{before}{BEGIN}\n\n{render(paper, found)}\n\n{END}{after}"
+
+
+def errata_page() -> str:
+    """Return the page of all errata: a table per paper."""
+    lines = [
+        "# The errors of the five papers",
+        "",
+        "<!-- written by scripts/concordance.py from the laboratory's errata.toml: do not edit by hand -->",
+        "",
+        f"{len(ERRATA)} places where a paper is wrong, contradicts itself or leaves out what an implementation must",
+        "decide. Code and tests cite them by number. The tests are below `tests`; each shows its case.",
+    ]
+    for paper in PAPERS:
+        lines += ["", f"## {paper}", "", f"{registry.PAPERS[paper]}. In the code: [{paper}.md]({paper}.md).", ""]
+        lines += ["| | the paper | what is true | test |", "|---|---|---|---|"]
+        lines += [_row(erratum) for erratum in ERRATA if erratum.paper == paper]
+    return "\n".join(lines) + "\n"
+
+
+def _row(erratum: Erratum) -> str:
+    test = f"`{erratum.test}`" if erratum.test else "no test"
+    return f"| {erratum.item} | {_cell(erratum.said)} | {_cell(erratum.shown)} | {test} |"
 
 
 def _docstrings(tree: ast.Module) -> Iterator[tuple[str, str]]:
@@ -166,7 +189,8 @@ def main() -> None:
     found = entries()
     for paper in PAPERS:
         (PAGES / f"{paper}.md").write_text(page(paper, found), encoding="utf-8")
-    print(f"wrote what {len(found)} docstrings say to {PAGES}")
+    (PAGES / "errata.md").write_text(errata_page(), encoding="utf-8")
+    print(f"wrote what {len(found)} docstrings say, and {len(ERRATA)} errata, to {PAGES}")
 
 
 if __name__ == "__main__":

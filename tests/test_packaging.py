@@ -96,6 +96,7 @@ def test_laboratory_and_benchmarks_are_wheels_of_their_own(package: str, command
     [wheel] = tmp_path.glob("*.whl")
     archive = zipfile.ZipFile(wheel)
     modules = {f"{package}/{path.relative_to(folder).as_posix()}" for path in folder.rglob("*.py")}
+    modules |= {f"{package}/{path.name}" for path in folder.glob("errata.toml")}
     information = f"{package}-{tamis.__version__}.dist-info"
     assert {name for name in archive.namelist() if not name.startswith(information)} == modules
     told = archive.read(f"{information}/METADATA").decode()

@@ -90,6 +90,25 @@ def test_ci_calls_only_what_the_readme_names() -> None:
     assert not {target for target in called | {"run"} if f"make {target}" not in readme}
 
 
+def loose_actions(text: str) -> list[str]:
+    """Return the actions of a workflow that are not pinned to a commit: a tag can be moved to other code."""
+    return [name for name in re.findall(r"\buses: *(\S+)", text) if not re.search(r"@[0-9a-f]{40}$", name)]
+
+
+def test_the_workflow_runs_what_a_developer_runs_with_pinned_actions() -> None:
+    text = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    assert loose_actions(text) == []
+    assert {".ci/run", "make check", "make setup-newest", "make test"} <= set(
+        re.findall(r"- run: (.*)$", text, re.MULTILINE)
+    )
+    pythons = re.findall(r"Python :: (3\.\d+)", (ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert re.findall(r'python: \["(.*)", "(.*)"\]', text) == [(pythons[0], pythons[-1])]
+
+
+def test_the_search_for_loose_actions_can_fail() -> None:
+    assert loose_actions("- uses: actions/checkout@v4") == ["actions/checkout@v4"]
+
+
 @pytest.mark.skipif(shutil.which("make") is None, reason="not run: there is no make on this machine")
 def test_make_help_lists_every_target() -> None:
     shown = subprocess.run(["make", "help"], cwd=ROOT, check=True, capture_output=True, text=True).stdout

@@ -1,4 +1,4 @@
-"""The names that clients give themselves are shown as text (RELIABILITY S12)."""
+"""The names that clients give themselves are shown as text (promise S12)."""
 
 from __future__ import annotations
 

@@ -94,14 +94,14 @@ def test_with_enough_samples_it_is_right_on_plain_cases() -> None:
 def test_loop_2_as_printed_and_repaired(
     a: shapely.Polygon, b: shapely.Polygon, density: float, halo: bool, printed: str, repaired: str, truth: str
 ) -> None:
-    """Deviation: PAPERS S.3.8 a and b."""
+    """Deviation: erratum S.3.8 a and b."""
     assert relation_of(a, b) == truth
     assert find_relation(a, b, density, halo=halo) == printed
     assert find_relation(a, b, density, halo=halo, repaired=True) == repaired
 
 
 def test_no_samples_between_end_points_can_mislead() -> None:
-    """PAPERS S.3.8 c: with density 0 all end points of an inscribed triangle lie on the square's boundary."""
+    """Erratum S.3.8 c: with density 0 all end points of an inscribed triangle lie on the square's boundary."""
     inscribed = shapely.Polygon([(0, 0), (10, 0), (10, 10)])
     assert relation_of(inscribed, SQUARE) is Relation.COVERED_BY
     assert find_relation(inscribed, SQUARE, 0, halo=False) is Relation.EQUALS
@@ -117,7 +117,7 @@ def test_no_samples_between_end_points_can_mislead() -> None:
     ],
 )
 def test_the_halo_shifts_the_meaning(b: shapely.Polygon, with_halo: str, truth: str) -> None:
-    """PAPERS S.3.9: a gap, a penetration and a margin smaller than half the spacing."""
+    """Erratum S.3.9: a gap, a penetration and a margin smaller than half the spacing."""
     assert relation_of(SQUARE, b) == truth
     assert find_relation(SQUARE, b, 1) == with_halo
     assert find_relation_safely(SQUARE, b, 1)[0] == truth

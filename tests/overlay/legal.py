@@ -1,4 +1,4 @@
-"""The legal state of a distributed R-tree (RELIABILITY O1), seen from above: only tests may."""
+"""The legal state of a distributed R-tree (promise O1), seen from above: only tests may."""
 
 from __future__ import annotations
 

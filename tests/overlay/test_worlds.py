@@ -63,7 +63,7 @@ def calm(express: Express) -> Iterator[None]:
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.split)
 def test_every_join_and_leave_ends_legal(shape: Shape) -> None:
-    """RELIABILITY O3, without a single round: nothing is left to the repair when nothing went wrong."""
+    """Promise O3, without a single round: nothing is left to the repair when nothing went wrong."""
     rng, world = random.Random(1), World(shape)
     for _ in range(70):
         world.join(rng)
@@ -80,7 +80,7 @@ def test_worlds_heal_and_lose_nothing(seed: int, shape: Shape) -> None:
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.split)
 @pytest.mark.parametrize("seed", HARSH_SEEDS)
 def test_crashes_in_the_middle_lose_nothing(seed: int, shape: Shape) -> None:
-    """RELIABILITY O6: peers crash and leave while nodes are handed over, split and dissolved."""
+    """Promise O6: peers crash and leave while nodes are handed over, split and dissolved."""
     run_harsh_world(seed, shape)
 
 
@@ -106,7 +106,7 @@ def corrupted_world(seed: int) -> int:
 
 
 def test_corrupted_states_become_legal() -> None:
-    """RELIABILITY O4: pointers, MBRs, levels, notes."""
+    """Promise O4: pointers, MBRs, levels, notes."""
     rounds = [corrupted_world(seed) for seed in range(CORRUPTED)]
     assert max(rounds) > 3, "nothing was broken"
 

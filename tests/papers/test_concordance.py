@@ -44,6 +44,11 @@ def test_the_committed_page_is_what_the_docstrings_say(concordance: ModuleType, 
     assert committed == concordance.page(paper, entries), "run: python scripts/concordance.py"
 
 
+def test_the_committed_errata_are_the_list_of_the_laboratory(concordance: ModuleType) -> None:
+    committed = (ROOT / "docs" / "papers" / "errata.md").read_text(encoding="utf-8")
+    assert committed == concordance.errata_page(), "run: python scripts/concordance.py"
+
+
 @pytest.mark.parametrize("paper", PAPERS)
 def test_every_paper_is_named_by_many_docstrings(entries: list[Any], paper: str) -> None:
     mine = [entry for entry in entries if entry.paper == paper]
@@ -60,11 +65,11 @@ def test_no_docstring_implements_a_paper_that_has_no_page() -> None:
 def test_clauses_go_to_the_paper_before_them(concordance: ModuleType) -> None:
     text = (
         "What it does.\n\nImplements: [mics] section 2, a; section 3.6, b; [zcurve] Lemma 3.1.\n"
-        "Deviation: exact (PAPERS Z.3.9)."
+        "Deviation: exact (erratum Z.3.9)."
     )
     mics, zcurve = concordance._read("x.py", text)
     assert (mics.places, mics.deviations) == (("section 2, a", "section 3.6, b"), ())
-    assert (zcurve.places, zcurve.deviations) == (("Lemma 3.1",), ("exact (PAPERS Z.3.9).",))
+    assert (zcurve.places, zcurve.deviations) == (("Lemma 3.1",), ("exact (erratum Z.3.9).",))
 
 
 @pytest.mark.parametrize(("path", "name"), named_things())

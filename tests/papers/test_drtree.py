@@ -1,4 +1,4 @@
-"""The distributed R-tree paper: its claims in small, and a case for each place where it is corrected (PAPERS D.3)."""
+"""The distributed R-tree paper: its claims in small, and a case for each of its errata (docs/papers/errata.md)."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def test_the_cubes_of_the_example_of_algorithm_2() -> None:
     assert list(z.enumerate_standard_cubes((7, 5), (1, 0), 0, 3)) == [(0b010, 0b011), (0b011, 0b011)]
 
 
-# ---- where the printed text is wrong (PAPERS Z.3)
+# ---- where the printed text is wrong (docs/papers/errata.md)
 
 
 def printed_algorithm_1(lengths: Sequence[int], i: int, fixed: set[int]) -> list[tuple[int, ...]]:
@@ -214,7 +214,7 @@ def test_lemma_3_4_counts_the_cubes_of_each_side(lengths: list[int]) -> None:
 
 @given(small_lengths)
 def test_observation_3_1_runs_are_not_more_than_cubes(lengths: list[int]) -> None:
-    """Printed strict; a single cell has one run and one cube (PAPERS Z.3.5)."""
+    """Printed strict; a single cell has one run and one cube (erratum Z.3.5)."""
     runs = count_runs([z.z_key(cell, K) for cell in rectangle(lengths)])
     assert runs <= len(list(z.greedy_decomposition(lengths, K)))
 

@@ -719,7 +719,7 @@ def leave_filters_in_the_cells_that_have_ended(real: Any) -> Any:
 
 @plant(Covering, "find_homes", policy="two-stage")
 def let_cells_say_what_covers(real: Any) -> Any:
-    """PAPERS M.3.7: filters in the same cells are not the same."""
+    """Erratum M.3.7: filters in the same cells are not the same."""
 
     def find_homes(self: Covering, subscription: Any) -> tuple[str, ...] | None:
         space = coarse_space()

@@ -37,10 +37,10 @@ def stream(broker: BrokerProcess, id: int | str, limit: int, query: str = "", **
     assert found.status == 200, found.body
     blocks = [block for block in found.body.decode().split("\n\n") if "data: " in block]
     cursors = [re.search(r"^id: (.*)$", block, re.MULTILINE) for block in blocks]
-    datas = [re.search(r"^data: (.*)$", block, re.MULTILINE) for block in blocks]
+    payloads = [re.search(r"^data: (.*)$", block, re.MULTILINE) for block in blocks]
     return [
         json.loads(data[1]) | {"cursor": cursor[1]}
-        for cursor, data in zip(cursors, datas, strict=True)
+        for cursor, data in zip(cursors, payloads, strict=True)
         if cursor and data
     ]
 

@@ -1,4 +1,4 @@
-"""In a browser nothing runs that somebody sent, and on the disk no name becomes a path (RELIABILITY S12, S22)."""
+"""In a browser nothing runs that somebody sent, and on the disk no name becomes a path (promises S12, S22)."""
 
 from __future__ import annotations
 

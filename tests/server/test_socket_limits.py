@@ -1,4 +1,4 @@
-"""The limits of what a client sends over WebSocket, each at N, N + 1 and 100 N (RELIABILITY S14, S19)."""
+"""The limits of what a client sends over WebSocket, each at N, N + 1 and 100 N (promises S14, S19)."""
 
 from __future__ import annotations
 

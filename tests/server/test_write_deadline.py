@@ -1,4 +1,4 @@
-"""Whoever stops to read is cut off after the deadline, and nobody else notices (RELIABILITY S20)."""
+"""Whoever stops to read is cut off after the deadline, and nobody else notices (promise S20)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A network that is cut in two: both sides accept up to their quota, then refuse, then resume (RELIABILITY G16)."""
+"""A network that is cut in two: both sides accept up to their quota, then refuse, then resume (promise G16)."""
 
 from __future__ import annotations
 

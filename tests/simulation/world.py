@@ -4,7 +4,7 @@ Attributes take few values, so every filter *is* the set of probe events it matc
 hear of what is then arithmetic on integers, exact, and cheap enough to be asked after every single step:
 
 * after each step (`_watch`): whatever a subscription that is ACTIVE asks for is in the table of every broker, for the
-  neighbour towards it (RELIABILITY R1, R2, G4);
+  neighbour towards it (promises R1, R2, G4);
 * when quiet (`check_quiet`): every table is what its neighbour means it to be and covers exactly the live
   subscriptions behind it (R5), everything is ACTIVE, and the cores' own invariants hold;
 * at the end (`check_deliveries`): the naive network, in which every event meets every subscription, delivered the same.
@@ -457,7 +457,7 @@ class World:
         )
 
     def check_empty(self) -> None:
-        """Nobody asks for anything: nothing is left anywhere (PAPERS I.4.2)."""
+        """Nobody asks for anything: nothing is left anywhere (R5)."""
         for broker in self.topology.brokers:
             core = self.core(broker)
             core.check_invariants()

@@ -1,4 +1,4 @@
-"""A stream from a broker through Spark into the broker, while both are killed with -9 (RELIABILITY P3)."""
+"""A stream from a broker through Spark into the broker, while both are killed with -9 (promise P3)."""
 
 from __future__ import annotations
 

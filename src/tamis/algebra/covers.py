@@ -3,7 +3,7 @@
 Each filter of b must lie in the *union* of the filters of a; `pieces` takes the filters of a away from it
 and nothing may be left. What is left is turned into an event, and the event is checked against both
 subscriptions before it is shown: a "no" comes with a witness, or else it is marked unknown. A "yes" is
-always a proof (PAPERS R-A: withholding a subscription that is not covered loses events).
+always a proof (promise R6: withholding a subscription that is not covered loses events).
 
 Exact both ways: conjunctions and disjunctions of ranges, sets, prefixes, booleans, moments and NULL tests,
 LIKE patterns of ordinary size, one ball or one region per attribute, all within a `Budget`. See

@@ -14,7 +14,7 @@ equal subscriptions written differently often become equal objects; `equivalent`
 
 Implements: [crtree] section 4.2, rules 1 to 3.
 Deviation: sequential with a tie-break; applied to all filters at once, as printed, rule 3 drops both of
-two equal filters and loses messages (PAPERS S.3.6).
+two equal filters and loses messages (erratum S.3.6).
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ __all__ = ["MAX_BITS", "MAX_DIMENSIONS", "MAX_RANGES", "HilbertCurve", "hilbert_
 MAX_DIMENSIONS: Final = 8
 #: Bits per side: 65,536 cells.
 MAX_BITS: Final = 16
-#: Ranges one box may have before it is coarsened (RELIABILITY S18).
+#: Ranges one box may have before it is coarsened (promise S18).
 MAX_RANGES: Final = 4_096
 #: Ranges of whole cubes are found up to this many times as fine as asked for.
 _FINER: Final = 16

@@ -153,7 +153,7 @@ def enumerate_rectangles(lengths: Sequence[int], i: int, fixed: Collection[int])
     Implements: [zcurve] Algorithm 1 EnumerateRectangle, section 5.
     Deviation: a generator replaces initFlag, the static vectors and the (-1, ...) end mark; a dimension that is
     not fixed and has no one above i gives no rectangle, where the printed algorithm starts from b(l) - 1 = i and
-    counts the same cubes again and again (PAPERS Z.3.1); the lost body of the last ``else`` is "return" (Z.3.2).
+    counts the same cubes again and again (erratum Z.3.1); the lost body of the last ``else`` is "return" (Z.3.2).
 
     >>> list(enumerate_rectangles((7, 5), i=0, fixed={1}))  # the paper's Fig. 5: 4 x 1 and 2 x 1
     [(2, 0), (1, 0)]
@@ -167,7 +167,7 @@ def enumerate_standard_cubes(lengths: Sequence[int], rectangle: Exponents, i: in
 
     Implements: [zcurve] Algorithm 2 EnumStdCube and Eq. (1), section 5.
     Deviation: a generator; the first index is ``(2**k - S_r(l)) >> i``, which is Eq. (1) where that holds and also
-    right for a side of ``2**k`` (PAPERS Z.3.4); the printed subscript x of the last branch is x - i (Z.3.3).
+    right for a side of ``2**k`` (erratum Z.3.4); the printed subscript x of the last branch is x - i (Z.3.3).
 
     >>> [tuple(f"{c:03b}" for c in cube) for cube in enumerate_standard_cubes((7, 5), (1, 0), i=0, k=3)]
     [('010', '011'), ('011', '011')]
@@ -210,7 +210,7 @@ def cube_bound(lengths: Sequence[int], epsilon: float) -> int:
     """Return how many cubes an approximate search needs at most; independent of the lengths for one aspect ratio.
 
     Implements: [zcurve] Theorem 3.1 through Lemmas 3.1 and 3.6.
-    Deviation: times d; the stated bound is too small where ``2**alpha <= d - 1`` (PAPERS Z.3.6), as 66 > 54 for
+    Deviation: times d; the stated bound is too small where ``2**alpha <= d - 1`` (erratum Z.3.6), as 66 > 54 for
     d = 4, alpha = 0, m = 2.
     """
     d = len(lengths)

@@ -6,7 +6,7 @@ evenly (*uniform*), or so that small numbers are asked for far more often (*zipf
 
 Implements: [mics] section 7, the subscriptions and publications of its simulations.
 Deviation: the exponent of Zipf's law and what happens at the upper edge are not given; here it is 1, and no question
-reaches over the edge (PAPERS M.3.10).
+reaches over the edge (erratum M.3.10).
 """
 
 from __future__ import annotations

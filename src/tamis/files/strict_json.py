@@ -1,4 +1,4 @@
-"""Strict JSON (RELIABILITY S14): no NaN or Infinity, no number beyond float64, no key twice.
+"""Strict JSON (promise S14): no NaN or Infinity, no number beyond float64, no key twice.
 
 Python's own reader accepts the first, turns ``1e999`` into infinity and keeps the last of two equal keys; a
 file that relies on any of these says something else than its author meant.

@@ -1,6 +1,6 @@
 """Bytes of a text file, in pieces of bounded size: nothing a file says can make one piece grow without end.
 
-What gzip unpacks is counted as it comes out (RELIABILITY S15): a small file may hold a very large one.
+What gzip unpacks is counted as it comes out (promise S15): a small file may hold a very large one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["CHUNK", "MAX_LINE", "STDIN", "chunks", "decoded", "lines", "shown_na
 
 #: The name that stands for standard input.
 STDIN = "-"
-#: Bytes of one line, or of one object of a JSON array (RELIABILITY S14: a message with a region).
+#: Bytes of one line, or of one object of a JSON array (promise S14: a message with a region).
 MAX_LINE = 1 << 20
 #: Bytes read at a time where lines do not help.
 CHUNK = 1 << 20

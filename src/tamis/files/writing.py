@@ -1,7 +1,7 @@
 """Writing rows to JSONL, CSV or Parquet: whole or not at all.
 
 Rows go to a file beside the target that takes its name at the end; a run that fails leaves the old file, or
-none. Spreadsheets run cells that start like a formula, so such CSV cells get an apostrophe (RELIABILITY S13).
+none. Spreadsheets run cells that start like a formula, so such CSV cells get an apostrophe (promise S13).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The table gives for every pair (r, q) the relations of x to B that are possible. It is that of the region connection
 calculus RCC-8, has 64 cells and admits 193 triples. It holds for regions and, a point having fewer relations, for
-points as x. For simple polygons in the plane every entry is realised for every pair A, B (PAPERS S.3.4), so
+points as x. For simple polygons in the plane every entry is realised for every pair A, B (erratum S.3.4), so
 conflicts and covers of two conditions read off it are exact, not only safe.
 
 From it follow, for conditions with *sets* of relations:

@@ -7,7 +7,7 @@ Implements: A. Guttman, R-trees, SIGMOD 1984, section 3.5.2 (QuadraticSplit, Pic
 (LinearPickSeeds), which [crtree] section 4.1 and [drtree] section 3.2 take over; N. Beckmann et al., The R*-tree,
 SIGMOD 1990, sections 4.2 and 4.3.
 Deviation: [drtree] describes the linear split with the seeds of the quadratic one; Guttman's linear seeds are those
-that lie apart most, measured by the width of all boxes (PAPERS D.3.2).
+that lie apart most, measured by the width of all boxes (erratum D.3.2).
 """
 
 from __future__ import annotations

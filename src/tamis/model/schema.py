@@ -22,7 +22,7 @@ __all__ = ["MAX_ATTRIBUTES", "Event", "Schema", "learn_from_event", "presence_of
 #: An event as tamis sees it: canonical values by attribute name; a missing attribute is left out.
 Event = Mapping[str, Value]
 
-#: Attributes of one schema or event (RELIABILITY S14).
+#: Attributes of one schema or event (promise S14).
 MAX_ATTRIBUTES = 256
 
 _TYPES: dict[str, type[AttributeType]] = {

@@ -42,7 +42,7 @@ RegionValue: TypeAlias = shapely.Polygon | shapely.Point
 #: What a condition may compare with.
 Operand: TypeAlias = shapely.Polygon | shapely.MultiPolygon
 
-#: Vertices of one region (RELIABILITY S17).
+#: Vertices of one region (promise S17).
 MAX_VERTICES = 10_000
 
 #: Up to so many rows of a ring GEOS says in 3 ms at worst whether it is simple; its time grows with the square.

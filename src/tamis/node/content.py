@@ -37,7 +37,7 @@ _encoder = msgspec.msgpack.Encoder()
 
 _SAID_AS_THEY_ARE = frozenset({float, int, str, bool})
 
-#: Levels of an event, itself included (RELIABILITY S14).
+#: Levels of an event, itself included (promise S14).
 MAX_DEPTH = 32
 
 #: Filters that are remembered before all are forgotten; and events, which are asked for again at once or never.

@@ -1,7 +1,7 @@
 """What a core wants done: values, not calls, so that a test of a core compares two lists.
 
 All effects of one call are one transaction. Whoever drives a node commits every `Persist` before the first
-message leaves (RELIABILITY G1, G11), so nothing that others have seen can be forgotten in a crash.
+message leaves (promises G1, G11), so nothing that others have seen can be forgotten in a crash.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One end of a link: an unreliable wire in, messages in order and once out.
 
 Every message gets a number and waits in the *outbox* until the other end has acknowledged it. The other end takes
-number ``received + 1`` and nothing else (RELIABILITY R4): what is older is a duplicate, what is newer comes again.
+number ``received + 1`` and nothing else (promise R4): what is older is a duplicate, what is newer comes again.
 An acknowledgement is cumulative and leaves only after what it acknowledges is on disk.
 
 Each end has an *epoch*, the number of its life; a life ends when its disk is lost. An end that meets a greater

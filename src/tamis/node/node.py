@@ -2,7 +2,7 @@
 
 `Node` is to a driver what a core is to `Node`: it takes frames and ticks and returns a `Transaction`. The driver
 commits its changes in one step and then lets its frames leave; it decides nothing. Table changes, the outbox and the
-cursors of the links are in the same transaction (RELIABILITY G11), so that a crash at any point leaves either all
+cursors of the links are in the same transaction (promise G11), so that a crash at any point leaves either all
 of a message's effects or none of them, and a message without effects is sent again.
 """
 

@@ -1,14 +1,14 @@
 """How an event finds its readers: to every child whose MBR it meets, and, if it came from below, to the parent.
 
 A seat looks at its own levels by itself; only other seats get a message. Each copy is answered by a `Receipt` once
-everything behind it has been: the publisher learns whether all have it, and tries again if not (RELIABILITY O6). Copies
+everything behind it has been: the publisher learns whether all have it, and tries again if not (promise O6). Copies
 that were not acknowledged are sent again in every round. Only who brought an event to a seat that was idle waits for
 what follows; any other copy is acknowledged at once, so that nobody waits in a circle (Dijkstra and Scholten's
 diffusing computation).
 
 Implements: [drtree] section 4, selective event dissemination. Deviation: "unless the message was received *by* that
 child" must read *from*; a peer is its own child, which is a step but no message, and it counts once per event however
-many of its nodes an event passes (PAPERS D.3.3).
+many of its nodes an event passes (erratum D.3.3).
 """
 
 from __future__ import annotations

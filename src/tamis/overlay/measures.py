@@ -64,7 +64,7 @@ def best_cover(boxes: Boxes) -> int:
     """Return the child that owns the node: the one with the largest MBR.
 
     A box that contains all others is among the largest. Deviation: "largest MBR" is the child's MBR, not its
-    subscription (PAPERS D.3.7).
+    subscription (erratum D.3.7).
 
     Implements: [drtree] section 4, the choice of promoted peers.
     """

@@ -65,7 +65,7 @@ class PeerCore:
     """One peer. ``contact`` is a seat of somebody in the tree; the first peer of all has none.
 
     With ``one_seat`` all its subscriptions share a seat, whose box is the MBR of what they ask for: so a broker with
-    many clients is one peer (PAPERS I.2, 5).
+    many clients is one peer (docs/overlay.md).
     """
 
     def __init__(

@@ -1,13 +1,13 @@
 """Where a node belongs: the way down from the root, attaching, and nodes with too many or too few children.
 
-Nothing is taken from where it is before it has arrived where it goes (RELIABILITY O5, PAPERS D.3.8): a child that is
+Nothing is taken from where it is before it has arrived where it goes (promise O5, erratum D.3.8): a child that is
 to move is *leaving*, gets its events as before, and is dropped when it says that it has a new parent. A choice must
 still see the tree as it will be, or whoever is reinserted would come back at once, so an `Insert` carries what to see
 *instead* of the nodes it comes from.
 
 Implements: [drtree] section 4, registering and cancelling a subscription; R* reinsertion of section 3.2 (iii).
 Deviation: the share that is reinserted (30 %, the nearest first, once per level and insertion) is not in the paper
-(PAPERS D.3.2).
+(erratum D.3.2).
 """
 
 from __future__ import annotations

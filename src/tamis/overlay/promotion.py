@@ -5,7 +5,7 @@ the very node that now belongs to the heir. The former owner keeps the levels be
 that still come to it for higher levels go on to its parent, which is the heir; so nothing is lost meanwhile.
 
 Implements: [drtree] section 4, promotion and dynamic reorganisation. Deviation: owners are looked at again whenever an
-MBR has changed, not only at joins and splits, for shrinking changes the best cover too (PAPERS D.3.7).
+MBR has changed, not only at joins and splits, for shrinking changes the best cover too (erratum D.3.7).
 """
 
 from __future__ import annotations

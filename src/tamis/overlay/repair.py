@@ -12,7 +12,7 @@ roots that know of one another become one. Sizes are mended as in any split or l
 
 Whoever loses a child remembers its box for `GRACE` rounds, and a root that lost its parent remembers everything: events
 that meet such a box are answered "not complete", so that their publisher tries again when those who fell off have found
-new places (RELIABILITY O6).
+new places (promise O6).
 
 Implements: what [drtree] section 4 leaves to its companion paper [5]; the protocol is ours.
 """

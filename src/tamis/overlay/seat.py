@@ -14,11 +14,11 @@ A seat reads nothing but its own state. What happens to it stands in these modul
 * `dissemination`: events.
 
 The books of an MBR: a child reports its own, a parent passes inserts down and grows the child's entry *before* it does
-(RELIABILITY O5). The two may cross, so a report says how many inserts its sender has received; as long as some are
+(promise O5). The two may cross, so a report says how many inserts its sender has received; as long as some are
 under way, an entry grows but does not shrink.
 
 Implements: [drtree] section 4. Deviation: "a node must appear in exactly one leaf, and may appear on all the nodes of a
-suffix of the path" is the shape of the state here (PAPERS D.3.10).
+suffix of the path" is the shape of the state here (erratum D.3.10).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ A region is its bounding box, a ball the cube around it on its first coordinates
 Conditions that far away regions meet, patterns and NULL say nothing: the axis is free, or wants any value.
 
 Implements: [drtree] section 3.1, subscriptions as poly-rectangles; an undefined attribute is an unbounded side.
-Deviation: areas of unbounded sides are those of the domain (PAPERS D.3.6), for infinity minus infinity compares to
+Deviation: areas of unbounded sides are those of the domain (erratum D.3.6), for infinity minus infinity compares to
 nothing; != and patterns are no boxes, so they stay with the peer, which decides exactly.
 """
 

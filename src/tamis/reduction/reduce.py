@@ -16,7 +16,7 @@ The result does not depend on the order of the input, nor, for the covered, on h
 
 Implements: [crtree] section 4.2 rules 1 to 3 over a set of subscriptions; [mics] sections 3.6 and 3.7; [zcurve]
 section 1.1, covering as dominance.
-Deviation: sequential (PAPERS S.3.6), exact on raw values, merges are perfect.
+Deviation: sequential (erratum S.3.6), exact on raw values, merges are perfect.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ __all__ = [
     "subscription_id",
 ]
 
-#: Bytes of an event, and of one with a region (RELIABILITY S14).
+#: Bytes of an event, and of one with a region (promise S14).
 MAX_EVENT, MAX_EVENT_WITH_REGION = 256 * 1024, 1024 * 1024
 
 #: Messages that wait for one client before it is suspended.

@@ -1,12 +1,12 @@
 """The part of a routing table that is ranges of cells: what MICS links say and hear.
 
 On such a link a neighbour is told no filters, only which keys of a Hilbert curve somebody asks for, and how that set
-changes: ranges that come, then ranges that go, in one step (PAPERS M.3.5). A broker that got ranges passes ranges on,
+changes: ranges that come, then ranges that go, in one step (erratum M.3.5). A broker that got ranges passes ranges on,
 for it knows no filters to pass. It passes them on every link, whatever the link's policy does with filters.
 
-Cells round outwards, so a link is told too much, never too little. They are never used to withhold a filter (PAPERS
+Cells round outwards, so a link is told too much, never too little. They are never used to withhold a filter (erratum
 M.3.7), and the last broker matches exactly (M.3.8). A neighbour whose cells are others than ours is forwarded all
-events until it has sent its table anew (RELIABILITY R10); the receivers of `tamis.index.mics` see to that.
+events until it has sent its table anew (promise R10); the receivers of `tamis.index.mics` see to that.
 
 Implements: [mics] section 2, one table per neighbour; section 3.6, imperfect merging by a gap.
 """

@@ -1,7 +1,7 @@
 """A client's mind: what it asked for, what it published, and each event it gets exactly once.
 
 The wire delivers at least once, with a stable id. Events of one publisher come in order, so one cursor per publisher
-tells what is new (RELIABILITY G5, G7). A client whose broker lost its disk says everything again.
+tells what is new (promises G5, G7). A client whose broker lost its disk says everything again.
 """
 
 from __future__ import annotations

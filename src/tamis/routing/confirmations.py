@@ -3,7 +3,7 @@
 Updates of a link are numbered, and a neighbour confirms them in order. Whatever comes in, a subscription or a
 neighbour's update, is settled when every *other* neighbour has confirmed all that was sent to it up to then. That one
 rule covers what was announced because of it, and also what was withheld: its cover was sent earlier on the same link,
-so it is confirmed earlier (RELIABILITY R13). Waiting goes outwards in a tree, so it ends.
+so it is confirmed earlier (promise R13). Waiting goes outwards in a tree, so it ends.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Confirmations:
         """Whether events of a link come too early for something new: the link has not confirmed it yet.
 
         Before that a broker out there may still drop what it asks for. If one event came through by luck and the next
-        did not, the reader would have a hole (RELIABILITY R12).
+        did not, the reader would have a hole (promise R12).
         """
         return any(
             one.is_new and one.source == source and one.what == what and self.confirmed[link] < one.needed[link]

@@ -6,7 +6,7 @@ through. Of clients it takes filters and events as they wrote them:
 * an event becomes canonical values, a filter is compiled, and without a configured schema both teach their types, which
   are persisted with them;
 * rights are checked, and the policies of the principal and of the namespace are joined to each filter with AND
-  (RELIABILITY S6). An event must match them, too;
+  (promise S6). An event must match them, too;
 * how a subscription fares is *told* (`take_told`), not queued: a client that waits for it need not read its backlog
   first, and who misses it asks again;
 * a refused event is told likewise, and again until its publisher must have heard of it (`tamis.routing.refusals`);
@@ -373,7 +373,7 @@ class EdgeCore:
         return effects
 
     def _crossing(self, link: Link, message: Any) -> Any:
-        """Return what of a message may cross a link (RELIABILITY S5); None: nothing."""
+        """Return what of a message may cross a link (promise S5); None: nothing."""
         allowed = self._borders.get(link)
         return message if allowed is None else cut_message(message, allowed)
 

@@ -10,7 +10,7 @@ to a node from itself   `Tick`, and `LinkUp`, `LinkFull`, `LinkFree` of `tamis.n
 What comes by the thousand is not tracked by the garbage collector (``gc=False``): it holds no cycle.
 
 Filters travel as CQL2-JSON and events as canonical values (`tamis.node.content`); both are bytes here, so a broker
-that only passes an event on does not rewrite it (RELIABILITY G3).
+that only passes an event on does not rewrite it (promise G3).
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class Status(Message, frozen=True, array_like=True, tag=5):
 
 
 class Delivery(Message, frozen=True, array_like=True, tag=6, gc=False):
-    """One copy of an event for a client, with the ids of all its subscriptions that match (RELIABILITY G8)."""
+    """One copy of an event for a client, with the ids of all its subscriptions that match (promise G8)."""
 
     event: Published
     subscriptions: tuple[SubscriptionId, ...]

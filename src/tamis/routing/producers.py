@@ -2,7 +2,7 @@
 
 Whoever writes in numbered batches, such as a stream that starts over after a crash, says who it is and which batch this
 is. The last number of each producer is persisted in the transaction of the batch itself, so either both are there or
-neither is (RELIABILITY G11, P2). Numbers ascend; one that is not above the last was taken before.
+neither is (promises G11, P2). Numbers ascend; one that is not above the last was taken before.
 
 A producer leaves a record behind. Beyond `MAX_PRODUCERS` of one principal, the one silent for longest is forgotten.
 """

@@ -8,7 +8,7 @@ from tamis.errors import RefusedError
 
 __all__ = ["MAX_SUBSCRIPTIONS", "Rights"]
 
-#: Subscriptions of one client (RELIABILITY S19).
+#: Subscriptions of one client (promise S19).
 MAX_SUBSCRIPTIONS = 100_000
 
 
@@ -17,7 +17,7 @@ class Rights:
     """The rights of one principal.
 
     ``namespaces`` are those it may use, None for all; ``policy`` is a filter as CQL2 text that every subscription is
-    joined to and every published event must match (RELIABILITY S6).
+    joined to and every published event must match (promise S6).
     """
 
     principal: str

@@ -2,10 +2,10 @@
 
 *Interests* are what came in: the subscriptions of clients, and the entries that neighbours announced. From them follow
 both directions. Inwards, a matcher per namespace says which neighbours and which clients want an event. Outwards, one
-`Summary` per neighbour and namespace has the interests of everybody but that neighbour as its members (RELIABILITY
+`Summary` per neighbour and namespace has the interests of everybody but that neighbour as its members (promise
 R3), and says what to announce and retract.
 
-A neighbour that has not spoken yet is taken to want everything (PAPERS R-A: when in doubt, forward).
+A neighbour that has not spoken yet is taken to want everything (promise R6: when in doubt, forward).
 """
 
 from __future__ import annotations

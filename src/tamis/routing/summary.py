@@ -1,17 +1,17 @@
 """What a link carries: a small set of filters that stands for many subscriptions.
 
 A broker keeps one `Summary` per outgoing link and namespace. Its *members* are the subscriptions that the neighbour
-must know of, which are those from everywhere but this neighbour (RELIABILITY R3); its *groups* are the filters that
+must know of, which are those from everywhere but this neighbour (promise R3); its *groups* are the filters that
 were announced to it. Each member is at home in one group that contains it, or in several that contain it together.
 A `Strategy`, the policy of the link, finds homes and makes groups; this module keeps the books, and they are the same
 for covering, subsumption and merging:
 
 * a group whose filter was built from a member (its *contributor*) ends when that member leaves, and the members that
-  are left look for a home again (RELIABILITY R8, R9; the passive list of the papers);
+  are left look for a home again (promises R8, R9; the passive list of the papers);
 * a new group takes over the members of the groups it absorbs.
 
 Whatever happens between two calls of `take_changes` is one change for the neighbour: the difference between what it
-had and what it must have, announced before it is retracted (RELIABILITY R2).
+had and what it must have, announced before it is retracted (promise R2).
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class Summary:
     def check_invariants(self, *, exact: bool) -> None:
         """Raise `InvariantError` unless the groups say what the members say, no less and, if ``exact``, no more.
 
-        A rebuild from the members would say the same; so this is RELIABILITY R1 and R5 for one link, by two
+        A rebuild from the members would say the same; so this is promises R1 and R5 for one link, by two
         inclusions: every member is proved to lie in its homes, every group in the members it was built from.
         """
         for origin, member in self._members.items():

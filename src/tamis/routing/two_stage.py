@@ -5,9 +5,9 @@ rejected by one look-up; otherwise only the filters that lie over its cell are a
 and the cells are this broker's own business: they are made from the filters that came over the wire, nothing about
 them is sent, and they choose the attributes that tell *these* filters apart.
 
-Cells propose and never withhold a filter (PAPERS M.3.7): what is announced on is decided by exact covering.
+Cells propose and never withhold a filter (erratum M.3.7): what is announced on is decided by exact covering.
 
-Implements: [mics] section 5, Subscription Indexing, as the table of a link (PAPERS I.2, layer 4).
+Implements: [mics] section 5, Subscription Indexing, as the table of a link.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The audit on disk: a table of deeds, each sealed with a hash over itself and the seal of the one before.
 
-A record that is changed, taken out or put in breaks the chain at its place (RELIABILITY S24). The last seal stands in
+A record that is changed, taken out or put in breaks the chain at its place (promise S24). The last seal stands in
 books of its own, so that the end cannot be cut off unseen; when old records are deleted, the seal before the first one
 that is kept goes there, too.
 """

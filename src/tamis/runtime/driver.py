@@ -1,7 +1,7 @@
 """The driver of a broker: asyncio around the node that the simulator drives, too.
 
 A step is one call of the node. Its changes go to the committer, and only when they are on disk does anything of it
-leave (RELIABILITY G1, G11): each step notes where its links stood (`Mark`), and a connection sends nothing beyond the
+leave (promises G1, G11): each step notes where its links stood (`Mark`), and a connection sends nothing beyond the
 mark that was last committed. Nothing is pushed at a connection: its writer asks for the next packet when the wire is
 free (`next_packet`), so a slow reader costs nothing but its queue on disk.
 
@@ -97,7 +97,7 @@ class Driver:
     # What people in this process want
 
     def demand_room(self) -> None:
-        """Raise `DiskFullError` when nothing new can be accepted (RELIABILITY G15)."""
+        """Raise `DiskFullError` when nothing new can be accepted (promise G15)."""
         moment = time.monotonic()
         if moment - self._last_look[0] > 0.5:
             self._last_look = (moment, self.store.free() > self._min_free)
@@ -323,7 +323,7 @@ class Driver:
             done.set_result(None)
 
     def _spill(self, link: Link, mark: Mark) -> None:
-        """Leave the bodies of old messages of a client to the disk (RELIABILITY G17)."""
+        """Leave the bodies of old messages of a client to the disk (promise G17)."""
         outbox = self.node.ends[link].outbox
         start = max(self._spilled.get(link, 0) + 1, next(iter(outbox), mark.sent + 1))
         end = mark.sent - KEPT
@@ -332,7 +332,7 @@ class Driver:
         self._spilled[link] = max(end, start - 1)
 
     def _flush(self) -> None:
-        """Let the node take what was published since; a call is taken whole, or refused whole (RELIABILITY G16)."""
+        """Let the node take what was published since; a call is taken whole, or refused whole (promise G16)."""
         pending, self._pending = self._pending, []
         events: list[m.Published] = []
         futures: list[asyncio.Future[None]] = []

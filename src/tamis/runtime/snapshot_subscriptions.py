@@ -110,7 +110,7 @@ def _is_same(there: m.Subscribe | None, one: m.Subscribe) -> bool:
 def _admitted(
     driver: Driver, version: Path, means_the_same: bool, place: _Place, one: Subscription, message: m.Subscribe
 ) -> m.Subscribe:
-    """Return a subscription as the broker takes it, held to the policies like everybody's (RELIABILITY S6)."""
+    """Return a subscription as the broker takes it, held to the policies like everybody's (promise S6)."""
     edge = driver.edge
     there = edge.asked.get(place)
     if there is not None and m.about(there).owner != OWNER:

@@ -3,7 +3,7 @@
 ``state`` holds what cores and links persist under a key; ``outbox`` the messages of each link by number; ``audit`` who
 did what (`tamis.runtime.audit_log`).
 A message that was acknowledged is not deleted at once: the *floor* of its link moves over it, and `trim` deletes it
-when its retention is over. Until then it can be replayed (RELIABILITY G10).
+when its retention is over. Until then it can be replayed (promise G10).
 
 Nothing is trusted (G14). Each record carries a CRC of its key and its value. ``state`` also has *books*, the number of
 records and the sum of their CRCs, and the numbers of an outbox have no holes, so that a lost record is noticed as
@@ -35,7 +35,7 @@ __all__ = ["FORMAT", "Store"]
 #: The layout of the file. Another one is refused.
 FORMAT = 2
 
-#: Before this one SQLite could damage its log when two connections wrote (RELIABILITY, Store).
+#: Before this one SQLite could damage its log when two connections wrote at a time (its WAL-reset race).
 _OLDEST_SQLITE = (3, 51, 3)
 
 _SCHEMA = f"""

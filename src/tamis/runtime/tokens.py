@@ -1,7 +1,7 @@
 """Tokens: who may speak to a broker, and what they may do.
 
 A token is 256 random bits, shown once when it is made. The file holds its SHA-256 and nothing that could be used
-(RELIABILITY S2). A running broker looks at the file again whenever it changes, so that adding and revoking need no
+(promise S2). A running broker looks at the file again whenever it changes, so that adding and revoking need no
 restart, and whoever holds a revoked token is cut off within seconds (S4).
 """
 

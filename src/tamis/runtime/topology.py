@@ -1,6 +1,6 @@
 """Trees of brokers: line, star, balanced, random, or given edge by edge.
 
-The network is acyclic (PAPERS M.1.1): between two brokers there is exactly one path.
+The network is acyclic ([mics] section 2): between two brokers there is exactly one path.
 """
 
 from __future__ import annotations

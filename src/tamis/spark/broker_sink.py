@@ -1,7 +1,7 @@
 """``write`` and ``writeStream`` of format ``tamis``: every row an event, published once.
 
 A task publishes its rows in numbered chunks under a name of its own: the query and the partition. The broker keeps the
-last number of each name, so a micro-batch that runs again after a crash is not published again (RELIABILITY P2). Spark
+last number of each name, so a micro-batch that runs again after a crash is not published again (promise P2). Spark
 runs a batch again with the same rows in the same partitions if its sources give the same rows for the same offsets; a
 partition of more than `CHUNK` rows must also come in the same order, which it does unless a shuffle is in between.
 """

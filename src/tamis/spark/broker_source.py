@@ -1,7 +1,7 @@
 """``spark.read`` and ``spark.readStream`` of format ``tamis``: a broker's durable log as a table or as a stream.
 
 The log of a durable subscription numbers what it got without holes, and keeps it: its cursors are Spark's offsets, the
-same offsets give the same rows (RELIABILITY P1), and with Spark's checkpoint every message is processed exactly once,
+same offsets give the same rows (promise P1), and with Spark's checkpoint every message is processed exactly once,
 whichever side is killed. What Spark has committed is acknowledged to the broker, which keeps it for its retention.
 """
 

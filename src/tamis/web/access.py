@@ -1,6 +1,6 @@
 """Who is asking, and from where.
 
-A token comes in the ``Authorization`` header and nowhere else (RELIABILITY S11). A broker on loopback needs none,
+A token comes in the ``Authorization`` header and nowhere else (promise S11). A broker on loopback needs none,
 so any page that a browser shows could speak to it: whatever names an ``Origin`` or a ``Host`` that is not the broker's
 own is refused (S10), which also stops names that are made to resolve to this machine.
 """

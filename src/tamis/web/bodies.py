@@ -41,7 +41,7 @@ _CONTEXT = ("id", "source", "type", "subject", "time", "dataschema")
 
 
 async def read_body(request: Request, limit: int = MAX_BODY) -> str:
-    """Return the text of a request; it is never read beyond the limit, and never unpacked (RELIABILITY S15)."""
+    """Return the text of a request; it is never read beyond the limit, and never unpacked (promise S15)."""
     if request.headers.get("content-encoding", "identity") != "identity":
         raise RefusedError(415, "send the body as it is, without Content-Encoding")
     body = bytearray()

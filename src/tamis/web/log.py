@@ -1,6 +1,6 @@
 """``/v1/subscriptions/{id}/log``: what a subscription got, by cursor, as often as one likes; and its acknowledgement.
 
-Reading changes nothing: the same cursors give the same messages (RELIABILITY G10, P1) as long as they are retained.
+Reading changes nothing: the same cursors give the same messages (promises G10, P1) as long as they are retained.
 What was acknowledged counts as dealt with and goes when its retention is over. This is the door for readers that keep
 their own place, such as Spark with its checkpoint.
 """

@@ -142,7 +142,7 @@ async def show(request: Request) -> Response:
 
 
 async def delete(request: Request) -> Response:
-    """Withdraw a subscription; after the answer nothing new is kept for it (RELIABILITY G9)."""
+    """Withdraw a subscription; after the answer nothing new is kept for it (promise G9)."""
     server = server_of(request)
     rights = server.rights(request)
     link, key = find(server, rights, request)

@@ -5,7 +5,7 @@ a publish is confirmed when it is on disk, a delivery is kept until its reader h
 compared, copy by copy, with what an engine in this process says.
 
 Half of that load shows the latencies; a quarter of it, with one more reader that takes everything and then stalls, what
-one slow reader costs the others (RELIABILITY G17).
+one slow reader costs the others (promise G17).
 
 For a sense of scale the same events go through Mosquitto (QoS 1) and NATS (at most once), if they are installed: there
 each event has one topic and each reader a share of the topics, so they neither evaluate a filter nor write to a disk: a
@@ -101,7 +101,7 @@ def _measure_ours(load: Load) -> Iterator[Row]:
     work = make_boxes(_WORK, max(1, load.n - 1), load.events + load.singles + _paced_most(load))
     engine = Engine()
     engine.subscribe_boxes(list(work.names), work.lo, work.hi)
-    # One copy per reader however many of its subscriptions match (RELIABILITY G8).
+    # One copy per reader however many of its subscriptions match (promise G8).
     found = engine.match_table(work.events)
     owners = found.rows % load.readers
     wanted = [len(set(part.tolist())) for part in np.split(owners, found.offsets[1:-1])]

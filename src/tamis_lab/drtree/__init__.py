@@ -2,7 +2,7 @@
 
 Trees are built by the product's peers, which join one by one and split, promote and hand over by messages; only the
 mail between them is handed over at once (`tamis_lab.peers.express`). False positives need no events: a peer receives
-what its topmost MBR contains, so their share is a volume (PAPERS D.3.4); sampled events stand beside it.
+what its topmost MBR contains, so their share is a volume (erratum D.3.4); sampled events stand beside it.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Origins are whole numbers of 0 to 1000, uniform or by Zipf's law (p(v) ~ 1 / (v 
 that is left. Of ``X:Y`` subscriptions X per cent are drawn like that, and each of the others is a uniform box inside a
 random one that is there already. All are shuffled.
 
-Implements: [drtree] section 5, experimental set-up, in the reading of PAPERS D.2; section 3.1, the containment graph.
+Implements: [drtree] section 5, experimental set-up, completed where it is silent; section 3.1, the containment graph.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def tree_statistics(seats: Sequence[Seat]) -> TreeStatistics:
     sum of what the MBRs of the inner peers' top nodes exceed their subscriptions by, over the number of peers.
 
     Implements: [drtree] section 5, Table 2 and the false positives ratio. Deviation: the closed form replaces sampling
-    (PAPERS D.3.4).
+    (erratum D.3.4).
     """
     inner = [seat for seat in seats if seat.levels]
     degrees = [sum(len(level) - 1 for level in seat.levels) + (seat.parent is not None) for seat in inner]

@@ -108,7 +108,7 @@ def _finding(finding: Finding) -> str:
 
 
 def _erratum(erratum: Erratum) -> list[str]:
-    test = f"<code>{escape(erratum.file)}::{escape(erratum.test)}</code>"
+    test = f"<code>{escape(erratum.test)}</code>" if erratum.test else "no test"
     return [escape(erratum.item), escape(erratum.said), escape(erratum.shown), test]
 
 

@@ -82,7 +82,7 @@ def _finding(finding: Finding) -> Iterator[str]:
 
 
 def _erratum(erratum: Erratum) -> tuple[str, ...]:
-    return erratum.item, erratum.said, erratum.shown, f"`{erratum.file}::{erratum.test}`"
+    return erratum.item, erratum.said, erratum.shown, f"`{erratum.test}`" if erratum.test else "no test"
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

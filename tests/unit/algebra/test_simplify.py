@@ -64,7 +64,7 @@ def test_what_is_not_the_question_stays() -> None:
 
 
 def test_of_identical_filters_one_stays() -> None:
-    """PAPERS S.3.6: they cover each other, and dropping both would match nothing, or everything."""
+    """Erratum S.3.6: they cover each other, and dropping both would match nothing, or everything."""
     [one] = compile_text("x < 1").filters
     assert simplify_filters([one, one, one]) == (one,)
     assert simplify_filters([EVERYTHING, EVERYTHING]) == (EVERYTHING,)

@@ -1,4 +1,4 @@
-"""The composition table against every triple of small regions; conflicts and covers as the lists in PAPERS S.3.5."""
+"""The composition table against every triple of small regions; conflicts and covers as listed (erratum S.3.4)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ A I B: Dx[E Ct Cv]; Mx[D M E Ct Cv]; Ox[D M E Ct Cv]; Ex[D M O E cB Ct Cv]; Ix[D
 A cB B: Dx[E Ct Cv]; Mx[D E Ct Cv]; Ox[D M E Ct Cv]; Ex[D M O E I Ct Cv]; Ix[D M O E cB Ct Cv]; cBx[D M O E Ct Cv]; Ctx[D M E I cB]; Cvx[D M I Ct]
 A Ct B: Dx[M O E I cB Ct Cv]; Mx[M O E I cB Ct Cv]; Ox[E I cB]; Ex[D M O E I cB Cv]; Ix[]; cBx[E I cB]; Ctx[D M O E I cB Cv]; Cvx[D M O E I cB Cv]
 A Cv B: Dx[M O E I cB Ct Cv]; Mx[O E I cB Ct Cv]; Ox[E I cB]; Ex[D M O E I cB Ct]; Ix[E Ct Cv]; cBx[I Ct]; Ctx[D M O E I cB Cv]; Cvx[D M O E I cB]
-"""  # noqa: E501  (as the paper's corrections print it)
+"""  # noqa: E501
 
 COVERS = """
 A D B: (D A)>=(E B), (D A)>=(I B), (D A)>=(cB B)

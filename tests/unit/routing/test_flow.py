@@ -1,4 +1,4 @@
-"""What a broker does about links that take no more events (RELIABILITY G16)."""
+"""What a broker does about links that take no more events (promise G16)."""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ def test_wrong_use_is_refused() -> None:
 
 
 def test_five_hundred_brokers_and_a_third_of_them_killed() -> None:
-    """RELIABILITY: 30 % killed and restarted with their disks during traffic, and everything is delivered."""
+    """Promise G12 at scale: 30 % killed and restarted with their disks during traffic, and everything is delivered."""
     rng, network = random.Random(7), tamis.Network(Topology.of("random", 500, seed=7), "covering", seed=7)
     clients = [network.attach(f"c{i}", rng.choice(network.topology.brokers)) for i in range(20)]
     network.run()

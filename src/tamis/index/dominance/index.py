@@ -14,7 +14,7 @@ is not, and only who is left is verified on raw values. That can be many, so `fi
 
 Implements: [zcurve] Problem 1, exhaustive point dominance, section 1.1.
 Deviation: a packed tree, not a space filling curve; open ends, missing values, strings and unions too; every
-candidate that the keys cannot decide is verified, and the search goes on after a failure (PAPERS Z.3.10).
+candidate that the keys cannot decide is verified, and the search goes on after a failure (erratum Z.3.10).
 """
 
 from __future__ import annotations

@@ -10,13 +10,13 @@ The contract for whoever connects them:
 1. The receiver is made from the spaces of the sender (`ContentSpace.to_json`), and plans are applied in the order in
    which they were made, each once. (Applying one twice does no harm.)
 2. A receiver that is new, or that lost count, gets `LinkTable.snapshot`, which replaces all it knew.
-3. A plan of another space makes the receiver forward everything until a snapshot comes (RELIABILITY R10).
+3. A plan of another space makes the receiver forward everything until a snapshot comes (promise R10).
 4. Ranges decide links only. Whoever delivers asks `tamis.algebra.evaluate.matches` (M.3.8), and nothing here may be
    used to withhold an exact box (M.3.7): two boxes may share all cells, and an event may match only one of them.
 5. Keys or ranges that a client computed itself are ignored; the edge broker makes them from the subscription.
 
 Implements: [mics] section 2 (one table per neighbour), section 4; section 8, attribute groups.
-Deviation: no passive list: the difference of two unions says all that has to be announced again (PAPERS M.3.5).
+Deviation: no passive list: the difference of two unions says all that has to be announced again (erratum M.3.5).
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from tamis.errors import LimitError, ModelError
 __all__ = ["MAX_PLAN_BYTES", "RangeDelta", "RangePlan"]
 
 _MARK = b"MICS1"
-#: A message (RELIABILITY S14).
+#: A message (promise S14).
 MAX_PLAN_BYTES = 256 * 1024
 _KEY_BITS = 62
 

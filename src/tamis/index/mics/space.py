@@ -5,7 +5,7 @@ are ignored (content space projection): nothing is lost, more is forwarded. An e
 as a region does, becomes ranges of keys itself.
 
 A space is a plain description (`to_json`), and `version` is its name: two nodes that speak of keys must use the same
-space, and one that gets keys of another version must forward (RELIABILITY R10).
+space, and one that gets keys of another version must forward (promise R10).
 
 Implements: [mics] section 3 (representation), section 5 (content space projection).
 """

@@ -8,7 +8,7 @@ Implements: [mics] section 5, Subscription Indexing.
 Deviation: a leaf holds a range as it came and its owner, where [mics] lists at a merged range all owners that went
 into it. Merged ranges grow until a list names nearly everybody; ranges as they came name only those at the key.
 Deviation: all ranges of a new subscription are looked up, not their starts alone: starts find every coverer, but miss
-one in seven of those that overlap and could merge or subsume (PAPERS M.3.11).
+one in seven of those that overlap and could merge or subsume (erratum M.3.11).
 """
 
 from __future__ import annotations

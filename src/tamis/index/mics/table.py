@@ -16,7 +16,7 @@ repeated merging            a merged range merges again: the union is a function
 Implements: [mics] section 4.1 (structure), Algorithm 1 Subscription subsumption and merging, Algorithm 2 Publication
 matching.
 Deviation: Algorithm 1 as printed stores no new range, forwards only after a merge with the right neighbour, merges
-with a left neighbour that does not touch, and leaves out the cases without a left or a right neighbour (PAPERS M.3.1
+with a left neighbour that does not touch, and leaves out the cases without a left or a right neighbour (errata M.3.1
 to M.3.3); here every case is the same.
 Deviation: what is new to the *merged* union is forwarded, as in the pseudo-code; the text forwards the new range, which
 loses events once gaps are merged over (M.3.4).

@@ -2,7 +2,7 @@
 
 The map of an attribute never reverses the order of values, so a box that covers another covers it in cells.
 The converse does not hold: two ends in one cell compare equal, which is why every hit is verified
-(PAPERS Z.3.10). A number with a domain is divided evenly; what lies outside goes to the first or last cell. Without a
+(erratum Z.3.10). A number with a domain is divided evenly; what lies outside goes to the first or last cell. Without a
 domain the order of float64 numbers themselves is divided: sign, exponent and first digits.
 """
 

@@ -9,7 +9,7 @@ coverer of an open end is open there, too: points are kept apart by *which ends 
 visits the arrays whose ends are among its own, in the dimensions of that array only.
 
 Implements: [zcurve] Problem 2 and section 5; Problem 1 for epsilon = 0.
-Deviation: arrays by bounded ends (PAPERS Z.3.11 has them by wildcard attribute); a cap on the cubes, then a scan;
+Deviation: arrays by bounded ends (erratum Z.3.11 has them by wildcard attribute); a cap on the cubes, then a scan;
 every hit is verified on raw values (Z.3.10); epsilon = 0 searches everything.
 """
 

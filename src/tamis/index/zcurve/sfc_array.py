@@ -3,7 +3,7 @@
 Implements: [zcurve] section 2, SFC array; section 5, approximate point dominance.
 Deviation: a sorted array with insertion and deletion in place, not a balanced tree: a change moves memory
 (3 ms at a million points) and a look-up is two bisections of flat memory. The searched volume is compared as
-exact integers with ">=" (PAPERS Z.3.9), and the search goes on after a run whose points fail (Z.3.10).
+exact integers with ">=" (erratum Z.3.9), and the search goes on after a run whose points fail (Z.3.10).
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class SfcArray:
         """Yield the rows of each cube that is not empty, the largest cubes first, until enough is searched.
 
         Looking up more cubes than the search may, it scans all points instead: from so many cubes on that is
-        quicker, and it is complete (PAPERS Z.3.11).
+        quicker, and it is complete (erratum Z.3.11).
         """
         spans = self._spans_by_kernel(search) if self._is_narrow else self._spans_by_generator(search)
         yield from (self._rows[start:stop] for start, stop in spans)

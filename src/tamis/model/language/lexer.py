@@ -5,7 +5,7 @@ which *reader* makes a piece of it. lark's parser costs a microsecond or more pe
 are as large as they can be: a whole comparison, a whole list of numbers, a whole geometry. Where such a
 large piece does not fit, smaller ones do, and the parser finds out what is wrong.
 
-Nothing here backtracks: every repetition is possessive, so a text is read in linear time (RELIABILITY
+Nothing here backtracks: every repetition is possessive, so a text is read in linear time (promise
 S16). Keywords are ASCII and of either case; a Turkish dotless i does not make an IN.
 """
 

@@ -57,15 +57,15 @@ class Limit(NamedTuple):
             raise LimitError(self.what, given, self.most)
 
 
-#: RELIABILITY S14: 16 KiB of filter text. Geometries, vectors and IN lists of numbers or strings are apart.
+#: Promise S14: 16 KiB of filter text. Geometries, vectors and IN lists of numbers or strings are apart.
 TEXT = Limit("characters of filter text outside geometries, vectors and IN lists", 16_384)
-#: RELIABILITY S14: a message with a region is at most 1 MiB; no subscription can be larger.
+#: Promise S14: a message with a region is at most 1 MiB; no subscription can be larger.
 TOTAL = Limit("characters of filter text", 1_048_576)
-#: RELIABILITY S14. Parentheses and NOT count; so do AND, OR and NOT of JSON where text would need them.
+#: Promise S14. Parentheses and NOT count; so do AND, OR and NOT of JSON where text would need them.
 DEPTH = Limit("nesting of parentheses and NOT", 32)
-#: RELIABILITY S19.
+#: Promise S19.
 IN_VALUES = Limit("values in the IN lists of one filter", 10_000)
-#: RELIABILITY S17, for all regions of a filter together: GEOS needs about 1 ms per thousand vertices.
+#: Promise S17, for all regions of a filter together: GEOS needs about 1 ms per thousand vertices.
 VERTICES = Limit("vertices in the regions of one filter", MAX_VERTICES)
 #: Each WKT or GeoJSON literal costs 50 microseconds to validate, however small. BBOX is cheap and free.
 REGIONS = Limit("WKT and GeoJSON regions in one filter", 256)

@@ -53,7 +53,7 @@ __all__ = [
     "wkt",
 ]
 
-#: Possessive quantifiers (``++``) keep every pattern free of backtracking (RELIABILITY S16).
+#: Possessive quantifiers (``++``) keep every pattern free of backtracking (promise S16).
 NUMBER = r"[-+]?+(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][-+]?+[0-9]++)?+"
 STRING = r"'[^']*+(?:''[^']*+)*+'"
 

@@ -27,7 +27,7 @@ from tamis.model.value_set import ANYTHING, EMPTY, PRESENT, ValueSet
 
 __all__ = ["MAX_FILTERS", "conjoin", "filter_of", "hull", "normalise"]
 
-#: Filters of one subscription (RELIABILITY S19); more stay a tree.
+#: Filters of one subscription (promise S19); more stay a tree.
 MAX_FILTERS = 256
 
 #: Conjunctions of two filters that normalising one predicate may cost (about 10 us each).

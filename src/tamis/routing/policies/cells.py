@@ -1,7 +1,7 @@
 """The cells that a policy works with: which attributes have an axis, how fine they are, how ranges are merged.
 
 Cells are configuration, as the schema is: all brokers of a network have the same, or they forward to one another more
-than they need to (RELIABILITY R10). Without knowledge of the subscriptions the first attributes with a domain get an
+than they need to (promise R10). Without knowledge of the subscriptions the first attributes with a domain get an
 axis. `CellOptions.fitted_to` chooses better: the attributes that tell a sample of subscriptions apart, with cells where
 their bounds lie.
 

@@ -1,13 +1,13 @@
 """Covering: what an announced filter covers is not announced; what a new one covers is retracted.
 
 Any covering index can propose, by its name in the registry: the exact ones, the Z curve with its epsilon, random
-projections. It must be SOUND, for a cover that is none loses events (PAPERS R-A); one that overlooks covers only
+projections. It must be SOUND, for a cover that is none loses events (promise R6); one that overlooks covers only
 costs messages. The decision is per outgoing link: a cover that came from a neighbour was never announced to it
-(PAPERS R-B).
+(erratum R-B).
 
 Implements: [zcurve] section 1.1, covering at a router; [projection] section III, arrival and cancellation.
 Deviation: both papers ask whether any subscription at the router covers the new one; here only what was announced
-on the same link counts, otherwise events are lost (PAPERS R-B).
+on the same link counts, otherwise events are lost (erratum R-B).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Subsumption: what several announced filters cover together is not announced.
 
-The proof is exact and under a budget; where the budget ends the subscription is announced (RELIABILITY S19). When one
-of the filters of a proof goes, whatever it helped to withhold is looked at again (RELIABILITY R9); the summary's books
+The proof is exact and under a budget; where the budget ends the subscription is announced (promise S19). When one
+of the filters of a proof goes, whatever it helped to withhold is looked at again (promise R9); the summary's books
 see to that.
 
 Implements: [mics] section 3.7, subsumption.
