@@ -74,7 +74,9 @@ def test_clauses_go_to_the_paper_before_them(concordance: ModuleType) -> None:
 
 @pytest.mark.parametrize(("path", "name"), named_things())
 def test_what_the_concordance_names_exists(path: str, name: str) -> None:
-    [found] = [one for one in (ROOT / "src" / "tamis" / path, ROOT / "tests" / path) if one.is_file()]
+    [found] = [
+        one for one in (ROOT / "src" / "tamis" / path, ROOT / "src" / path, ROOT / "tests" / path) if one.is_file()
+    ]
     assert re.search(rf"^(?:class|def|async def) {name}\b", found.read_text(encoding="utf-8"), re.MULTILINE)
 
 
