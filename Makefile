@@ -2,7 +2,9 @@
 
 VENV   := .venv
 BIN    := $(VENV)/bin
-STAMP  := $(VENV)/.installed
+STAMP  := $(VENV)/.installed-dev
+LOCK   := requirements/lock.txt
+comma  := ,
 PYTEST := $(BIN)/python -m pytest
 
 WORKERS      ?= 2
@@ -12,17 +14,45 @@ FUZZ_SECONDS ?= 600
 CANDIDATES := $(PYTHON) python3 python3.13 python3.12 python3.11 python
 USABLE     := import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))
 
+# The certificates of the machine, so that a proxy with its own authority works; a progress bar only on a terminal.
+export UV_SYSTEM_CERTS ?= 1
+QUIET := if [ -t 2 ]; then quiet=; else quiet=--quiet; fi
+
+# An index that pip is configured to use is uv's, too.
+INDEX := index=$${UV_DEFAULT_INDEX:-$$($(BIN)/python -m pip config get global.index-url 2>/dev/null || true)}; \
+	[ -z "$$index" ] || export UV_DEFAULT_INDEX="$$index"
+
+# What the pipeline needs, what development needs, and the systems that benchmarks are measured against.
+RUN   := --editable '.[spark,plots]'
+DEV   := --editable '.[dev]' --editable src/tamis_bench --editable src/tamis_lab
+PEERS := $(DEV) --editable 'src/tamis_bench[peers]'
+
+# $(call install,packages,what) adds packages to .venv, in the locked versions with the locked hashes.
+install = @echo "installing $(2) into $(VENV): a minute the first time ..."; $(QUIET); $(INDEX); \
+	$(BIN)/uv pip install $$quiet --python $(BIN)/python --constraint $(LOCK) --build-constraint $(LOCK) $(1)
+
 # Debian puts servers into /usr/sbin, which is not on every PATH.
 MISSING := for one in chromium mosquitto; do PATH="$$PATH:/usr/sbin" command -v $$one >/dev/null || printf ' %s' $$one; done
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-ci run test check lint fuzz soak bench docs-check clean
+.PHONY: help setup setup-newest setup-ci lock run test check lint fuzz soak bench docs-check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-setup: $(STAMP) ## build .venv with tamis and the development tools
+setup: $(STAMP) ## build .venv with tamis and the development tools, in the locked versions
+
+setup-newest: | $(BIN)/uv ## as setup, with the newest version of everything that pyproject.toml allows
+	@echo "installing the newest versions into $(VENV) ..."
+	@$(QUIET); $(INDEX); $(BIN)/uv pip install $$quiet --python $(BIN)/python --upgrade $(DEV)
+	@touch $(STAMP) $(VENV)/.installed-run
+
+lock: | $(BIN)/uv ## write requirements/lock.txt anew: the newest versions, with hashes, for every supported system
+	@$(INDEX); $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-emit-find-links --no-annotate --all-extras --custom-compile-command "make lock" \
+	  --no-emit-package tamis --no-emit-package tamis-bench \
+	  --output-file $(LOCK) pyproject.toml src/tamis_bench/pyproject.toml src/tamis_lab/pyproject.toml requirements/tools.in
 
 setup-ci: ## Chromium and Mosquitto from Debian's packages: the tests that use them are not run without
 	@missing=$$($(MISSING)); if [ -n "$$missing" ]; then \
@@ -32,7 +62,7 @@ setup-ci: ## Chromium and Mosquitto from Debian's packages: the tests that use t
 	fi
 	@missing=$$($(MISSING)); [ -z "$$missing" ] || { echo "not installed:$$missing" >&2; exit 1; }
 
-run: $(STAMP) ## the pipeline on real data: storms and earthquakes, who has to hear of them, a map
+run: $(VENV)/.installed-run ## the pipeline on real data: storms and earthquakes, who has to hear of them, a map
 	@$(BIN)/tamis pipeline demo --out build/demo
 
 test: lint ## everything: lint, types, all tests and doctests
@@ -53,7 +83,7 @@ fuzz: $(STAMP) ## random programs against the language, for FUZZ_SECONDS (600)
 soak: $(STAMP) ## the large counts; AREA=x selects the tests named so
 	$(PYTEST) -m soak $(if $(AREA),-k "$(AREA)")
 
-bench: $(VENV)/.installed-bench ## timings, beside the peers of the [bench] extra
+bench: $(VENV)/.installed-bench ## timings, beside other systems
 	$(BIN)/tamis bench
 
 docs-check: $(STAMP) ## links, examples and the picture in the documents
@@ -71,12 +101,20 @@ $(BIN)/python:
 	done; \
 	echo "tamis needs Python 3.11 or newer with its venv module; found none (name one: make PYTHON=/path/to/python3)" >&2; exit 1
 
-$(STAMP): pyproject.toml | $(BIN)/python
-	@echo "installing tamis and its tools into $(VENV): a minute or two the first time"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-	  --editable '.[dev]' --editable src/tamis_bench --editable src/tamis_lab
+$(BIN)/uv: $(LOCK) | $(BIN)/python
+	@echo "installing uv, which installs everything else ..."
+	@sed -n '/^uv==/,/[^\\]$$/p' $(LOCK) >$(VENV)/uv.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement $(VENV)/uv.txt
 	@touch $@
 
+$(VENV)/.installed-run: pyproject.toml $(LOCK) | $(BIN)/uv
+	$(call install,$(RUN),the pipeline (Spark and Java come along))
+	@touch $@
+
+$(STAMP): pyproject.toml $(LOCK) | $(BIN)/uv
+	$(call install,$(DEV),the pipeline$(comma) the broker and the development tools)
+	@touch $@ $(VENV)/.installed-run
+
 $(VENV)/.installed-bench: $(STAMP)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable 'src/tamis_bench[peers]'
+	$(call install,$(PEERS),the peers of the benchmarks)
 	@touch $@
