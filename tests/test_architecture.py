@@ -27,6 +27,7 @@ SOURCE = ROOT / "src"
 
 #: Bottom to top. An import points down; the names on one line do not see each other.
 LAYERS = (
+    ("private_directory",),
     ("kernels", "errors"),
     ("model",),
     ("curves", "geometry"),

