@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from tamis.algebra.evaluate import matches
+from tamis.model.language.bind import learn_from_node
 from tamis.model.language.compiler import compile_node
 from tamis.model.language.cql2_json import to_json
-from tamis.model.language.learn import learn_from_node
 from tamis.model.language.parse import parse
 from tamis.model.subscription import Filter
 from tamis.node.effects import Link
