@@ -31,7 +31,7 @@ REQUESTS = [
     (f"GET /v1/subscriptions/{DIGITS}", "Host: 127.0.0.1"),
     (f"GET /v1/subscriptions/x/log?after={DIGITS}-1", "Host: 127.0.0.1"),
     (f"GET /v1/audit?before={DIGITS}", "Host: 127.0.0.1"),
-    ("GET /v1/audit?before=\u00b2", "Host: 127.0.0.1"),
+    ("GET /v1/audit?before=%C2%B2", "Host: 127.0.0.1"),
 ]
 
 
@@ -43,7 +43,7 @@ def test_it_is_answered_below_500_and_with_all_headers(
     head = raw(broker.port, *lines).partition(b"\r\n\r\n")[0]
     status = int(head.split()[1])
     assert status < 500, head
-    assert b"content-security-policy" in head.lower() or (lines[1].endswith(DIGITS) and status == 200)
+    assert b"content-security-policy" in head.lower()
     assert "Traceback" not in broker.log()
 
 
