@@ -44,7 +44,6 @@ def test_the_files_of_a_broker_are_its_own(tmp_path: Path) -> None:
     for path in (tmp_path / "data").iterdir():
         path.chmod(0o644)
     with running(broker):
-        tokens_beside(tmp_path).revoke("alice")
         assert ask(f"{broker.url}/v1/events", "POST", {"n": 2}).status == 200
         check(tmp_path / "data")
 

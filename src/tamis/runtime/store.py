@@ -339,11 +339,12 @@ def _outbox_crc(link: Link, number: int, at: int, body: bytes) -> int:
 
 
 def _keep_private(path: Path) -> None:
-    """Have the database and the files beside it for this user only; SQLite gives a new log the mode of its database."""
+    """Have the files of a broker for its user only; SQLite gives a new log the mode of its database."""
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    for file in (path, *(path.with_name(path.name + ending) for ending in ("-wal", "-shm")), path.with_name("head")):
+    names = (path.name, f"{path.name}-wal", f"{path.name}-shm", "head", "lock", "tokens.json")
+    for name in names:
         with contextlib.suppress(FileNotFoundError):
-            file.chmod(0o600)
+            path.with_name(name).chmod(0o600)
 
 
 def _locked(path: Path) -> int:
