@@ -63,6 +63,8 @@ def test_a_stream_goes_on_behind_the_last_event_id(broker: BrokerProcess) -> Non
     again = stream(broker, "replay", 3, Last_Event_ID=all_of_them[1]["cursor"])
     assert again == all_of_them[2:]
     assert stream(broker, "replay", 5, "&after=0-0") == all_of_them
+    assert stream(broker, "replay", 3) == all_of_them[2:]  # what Last-Event-ID named is acknowledged, and no more
+    assert stream(broker, "replay", 3, "&ack=auto") == all_of_them[2:]
     publish(broker, {"replayed": 9})
     assert [one["event"] for one in stream(broker, "replay", 1)] == [{"replayed": 9}]
     assert ask(f"{broker.url}/v1/subscriptions/replay/events", Last_Event_ID="nonsense").status == 400
@@ -96,7 +98,7 @@ def test_events_come_in_several_forms(
     subscribe(broker, "form IS NOT NULL", "forms")
     answer = publish(broker, body, **headers)
     assert answer.json["accepted"] == len(expected)
-    assert [one["event"] for one in stream(broker, "forms", len(expected))] == expected
+    assert [one["event"] for one in stream(broker, "forms", len(expected), "&ack=auto")] == expected
 
 
 BAD_BODIES = [

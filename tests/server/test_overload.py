@@ -67,7 +67,7 @@ def test_a_stream_shows_the_gap(tmp_path: Path) -> None:
     with running(BrokerProcess(tmp_path, config)) as (broker,):
         ask(f"{broker.url}/v1/subscriptions", "POST", {"filter": "n >= 0", "id": "s"})
         ask(f"{broker.url}/v1/events", "POST", [{"n": n} for n in range(8)])
-        body = ask(f"{broker.url}/v1/subscriptions/s/events?limit=6").body.decode()
+        body = ask(f"{broker.url}/v1/subscriptions/s/events?limit=6&ack=auto").body.decode()
         assert body.count("data: ") == 6
         assert 'event: gap\ndata: {"gap":{"first":"http:local@broker:' in body
         assert '"count":3}' in body

@@ -34,6 +34,7 @@ AUDITED: Final = (
     "link down",
     "token add",
     "token revoke",
+    "token file",
 )
 
 #: Seconds for which further refusals of somebody are only counted.

@@ -204,7 +204,7 @@ class EdgeCore:
         key = client_key(link, message.namespace, message.id)
         if (link, key) not in self.asked and self._counts.get(rights.principal, 0) >= rights.max_subscriptions:
             raise LimitError("subscriptions", self._counts[rights.principal] + 1, rights.max_subscriptions)
-        policies = self._policies_of(message.namespace, rights)
+        policies = self.policies_of(message.namespace, rights)
         if policies:
             parts = [*(to_json(parse(one)) for one in policies), msgspec.json.decode(message.filter)]
             message = msgspec.structs.replace(message, filter=msgspec.json.encode({"op": "and", "args": parts}))
@@ -229,6 +229,10 @@ class EdgeCore:
     def count_of(self, principal: str) -> int:
         """Return how many subscriptions somebody has."""
         return self._counts.get(principal, 0)
+
+    def policies_of(self, namespace: str, rights: Rights) -> list[str]:
+        """Return the policies that hold for a principal in a namespace: the tenant's and its own, as CQL2 text."""
+        return [one for one in (self._policies.get(namespace), rights.policy) if one]
 
     def is_suspended(self, link: Link) -> bool:
         """Whether a client misses events now because it read too slowly."""
@@ -288,7 +292,8 @@ class EdgeCore:
                 payload = self.write_event(read_raw(event.payload), event.namespace, rights)
             except TamisError as error:
                 subject = f"event {event.id.epoch} {event.id.seq}"
-                self._told.append((sender, m.Refusal(subject, str(error), event.id)))
+                status = 400 if rights.may_publish and rights.sees(event.namespace) else 403
+                self._told.append((sender, m.Refusal(subject, str(error), event.id, status=status)))
                 self.trail.note_error(now, rights, subject, event.namespace, error)
             else:
                 id = m.EventId(publisher, event.id.epoch, event.id.seq)
@@ -384,8 +389,5 @@ class EdgeCore:
             rights.demand("publish", check_namespace(namespace))
             if len(self._gates) >= MAX_GATES:
                 self._gates.clear()
-            known = self._gates[namespace] = (rights, self._policies_of(namespace, rights))
+            known = self._gates[namespace] = (rights, self.policies_of(namespace, rights))
         return known[1]
-
-    def _policies_of(self, namespace: str, rights: Rights) -> list[str]:
-        return [one for one in (self._policies.get(namespace), rights.policy) if one]

@@ -155,13 +155,15 @@ class Refusal(Message, frozen=True, array_like=True, tag=7):
     """A client asked for something that cannot be: what, and why.
 
     A refused event was given to nobody. With ``is_temporary`` the same may be accepted later; an event then needs a new
-    id, for readers take the events of a publisher in order and may have seen a later one.
+    id, for readers take the events of a publisher in order and may have seen a later one. ``status`` is 403 when the
+    client has no right to publish there at all, whatever the event, and 400 otherwise.
     """
 
     subject: str
     reason: str
     event: EventId | None = None
     is_temporary: bool = False
+    status: int = 400
 
 
 class Gap(Message, frozen=True, array_like=True, tag=20):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tamis.errors import RefusedError
 
@@ -29,10 +29,17 @@ class Rights:
     max_subscriptions: int = MAX_SUBSCRIPTIONS
     #: The kind of place that it speaks from, for the audit.
     address: str = "process"
+    #: The SHA-256 of the token that they come from, "" without one. A name may be issued anew, a digest is not.
+    digest: str = field(default="", compare=False, repr=False)
 
     def sees(self, namespace: str) -> bool:
         """Whether anything of a namespace may be shown."""
         return self.namespaces is None or namespace in self.namespaces
+
+    def demand_reading(self) -> None:
+        """Raise `RefusedError` for a token that may only publish: events, filters and names are not shown to it."""
+        if not self.may_subscribe:
+            raise RefusedError(403, f"{self.principal!r} may not read: its token is for publishing only")
 
     def demand(self, verb: str, namespace: str) -> None:
         """Raise `RefusedError` unless this principal may ``publish`` or ``subscribe`` in a namespace."""

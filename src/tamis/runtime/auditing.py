@@ -7,7 +7,7 @@ the file with what it saw last, at its start and while it runs.
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import logging
 import time
 
 from tamis import __version__
@@ -21,6 +21,8 @@ __all__ = ["note_start", "note_stop", "note_tokens", "watch_tokens"]
 
 #: Seconds between two looks at the tokens.
 LOOK_SECONDS = 2.0
+
+_log = logging.getLogger("tamis")
 
 
 def note_start(driver: Driver, config: BrokerConfig) -> None:
@@ -50,9 +52,17 @@ def note_tokens(driver: Driver, tokens: Tokens) -> asyncio.Future[None]:
 
 async def watch_tokens(driver: Driver, tokens: Tokens) -> None:
     """Look at the tokens for as long as the broker runs."""
+    problem = ""
     while True:
-        with contextlib.suppress(StoreError):  # somebody edits the file by hand: whoever shows a token hears of it
+        try:
             note_tokens(driver, tokens)
+            found = tokens.problem
+        except StoreError as error:  # it was never readable: no token is valid
+            found = str(error)
+        if found and found != problem:
+            _log.warning("%s; the tokens that were valid before stay valid", found)
+            _note(driver, "token file", found[:200])
+        problem = found
         await asyncio.sleep(LOOK_SECONDS)
 
 

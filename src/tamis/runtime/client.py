@@ -27,6 +27,7 @@ from tamis.model.language.parse import parse
 from tamis.model.schema import Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE, SubscriptionId
 from tamis.routing import messages as m
+from tamis.runtime.clear_text import check_encrypted
 from tamis.runtime.client_link import ClientLink, Cursor, Outgoing
 from tamis.runtime.client_values import encode_event
 from tamis.runtime.deliveries import ClientSubscription, Missed
@@ -56,8 +57,10 @@ class Client:
         replay_after: str | None = None,
         timeout: float = 10.0,
         ssl: ssl.SSLContext | None = None,
+        insecure: bool = False,
     ) -> None:
         demand_server("tamis.connect")
+        check_encrypted(url, token, insecure=insecure)
         self.url = url
         self.name = client or f"client-{secrets.token_hex(8)}"
         #: The types of attributes, as the broker knows them.
@@ -318,7 +321,7 @@ class Client:
 
     def _refused(self, message: m.Refusal) -> None:
         kind, _, rest = message.subject.partition(" ")
-        error = RefusedError(503 if message.is_temporary else 400, message.reason)
+        error = RefusedError(503 if message.is_temporary else message.status, message.reason)
         if message.event is not None:
             self._publishing.refuse(message.event, error)
         for one in self._subscriptions.values():

@@ -6,7 +6,6 @@ and tokens, or it does not start (promise S1).
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import tomllib
 from pathlib import Path
@@ -16,6 +15,7 @@ import msgspec
 
 from tamis.errors import ModelError
 from tamis.model.schema import Schema
+from tamis.runtime.clear_text import check_encrypted, is_loopback
 
 __all__ = ["BrokerConfig", "LinkConfig", "TenantConfig", "read_config"]
 
@@ -31,6 +31,8 @@ class LinkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     policy: str = "covering"
     token_file: str = ""
     token_env: str = ""
+    #: Whether the token may be sent unencrypted to another machine.
+    insecure: bool = False
     #: The namespaces whose subscriptions and events may cross; all when there are none.
     namespaces: tuple[str, ...] = ()
 
@@ -77,12 +79,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine can reach the broker."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(self.host)
 
     def check(self) -> BrokerConfig:
         """Return this configuration; `ModelError` when a broker must not start with it."""
@@ -92,6 +89,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ModelError(
                 f"other machines can reach {self.host}: set tls_certificate, tls_key and require_tokens = true"
             )
+        for link in self.links:
+            check_encrypted(link.url, link.token_file or link.token_env, insecure=link.insecure)
         if self.links and not self.schema:
             raise ModelError("brokers that are linked need the same schema: set schema = 'schema.json'")
         if any(link.namespaces and link.policy == "flood" for link in self.links):

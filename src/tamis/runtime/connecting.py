@@ -36,6 +36,8 @@ def connect(url: str = "http://127.0.0.1:8080", **options: Any) -> Connecting:
         Seconds to wait for the first answer; later the client connects again by itself.
     ssl
         An `ssl.SSLContext` for brokers whose certificate the machine does not know.
+    insecure
+        Allow a token to be sent unencrypted to another machine. Without it such a URL is refused.
     """
     return Connecting(url, options)
 

@@ -11,7 +11,7 @@ import http.client
 import time
 import urllib.error
 import urllib.request
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -19,6 +19,7 @@ import msgspec
 
 from tamis.errors import ConnectionLostError, RefusedError
 from tamis.model.subscription import DEFAULT_NAMESPACE
+from tamis.runtime.clear_text import check_encrypted
 
 __all__ = ["HttpCalls", "LogPage"]
 
@@ -44,10 +45,15 @@ class HttpCalls:
     """Calls to the broker at ``url`` about one namespace."""
 
     url: str
-    token: str = ""
+    token: str = field(default="", repr=False)
     namespace: str = DEFAULT_NAMESPACE
     #: Seconds to go on trying.
     patience: float = 60.0
+    #: Whether the token may be sent unencrypted to another machine.
+    insecure: bool = False
+
+    def __post_init__(self) -> None:
+        check_encrypted(self.url, self.token, insecure=self.insecure)
 
     def subscribe(self, id: str, filter: str) -> None:
         """Have a durable subscription; one that is there already must ask the same."""

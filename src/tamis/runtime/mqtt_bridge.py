@@ -5,12 +5,16 @@ Any other JSON value becomes the attribute ``value``. Out: each of the bridge's 
 as JSON, to a topic made from a template.
 
 Both ways at least once (QoS 1): a message is acknowledged to one side when the other side has it, or has refused it for
-good. What is refused is counted, with the last reason, and does not come again.
+good (400, 413): it is no event, or too large. Those are counted, with the last reason, and do not come again. What the
+broker refuses for now (5xx: a link is full, a disk is full) is published again, with growing pauses, and a bridge that
+has no right to publish (401, 403: its token was revoked) stops with an error. In both cases the MQTT broker keeps the
+messages.
 """
 
 from __future__ import annotations
 
 import asyncio
+import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from tamis.errors import ConnectionLostError, ModelError, RefusedError, TamisError
+from tamis.errors import ConnectionLostError, DiskFullError, ModelError, RefusedError
 from tamis.model.subscription import DEFAULT_NAMESPACE
 from tamis.routing.admission import MAX_EVENT
 from tamis.runtime.client import Client
@@ -40,6 +44,9 @@ MAX_QUEUE = 10_000
 #: Seconds for the first connection to the MQTT broker; later it is tried for ever.
 CONNECT_SECONDS = 30.0
 
+#: Seconds before what was refused for now is published again, at first and at most.
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+
 _FIELD = re.compile(r"\{(\w+)\}")
 
 #: What would be a level, a wildcard or no character of a topic.
@@ -57,7 +64,9 @@ class BridgePlan:
     subscriptions: Mapping[str, str] = field(default_factory=dict)
     out: str = ""
     namespace: str = DEFAULT_NAMESPACE
-    token: str | None = None
+    token: str | None = field(default=None, repr=False)
+    #: Whether the token may be sent unencrypted to another machine.
+    insecure: bool = False
 
     def check(self) -> BridgePlan:
         """Return this plan; `ModelError` says what is missing or wrong."""
@@ -73,11 +82,12 @@ class BridgePlan:
 
 @dataclass
 class BridgeCounts:
-    """Messages that came in, that became events, that were refused, and that went out."""
+    """Messages that came in, that became events, that were refused for good or only for now, and that went out."""
 
     received: int = 0
     published: int = 0
     refused: int = 0
+    retried: int = 0
     sent: int = 0
     last_refusal: str = ""
 
@@ -110,8 +120,20 @@ def topic_of(template: str, id: object, event: Mapping[str, Any]) -> str:
 async def run_bridge(plan: BridgePlan, counts: BridgeCounts, ready: Callable[[], None] = lambda: None) -> None:
     """Run a bridge until it is cancelled; ``ready`` is called when both sides are there."""
     plan.check()
-    async with connect(plan.broker, token=plan.token, client=f"mqtt:{plan.name}") as client:
+    async with connect(plan.broker, token=plan.token, client=f"mqtt:{plan.name}", insecure=plan.insecure) as client:
         await _Bridge(plan, counts, client).run(ready)
+
+
+def _is_temporary(problem: BaseException) -> bool:
+    """Whether the same event may be accepted later."""
+    return isinstance(problem, DiskFullError) or (isinstance(problem, RefusedError) and problem.code >= 500)
+
+
+def _is_for_good(problem: BaseException) -> bool:
+    """Whether a message can never become an event, while others can: it is not JSON, unfit or too large."""
+    if isinstance(problem, RefusedError):
+        return problem.code in (400, 413)
+    return isinstance(problem, ModelError)
 
 
 class _Bridge:
@@ -168,18 +190,36 @@ class _Bridge:
             await self._publish(batch)
 
     async def _publish(self, batch: Sequence[MqttMessage]) -> None:
+        """Publish messages until each was accepted or refused for good; raises what concerns all of them."""
         self._counts.received += len(batch)
+        pause = FIRST_PAUSE
+        while batch := await self._try(batch):
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _try(self, batch: Sequence[MqttMessage]) -> list[MqttMessage]:
+        """Publish messages once; return those that were refused for now, or raise what concerns all of them."""
         # All at once: they travel together, in order, and each hears for itself whether it was refused.
         outcomes = await asyncio.gather(*map(self._publish_one, batch), return_exceptions=True)
+        later: list[MqttMessage] = []
+        fatal: BaseException | None = None
         for message, problem in zip(batch, outcomes, strict=True):
             if problem is None:
                 self._counts.published += 1
-            elif isinstance(problem, TamisError) and not isinstance(problem, ConnectionLostError):
+            elif _is_for_good(problem):
                 self._counts.refused += 1
                 self._counts.last_refusal = str(problem)
+            elif _is_temporary(problem):
+                self._counts.retried += 1
+                later.append(message)
+                continue
             else:
-                raise problem
+                fatal = fatal or problem
+                continue
             self._mqtt.acknowledge(message)
+        if fatal is not None:
+            raise fatal
+        return later
 
     async def _publish_one(self, message: MqttMessage) -> None:
         event = event_of_message(message.topic, message.payload)

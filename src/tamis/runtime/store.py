@@ -59,9 +59,11 @@ class Store:
     def __init__(self, directory: str | os.PathLike[str], *, vfs: str | None = None) -> None:
         demand_server("a durable store")
         self.directory = Path(directory)
-        self.directory.mkdir(parents=True, exist_ok=True)
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path = self.directory / "broker.sqlite"
         self._lock = _locked(self.directory / "lock")
+        if vfs is None:
+            _keep_private(self.path)
         self._head_path = self.directory / "head"
         self._vfs = vfs
         #: ``{key: crc}``: exactly the records of ``state``.
@@ -334,6 +336,15 @@ def _unpacked(data: bytes) -> Key:
 
 def _outbox_crc(link: Link, number: int, at: int, body: bytes) -> int:
     return zlib.crc32(body, zlib.crc32(f"{number} {at} {link}".encode()))
+
+
+def _keep_private(path: Path) -> None:
+    """Have the files of a broker for its user only; SQLite gives a new log the mode of its database."""
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    names = (path.name, f"{path.name}-wal", f"{path.name}-shm", "head", "lock", "tokens.json")
+    for name in names:
+        with contextlib.suppress(FileNotFoundError):
+            path.with_name(name).chmod(0o600)
 
 
 def _locked(path: Path) -> int:

@@ -12,12 +12,16 @@ __all__ = ["calls_of", "whole_number"]
 
 
 def calls_of(options: Mapping[str, str]) -> HttpCalls:
-    """Return how the broker is reached, by the options ``url``, ``token``, ``namespace`` and ``timeout``."""
+    """Return how to reach the broker: options ``url``, ``token``, ``namespace``, ``timeout`` and ``insecure``."""
     url = options.get("url", "")
     if not url.startswith(("http://", "https://")):
         raise ModelError(f"option url: expected a broker's http://host:port, got {url!r}")
     namespace = options.get("namespace", DEFAULT_NAMESPACE)
-    return HttpCalls(url, options.get("token", ""), namespace, float(whole_number(options, "timeout", 60)))
+    insecure = options.get("insecure", "false").lower()
+    if insecure not in ("true", "false"):
+        raise ModelError(f"option insecure: expected true or false, got {insecure!r}")
+    patience = float(whole_number(options, "timeout", 60))
+    return HttpCalls(url, options.get("token", ""), namespace, patience, insecure == "true")
 
 
 def whole_number(options: Mapping[str, str], name: str, default: int) -> int:

@@ -1,8 +1,14 @@
-"""Who is asking, and from where.
+"""Who sends a request, and from where.
 
 A token comes in the ``Authorization`` header and nowhere else (promise S11). A broker on loopback needs none,
-so any page that a browser shows could speak to it: whatever names an ``Origin`` or a ``Host`` that is not the broker's
-own is refused (S10), which also stops names that are made to resolve to this machine.
+so any page that a browser shows could speak to it: a request whose ``Origin`` or ``Host`` is not the broker's own is
+refused (S10), which also stops names that are made to resolve to this machine. Browsers send no ``Origin`` with an
+image or a script, but ``Sec-Fetch-Site``: requests that another site caused are refused by that.
+
+Without a token a request is trusted because it comes from this machine. A reverse proxy on this machine would lend that
+trust to its callers, so what a proxy passed on needs a token.
+
+A token for a link (``broker``) opens links and nothing else; other tokens open no links (S5).
 """
 
 from __future__ import annotations
@@ -13,7 +19,7 @@ from urllib.parse import urlsplit
 
 from starlette.requests import HTTPConnection
 
-from tamis.errors import RefusedError
+from tamis.errors import RefusedError, shorten
 from tamis.routing.rights import Rights
 from tamis.runtime.config import BrokerConfig
 from tamis.runtime.tokens import LOCAL, Token, Tokens
@@ -23,6 +29,12 @@ __all__ = ["Access", "address_of"]
 _EVERYBODY_HERE = Rights(LOCAL, is_admin=True)
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+#: What browsers say of a request that a page of another site, or of another host or port of the same site, caused.
+_OTHER_SITES = frozenset({"cross-site", "same-site"})
+
+#: Headers that proxies add.
+_OF_PROXIES = ("forwarded", "via", "x-real-ip")
 
 
 class Access:
@@ -34,42 +46,72 @@ class Access:
         self._hosts = _LOOPBACK | {config.host} | set(config.hosts)
 
     def rights(self, connection: HTTPConnection) -> Rights:
-        """Return the rights of whoever asks; `RefusedError` when there are none."""
+        """Return the rights of a client; `RefusedError` when it has none."""
         self.check_origin(connection)
         token = self._token(connection)
-        if token is None and self._config.require_tokens:
-            raise RefusedError(401, "a token is needed: Authorization: Bearer TOKEN")
+        if token is None:
+            self._demand_local(connection, "a token is needed: Authorization: Bearer TOKEN")
+        elif token.broker:
+            raise RefusedError(403, f"token {token.name!r} is for the link of broker {token.broker!r}, not for clients")
         rights = replace(_EVERYBODY_HERE if token is None else token.rights(), address=address_of(connection))
         connection.state.rights = rights
         return rights
 
-    def broker(self, connection: HTTPConnection, name: str) -> None:
-        """Raise `RefusedError` unless the other end may be the broker it says it is."""
-        self.check_origin(connection)
-        if all(link.name != name for link in self._config.links):
-            raise RefusedError(403, f"this broker has no link to a broker {name!r}")
-        token = self._token(connection)
-        if token is None and not self._config.require_tokens:
-            return
-        if token is None or token.broker != name:
-            raise RefusedError(401, f"a token is needed that was made for broker {name!r}")
+    def broker(self, connection: HTTPConnection, name: str) -> str:
+        """Return the digest of the token that lets the other end be broker ``name``, "" where none is needed.
 
-    def is_live(self, principal: str) -> bool:
-        """Whether somebody who was let in may stay (S4)."""
-        return principal == LOCAL or self.tokens.is_live(principal)
+        `RefusedError` unless there is a link to that broker and its token is for this link and its namespaces.
+        """
+        self.check_origin(connection)
+        link = next((link for link in self._config.links if link.name == name), None)
+        if link is None:
+            raise RefusedError(403, f"this broker has no link to a broker {name!r}")
+        token, problem = self._token(connection), f"a token is needed that was made for broker {name!r}"
+        if token is None:
+            self._demand_local(connection, problem)
+            return ""
+        if token.broker != name:
+            raise RefusedError(401, problem)
+        if token.namespaces is not None and not (link.namespaces and {*link.namespaces} <= {*token.namespaces}):
+            raise RefusedError(
+                403, f"the token of {name!r} is for {', '.join(token.namespaces)}; the link has other `namespaces`"
+            )
+        return token.sha256
+
+    def demand_live(self, rights: Rights) -> None:
+        """Raise `RefusedError` when a token ended while its request was read."""
+        if rights.digest and not self.is_live(rights.digest):
+            raise RefusedError(401, "the token was revoked or has expired")
+
+    def is_live(self, digest: str) -> bool:
+        """Whether a connection that was opened with this token may stay (S4)."""
+        return self.tokens.is_live(digest)
 
     def check_origin(self, connection: HTTPConnection) -> None:
-        """Raise `RefusedError` when a page of somebody else asks."""
-        host = urlsplit(f"//{connection.headers.get('host', '')}").hostname or ""
+        """Raise `RefusedError` when the request is for another host, or a page of another origin caused it."""
+        host = _host_of(f"//{connection.headers.get('host', '')}")
         if host not in self._hosts:
             raise RefusedError(
-                421, f"this broker does not answer to the name {host!r}; see `hosts` in its configuration"
+                421, f"this broker does not answer to the name {shorten(host)}; see `hosts` in its configuration"
             )
         origin = connection.headers.get("origin")
-        if origin is None or origin in self._config.origins:
+        if origin in self._config.origins:
             return
-        if origin == "null" or urlsplit(origin).netloc != connection.headers.get("host"):
-            raise RefusedError(403, f"pages of {origin!r} may not ask this broker; see `origins` in its configuration")
+        if origin is not None and origin.partition("://")[2] != connection.headers.get("host"):
+            raise RefusedError(
+                403, f"pages of {shorten(origin)} may not use this broker; see `origins` in its configuration"
+            )
+        if connection.headers.get("sec-fetch-site", "").lower() in _OTHER_SITES:
+            raise RefusedError(403, "pages of other sites may not use this broker; see `origins` in its configuration")
+
+    def _demand_local(self, connection: HTTPConnection, problem: str) -> None:
+        """Raise `RefusedError` unless a request without a token comes from this machine, and through no proxy."""
+        if self._config.require_tokens:
+            raise RefusedError(401, problem)
+        if (proxy := _sign_of_proxy(connection)) is not None:
+            raise RefusedError(
+                401, f"this request came through a proxy ({proxy}), so it needs a token; set require_tokens = true"
+            )
 
     def _token(self, connection: HTTPConnection) -> Token | None:
         given = connection.headers.get("authorization")
@@ -80,6 +122,25 @@ class Access:
         if token is None:
             raise RefusedError(401, "the token is unknown, expired or revoked")
         return token
+
+
+def _host_of(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:  # brackets that are no IPv6 address
+        return url.removeprefix("//")
+
+
+def _sign_of_proxy(connection: HTTPConnection) -> str | None:
+    """Return what shows that a proxy passed a request on, None without a sign.
+
+    A proxy may leave none: nginx without settings adds no header. It speaks HTTP/1.0 to the server behind it, though,
+    which no browser, curl or Python client does.
+    """
+    if connection.scope.get("http_version") == "1.0":
+        return "HTTP/1.0"
+    names = connection.headers.keys()
+    return next((name for name in names if name in _OF_PROXIES or name.startswith("x-forwarded-")), None)
 
 
 def address_of(connection: HTTPConnection) -> str:

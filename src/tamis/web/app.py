@@ -19,7 +19,7 @@ from tamis.runtime.tokens import Tokens
 from tamis.web import audit, events, explanations, log, socket, statistics, streams, subscriptions, trial
 from tamis.web.access import Access
 from tamis.web.addresses import SlashesInNames
-from tamis.web.failures import HANDLERS, SECURITY_HEADERS
+from tamis.web.failures import HANDLERS, SecurityHeaders
 from tamis.web.openapi import document
 from tamis.web.pages import page_routes
 from tamis.web.server import Server
@@ -58,19 +58,35 @@ ENDPOINTS: tuple[tuple[str, str, Endpoint], ...] = (
 )
 
 
+#: What monitors ask with HEAD, too.
+WATCHED = frozenset({"/healthz", "/metrics"})
+
+
 def make_app(config: BrokerConfig, driver: Driver, tokens: Tokens) -> Starlette:
     """Return the application of one broker, whose driver was started."""
     server = Server(config, driver, Access(config, tokens))
-    routes: list[BaseRoute] = [
-        Route(path, _measured(path, endpoint), methods=[method]) for method, path, endpoint in ENDPOINTS
-    ]
+    routes: list[BaseRoute] = list(map(_route, dict.fromkeys(path for _, path, _ in ENDPOINTS)))
     routes.append(Route("/openapi.json", _openapi, methods=["GET"]))
     routes.append(WebSocketRoute("/v1/connect", socket.connect))
-    routes.extend(page_routes(SECURITY_HEADERS))
-    app = Starlette(routes=routes, exception_handlers=HANDLERS, middleware=[Middleware(SlashesInNames)])
+    routes.extend(page_routes())
+    around = [Middleware(SecurityHeaders), Middleware(SlashesInNames)]
+    app = Starlette(routes=routes, exception_handlers=HANDLERS, middleware=around)
     app.state.server = server
     app.state.metrics = statistics.Metrics(server)
     return app
+
+
+def _route(path: str) -> Route:
+    """Return the route of all endpoints with one path. HEAD is not among them: the body of an answer is the point."""
+    endpoints = {method: endpoint for method, place, endpoint in ENDPOINTS if place == path}
+
+    async def chosen(request: Request) -> Response:
+        return await endpoints[request.method](request)
+
+    route = Route(path, _measured(path, chosen), methods=list(endpoints))
+    if path not in WATCHED:
+        route.methods = set(endpoints)  # Starlette adds HEAD to GET
+    return route
 
 
 def _measured(path: str, endpoint: Endpoint) -> Endpoint:
@@ -81,7 +97,6 @@ def _measured(path: str, endpoint: Endpoint) -> Endpoint:
         try:
             response = await endpoint(request)
             status = str(response.status_code)
-            response.headers.update(SECURITY_HEADERS)
             return response
         finally:
             request.app.state.metrics.requests.labels(path, status).observe(time.perf_counter() - start)
@@ -90,4 +105,4 @@ def _measured(path: str, endpoint: Endpoint) -> Endpoint:
 
 
 async def _openapi(request: Request) -> Response:
-    return JSONResponse(document(), headers=SECURITY_HEADERS)
+    return JSONResponse(document())

@@ -20,7 +20,7 @@ __all__ = ["read_audit"]
 async def read_audit(request: Request) -> Response:
     """Show the newest records below ``before``, the newest first; ``next`` is the ``before`` of the next page."""
     server = server_of(request)
-    rights, query = server.rights(request), request.query_params
+    rights, query = server.view(request).rights, request.query_params
     if not rights.is_admin:
         raise RefusedError(403, "the audit is for admins: tamis serve token add NAME --admin")
     limit = whole_number(query.get("limit", "100"), "limit", MAX_PAGE)

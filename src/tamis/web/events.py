@@ -26,6 +26,7 @@ async def publish(request: Request) -> Response:
     rights.demand("publish", namespace)
     server.driver.demand_room()
     events = await read_events(request)
+    server.access.demand_live(rights)
     pairs = []
     for row, event in enumerate(events):
         try:
@@ -61,11 +62,11 @@ async def _publish_once(
 
 
 async def recent_events(request: Request) -> Response:
-    """Show the last events that clients published here, the newest first."""
+    """Show the last events that clients published here, the newest first: those that a subscription would get."""
     server = server_of(request)
-    rights = server.rights(request)
+    view = server.view(request)
     limit = whole_number(request.query_params.get("limit", "200"), "limit", MAX_PAGE)
-    seen = ((at, event) for at, event in reversed(server.driver.edge.recent.events) if rights.sees(event.namespace))
+    seen = ((at, event) for at, event in reversed(server.driver.edge.recent.events) if view.shows(event))
     shown = [shown_event(server, at, event) for at, event in itertools.islice(seen, limit)]
     return JSONResponse({"events": shown})
 
@@ -73,11 +74,15 @@ async def recent_events(request: Request) -> Response:
 async def recent_deliveries(request: Request) -> Response:
     """Show the last copies that went out to clients, the newest first, with the subscriptions that matched."""
     server = server_of(request)
-    rights = server.rights(request)
+    view = server.view(request)
     limit = whole_number(request.query_params.get("limit", "50"), "limit", MAX_PAGE)
-    seen = (one for one in reversed(server.driver.edge.recent.deliveries) if rights.sees(one[2].event.namespace))
+    seen = (one for one in reversed(server.driver.edge.recent.deliveries) if view.shows(one[2].event))
     shown = [
-        {**shown_event(server, at, delivery.event), "client": link, "subscriptions": list(delivery.subscriptions)}
+        {
+            **shown_event(server, at, delivery.event),
+            "client": link if view.names(link) else None,
+            "subscriptions": list(delivery.subscriptions),
+        }
         for at, link, delivery in itertools.islice(seen, limit)
     ]
     return JSONResponse({"deliveries": shown})

@@ -28,8 +28,8 @@ EXPECTED = 'expected {"event": {...}, "filter": "..."} or {"event": {...}, "id":
 async def explain_event(request: Request) -> Response:
     """Explain an event against a filter or a subscription, and where a subscription is known."""
     server = server_of(request)
-    rights, asked = server.rights(request), await read_json(request)
-    namespace = asked.get("namespace", DEFAULT_NAMESPACE)
+    view, asked = server.view(request), await read_json(request)
+    namespace, rights = asked.get("namespace", DEFAULT_NAMESPACE), view.rights
     if not isinstance(namespace, str) or not rights.sees(namespace):
         raise UnknownSubscriptionError(str(asked.get("id", "")))
     shown: dict[str, Any] = {}
@@ -37,7 +37,7 @@ async def explain_event(request: Request) -> Response:
     if id is not None:
         place = _place(server, namespace, id, asked.get("client"), rights.principal)
         text = m.about(server.driver.edge.asked[place]).text
-        shown["links"] = _links(server, *place)
+        shown["links"] = _links(server, *place, with_names=rights.is_admin)
     if "event" in asked:
         shown |= _explained(server, text, asked["event"], id)
     if not shown:
@@ -71,8 +71,11 @@ def _explained(server: Server, text: object, raw: object, id: object) -> dict[st
     return explain(schema.event(raw), raw, text, schema, name).as_json()
 
 
-def _links(server: Server, link: Link, key: str) -> list[dict[str, Any]]:
-    """Say for each neighbour whether it was told of a subscription, or which announced ones stand for it."""
+def _links(server: Server, link: Link, key: str, *, with_names: bool) -> list[dict[str, Any]]:
+    """Say for each neighbour whether it was told of a subscription, or which announced ones stand for it.
+
+    Their keys hold the names of clients; without names their ids are shown.
+    """
     table = server.driver.edge.broker.table
     shown: list[dict[str, Any]] = []
     for neighbour in (one.name for one in server.config.links):
@@ -83,10 +86,10 @@ def _links(server: Server, link: Link, key: str) -> list[dict[str, Any]]:
             if (origin.source, origin.key) == (link, key)
             for home in homes
         ]
-        forwarded = not stand_in
+        forwarded, named = not stand_in, stand_in if with_names else [shown_key(one) for one in stand_in]
         covers = ", ".join(map(shown_key, stand_in))
         reason = "forwarded" if forwarded else f"not forwarded because covered by {covers}"
-        shown.append({"link": neighbour, "forwarded": forwarded, "covered_by": stand_in, "reason": reason})
+        shown.append({"link": neighbour, "forwarded": forwarded, "covered_by": named, "reason": reason})
     return shown
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tamis.errors import (
     DiskFullError,
@@ -19,13 +21,14 @@ from tamis.errors import (
 )
 from tamis.web.server import server_of
 
-__all__ = ["AUDITED_STATUS", "HANDLERS", "SECURITY_HEADERS", "status_of"]
+__all__ = ["AUDITED_STATUS", "HANDLERS", "SECURITY_HEADERS", "SecurityHeaders", "status_of"]
 
 #: Sent with every answer. Pages of the broker load nothing from elsewhere and run nothing that stands in the page.
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
 }
 
 #: Refused because of who asks, or for how much: that is noted in the audit.
@@ -79,8 +82,32 @@ def _answer(
     status: int, problem: str, headers: dict[str, str] | None = None, more: dict[str, int] | None = None
 ) -> Response:
     body = {"error": problem, "status": status, **(more or {})}
-    return JSONResponse(body, status, SECURITY_HEADERS | (headers or {}))
+    return JSONResponse(body, status, headers)
+
+
+async def _defect(_: Request, __: Exception) -> Response:
+    """Answer after an error of ours, which goes to the log; this is outside of all middleware."""
+    response = _answer(500, "an error within the broker; its log says more")
+    response.headers.update(SECURITY_HEADERS)
+    return response
+
+
+class SecurityHeaders:
+    """Adds `SECURITY_HEADERS` to every answer of an application."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+
+        async def add(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(SECURITY_HEADERS)
+            await send(message)
+
+        await self._app(scope, receive, add if scope["type"] == "http" else send)
 
 
 #: What Starlette calls for which error; not in threads of its own, for the audit belongs to the loop.
-HANDLERS = {TamisError: _tamis_error, HTTPException: _http_error}
+HANDLERS = {TamisError: _tamis_error, HTTPException: _http_error, Exception: _defect}

@@ -16,6 +16,7 @@ from tamis.errors import ModelError, RefusedError
 from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.web.bodies import MAX_PAGE, read_json, whole_number
+from tamis.web.cursors import read_cursor
 from tamis.web.server import Server, event_id, server_of
 from tamis.web.subscriptions import demand_owner, find
 
@@ -77,12 +78,10 @@ class _Log:
 
     def place(self, name: str, text: str) -> int:
         """Return the number in a cursor; 410 when it is of a life whose messages are gone."""
-        epoch, _, number = text.partition("-")
-        if not (epoch.isdecimal() and number.isdecimal() and text.isascii() and len(number) < 19 and len(epoch) < 20):
-            raise ModelError(f"{name}: expected the cursor of a message of this log, got {text[:60]!r}")
-        if int(epoch) != self._server.driver.node.epoch:
+        epoch, number = read_cursor(name, text)
+        if epoch != self._server.driver.node.epoch:
             raise RefusedError(410, f"{name}: {text} is of a former life of this broker, which lost its disk since")
-        return int(number)
+        return number
 
     def read(self, after: int, upto: int, limit: int) -> list[tuple[int, bytes]]:
         found = self._server.driver.store.read_outbox(self._link, after, min(limit, max(upto - after, 0)))

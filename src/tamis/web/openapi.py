@@ -159,6 +159,14 @@ def document() -> Json:
     }
 
 
+_ACK: Json = {
+    "name": "ack",
+    "in": "query",
+    "required": False,
+    "schema": {"enum": ["auto"]},
+    "description": "auto: what was written counts as read",
+}
+
 _PUBLISH = "Publish events; they are durable when the answer comes"
 
 
@@ -169,7 +177,7 @@ def _paths() -> Json:
     after = _parameter("after", "query", {"type": "integer", "minimum": 0})
     limit = _parameter("limit", "query", {"type": "integer", "minimum": 1, "maximum": 1000})
     search = _parameter("search", "query", {"type": "string"})
-    last = _parameter("Last-Event-ID", "header", {"type": "string"})
+    reading = [_parameter("Last-Event-ID", "header", {"type": "string"}), _ACK]
     one = [id, namespace, client]
     return {
         "/v1/events": {
@@ -185,7 +193,7 @@ def _paths() -> Json:
             "get": _operation("Show a subscription", "Subscription", one),
             "delete": _operation("Withdraw a subscription", "", one, status="204"),
         },
-        "/v1/subscriptions/{id}/events": {"get": _stream([*one, last, limit])},
+        "/v1/subscriptions/{id}/events": {"get": _stream([*one, *reading, limit])},
         **_log_paths(one, limit),
         **_question_paths(),
         **_audit_path(limit),

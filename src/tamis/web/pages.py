@@ -16,29 +16,24 @@ _CONSOLE = Path(__file__).with_name("console")
 
 
 class _Files(StaticFiles):
-    """Files with the headers that every answer of a broker has."""
-
-    def __init__(self, directory: Path, headers: dict[str, str]) -> None:
-        super().__init__(directory=directory)
-        self._headers = headers
+    """Files that a browser asks for again each time."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         response = await super().get_response(path, scope)
-        response.headers.update(self._headers)
         response.headers["Cache-Control"] = "no-cache"
         return response
 
 
-def page_routes(headers: dict[str, str]) -> list[BaseRoute]:
+def page_routes() -> list[BaseRoute]:
     """Return the routes of the console."""
 
     async def index(_: Request) -> Response:
-        return FileResponse(_CONSOLE / "index.html", headers={**headers, "Cache-Control": "no-cache"})
+        return FileResponse(_CONSOLE / "index.html", headers={"Cache-Control": "no-cache"})
 
     return [
         Route("/", index),
-        Mount("/console", _Files(_CONSOLE, headers)),
-        Mount("/leaflet", _Files(_leaflet(), headers)),
+        Mount("/console", _Files(directory=_CONSOLE)),
+        Mount("/leaflet", _Files(directory=_leaflet())),
     ]
 
 

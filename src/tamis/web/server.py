@@ -16,6 +16,8 @@ from tamis.runtime.driver import Driver
 from tamis.runtime.event_json import event_as_json
 from tamis.web.access import Access, address_of
 from tamis.web.covering import Covering
+from tamis.web.views import View
+from tamis.web.visitors import Visitors
 
 __all__ = ["Server", "event_id", "server_of", "shown_event"]
 
@@ -30,10 +32,15 @@ class Server:
 
     def __post_init__(self) -> None:
         self.covering = Covering(self.driver.edge)
+        self.visitors = Visitors(self.access)
 
     def rights(self, connection: HTTPConnection) -> Rights:
-        """Return the rights of whoever asks."""
+        """Return the rights of a client; an endpoint that shows something asks for a `view` instead."""
         return self.access.rights(connection)
+
+    def view(self, connection: HTTPConnection) -> View:
+        """Return what a client may see; `RefusedError` for one that may only publish."""
+        return View(self.driver.edge, self.access.rights(connection))
 
     def note_refusal(self, connection: HTTPConnection, subject: str, reason: str) -> None:
         """Note in the audit that somebody was refused; who has shown no good token is a ``stranger``."""

@@ -26,7 +26,7 @@ from tamis.runtime.packets import MAX_PACKET, MAX_PACKET_OF_BROKER
 from tamis.runtime.sessions import end_sessions
 from tamis.runtime.snapshot_subscriptions import follow_snapshot, open_snapshot
 from tamis.runtime.store import Store
-from tamis.runtime.tokens import tokens_of
+from tamis.runtime.tokens import Tokens, tokens_of
 from tamis.web.app import make_app
 from tamis.web.write_deadline import with_write_deadline
 
@@ -43,10 +43,12 @@ async def serve(config: BrokerConfig, ready: Callable[[str], None] = lambda url:
     """Run a broker; ``ready`` hears its URL when it answers. Raises what stopped it, if something did."""
     driver, version = await _open(config)
     note_start(driver, config)
-    app = make_app(config, driver, tokens_of(config))
+    tokens = tokens_of(config)
+    app = make_app(config, driver, tokens)
     listener = _listener(config)
     server = _Port(_settings(config, app))
-    around = [asyncio.create_task(one) for one in _around(driver, config, version)]
+    around = [asyncio.create_task(one) for one in _around(driver, config, version, tokens)]
+    around.append(asyncio.create_task(app.state.server.visitors.watch()))
     server.listen_to_signals()
     running = asyncio.create_task(server.serve(sockets=[listener]))
     scheme = "https" if config.tls_certificate else "http"
@@ -95,11 +97,13 @@ class _Port(uvicorn.Server):
         self.should_exit = True
 
 
-def _around(driver: Driver, config: BrokerConfig, version: Path | None) -> Iterator[Coroutine[Any, Any, None]]:
+def _around(
+    driver: Driver, config: BrokerConfig, version: Path | None, tokens: Tokens
+) -> Iterator[Coroutine[Any, Any, None]]:
     """Yield what runs beside the port for as long as the broker does."""
     yield from (keep_linked(driver, config, link) for link in config.links if link.url)
     yield _trim(driver, config)
-    yield watch_tokens(driver, tokens_of(config))
+    yield watch_tokens(driver, tokens)
     yield end_sessions(driver, config.retention)
     yield keep_frozen(driver)
     if version is not None:
@@ -112,6 +116,7 @@ def _settings(config: BrokerConfig, app: object) -> uvicorn.Config:
         log_level="warning",
         lifespan="off",
         server_header=False,
+        proxy_headers=False,  # X-Forwarded-For would choose the address that the audit notes
         http=with_write_deadline(AutoHTTPProtocol),
         ws=with_write_deadline(WebSocketsSansIOProtocol),
         ws_max_size=MAX_PACKET_OF_BROKER if config.links else MAX_PACKET,

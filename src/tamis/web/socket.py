@@ -14,12 +14,10 @@ from tamis.routing.rights import Rights
 from tamis.runtime.connections import Connection
 from tamis.runtime.driver import Driver
 from tamis.runtime.packets import MAX_PACKET, SUBPROTOCOL
+from tamis.web.cursors import read_cursor
 from tamis.web.server import Server
 
 __all__ = ["connect"]
-
-#: Seconds between two looks whether a client may stay (S4).
-LOOK_SECONDS = 2.0
 
 _POLICY_VIOLATION, _TRY_AGAIN_LATER = 1008, 1013
 
@@ -30,7 +28,7 @@ async def connect(socket: WebSocket) -> None:
     """Serve one connection until either side ends it."""
     server: Server = socket.app.state.server
     try:
-        link, rights, replay_after = _admit(server, socket)
+        link, rights, digest, replay_after = _admit(server, socket)
     except TamisError as error:
         server.note_refusal(socket, "connect", str(error))
         await socket.accept()
@@ -40,28 +38,27 @@ async def connect(socket: WebSocket) -> None:
     await socket.accept(SUBPROTOCOL if SUBPROTOCOL in offered else None)
     connection = server.driver.connect(link, rights, replay_after=replay_after)
     writer = asyncio.create_task(_write(server.driver, connection, socket))
-    watcher = asyncio.create_task(_watch(server, connection, rights))
     try:
-        await _read(server.driver, connection, socket)
+        with server.visitors.staying(digest, connection.close):
+            await _read(server.driver, connection, socket)
     finally:
-        watcher.cancel()
         connection.close()
         server.driver.disconnect(connection)
         with contextlib.suppress(asyncio.CancelledError):
             await writer
 
 
-def _admit(server: Server, socket: WebSocket) -> tuple[str, Rights | None, int | None]:
+def _admit(server: Server, socket: WebSocket) -> tuple[str, Rights | None, str, int | None]:
+    """Return the link of a connection, a client's rights, the digest of its token, and where to replay from."""
     query = socket.query_params
     if broker := query.get("broker"):
-        server.access.broker(socket, broker)
-        return broker, None, None
+        return broker, None, server.access.broker(socket, broker), None
     rights, name = server.access.rights(socket), query.get("client", "")
     if not name or len(name) > MAX_NAME or not name.isprintable():
         raise ModelError(f"a client has a name of 1 to {MAX_NAME} characters: /v1/connect?client=NAME")
-    epoch, _, number = query.get("after", "").partition("-")
-    is_cursor = epoch.isdecimal() and number.isdecimal() and int(epoch) == server.driver.node.epoch
-    return f"c:{rights.principal}:{name}", rights, int(number) if is_cursor else None
+    epoch, number = read_cursor("after", query["after"]) if "after" in query else (0, 0)
+    replay_after = number if epoch == server.driver.node.epoch else None
+    return f"c:{rights.principal}:{name}", rights, rights.digest, replay_after
 
 
 async def _read(driver: Driver, connection: Connection, socket: WebSocket) -> None:
@@ -69,6 +66,8 @@ async def _read(driver: Driver, connection: Connection, socket: WebSocket) -> No
         try:
             packet = await socket.receive_bytes()
         except (WebSocketDisconnect, KeyError, RuntimeError):  # gone; or it sent text
+            return
+        if connection.closed:  # its token ended, or another connection took its place: nothing more is taken from it
             return
         if not driver.edge.broker.is_neighbour(connection.link) and len(packet) > MAX_PACKET:
             connection.close("the packet is too large")
@@ -93,10 +92,3 @@ async def _write(driver: Driver, connection: Connection, socket: WebSocket) -> N
         await socket.close(code, connection.closed[:120])
     except (RuntimeError, WebSocketDisconnect):
         connection.close("the other end is gone, or did not read")
-
-
-async def _watch(server: Server, connection: Connection, rights: Rights | None) -> None:
-    while rights is not None:
-        await asyncio.sleep(LOOK_SECONDS)
-        if not server.access.is_live(rights.principal):
-            connection.close("the token was revoked or has expired")

@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse, Response
 
 from tamis.errors import RefusedError
 from tamis.web.server import Server, server_of
+from tamis.web.views import View
 
 __all__ = ["Metrics", "demand_overview", "health", "metrics", "statistics"]
 
@@ -25,11 +26,13 @@ class Metrics(Collector):
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self.registry = CollectorRegistry()
-        self.registry.register(self)
-        self.requests = Histogram(
-            "tamis_request_seconds", "Time to answer an HTTP request", ["route", "status"], registry=self.registry
-        )
+        #: Everything, for admins; and everything but the names of clients.
+        self.registry, self.without_names = CollectorRegistry(), CollectorRegistry()
+        self.registry.register(_Slowest(server))
+        self.requests = Histogram("tamis_request_seconds", "Time to answer an HTTP request", ["route", "status"])
+        for registry in (self.registry, self.without_names):
+            registry.register(self)
+            registry.register(self.requests)
 
     def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
         """Yield what there is to know."""
@@ -43,23 +46,35 @@ class Metrics(Collector):
             for link in found["links"]:
                 family.add_metric([link["link"]], link[field])
             yield family
+
+
+class _Slowest(Collector):
+    """The clients for which most waits, by name."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Yield what waits for each of them."""
         slow = GaugeMetricFamily("tamis_client_waiting", "messages that wait, for the slowest", labels=["client"])
-        for client in found["slowest"]:
+        for client in _slowest(self._server):
             slow.add_metric([client["client"]], client["waiting"])
         yield slow
 
 
 async def metrics(request: Request) -> Response:
     """Show the metrics in the format of Prometheus."""
-    demand_overview(request)
-    text = generate_latest(request.app.state.metrics.registry)
+    metrics, view = request.app.state.metrics, demand_overview(request)
+    text = generate_latest(metrics.registry if view.rights.is_admin else metrics.without_names)
     return Response(text, media_type=CONTENT_TYPE_LATEST)
 
 
 async def statistics(request: Request) -> Response:
     """Show what the broker did, per link and per client."""
-    demand_overview(request)
-    return JSONResponse(_statistics(server_of(request)))
+    view, found = demand_overview(request), _statistics(server_of(request))
+    for one in found["slowest"]:
+        one["client"] = one["client"] if view.names(one["client"]) else None
+    return JSONResponse(found)
 
 
 async def health(request: Request) -> Response:
@@ -70,18 +85,19 @@ async def health(request: Request) -> Response:
     return JSONResponse({"status": "disk full" if full else "ok", "broker": server.config.name}, 503 if full else 200)
 
 
-def demand_overview(request: Request) -> None:
-    """Refuse who may not see all namespaces."""
-    rights = server_of(request).rights(request)
-    if rights.namespaces is not None and not rights.is_admin:
-        raise RefusedError(403, "statistics show all namespaces; this token is for some")
+def demand_overview(request: Request) -> View:
+    """Return what a client may see; `RefusedError` unless that is every event of all namespaces, or it is an admin."""
+    view = server_of(request).view(request)
+    rights = view.rights
+    if not rights.is_admin and (rights.namespaces is not None or rights.policy is not None):
+        raise RefusedError(403, "this shows all namespaces and events; this token is for some: --admin may see it")
+    return view
 
 
 def _statistics(server: Server) -> dict[str, Any]:
     driver, edge = server.driver, server.driver.edge
     waiting = {link: len(end.outbox) for link, end in driver.node.ends.items()}
     names = [link.name for link in server.config.links]
-    slowest = sorted((-n, link) for link, n in waiting.items() if n and link not in names)[:SLOWEST]
     return {
         "broker": server.config.name,
         "totals": {
@@ -101,9 +117,16 @@ def _statistics(server: Server) -> dict[str, Any]:
             "disk_full": int(driver.committer.is_full),
         },
         "links": [_link(server, name, waiting.get(name, 0)) for name in names],
-        "slowest": [{"client": link, "waiting": -n} for n, link in slowest],
+        "slowest": _slowest(server),
         "schema": {name: kind.name for name, kind in edge.content.schema.items()},
     }
+
+
+def _slowest(server: Server) -> list[dict[str, Any]]:
+    names = {link.name for link in server.config.links}
+    waiting = ((len(end.outbox), link) for link, end in server.driver.node.ends.items() if link not in names)
+    slowest = sorted((-n, link) for n, link in waiting if n)[:SLOWEST]
+    return [{"client": link, "waiting": -n} for n, link in slowest]
 
 
 def _link(server: Server, name: str, waiting: int) -> dict[str, Any]:

@@ -40,6 +40,7 @@ from tamis.web.addresses import id_in
 from tamis.web.bodies import MAX_PAGE, read_objects, whole_number
 from tamis.web.failures import status_of
 from tamis.web.server import Server, server_of
+from tamis.web.views import View
 
 __all__ = ["create", "delete", "demand_owner", "find", "http_link", "listing", "show"]
 
@@ -65,6 +66,7 @@ async def create(request: Request) -> Response:
     server = server_of(request)
     rights = server.rights(request)
     documents, is_one = await read_objects(request)
+    server.access.demand_live(rights)
     if len(documents) > MAX_AT_ONCE:
         raise LimitError("subscriptions of one request", len(documents), MAX_AT_ONCE)
     asked: dict[Link, m.Subscribe] = {}
@@ -82,7 +84,8 @@ async def create(request: Request) -> Response:
             await asyncio.sleep(0)  # others are served in between
     _check_room(rights, server, len(asked))
     await server.driver.subscribe(list(asked.items()), rights)
-    shown = [describe(server, link, client_key(link, one.namespace, one.id), one) for link, one in asked.items()]
+    view = View(server.driver.edge, rights)
+    shown = [describe(server, view, link, client_key(link, one.namespace, one.id), one) for link, one in asked.items()]
     if is_one:
         place = quote(str(shown[0]["id"]), safe="")  # an id may be any text, a header may not
         return JSONResponse(shown[0], 201, {"Location": f"/v1/subscriptions/{place}"})
@@ -118,7 +121,7 @@ def _check_room(rights: Rights, server: Server, n: int) -> None:
 async def listing(request: Request) -> Response:
     """List subscriptions, a page at a time; ``search`` looks into ids, filters and metadata."""
     server = server_of(request)
-    rights, query = server.rights(request), request.query_params
+    view, query = server.view(request), request.query_params
     limit = whole_number(query.get("limit", "100"), "limit", MAX_PAGE)
     start = whole_number(query.get("after", "0"), "after", 2**53)
     wanted, namespace = query.get("search", "").casefold(), query.get("namespace")
@@ -126,19 +129,22 @@ async def listing(request: Request) -> Response:
     places = (
         place
         for place, one in (asked.copy() if wanted else asked).items()
-        if rights.sees(one.namespace) and namespace in (None, one.namespace) and (not wanted or wanted in _words(one))
+        if view.rights.sees(one.namespace)
+        and namespace in (None, one.namespace)
+        and (not wanted or wanted in _words(one))
     )
     cut = itertools.islice(places, start, start + limit + 1)
     # A search may read all of them, so it is made beside the broker; meanwhile one of them may go.
     page = await asyncio.to_thread(list, cut) if wanted else list(cut)
-    shown = [describe(server, *place) for place in page[:limit] if place in asked]
+    shown = [describe(server, view, *place) for place in page[:limit] if place in asked]
     return JSONResponse({"subscriptions": shown, "next": start + limit if len(page) > limit else None})
 
 
 async def show(request: Request) -> Response:
     """Show one subscription."""
     server = server_of(request)
-    return JSONResponse(describe(server, *find(server, server.rights(request), request)))
+    view = server.view(request)
+    return JSONResponse(describe(server, view, *find(server, view.rights, request)))
 
 
 async def delete(request: Request) -> Response:
@@ -153,7 +159,8 @@ async def delete(request: Request) -> Response:
 
 
 def find(server: Server, rights: Rights, request: Request) -> tuple[Link, str]:
-    """Return the place of the subscription that a request names; what the asker may not see is not there."""
+    """Return the place of the subscription that a request names; what the client may not see is not there."""
+    rights.demand_reading()
     text = id_in(request)
     namespace = request.query_params.get("namespace", DEFAULT_NAMESPACE)
     ids: list[SubscriptionId] = [text]
@@ -172,13 +179,14 @@ def find(server: Server, rights: Rights, request: Request) -> tuple[Link, str]:
 
 
 def demand_owner(rights: Rights, asked: m.Subscribe) -> None:
-    """Raise `RefusedError` unless a subscription is the asker's own: to read its stream is to take from its queue."""
+    """Raise `RefusedError` unless a client owns a subscription or is an admin; a policy binds admins to their own."""
     rights.demand("subscribe", asked.namespace)
-    if not rights.is_admin and m.about(asked).owner != rights.principal:
-        raise RefusedError(403, f"subscription {asked.id!r} belongs to somebody else")
+    is_admin = rights.is_admin and rights.policy is None  # others' queues were filled without that policy
+    if not is_admin and m.about(asked).owner != rights.principal:
+        raise RefusedError(403, f"subscription {asked.id!r} belongs to another principal")
 
 
-def describe(server: Server, link: Link, key: str, asked: m.Subscribe | None = None) -> dict[str, Any]:
+def describe(server: Server, view: View, link: Link, key: str, asked: m.Subscribe | None = None) -> dict[str, Any]:
     """Return a subscription as JSON; ``asked`` is one that may have ended by now, as one that expires at once has."""
     edge, ends = server.driver.edge, server.driver.node.ends
     state = m.State.PENDING if (link, key) in edge.asked else m.State.CANCELLED
@@ -191,7 +199,7 @@ def describe(server: Server, link: Link, key: str, asked: m.Subscribe | None = N
         "state": edge.states.get((link, key), state).value,
         "durable": about.durable,
         "owner": about.owner,
-        "client": link.split(":", 2)[2] if link.startswith("c:") else None,
+        "client": link.split(":", 2)[2] if link.startswith("c:") and view.names(link) else None,
         "expires": asked.expires,
         "created": about.created,
         "metadata": about.metadata,

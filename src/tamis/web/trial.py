@@ -17,16 +17,18 @@ from starlette.responses import JSONResponse, Response
 
 from tamis.algebra.evaluate import matches
 from tamis.errors import EventError, ModelError, RefusedError
-from tamis.model.language.compiler import compile_node
-from tamis.model.language.parse import parse
 from tamis.model.subscription import DEFAULT_NAMESPACE, Filter, Subscription, id_order
 from tamis.routing import messages as m
 from tamis.routing.broker import client_key
 from tamis.web.bodies import read_json
 from tamis.web.covering import Around
 from tamis.web.server import Server, server_of, shown_event
+from tamis.web.views import View
 
 __all__ = ["MOST_SHOWN", "matching", "trial"]
+
+#: Moments and events.
+Recent = list[tuple[float, m.Published]]
 
 #: Matching events and covered subscriptions in one answer; all are counted.
 MOST_SHOWN = 200
@@ -35,16 +37,16 @@ MOST_SHOWN = 200
 async def trial(request: Request) -> Response:
     """Try a filter on the last events, and compare it with the subscriptions there are."""
     server = server_of(request)
-    namespace, asked = await _asked(request, server)
-    source = asked.get("filter")
+    view, namespace, asked = await _asked(request, server)
+    source, covering = asked.get("filter"), asked.get("covering", True)
     if not isinstance(source, str | dict):
         raise ModelError('expected {"filter": "..."}')
-    filters = _compile(server, source)
-    recent = [(at, one) for at, one in server.driver.edge.recent.events if one.namespace == namespace]
-    found = await asyncio.to_thread(_wanted, server, recent, filters)  # thousands: publishers need not wait for that
-    covering = asked.get("covering", True)
     if not isinstance(covering, bool):
         raise ModelError("covering: true or false")
+    filters = view.compile(source, namespace)
+    held = [(at, one) for at, one in server.driver.edge.recent.events if one.namespace == namespace]
+    # Thousands: publishers need not wait for that.
+    recent, found = await asyncio.to_thread(_wanted, view, server, held, filters)
     around = Around()
     if covering:
         async with server.covering.turn:
@@ -67,7 +69,7 @@ async def trial(request: Request) -> Response:
 async def matching(request: Request) -> Response:
     """Say which subscriptions of this broker an event matches."""
     server = server_of(request)
-    namespace, asked = await _asked(request, server)
+    _, namespace, asked = await _asked(request, server)
     raw = asked.get("event")
     if not isinstance(raw, dict):
         raise EventError("", raw, "an event is an object")
@@ -82,25 +84,17 @@ async def matching(request: Request) -> Response:
     return JSONResponse({"subscriptions": shown, "count": len(found)})
 
 
-async def _asked(request: Request, server: Server) -> tuple[str, dict[str, Any]]:
-    rights, asked = server.rights(request), await read_json(request)
+async def _asked(request: Request, server: Server) -> tuple[View, str, dict[str, Any]]:
+    view, asked = server.view(request), await read_json(request)
     namespace = asked.get("namespace", DEFAULT_NAMESPACE)
-    if not isinstance(namespace, str) or not rights.sees(namespace):
+    if not isinstance(namespace, str) or not view.rights.sees(namespace):
         raise RefusedError(403, "this namespace is not yours")
-    return namespace, asked
+    return view, namespace, asked
 
 
-def _compile(server: Server, source: str | dict[str, Any]) -> tuple[Filter, ...]:
-    """Compile a filter without teaching the broker its types: a trial leaves nothing behind."""
-    content = server.driver.edge.content
-    text = source if isinstance(source, str) else None
-    return compile_node(parse(source), content.schema, text, open=content.learns)
-
-
-def _wanted(
-    server: Server, recent: list[tuple[float, m.Published]], filters: tuple[Filter, ...]
-) -> list[tuple[float, m.Published]]:
-    """Return those of the last events that a filter matches."""
+def _wanted(view: View, server: Server, held: Recent, filters: tuple[Filter, ...]) -> tuple[Recent, Recent]:
+    """Return those of the last events that may be seen, and those of them that a filter matches."""
     read = server.driver.edge.content.read_event
+    recent = [(at, one) for at, one in held if view.shows(one)]
     events = ((at, one, read(one.payload)) for at, one in recent)
-    return [(at, one) for at, one, event in events if any(matches(event, filter) for filter in filters)]
+    return recent, [(at, one) for at, one, event in events if any(matches(event, filter) for filter in filters)]

@@ -34,6 +34,9 @@ def audit(
         typer.Option("--data", metavar="DIR", help="Read and check the files of a broker that does not run, instead."),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="How many records.")] = 100,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Allow the token to be sent unencrypted (http) to another machine.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Print who did what: subscriptions, refusals, links, tokens, starts and stops; the newest first."""
@@ -41,7 +44,7 @@ def audit(
 
     from tamis.cli.screen import make_table, output, plain, write_json_lines
 
-    records = itertools.islice(_asked(url, token, limit) if data is None else _stored(data), limit)
+    records = itertools.islice(_asked(url, token, limit, insecure) if data is None else _stored(data), limit)
     if json:
         write_json_lines(list(records))
         return
@@ -55,10 +58,10 @@ def audit(
     output().print(table)
 
 
-def _asked(url: str, token: str | None, limit: int) -> Iterator[dict[str, Any]]:
+def _asked(url: str, token: str | None, limit: int, insecure: bool) -> Iterator[dict[str, Any]]:
     from tamis.runtime.http_calls import HttpCalls
 
-    calls, before = HttpCalls(url, token or "", patience=0.0), None
+    calls, before = HttpCalls(url, token or "", patience=0.0, insecure=insecure), None
     while True:
         page = calls.read_audit(before=before, limit=min(limit, _PAGE))
         yield from page["deeds"]

@@ -49,6 +49,9 @@ def mqtt(
     ] = "bridge",
     namespace: Annotated[str, typer.Option(help="The namespace of events and subscriptions.")] = "default",
     token: Annotated[str | None, typer.Option(envvar="TAMIS_TOKEN", help="A token of the broker.")] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Allow the token to be sent unencrypted (http) to another machine.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Topics in as events, matches out to topics, until Ctrl-C; at least once both ways (QoS 1)."""
@@ -59,7 +62,8 @@ def mqtt(
     demand_server("tamis bridge mqtt")
     from tamis.runtime.mqtt_bridge import BridgeCounts, BridgePlan, run_bridge
 
-    plan = BridgePlan(mqtt, url, name, tuple(topics or ()), _filters(subscribe or []), out, namespace, token)
+    filters = _filters(subscribe or [])
+    plan = BridgePlan(mqtt, url, name, tuple(topics or ()), filters, out, namespace, token, insecure)
     counts, has_run = BridgeCounts(), False
 
     def greet() -> None:

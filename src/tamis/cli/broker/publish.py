@@ -29,6 +29,9 @@ Secret = Annotated[
     str | None,
     typer.Option("--token", envvar="TAMIS_TOKEN", help="A token; better in TAMIS_TOKEN than on the command line."),
 ]
+Insecure = Annotated[
+    bool, typer.Option("--insecure", help="Allow the token to be sent unencrypted (http) to another machine.")
+]
 Namespace = Annotated[str, typer.Option("--namespace", help="Events and subscriptions of one namespace meet.")]
 
 #: Events that are read and sent at once.
@@ -41,6 +44,7 @@ def publish(
     ],
     url: Url = "http://127.0.0.1:8080",
     token: Secret = None,
+    insecure: Insecure = False,
     namespace: Namespace = "default",
     json: Json = False,
 ) -> None:
@@ -49,7 +53,7 @@ def publish(
     from tamis.runtime.connecting import connect
 
     count = 0
-    with connect(url, token=token) as client:
+    with connect(url, token=token, insecure=insecure) as client:
         for batch in _batches(_read(events)):
             client.publish(batch, namespace=namespace)
             count += len(batch)
@@ -69,6 +73,7 @@ def subscribe(
     count: Annotated[int | None, typer.Option(min=1, help="Stop after so many events.")] = None,
     url: Url = "http://127.0.0.1:8080",
     token: Secret = None,
+    insecure: Insecure = False,
     namespace: Namespace = "default",
     json: Json = False,
 ) -> None:
@@ -77,7 +82,7 @@ def subscribe(
 
     from tamis.runtime.connecting import connect
 
-    with connect(url, token=token, client=client) as broker:
+    with connect(url, token=token, client=client, insecure=insecure) as broker:
         for found in islice(broker.subscribe(filter, id=id, durable=durable, namespace=namespace), count):
             shown: Any = (
                 {"id": found.id, "event": found.event, "subscriptions": found.subscriptions} if json else found.event

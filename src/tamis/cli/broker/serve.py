@@ -21,7 +21,7 @@ EPILOG = examples(
     "tamis serve",
     'curl -d \'{"filter": "mag >= 5", "id": "strong"}\' http://127.0.0.1:8080/v1/subscriptions',
     "curl -d '{\"mag\": 6.1}' http://127.0.0.1:8080/v1/events",
-    "curl -N http://127.0.0.1:8080/v1/subscriptions/strong/events",
+    "curl -N 'http://127.0.0.1:8080/v1/subscriptions/strong/events?ack=auto'",
     "tamis serve --config broker.toml",
     "tamis serve token add alice --namespace quakes",
     "tamis serve audit",
@@ -90,7 +90,9 @@ def add(
     ] = False,
     policy: Annotated[str | None, typer.Option(metavar="FILTER", help="Only events that match concern it.")] = None,
     days: Annotated[float | None, typer.Option(min=0, help="It expires after so many days.")] = None,
-    broker: Annotated[str, typer.Option(help="It is for the link of the broker with this name.")] = "",
+    broker: Annotated[
+        str, typer.Option(help="It is for the link of the broker with this name, its namespaces, and nothing else.")
+    ] = "",
     config: Config = None,
     data: Data = None,
 ) -> None:
@@ -102,9 +104,11 @@ def add(
 
     if policy is not None:
         parse(policy)
-    secret = tokens_of(_config(config, {"data": data})).add(
+    known = _config(config, {"data": data})
+    of_link = next((link.namespaces for link in known.links if broker and link.name == broker), ())
+    secret = tokens_of(known).add(
         name,
-        namespaces=tuple(namespace) if namespace else None,
+        namespaces=tuple(namespace or of_link) or None,
         may_publish=not read_only,
         may_subscribe=not write_only,
         is_admin=admin,
@@ -162,4 +166,4 @@ def _greet(url: str, json: bool) -> None:
         output().say(f"tamis broker at {url}  (Ctrl-C ends it)")
         output().say(f"publish:    curl -d '{{\"mag\": 6.1}}' {url}/v1/events")
         output().say(f'subscribe:  curl -d \'{{"filter": "mag >= 5", "id": "strong"}}\' {url}/v1/subscriptions')
-        output().say(f"listen:     curl -N {url}/v1/subscriptions/strong/events")
+        output().say(f"listen:     curl -N '{url}/v1/subscriptions/strong/events?ack=auto'")

@@ -1,0 +1,130 @@
+"""Attack: a link fills up, or a token is revoked, and the MQTT bridge acknowledges messages that no broker has.
+
+What is refused for now is published again until it is accepted, a bridge without the right to publish stops with an
+error, and only what was accepted, or can never be an event, is acknowledged to the MQTT broker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tamis.errors import ConnectionLostError, DiskFullError, EventError, LimitError, RefusedError, TamisError
+from tamis.runtime import mqtt_bridge
+from tamis.runtime.mqtt_bridge import BridgeCounts, BridgePlan, run_bridge
+from tamis.runtime.mqtt_link import MqttMessage
+from tests.attacks.callers import guarded_broker
+from tests.server.mosquitto import MqttUser, mqtt_running, needs_mosquitto
+
+PLAN = BridgePlan("mqtt://127.0.0.1:1", "http://127.0.0.1:1", topics=("a",))
+
+
+class _Broker:
+    """Answers each event with the next of its errors, None: accepted."""
+
+    def __init__(self, *answers: TamisError | None) -> None:
+        self._answers = list(answers)
+        self.accepted: list[int] = []
+
+    async def publish(self, event: dict[str, Any], *, namespace: str) -> None:
+        problem = self._answers.pop(0) if self._answers else None
+        if problem is not None:
+            raise problem
+        self.accepted.append(event["n"])
+
+
+class _Mqtt:
+    def __init__(self) -> None:
+        self.acknowledged: list[int] = []
+
+    def acknowledge(self, message: MqttMessage) -> None:
+        self.acknowledged.append(message.mid)
+
+
+def bridged(broker: _Broker, count: int) -> tuple[_Mqtt, BridgeCounts, Callable[[], None]]:
+    """Return an MQTT side, counts, and what passes so many messages through a bridge."""
+    mqtt, counts = _Mqtt(), BridgeCounts()
+    messages = [MqttMessage("a", json.dumps({"n": n}).encode(), n, 1, 1) for n in range(count)]
+
+    async def run() -> None:
+        bridge = mqtt_bridge._Bridge(PLAN, counts, broker)  # type: ignore[arg-type]
+        bridge._mqtt = mqtt  # type: ignore[assignment]
+        await bridge._publish(messages)
+
+    return mqtt, counts, lambda: asyncio.run(asyncio.wait_for(run(), 60))
+
+
+def test_what_is_refused_for_now_is_published_again() -> None:
+    broker = _Broker(None, RefusedError(503, "the link is full"), RefusedError(507, "full"), DiskFullError("d"), None)
+    mqtt, counts, run = bridged(broker, 5)
+    run()
+    assert sorted(broker.accepted) == sorted(mqtt.acknowledged) == [0, 1, 2, 3, 4]
+    assert (counts.published, counts.refused, counts.retried) == (5, 0, 3)
+
+
+@pytest.mark.parametrize("error", [RefusedError(401, "no token"), RefusedError(403, "revoked")])
+def test_a_bridge_without_rights_stops_and_acknowledges_only_what_was_accepted(error: RefusedError) -> None:
+    mqtt, counts, run = bridged(_Broker(None, error, None, error), 4)
+    with pytest.raises(RefusedError, match=error.reason):
+        run()
+    assert mqtt.acknowledged == [0, 2]
+    assert counts.refused == 0
+
+
+def test_so_does_one_whose_connection_is_lost() -> None:
+    mqtt, _, run = bridged(_Broker(ConnectionLostError("u", "gone")), 1)
+    with pytest.raises(ConnectionLostError):
+        run()
+    assert mqtt.acknowledged == []
+
+
+def test_what_can_never_be_an_event_is_acknowledged_and_counted() -> None:
+    never = (RefusedError(400, "unfit"), RefusedError(413, "large"), EventError("n", 1, "x"), LimitError("b", 2, 1))
+    mqtt, counts, run = bridged(_Broker(*never), 5)
+    run()
+    assert (mqtt.acknowledged, counts.refused, counts.published) == ([0, 1, 2, 3, 4], 4, 1)
+
+
+@needs_mosquitto
+@pytest.mark.parametrize("way", ["revoked", "read-only"])
+def test_no_message_is_lost_when_the_token_of_a_bridge_ends(tmp_path: Path, way: str) -> None:
+    """The bridge stops with the reason; one with a good token then gets every message."""
+    with mqtt_running(tmp_path / "mosquitto") as mosquitto, guarded_broker(tmp_path / "broker") as guarded:
+        user = MqttUser(mosquitto)
+        first = guarded.add("first", may_publish=way != "read-only")
+        guarded.add("reader")
+        assert guarded.ask("reader", "/v1/subscriptions", "POST", {"id": "s", "filter": "n >= 0"}).status == 201
+
+        def plan(secret: str) -> BridgePlan:
+            return BridgePlan(mosquitto.url, guarded.broker.url, topics=("sensors/#",), token=secret)
+
+        async def until_refused() -> None:
+            ready = asyncio.Event()
+            bridge = asyncio.create_task(run_bridge(plan(first), BridgeCounts(), ready.set))
+            await ready.wait()
+            if way == "revoked":
+                assert guarded.tokens.revoke("first")
+            for n in range(100):
+                await asyncio.to_thread(user.publish, "sensors/1", json.dumps({"n": n}))
+            await bridge
+
+        def seen() -> set[int]:
+            page = guarded.ask("reader", "/v1/subscriptions/s/log?limit=1000").json["messages"]
+            return {one["event"]["n"] for one in page}
+
+        async def until_all() -> None:
+            bridge = asyncio.create_task(run_bridge(plan(guarded.add("second")), BridgeCounts()))
+            while await asyncio.to_thread(seen) != set(range(100)):
+                assert not bridge.done(), bridge.result()
+                await asyncio.sleep(0.1)
+            bridge.cancel()
+
+        with pytest.raises(RefusedError, match="revoked" if way == "revoked" else "may not publish"):
+            asyncio.run(asyncio.wait_for(until_refused(), 60))
+        asyncio.run(asyncio.wait_for(until_all(), 60))
+        user.close()
