@@ -21,6 +21,9 @@ __all__ = ["connect"]
 #: Seconds between two looks whether a client may stay (S4).
 LOOK_SECONDS = 2.0
 
+#: Digits of each number of a cursor: both have 63 bits.
+MAX_DIGITS = 19
+
 _POLICY_VIOLATION, _TRY_AGAIN_LATER = 1008, 1013
 
 _log = logging.getLogger("tamis")
@@ -60,7 +63,8 @@ def _admit(server: Server, socket: WebSocket) -> tuple[str, Rights | None, int |
     if not name or len(name) > MAX_NAME or not name.isprintable():
         raise ModelError(f"a client has a name of 1 to {MAX_NAME} characters: /v1/connect?client=NAME")
     epoch, _, number = query.get("after", "").partition("-")
-    is_cursor = epoch.isdecimal() and number.isdecimal() and int(epoch) == server.driver.node.epoch
+    is_number = epoch.isdecimal() and number.isdecimal() and max(len(epoch), len(number)) <= MAX_DIGITS
+    is_cursor = is_number and int(epoch) == server.driver.node.epoch
     return f"c:{rights.principal}:{name}", rights, int(number) if is_cursor else None
 
 
