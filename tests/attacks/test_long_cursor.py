@@ -13,7 +13,7 @@ from tests.server.processes import BrokerProcess
 NINES = "9" * 5_000
 
 
-@pytest.mark.parametrize("cursor", [f"{NINES}-1", f"1-{NINES}", f"{NINES}-{NINES}", "-", "\u0663-\u0664"])
+@pytest.mark.parametrize("cursor", [f"{NINES}-1", f"1-{NINES}", "-", "\u0663-\u0664"])
 def test_a_cursor_that_is_none_is_ignored(broker: BrokerProcess, cursor: str) -> None:
     async def story() -> None:
         async with dialled(broker, f"client=late&after={cursor}") as wire:

@@ -19,7 +19,7 @@ from tamis.index.mics.plan import RangeDelta, RangePlan
 from tamis.model.schema import Schema
 from tamis.routing import messages as m
 from tamis.routing.cell_tables import USUAL_CELLS
-from tests.attacks.wire import dialled, run
+from tests.attacks.wire import dialled, frames_of, run
 from tests.server.processes import BrokerProcess, ask, running
 
 SCHEMA = '{"attributes": {"n": {"type": "number"}, "mag": {"type": "number"}}}'
@@ -92,7 +92,8 @@ def test_a_good_update_is_taken(linked: BrokerProcess) -> None:
         async with dialled(linked, "broker=evil") as wire:
             before = wire.said
             await wire.say(m.encode(m.Update(1, replace=True, ranges=(m.Ranges("default", plan(INSIDE, NOTHING)),))))
-            await wire.socket.recv()
+            while not any(frame.ack > before for frame in frames_of(await wire.socket.recv())):
+                pass
         async with dialled(linked, "broker=evil") as wire:
             return wire.said - before
 

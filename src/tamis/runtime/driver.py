@@ -102,8 +102,7 @@ class Driver:
     def demand_room(self) -> None:
         """Raise `DiskFullError` when nothing new can be accepted (RELIABILITY G15), `RefusedError` after a failure."""
         self._demand_sound()
-        moment = time.monotonic()
-        if moment - self._last_look[0] > 0.5:
+        if (moment := time.monotonic()) - self._last_look[0] > 0.5:
             self._last_look = (moment, self.store.free() > self._min_free)
         if self.committer.is_full or not self._last_look[1]:
             raise DiskFullError(str(self.store.directory))
@@ -398,4 +397,4 @@ def _receive(data: bytes, link: Link, only_epoch: int | None, node: Node[EdgeCor
 
 def _resolve(futures: list[asyncio.Future[None]], error: Exception | None = None) -> None:
     for one in (future for future in futures if not future.done()):
-        one.set_result(None) if error is None else one.set_exception(error)
+        one.set_exception(error) if error else one.set_result(None)

@@ -165,7 +165,7 @@ _READERS: tuple[tuple[tuple[type, ...], Callable[[Any], Any]], ...] = (
 
 def _wkt(name: str, value: bytes) -> str:
     try:
-        return shapely.to_wkt(read_wkb(value), rounding_precision=-1)
+        return str(shapely.to_wkt(read_wkb(value), rounding_precision=-1))
     except (UnfitError, LimitError) as error:
         raise EventError(name, value, str(error)) from None
 
