@@ -97,10 +97,12 @@ def jsonable(value: Any) -> Any:
 
 
 def _bytes_as_text(value: bytes) -> str:
-    import shapely
+    from tamis.model.geometry_text import read_wkb
 
-    geometry = shapely.from_wkb(value, on_invalid="ignore")
-    return base64.b64encode(value).decode() if geometry is None else str(jsonable(geometry))
+    try:
+        return str(jsonable(read_wkb(value)))
+    except ValueError:  # no WKB, or more than is read
+        return base64.b64encode(value).decode()
 
 
 def make_table(*columns: str, right: Sequence[str] = ()) -> Table:

@@ -7,10 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pat
-import shapely
 
-from tamis.errors import SchemaError
+from tamis.errors import LimitError, SchemaError
+from tamis.model.geometry_text import read_wkb
 from tamis.model.types import MAX_COORDINATES, AttributeType, Boolean, Number, Region, String, Timestamp, Vector
+from tamis.model.values import UnfitError
 
 __all__ = ["is_text", "plain_type", "repeated", "schema_from_arrow"]
 
@@ -91,4 +92,7 @@ def _first(column: Any) -> Any:
 
 
 def _is_wkb(value: bytes | None) -> bool:
-    return value is not None and shapely.from_wkb(value, on_invalid="ignore") is not None
+    try:
+        return value is not None and read_wkb(value) is not None
+    except (UnfitError, LimitError):
+        return False

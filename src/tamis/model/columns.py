@@ -32,6 +32,7 @@ import shapely
 
 from tamis.errors import EventError, LimitError, TableError
 from tamis.model.arrow_types import is_text
+from tamis.model.geometry_text import read_wkb_column
 from tamis.model.shapes import geometries_of, plain_rings
 from tamis.model.types import AttributeType, Boolean, Number, Region, String, Timestamp, Vector
 from tamis.model.values import INT64_MAX, UnfitError, Value, is_null
@@ -269,8 +270,8 @@ def _place_in_zone(name: str, kind: Timestamp, column: Column) -> None:
 
 def _wkb_regions(name: str, kind: Region, array: pa.Array, present: Mask) -> Column:
     """Decode all at once; only what is not plainly a region is looked at one by one."""
-    encoded = array.to_numpy(zero_copy_only=False)  # None where null
-    return _regions(name, kind, encoded, shapely.from_wkb(encoded, on_invalid="ignore"), present)
+    encoded, shapes = read_wkb_column(array)
+    return _regions(name, kind, encoded, shapes, present)
 
 
 def _regions(name: str, kind: Region, given: npt.NDArray[Any], shapes: npt.NDArray[Any], present: Mask) -> Column:

@@ -8,14 +8,15 @@ longitude first, latitude second, and a ring that crosses the antimeridian has t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import shapely
 
 from tamis.errors import LimitError
+from tamis.model.geometry_text import read_wkb, read_wkt
 from tamis.model.values import UnfitError, single
 
 if TYPE_CHECKING:
@@ -172,22 +173,14 @@ def _decode(value: object, *, several: bool = False) -> shapely.Geometry:
     if isinstance(value, shapely.Geometry):
         return value
     if isinstance(value, str):
-        return _decode_with(shapely.from_wkt, value, "WKT")
+        return read_wkt(value)
     if isinstance(value, bytes | bytearray | memoryview):
-        return _decode_with(shapely.from_wkb, bytes(value), "WKB")
+        return read_wkb(bytes(value))
     if isinstance(value, Mapping):
         return _from_geojson(value, several)
     if isinstance(value, Sequence | np.ndarray) and len(value) == 2:
         return _point(value)
     raise UnfitError(f"expected a region (WKT, WKB, GeoJSON, shapely or x, y), not {type(value).__name__}")
-
-
-def _decode_with(reader: Callable[[Any], shapely.Geometry], value: object, form: str) -> shapely.Geometry:
-    try:
-        return reader(value)
-    except (shapely.errors.GEOSException, TypeError, ValueError) as error:
-        reason = str(error).split("\n")[0].removeprefix("ParseException: ")
-        raise UnfitError(f"not {form}: {reason}") from None
 
 
 def _from_geojson(value: Mapping[str, object], several: bool) -> shapely.Geometry:

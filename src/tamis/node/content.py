@@ -68,10 +68,11 @@ class Content:
     def compile(self, source: str | Mapping[str, Any]) -> tuple[Filter, ...]:
         """Return the filters that CQL2 text or JSON means."""
         node = parse(source)
-        if self.learns:
-            self.schema = learn_from_node(self.schema, node)
+        schema = learn_from_node(self.schema, node) if self.learns else self.schema
         text = source if isinstance(source, str) else None
-        return compile_node(node, self.schema, text, open=self.learns)
+        filters = compile_node(node, schema, text, open=self.learns)
+        self.schema = schema  # a filter that is refused teaches nothing
+        return filters
 
     def write_filter(self, filters: tuple[Filter, ...]) -> bytes:
         """Return filters as CQL2-JSON."""
@@ -90,7 +91,7 @@ class Content:
             _bound(self._filters)
             try:
                 document = msgspec.json.decode(data)
-            except msgspec.DecodeError as error:
+            except Exception as error:  # whatever the parser raises is the sender's doing
                 raise SchemaError("", f"a filter is CQL2-JSON: {error}") from None
             known = compile_node(from_json(document), self.schema, open=self.learns)
             self._filters[data] = known
@@ -113,7 +114,7 @@ class Content:
             _bound(self._events, REMEMBERED_EVENTS)
             try:
                 raw = msgspec.msgpack.decode(payload, type=dict[str, Any])
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            except Exception as error:  # whatever the parser raises is the sender's doing
                 raise EventError("", payload, f"not an event: {error}") from None
             known = self._events[payload] = self._canonical(raw)
         return known
@@ -133,12 +134,14 @@ class Content:
         deep = next((name for name, value in raw.items() if _is_deeper(value, MAX_DEPTH - 1)), None)
         if deep is not None:  # the value itself is not told: to print it would take as many levels
             raise EventError(str(deep), "...", f"nested more than {MAX_DEPTH} deep")
-        present: dict[str, bool] = {}
+        schema, present = self.schema, dict[str, bool]()
         if self.learns and not self._knows_all(raw):
-            self.schema = learn_from_event(self.schema, raw)
-            present = presence_of(self.schema, raw)
-        event = self.schema.event(raw)
-        return event | present, _encoder.encode({name: _plain(value) for name, value in event.items()} | present)
+            schema = learn_from_event(schema, raw)
+            present = presence_of(schema, raw)
+        event = schema.event(raw)
+        payload = _encoder.encode({name: _plain(value) for name, value in event.items()} | present)
+        self.schema = schema  # an event that is refused teaches nothing
+        return event | present, payload
 
     def _knows_all(self, raw: Mapping[str, Any]) -> bool:
         """Whether there is nothing to learn from the names of an event."""

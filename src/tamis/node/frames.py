@@ -16,7 +16,7 @@ __all__ = ["VERSION", "Frame", "decode_frame", "encode_frame"]
 VERSION = 1
 
 
-class Frame(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class Frame(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
     """``seq`` numbers the messages of a stream from 1 (0: no message); ``ack`` is the last one received in order."""
 
     epoch: int
@@ -45,5 +45,5 @@ def decode_frame(data: bytes, link: str) -> Frame:
         raise RemoteProtocolError(link, f"expected a frame of version {VERSION}, got {data[:8]!r}")
     try:
         return _decoder.decode(memoryview(data)[1:])
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except Exception as error:  # whatever the parser raises is the sender's doing
         raise RemoteProtocolError(link, f"not a frame: {error}") from None

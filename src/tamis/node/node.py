@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from tamis.errors import RemoteProtocolError
 from tamis.node.core import Core, LinkUp
 from tamis.node.effects import Deliver, Effect, Key, Link, Persist, Send
 from tamis.node.frames import Frame, decode_frame, encode_frame
@@ -105,9 +106,11 @@ class Node(Generic[AnyCore]):
             step.transaction.changes += [*end.acknowledge(end.sent), Persist(("link", link), None)]
         return step.done()
 
-    def receive(self, data: bytes, *, link: Link, now: float) -> Transaction:
-        """Take a frame from the wire."""
+    def receive(self, data: bytes, *, link: Link, now: float, only_epoch: int | None = None) -> Transaction:
+        """Take a frame from the wire; with ``only_epoch`` the other end has that life and never begins another."""
         frame, end, step = decode_frame(data, link), self.ends[link], _Step(self, now)
+        if only_epoch is not None and frame.epoch != only_epoch:
+            raise RemoteProtocolError(link, f"expected epoch {only_epoch} of a client, got {frame.epoch}")
         message = self._codec.decode(frame.body, link) if frame.seq else None  # before anything changes: it may raise
         if frame.epoch < end.peer_epoch:  # the voice of a former life
             return step.transaction

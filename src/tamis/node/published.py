@@ -7,7 +7,7 @@ import msgspec
 __all__ = ["EventId", "Published"]
 
 
-class EventId(msgspec.Struct, frozen=True, array_like=True, order=True, gc=False):
+class EventId(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, order=True, gc=False):
     """Who published an event, in which of its lives, and as which of its events."""
 
     publisher: str
@@ -15,7 +15,7 @@ class EventId(msgspec.Struct, frozen=True, array_like=True, order=True, gc=False
     seq: int
 
 
-class Published(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class Published(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
     """An event under way; ``payload`` is the same bytes from its publisher to each of its readers."""
 
     id: EventId

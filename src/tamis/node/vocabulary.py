@@ -38,6 +38,6 @@ class Vocabulary(Generic[AnyMessage]):
             raise RemoteProtocolError(link, f"expected a message of version {self._version[0]}, got {data[:8]!r}")
         try:
             message: AnyMessage = self._decoder.decode(memoryview(data)[1:])
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except Exception as error:  # whatever the parser raises is the sender's doing
             raise RemoteProtocolError(link, f"not a message: {error}") from None
         return message

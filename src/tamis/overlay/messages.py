@@ -72,7 +72,7 @@ class Published(published.Published, frozen=True, array_like=True, gc=False):
     floor: Count
 
 
-class Instead(msgspec.Struct, frozen=True, array_like=True):
+class Instead(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """Choose as if the node of ``seat`` at ``level`` had this box; without a box, as if it was not there."""
 
     level: Count
@@ -80,7 +80,7 @@ class Instead(msgspec.Struct, frozen=True, array_like=True):
     box: bytes
 
 
-class NodeState(msgspec.Struct, frozen=True, array_like=True):
+class NodeState(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A node on its way to a new owner: its children, their boxes in a row, and the notes about each."""
 
     names: tuple[str, ...]
@@ -90,7 +90,7 @@ class NodeState(msgspec.Struct, frozen=True, array_like=True):
     leaving: tuple[str, ...]
 
 
-class Message(msgspec.Struct, frozen=True, array_like=True):
+class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """From a seat to a seat; ``hops`` counts how often others passed it on."""
 
     to: str
@@ -290,7 +290,7 @@ class Check(msgspec.Struct, frozen=True):
     contact: str | None = None
 
 
-class Delivery(msgspec.Struct, frozen=True, array_like=True):
+class Delivery(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """One copy of an event for the user of a peer, with the ids of all subscriptions that match."""
 
     event: Published

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from tamis.errors import EventError, LimitError, ModelError
+from tamis.errors import EventError, LimitError, ModelError, TamisError
 from tamis.model.subscription import SubscriptionId
 from tamis.model.values import INT64_MAX, INT64_MIN, has_lone_surrogate
 from tamis.node.effects import Link
@@ -22,6 +22,7 @@ __all__ = [
     "MAX_EVENT",
     "MAX_EVENT_WITH_REGION",
     "MAX_NAME",
+    "MAX_REASON",
     "Admitted",
     "AdmittedMany",
     "Departed",
@@ -29,6 +30,7 @@ __all__ = [
     "Recent",
     "check_namespace",
     "read_raw",
+    "refusal_reason",
     "subscription_id",
 ]
 
@@ -43,6 +45,9 @@ MAX_ABOUT = 1024 * 1024
 
 #: Characters of a namespace and of a client's name.
 MAX_NAME = 128
+
+#: Characters of the reason of a refusal.
+MAX_REASON = 1_000
 
 #: Events and deliveries that are remembered for whoever looks; a dry run asks these events.
 RECENT_EVENTS, RECENT_DELIVERIES = 2_000, 500
@@ -102,8 +107,24 @@ def read_raw(payload: bytes) -> dict[str, Any]:
         raise LimitError("bytes of an event", len(payload), MAX_EVENT_WITH_REGION)
     try:
         return _event_decoder.decode(payload)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except Exception as error:  # whatever the parser raises is the client's doing
         raise EventError("", payload, f"not an event: {error}") from None
+
+
+def refusal_reason(error: Exception) -> str:
+    """Return what a client is told about a message that was refused because checking it raised ``error``.
+
+    >>> refusal_reason(ModelError("no")), refusal_reason(KeyError("a"))
+    ('no', "cannot be read (KeyError: 'a')")
+    """
+    try:
+        text = str(error)
+    except Exception:  # it names a value that is nested too deep to be printed
+        text = type(error).__name__
+    if not isinstance(error, TamisError):
+        text = f"cannot be read ({type(error).__name__}: {text})"
+    # JSON can write half of a surrogate pair; a frame cannot carry it.
+    return text[:MAX_REASON].encode("utf-8", "backslashreplace").decode()
 
 
 def subscription_id(id: SubscriptionId) -> SubscriptionId:

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from tamis.errors import LimitError, RefusedError, TamisError
+from tamis.errors import LimitError, RefusedError
 from tamis.node.effects import Effect, Key, Persist
 from tamis.routing.rights import Rights
 
@@ -119,7 +119,7 @@ class Trail:
             self._noted.append(one)
             self._refused[one.who] = (one.at, one, 0)
 
-    def note_error(self, now: float, by: Rights, subject: str, namespace: str, error: TamisError) -> None:
+    def note_error(self, now: float, by: Rights, subject: str, namespace: str, error: Exception) -> None:
         """Note that somebody was refused because of who it is or how much it wants; plain mistakes are not noted."""
         if isinstance(error, RefusedError | LimitError):
             self.note(deed(now, by, "refuse", subject=subject, namespace=namespace, detail=str(error)))

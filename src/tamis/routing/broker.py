@@ -178,8 +178,8 @@ class BrokerCore:
         cells, effects = self.table.cells, list[Effect]()
         try:
             plans = {part.namespace: cells.read(part.plan) for part in message.ranges}
-        except ModelError as error:
-            raise RemoteProtocolError(sender, str(error)) from None
+        except Exception as error:  # nothing is applied yet, so whatever is wrong is wrong with this message
+            raise RemoteProtocolError(sender, f"ranges: {error}") from None
         if message.replace:
             plans |= {name: cells.empty_plan() for name in cells.namespaces(sender) if name not in plans}
         for namespace, plan in plans.items():
@@ -290,7 +290,7 @@ class BrokerCore:
         for event in events:
             try:
                 readable.append((event, self._content.read_event(event.payload)))
-            except ModelError as error:
+            except Exception as error:  # nothing is applied yet, so whatever is wrong is wrong with this event
                 if sender in self._neighbours:
                     raise RemoteProtocolError(sender, str(error)) from None
                 refusals.append(Send(sender, m.Refusal(f"event {event.id.seq}", str(error), event.id)))
@@ -372,7 +372,7 @@ class BrokerCore:
     def _entry(self, entry: m.Entry, link: Link) -> Subscription:
         try:
             return Subscription(entry.key, self._content.read_filter(entry.filter), None, entry.namespace)
-        except ModelError as error:
+        except Exception as error:  # nothing is applied yet, so whatever is wrong is wrong with this entry
             raise RemoteProtocolError(link, f"entry {entry.key!r}: {error}") from None
 
 

@@ -152,10 +152,17 @@ class CellTables:
     # Inwards
 
     def read(self, plan: bytes) -> Any:
-        """Read what a neighbour says about its ranges; ModelError when it is nothing of the kind."""
+        """Read what a neighbour says about its ranges; ModelError when `apply` could not take it."""
+        from tamis.index.mics.link import version_of
         from tamis.index.mics.plan import RangePlan
 
-        return RangePlan.from_bytes(plan)
+        found = RangePlan.from_bytes(plan)
+        if found.version == version_of(self.spaces) and len(found.parts) == len(self.spaces):
+            for space, part in zip(self.spaces, found.parts, strict=True):
+                last = max((int(runs[-1, 1]) for runs in (part.added, part.removed) if len(runs)), default=0)
+                if last >= space.n_keys:
+                    raise ModelError(f"range up to key {last} is beyond the last key {space.n_keys - 1} of its space")
+        return found
 
     def apply(self, source: Link, namespace: str, plan: Any, others: Iterable[Link]) -> None:
         """Take over what a neighbour says, and tell the others."""

@@ -5,6 +5,8 @@ through. Of clients it takes filters and events as they wrote them:
 
 * an event becomes canonical values, a filter is compiled, and without a configured schema both teach their types, which
   are persisted with them;
+* what cannot be read is refused as that one message, whatever checking raised. An exception that comes later, while a
+  checked message is applied, is an error of ours and stops the broker;
 * rights are checked, and the policies of the principal and of the namespace are joined to each filter with AND
   (promise S6). An event must match them, too;
 * how a subscription fares is *told* (`take_told`), not queued: a client that waits for it need not read its backlog
@@ -22,7 +24,7 @@ from typing import Any
 import msgspec
 
 from tamis.algebra.evaluate import matches
-from tamis.errors import LimitError, RefusedError, TamisError
+from tamis.errors import LimitError, RefusedError
 from tamis.model.language.cql2_json import to_json
 from tamis.model.language.parse import parse
 from tamis.model.schema import MAX_ATTRIBUTES, Schema
@@ -44,6 +46,7 @@ from tamis.routing.admission import (
     Recent,
     check_namespace,
     read_raw,
+    refusal_reason,
     subscription_id,
 )
 from tamis.routing.audit import Deed, TokensSeen, Trail, deed
@@ -267,11 +270,10 @@ class EdgeCore:
         for one in many:
             try:
                 yield sender, self.write_subscription(one, sender, rights)
-            except (TamisError, msgspec.MsgspecError, RecursionError) as error:
+            except Exception as error:  # checking is about this one message, whatever is wrong with it
                 subject = f"subscription {one.id!r}"
-                self._told.append((sender, m.Refusal(subject, str(error))))
-                if isinstance(error, TamisError):
-                    self.trail.note_error(now, rights, subject, one.namespace, error)
+                self._told.append((sender, m.Refusal(subject, refusal_reason(error))))
+                self.trail.note_error(now, rights, subject, one.namespace, error)
 
     def _subscribe(self, asked: Iterable[tuple[Link, m.Subscribe]], now: float) -> list[Effect]:
         taken: list[tuple[Link, m.Subscribe]] = []
@@ -290,10 +292,10 @@ class EdgeCore:
         for event in events:
             try:
                 payload = self.write_event(read_raw(event.payload), event.namespace, rights)
-            except TamisError as error:
+            except Exception as error:  # checking is about this one event, whatever is wrong with it
                 subject = f"event {event.id.epoch} {event.id.seq}"
                 status = 400 if rights.may_publish and rights.sees(event.namespace) else 403
-                self._told.append((sender, m.Refusal(subject, str(error), event.id, status=status)))
+                self._told.append((sender, m.Refusal(subject, refusal_reason(error), event.id, status=status)))
                 self.trail.note_error(now, rights, subject, event.namespace, error)
             else:
                 id = m.EventId(publisher, event.id.epoch, event.id.seq)

@@ -69,7 +69,7 @@ class State(enum.StrEnum):
     CANCELLED = "cancelled"
 
 
-class Entry(msgspec.Struct, frozen=True, array_like=True):
+class Entry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """One filter of a routing table, under the key by which it is retracted."""
 
     key: str
@@ -77,15 +77,15 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     filter: bytes
 
 
-class Ranges(msgspec.Struct, frozen=True, array_like=True):
+class Ranges(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A change of the ranges of cells that the sender asks for in a namespace: the bytes of a MICS plan."""
 
     namespace: str
     plan: bytes
 
 
-class Message(msgspec.Struct, frozen=True, array_like=True):
-    """What travels between nodes."""
+class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What travels between nodes. A field too many is refused: msgspec would skip it, however deep it is nested."""
 
 
 class Subscribe(Message, frozen=True, array_like=True, tag=1):

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from dataclasses import dataclass, field
+from typing import Any
 
 from tamis.model.schema import Schema
 from tamis.node.effects import Link
+from tamis.node.frames import Frame, encode_frame
+from tamis.node.node import Node, Transaction
 from tamis.routing import messages as m
 
-__all__ = ["CLIENT_EPOCH", "Connection", "Mark"]
+__all__ = ["CLIENT_EPOCH", "Connection", "Mark", "introduce"]
 
 #: The life that every client claims: it goes on with the stream of its name, whatever it remembers.
 CLIENT_EPOCH = 1
@@ -52,3 +55,13 @@ class Connection:
         """Tell whoever writes to this wire to end it; the other end may connect again."""
         self.may_return = self.may_return or not self.closed
         self.close(reason)
+
+
+def introduce(links: list[Link], node: Node[Any], now: float) -> Transaction:
+    """Let a node meet clients that have said who they are, all in one transaction."""
+    hello, whole = encode_frame(Frame(CLIENT_EPOCH, node.epoch, 0, 0)), Transaction()
+    for link in links:
+        for one in (node.attach(link, now), node.receive(hello, link=link, now=now)):
+            whole.changes += one.changes
+            whole.frames += one.frames
+    return whole

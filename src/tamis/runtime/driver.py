@@ -28,7 +28,7 @@ from tamis.routing.edge import EdgeCore
 from tamis.routing.producers import Once
 from tamis.routing.rights import Rights
 from tamis.runtime.committer import Committer
-from tamis.runtime.connections import CLIENT_EPOCH, Connection, Mark
+from tamis.runtime.connections import CLIENT_EPOCH, Connection, Mark, introduce
 from tamis.runtime.packets import join_frames, split_frames
 from tamis.runtime.store import Store
 
@@ -39,6 +39,9 @@ PACKET_MESSAGES, PACKET_BYTES, WINDOW = 256, 256 * 1024, 4_096
 
 #: What stands in memory for a message of a client that is on disk; and how many of its last ones are kept.
 SPILLED, KEPT = b"", 1_024
+
+#: What callers hear after a step or a commit has failed.
+_FAILED = "the broker has failed and stops; try again when it has been started anew"
 
 #: Seconds between two looks for what has expired.
 TICK_SECONDS = 1.0
@@ -97,9 +100,9 @@ class Driver:
     # What people in this process want
 
     def demand_room(self) -> None:
-        """Raise `DiskFullError` when nothing new can be accepted (promise G15)."""
-        moment = time.monotonic()
-        if moment - self._last_look[0] > 0.5:
+        """Raise `DiskFullError` when nothing new can be accepted (promise G15), `RefusedError` after a failure."""
+        self._demand_sound()
+        if (moment := time.monotonic()) - self._last_look[0] > 0.5:
             self._last_look = (moment, self.store.free() > self._min_free)
         if self.committer.is_full or not self._last_look[1]:
             raise DiskFullError(str(self.store.directory))
@@ -184,6 +187,7 @@ class Driver:
 
     def connect(self, link: Link, rights: Rights | None, *, replay_after: int | None = None) -> Connection:
         """Add a wire to a link; an earlier one is closed. ``rights`` are a client's, None stands for a broker."""
+        self._demand_sound()
         earlier = self.connections.get(link)
         if earlier is not None:
             earlier.close("another connection took its place")
@@ -214,10 +218,11 @@ class Driver:
         """Take a packet from a wire; `RemoteProtocolError` says that it must be cut."""
         link = connection.link
         end = self.node.ends[link]
+        only_epoch = None if self.edge.broker.is_neighbour(link) else CLIENT_EPOCH
         for data in split_frames(packet, link):
             received = end.received
             try:
-                self._step(partial(_receive, data, link))
+                self._step(partial(_receive, data, link, only_epoch))
             except RemoteProtocolError:  # the core applied nothing of it: it must not count as received
                 end.received = received
                 raise
@@ -286,6 +291,7 @@ class Driver:
         self, call: Callable[[Node[EdgeCore], float], Transaction], *, every: bool = False
     ) -> asyncio.Future[None]:
         """Let the node take one step, have it committed, then let what follows leave."""
+        self._demand_sound()
         try:
             transaction = call(self.node, time.time())
         except RemoteProtocolError:
@@ -344,47 +350,51 @@ class Driver:
             elif not done.done():
                 done.set_exception(RefusedError(503, why))
         message = Admitted(m.PublishBatch(tuple(events)))
-        step = self._step(lambda node, now: node.submit(message, sender="", now=now))
-        step.add_done_callback(lambda _: _resolve(futures))
+        try:
+            step = self._step(lambda node, now: node.submit(message, sender="", now=now))
+        except Exception as error:  # the callers are told; `failed` stops the broker
+            _resolve(futures, RefusedError(503, f"{_FAILED} ({type(error).__name__})"))
+        else:
+            step.add_done_callback(lambda _: _resolve(futures))
 
     def _meet(self, links: Iterable[Link]) -> None:
         """Have links to clients that speak through this process, all in one transaction."""
         new = [link for link in links if link not in self.node.ends]
         if new:
-            self._step(partial(_introduced, new))
+            self._step(partial(introduce, new))
 
     def _note_link(self, link: Link, what: str, detail: str = "") -> None:
-        self.note(Deed(round(time.time() * 1e6), link, what, link, address="broker", detail=detail))
+        if not self._has_failed:
+            self.note(Deed(round(time.time() * 1e6), link, what, link, address="broker", detail=detail))
 
     def _look_at_gap(self, link: Link) -> None:
         if self.edge.is_suspended(link) and self.edge.backlog(link) <= self.edge.max_backlog // 2:
             self._step(lambda node, now: node.submit(m.Tick(), sender="", now=now))
 
     async def _tick(self) -> None:
-        while True:
-            await asyncio.sleep(TICK_SECONDS)
+        await asyncio.sleep(TICK_SECONDS)
+        while not self._has_failed:
             self._step(lambda node, now: node.submit(m.Tick(), sender="", now=now))
+            await asyncio.sleep(TICK_SECONDS)
+
+    @property
+    def _has_failed(self) -> bool:
+        return self.failed is not None and self.failed.done()
+
+    def _demand_sound(self) -> None:
+        """Raise once a step or a commit has failed: nothing may be built on this memory."""
+        if self._has_failed:
+            raise RefusedError(503, _FAILED)
 
     def _fail(self, error: BaseException) -> None:
         if self.failed is not None and not self.failed.done():
             self.failed.set_exception(error)
 
 
-def _introduced(links: list[Link], node: Node[EdgeCore], now: float) -> Transaction:
-    """Let a node meet clients that have said who they are."""
-    hello, whole = encode_frame(Frame(CLIENT_EPOCH, node.epoch, 0, 0)), Transaction()
-    for link in links:
-        for one in (node.attach(link, now), node.receive(hello, link=link, now=now)):
-            whole.changes += one.changes
-            whole.frames += one.frames
-    return whole
+def _receive(data: bytes, link: Link, only_epoch: int | None, node: Node[EdgeCore], now: float) -> Transaction:
+    return node.receive(data, link=link, now=now, only_epoch=only_epoch)
 
 
-def _receive(data: bytes, link: Link, node: Node[EdgeCore], now: float) -> Transaction:
-    return node.receive(data, link=link, now=now)
-
-
-def _resolve(futures: list[asyncio.Future[None]]) -> None:
-    for one in futures:
-        if not one.done():
-            one.set_result(None)
+def _resolve(futures: list[asyncio.Future[None]], error: Exception | None = None) -> None:
+    for one in (future for future in futures if not future.done()):
+        one.set_exception(error) if error else one.set_result(None)

@@ -10,11 +10,13 @@ import msgspec
 import numpy as np
 import shapely
 
-from tamis.errors import TamisError
+from tamis.errors import EventError, LimitError, TamisError
+from tamis.model.geometry_text import read_wkb
 from tamis.model.language.literals import instant_text
 from tamis.model.language.nodes import Instant
 from tamis.model.schema import Event, Schema
 from tamis.model.types import AttributeType, Timestamp
+from tamis.model.values import UnfitError
 
 __all__ = ["event_as_json", "payload_as_json"]
 
@@ -22,7 +24,7 @@ __all__ = ["event_as_json", "payload_as_json"]
 def payload_as_json(payload: bytes, schema: Schema) -> dict[str, Any]:
     """Return the values of an event under way as JSON has them; what the schema does not know stays as it is."""
     event = msgspec.msgpack.decode(payload, type=dict[str, Any])
-    return {name: _read(value, schema.get(name)) for name, value in event.items()}
+    return {name: _read(name, value, schema.get(name)) for name, value in event.items()}
 
 
 def event_as_json(event: Event, schema: Schema) -> dict[str, Any]:
@@ -35,10 +37,15 @@ def event_as_json(event: Event, schema: Schema) -> dict[str, Any]:
     return {name: _plain(value, schema.get(name)) for name, value in event.items()}
 
 
-def _read(value: Any, kind: AttributeType | None) -> Any:
+def _read(name: str, value: Any, kind: AttributeType | None) -> Any:
     if isinstance(value, dict) and value.keys() == {"/"}:
         return value["/"]
-    return _plain(shapely.from_wkb(value) if isinstance(value, bytes) else value, kind)
+    if not isinstance(value, bytes):
+        return _plain(value, kind)
+    try:
+        return _plain(read_wkb(value), kind)
+    except (UnfitError, LimitError) as error:
+        raise EventError(name, value, str(error)) from None
 
 
 def _plain(value: Any, kind: AttributeType | None) -> Any:

@@ -25,7 +25,9 @@ import shapely
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from tamis.errors import EventError, SchemaError
+from tamis.errors import EventError, LimitError, SchemaError
+from tamis.model.geometry_text import read_wkb, read_wkt
+from tamis.model.values import UnfitError
 
 __all__ = ["LOG_COLUMNS", "batch_of", "check_columns", "event_of"]
 
@@ -147,7 +149,7 @@ def _moment(value: Any) -> dt.datetime:
 
 def _binary(value: Any) -> bytes:
     """Return a region as WKB."""
-    return bytes(shapely.to_wkb(shapely.from_wkt(value)))
+    return bytes(shapely.to_wkb(read_wkt(value)))
 
 
 _READERS: tuple[tuple[tuple[type, ...], Callable[[Any], Any]], ...] = (
@@ -161,6 +163,13 @@ _READERS: tuple[tuple[tuple[type, ...], Callable[[Any], Any]], ...] = (
 )
 
 
+def _wkt(name: str, value: bytes) -> str:
+    try:
+        return str(shapely.to_wkt(read_wkb(value), rounding_precision=-1))
+    except (UnfitError, LimitError) as error:
+        raise EventError(name, value, str(error)) from None
+
+
 def _plain(name: str, value: Any) -> Any:
     """Return a value of Arrow as JSON has it; `EventError` when JSON has none."""
     if isinstance(value, float) and not math.isfinite(value):
@@ -172,7 +181,7 @@ def _plain(name: str, value: Any) -> Any:
             raise EventError(name, value, "a moment without a zone; cast the column to timestamp")
         return value.isoformat()
     if isinstance(value, bytes):
-        return shapely.to_wkt(shapely.from_wkb(value), rounding_precision=-1)
+        return _wkt(name, value)
     if isinstance(value, list):
         return [_plain(name, one) for one in value]
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""What one principal may see of a broker (RELIABILITY S6, S8).
+"""What one principal may see of a broker (promises S6, S8).
 
 Reading needs the right to subscribe. Events are shown as a subscription would have got them: of the principal's
 namespaces, and matching its policy and the tenant's. Names of clients are for their own principal and for admins.

@@ -1,4 +1,4 @@
-"""Who is connected with which token, and the task that cuts connections when their token ends (RELIABILITY S4).
+"""Who is connected with which token, and the task that cuts connections when their token ends (promise S4).
 
 One task looks at the tokens for all of them: client sockets, links of other brokers, and streams. A token is known by
 its SHA-256, so that a token of the same name that was issued since, perhaps with fewer rights, lets nobody stay.

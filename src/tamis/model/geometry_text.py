@@ -1,0 +1,216 @@
+"""WKT and WKB of others, checked before GEOS reads them.
+
+The readers of GEOS (before 3.15) recurse once per level of nesting: a value of 100,000 levels overflows the stack and
+ends the process, and no exception is raised that could be caught. So every value is checked here first, in time linear
+in its length and without recursion:
+
+* its length is bounded;
+* its type is one that cannot be nested: point, line, polygon, and the multi-types whose parts are exactly that;
+* the counts in WKB fit its length; the rings of WKB and the parentheses of WKT are bounded.
+
+`read_wkt`, `read_wkb` and `read_wkb_column` are the only doors to GEOS for values that others wrote.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import shapely
+
+from tamis.errors import LimitError, shorten
+from tamis.model.values import UnfitError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["MAX_BYTES", "MAX_RINGS", "read_wkb", "read_wkb_column", "read_wkt"]
+
+#: Characters of WKT and bytes of WKB. A region of 10,000 vertices has 160,000 bytes as WKB.
+MAX_BYTES = 1024 * 1024
+
+#: Rings of one value: 10,000 vertices, at least four to a ring.
+MAX_RINGS = 2_500
+
+#: The names of the type codes of WKB. Those from 7 on hold other geometries, so that they can be nested.
+_NAMES: Final = (
+    *("Geometry", "Point", "LineString", "Polygon", "MultiPoint", "MultiLineString", "MultiPolygon"),
+    *("GeometryCollection", "CircularString", "CompoundCurve", "CurvePolygon", "MultiCurve", "MultiSurface"),
+)
+_POINT, _LINE, _POLYGON, _MULTI_POINT, _MULTI_POLYGON = 1, 2, 3, 4, 6
+
+#: The flags of EWKB in a type code.
+_Z, _M, _SRID = 0x80000000, 0x40000000, 0x20000000
+_FLAGS = _Z | _M | _SRID
+
+#: How most values begin: a little-endian point, and a little-endian polygon of one ring.
+_PLAIN_POINT, _PLAIN_RING = b"\x01\x01\x00\x00\x00", b"\x01\x03\x00\x00\x00\x01\x00\x00\x00"
+
+_FLAT_WKT = re.compile(
+    r"[ \t\r\n]*(?:POINT|LINESTRING|LINEARRING|POLYGON|MULTIPOINT|MULTILINESTRING|MULTIPOLYGON)", re.IGNORECASE
+)
+
+
+def read_wkt(text: str) -> shapely.Geometry:
+    """Return the geometry of a WKT text; `UnfitError` says why it has none, `LimitError` that it is too long.
+
+    >>> read_wkt("POINT (1 2)")
+    <POINT (1 2)>
+    """
+    if len(text) > MAX_BYTES:
+        raise LimitError("characters of a region as WKT", len(text), MAX_BYTES)
+    if _FLAT_WKT.match(text) is None:
+        raise UnfitError(f"not WKT: expected POINT, POLYGON or MULTIPOLYGON, got {shorten(text)}")
+    parentheses = text.count("(")
+    if parentheses > 2 * MAX_RINGS + 1:
+        raise LimitError("parentheses of a region as WKT", parentheses, 2 * MAX_RINGS + 1)
+    return _read(shapely.from_wkt, text, "WKT")
+
+
+def read_wkb(data: bytes) -> shapely.Geometry:
+    """Return the geometry of WKB or EWKB, raw or hexadecimal; `UnfitError` says why it has none.
+
+    >>> read_wkb(shapely.Point(1, 2).wkb)
+    <POINT (1 2)>
+    """
+    if data[:1] in (b"0", b"1"):  # the digits of a byte order: GEOS would take it for hexadecimal, too
+        data = _from_hexadecimal(data)
+    if not _is_plain(data):
+        _check_wkb(data)
+    return _read(shapely.from_wkb, data, "WKB")
+
+
+def read_wkb_column(array: pa.Array) -> tuple[npt.NDArray[np.object_], npt.NDArray[np.object_]]:
+    """Return the values of a binary Arrow array, and the geometries of those that are plainly a point or polygon.
+
+    All are checked and read at once. A value without a geometry may still have one: ask `read_wkb`.
+    """
+    encoded = array.to_numpy(zero_copy_only=False)  # None where null
+    flat = _is_flat(array)
+    readable = encoded if flat.all() else np.where(flat, encoded, None)
+    return encoded, shapely.from_wkb(readable, on_invalid="ignore")
+
+
+def _read(reader: Any, value: str | bytes, form: str) -> shapely.Geometry:
+    try:
+        return reader(value)
+    except (shapely.errors.GEOSException, TypeError, ValueError) as error:
+        reason = str(error).split("\n")[0].removeprefix("ParseException: ")
+        raise UnfitError(f"not {form}: {reason}") from None
+
+
+def _is_plain(data: bytes) -> bool:
+    """Whether WKB is a point or a single ring in the usual form, of exactly the length that it says."""
+    if len(data) == 21:
+        return data.startswith(_PLAIN_POINT)
+    if not data.startswith(_PLAIN_RING) or len(data) > MAX_BYTES:
+        return False
+    return len(data) == 13 + 16 * int.from_bytes(data[9:13], "little")
+
+
+def _from_hexadecimal(data: bytes) -> bytes:
+    if len(data) > 2 * MAX_BYTES:
+        raise LimitError("bytes of a region as WKB", len(data) // 2, MAX_BYTES)
+    try:
+        return bytes.fromhex(data.decode("ascii"))
+    except ValueError:
+        raise UnfitError("not WKB: expected hexadecimal digits") from None
+
+
+def _check_wkb(data: bytes) -> None:
+    """Raise unless WKB is a point, a line, a polygon, or a collection of one of them, with counts that it can hold."""
+    if len(data) > MAX_BYTES:
+        raise LimitError("bytes of a region as WKB", len(data), MAX_BYTES)
+    walk = _Walk(data)
+    kind = walk.enter()
+    if kind < _MULTI_POINT:
+        walk.skip_body(kind)
+        return
+    parts = walk.count("parts")
+    for _ in range(parts):
+        part = walk.enter()
+        if part != kind - 3:  # the codes of the multi-types follow those of their parts in the same order
+            raise UnfitError(f"not WKB: a {_NAMES[part]} inside a {_NAMES[kind]}")
+        walk.skip_body(part)
+
+
+@dataclass
+class _Walk:
+    """A place in WKB that moves over one geometry after the other."""
+
+    data: bytes
+    at: int = 0
+    is_little: bool = True
+    n_dimensions: int = 2
+    rings: int = 0
+
+    def enter(self) -> int:
+        """Read the header of a geometry; return its type without dimensions."""
+        order = self._take(1)[0]
+        if order > 1:
+            raise UnfitError(f"not WKB: byte order {order}; expected 0 or 1")
+        self.is_little = order == 1
+        code = self._number()
+        dimensions, kind = divmod(code & ~_FLAGS, 1000)
+        if dimensions > 3 or not _POINT <= kind <= _MULTI_POLYGON:
+            name = f"a {_NAMES[kind]}" if dimensions <= 3 and 0 < kind < len(_NAMES) else f"geometry of type {code}"
+            raise UnfitError(f"{name} is refused; give a Point, Polygon or MultiPolygon as WKB")
+        has_z, has_m = bool(code & _Z) or dimensions in (1, 3), bool(code & _M) or dimensions in (2, 3)
+        self.n_dimensions = 2 + has_z + has_m
+        if code & _SRID:
+            self._take(4)
+        return kind
+
+    def skip_body(self, kind: int) -> None:
+        """Move behind the coordinates of a point, a line or a polygon."""
+        if kind == _POINT:
+            self._take(8 * self.n_dimensions)
+        elif kind == _LINE:
+            self._skip_points()
+        else:
+            for _ in range(self.count("rings")):
+                self._skip_points()
+
+    def count(self, what: str) -> int:
+        """Read how many rings or parts follow, and bound all of them together."""
+        number = self._number()
+        self.rings += number
+        if self.rings > MAX_RINGS:
+            raise UnfitError(f"not a region: {number} {what}, more than {MAX_RINGS} together")
+        return number
+
+    def _skip_points(self) -> None:
+        self._take(8 * self.n_dimensions * self._number())
+
+    def _number(self) -> int:
+        return int.from_bytes(self._take(4), "little" if self.is_little else "big")
+
+    def _take(self, n: int) -> memoryview:
+        end = self.at + n
+        if end > len(self.data):
+            raise UnfitError("not WKB: it ends too early")
+        taken = memoryview(self.data)[self.at : end]
+        self.at = end
+        return taken
+
+
+def _is_flat(array: pa.Array) -> npt.NDArray[np.bool_]:
+    """Say for each value of a binary array whether its first bytes are those of a point or polygon."""
+    flat = np.zeros(len(array), np.bool_)
+    _, offsets, data = array.buffers()
+    if not len(array) or data is None:
+        return flat
+    width = np.int64 if str(array.type) == "large_binary" else np.int32
+    ends = np.frombuffer(offsets, width)[array.offset : array.offset + len(array) + 1]
+    lengths = np.diff(ends)
+    rows = np.flatnonzero((lengths >= 9) & (lengths <= MAX_BYTES))
+    start, raw = ends[rows], np.frombuffer(data, np.uint8)
+    order, *code = (raw[start + i].astype(np.uint32) for i in range(5))
+    little = code[0] | code[1] << 8 | code[2] << 16 | code[3] << 24
+    big = code[3] | code[2] << 8 | code[1] << 16 | code[0] << 24
+    kind = np.where(order == 1, little, big) & np.uint32(~_FLAGS & 0xFFFFFFFF)
+    flat[rows] = (order <= 1) & ((kind == _POINT) | (kind == _POLYGON))
+    return flat

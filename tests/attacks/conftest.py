@@ -1,0 +1,25 @@
+"""One broker process for all attacks of a module; an attack that stopped it does not hide what the next one does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.server.processes import BrokerProcess, running
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with running(BrokerProcess(tmp_path_factory.mktemp("broker"))) as (one,):
+        yield one
+
+
+@pytest.fixture
+def broker(target: BrokerProcess) -> BrokerProcess:
+    """A broker that runs, whatever the attack before did to it."""
+    assert target.process is not None
+    (target.directory / "log").write_bytes(b"")
+    if target.process.poll() is not None:
+        target.start().wait_until_ready()
+    return target
