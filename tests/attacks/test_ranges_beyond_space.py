@@ -24,7 +24,7 @@ from tests.server.processes import BrokerProcess, ask, running
 
 SCHEMA = '{"attributes": {"n": {"type": "number"}, "mag": {"type": "number"}}}'
 SPACES = USUAL_CELLS.spaces_of(Schema.from_json(SCHEMA))
-NOTHING, INSIDE = np.empty((0, 2), np.int64), np.array([[0, 5]])
+NOTHING, INSIDE = np.empty((0, 2), np.int64), np.array([[0, 0]])
 BEYOND = np.array([[0, 2**62 - 1]])
 
 
