@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import tamis
 from tamis.errors import ConnectionLostError, DiskFullError, EventError, LimitError, RefusedError, TamisError
 from tamis.runtime import mqtt_bridge
 from tamis.runtime.mqtt_bridge import BridgeCounts, BridgePlan, run_bridge
@@ -128,3 +129,20 @@ def test_no_message_is_lost_when_the_token_of_a_bridge_ends(tmp_path: Path, way:
             asyncio.run(asyncio.wait_for(until_refused(), 60))
         asyncio.run(asyncio.wait_for(until_all(), 60))
         user.close()
+
+
+def test_a_client_whose_token_ended_raises_instead_of_waiting_for_ever(tmp_path: Path) -> None:
+    with guarded_broker(tmp_path) as guarded:
+        secret = guarded.add("brief")
+
+        async def story() -> None:
+            async with tamis.connect(guarded.broker.url, token=secret) as client:
+                subscription = await client.subscribe("n > 0")
+                assert guarded.tokens.revoke("brief")
+                with pytest.raises(RefusedError, match="revoked"):
+                    await anext(subscription)
+                for call in (client.publish({"n": 1}), client.subscribe("n > 1"), client.unsubscribe("x")):
+                    with pytest.raises(RefusedError, match="revoked"):
+                        await call
+
+        asyncio.run(asyncio.wait_for(story(), 60))

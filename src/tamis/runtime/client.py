@@ -78,6 +78,8 @@ class Client:
         self._news = asyncio.Event()
         self._room = asyncio.Condition()
         self._closed = False
+        #: Why the connection ended for good; every later call raises it.
+        self._ended: TamisError | None = None
 
     # Life
 
@@ -121,6 +123,7 @@ class Client:
         payloads = [encode_event(one) for one in given]
         async with self._room:
             await self._room.wait_for(lambda: len(self._publishing) < MAX_WAITING)
+            self._demand_open()
             done = self._publishing.add(namespace, payloads)
         self._news.set()
         try:
@@ -201,7 +204,13 @@ class Client:
             raise
         return list(many.values())
 
+    def _demand_open(self) -> None:
+        """Raise why the connection ended, if it did: a call would wait for an answer that cannot come."""
+        if self._ended is not None:
+            raise self._ended
+
     def _say(self, message: m.Message) -> None:
+        self._demand_open()
         self._link.unsent.append(Outgoing(m.encode(message), lambda: None))
         self._news.set()
 
@@ -335,7 +344,7 @@ class Client:
             os.replace(draft, self._file)
 
     def _give_up(self, error: TamisError) -> None:
-        self._closed = True
+        self._closed, self._ended = True, self._ended or error
         if not self._first.done():
             self._first.set_exception(error)
         self._publishing.give_up(error)
