@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.server.processes import free_port
+from tests.server.processes import ReservedPort
 
 #: Debian puts servers where a user's PATH may not lead.
 PROGRAM = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin")
@@ -26,8 +26,12 @@ class Mosquitto:
     """One MQTT broker on loopback that keeps its sessions on disk."""
 
     directory: Path
-    port: int = field(default_factory=free_port)
+    reserved: ReservedPort = field(default_factory=ReservedPort)
     process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def port(self) -> int:
+        return self.reserved.number
 
     @property
     def url(self) -> str:

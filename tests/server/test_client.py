@@ -15,7 +15,7 @@ import shapely
 import tamis
 from tamis.errors import ConnectionLostError, EventError, RefusedError, SubscriptionSyntaxError
 from tamis.runtime.deliveries import ClientSubscription, Delivery
-from tests.server.processes import BrokerProcess, ask, free_port, running
+from tests.server.processes import BrokerProcess, ReservedPort, ask, running
 
 
 def run(story: Coroutine[Any, Any, Any]) -> Any:
@@ -213,9 +213,10 @@ def test_a_broker_that_lost_its_disk_is_told_everything_again(tmp_path: Path) ->
 
 
 def test_without_a_broker_there_is_a_clear_error() -> None:
+    silent = ReservedPort()
     with (
         pytest.raises(ConnectionLostError, match="no broker answered"),
-        tamis.connect(f"http://127.0.0.1:{free_port()}", timeout=0.5),
+        tamis.connect(f"http://127.0.0.1:{silent.number}", timeout=0.5),
     ):
         pass
 
