@@ -49,8 +49,8 @@ lint: $(STAMP) ## ruff and mypy only
 fuzz: $(STAMP) ## random programs against the language, for FUZZ_SECONDS (600)
 	$(BIN)/python -m tests.fuzz_language $(FUZZ_SECONDS)
 
-soak: $(STAMP) ## the large counts; AREA=x selects the tests named so
-	$(PYTEST) -m soak $(if $(AREA),-k "$(AREA)")
+soak: $(STAMP) ## the large counts, and new examples of every property; AREA=x selects the tests named so
+	HYPOTHESIS_PROFILE=soak $(PYTEST) -m "soak or hypothesis" $(if $(AREA),-k "$(AREA)")
 
 bench: $(VENV)/.installed-bench ## timings, beside the peers of the [bench] extra
 	$(BIN)/tamis bench

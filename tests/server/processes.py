@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -20,8 +21,9 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-#: Seconds after which something hangs; no verdict on a busy machine.
-HANGS = 300.0
+#: Seconds after which something hangs; no verdict on a busy machine. Less than the time limit of a test in
+#: pyproject.toml: what was waited for is then named.
+HANGS = 240.0
 
 #: Seconds in which a broker ends after SIGTERM; it gives its connections 2.
 STOPS = 120.0
@@ -131,6 +133,14 @@ def wait_until(look: Callable[[], T | None], what: str, seconds: float = HANGS) 
             raise TimeoutError(f"waited {seconds:.0f} s for {what}")
         time.sleep(0.02)
     return found
+
+
+def read_line(process: subprocess.Popen[bytes], seconds: float = HANGS) -> bytes:
+    """Return the next line of a process that was started with ``bufsize=0``; TimeoutError when none comes."""
+    assert process.stdout is not None
+    if not select.select([process.stdout], [], [], seconds)[0]:
+        raise TimeoutError(f"no line from {process.args} in {seconds:.0f} s")
+    return process.stdout.readline()
 
 
 def a_line(directory: Path, names: str = "abc", schema: str = "", extra: str = "") -> list[BrokerProcess]:

@@ -16,11 +16,11 @@ from tamis.routing.refusals import MESSAGES, Refusals
 from tamis.runtime.client import Client
 from tamis.runtime.store import Store
 from tests.server.cutting import Cutter
-from tests.server.processes import BrokerProcess, running
+from tests.server.processes import HANGS, BrokerProcess, running
 
 
 def run(story: Any) -> Any:
-    return asyncio.run(asyncio.wait_for(story, 60))
+    return asyncio.run(asyncio.wait_for(story, HANGS))
 
 
 async def learn(client: Client) -> None:

@@ -19,11 +19,11 @@ from tamis.runtime.tokens import tokens_of
 from tamis.web.access import Access
 from tamis.web.server import Server
 from tamis.web.subscriptions import describe
-from tests.server.processes import BrokerProcess, ask
+from tests.server.processes import HANGS, BrokerProcess, ask
 
 
 def run(story: Any) -> Any:
-    return asyncio.run(asyncio.wait_for(story, 60))
+    return asyncio.run(asyncio.wait_for(story, HANGS))
 
 
 def post(broker: BrokerProcess, many: Any, **headers: str) -> Any:

@@ -23,11 +23,11 @@ from tamis.runtime.open_broker import open_broker
 from tamis.runtime.packets import join_frames
 from tamis.runtime.sessions import end_sessions
 from tamis.runtime.store import Store
-from tests.server.processes import BrokerProcess, ask, running
+from tests.server.processes import HANGS, BrokerProcess, ask, running
 
 
 def run(story: Any) -> Any:
-    return asyncio.run(asyncio.wait_for(story, 60))
+    return asyncio.run(asyncio.wait_for(story, HANGS))
 
 
 def test_a_slow_reader_is_suspended_and_told_what_it_missed(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_frames_that_are_none_harm_nobody(broker: BrokerProcess, count: int) -> 
             await client.publish({"fuzzed": 1})
             assert (await anext(found)).event == {"fuzzed": 1}
 
-    asyncio.run(asyncio.wait_for(story(), 60 if count < 1_000 else 2_000))
+    asyncio.run(asyncio.wait_for(story(), HANGS if count < 1_000 else 2_000))
     assert "Traceback" not in broker.log()
 
 

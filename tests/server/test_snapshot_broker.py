@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import tamis
 from tamis.runtime.http_calls import HttpCalls
-from tests.server.processes import SERVE, BrokerProcess, ask, running
+from tests.server.processes import SERVE, BrokerProcess, ask, running, wait_until
 
 SCHEMA = tamis.Schema({"price": tamis.Number(), "symbol": tamis.String(), "at": tamis.Timestamp()})
 
@@ -66,8 +65,5 @@ def test_a_snapshot_that_cannot_be_opened_says_why(tmp_path: Path) -> None:
     assert "there is no such directory" in done.stderr
 
 
-def _until(look: Any, seconds: float = 300.0) -> None:
-    end = time.monotonic() + seconds
-    while not look():
-        assert time.monotonic() < end
-        time.sleep(0.05)
+def _until(look: Any) -> None:
+    wait_until(look, "what the snapshot brings")

@@ -27,7 +27,7 @@ def meets(sides: dict[int, tuple[float, float]], low: list[float], high: list[fl
 
 
 @given(nodes, st.lists(events, min_size=1, max_size=5))
-@settings(max_examples=400)
+@settings(max_examples=settings.default.max_examples * 4)
 def test_boxes_contain_what_matches_and_exact_ones_decide(node: Node, some: list[dict[str, Any]]) -> None:
     axes = Axes()
     pairs = [(one, boxes_of(one, axes)) for one in compiled(node).filters]
