@@ -113,7 +113,8 @@ def test_the_loop_form_finds_the_same_lanes(tmp_path):
     """On a processor without the table look-up: same lanes (forced in a process of its own)."""
     script = (
         "import test_fit as t\n"
-        "assert not (t.vector_ir.HAS_PERMUTE or t.vector_ir.HAS_COMPRESS)\n"
+        "from tamis.kernels import vector_ir\n"
+        "assert not (vector_ir.HAS_PERMUTE or vector_ir.HAS_COMPRESS)\n"
         "t.test_fit_corners_looks_up_the_axes_of_each_lane(t.call_fit_corners)\n"
     )
     paths = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])

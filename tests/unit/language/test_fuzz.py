@@ -9,8 +9,8 @@ import pytest
 from tests import fuzz_language
 
 
-def test_three_seconds_find_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    assert fuzz_language.main(["3", "--seed", "20260101"]) == 0
+def test_some_hundred_sources_find_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert fuzz_language.main(["inf", "--seed", "20260101", "--sources", "400"]) == 0
     out = capsys.readouterr().out
     counts = {name: int(count.replace(",", "")) for count, name in re.findall(r"^ +([\d,]+)  (.+)$", out, re.MULTILINE)}
     for kind in ("text", "JSON"):
