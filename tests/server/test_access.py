@@ -257,14 +257,14 @@ def test_a_token_is_kept_as_a_hash(tmp_path: Path) -> None:
     assert found.rights() == Rights("alice", frozenset({"acme"}))
     assert tokens.find(secret + "x") is None
     for name in ("alice", "local", "a:b", "", "a\nb"):
-        with pytest.raises(RefusedError):
+        with pytest.raises(RefusedError, match="a token's name"):
             tokens.add(name)
 
 
 def test_a_damaged_token_file_lets_nobody_in(tmp_path: Path) -> None:
     tokens = Tokens(tmp_path / "tokens.json")
     tokens.path.write_text("[{]")
-    with pytest.raises(StoreError):
+    with pytest.raises(StoreError, match="not a file of tokens"):
         tokens.find("x")
 
 
