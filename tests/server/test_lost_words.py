@@ -73,7 +73,7 @@ def test_refusals_of_a_former_life_of_a_client_are_not_of_this_one(broker: Broke
         for _ in range(2):
             async with tamis.connect(broker.url, client="reborn") as client:
                 await learn(client)  # event 1 of each life; event 2 is refused in each
-                with pytest.raises(RefusedError):
+                with pytest.raises(RefusedError, match="attribute 'typed': expected a number"):
                     await client.publish({"typed": "text"})
         async with tamis.connect(broker.url, client="reborn") as client:
             await client.publish([{"typed": 1}, {"typed": 2}, {"typed": 3}])

@@ -75,7 +75,7 @@ def test_a_client_asks_for_many(broker: BrokerProcess) -> None:
             await client.publish([{"many": 349}, {"many": 0}])
             assert [(await anext(found[n])).event["many"] for n in (0, 349)] == [0, 349]
             assert await client.subscribe_many({}) == []
-            with pytest.raises(SubscriptionSyntaxError):
+            with pytest.raises(SubscriptionSyntaxError, match="column 7"):
                 await client.subscribe_many({"a": "many = 1", "b": "many >"})
             with pytest.raises(RefusedError, match="many"):
                 await client.subscribe_many({"good": "many = 1", "bad": "many = 'text'"})

@@ -188,7 +188,7 @@ def test_a_disk_that_fails_ends_the_broker(tmp_path: Path, monkeypatch: pytest.M
         payload = driver.edge.content.write_event({"n": 1})
         waiting = asyncio.create_task(driver.publish([("default", payload)], "test"))
         assert driver.failed is not None
-        with pytest.raises(tamis.errors.StoreError):
+        with pytest.raises(tamis.errors.StoreError, match="the disk does not answer"):
             await driver.failed
         waiting.cancel()
         await driver.stop()
@@ -246,7 +246,7 @@ def test_a_packet_that_is_too_large_ends_its_connection(broker: BrokerProcess) -
     async def story() -> None:
         url = f"ws://127.0.0.1:{broker.port}/v1/connect?client=large"
         async with open_socket(url, proxy=None) as socket:
-            with pytest.raises(ConnectionClosed):
+            with pytest.raises(ConnectionClosed, match="message too big"):
                 await send_and_read(socket, bytes(5 * 1024 * 1024))
 
     run(story())
