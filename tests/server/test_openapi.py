@@ -60,7 +60,7 @@ def test_whatever_is_sent_is_answered_as_the_document_says(broker: BrokerProcess
 def make_good(broker: BrokerProcess, label: str, case: Any) -> None:
     """Put in what chance does not find: a subscription that exists, its cursor, an event for a filter."""
     if "id" in (case.path_parameters or {}):
-        case.path_parameters["id"] = a_subscription(broker)
+        case.path_parameters["id"] = a_subscription(broker, is_short=label.endswith("/events"))
         case.query.clear()
     if label == "POST /v1/subscriptions/{id}/acknowledge":
         place = f"{broker.url}/v1/subscriptions/{case.path_parameters['id']}/log"
@@ -69,9 +69,9 @@ def make_good(broker: BrokerProcess, label: str, case: Any) -> None:
         case.body, case.media_type = {"filter": "a = 1", "event": {"a": 1}}, "application/json"
 
 
-def a_subscription(broker: BrokerProcess) -> str:
-    """Return the id of a new subscription; it ends soon, and with it the stream of its events."""
-    question = {"filter": "TRUE", "id": f"known-{next(NUMBERS)}", "expires": 1.0}
+def a_subscription(broker: BrokerProcess, *, is_short: bool) -> str:
+    """Return the id of a new subscription; a short one ends soon, and with it the stream of its events."""
+    question = {"filter": "TRUE", "id": f"known-{next(NUMBERS)}"} | ({"expires": 1.5} if is_short else {})
     made = ask(f"{broker.url}/v1/subscriptions", "POST", question)
     assert made.status == 201
     return str(made.json["id"])
