@@ -109,6 +109,20 @@ def test_fit_corners_looks_up_the_axes_of_each_lane(call):
         assert strict or found >> 14 == 0
 
 
+@pytest.mark.parametrize(("switch", "expected"), [("1", "False False"), ("", "True True")])
+def test_forcing_the_loops_is_one_switch(switch, expected):
+    """On a processor that is made to look as if it had both instructions."""
+    script = (
+        "import llvmlite.binding as llvm\n"
+        "llvm.get_host_cpu_features = lambda: {'avx512f': True, 'avx512vbmi': True}\n"
+        "from tamis.kernels import vector_ir\n"
+        "print(vector_ir.HAS_COMPRESS, vector_ir.HAS_PERMUTE)\n"
+    )
+    environment = {**os.environ, "TAMIS_NO_COMPRESS": switch, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == expected
+
+
 def test_the_loop_form_finds_the_same_lanes(tmp_path):
     """On a processor without the table look-up: same lanes (forced in a process of its own)."""
     script = (
