@@ -36,7 +36,7 @@ MISSING := for one in chromium mosquitto; do PATH="$$PATH:/usr/sbin" command -v 
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-newest setup-ci lock run test check lint fuzz soak bench docs-check clean
+.PHONY: help setup setup-newest setup-ci lock run test check lint fuzz soak coverage mutants bench docs-check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -80,8 +80,14 @@ lint: $(STAMP) ## ruff, mypy and codespell only
 fuzz: $(STAMP) ## random programs against the language, for FUZZ_SECONDS (600)
 	$(BIN)/python -m tests.fuzz_language $(FUZZ_SECONDS)
 
-soak: $(STAMP) ## the large counts; AREA=x selects the tests named so
-	$(PYTEST) -m soak $(if $(AREA),-k "$(AREA)")
+soak: $(STAMP) ## the large counts, and new examples of every property; AREA=x selects the tests named so
+	HYPOTHESIS_PROFILE=soak $(PYTEST) -m "soak or hypothesis" $(if $(AREA),-k "$(AREA)")
+
+coverage: $(STAMP) ## which branches the tests take; lists the modules below 90 %
+	$(BIN)/python scripts/measure_coverage.py
+
+mutants: $(STAMP) ## a sample of MUTANTS (20) small faults, drawn by SEED (0): which of them no test notices
+	$(BIN)/python scripts/mutants.py --count $(or $(MUTANTS),20) --seed $(or $(SEED),0)
 
 bench: $(VENV)/.installed-bench ## timings, beside other systems
 	$(BIN)/tamis bench

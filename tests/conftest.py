@@ -12,8 +12,25 @@ from hypothesis import HealthCheck, settings
 SEED = 20260101
 
 settings.register_profile("default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("soak", parent=settings.get_profile("default"), max_examples=20_000, derandomize=False)
+settings.register_profile(
+    "soak", parent=settings.get_profile("default"), max_examples=20_000, derandomize=False, print_blob=True
+)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+#: Seconds for a test that is marked so; pyproject.toml has the limit of all others. The longest one counts.
+TIME_LIMITS = {"slow": 1_200, "spark": 1_200, "browser": 1_200, "soak": 8 * 3600, "hypothesis": 8 * 3600}
+
+
+@pytest.hookimpl(trylast=True)  # Hypothesis marks its tests in the same hook
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give marked tests more time; that of Hypothesis only where it tries long."""
+    is_soak = settings.get_current_profile_name() == "soak"
+    for item in items:
+        limits = [TIME_LIMITS[mark.name] for mark in item.iter_markers() if mark.name in TIME_LIMITS]
+        if item.get_closest_marker("hypothesis") and not is_soak:
+            limits.remove(TIME_LIMITS["hypothesis"])
+        if limits and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(max(limits)))
 
 
 @pytest.fixture

@@ -321,13 +321,13 @@ def _smaller_documents(document: Any) -> Iterator[Any]:
             yield from ([*document[:at], less, *document[at + 1 :]] for less in _smaller_documents(value))
 
 
-def fuzz(seconds: float, seed: int) -> tuple[int, Counter[str], Finding | None]:
-    """Run for a time; return how many sources were tried, their outcomes, and the first finding."""
+def fuzz(seconds: float, seed: int, most: float = float("inf")) -> tuple[int, Counter[str], Finding | None]:
+    """Run for a time or ``most`` sources; return how many were tried, their outcomes, and the first finding."""
     maker, outcomes = Maker(seed), Counter[str]()
     parse("a")  # the parser is built once, which is no fault of the first source
     stop = time.monotonic() + seconds
     count = 0
-    while time.monotonic() < stop:
+    while time.monotonic() < stop and count < most:
         source = maker.source()
         count += 1
         came, problem = treated(source)
@@ -342,9 +342,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("seconds", type=float)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--sources", type=int, default=sys.maxsize, help="end after so many, whatever the time")
     options = parser.parse_args(arguments)
-    count, outcomes, finding = fuzz(options.seconds, options.seed)
-    print(f"{count:,} sources, {count / options.seconds:,.0f} a second, seed {options.seed}")
+    count, outcomes, finding = fuzz(options.seconds, options.seed, options.sources)
+    print(f"{count:,} sources, seed {options.seed}")
     for name, times in sorted(outcomes.items()):
         print(f"  {times:>9,}  {name}")
     if finding is not None:

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 import tamis
 from tests.server.processes import BrokerProcess
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+pytestmark = pytest.mark.browser
 
 expect.set_options(timeout=30_000)
 

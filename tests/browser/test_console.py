@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 from tests.browser.conftest import SHOTS, quakes
 from tests.server.processes import BrokerProcess, ask, running
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+pytestmark = pytest.mark.browser
 
 expect.set_options(timeout=30_000)
 

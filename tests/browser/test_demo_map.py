@@ -13,7 +13,7 @@ from tamis.cli.main import app
 from tamis.plots.event_map import AskedRows, Dot, event_map
 from tests.browser.conftest import SHOTS
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")

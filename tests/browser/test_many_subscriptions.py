@@ -16,7 +16,7 @@ from tamis.runtime.connecting import connect
 from tests.browser.conftest import quakes
 from tests.server.processes import BrokerProcess, ask, running
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+pytestmark = pytest.mark.browser
 
 MANY = 3_000
 SCHEMA = tamis.Schema({"mag": tamis.Number(), "depth": tamis.Number(), "lon": tamis.Number(), "place": tamis.String()})

@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,9 @@ from typer.testing import CliRunner, Result
 import tamis
 from tamis.cli.main import app
 from tamis.demo import datasets
+from tamis.model.language.parse import parse
+from tests import naive
+from tests.effort import effort
 
 EVENTS = [
     {"id": "a", "mag": 4.5, "depth": 10, "place": "Alaska", "at": "2018-02-01T00:00:00Z", "where": "POINT (1 1)"},
@@ -64,7 +66,7 @@ def subscriptions(tmp_path: Path) -> Path:
 def program(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run the real program; it has no terminal, so no colour and no progress bar."""
     command = [sys.executable, "-c", "from tamis.cli.main import main; main()", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)
+    return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, **options)
 
 
 def test_version_and_help() -> None:
@@ -100,9 +102,7 @@ def test_demo_shows_matches_reasons_and_the_next_step(tmp_path: Path, monkeypatc
 
 
 def test_demo_json_is_one_document_and_true(tmp_path: Path) -> None:
-    start = time.monotonic()
     done = program("demo", "--json", "--limit", 4, cwd=tmp_path)
-    assert time.monotonic() - start < 30
     told = json.loads(done.stdout)
     assert (done.returncode, done.stderr, list(tmp_path.iterdir())) == (0, "", [])
     engine = tamis.Engine(tamis.Schema.from_arrow(datasets.earthquakes()))
@@ -113,6 +113,7 @@ def test_demo_json_is_one_document_and_true(tmp_path: Path) -> None:
     assert [one["matched"] for one in told["explanations"]] == [True, False]
     assert told["reduction"]["before"] == 67
     assert "impossible-range" in told["reduction"]["impossible"]
+    assert effort(lambda: run("demo", "--json"), rounds=1) < 2000, "a first look is quick"
 
 
 def test_demo_says_when_the_map_cannot_be_written_or_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +137,11 @@ def test_demo_says_when_the_map_cannot_be_written_or_opened(tmp_path: Path, monk
 def test_demo_saves_files_that_the_other_commands_read(tmp_path: Path) -> None:
     assert run("demo", "--save", tmp_path / "quakes").exit_code == 0
     found = run("match", tmp_path / "quakes" / "subscriptions.jsonl", tmp_path / "quakes" / "earthquakes.parquet")
-    assert len(found.stdout.splitlines()) == 8866
+    schema = tamis.Schema.from_arrow(datasets.earthquakes())
+    rows = [schema.event(row) for row in datasets.earthquakes().to_pylist()]
+    trees = [parse(text) for _, text in datasets.quake_subscriptions()]
+    wanted = sum(naive.evaluate(tree, row) is True for tree in trees for row in rows)
+    assert len(found.stdout.splitlines()) == wanted == 8866
 
 
 def test_try_counts_and_shows(events: Path) -> None:
@@ -372,7 +377,7 @@ def test_a_closed_pipe_is_no_drama(tmp_path: Path) -> None:
         process.stdout.readline()
         process.stdout.close()
         assert process.stderr.read() == b""
-        assert process.wait(timeout=30) == 141
+        assert process.wait(timeout=240) == 141
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="not run: there are no named pipes on this system")
@@ -389,7 +394,7 @@ def test_ctrl_c_ends_quietly(tmp_path: Path, subscriptions: Path) -> None:
         events.open("w"),
     ):
         process.send_signal(signal.SIGINT)
-        shown = process.communicate(timeout=30)
+        shown = process.communicate(timeout=240)
     assert (process.returncode, shown) == (130, (b"", b""))
 
 

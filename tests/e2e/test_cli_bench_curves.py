@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
 from typer.testing import CliRunner
 
 from tamis.cli.main import app
@@ -28,7 +27,6 @@ def test_a_quick_run_has_all_rows() -> None:
 
 
 def test_a_table_and_a_picture(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="not run: matplotlib is not installed")
     path = tmp_path / "insertion.svg"
     done = CliRunner().invoke(app, ["bench", "curves", "--quick", "--picture", str(path)])
     assert done.exit_code == 0, done.output

@@ -17,9 +17,10 @@ from tamis.cli.main import app
 from tamis.errors import ModelError
 from tamis.overlay.seat import Shape
 from tamis.runtime.peer_process import PeerProcess, address_of
+from tests.server.processes import HANGS, read_line
 
 SCHEMA = Schema({"mag": Number(0, 10), "depth": Number(0, 700)})
-PATIENT = 60.0
+PATIENT = HANGS
 
 
 async def until(condition: object) -> None:
@@ -71,17 +72,16 @@ def test_peers_on_loopback_deliver_what_matches_also_after_a_crash() -> None:
     assert got["0"] == []
 
 
-def start(schema: Path, *arguments: str) -> tuple[subprocess.Popen[str], str]:
+def start(schema: Path, *arguments: str) -> tuple[subprocess.Popen[bytes], str]:
     command = [sys.executable, "-c", "from tamis.cli.main import main; main()", "peer", "--schema", str(schema)]
     process = subprocess.Popen(
         [*command, "--round-seconds", "0.1", *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        text=True,
+        bufsize=0,
         env=os.environ | {"PYTHONUNBUFFERED": "1"},
     )
-    assert process.stdout is not None
-    return process, json.loads(process.stdout.readline())["peer"]
+    return process, json.loads(read_line(process))["peer"]
 
 
 def test_processes_find_one_another(tmp_path: Path) -> None:
@@ -93,19 +93,16 @@ def test_processes_find_one_another(tmp_path: Path) -> None:
         publisher, _ = start(schema, "--join", url)
         others.append(publisher)
         assert publisher.stdin is not None
-        assert first.stdout is not None
         # A join may still be under way, so events are published until all have one: none may come twice.
         seen: dict[int, set[float]] = {}
         for number, mag in enumerate((6.0, 7.0, 8.0)):
-            publisher.stdin.write(json.dumps({"mag": mag, "depth": 10}) + "\n")
-            publisher.stdin.flush()
-            row = json.loads(first.stdout.readline())
+            publisher.stdin.write(json.dumps({"mag": mag, "depth": 10}).encode() + b"\n")
+            row = json.loads(read_line(first))
             seen.setdefault(number, set()).add(row["event"]["mag"])
             assert row["subscriptions"] == [0]
         assert seen == {0: {6.0}, 1: {7.0}, 2: {8.0}}
         for other in others[:2]:
-            assert other.stdout is not None
-            assert json.loads(other.stdout.readline())["event"]["mag"] in (6.0, 7.0, 8.0)
+            assert json.loads(read_line(other))["event"]["mag"] in (6.0, 7.0, 8.0)
     finally:
         for process in (first, *others):
             process.kill()

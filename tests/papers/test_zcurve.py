@@ -159,8 +159,12 @@ def test_deviation_z_3_10_a_hit_is_verified_and_the_search_goes_on(epsilon: floa
 
 @given(st.integers(0, 2**12 - 1), st.integers(0, 2**12 - 1), st.integers(0, 3), st.integers(0, 3))
 def test_lemma_2_1_standard_cubes_are_nested_or_disjoint(a: int, b: int, i: int, j: int) -> None:
+    """The runs of keys of two cubes are nested or disjoint just as their cells are."""
     one, two = ((a >> 6 >> i, (a & 63) >> i), i), ((b >> 6 >> j, (b & 63) >> j), j)
     x, y = (set(cells_of_cube(level, cube)) for cube, level in (one, two))
+    (first, last), (start, end) = (z.key_range(cube, level, 6) for cube, level in (one, two))
+    assert (x <= y, y <= x) == (start <= first and last <= end, first <= start and end <= last)
+    assert (not x & y) == (last < start or end < first)
     assert x <= y or y <= x or not x & y
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -85,20 +87,30 @@ def test_everything_covers_itself_and_nothing_and_is_covered_by_true(a: Subscrip
     assert equivalent(a, a, SCHEMA)
 
 
-@given(subscriptions, subscriptions, some_events)
-def test_covering_means_what_it_says(a: Subscription, b: Subscription, sampled: list[dict[str, Any]]) -> None:
-    answer = covers(a, b, SCHEMA)
-    if answer.yes:
-        assert answer.witness is None
-        assert not answer.unknown
-        for event in sampled:
-            assert hits(event, a) or not hits(event, b)
-    else:
-        assert answer.unknown == (answer.witness is None)
-    if answer.witness is not None:
-        event = SCHEMA.event(answer.witness)
-        assert hits(event, b)
-        assert not hits(event, a)
+@pytest.mark.hypothesis
+def test_covering_means_what_it_says() -> None:
+    reached: Counter[str] = Counter()
+
+    @given(subscriptions, subscriptions, some_events)
+    def law(a: Subscription, b: Subscription, sampled: list[dict[str, Any]]) -> None:
+        answer = covers(a, b, SCHEMA)
+        if answer.yes:
+            assert answer.witness is None
+            assert not answer.unknown
+            for event in sampled:
+                assert hits(event, a) or not hits(event, b)
+                reached["yes"] += hits(event, b)
+        else:
+            assert answer.unknown == (answer.witness is None)
+        if answer.witness is not None:
+            event = SCHEMA.event(answer.witness)
+            assert hits(event, b)
+            assert not hits(event, a)
+            reached["witness"] += 1
+
+    law()
+    assert reached["yes"] >= 10
+    assert reached["witness"] >= 30
 
 
 @given(texts, texts, texts)
@@ -109,21 +121,46 @@ def test_covering_is_transitive_along_a_chain(a: str, b: str, c: str) -> None:
     assert covers(high, low, SCHEMA)
 
 
-@given(texts, texts)
-def test_what_is_proved_is_consistent(a: str, b: str) -> None:
-    both, neither = f"({a}) AND ({b})", f"({a}) AND NOT ({a})"
-    assert covers(a, both, SCHEMA)
-    assert covers(b, both, SCHEMA)
-    assert conflicts(neither, b, SCHEMA)
-    if conflicts(a, b, SCHEMA):
-        assert not matches_subscription({}, compile_text(both, SCHEMA))
-        assert simplify(both, SCHEMA).filters == ()
+#: Two texts; half of the second ones exclude most of what the first one matches.
+pairs = st.tuples(texts, texts, st.booleans()).map(
+    lambda drawn: (drawn[0], f"({drawn[1]}) AND NOT ({drawn[0]})" if drawn[2] else drawn[1])
+)
 
 
-@given(subscriptions, subscriptions, some_events)
-def test_no_event_matches_two_that_conflict(a: Subscription, b: Subscription, sampled: list[dict[str, Any]]) -> None:
-    if conflicts(a, b, SCHEMA):
-        assert not [event for event in sampled if hits(event, a) and hits(event, b)]
+@pytest.mark.hypothesis
+def test_what_is_proved_is_consistent() -> None:
+    reached: Counter[str] = Counter()
+
+    @given(pairs)
+    def law(pair: tuple[str, str]) -> None:
+        a, b = pair
+        both, neither = f"({a}) AND ({b})", f"({a}) AND NOT ({a})"
+        assert covers(a, both, SCHEMA)
+        assert covers(b, both, SCHEMA)
+        assert conflicts(neither, b, SCHEMA)
+        if conflicts(a, b, SCHEMA):
+            assert not matches_subscription({}, compile_text(both, SCHEMA))
+            assert simplify(both, SCHEMA).filters == ()
+            reached["conflict"] += 1
+
+    law()
+    assert reached["conflict"] >= 20
+
+
+@pytest.mark.hypothesis
+def test_no_event_matches_two_that_conflict() -> None:
+    reached: Counter[str] = Counter()
+
+    @given(pairs, some_events)
+    def law(pair: tuple[str, str], sampled: list[dict[str, Any]]) -> None:
+        a, b = (compile_text(text, SCHEMA) for text in pair)
+        if conflicts(a, b, SCHEMA):
+            assert not [event for event in sampled if hits(event, a) and hits(event, b)]
+            reached["conflict"] += any(hits(event, a) for event in sampled)
+            reached["conflict, other side"] += any(hits(event, b) for event in sampled)
+
+    law()
+    assert min(reached["conflict"], reached["conflict, other side"]) >= 10, reached
 
 
 @given(subscriptions, some_events)
@@ -135,27 +172,45 @@ def test_simplifying_changes_no_answer_and_is_done_once(a: Subscription, sampled
         assert hits(event, a) == hits(event, simple)
 
 
-@given(subscriptions, subscriptions, some_events)
-def test_a_merge_is_the_union(a: Subscription, b: Subscription, sampled: list[dict[str, Any]]) -> None:
-    union = merge(a, b, SCHEMA)
-    if union is not None:
-        for event in sampled:
-            assert hits(event, union) == hits(event, a, b)
+@pytest.mark.hypothesis
+def test_a_merge_is_the_union() -> None:
+    reached: Counter[bool] = Counter()
+
+    @given(subscriptions, subscriptions, some_events)
+    def law(a: Subscription, b: Subscription, sampled: list[dict[str, Any]]) -> None:
+        union = merge(a, b, SCHEMA)
+        if union is not None:
+            for event in sampled:
+                assert hits(event, union) == hits(event, a, b)
+                reached[hits(event, a, b)] += 1
+
+    law()
+    assert min(reached[True], reached[False]) >= 30, reached
 
 
-@given(subscriptions, st.lists(subscriptions, max_size=4), some_events)
-def test_subsumption(a: Subscription, others: list[Subscription], sampled: list[dict[str, Any]]) -> None:
-    answer = subsumed(a, dict(enumerate(others)), SCHEMA)
-    if answer:
-        used = [others[int(id)] for id in answer.by]
-        assert not [event for event in sampled if hits(event, a) and not hits(event, *used)]
-    if answer.witness is not None:
-        event = SCHEMA.event(answer.witness)
-        assert hits(event, a)
-        assert not hits(event, *others)
+@pytest.mark.hypothesis
+def test_subsumption() -> None:
+    reached: Counter[str] = Counter()
+
+    @given(subscriptions, st.lists(subscriptions, max_size=4), some_events)
+    def law(a: Subscription, others: list[Subscription], sampled: list[dict[str, Any]]) -> None:
+        answer = subsumed(a, dict(enumerate(others)), SCHEMA)
+        if answer:
+            used = [others[int(id)] for id in answer.by]
+            assert not [event for event in sampled if hits(event, a) and not hits(event, *used)]
+            reached["yes"] += any(hits(event, a) for event in sampled)
+        if answer.witness is not None:
+            event = SCHEMA.event(answer.witness)
+            assert hits(event, a)
+            assert not hits(event, *others)
+            reached["witness"] += 1
+
+    law()
+    assert reached["yes"] >= 10, reached
+    assert reached["witness"] >= 30, reached
 
 
-@settings(max_examples=60)
+@settings(max_examples=settings.default.max_examples // 2)
 @given(st.lists(subscriptions, max_size=8), some_events, st.booleans())
 def test_reducing_changes_no_union(given_: list[Subscription], sampled: list[dict[str, Any]], merging: bool) -> None:
     result = reduce(dict(enumerate(given_)), SCHEMA, merge=merging)

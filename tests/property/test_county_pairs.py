@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import shapely
 
@@ -18,11 +19,8 @@ from tamis.model.types import Region
 from tests import naive
 
 
-@pytest.mark.parametrize("name", ["quake_regions", "counties"])
-def test_all_pairs_whose_boxes_touch(name: str) -> None:
-    read: Any = getattr(datasets, name, None)
-    if read is None:
-        pytest.skip(f"not run: tamis.demo.datasets has no {name} yet")
+@pytest.mark.parametrize("read", [datasets.quake_regions, datasets.counties])
+def test_all_pairs_whose_boxes_touch(read: Callable[[], pa.Table]) -> None:
     regions = shapely.from_wkb(read()["region"].to_numpy(zero_copy_only=False))
     a, b = shapely.STRtree(regions).query(regions)
     found = relations(regions[a], regions[b])

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.server.processes import free_port
+from tests.server.processes import HANGS, ReservedPort
 
 #: Debian puts servers where a user's PATH may not lead.
 PROGRAM = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin")
@@ -26,8 +26,12 @@ class Mosquitto:
     """One MQTT broker on loopback that keeps its sessions on disk."""
 
     directory: Path
-    port: int = field(default_factory=free_port)
+    reserved: ReservedPort = field(default_factory=ReservedPort)
     process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def port(self) -> int:
+        return self.reserved.number
 
     @property
     def url(self) -> str:
@@ -68,7 +72,7 @@ class MqttUser:
         self._client.reconnect_delay_set(1, 1)
         self._client.connect_async("127.0.0.1", mosquitto.port)
         self._client.loop_start()
-        ready.get(timeout=30)
+        ready.get(timeout=HANGS)
 
     def _listen(self, client: Any, topics: tuple[str, ...], ready: queue.SimpleQueue[bool]) -> None:
         if topics:
@@ -79,7 +83,7 @@ class MqttUser:
     def publish(self, topic: str, payload: str) -> None:
         """Publish; returns when the MQTT broker has it."""
         mid = self._client.publish(topic, payload, qos=1).mid
-        while self._confirmed.get(timeout=60) != mid:
+        while self._confirmed.get(timeout=HANGS) != mid:
             pass
 
     def close(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -12,21 +13,39 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-#: Seconds after which something hangs; no verdict on a busy machine.
-HANGS = 300.0
+T = TypeVar("T")
+
+#: Seconds after which something hangs; no verdict on a busy machine. Less than the time limit of a test in
+#: pyproject.toml: what was waited for is then named.
+HANGS = 240.0
+
+#: Seconds in which a broker ends after SIGTERM; it gives its connections 2.
+STOPS = 120.0
 
 SERVE = "from tamis.cli.main import main; main()"
 
 
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+class ReservedPort:
+    """A port of loopback at which a server of this test may listen, and to which no other socket is bound meanwhile.
+
+    A bound socket is kept open as long as this object lives. Linux lets a second socket bind to the same port when both
+    set SO_REUSEADDR and the first does not listen; it gives the port to no socket that leaves the choice to the system.
+    Other systems refuse the second socket, so the first is closed there.
+    """
+
+    def __init__(self) -> None:
+        with socket.socket() as bound:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.bind(("127.0.0.1", 0))
+            self.number = int(bound.getsockname()[1])
+            if sys.platform == "linux":
+                weakref.finalize(self, os.close, bound.detach())
 
 
 @dataclass
@@ -35,8 +54,12 @@ class BrokerProcess:
 
     directory: Path
     config: str = ""
-    port: int = field(default_factory=free_port)
+    reserved: ReservedPort = field(default_factory=ReservedPort)
     process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def port(self) -> int:
+        return self.reserved.number
 
     @property
     def url(self) -> str:
@@ -73,14 +96,17 @@ class BrokerProcess:
         self.process.wait()
 
     def stop(self) -> int:
+        """End the broker; AssertionError when it does not end by itself, or when its log has a traceback."""
         if self.process is None:
             return 0
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             try:
-                return self.process.wait(20)
+                self.process.wait(STOPS)
             except subprocess.TimeoutExpired:
                 self.kill()
+                raise AssertionError(f"still running {STOPS:.0f} s after SIGTERM\n{self.log()}") from None
+        assert "Traceback (most recent call last)" not in self.log(), self.log()
         return int(self.process.returncode)
 
     def log(self) -> str:
@@ -89,16 +115,32 @@ class BrokerProcess:
 
 @contextlib.contextmanager
 def running(*brokers: BrokerProcess) -> Iterator[tuple[BrokerProcess, ...]]:
-    """Start brokers, wait for them, and stop them in the end."""
-    try:
-        for one in brokers:
-            one.start()
-        for one in brokers:
-            one.wait_until_ready()
+    """Start brokers, wait for them, and stop each of them in the end; see `BrokerProcess.stop` for what is checked."""
+    with contextlib.ExitStack() as stack:
+        for broker in brokers:
+            stack.callback(broker.stop)
+            broker.start()
+        for broker in brokers:
+            broker.wait_until_ready()
         yield brokers
-    finally:
-        for one in brokers:
-            one.stop()
+
+
+def wait_until(look: Callable[[], T | None], what: str, seconds: float = HANGS) -> T:
+    """Return the first true value of ``look``; TimeoutError names ``what`` when none comes."""
+    end = time.monotonic() + seconds
+    while not (found := look()):
+        if time.monotonic() > end:
+            raise TimeoutError(f"waited {seconds:.0f} s for {what}")
+        time.sleep(0.02)
+    return found
+
+
+def read_line(process: subprocess.Popen[bytes], seconds: float = HANGS) -> bytes:
+    """Return the next line of a process that was started with ``bufsize=0``; TimeoutError when none comes."""
+    assert process.stdout is not None
+    if not select.select([process.stdout], [], [], seconds)[0]:
+        raise TimeoutError(f"no line from {process.args} in {seconds:.0f} s")
+    return process.stdout.readline()
 
 
 def a_line(directory: Path, names: str = "abc", schema: str = "", extra: str = "") -> list[BrokerProcess]:

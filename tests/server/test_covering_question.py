@@ -15,7 +15,7 @@ from tamis.routing.rights import Rights
 from tamis.runtime.config import BrokerConfig
 from tamis.runtime.open_broker import open_broker
 from tamis.web import covering
-from tests.server.processes import BrokerProcess, ask
+from tests.server.processes import HANGS, BrokerProcess, ask
 
 MANY = 800
 
@@ -73,6 +73,6 @@ def test_what_was_not_compared_is_not_claimed(monkeypatch: pytest.MonkeyPatch, t
         await driver.stop()
         return whole, some
 
-    whole, some = asyncio.run(asyncio.wait_for(story(), 60))
+    whole, some = asyncio.run(asyncio.wait_for(story(), HANGS))
     assert (whole.covers_count, len(whole.covers), whole.covering_complete) == (40, 5, True)
     assert (some.covers_count, some.covering_complete) == (0, False)

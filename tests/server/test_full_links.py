@@ -9,7 +9,7 @@ import pytest
 
 import tamis
 from tamis.errors import RefusedError
-from tests.server.processes import a_line, ask
+from tests.server.processes import a_line, ask, wait_until
 
 
 def test_events_are_refused_when_too_many_wait_and_taken_again_when_they_went(tmp_path: Path) -> None:
@@ -68,9 +68,4 @@ async def read(url: str, count: int) -> list[int]:
 
 def publish_again(url: str) -> None:
     """The link is free again by itself."""
-    import time
-
-    end = time.monotonic() + 60
-    while near_publishes(url, 2_000) == 503:
-        assert time.monotonic() < end, "the link stays full"
-        time.sleep(0.1)
+    wait_until(lambda: near_publishes(url, 2_000) != 503, "a link that is free again")

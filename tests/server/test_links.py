@@ -18,7 +18,7 @@ from tamis.routing.policies import find_policy
 from tamis.runtime.config import BrokerConfig, LinkConfig
 from tamis.runtime.neighbours import websocket_url
 from tamis.runtime.tokens import Tokens
-from tests.server.processes import BrokerProcess, ask, running
+from tests.server.processes import HANGS, BrokerProcess, ask, running
 
 SCHEMA = '{"attributes": {"mag": {"type": "number"}}}'
 
@@ -62,7 +62,7 @@ def test_linked_brokers(tmp_path: Path) -> None:
             assert [(one["table_entries"], one["events"]) for one in shown] == [(1, 1)]
 
     with running(north, south):
-        asyncio.run(asyncio.wait_for(story(), 60))
+        asyncio.run(asyncio.wait_for(story(), HANGS))
 
 
 def entry(key: str, namespace: str) -> m.Entry:

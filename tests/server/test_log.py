@@ -12,7 +12,7 @@ from tamis.routing import messages as m
 from tamis.routing.producers import Once, Producers
 from tamis.runtime.http_calls import HttpCalls
 from tamis.runtime.store import Store
-from tests.server.processes import BrokerProcess, ask, free_port
+from tests.server.processes import BrokerProcess, ReservedPort, ask
 
 
 def _events(*numbers: int) -> bytes:
@@ -125,5 +125,6 @@ def test_the_producer_that_was_silent_longest_is_forgotten() -> None:
 
 
 def test_a_broker_that_does_not_come_back_is_told() -> None:
+    silent = ReservedPort()
     with pytest.raises(ConnectionLostError, match=r"no answer within 0\.1 s"):
-        HttpCalls(f"http://127.0.0.1:{free_port()}", patience=0.1).read_log("x")
+        HttpCalls(f"http://127.0.0.1:{silent.number}", patience=0.1).read_log("x")

@@ -16,11 +16,11 @@ from tamis.routing.refusals import MESSAGES, Refusals
 from tamis.runtime.client import Client
 from tamis.runtime.store import Store
 from tests.server.cutting import Cutter
-from tests.server.processes import BrokerProcess, running
+from tests.server.processes import HANGS, BrokerProcess, running
 
 
 def run(story: Any) -> Any:
-    return asyncio.run(asyncio.wait_for(story, 60))
+    return asyncio.run(asyncio.wait_for(story, HANGS))
 
 
 async def learn(client: Client) -> None:
@@ -73,7 +73,7 @@ def test_refusals_of_a_former_life_of_a_client_are_not_of_this_one(broker: Broke
         for _ in range(2):
             async with tamis.connect(broker.url, client="reborn") as client:
                 await learn(client)  # event 1 of each life; event 2 is refused in each
-                with pytest.raises(RefusedError):
+                with pytest.raises(RefusedError, match="attribute 'typed': expected a number"):
                     await client.publish({"typed": "text"})
         async with tamis.connect(broker.url, client="reborn") as client:
             await client.publish([{"typed": 1}, {"typed": 2}, {"typed": 3}])

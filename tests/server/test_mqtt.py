@@ -16,7 +16,7 @@ from tamis.errors import ModelError
 from tamis.runtime.mqtt_bridge import BridgePlan, event_of_message, topic_of
 from tamis.runtime.mqtt_link import MqttPlace
 from tests.server.mosquitto import Mosquitto, MqttUser, mqtt_running, needs_mosquitto
-from tests.server.processes import SERVE, BrokerProcess, running
+from tests.server.processes import HANGS, SERVE, STOPS, BrokerProcess, read_line, running
 
 
 class Bridge:
@@ -28,9 +28,8 @@ class Bridge:
         self._command = [sys.executable, "-c", SERVE, "bridge", "mqtt", "--json", *places, *out]
 
     def start(self) -> Bridge:
-        self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE)
-        assert self._process.stdout is not None
-        assert json.loads(self._process.stdout.readline()) == {"ready": True}
+        self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, bufsize=0)
+        assert json.loads(read_line(self._process)) == {"ready": True}
         return self
 
     def kill(self) -> None:
@@ -40,7 +39,7 @@ class Bridge:
     def close(self) -> None:
         if self._process.poll() is None:
             self._process.terminate()
-        self._process.wait(20)
+        self._process.wait(STOPS)
         assert self._process.stdout is not None
         self._process.stdout.close()
 
@@ -89,7 +88,7 @@ def _expect(user: MqttUser, numbers: range) -> None:
     possible = {one - 30 for one in numbers} | {*numbers}
     found = set()
     while found < wanted:
-        topic, payload = user.heard.get(timeout=60)
+        topic, payload = user.heard.get(timeout=HANGS)
         event = json.loads(payload)
         number = event.get("n", event.get("value"))
         assert number in possible

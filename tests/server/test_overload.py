@@ -23,11 +23,11 @@ from tamis.runtime.open_broker import open_broker
 from tamis.runtime.packets import join_frames
 from tamis.runtime.sessions import end_sessions
 from tamis.runtime.store import Store
-from tests.server.processes import BrokerProcess, ask, running
+from tests.server.processes import HANGS, BrokerProcess, ask, running
 
 
 def run(story: Any) -> Any:
-    return asyncio.run(asyncio.wait_for(story, 60))
+    return asyncio.run(asyncio.wait_for(story, HANGS))
 
 
 def test_a_slow_reader_is_suspended_and_told_what_it_missed(tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_a_disk_that_fails_ends_the_broker(tmp_path: Path, monkeypatch: pytest.M
         payload = driver.edge.content.write_event({"n": 1})
         waiting = asyncio.create_task(driver.publish([("default", payload)], "test"))
         assert driver.failed is not None
-        with pytest.raises(tamis.errors.StoreError):
+        with pytest.raises(tamis.errors.StoreError, match="the disk does not answer"):
             await driver.failed
         waiting.cancel()
         await driver.stop()
@@ -232,7 +232,7 @@ def test_frames_that_are_none_harm_nobody(broker: BrokerProcess, count: int) -> 
             await client.publish({"fuzzed": 1})
             assert (await anext(found)).event == {"fuzzed": 1}
 
-    asyncio.run(asyncio.wait_for(story(), 60 if count < 1_000 else 2_000))
+    asyncio.run(asyncio.wait_for(story(), HANGS if count < 1_000 else 2_000))
     assert "Traceback" not in broker.log()
 
 
@@ -246,7 +246,7 @@ def test_a_packet_that_is_too_large_ends_its_connection(broker: BrokerProcess) -
     async def story() -> None:
         url = f"ws://127.0.0.1:{broker.port}/v1/connect?client=large"
         async with open_socket(url, proxy=None) as socket:
-            with pytest.raises(ConnectionClosed):
+            with pytest.raises(ConnectionClosed, match="message too big"):
                 await send_and_read(socket, bytes(5 * 1024 * 1024))
 
     run(story())

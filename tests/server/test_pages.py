@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 
 import tamis
-from tests.server.processes import Answer, BrokerProcess, ask, running
+from tests.server.processes import HANGS, Answer, BrokerProcess, ask, running
 
 #: Text that would do something if any of it were read as markup.
 MARKUP = ("<script>alert(1)</script>", "<img src=x onerror=alert(2)>", '"><svg onload=alert(3)>')
@@ -88,7 +88,7 @@ def test_no_name_is_a_path(tmp_path: Path) -> None:
     ],
 )
 def test_no_address_leaves_the_directory_of_the_console(broker: BrokerProcess, path: str) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", broker.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", broker.port, timeout=HANGS)
     connection.request("GET", path)  # urllib would tidy the path up
     answer = connection.getresponse()
     assert answer.status == 404, answer.read()[:100]

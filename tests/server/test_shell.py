@@ -18,12 +18,12 @@ import tamis
 from tamis.cli.main import app
 from tamis.errors import MissingExtraError
 from tamis.runtime import extra
-from tests.server.processes import SERVE, BrokerProcess, running
+from tests.server.processes import HANGS, SERVE, BrokerProcess, running, wait_until
 
 
 def tamis_command(*arguments: str, input: str | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", SERVE, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, input=input, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, input=input, timeout=HANGS, check=False)
 
 
 def test_publish_and_subscribe_in_the_shell(broker: BrokerProcess, tmp_path: Path) -> None:
@@ -38,12 +38,17 @@ def test_publish_and_subscribe_in_the_shell(broker: BrokerProcess, tmp_path: Pat
     file = tmp_path / "events.jsonl"
     file.write_text('{"shell": 1}\n\n{"shell": 2}\n')
     try:
-        while listening.poll() is None:  # until it has subscribed, nothing reaches it
+
+        def is_heard() -> bool:  # until it has subscribed, nothing reaches it
             done = tamis_command("publish", str(file), "--url", broker.url, "--json")
             assert (done.returncode, json.loads(done.stdout)) == (0, {"published": 2}), done.stderr
+            return listening.poll() is not None
+
+        wait_until(is_heard, "two events at `tamis subscribe`")
     finally:
         listening.kill()
-    out, _ = listening.communicate()
+        out, _ = listening.communicate()
+    assert listening.returncode == 0
     assert [json.loads(line)["event"] for line in out.splitlines()] == [{"shell": 2}, {"shell": 2}]
     bad = tamis_command("publish", "-", "--url", broker.url, input='{"a": 1}\n{"a": NaN}\n')
     assert bad.returncode == 2
@@ -97,14 +102,14 @@ def test_tls(tmp_path: Path) -> None:
 
     async def story() -> None:
         trust = ssl.create_default_context(cafile=str(tmp_path / "cert.pem"))
-        async with tamis.connect(f"https://127.0.0.1:{broker.port}", ssl=trust, timeout=40) as client:
+        async with tamis.connect(f"https://127.0.0.1:{broker.port}", ssl=trust, timeout=HANGS) as client:
             found = await client.subscribe("a = 1")
             await client.publish({"a": 1})
             assert (await anext(found)).event == {"a": 1}
 
     try:
         broker.start()
-        asyncio.run(asyncio.wait_for(story(), 60))
+        asyncio.run(asyncio.wait_for(story(), HANGS))
     finally:
         broker.stop()
 

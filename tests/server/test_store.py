@@ -200,7 +200,7 @@ def test_a_full_disk_is_refused_and_forgotten_when_there_is_room(tmp_path: Path)
     store.commit([Persist(("a",), b"1")], now=0)
     disk.is_full = True
     for _ in range(3):
-        with pytest.raises(DiskFullError):
+        with pytest.raises(DiskFullError, match="disk|full|room"):
             store.commit([Persist(("a",), b"2" * 5_000), Persist(("b",), b"3")], now=1)
     disk.is_full = False
     store.commit([Persist(("b",), b"4")], now=2)
@@ -215,7 +215,7 @@ def test_a_disk_that_does_not_flush_stops_the_broker(tmp_path: Path) -> None:
     store = Store(tmp_path, vfs=disk.name)
     store.load()
     disk.fails_to_flush = True
-    with pytest.raises(StoreError):
+    with pytest.raises(StoreError, match="disk|flush|I/O"):
         store.commit([Persist(("a",), b"1")], now=0)
 
 

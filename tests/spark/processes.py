@@ -6,7 +6,9 @@ born in: what carries the mark when a test is over is killed, whatever happened.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import fcntl
 import json
 import os
 import re
@@ -14,6 +16,7 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from collections.abc import Callable
@@ -130,11 +133,31 @@ class DriverError(Exception):
         return self.trace
 
 
+class _ConnectPort:
+    """The right to start a Spark Connect server: its client knows only port 15002, so test runs take turns."""
+
+    def __enter__(self) -> None:
+        self._file = Path(tempfile.gettempdir(), f"tamis-connect-{os.getuid()}.lock").open("ab")
+        wait_for("port 15002, which another test run uses", self._is_ours, patience=900)
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def _is_ours(self) -> bool:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
 class Driver:
     """A driver process and its session; a context that ends with all of its family killed."""
 
     def __init__(self, family: Family, env: dict[str, str] | None = None, **settings: Any) -> None:
         self.family = family
+        self._connect = _ConnectPort() if "remote" in settings else contextlib.nullcontext()
+        self._connect.__enter__()
         self._process = family.start(
             [sys.executable, str(_DRIVER)], "driver.log", stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env
         )
@@ -183,6 +206,7 @@ class Driver:
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
             pipe.close()
+        self._connect.__exit__(None, None, None)
 
 
 class Standalone:

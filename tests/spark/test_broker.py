@@ -17,7 +17,7 @@ from tamis.errors import EventError, ModelError, SchemaError
 from tamis.runtime.http_calls import HttpCalls
 from tamis.spark.broker_rows import batch_of, check_columns, event_of
 from tamis.spark.broker_source import BrokerStreamReader, Log
-from tests.server.processes import BrokerProcess, running
+from tests.server.processes import BrokerProcess, running, wait_until
 
 ROOT = Path(tamis.__file__).parent / "spark"
 COLUMNS = "n long, kind string, at timestamp, weight double"
@@ -121,9 +121,9 @@ def test_a_gap_is_an_error_unless_the_user_says_otherwise(broker: BrokerProcess)
         calls.publish_once(lines, producer="slow", number=number)
     calls.acknowledge("slow", calls.read_log("slow", limit=0).last)  # caught up: it is told what it missed
     log = Log.of(options(broker, "slow", startingOffsets="earliest"))
+    # The gap record is written when the broker next looks.
+    wait_until(lambda: log.places()["last"]["number"] >= 1_001, "the record of the gap")
     end = log.places()["last"]
-    while end["number"] < 1_001:  # the gap record is written when the broker next looks
-        end = log.places()["last"]
     [span] = log.spans({"epoch": end["epoch"], "number": 995}, end)
     with pytest.raises(ModelError, match="5 events from .* were not kept"):
         list(log.read(span, _columns("n")))

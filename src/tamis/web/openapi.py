@@ -79,6 +79,10 @@ _SCHEMAS: Json = {
             "next": {"type": ["integer", "null"], "description": "`after` of the next page"},
         },
     },
+    "Subscribed": {
+        "oneOf": [{"$ref": "#/components/schemas/Subscription"}, {"$ref": "#/components/schemas/Page"}],
+        "description": "a page when many were sent",
+    },
     "Log": {
         "type": "object",
         "required": ["first", "acknowledged", "last", "next", "messages"],
@@ -186,7 +190,7 @@ def _paths() -> Json:
         },
         "/v1/deliveries": {"get": _operation("The last copies that went out to clients", None, [limit])},
         "/v1/subscriptions": {
-            "post": _operation(_SUBSCRIBE, "Subscription", [], _NEW_SUBSCRIPTIONS, status="201"),
+            "post": _operation(_SUBSCRIBE, "Subscribed", [], _NEW_SUBSCRIPTIONS, status="201"),
             "get": _operation("List subscriptions", "Page", [namespace, after, limit, search]),
         },
         "/v1/subscriptions/{id}": {

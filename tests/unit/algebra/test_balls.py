@@ -116,15 +116,19 @@ def test_far_and_tiny_numbers() -> None:
     assert not ball_covers(ball(0, 0, radius=tiny), ball(tiny, tiny, radius=0))
 
 
-def test_a_point_in_many_conditions() -> None:
+@pytest.mark.parametrize("hole", [(1, 0), (0, 0), (2, 0)], ids=str)
+def test_a_point_in_many_conditions(hole: tuple[int, int]) -> None:
+    """Two balls less two others; (1, -1) is always left."""
     conditions = [
         ball(0, 0, radius=2),
         ball(2, 0, radius=2),
-        ball(1, 0, radius=0.5, negated=True),
+        ball(*hole, radius=0.5, negated=True),
         ball(1, 5, radius=4, negated=True),
     ]
+    assert all(matches({"v": np.array([1.0, -1.0])}, Filter((one,))) for one in conditions)
     point = point_in(conditions)
-    assert point is None or all(matches({"v": point}, Filter((one,))) for one in conditions)
+    assert point is not None
+    assert all(matches({"v": point}, Filter((one,))) for one in conditions)
 
 
 def test_high_dimensions() -> None:

@@ -28,9 +28,9 @@ def test_ids_come_and_go(kind: str) -> None:
     assert index.find_cover("x < 5") is None
     assert len(index) == 1
     assert "a" not in index
-    with pytest.raises(UnknownSubscriptionError):
+    with pytest.raises(UnknownSubscriptionError, match="'a'"):
         index.remove("a")
-    with pytest.raises(DuplicateSubscriptionError):
+    with pytest.raises(DuplicateSubscriptionError, match="subscription 1 exists"):
         index.add("x < 1", id=1)
     assert index.statistics()["kind"] == kind
     assert index.statistics()["size"] == 1

@@ -25,7 +25,7 @@ class IdsMachine(RuleBasedStateMachine):
     @rule(some=st.lists(keys, max_size=4))
     def append_many(self, some: list[SubscriptionId]) -> None:
         if len(set(some)) < len(some) or any(one in self.rows for one in some):
-            with pytest.raises(DuplicateSubscriptionError):
+            with pytest.raises(DuplicateSubscriptionError, match="exists"):
                 self.ids.append_many(some)
             return
         first = self.ids.append_many(some)
@@ -48,7 +48,7 @@ class IdsMachine(RuleBasedStateMachine):
         if id in self.rows:
             assert self.ids.remove(id) == self.rows.pop(id)
         else:
-            with pytest.raises(UnknownSubscriptionError):
+            with pytest.raises(UnknownSubscriptionError, match="no subscription"):
                 self.ids.remove(id)
 
     @rule(id=keys)

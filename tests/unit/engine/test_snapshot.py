@@ -178,7 +178,7 @@ class TestPacked:
     def test_a_loaded_engine_goes_on(self, tmp_path: Path) -> None:
         self.engine().save(tmp_path)
         engine = tamis.Engine.load(tmp_path)
-        with pytest.raises(tamis.DuplicateSubscriptionError):
+        with pytest.raises(tamis.DuplicateSubscriptionError, match="'text 4' exists"):
             engine.subscribe("price > 1", id="text 4")
         for id in (8, "text 4", "loose", "named box"):
             engine.unsubscribe(id)

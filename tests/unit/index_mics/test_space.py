@@ -34,7 +34,7 @@ AXES = [
 SPACES = [ContentSpace(AXES[:2]), ContentSpace(AXES[2:4]), ContentSpace(AXES[4:]), ContentSpace(AXES), ContentSpace([])]
 
 
-@settings(max_examples=300)
+@settings(max_examples=settings.default.max_examples * 3)
 @given(nodes, events)
 def test_what_matches_lies_in_the_ranges(node, raw) -> None:
     subscription, event = compiled(node), SCHEMA.event(raw)
@@ -47,7 +47,7 @@ def test_what_matches_lies_in_the_ranges(node, raw) -> None:
             assert any(a <= d and c <= b for a, b in ranges.tolist() for c, d in asked.tolist())
 
 
-@settings(max_examples=100)
+@settings(max_examples=settings.default.max_examples)
 @given(events, events)
 def test_a_table_gives_the_keys_of_single_events(one, other) -> None:
     table = EventTable.of({name: [raw.get(name) for raw in (one, other)] for name in SCHEMA}, SCHEMA)

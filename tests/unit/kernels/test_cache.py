@@ -5,9 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
-
-import pytest
 
 import tamis.kernels
 
@@ -47,9 +44,30 @@ def test_without_any_directory_kernels_are_not_cached(monkeypatch):
     assert tamis.kernels._choose_cache() is False
 
 
-def test_a_read_only_directory_is_not_writable(tmp_path):
-    closed = tmp_path / "closed"
-    closed.mkdir(mode=0o500)
-    if os.access(closed, os.W_OK):
-        pytest.skip("not run: this user may write everywhere")
-    assert not tamis.kernels._is_writable(Path(closed))
+ONLY_READ = """
+import os, pathlib, sys, tempfile
+from tamis.kernels import _is_writable
+with tempfile.TemporaryDirectory() as directory:
+    closed = pathlib.Path(directory, "closed")
+    closed.mkdir()
+    if os.getuid() == 0:  # root may write everywhere: look as a user who may not
+        for path in (directory, closed):
+            os.chown(path, 65534, 65534)
+        os.setresuid(65534, 65534, 0)
+    before = _is_writable(closed)
+    closed.chmod(0o500)
+    after = _is_writable(closed)
+    if os.getresuid()[2] == 0:
+        os.setresuid(0, 0, 0)
+print(before, after)
+"""
+
+
+def test_a_read_only_directory_is_not_writable():
+    assert run(ONLY_READ) == "True False"
+
+
+def test_a_directory_of_another_user_is_not_writable(tmp_path, monkeypatch):
+    assert tamis.kernels._is_writable(tmp_path)
+    monkeypatch.setattr(os, "getuid", lambda: tmp_path.stat().st_uid + 1)
+    assert not tamis.kernels._is_writable(tmp_path)

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tamis.kernels import vector_ir
 from tamis.kernels.boxes import fit
 from tamis.kernels.compile import hot_kernel
 
@@ -110,17 +109,28 @@ def test_fit_corners_looks_up_the_axes_of_each_lane(call):
         assert strict or found >> 14 == 0
 
 
+@pytest.mark.parametrize(("switch", "expected"), [("1", "False False"), ("", "True True")])
+def test_forcing_the_loops_is_one_switch(switch, expected):
+    """On a processor that is made to look as if it had both instructions."""
+    script = (
+        "import llvmlite.binding as llvm\n"
+        "llvm.get_host_cpu_features = lambda: {'avx512f': True, 'avx512vbmi': True}\n"
+        "from tamis.kernels import vector_ir\n"
+        "print(vector_ir.HAS_COMPRESS, vector_ir.HAS_PERMUTE)\n"
+    )
+    environment = {**os.environ, "TAMIS_NO_COMPRESS": switch, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == expected
+
+
 def test_the_loop_form_finds_the_same_lanes(tmp_path):
     """On a processor without the table look-up: same lanes (forced in a process of its own)."""
     script = (
         "import test_fit as t\n"
-        "assert not t.vector_ir.HAS_PERMUTE\n"
+        "from tamis.kernels import vector_ir\n"
+        "assert not (vector_ir.HAS_PERMUTE or vector_ir.HAS_COMPRESS)\n"
         "t.test_fit_corners_looks_up_the_axes_of_each_lane(t.call_fit_corners)\n"
     )
     paths = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
     environment = {**os.environ, "TAMIS_NO_COMPRESS": "1", "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": paths}
     subprocess.run([sys.executable, "-c", script], env=environment, check=True, timeout=120)
-
-
-def test_forcing_the_loops_is_one_switch():
-    assert vector_ir.HAS_COMPRESS or not vector_ir.HAS_PERMUTE

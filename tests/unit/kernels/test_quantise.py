@@ -36,7 +36,7 @@ def side_codes(table, lo, hi, function=q.code_sides):
 
 
 @given(st.lists(values, min_size=1, max_size=40), values, values, values)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=settings.default.max_examples * 3, deadline=None)
 def test_codes_never_contradict_float64(knots, lo, hi, x):
     """Below and above by code is below and above in float64; only a tie is left open."""
     _, table = train(knots)
@@ -55,7 +55,7 @@ def test_codes_never_contradict_float64(knots, lo, hi, x):
 
 
 @given(st.lists(values, min_size=1, max_size=40))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=settings.default.max_examples, deadline=None)
 def test_a_bound_on_a_knot_never_ties(knots):
     _, table = train(knots)
     for x in knots:

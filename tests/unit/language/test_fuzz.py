@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests import fuzz_language
 
 
-def test_three_seconds_find_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    assert fuzz_language.main(["3", "--seed", "20260101"]) == 0
-    assert "sources" in capsys.readouterr().out
+def test_some_hundred_sources_find_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert fuzz_language.main(["inf", "--seed", "20260101", "--sources", "400"]) == 0
+    out = capsys.readouterr().out
+    counts = {name: int(count.replace(",", "")) for count, name in re.findall(r"^ +([\d,]+)  (.+)$", out, re.MULTILINE)}
+    for kind in ("text", "JSON"):
+        accepted = counts[f"{kind}: accepted"]
+        assert accepted >= 20, out
+        assert sum(count for name, count in counts.items() if name.startswith(kind)) - accepted >= 20, out
 
 
 @pytest.mark.parametrize(("fault", "kind"), [(RecursionError(), "RecursionError"), (KeyError("x"), "KeyError")])

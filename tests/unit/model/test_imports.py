@@ -45,25 +45,25 @@ def test_event_patterns(pattern: dict[str, Any], yes: dict[str, Any], no: dict[s
 
 
 @pytest.mark.parametrize(
-    "pattern",
+    ("pattern", "words"),
     [
-        {},
-        {"x": []},
-        {"x": "a"},
-        {"x": [{"cidr": "10.0.0.0/24"}]},
-        {"x": [{"equals-ignore-case": "A"}]},
-        {"x": [{"prefix": {"equals-ignore-case": "A"}}]},
-        {"x": [{"numeric": [">"]}]},
-        {"x": [{"numeric": ["~", 1]}]},
-        {"x": [{"exists": "yes"}]},
-        {"x": [{}]},
-        {"x": [["a"]]},
-        {"$or": []},
-        {"$or": [3]},
+        ({}, "at least one attribute"),
+        ({"x": []}, "expected a list"),
+        ({"x": "a"}, "expected a list"),
+        ({"x": [{"cidr": "10.0.0.0/24"}]}, "'cidr'"),
+        ({"x": [{"equals-ignore-case": "A"}]}, "'equals-ignore-case'"),
+        ({"x": [{"prefix": {"equals-ignore-case": "A"}}]}, "expected a string"),
+        ({"x": [{"numeric": [">"]}]}, "numeric holds pairs"),
+        ({"x": [{"numeric": ["~", 1]}]}, "numeric holds pairs"),
+        ({"x": [{"exists": "yes"}]}, "exists is true or false"),
+        ({"x": [{}]}, "the test ''"),
+        ({"x": [["a"]]}, "a string, a number, true or false"),
+        ({"$or": []}, "[$]or holds a list"),
+        ({"$or": [3]}, "at least one attribute"),
     ],
 )
-def test_patterns_without_an_equivalent_are_refused(pattern: dict[str, Any]) -> None:
-    with pytest.raises(SubscriptionError):
+def test_patterns_without_an_equivalent_are_refused(pattern: dict[str, Any], words: str) -> None:
+    with pytest.raises(SubscriptionError, match=words):
         read_event_pattern(pattern)
 
 
@@ -98,10 +98,19 @@ def test_selectors(selector: str, yes: dict[str, Any], no: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize(
-    "selector", ["a + 1 > 2", "a = b", "x LIKE '1' ESCAPE 'ab'", "ESCAPE '!'", "", "a == ", "f(a) = 1"]
+    ("selector", "words"),
+    [
+        ("a + 1 > 2", "arithmetic"),
+        ("a = b", "'b' is read as an attribute"),
+        ("x LIKE '1' ESCAPE 'ab'", "ESCAPE 'c' at column 12"),
+        ("ESCAPE '!'", "ESCAPE 'c' at column 1"),
+        ("", "expected an attribute"),
+        ("a == ", "expected a value at column 4"),
+        ("f(a) = 1", "function F"),
+    ],
 )
-def test_selectors_without_an_equivalent_are_refused(selector: str) -> None:
-    with pytest.raises(TamisError):
+def test_selectors_without_an_equivalent_are_refused(selector: str, words: str) -> None:
+    with pytest.raises(TamisError, match=words):
         read_selector(selector)
 
 

@@ -69,14 +69,14 @@ def test_a_pattern_with_wildcards_inside_stays_a_pattern() -> None:
 
 
 @given(nodes)
-@settings(max_examples=300)
+@settings(max_examples=settings.default.max_examples * 3)
 def test_unbind_gives_the_same_filters(node: Node) -> None:
     compiled = compile_node(node, SCHEMA)
     assert set(compile_node(unbind(compiled, SCHEMA), SCHEMA)) == set(compiled)
 
 
 @given(nodes)
-@settings(max_examples=300)
+@settings(max_examples=settings.default.max_examples * 3)
 def test_format_filters_compiles_to_the_same_filters(node: Node) -> None:
     compiled = compile_node(node, SCHEMA)
     assert set(compile_text(format_filters(compiled, SCHEMA), SCHEMA).filters) == set(compiled)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,13 +31,24 @@ def test_agrees_with_the_textbook(pattern: str, text: str) -> None:
     assert like_matches(pattern, text) == textbook(pattern, text)
 
 
-@given(pieces, st.text("ab%", max_size=5))
-def test_exact_and_prefix_decide_alone(pattern: str, text: str) -> None:
-    read = like_pattern(pattern)
-    if read.exact is not None:
-        assert read.matches(text) == (text == read.exact)
-    if read.prefix is not None:
-        assert read.matches(text) == text.startswith(read.prefix)
+@pytest.mark.hypothesis
+def test_exact_and_prefix_decide_alone() -> None:
+    reached: Counter[str] = Counter()
+
+    @given(pieces, st.text("ab%", max_size=5))
+    def law(pattern: str, text: str) -> None:
+        read = like_pattern(pattern)
+        if read.exact is not None:
+            for one in (text, read.exact):
+                assert textbook(pattern, one) == read.matches(one) == (one == read.exact)
+            reached["exact"] += 1
+        if read.prefix is not None:
+            for one in (text, read.prefix + text):
+                assert textbook(pattern, one) == read.matches(one) == one.startswith(read.prefix)
+            reached["prefix"] += 1
+
+    law()
+    assert min(reached["exact"], reached["prefix"]) >= 5, reached
 
 
 @given(st.text(max_size=4), st.text(max_size=4))

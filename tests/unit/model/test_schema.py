@@ -146,7 +146,7 @@ def test_an_array_without_dimensions_is_its_scalar(name: str, value: object, can
     "value", [np.array(None), np.array(1j), np.ma.masked, np.ones((2, 2)), np.ma.array([1.0, 2.0], mask=[0, 1]), pd.NaT]
 )
 def test_no_array_is_worse_than_an_event_error(name: str, value: object) -> None:
-    with pytest.raises(tamis.EventError):
+    with pytest.raises(tamis.EventError, match="attribute '"):
         FULL.event({name: value})
     learn_from_event(tamis.Schema(), {name: value})
 

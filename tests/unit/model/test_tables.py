@@ -164,7 +164,7 @@ class TestLearning:
 
     def test_subscriptions_do_not(self) -> None:
         full = tamis.Schema({f"a{i}": tamis.Number() for i in range(MAX_ATTRIBUTES)})
-        with pytest.raises(tamis.LimitError):
+        with pytest.raises(tamis.LimitError, match="257 is more than the 256"):
             full.extended({"new": tamis.Number()}, "the subscription")
 
     def test_nothing_is_learnt_from_a_name_that_is_none(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import matplotlib.colors
 import pyarrow as pa
 import pytest
 import shapely
@@ -12,8 +13,6 @@ import shapely
 from tamis.errors import ModelError
 from tamis.plots.canvas import write_figure
 from tamis.plots.maps import _SHADES, _names, _starts, draw_map
-
-matplotlib = pytest.importorskip("matplotlib", reason="not run: matplotlib is not installed")
 
 
 def row_of_squares(counts: list[int | None]) -> pa.Table:

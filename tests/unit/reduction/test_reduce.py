@@ -170,15 +170,15 @@ def test_one_id_in_two_namespaces() -> None:
         + [replace(compile_text(f"y = {i}", id=i), namespace="other") for i in (1, 2)]
     )
     assert merged.merged == {"1+2": ("default/1", "default/2"), "other/1+2": ("other/1", "other/2")}
-    with pytest.raises(DuplicateSubscriptionError):
+    with pytest.raises(DuplicateSubscriptionError, match="'a' exists"):
         reduce([wide, replace(wide, namespace="other"), wide])
 
 
 def test_errors() -> None:
     one = compile_text("x < 1", id="a")
-    with pytest.raises(DuplicateSubscriptionError):
+    with pytest.raises(DuplicateSubscriptionError, match="'a' exists"):
         reduce([one, one])
-    with pytest.raises(SchemaError):
+    with pytest.raises(SchemaError, match="attribute 'x': known as a number"):
         reduce({"a": "x < 1", "b": "x = 'one'"})
     assert reduce({}).report().startswith("0 subscriptions -> 0")
 

@@ -23,9 +23,9 @@ def test_what_the_user_says_goes_to_the_broker() -> None:
     client = ClientCore("alice", "b1")
     assert Send("b1", m.Subscribe("a", b"true")) in client.handle(m.Subscribe("a", b"true"), sender=USER, now=0)
     assert client.handle(m.Publish(EVENT), sender=USER, now=0) == [Send("b1", m.Publish(EVENT))]
-    with pytest.raises(LocalProtocolError):
+    with pytest.raises(LocalProtocolError, match="Confirm"):
         client.handle(m.Confirm(1), sender=USER, now=0)
-    with pytest.raises(RemoteProtocolError):
+    with pytest.raises(RemoteProtocolError, match="link 'b1': .* Confirm"):
         client.handle(m.Confirm(1), sender="b1", now=0)
 
 

@@ -113,7 +113,7 @@ def test_a_restart_remembers_who_asked_whom() -> None:
 
 
 def test_clients_cannot_stop_a_network() -> None:
-    with pytest.raises(RemoteProtocolError):
+    with pytest.raises(RemoteProtocolError, match="link 'zoe': .* Pause"):
         Middle().handle(m.Pause(), sender="zoe", now=0)
 
 

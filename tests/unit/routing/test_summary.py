@@ -152,7 +152,7 @@ def test_a_covering_index_that_is_not_sound_is_refused() -> None:
     class Guess(LinearCovering):
         guarantee = Guarantee.COMPLETE
 
-    with pytest.raises(WeakGuaranteeError):
+    with pytest.raises(WeakGuaranteeError, match="is only COMPLETE"):
         Covering(Guess)
 
 

@@ -167,13 +167,13 @@ def test_the_same_seed_gives_the_same_bytes() -> None:
 def test_wrong_use_is_refused() -> None:
     network = line()
     network.subscribe("alice", "x < 10", id="a")
-    with pytest.raises(tamis.DuplicateSubscriptionError):
+    with pytest.raises(tamis.DuplicateSubscriptionError, match="'a' exists"):
         network.subscribe("alice", "x < 10", id="a")
-    with pytest.raises(tamis.UnknownSubscriptionError):
+    with pytest.raises(tamis.UnknownSubscriptionError, match="'b'"):
         network.unsubscribe("alice", "b")
-    with pytest.raises(tamis.UnknownSubscriptionError):
+    with pytest.raises(tamis.UnknownSubscriptionError, match="'b'"):
         network.state("alice", "b")
-    with pytest.raises(tamis.EventError):
+    with pytest.raises(tamis.EventError, match="attribute 'x': expected a number"):
         network.publish("alice", {"x": "many"})
     with pytest.raises(ModelError, match="no client 'zed'"):
         network.publish("zed", {"x": 1})

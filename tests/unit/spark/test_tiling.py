@@ -10,9 +10,6 @@ from tamis.model.language.compiler import compile_text
 from tamis.model.schema import Schema
 from tamis.model.tables import EventTable
 from tamis.model.types import Number, Region, String
-
-pytest.importorskip("pyspark")
-
 from tamis.spark.tiling import Axis, Tiling, hull
 
 SCHEMA = Schema({"x": Number(), "area": Region(), "name": String()})
