@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,16 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(SEED)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def command_line() -> Iterator[None]:
+    """Build the command line once in a process, as the program does: typer's runner builds it anew for each call."""
+    from typer import testing
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(testing, "_get_command", functools.cache(testing._get_command))
+        yield
 
 
 @pytest.hookimpl(optionalhook=True)
