@@ -1,4 +1,9 @@
 # Everything starts here: `make` prints the list. Needs Python 3.11 or newer and make, nothing else.
+#
+# Three tiers of tests, each holds the one before:
+#   make check   two minutes, after each change: units, the shared cases, the house rules, contracts with few examples
+#   make test    ten minutes, before a change is merged: every process for real, Spark, brokers, browser, commands
+#   make soak    hours, in parts of SOAK_MINUTES (40): large counts; a part goes on where the last one ended
 
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -7,6 +12,11 @@ PYTEST := $(BIN)/python -m pytest
 
 WORKERS      ?= 2
 FUZZ_SECONDS ?= 600
+SOAK_MINUTES ?= 40
+
+# What `make check` runs.
+QUICK := tests/unit tests/contract tests/test_cases.py tests/test_architecture.py tests/test_public_names.py \
+         tests/test_tree_hygiene.py
 
 # A name on the PATH may be a shim without a Python behind it, too old, or lack the venv module: try each one.
 CANDIDATES := $(PYTHON) python3 python3.13 python3.12 python3.11 python
@@ -35,11 +45,11 @@ setup-ci: ## Chromium and Mosquitto from Debian's packages: the tests that use t
 run: $(STAMP) ## the pipeline on real data: storms and earthquakes, who has to hear of them, a map
 	@$(BIN)/tamis pipeline demo --out build/demo
 
-test: lint ## everything: lint, types, all tests and doctests
+test: lint ## everything: lint, types, all tests and doctests; ten minutes
 	$(PYTEST) -n $(WORKERS)
 
-check: lint ## the fast part of `make test`, under 2 minutes, no Spark
-	$(PYTEST) -n $(WORKERS) -m "not (soak or slow or spark or browser)"
+check: lint ## the fast part of `make test`: two minutes, no processes, no Spark
+	HYPOTHESIS_PROFILE=quick $(PYTEST) -n $(WORKERS) $(QUICK) -m "not (soak or slow or spark or browser)"
 
 lint: $(STAMP) ## ruff and mypy only
 	$(BIN)/ruff check
@@ -49,8 +59,8 @@ lint: $(STAMP) ## ruff and mypy only
 fuzz: $(STAMP) ## random programs against the language, for FUZZ_SECONDS (600)
 	$(BIN)/python -m tests.fuzz_language $(FUZZ_SECONDS)
 
-soak: $(STAMP) ## the large counts; AREA=x selects the tests named so
-	$(PYTEST) -m soak $(if $(AREA),-k "$(AREA)")
+soak: $(STAMP) ## the large counts, SOAK_MINUTES (40) at a time, until all passed; AREA=x selects the tests named so
+	SOAK_MINUTES=$(SOAK_MINUTES) $(PYTEST) -p tests.soak -m soak $(if $(AREA),-k "$(AREA)")
 
 bench: $(VENV)/.installed-bench ## timings, beside the peers of the [bench] extra
 	$(BIN)/tamis bench

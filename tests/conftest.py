@@ -1,4 +1,4 @@
-"""One seed, and how hard Hypothesis tries: quick in `make test`, long in `make soak`."""
+"""One seed, how hard Hypothesis tries (little in `make check`, long in `make soak`), and which process runs a test."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ _LONG = tuple(f"tests/{name}/" for name in ("contract", "lab", "overlay", "plant
 _PROCESSES = ("tests/server/", "tests/browser/", "tests/e2e/", "tests/test_packaging.py")
 
 settings.register_profile("default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", parent=settings.get_profile("default"), max_examples=15)
 settings.register_profile("soak", parent=settings.get_profile("default"), max_examples=20_000, derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from tests.simulation.world import WEATHERS, Plan, World
 
 #: Seeds of `make test`: the first ones in every run, and a window that moves whenever the code under test changes.
 FIXED_SEEDS, MOVING_SEEDS, CHUNK = 100, 500, 25
-SOAK_SEEDS, SOAK_CHUNK = 100_000, 100
+SOAK_SEEDS, SOAK_CHUNK = 100_000, 10_000
 ROOT = Path(__file__).parents[2]
 FILE = "tests/simulation/test_seeds.py"
 #: What the seeds exercise.
@@ -104,26 +103,10 @@ def test_a_larger_world() -> None:
 
 
 @pytest.mark.soak
-def test_broker_seeds_by_the_hundred_thousand() -> None:
-    """In slices: what was done is noted beside pytest's cache, for this state of the code, and the next run goes on.
-
-    SOAK_SECONDS=600 stops after ten minutes. Each chunk is told as it is done: ``make soak AREA=broker_seeds``.
-    """
-    done = Path(".pytest_cache") / f"broker-seeds-{state_of_the_code()}"
-    done.parent.mkdir(exist_ok=True)
-    known = set(done.read_text().split()) if done.exists() else set()
-    starts = [start for start in range(0, SOAK_SEEDS, SOAK_CHUNK) if str(start) not in known]
-    end = time.monotonic() + float(os.environ.get("SOAK_SECONDS", "inf"))
+@pytest.mark.parametrize("start", range(0, SOAK_SEEDS, SOAK_CHUNK))
+def test_broker_seeds_by_the_hundred_thousand(start: int) -> None:
+    """In slices, each a test that `make soak` runs once for a state of the code: ``make soak AREA=broker_seeds``."""
     workers = os.cpu_count() or 1
+    chunks = [range(first, first + CHUNK) for first in range(start, start + SOAK_CHUNK, CHUNK)]
     with ProcessPoolExecutor(workers) as pool:
-        while starts and time.monotonic() < end:
-            now, starts = starts[:workers], starts[workers:]
-            assert set(pool.map(run_seeds, [range(start, start + SOAK_CHUNK) for start in now])) == {SOAK_CHUNK}
-            known.update(map(str, now))
-            with done.open("a") as file:
-                file.writelines(f"{start}\n" for start in now)
-            print(
-                f"{len(known) * SOAK_CHUNK:,} of {SOAK_SEEDS:,} seeds, none lost, doubled, stale or stuck", flush=True
-            )
-    if len(known) * SOAK_CHUNK < SOAK_SEEDS:
-        pytest.skip(f"{len(known) * SOAK_CHUNK:,} of {SOAK_SEEDS:,} seeds are done; run it again to go on")
+        assert sum(pool.map(run_seeds, chunks)) == SOAK_CHUNK
