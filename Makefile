@@ -1,4 +1,9 @@
 # Everything starts here: `make` prints the list. Needs Python 3.11 or newer and make, nothing else.
+#
+# Three tiers of tests, each holds the one before:
+#   make check   two minutes, after each change: units, the shared cases, the house rules, contracts with few examples
+#   make test    ten minutes, before a change is merged: every process for real, Spark, brokers, browser, commands
+#   make soak    hours, in parts of SOAK_MINUTES (40): large counts; a part goes on where the last one ended
 
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -9,6 +14,11 @@ PYTEST := $(BIN)/python -m pytest
 
 WORKERS      ?= 2
 FUZZ_SECONDS ?= 600
+SOAK_MINUTES ?= 40
+
+# What `make check` runs.
+QUICK := tests/unit tests/contract tests/test_cases.py tests/test_architecture.py tests/test_public_names.py \
+         tests/test_tree_hygiene.py
 
 # A name on the PATH may be a shim without a Python behind it, too old, or lack the venv module: try each one.
 CANDIDATES := $(PYTHON) python3 python3.13 python3.12 python3.11 python
@@ -65,11 +75,11 @@ setup-ci: ## Chromium and Mosquitto from Debian's packages: the tests that use t
 run: $(VENV)/.installed-run ## the pipeline on real data: storms and earthquakes, who has to hear of them, a map
 	@$(BIN)/tamis pipeline demo --out build/demo
 
-test: lint ## everything: lint, types, all tests and doctests
+test: lint ## everything: lint, types, all tests and doctests; ten minutes
 	$(PYTEST) -n $(WORKERS)
 
-check: lint ## the fast part of `make test`, under 2 minutes, no Spark
-	$(PYTEST) -n $(WORKERS) -m "not (soak or slow or spark or browser)"
+check: lint ## the fast part of `make test`: two minutes, no processes, no Spark
+	HYPOTHESIS_PROFILE=quick $(PYTEST) -n $(WORKERS) $(QUICK) -m "not (soak or slow or spark or browser)"
 
 lint: $(STAMP) ## ruff, mypy and codespell only
 	$(BIN)/ruff check
@@ -80,8 +90,8 @@ lint: $(STAMP) ## ruff, mypy and codespell only
 fuzz: $(STAMP) ## random programs against the language, for FUZZ_SECONDS (600)
 	$(BIN)/python -m tests.fuzz_language $(FUZZ_SECONDS)
 
-soak: $(STAMP) ## the large counts, and new examples of every property; AREA=x selects the tests named so
-	HYPOTHESIS_PROFILE=soak $(PYTEST) -m "soak or hypothesis" $(if $(AREA),-k "$(AREA)")
+soak: $(STAMP) ## the large counts and new examples of every property, SOAK_MINUTES (40) at a time; AREA=x selects by name
+	SOAK_MINUTES=$(SOAK_MINUTES) HYPOTHESIS_PROFILE=soak $(PYTEST) -p tests.soak -m "soak or hypothesis" $(if $(AREA),-k "$(AREA)")
 
 coverage: $(STAMP) ## which branches the tests take; lists the modules below 90 %
 	$(BIN)/python scripts/measure_coverage.py

@@ -27,9 +27,9 @@ def exceptions(page: str) -> dict[str, str]:
 
 
 def measured(report: dict[str, dict[str, dict[str, dict[str, float]]]]) -> dict[str, float]:
-    """Return the per cent of each module, by its path below ``src/tamis``."""
+    """Return the per cent of each module, by its path as documents write it: below src/tamis, or below src."""
     return {
-        path.partition("src/tamis/")[2]: one["summary"]["percent_covered"]
+        path.partition("src/")[2].removeprefix("tamis/"): one["summary"]["percent_covered"]
         for path, one in report["files"].items()
         if one["summary"]["num_statements"]
     }

@@ -6,8 +6,11 @@ tests, the command line, the broker and Spark read the same cases and must give 
 
 from __future__ import annotations
 
+import functools
+import inspect
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
@@ -15,13 +18,14 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 import shapely
 
 from tamis.model.schema import Schema
 from tamis.model.types import AttributeType, Boolean, Number, Region, String, Timestamp, Vector
 from tamis.model.values import INT64_MAX
 
-__all__ = ["DIRECTORY", "Case", "arrow_row", "load_cases"]
+__all__ = ["DIRECTORY", "Case", "arrow_row", "each_case", "load_cases"]
 
 DIRECTORY = Path(__file__).parent / "cases"
 
@@ -55,6 +59,44 @@ class Case:
 def load_cases() -> tuple[Case, ...]:
     """Return every case, ordered by file and place in it."""
     return tuple(case for path in sorted(DIRECTORY.glob("*.json")) for case in _read(path))
+
+
+def each_case(cases: Iterable[Case]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Run a test, whose first parameter is a case, on each of these cases.
+
+    The cases of a file are one item of pytest: thousands of items would cost more than the answers. All are run,
+    and a failure names every case that failed. The environment variable CASE runs the case of that name alone.
+    """
+    files: dict[str, list[Case]] = {}
+    for case in cases:
+        if os.environ.get("CASE", case.name) == case.name:
+            files.setdefault(case.file, []).append(case)
+
+    def decorate(test: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(test)
+        def run(cases: list[Case], **fixtures: Any) -> None:
+            failures = [error for case in cases if (error := _failure(test, case, fixtures)) is not None]
+            if failures:
+                raise BaseExceptionGroup(f"{len(failures)} of {len(cases)} cases failed", failures)
+
+        asked = inspect.signature(test)
+        first, *others = asked.parameters.values()
+        assert first.name == "case"
+        replaced = first.replace(name="cases", annotation=list[Case])
+        run.__signature__ = asked.replace(parameters=[replaced, *others])  # type: ignore[attr-defined]
+        return pytest.mark.parametrize("cases", list(files.values()), ids=list(files))(run)
+
+    return decorate
+
+
+def _failure(test: Callable[..., None], case: Case, fixtures: dict[str, Any]) -> BaseException | None:
+    """Return what a test raised about a case."""
+    try:
+        test(case, **fixtures)
+    except (Exception, pytest.fail.Exception) as error:
+        error.add_note(f"the case is {case.name!r} of {case.file}.json; CASE={case.name!r} runs it alone")
+        return error
+    return None
 
 
 def _read(path: Path) -> list[Case]:

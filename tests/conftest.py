@@ -1,8 +1,10 @@
-"""One seed, and how hard Hypothesis tries: quick in `make test`, long in `make soak`."""
+"""One seed, and how hard Hypothesis tries: little in `make check`, long in `make soak`."""
 
 from __future__ import annotations
 
+import functools
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from hypothesis import HealthCheck, settings
 SEED = 20260101
 
 settings.register_profile("default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", parent=settings.get_profile("default"), max_examples=15)
 settings.register_profile(
     "soak", parent=settings.get_profile("default"), max_examples=20_000, derandomize=False, print_blob=True
 )
@@ -38,20 +41,18 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(SEED)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def command_line() -> Iterator[None]:
+    """Build the command line once in a process, as the program does: typer's runner builds it anew for each call."""
+    from typer import testing
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(testing, "_get_command", functools.cache(testing._get_command))
+        yield
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
-    """Send tests that share a Spark session to one process, and all others to whoever is idle.
+    from tests.scheduling import make_scheduler
 
-    xdist's own ``loadgroup`` writes the group into the ids of tests, which pytest 9.2 no longer lets it do: it
-    then groups nothing, and does not say so.
-    """
-    from xdist.scheduler import LoadScopeScheduling
-
-    class BySession(LoadScopeScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            file = nodeid.split("::")[0]
-            if not file.startswith("tests/spark/"):
-                return nodeid
-            return file if file.startswith("tests/spark/test_cluster") else "tests/spark"
-
-    return BySession(config, log)
+    return make_scheduler(config, log)

@@ -19,7 +19,7 @@ from tamis.model.language.nodes import Compare, Leaf, Node, SpatialTest, leaves
 from tamis.model.language.parse import parse
 from tamis.model.schema import Schema
 from tests import naive
-from tests.case_files import Case, arrow_row, load_cases
+from tests.case_files import Case, arrow_row, each_case, load_cases
 
 CASES = load_cases()
 ANSWERED = [case for case in CASES if case.error is None]
@@ -27,11 +27,6 @@ REFUSED = [case for case in CASES if case.error is not None]
 FILES = sorted({case.file for case in CASES})
 #: Files with a schema: their subscriptions and events can live in one engine.
 TYPED = sorted({case.file for case in CASES if case.schema is not None})
-
-
-def each(cases: list[Case]) -> pytest.MarkDecorator:
-    """Run a test on each case."""
-    return pytest.mark.parametrize("case", cases, ids=str)
 
 
 def engine_of(case: Case, matcher: str = "linear") -> Engine:
@@ -50,13 +45,13 @@ def wanted(case: Case) -> list[str]:
     return [case.name] if case.expected else []
 
 
-@each(ANSWERED)
+@each_case(ANSWERED)
 def test_answer(case: Case) -> None:
     for matcher in MATCHERS:
         assert engine_of(case, matcher).match(case.event) == wanted(case), matcher
 
 
-@each(ANSWERED)
+@each_case(ANSWERED)
 def test_explanation(case: Case) -> None:
     explanation = engine_of(case).explain(case.event, case.name)
     assert explanation.matched is case.expected
@@ -64,7 +59,7 @@ def test_explanation(case: Case) -> None:
     assert str(explanation).startswith("match" if case.expected else "no match")
 
 
-@each(ANSWERED)
+@each_case(ANSWERED)
 def test_answer_in_a_table(case: Case) -> None:
     rows = {name: [value] for name, value in case.event.items()} or {"nothing": [None]}
     for matcher in MATCHERS:
@@ -76,13 +71,13 @@ def test_answer_in_a_table(case: Case) -> None:
         assert found.of(1) == engine.match({}), matcher
 
 
-@each(ANSWERED)
+@each_case(ANSWERED)
 def test_answer_by_the_naive_evaluator(case: Case) -> None:
     _, event = canonical(case, engine_of(case))
     assert (naive.evaluate(parse(case.subscription), event) is True) is case.expected
 
 
-@each(ANSWERED)
+@each_case(ANSWERED)
 def test_answer_in_another_form(case: Case) -> None:
     node = parse(case.subscription)
     document = to_json(node)
@@ -92,7 +87,7 @@ def test_answer_in_another_form(case: Case) -> None:
         assert engine.match(case.event) == wanted(case), form
 
 
-@each(REFUSED)
+@each_case(REFUSED)
 def test_refusal(case: Case) -> None:
     if case.error == "EventError":
         engine = engine_of(case)
@@ -107,7 +102,7 @@ def test_refusal(case: Case) -> None:
     assert not [words for words in case.mentions if words not in str(caught.value)], str(caught.value)
 
 
-@each([case for case in REFUSED if case.error == "EventError" and isinstance(case.event, dict)])
+@each_case([case for case in REFUSED if case.error == "EventError" and isinstance(case.event, dict)])
 def test_refusal_in_a_table(case: Case) -> None:
     rows = {name: [None, value] for name, value in case.event.items()}
     with pytest.raises(errors.EventError) as caught:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import shapely
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from tamis.model.language.compiler import compile_node
@@ -114,6 +115,11 @@ events = st.fixed_dictionaries(
         "look": st.sampled_from(VECTORS),
     },
 )
+
+
+def few(examples: int) -> int:
+    """Return how many examples to try: these, or those of the profile where they are fewer (`make check`)."""
+    return min(examples, settings.default.max_examples)
 
 
 def compiled(node: Node, id: int = 0) -> Subscription:

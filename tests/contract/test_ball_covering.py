@@ -18,6 +18,7 @@ from tamis.model.language.nodes import And, Compare, Constant, IsNull, Node, Not
 from tamis.model.schema import Schema
 from tamis.model.subscription import Subscription
 from tamis.model.types import Number, Vector
+from tests.contract.strategies import few
 
 SCHEMA = Schema({"x": Number(), "look": Vector(2), "sound": Vector(1)})
 
@@ -105,7 +106,7 @@ class BallCoveringMachine(RuleBasedStateMachine):
 @pytest.mark.parametrize("name", INDEXES)
 def test_no_cover_of_balls_is_missed_and_none_is_wrong(name: str) -> None:
     machine = type(f"{name}Machine", (BallCoveringMachine,), {"name": name})
-    run_state_machine_as_test(machine, settings=settings(max_examples=40, stateful_step_count=30, deadline=None))
+    run_state_machine_as_test(machine, settings=settings(max_examples=few(40), stateful_step_count=30, deadline=None))
 
 
 @pytest.mark.soak

@@ -14,7 +14,7 @@ from tamis.index.protocols import CoveringIndex, Guarantee
 from tamis.index.registry import COVERING_INDEXES, CoveringOptions
 from tamis.model.language.nodes import Compare, Constant, Node
 from tamis.model.tables import SubscriptionTable
-from tests.contract.strategies import SCHEMA, compiled, nodes, scalar_world
+from tests.contract.strategies import SCHEMA, compiled, few, nodes, scalar_world
 
 WORLD = [SCHEMA.event(one) for one in scalar_world()][::7]  # a seventh: the cells repeat along every axis
 
@@ -104,7 +104,7 @@ class CoveringMachine(RuleBasedStateMachine):
 @each_index
 def test_covering_index_keeps_its_guarantee(name: str, options: CoveringOptions) -> None:
     machine = type(f"{name}Machine", (CoveringMachine,), {"case": (name, options)})
-    run_state_machine_as_test(machine, settings=settings(max_examples=40, stateful_step_count=25, deadline=None))
+    run_state_machine_as_test(machine, settings=settings(max_examples=few(40), stateful_step_count=25, deadline=None))
 
 
 @pytest.mark.soak

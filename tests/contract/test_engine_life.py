@@ -22,7 +22,7 @@ from tamis.index.registry import MATCHERS
 from tamis.model.language.format import format_node
 from tamis.model.language.nodes import And, Between, Compare, Node
 from tests import naive
-from tests.contract.strategies import SCHEMA, events, nodes
+from tests.contract.strategies import SCHEMA, events, few, nodes
 
 sides = st.tuples(st.sampled_from([0.0, 1.0, 2.5]), st.sampled_from([0.0, 0.5, np.inf]))
 
@@ -103,7 +103,7 @@ class EngineLife(RuleBasedStateMachine):
 @pytest.mark.parametrize("matcher", MATCHERS)
 def test_a_life_gives_the_naive_answers(matcher: str) -> None:
     life = type(f"{matcher}Life", (EngineLife,), {"matcher": matcher})
-    examples = SLOW.get(matcher, 15)
+    examples = few(SLOW.get(matcher, 15))
     run_state_machine_as_test(life, settings=settings(max_examples=examples, stateful_step_count=25, deadline=None))
 
 

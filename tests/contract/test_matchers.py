@@ -22,7 +22,7 @@ from tamis.model.language.nodes import Compare, Constant, Node
 from tamis.model.subscription import Subscription
 from tamis.model.tables import EventTable
 from tests import naive
-from tests.contract.strategies import SCHEMA, compiled, events, nodes
+from tests.contract.strategies import SCHEMA, compiled, events, few, nodes
 
 #: What users choose from, the packed matcher as it is with many subscriptions and on the way there, and MICS on
 #: spaces that are not learned from the subscriptions.
@@ -120,7 +120,7 @@ def _judge(matcher: Matcher, want: set[int], got: set[int]) -> None:
 @pytest.mark.parametrize("name", EVERY_MATCHER)
 def test_matcher_agrees_with_the_naive_evaluator(name: str) -> None:
     machine = type(f"{name}Machine", (MatcherMachine,), {"name": name})
-    run_state_machine_as_test(machine, settings=settings(max_examples=100, stateful_step_count=40, deadline=None))
+    run_state_machine_as_test(machine, settings=settings(max_examples=few(100), stateful_step_count=40, deadline=None))
 
 
 @pytest.mark.soak

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 import tamis
-from tests.case_files import Case, load_cases
+from tests.case_files import Case, each_case, load_cases
 
 
-@pytest.mark.parametrize("case", [case for case in load_cases() if case.error is None], ids=str)
+@each_case([case for case in load_cases() if case.error is None])
 def test_answer_of_a_network(case: Case) -> None:
     network = tamis.Network([("here", "between"), ("between", "there")], schema=case.schema)
     reader, writer = network.attach("reader", "here"), network.attach("writer", "there")

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
 from typer.testing import CliRunner, Result
 
 from tamis.cli.main import app
-from tests.case_files import Case, load_cases
+from tests.case_files import Case, each_case, load_cases
 
 CASES = [case for case in load_cases() if case.is_json and isinstance(case.event, dict)]
 
@@ -24,14 +23,14 @@ def explain(case: Case, folder: Path) -> Result:
     return CliRunner().invoke(app, [*arguments, "--", source, json.dumps(case.event)])
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.error is None], ids=str)
+@each_case([case for case in CASES if case.error is None])
 def test_answer(case: Case, tmp_path: Path) -> None:
     told = explain(case, tmp_path)
     assert told.exit_code == (0 if case.expected else 1), told.output
     assert json.loads(told.stdout)["matched"] is case.expected
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.error is not None], ids=str)
+@each_case([case for case in CASES if case.error is not None])
 def test_refusal(case: Case, tmp_path: Path) -> None:
     told = explain(case, tmp_path)
     assert told.exit_code == 2, told.output

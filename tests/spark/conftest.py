@@ -11,6 +11,14 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
+#: Settings for hundreds of queries about a few rows each: to plan them again while they run, and to compile Java for
+#: each of them, costs more than to run them. The drivers of the cluster tests keep Spark's own choices in both.
+SMALL_QUERIES = {
+    "spark_sql_shuffle_partitions": 2,
+    "spark_sql_adaptive_enabled": "false",
+    "spark_sql_codegen_wholeStage": "false",
+    "spark_sql_codegen_factoryMode": "NO_CODEGEN",
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -52,8 +60,7 @@ def spark() -> Iterator[object]:
     from tamis.spark import session
     from tests.spark.processes import SHORT_LIVED
 
-    settings = {"spark_sql_shuffle_partitions": 2, "spark_driver_extraJavaOptions": SHORT_LIVED}
-    found = session("local[2]", name="tests", **settings)
+    found = session("local[2]", name="tests", spark_driver_extraJavaOptions=SHORT_LIVED, **SMALL_QUERIES)
     yield found
     found.stop()
 

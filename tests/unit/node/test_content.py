@@ -14,7 +14,7 @@ from tamis.algebra.evaluate import matches_subscription
 from tamis.errors import EventError, ModelError, SchemaError
 from tamis.model.subscription import Subscription
 from tamis.node.content import Content
-from tests.case_files import Case, load_cases
+from tests.case_files import Case, each_case, load_cases
 
 SCHEMA = Schema(
     {"n": Number(), "s": String(), "b": Boolean(), "at": Timestamp(), "where": Region(), "look": Vector(3)},
@@ -61,7 +61,7 @@ def test_what_is_no_filter_is_refused(data: bytes) -> None:
         Content(SCHEMA).read_filter(data)
 
 
-@pytest.mark.parametrize("case", [case for case in load_cases() if case.error is None], ids=str)
+@each_case([case for case in load_cases() if case.error is None])
 def test_the_named_cases_mean_the_same_after_a_journey(case: Case) -> None:
     """What came out of bytes once is the same after every further journey."""
     content = Content(case.schema)
