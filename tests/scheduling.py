@@ -17,7 +17,7 @@ __all__ = ["make_scheduler", "scope_of", "turn_of"]
 #: Where tests share no fixture and may take seconds each.
 _LONG = tuple(f"tests/{name}/" for name in ("contract", "lab", "overlay", "planted", "property", "simulation"))
 #: Where tests start processes or run whole commands.
-_PROCESSES = ("tests/server/", "tests/browser/", "tests/e2e/", "tests/test_packaging.py")
+_PROCESSES = ("tests/server/", "tests/attacks/", "tests/browser/", "tests/e2e/", "tests/test_packaging.py")
 
 
 def make_scheduler(config: pytest.Config, log: Any) -> object:
