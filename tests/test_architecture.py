@@ -197,6 +197,30 @@ def kernels_have_few_parameters(module: Module) -> Iterator[Fault]:
             yield Fault(function.lineno, f"{function.name} takes {count} parameters; at most {KERNEL_PARAMETERS}")
 
 
+def is_inner(function: Function) -> bool:
+    """Whether a kernel is optimised only as a part of the kernels that call it (`kernels/compile.py`)."""
+    names = {dotted(decorator) for decorator in function.decorator_list}
+    return "inline_kernel" in names or ("hot_kernel" in names and function.name.startswith("_"))
+
+
+def inner_kernels_are_called_by_kernels(module: Module) -> Iterator[Fault]:
+    inner = {function.name for function in module.functions if is_inner(function)}
+    imported = {
+        name.asname or name.name: name.name
+        for node in module.walk(ast.ImportFrom)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tamis.kernels.")
+        for name in node.names
+    }
+    inner |= {local for local, name in imported.items() if name in inner_kernels()}
+    for function in module.functions:
+        if not any(dotted(decorator).endswith("kernel") for decorator in function.decorator_list):
+            for call in ast.walk(function):
+                if isinstance(call, ast.Call) and dotted(call.func) in inner:
+                    yield Fault(
+                        call.lineno, f"{dotted(call.func)} is not optimised by itself: kernels alone may call it"
+                    )
+
+
 def names_say_what_is_inside(module: Module) -> Iterator[Fault]:
     for part in module.parts:
         if part in VAGUE_NAMES:
@@ -237,6 +261,7 @@ RULES: tuple[Callable[[Module], Iterator[Fault]], ...] = (
     modules_are_short,
     functions_are_short,
     kernels_have_few_parameters,
+    inner_kernels_are_called_by_kernels,
     names_say_what_is_inside,
     public_things_have_docstrings,
     functions_say_what_they_return,
@@ -249,6 +274,12 @@ def modules() -> list[Module]:
         Module(path.relative_to(PACKAGE).as_posix(), path.read_text(encoding="utf-8"))
         for path in sorted(PACKAGE.rglob("*.py"))
     ]
+
+
+@functools.cache
+def inner_kernels() -> frozenset[str]:
+    kernels = (module for module in modules() if module.layer == "kernels")
+    return frozenset(function.name for module in kernels for function in module.functions if is_inner(function))
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
@@ -289,6 +320,18 @@ BAD = [
     (functions_are_short, "engine.py", "def f() -> None:\n" + lines(31), 1),
     (functions_are_short, "engine.py", 'def f() -> None:\n    """One.\n\n    Two."""\n' + lines(31), 1),
     (functions_are_short, "kernels/boxes.py", "def f() -> None:\n" + lines(61), 1),
+    (
+        inner_kernels_are_called_by_kernels,
+        "kernels/tree.py",
+        "@hot_kernel\ndef _f(a) -> int: ...\n\ndef g(a) -> int:\n    return _f(a)\n",
+        5,
+    ),
+    (
+        inner_kernels_are_called_by_kernels,
+        "index/rtree.py",
+        "from tamis.kernels.polygon import narrow\n\ndef g(a) -> int:\n    return narrow(a)\n",
+        4,
+    ),
     (
         kernels_have_few_parameters,
         "kernels/tree.py",
@@ -338,6 +381,11 @@ GOOD = [
     ),
     (functions_are_short, "engine.py", 'def f() -> None:\n    """Doc only."""\n'),
     (functions_are_short, "kernels/boxes.py", "def f() -> None:\n" + lines(60)),
+    (
+        inner_kernels_are_called_by_kernels,
+        "kernels/tree.py",
+        "@hot_kernel\ndef _f(a) -> int: ...\n\n@hot_kernel\ndef g(a) -> int:\n    return _f(a)\n",
+    ),
     (kernels_have_few_parameters, "kernels/tree.py", "@njit\ndef f(a, b, c, d, e, f, g, h) -> int: ...\n"),
     (
         public_things_have_docstrings,
