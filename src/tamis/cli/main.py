@@ -21,6 +21,7 @@ from tamis.cli import (
     demo,
     explain,
     import_rules,
+    kernels,
     lab,
     match,
     network,
@@ -100,6 +101,7 @@ app.command("reduce", epilog=reduce.EPILOG)(reduce.reduce)
 app.command("network", epilog=network.EPILOG)(network.network)
 app.command("import", epilog=import_rules.EPILOG)(import_rules.import_rules)
 app.command("peer", epilog=peer.EPILOG)(peer.peer)
+app.command("kernels", epilog=kernels.EPILOG)(kernels.kernels)
 app.command("verify", epilog=verify.EPILOG)(verify.verify)
 app.command("publish", epilog=publish.PUBLISH_EPILOG)(publish.publish)
 app.command("subscribe", epilog=publish.SUBSCRIBE_EPILOG)(publish.subscribe)
