@@ -45,7 +45,7 @@ def compile_kernels() -> None:
     wkt = _wkt([row["region"] for row in regions])
     asked |= {row["code"]: f"S_WITHIN(epicentre, {text})" for row, text in zip(regions, wkt, strict=True)}
     _match(pa.table({"id": list(asked), "filter": list(asked.values())}), quakes)
-    reduce(asked, Schema.from_arrow(quakes))
+    reduce({**asked}, Schema.from_arrow(quakes))
     mark = mark_path()
     if mark is not None:
         mark.touch()
