@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -40,12 +41,14 @@ def compile_kernels() -> None:
     with_field = storms.filter(storms["disc"].is_valid()).slice(0, _EVENTS)
     counties = datasets.county_subscriptions()
     _match(pa.concat_tables([counties.slice(0, _COUNTIES), counties.slice(counties.num_rows - 20)]), with_field)
-    quakes, asked = datasets.earthquakes(), dict(datasets.quake_subscriptions())
+    quakes = datasets.earthquakes()
+    asked: dict[int | str, Any] = {}
+    asked.update(datasets.quake_subscriptions())
     regions = [row for row in datasets.quake_regions().to_pylist() if row["code"].startswith("US-")]  # most quakes
     wkt = _wkt([row["region"] for row in regions])
     asked |= {row["code"]: f"S_WITHIN(epicentre, {text})" for row, text in zip(regions, wkt, strict=True)}
     _match(pa.table({"id": list(asked), "filter": list(asked.values())}), quakes)
-    reduce({**asked}, Schema.from_arrow(quakes))
+    reduce(asked, Schema.from_arrow(quakes))
     mark = mark_path()
     if mark is not None:
         mark.touch()
