@@ -44,9 +44,11 @@ def test_a_process_compiles_and_is_gone_at_the_end(tmp_path: Path, monkeypatch: 
     program.chmod(0o755)
     monkeypatch.setattr(warm_up, "are_kernels_compiled", lambda: False)
     monkeypatch.setattr("sys.executable", str(program))
-    with kernels.compiling() as found:
+    with kernels.compiling("local[2]") as found:
         assert found.is_running
     assert not found.is_running
+    with kernels.compiling("spark://host:7077") as found:
+        assert not found.is_running
 
 
 def test_compiled_kernels_need_no_process(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,12 +53,12 @@ class Compilation:
 
 
 @contextmanager
-def compiling() -> Iterator[Compilation]:
-    """Compile the kernels in another process meanwhile, if the cache does not have them."""
+def compiling(master: str | None = None) -> Iterator[Compilation]:
+    """Compile the kernels in another process meanwhile, if the cache lacks them and Spark's workers run here."""
     from tamis.workload.warm_up import are_kernels_compiled
 
     process = None
-    if not are_kernels_compiled():
+    if (master or "local").startswith("local") and not are_kernels_compiled():
         command = [sys.executable, "-m", "tamis.cli.kernels"]
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

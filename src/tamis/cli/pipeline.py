@@ -57,7 +57,7 @@ def run(
     from tamis.spark.progress import own_session
 
     pipeline = _adjusted(tamis.spark.Pipeline.from_file(file), master, out)
-    with compiling() as kernels, own_session():
+    with compiling(pipeline.options.master) as kernels, own_session():
         report = _watched(pipeline, json, kernels)
     if json:
         write_json(report.as_json())
@@ -82,7 +82,7 @@ def demo(
     from tamis.spark.progress import own_session
 
     demonstration = Demo(out, quiet=json)
-    with compiling() as kernels, own_session():
+    with compiling(master) as kernels, own_session():
         demonstration.write_data()
         for file in demonstration.files:
             pipeline = _adjusted(tamis.spark.Pipeline.from_file(file), master, None, SHORT_JOB)
