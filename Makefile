@@ -9,7 +9,6 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed-dev
 LOCK   := requirements/lock.txt
-comma  := ,
 PYTEST := $(BIN)/python -m pytest
 
 WORKERS      ?= 2
@@ -37,12 +36,12 @@ RUN   := --editable '.[spark,plots]'
 DEV   := --editable '.[dev]' --editable src/tamis_bench --editable src/tamis_lab
 PEERS := $(DEV) --editable 'src/tamis_bench[peers]'
 
-# $(call install,packages,what) adds packages to .venv, in the locked versions with the locked hashes.
-install = @echo "installing $(2) into $(VENV): a minute the first time ..."; $(QUIET); $(INDEX); \
+# $(call install,packages) adds packages to .venv, in the locked versions with the locked hashes.
+install = $(QUIET); $(INDEX); \
 	$(BIN)/uv pip install $$quiet --python $(BIN)/python --constraint $(LOCK) --build-constraint $(LOCK) $(1)
 
 # Debian puts servers into /usr/sbin, which is not on every PATH.
-MISSING := for one in chromium mosquitto; do PATH="$$PATH:/usr/sbin" command -v $$one >/dev/null || printf ' %s' $$one; done
+MISSING := for one in chromium mosquitto nats-server; do PATH="$$PATH:/usr/sbin" command -v $$one >/dev/null || printf ' %s' $$one; done
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -56,15 +55,14 @@ setup: $(STAMP) ## build .venv with tamis and the development tools, in the lock
 setup-newest: | $(BIN)/uv ## as setup, with the newest version of everything that pyproject.toml allows
 	@echo "installing the newest versions into $(VENV) ..."
 	@$(QUIET); $(INDEX); $(BIN)/uv pip install $$quiet --python $(BIN)/python --upgrade $(DEV)
-	@touch $(STAMP) $(VENV)/.installed-run
+	@touch $(STAMP)
 
 lock: | $(BIN)/uv ## write requirements/lock.txt anew: the newest versions, with hashes, for every supported system
-	@$(INDEX); $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
-	  --no-emit-index-url --no-emit-find-links --no-annotate --all-extras --custom-compile-command "make lock" \
-	  --no-emit-package tamis --no-emit-package tamis-bench \
+	@$(INDEX); $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate \
+	  --all-extras --custom-compile-command "make lock" --no-emit-package tamis --no-emit-package tamis-bench \
 	  --output-file $(LOCK) pyproject.toml src/tamis_bench/pyproject.toml src/tamis_lab/pyproject.toml requirements/tools.in
 
-setup-ci: ## Chromium and Mosquitto from Debian's packages: the tests that use them are not run without
+setup-ci: ## Chromium, Mosquitto and NATS from Debian's packages: the tests that use them are not run without
 	@missing=$$($(MISSING)); if [ -n "$$missing" ]; then \
 	  sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
 	  $$sudo apt-get update -q && \
@@ -123,14 +121,20 @@ $(BIN)/uv: $(LOCK) | $(BIN)/python
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement $(VENV)/uv.txt
 	@touch $@
 
+# Spark is 400 MB that one core unpacks; the other one compiles the kernels of the first job meanwhile.
 $(VENV)/.installed-run: pyproject.toml $(LOCK) | $(BIN)/uv
-	$(call install,$(RUN),the pipeline (Spark and Java come along))
+	@echo "installing tamis ..."
+	@$(call install,--editable .)
+	@echo "installing Spark, Java and matplotlib, and compiling kernels meanwhile: a minute ..."
+	@$(BIN)/tamis kernels >/dev/null & kernels=$$!; $(call install,$(RUN)) || exit 1; wait $$kernels
 	@touch $@
 
 $(STAMP): pyproject.toml $(LOCK) | $(BIN)/uv
-	$(call install,$(DEV),the pipeline$(comma) the broker and the development tools)
-	@touch $@ $(VENV)/.installed-run
+	@echo "installing tamis with all extras and the development tools: a minute ..."
+	@$(call install,$(DEV))
+	@touch $@
 
 $(VENV)/.installed-bench: $(STAMP)
-	$(call install,$(PEERS),the peers of the benchmarks)
+	@echo "installing the peers of the benchmarks ..."
+	@$(call install,$(PEERS))
 	@touch $@

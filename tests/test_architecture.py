@@ -269,6 +269,30 @@ def classes_do_one_thing(module: Module) -> Iterator[Fault]:
             )
 
 
+def is_inner(function: Function) -> bool:
+    """Whether a kernel is optimised only as a part of the kernels that call it (`kernels/compile.py`)."""
+    names = {dotted(decorator) for decorator in function.decorator_list}
+    return "inline_kernel" in names or ("hot_kernel" in names and function.name.startswith("_"))
+
+
+def inner_kernels_are_called_by_kernels(module: Module) -> Iterator[Fault]:
+    inner = {function.name for function in module.functions if is_inner(function)}
+    imported = {
+        name.asname or name.name: name.name
+        for node in module.walk(ast.ImportFrom)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tamis.kernels.")
+        for name in node.names
+    }
+    inner |= {local for local, name in imported.items() if name in inner_kernels()}
+    for function in module.functions:
+        if not any(dotted(decorator).endswith("kernel") for decorator in function.decorator_list):
+            for call in ast.walk(function):
+                if isinstance(call, ast.Call) and dotted(call.func) in inner:
+                    yield Fault(
+                        call.lineno, f"{dotted(call.func)} is not optimised by itself: kernels alone may call it"
+                    )
+
+
 def names_say_what_is_inside(module: Module) -> Iterator[Fault]:
     for part in module.parts:
         if part in VAGUE_NAMES:
@@ -310,6 +334,7 @@ RULES: tuple[Callable[[Module], Iterator[Fault]], ...] = (
     functions_are_short,
     kernels_have_few_parameters,
     classes_do_one_thing,
+    inner_kernels_are_called_by_kernels,
     names_say_what_is_inside,
     public_things_have_docstrings,
     functions_say_what_they_return,
@@ -322,6 +347,12 @@ def modules() -> list[Module]:
         Module(path.relative_to(SOURCE).as_posix().removeprefix("tamis/"), path.read_text(encoding="utf-8"))
         for path in sorted(SOURCE.rglob("*.py"))
     ]
+
+
+@functools.cache
+def inner_kernels() -> frozenset[str]:
+    kernels = (module for module in modules() if module.layer == "kernels")
+    return frozenset(function.name for module in kernels for function in module.functions if is_inner(function))
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
@@ -366,6 +397,18 @@ BAD = [
     (functions_are_short, "engine.py", "def f() -> None:\n" + lines(31), 1),
     (functions_are_short, "engine.py", 'def f() -> None:\n    """One.\n\n    Two."""\n' + lines(31), 1),
     (functions_are_short, "kernels/boxes/sparse.py", "def f() -> None:\n" + lines(61), 1),
+    (
+        inner_kernels_are_called_by_kernels,
+        "kernels/boxes/tree.py",
+        "@hot_kernel\ndef _f(a) -> int: ...\n\ndef g(a) -> int:\n    return _f(a)\n",
+        5,
+    ),
+    (
+        inner_kernels_are_called_by_kernels,
+        "index/rtree.py",
+        "from tamis.kernels.polygons.polygon import narrow\n\ndef g(a) -> int:\n    return narrow(a)\n",
+        4,
+    ),
     (
         kernels_have_few_parameters,
         "kernels/boxes/tree.py",
@@ -422,6 +465,13 @@ GOOD = [
     ),
     (functions_are_short, "engine.py", 'def f() -> None:\n    """Doc only."""\n'),
     (functions_are_short, "kernels/boxes/sparse.py", "def f() -> None:\n" + lines(60)),
+    (kernels_have_few_parameters, "kernels/boxes/tree.py", "@njit\ndef f(a, b, c, d, e, f, g, h) -> int: ...\n"),
+    (functions_are_short, "kernels/boxes.py", "def f() -> None:\n" + lines(60)),
+    (
+        inner_kernels_are_called_by_kernels,
+        "kernels/boxes/tree.py",
+        "@hot_kernel\ndef _f(a) -> int: ...\n\n@hot_kernel\ndef g(a) -> int:\n    return _f(a)\n",
+    ),
     (kernels_have_few_parameters, "kernels/boxes/tree.py", "@njit\ndef f(a, b, c, d, e, f, g, h) -> int: ...\n"),
     (
         public_things_have_docstrings,

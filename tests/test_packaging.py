@@ -152,3 +152,15 @@ def test_the_spark_extra_and_the_tests_agree_on_pandas() -> None:
     extras = PROJECT["optional-dependencies"]
     bounds = {name: [need for need in extras[name] if need.startswith("pandas")] for name in ("spark", "dev")}
     assert bounds["spark"] == bounds["dev"] != []
+
+
+def test_the_lock_file_pins_every_dependency_with_hashes() -> None:
+    """`make setup` takes versions from it; what it does not name would be installed in whatever version is newest."""
+    entries = re.split(r"\n(?=[a-z])", (ROOT / "requirements" / "lock.txt").read_text(encoding="utf-8"))[1:]
+    pinned = {
+        re.split(r"==", entry)[0] for entry in entries if re.search(r"^[a-z0-9-]+==\S+.*\\\n +--hash=sha256:", entry)
+    }
+    assert len(pinned) == len({re.split(r"==", entry)[0] for entry in entries})
+    needs = [*PROJECT["dependencies"], *(need for extra in PROJECT["optional-dependencies"].values() for need in extra)]
+    names = {re.split(r"[^A-Za-z0-9-]", need)[0].lower() for need in needs} - {"tamis"}
+    assert names | {"uv", "setuptools", "hatchling"} <= pinned

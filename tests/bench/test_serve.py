@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -64,6 +65,16 @@ def test_the_client_of_nats_speaks_its_protocol(tmp_path: Path, monkeypatch: pyt
     program.write_text(NATS.format(python=sys.executable))
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    rows = list(measure_serve(FEW, ["nats"]))
+    assert [row.what for row in rows] == ["serve single", "serve p50", "serve p99"]
+    assert all(row.rate for row in rows)
+
+
+@pytest.mark.skipif(
+    (shutil.which("nats-server") or shutil.which("nats-server", path="/usr/sbin:/usr/local/sbin")) is None,
+    reason="not run: nats-server is not installed (make setup-ci)",
+)
+def test_every_number_of_a_real_nats_server_is_there() -> None:
     rows = list(measure_serve(FEW, ["nats"]))
     assert [row.what for row in rows] == ["serve single", "serve p50", "serve p99"]
     assert all(row.rate for row in rows)

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from tamis.cli import kernels
 from tamis.cli.broker import bridge, network, peer, publish, serve
 from tamis.cli.demo import app as demo
 from tamis.cli.extensions import extension_names, find_extension
@@ -96,6 +97,7 @@ app.command("reduce", epilog=reduce.EPILOG)(reduce.reduce)
 app.command("network", epilog=network.EPILOG)(network.network)
 app.command("import", epilog=import_rules.EPILOG)(import_rules.import_rules)
 app.command("peer", epilog=peer.EPILOG)(peer.peer)
+app.command("kernels", epilog=kernels.EPILOG)(kernels.kernels)
 app.command("verify", epilog=verify.EPILOG)(verify.verify)
 app.command("publish", epilog=publish.PUBLISH_EPILOG)(publish.publish)
 app.command("subscribe", epilog=publish.SUBSCRIBE_EPILOG)(publish.subscribe)

@@ -28,10 +28,10 @@ from typing import Final
 
 from tamis.private_directory import private_directory
 
-__all__ = ["HOT_KERNEL", "KERNEL"]
+__all__ = ["HOT_KERNEL", "KERNEL", "checksum_of_sources"]
 
 
-def _checksum_of_sources() -> str:
+def checksum_of_sources() -> str:
     """Name the state of the kernel sources in twelve hexadecimal digits."""
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.rglob("*.py")):
@@ -45,7 +45,7 @@ def _candidates() -> Iterator[Path]:
     given = os.environ.get("NUMBA_CACHE_DIR")
     if given:
         yield Path(given)
-    name = f"kernels-{_checksum_of_sources()}"
+    name = f"kernels-{checksum_of_sources()}"
     yield Path(__file__).parent / "__pycache__" / name
     user = os.environ.get("XDG_CACHE_HOME")
     with contextlib.suppress(RuntimeError):  # there is no home directory
@@ -77,7 +77,8 @@ def _choose_cache() -> bool:
 
 
 #: The options of every kernel. No ``fastmath``: a predicate on NaN must stay a predicate on NaN.
-KERNEL: Final[dict[str, bool]] = {"cache": _choose_cache(), "nogil": True}
+#: No C function either, which Numba would otherwise compile for each kernel beside the one that Python calls.
+KERNEL: Final[dict[str, bool]] = {"cache": _choose_cache(), "nogil": True, "no_cfunc_wrapper": True}
 
 #: For kernels that allocate nothing: without the run time's hidden reference counts, which otherwise
 #: cost 30 to 60 ns for each inner call that takes an array.

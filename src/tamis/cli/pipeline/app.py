@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +12,7 @@ import typer
 from tamis.cli.options import Json, examples
 
 if TYPE_CHECKING:
+    from tamis.cli.kernels import Compilation
     from tamis.spark import Pipeline
     from tamis.spark.report import Report
 
@@ -48,13 +51,14 @@ def run(
     The output directory is replaced as a whole: a second run leaves the same files, not more of them.
     """
     import tamis.spark
+    from tamis.cli.kernels import compiling
     from tamis.cli.pipeline.screen import show_report, show_where
     from tamis.cli.screen import write_json
     from tamis.spark.progress import own_session
 
     pipeline = _adjusted(tamis.spark.Pipeline.from_file(file), master, out)
-    with own_session():
-        report = _watched(pipeline, json)
+    with compiling(pipeline.options.master) as kernels, own_session():
+        report = _watched(pipeline, json, kernels)
     if json:
         write_json(report.as_json())
     else:
@@ -72,18 +76,19 @@ def demo(
 ) -> None:
     """Route real storms to the counties of the United States, and earthquakes to regions, from files to a map."""
     import tamis.spark
-    from tamis.cli.pipeline.demo import Demo
+    from tamis.cli.kernels import compiling
+    from tamis.cli.pipeline.demo import SHORT_JOB, Demo
     from tamis.cli.screen import write_json
     from tamis.spark.progress import own_session
 
     demonstration = Demo(out, quiet=json)
-    demonstration.write_data()
-    with own_session():
+    with compiling(master) as kernels, own_session():
+        demonstration.write_data()
         for file in demonstration.files:
-            pipeline = _adjusted(tamis.spark.Pipeline.from_file(file), master, None)
+            pipeline = _adjusted(tamis.spark.Pipeline.from_file(file), master, None, SHORT_JOB)
             # The second job finds the session of the first one running.
             spark = tamis.spark.session(master) if demonstration.reports else None
-            demonstration.reports.append(_watched(pipeline, json, spark=spark))
+            demonstration.reports.append(_watched(pipeline, json, kernels, spark=spark))
     demonstration.draw()
     if json:
         write_json(demonstration.as_json())
@@ -112,18 +117,33 @@ def init(
         output().say(f"wrote {file}; name your files in it, then: tamis pipeline run {file}")
 
 
-def _adjusted(pipeline: Pipeline, master: str | None, out: Path | None) -> Pipeline:
-    """Return the pipeline with what the command line says instead."""
+def _adjusted(
+    pipeline: Pipeline, master: str | None, out: Path | None, spark: Mapping[str, str] | None = None
+) -> Pipeline:
+    """Return the pipeline with the master and output of the command line, and with more settings of Spark."""
     import msgspec
 
-    options = msgspec.structs.replace(pipeline.options, master=master or pipeline.options.master)
+    options = pipeline.options
+    settings = {**options.spark, **(spark or {})}
+    options = msgspec.structs.replace(options, master=master or options.master, spark=settings)
     output = pipeline.output if out is None else str(out.absolute())
     return msgspec.structs.replace(pipeline, options=options, output=output)
 
 
-def _watched(pipeline: Pipeline, quiet: bool, spark: Any = None) -> Report:
+def _watched(pipeline: Pipeline, quiet: bool, kernels: Compilation, spark: Any = None) -> Report:
+    """Run a pipeline with its progress shown; the first stage that needs kernels waits until they are compiled."""
     import tamis.spark
     from tamis.cli.pipeline.progress import StageProgress
 
     progress = StageProgress(quiet=quiet)
-    return tamis.spark.run_pipeline(pipeline, spark=spark, watch=progress.watch)
+
+    @contextmanager
+    def watch(name: str) -> Iterator[None]:
+        if name == "compile" and kernels.is_running:
+            progress.announce("compiling kernels: once, half a minute ...")
+            with progress.watch("compile kernels"):
+                kernels.wait()
+        with progress.watch(name):
+            yield
+
+    return tamis.spark.run_pipeline(pipeline, spark=spark, watch=watch)

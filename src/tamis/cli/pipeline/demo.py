@@ -22,7 +22,11 @@ from tamis.errors import MissingExtraError, ModelError
 if TYPE_CHECKING:
     from tamis.spark.report import Report
 
-__all__ = ["Demo"]
+__all__ = ["SHORT_JOB", "Demo"]
+
+#: Settings for jobs of seconds. Java's second compiler and its concurrent collector would use both cores for code and
+#: memory that are no longer needed when they are done.
+SHORT_JOB = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
 _STORMS = """\
 # Storms over the Atlantic, 1975 to 2022, and who in the United States wants to hear of them.

@@ -23,6 +23,11 @@ class StageProgress:
         self._console = errors()
         self._quiet = quiet
 
+    def announce(self, text: str) -> None:
+        """Say what is about to take long; a terminal has a bar for it."""
+        if not self._quiet and not self._console.is_terminal:
+            self._console.say(text, "dim")
+
     @contextmanager
     def watch(self, name: str) -> Iterator[None]:
         """Show a stage while it runs."""
