@@ -49,10 +49,10 @@ class ParentLink:
     place: int = 0
     #: Who is above the parent, for the day it falls silent.
     above: tuple[str, ...] = ()
-    #: Whom the top node was split off from, while it has no parent of its own.
+    #: The owner of the node that the top node was split off from, while the top node has no parent of its own.
     newborn: str | None = None
     #: Words to parents about MBRs; rounds without an answer, and answers that it is not our parent.
-    _told: int = 0
+    _words: int = 0
     _unanswered: int = 0
     _refused: int = 0
 
@@ -95,11 +95,11 @@ class ParentLink:
 
     def next_word(self) -> int:
         """Return the number of the next word to the parent about our MBR."""
-        self._told += 1
-        return self._told
+        self._words += 1
+        return self._words
 
     def tell(self, box: Box) -> int:
-        """Note that the parent is being told our MBR; return the number of this word."""
+        """Note that our MBR is being sent to the parent; return the number of this word."""
         self.known = box.copy()
         return self.next_word()
 
@@ -142,7 +142,7 @@ class Membership:
         self.yielding = False
 
     def forget_contact(self) -> None:
-        """Have nobody to look for a place through."""
+        """Have no contact any more."""
         self.contact = None
 
     def enter(self) -> None:
@@ -279,7 +279,7 @@ class Copy:
     engager: tuple[str, str] = ("", "")
     #: ``{token: copy}``: what was passed on and not acknowledged.
     pending: dict[str, m.Forward] = field(default_factory=dict)
-    #: Whether, as far as is known, everybody who must have it has it.
+    #: Whether, as far as is known, every seat that must have it has it.
     complete: bool = True
     #: Rounds since it was last busy here.
     idle: int = 0

@@ -42,7 +42,7 @@ class Slots:
 
     def kill(self, slots: npt.NDArray[np.int32]) -> int:
         """Clear the bits of slots; return how many were alive. A slot may be named twice."""
-        died = clear_bits(self.alive, slots)
+        died = int(clear_bits(self.alive, slots))
         self.n_dead += died
         return died
 
