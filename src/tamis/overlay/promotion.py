@@ -71,10 +71,7 @@ def hear_take_over(seat: Seat, message: m.TakeOver) -> None:
     seat.up.trust()
     seat.losses.doubt_everything(message.doubt)
     if message.fresh:
-        box = seat.mbr(seat.top)
-        seat.up.split_off(message.sender, message.parent, box)
-        if seat.parent is not None:
-            seat.send(m.Adopt(seat.parent, seat.name, 0, seat.top, box.tobytes(), message.reinserted))
+        _seek_parent(seat, message)
         return
     known = seat.space.read(message.known) if message.known else None
     seat.up.move(message.parent, known, message.place, message.received)
@@ -83,6 +80,14 @@ def hear_take_over(seat: Seat, message: m.TakeOver) -> None:
         seat.send(m.Replace(seat.parent, seat.name, 0, message.sender, seat.top))
     for number, level in enumerate(seat.levels[message.level - 1 :], message.level):
         _tell_children(seat, number, level, message)
+
+
+def _seek_parent(seat: Seat, message: m.TakeOver) -> None:
+    """Ask the parent of the node that ours was split off from to adopt it."""
+    box = seat.mbr(seat.top)
+    seat.up.split_off(message.sender, message.parent, box)
+    if seat.parent is not None:
+        seat.send(m.Adopt(seat.parent, seat.name, 0, seat.top, box.tobytes(), message.reinserted))
 
 
 def _install(seat: Seat, message: m.TakeOver) -> None:
