@@ -35,7 +35,7 @@ def illegal(seats: Iterable[Seat], *, best_covers: bool = True) -> list[str]:
 
 def _faults_of(seat: Seat, by_name: dict[str, Seat], best_covers: bool) -> Iterable[str]:
     shape = seat.shape
-    if seat.newborn or seat.dissolving:
+    if seat.is_reshaping:
         yield f"{seat.name} is in the middle of something"
     parent = by_name.get(seat.parent) if seat.parent is not None else None
     if seat.parent is not None and (parent is None or parent.top <= seat.top):

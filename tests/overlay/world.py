@@ -168,7 +168,7 @@ def corrupt(world: World, rng: random.Random) -> None:
     names = [seat.name for seat in seats]
     for seat in seats:
         if rng.random() < 0.4:
-            seat.parent = rng.choice([None, seat.name, "nobody/0", *names[:8], rng.choice(names)])
+            seat.up.name = rng.choice([None, seat.name, "nobody/0", *names[:8], rng.choice(names)])
         if rng.random() < 0.3 and seat.levels:
             del seat.levels[rng.randrange(len(seat.levels)) :]
         for level in seat.levels:
@@ -185,6 +185,6 @@ def corrupt(world: World, rng: random.Random) -> None:
             if rng.random() < 0.2:
                 level.leaving.add(rng.choice(level.names))
             level.passed[rng.choice(level.names)] = rng.randrange(5)
-        seat.received = rng.randrange(5)
-        seat.dissolving, seat.yielding = rng.random() < 0.1, rng.random() < 0.2
-        seat.newborn = rng.choice([None, None, None, rng.choice(names)])
+        seat.up.received = rng.randrange(5)
+        seat.dissolution.active, seat.membership.yielding = rng.random() < 0.1, rng.random() < 0.2
+        seat.up.newborn = rng.choice([None, None, None, rng.choice(names)])

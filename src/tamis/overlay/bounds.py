@@ -7,23 +7,23 @@ import numpy as np
 from tamis.overlay import messages as m
 from tamis.overlay.level import Level
 from tamis.overlay.measures import contains
-from tamis.overlay.seat import GRACE, Seat
+from tamis.overlay.seat import Seat
 from tamis.overlay.space import Box
 
 __all__ = ["change_box", "hear_detach", "hear_grown", "hear_report", "note_box", "report", "tell_growth"]
 
 
 def change_box(seat: Seat, box: Box) -> None:
-    """Let a seat ask for something else; `Seat.grown` reaches `Seat.growing` when all ancestors know."""
-    seat.box = np.array(box)
-    seat.growing += 1
+    """Let a seat ask for something else; `Growth.is_known` is true again when all ancestors know."""
+    seat.ask_for(box)
     tell_growth(seat)
 
 
 def tell_growth(seat: Seat) -> None:
     """Ask to hear when all ancestors know the own box; in every round again, for the answer may be lost."""
-    if seat.grown < seat.growing:
-        seat.unsettled, seat.origin = True, (seat.name, seat.growing)
+    if not seat.growth.is_known:
+        seat.unsettle()
+        seat.growth.ask(seat.name)
 
 
 def report(seat: Seat) -> None:
@@ -31,18 +31,15 @@ def report(seat: Seat) -> None:
 
     It is not answered earlier, by somebody who has told the same before: that word may have been lost.
     """
-    box, origin = seat.mbr(seat.top), seat.origin
-    seat.origin = ("", 0)
-    known = box if seat.known is None else seat.known
+    box, origin = seat.mbr(seat.top), seat.growth.take_origin()
+    known = box if seat.up.known is None else seat.up.known
     is_waiting = contains(known, box) and any(level.leaving for level in seat.levels)
     told = known if is_waiting else box  # shrinking waits until all who leave are gone
-    if seat.parent is not None and (origin[0] or seat.known is None or not np.array_equal(told, known)):
-        seat.known = told.copy()
-        seat.told += 1
-        words = (seat.top, told.tobytes(), seat.received, seat.told)
+    if seat.parent is not None and (origin[0] or seat.up.known is None or not np.array_equal(told, known)):
+        words = (seat.top, told.tobytes(), seat.up.received, seat.up.tell(told))
         seat.send(m.Report(seat.parent, seat.name, 0, *words, *origin))
     elif origin[0] == seat.name:
-        seat.grown = max(seat.grown, origin[1])
+        seat.growth.confirm(origin[1])
     elif origin[0]:
         seat.send(m.Grown(origin[0], seat.name, 0, origin[1]))
 
@@ -67,12 +64,13 @@ def hear_report(seat: Seat, message: m.Report) -> None:
     level = seat.levels[message.level]
     if message.sender in level and message.sender != seat.name:
         note_box(level, message, seat.space.read(message.box))
-        seat.unsettled, seat.origin = True, (message.origin, message.number)
+        seat.unsettle()
+        seat.growth.pass_on(message.origin, message.number)
 
 
 def hear_grown(seat: Seat, message: m.Grown) -> None:
     """All ancestors know of a growth."""
-    seat.grown = max(seat.grown, message.number)
+    seat.growth.confirm(message.number)
 
 
 def hear_detach(seat: Seat, message: m.Detach) -> None:
@@ -82,6 +80,6 @@ def hear_detach(seat: Seat, message: m.Detach) -> None:
         return
     level = seat.levels[message.level]
     if message.seat != seat.name and level.places.get(message.seat) == message.place:
-        seat.moved.append((level.box(message.seat).copy(), GRACE))
+        seat.losses.move_on(level.box(message.seat))
         level.remove(message.seat)
-        seat.unsettled = True
+        seat.unsettle()

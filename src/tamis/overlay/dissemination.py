@@ -17,8 +17,9 @@ import msgspec
 
 from tamis.overlay import messages as m
 from tamis.overlay.measures import meets
-from tamis.overlay.seat import GRACE, MAX_HOPS, Copy, Seat
+from tamis.overlay.seat import MAX_HOPS, Seat
 from tamis.overlay.space import Box
+from tamis.overlay.state import GRACE, Copy
 
 __all__ = ["hear_forward", "hear_receipt", "send_again"]
 
@@ -28,12 +29,12 @@ _UP, _ON = "^", "~"
 
 def hear_forward(seat: Seat, message: m.Forward) -> None:
     """Take an event from a parent, from a child, or from outside."""
-    box = seat.locate(message.event.payload)  # what is no event stops here
+    box = seat.events.locate(message.event.payload)  # what is no event stops here
     engager = (message.sender, message.token)
     if _is_past(seat, message):
         _answer(seat, message.event.id, message.attempt, *engager, False)
         return
-    copy = _copy_of(seat, message)
+    copy = seat.events.open_copy(message)
     if engager == copy.engager and copy.pending:
         return  # it was sent again; its answer will come
     was_busy = bool(copy.pending)
@@ -50,23 +51,12 @@ def hear_forward(seat: Seat, message: m.Forward) -> None:
 
 def _is_past(seat: Seat, message: m.Forward) -> bool:
     """Whether nobody waits for this attempt any more: its publisher is done with the event, or tries again."""
-    copy = seat.copies.read(message.event.id)
-    return seat.copies.is_done(message.event) or (copy is not None and copy.attempt > message.attempt)
-
-
-def _copy_of(seat: Seat, message: m.Forward) -> Copy:
-    """Return the books of an event, new ones for a new attempt."""
-    copy = seat.copies.read(message.event.id)
-    if copy is None or copy.attempt < message.attempt:
-        copy = Copy(message.event, message.attempt, message.distance)
-        seat.copies.write(message.event.id, copy)
-        seat.arrived.append(message)
-    return copy
+    copy = seat.events.copies.read(message.event.id)
+    return seat.events.copies.is_done(message.event) or (copy is not None and copy.attempt > message.attempt)
 
 
 def _pass_on(seat: Seat, copy: Copy, message: m.Forward, box: Box) -> None:
-    away = [*seat.lost, *seat.moved] if message.again else seat.lost
-    if any(meets(one[None], box)[0] for one, _ in away) or not seat.placed:
+    if seat.losses.may_miss(box, again=message.again) or not seat.placed:
         copy.complete = False
     if message.level > seat.top:
         _to_owner(seat, copy, message)
@@ -110,7 +100,7 @@ def _to_children(seat: Seat, copy: Copy, at: int, box: Box, came: str) -> None:
 
 def hear_receipt(seat: Seat, message: m.Receipt) -> None:
     """A copy has been dealt with."""
-    copy = seat.copies.read(message.id)
+    copy = seat.events.copies.read(message.id)
     if copy is not None and copy.attempt == message.attempt and copy.pending.pop(message.token, None) is not None:
         copy.complete &= message.complete
         _finish(seat, copy)
@@ -123,7 +113,7 @@ def _finish(seat: Seat, copy: Copy) -> None:
 
 def _answer(seat: Seat, id: m.EventId, attempt: int, sender: str, token: str, complete: bool) -> None:
     if sender == seat.name and not token:
-        seat.finished.append((id, attempt, complete))
+        seat.events.finish(id, attempt, complete)
     else:
         seat.send(m.Receipt(sender, seat.name, 0, id, attempt, token, complete))
 
@@ -133,12 +123,12 @@ def send_again(seat: Seat) -> None:
 
     A copy is never sent to another one than at first: two would answer for it, and the first answer would win. What has
     been idle for long is forgotten. Whoever gets it late may have had children that moved on since, to where the event
-    has been already: it says so (`Seat.moved`).
+    has been already: it says so (`Losses.may_miss`).
     """
-    for copy in seat.copies:
+    for copy in seat.events.copies:
         copy.idle = 0 if copy.pending else copy.idle + 1
         if copy.idle > GRACE:
-            seat.copies.erase(copy.event.id)
+            seat.events.copies.erase(copy.event.id)
         for token, forward in list(copy.pending.items()):
             if _is_in_place(seat, forward):
                 seat.send(msgspec.structs.replace(forward, again=True))

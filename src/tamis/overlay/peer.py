@@ -30,6 +30,7 @@ from tamis.overlay.event_book import EventBook
 from tamis.overlay.measures import hull
 from tamis.overlay.seat import MAX_HOPS, Seat, Shape
 from tamis.overlay.space import Box, Space
+from tamis.overlay.state import SeatEvents
 
 __all__ = ["USER", "PeerContent", "PeerCore"]
 
@@ -137,7 +138,7 @@ class PeerCore:
     def is_active(self, namespace: str, id: SubscriptionId) -> bool:
         """Whether a subscription has its place in the tree, so that every event published from now on reaches it."""
         seat = self.seats.get(self._seat_of.get((namespace, id), ""))
-        return (namespace, id) in self._asked and (seat is None or (seat.placed and seat.grown == seat.growing))
+        return (namespace, id) in self._asked and (seat is None or (seat.placed and seat.growth.is_known))
 
     @property
     def contact_seat(self) -> str | None:
@@ -148,14 +149,7 @@ class PeerCore:
     @property
     def is_waiting(self) -> bool:
         """Whether something was begun that is not done: a join, an event, a change of the tree."""
-        return bool(self._outgoing) or any(
-            not seat.placed
-            or seat.grown < seat.growing
-            or seat.newborn
-            or seat.dissolving
-            or any(level.leaving for level in seat.levels)
-            for seat in self.seats.values()
-        )
+        return bool(self._outgoing) or any(seat.is_waiting for seat in self.seats.values())
 
     def check_invariants(self) -> None:
         """Raise `InvariantError`, with the story, unless the own tables are consistent among themselves."""
@@ -199,10 +193,9 @@ class PeerCore:
         self._n_seats += 1
         ours = self.contact_seat
         contact = ours if ours is not None and (self.seats[ours].placed or self.contact is None) else self.contact
-        seat = self.seats[name] = Seat(name, box, self.space, self.shape)
-        seat.locate = self._locate
+        seat = self.seats[name] = Seat(name, box, self.space, self.shape, SeatEvents(self._locate))
         if contact is None:
-            seat.placed = True  # the first of all
+            seat.membership.enter()  # the first of all
         else:
             placement.join(seat, contact)
         return seat
@@ -261,7 +254,7 @@ class PeerCore:
 
     def _is_under_way(self, one: _Outgoing) -> bool:
         """Whether a seat of ours still works on an attempt; otherwise nobody would ever answer."""
-        copies = (seat.copies.read(one.event.id) for seat in self.seats.values())
+        copies = (seat.events.copies.read(one.event.id) for seat in self.seats.values())
         return any(copy is not None and copy.attempt == one.attempt and bool(copy.pending) for copy in copies)
 
     # The mail
@@ -302,16 +295,12 @@ class PeerCore:
 
     def _collect(self, waiting: deque[m.Message], effects: list[Effect]) -> None:
         for seat in self.seats.values():
-            if seat.unsettled:
-                protocol.settle(seat)
-            waiting.extend(seat.out)
-            seat.out.clear()
-            for forward in seat.arrived:
+            protocol.settle(seat)
+            waiting.extend(seat.take_mail())
+            for forward in seat.events.take_arrived():
                 self._match(forward.event, forward.distance, effects)
-            seat.arrived.clear()
-            for finished in seat.finished:
+            for finished in seat.events.take_finished():
                 self._finished(*finished, effects)
-            seat.finished.clear()
 
     # Events
 

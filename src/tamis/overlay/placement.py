@@ -31,7 +31,7 @@ REINSERTED = 0.3
 
 def join(seat: Seat, contact: str) -> None:
     """Ask for a place, through anybody: the own top node becomes somebody's child."""
-    seat.yielding, seat.contact = True, contact
+    seat.membership.seek(contact)
     seat.send(m.Insert(contact, seat.name, 0, seat.name, seat.top, seat.mbr(seat.top).tobytes()))
 
 
@@ -49,10 +49,8 @@ def hear_insert(seat: Seat, message: m.Insert) -> None:
         _climb(seat, message)
         return
     if message.sender == seat.parent:
-        seat.received += 1
-        if seat.known is not None:
-            seat.known = hull(np.array([seat.known, seat.space.read(message.box)]))
-        seat.unsettled = True
+        seat.up.note_insert(seat.space.read(message.box))
+        seat.unsettle()
     if seat.top >= message.at:
         _descend(seat, message, message.at)
     elif not seat.forward(message) and message.hops < MAX_HOPS:
@@ -66,8 +64,8 @@ def _climb(seat: Seat, message: m.Insert) -> None:
         message = msgspec.structs.replace(message, instead=_seen_from(seat, message.instead))
     if seat.parent is not None:
         seat.forward(message)
-    elif not seat.placed and seat.contact is not None and not seat.levels:  # we look for the tree ourselves
-        seat.send(msgspec.structs.replace(message, to=seat.contact, hops=message.hops + 1))
+    elif not seat.placed and seat.membership.contact is not None and not seat.levels:  # we look for the tree ourselves
+        seat.send(msgspec.structs.replace(message, to=seat.membership.contact, hops=message.hops + 1))
     elif message.level < seat.top:
         _descend(seat, message, seat.top)
     elif message.level == seat.top and _takes_in(seat, message):
@@ -78,7 +76,7 @@ def _climb(seat: Seat, message: m.Insert) -> None:
 
 def _takes_in(seat: Seat, message: m.Insert) -> bool:
     """Whether this root takes in a tree of its own height; of two that ask each other, one must not."""
-    return not seat.yielding or goes_before(seat.top, seat.name, message.level, message.seat)
+    return not seat.membership.yielding or goes_before(seat.top, seat.name, message.level, message.seat)
 
 
 def _descend(seat: Seat, message: m.Insert, at: int) -> None:
@@ -92,10 +90,10 @@ def _descend(seat: Seat, message: m.Insert, at: int) -> None:
         if name != seat.name:
             level.passed[name] += 1
             seat.send(msgspec.structs.replace(message, to=name, sender=seat.name, hops=message.hops + 1, at=at - 1))
-            seat.unsettled = True
+            seat.unsettle()
             return
         at -= 1
-    if seat.dissolving and at == seat.top:  # nobody moves in any more
+    if seat.dissolution.active and at == seat.top:  # nobody moves in any more
         absent = m.Instead(at, seat.name, b"")
         again = msgspec.structs.replace(message, at=0, hops=message.hops + 1, instead=(*message.instead, absent))
         if not seat.forward(again):
@@ -148,11 +146,11 @@ def _attach(seat: Seat, name: str, box: Box, at: int, reinserted: int = 0) -> No
     level = seat.levels[at - 1]
     moved = name in level
     level.put(name, box)
-    level.places[name] = seat.places = 1 + max(seat.places, *level.places.values())
-    seat.send(m.Adopted(name, seat.name, 0, name, at, box.tobytes(), seat.places, moved, seat.placed))
-    seat.unsettled = True
-    seat.reinserted |= reinserted
-    seat.yielding &= not seat.is_root
+    place = seat.give_place(level, name)
+    seat.send(m.Adopted(name, seat.name, 0, name, at, box.tobytes(), place, moved, seat.placed))
+    seat.unsettle(reinserted)
+    if seat.is_root:
+        seat.membership.stay()
 
 
 def hear_adopt(seat: Seat, message: m.Adopt) -> None:
@@ -167,34 +165,36 @@ def hear_adopt(seat: Seat, message: m.Adopt) -> None:
 
 def hear_adopted(seat: Seat, message: m.Adopted) -> None:
     """Somebody is our parent now: tell the former one, and if our top node is new, its children."""
-    box = seat.space.read(message.box)
-    if seat.dissolving and seat.top == message.level:
-        seat.next_parent, seat.unsettled = (message.sender, box, message.place), True
+    box, up = seat.space.read(message.box), seat.up
+    if seat.dissolution.active and seat.top == message.level:
+        seat.dissolution.found(message.sender, box, message.place)
+        seat.unsettle()
     elif seat.top == message.level - 1 and message.sender != seat.name and not seat.left:
-        if seat.parent not in (None, message.sender) and not seat.newborn:
-            seat.send(m.Detach(str(seat.parent), seat.name, 0, seat.name, seat.top, seat.place))
-        seat.parent, seat.known, seat.place = message.sender, box.copy(), message.place
-        seat.received = seat.received if message.moved else 0
-        seat.yielding, seat.refused, seat.unanswered = False, 0, 0
-        seat.placed |= message.placed
+        if up.name not in (None, message.sender) and not up.newborn:
+            seat.send(m.Detach(str(up.name), seat.name, 0, seat.name, seat.top, up.place))
+        up.move(message.sender, box, message.place, up.received if message.moved else 0)
+        up.trust()
+        seat.membership.stay()
+        if message.placed:
+            seat.membership.enter()
         if message.child != seat.name:
             seat.send(m.Replace(message.sender, seat.name, 0, message.child, seat.top))
         move_in(seat)
-        seat.unsettled = True
+        seat.unsettle()
     elif seat.top >= message.level - 1 or not seat.forward(message):
         seat.send(m.Detach(message.sender, seat.name, 0, message.child, message.level - 1, message.place))
 
 
 def move_in(seat: Seat) -> None:
     """The new top node has a parent: its children may leave the node they came from."""
-    if seat.newborn is not None and seat.levels:
+    if seat.up.newborn is not None and seat.levels:
         level = seat.levels[-1]
         for row, name in enumerate(level.names):
             if name != seat.name:
                 box, place = level.boxes[row].tobytes(), level.places[name]
                 seat.send(m.Adopted(name, seat.name, 0, name, seat.top, box, place, True, seat.placed))
-        seat.send(m.Detach(seat.newborn, seat.name, 0, seat.name, seat.top - 1, level.places[seat.name]))
-        seat.newborn = None
+        seat.send(m.Detach(seat.up.newborn, seat.name, 0, seat.name, seat.top - 1, level.places[seat.name]))
+        seat.up.inherit(None)
 
 
 # Too many, too few
@@ -260,7 +260,7 @@ def _dissolve(seat: Seat, at: int) -> bool:
 
     False when that cannot be yet: something else is under way, or the nodes above must go first.
     """
-    if seat.newborn or seat.dissolving:
+    if seat.is_reshaping:
         return False
     if at < seat.top:
         above = seat.levels[at]
@@ -270,7 +270,7 @@ def _dissolve(seat: Seat, at: int) -> bool:
         above.leaving.add(seat.name)  # or the heir would promote us again
         hand_over(seat, at + 1, above.names[others[best_cover(above.boxes[others])]])
     level = seat.levels[at - 1]
-    seat.dissolving, seat.next_parent = True, None
+    seat.dissolution.begin()
     level.leaving = {name for name in level.names if name != seat.name}
     absent = m.Instead(at, seat.name, b"")
     for row, name in enumerate(level.names):
@@ -280,9 +280,10 @@ def _dissolve(seat: Seat, at: int) -> bool:
 
 
 def _finish_dissolving(seat: Seat) -> None:
-    if seat.dissolving and seat.next_parent is not None and seat.levels and len(seat.levels[-1]) == 1:
+    next_parent = seat.dissolution.next_parent
+    if seat.dissolution.active and next_parent is not None and seat.levels and len(seat.levels[-1]) == 1:
         seat.levels.pop()
         if seat.parent is not None:
-            seat.send(m.Detach(seat.parent, seat.name, 0, seat.name, seat.top + 1, seat.place))
-        seat.parent, seat.known, seat.place = seat.next_parent
-        seat.received, seat.dissolving, seat.next_parent = 0, False, None
+            seat.send(m.Detach(seat.parent, seat.name, 0, seat.name, seat.top + 1, seat.up.place))
+        seat.up.move(*next_parent, received=0)
+        seat.dissolution.end()

@@ -16,14 +16,14 @@ import numpy as np
 from tamis.overlay import messages as m
 from tamis.overlay.level import Level
 from tamis.overlay.measures import best_cover, sizes
-from tamis.overlay.seat import GRACE, Seat
+from tamis.overlay.seat import Seat
 
 __all__ = ["hand_over", "hear_owner", "hear_replace", "hear_take_over", "leave", "reorganise"]
 
 
 def reorganise(seat: Seat) -> None:
     """Promote a child that covers better than the owner does; from the lowest level up."""
-    if seat.newborn or seat.dissolving:
+    if seat.is_reshaping:
         return
     for at, level in enumerate(seat.levels, 1):
         if level.leaving:
@@ -39,13 +39,15 @@ def reorganise(seat: Seat) -> None:
 def hand_over(seat: Seat, at: int, heir: str) -> None:
     """Give all own nodes from a level upwards to a child of the lowest of them."""
     nodes = tuple(level.state() for level in seat.levels[at - 1 :])
-    known = b"" if seat.known is None else seat.known.tobytes()
-    notes = (seat.parent, False, known, seat.received, seat.place, seat.newborn, 0, seat.doubt)
+    up = seat.up
+    known = b"" if up.known is None else up.known.tobytes()
+    notes = (up.name, False, known, up.received, up.place, up.newborn, 0, seat.losses.doubt)
     seat.send(m.TakeOver(heir, seat.name, 0, heir, at, nodes, *notes))
     lowest = seat.levels[at - 1]
     del seat.levels[at - 1 :]
-    seat.parent, seat.known, seat.received = heir, lowest.box(seat.name).copy(), lowest.passed[seat.name]
-    seat.place, seat.newborn, seat.unanswered, seat.refused = lowest.places[seat.name], None, 0, 0
+    up.move(heir, lowest.box(seat.name), lowest.places[seat.name], lowest.passed[seat.name])
+    up.inherit(None)
+    up.trust()
 
 
 def hear_take_over(seat: Seat, message: m.TakeOver) -> None:
@@ -58,28 +60,34 @@ def hear_take_over(seat: Seat, message: m.TakeOver) -> None:
         return
     if not message.nodes:
         return
-    if (seat.left or seat.dissolving) and message.sender != seat.name and not message.fresh:
+    if (seat.left or seat.dissolution.active) and message.sender != seat.name and not message.fresh:
         _give_back(seat, message)
         return
     if seat.top > message.level - 1:
         _find_places(seat, message)
         return
     _install(seat, message)
-    seat.unsettled, seat.unanswered, seat.refused = True, 0, 0
-    seat.doubt_everything(message.doubt)
+    seat.unsettle()
+    seat.up.trust()
+    seat.losses.doubt_everything(message.doubt)
     if message.fresh:
-        seat.newborn, seat.parent = message.sender, message.parent
-        seat.known = seat.mbr(seat.top)
-        if seat.parent is not None:
-            seat.send(m.Adopt(seat.parent, seat.name, 0, seat.top, seat.known.tobytes(), message.reinserted))
+        _seek_parent(seat, message)
         return
-    seat.newborn, seat.parent = message.newborn, message.parent
-    seat.received, seat.place = message.received, message.place
-    seat.known = seat.space.read(message.known).copy() if message.known else None
+    known = seat.space.read(message.known) if message.known else None
+    seat.up.move(message.parent, known, message.place, message.received)
+    seat.up.inherit(message.newborn)
     if seat.parent is not None:
         seat.send(m.Replace(seat.parent, seat.name, 0, message.sender, seat.top))
     for number, level in enumerate(seat.levels[message.level - 1 :], message.level):
         _tell_children(seat, number, level, message)
+
+
+def _seek_parent(seat: Seat, message: m.TakeOver) -> None:
+    """Ask the parent of the node that ours was split off from to adopt it."""
+    box = seat.mbr(seat.top)
+    seat.up.split_off(message.sender, message.parent, box)
+    if seat.parent is not None:
+        seat.send(m.Adopt(seat.parent, seat.name, 0, seat.top, box.tobytes(), message.reinserted))
 
 
 def _install(seat: Seat, message: m.TakeOver) -> None:
@@ -112,14 +120,14 @@ def _keep(seat: Seat, message: m.TakeOver) -> None:
         level = seat.levels[message.level - 1]
         level.leaving -= {name for node in message.nodes for name in node.names}
         if message.heir != seat.name and message.heir in level:
-            seat.lost.append((level.box(message.heir).copy(), GRACE))
+            seat.losses.lose(level.box(message.heir))
             level.remove(message.heir)
-        seat.unsettled = True
+        seat.unsettle()
 
 
 def _find_places(seat: Seat, message: m.TakeOver) -> None:
     """We own such nodes already, so these cannot be ours: let all their children find other places."""
-    seat.doubt_everything(GRACE)
+    seat.losses.doubt_everything()
     size = 16 * len(seat.space)
     for at, node in enumerate(message.nodes, message.level):
         for row, name in enumerate(node.names):
@@ -140,9 +148,8 @@ def hear_owner(seat: Seat, message: m.Owner) -> None:
     if seat.top < message.level - 1:
         seat.forward(message)
     elif seat.top == message.level - 1 and seat.parent == message.old and message.sender != seat.name:
-        seat.parent, seat.known = message.sender, seat.space.read(message.box).copy()
-        seat.unanswered = seat.refused = 0
-        seat.unsettled = True
+        seat.up.change_hands(message.sender, seat.space.read(message.box))
+        seat.unsettle()
         if message.child != seat.name:
             seat.send(m.Replace(message.sender, seat.name, 0, message.child, seat.top))
 
@@ -153,7 +160,7 @@ def hear_replace(seat: Seat, message: m.Replace) -> None:
         seat.forward(message)
     elif message.old != seat.name and message.sender != seat.name:
         seat.levels[message.level].rename(message.old, message.sender)
-        seat.unsettled = True
+        seat.unsettle()
 
 
 def leave(seat: Seat) -> None:
@@ -168,5 +175,5 @@ def leave(seat: Seat) -> None:
         if staying:
             hand_over(seat, 1, level.names[staying[best_cover(level.boxes[np.array(staying)])]])
     if seat.parent is not None:
-        seat.send(m.Detach(seat.parent, seat.name, 0, seat.name, seat.top, seat.place))
-    seat.left = True
+        seat.send(m.Detach(seat.parent, seat.name, 0, seat.name, seat.top, seat.up.place))
+    seat.membership.leave()

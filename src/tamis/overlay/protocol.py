@@ -35,7 +35,7 @@ _PASSES = 8
 
 
 def handle(seat: Seat, message: m.Message) -> None:
-    """Take a message that is addressed to a seat; what follows from it is in `Seat.out`."""
+    """Take a message that is addressed to a seat; what follows from it is in its mail."""
     try:
         _HANDLERS[type(message)](seat, message)
     except ModelError as error:
@@ -45,15 +45,15 @@ def handle(seat: Seat, message: m.Message) -> None:
 
 def settle(seat: Seat) -> None:
     """Bring the own nodes in order if something has changed, and tell the parent what is new."""
-    if not seat.unsettled:
+    if seat.is_settled:
         return
     for _ in range(_PASSES):  # what is reinserted may come back to a node of the same seat
-        reinserted, seat.reinserted, seat.unsettled = seat.reinserted, 0, False
+        reinserted = seat.settle()
         seat.refresh()
         placement.mend_sizes(seat, reinserted)
-        if not seat.unsettled:
+        if seat.is_settled:
             break
     seat.refresh()
     promotion.reorganise(seat)
     bounds.report(seat)
-    seat.unsettled, seat.reinserted = False, 0
+    seat.settle()

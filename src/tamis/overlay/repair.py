@@ -19,58 +19,51 @@ Implements: what [drtree] section 4 leaves to its companion paper [5]; the proto
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
 from tamis.overlay import messages as m
 from tamis.overlay.bounds import note_box, tell_growth
 from tamis.overlay.dissemination import send_again
 from tamis.overlay.placement import goes_before, join, move_in
-from tamis.overlay.seat import GRACE, PATIENCE, Seat
+from tamis.overlay.seat import Seat
 from tamis.overlay.space import FREE
+from tamis.overlay.state import PATIENCE
 
 __all__ = ["check", "hear_found", "hear_ping", "hear_pong", "hear_seek"]
-
-#: Answers that it is not our parent after which it is not: the first may have crossed a change of owners.
-REFUSALS: Final = 2
 
 
 def check(seat: Seat, contact: str | None) -> None:
     """Live through one round; ``contact`` is somebody believed to be in the tree."""
     _mend(seat)
     _give_up_what_is_stuck(seat)
-    seat.lost, seat.moved = (
-        [(box, rounds - 1) for box, rounds in boxes if rounds > 1] for boxes in (seat.lost, seat.moved)
-    )
+    seat.losses.age()
     if seat.parent is not None:
-        seat.unanswered += 1
-        if seat.unanswered > PATIENCE:
+        if seat.up.is_silent():
             _lose_parent(seat)
         else:
-            seat.told += 1
-            words = (seat.top, seat.mbr(seat.top).tobytes(), seat.received, seat.told)
+            words = (seat.top, seat.mbr(seat.top).tobytes(), seat.up.received, seat.up.next_word())
             seat.send(m.Ping(seat.parent, seat.name, 0, seat.parent, *words))
     if seat.parent is None:
-        seat.yielding = False
+        seat.membership.stay()
         move_in(seat)
         _look_for_roots(seat, contact)
     tell_growth(seat)
-    seat.unsettled = True
+    seat.unsettle()
     send_again(seat)
 
 
 def _mend(seat: Seat) -> None:
     """Put right what a seat can see to be wrong by itself, and forget silent children."""
     if seat.parent == seat.name:
-        seat.parent = None
+        seat.up.forget_name()
     if not seat.levels:
-        seat.newborn, seat.dissolving, seat.next_parent = None, False, None
+        seat.up.inherit(None)
+        seat.dissolution.end()
     for level in seat.levels:
         for name in level.names:
             level.silent[name] += 1
         for name in [name for name in level.names if level.silent[name] > PATIENCE and name != seat.name]:
-            seat.lost.append((level.box(name).copy(), GRACE))
+            seat.losses.lose(level.box(name))
             level.remove(name)
         if seat.name not in level:
             level.put(seat.name, seat.box)
@@ -82,40 +75,38 @@ def _mend(seat: Seat) -> None:
 
 def _give_up_what_is_stuck(seat: Seat) -> None:
     """Children that were to leave and did not are children again."""
-    busy = seat.dissolving or any(level.leaving for level in seat.levels)
-    seat.stuck = seat.stuck + 1 if busy else 0
-    if seat.stuck > PATIENCE:
+    dissolution = seat.dissolution
+    if dissolution.is_stuck(dissolution.active or any(level.leaving for level in seat.levels)):
         for level in seat.levels:
             level.leaving.clear()
-        if seat.next_parent is not None:
-            parent, _, place = seat.next_parent
+        if dissolution.next_parent is not None:
+            parent, _, place = dissolution.next_parent
             seat.send(m.Detach(parent, seat.name, 0, seat.name, seat.top - 1, place))
-        seat.dissolving, seat.next_parent, seat.stuck = False, None, 0
+        dissolution.end()
 
 
 def _lose_parent(seat: Seat) -> None:
-    seat.parent, seat.known, seat.received = None, None, 0
-    seat.unanswered = seat.refused = 0
-    seat.doubt_everything(GRACE)
+    seat.up.lose()
+    seat.losses.doubt_everything()
 
 
 def _look_for_roots(seat: Seat, contact: str | None) -> None:
-    for target in dict.fromkeys((contact, *seat.above)):
+    for target in dict.fromkeys((contact, *seat.up.above)):
         if target is not None and target != seat.name:
             if seat.placed or seat.levels:
                 seat.send(m.Seek(target, seat.name, 0, seat.name, seat.top))
             else:
                 join(seat, target)
     if contact in (None, seat.name):
-        seat.contact = None
+        seat.membership.forget_contact()
         _begin_tree(seat)
 
 
 def _begin_tree(seat: Seat) -> None:
     """Whom we asked for a place is gone, or with us: be the root; but others whom it knew may be on their way."""
     if not seat.placed:
-        seat.placed = True
-        seat.doubt_everything(GRACE)
+        seat.membership.enter()
+        seat.losses.doubt_everything()
 
 
 def hear_ping(seat: Seat, message: m.Ping) -> None:
@@ -128,8 +119,9 @@ def hear_ping(seat: Seat, message: m.Ping) -> None:
     if mine:
         level = seat.levels[at - 1]
         note_box(level, message, seat.space.read(message.box))
-        passed, place, seat.unsettled = level.passed[message.sender], level.places[message.sender], True
-    above = (seat.parent or seat.name, *seat.above)[:3]
+        passed, place = level.passed[message.sender], level.places[message.sender]
+        seat.unsettle()
+    above = (seat.parent or seat.name, *seat.up.above)[:3]
     notes = (mine, passed, place, seat.placed, above)
     seat.send(m.Pong(message.sender, seat.name, 0, message.asked, message.level, *notes))
 
@@ -138,15 +130,13 @@ def hear_pong(seat: Seat, message: m.Pong) -> None:
     """Our parent answers, or who owns its node now; an answer of a former parent means nothing."""
     if message.level != seat.top or message.asked != seat.parent:
         return
-    seat.unanswered = 0
     if message.mine:
-        seat.parent, seat.above = message.sender, message.above
-        seat.refused, seat.received, seat.place = 0, message.passed, message.place
-        seat.placed |= message.placed
+        seat.up.confirm(message)
+        if message.placed:
+            seat.membership.enter()
         move_in(seat)
         return
-    seat.refused += 1
-    if seat.refused >= REFUSALS:
+    if seat.up.is_refused():
         _lose_parent(seat)
         _look_for_roots(seat, message.sender)
 

@@ -5,7 +5,8 @@ A node of the tree is played by the owner of one of its children, so whoever own
 and the parent of its *top* node. That occurrences of a peer form a chain from its leaf is not kept true, it cannot be
 said otherwise. All leaves are equally deep for the same reason: a child at level k is somebody whose top is k - 1.
 
-A seat reads nothing but its own state. What happens to it stands in these modules, and `protocol` calls them:
+A seat reads nothing but its own state: the tables, and by concern what `state` has classes for. What happens to it
+stands in these modules, and `protocol` calls them; they change the state through its methods:
 
 * `placement`: a way down for what is inserted, attaching, splitting, reinserting, dissolving;
 * `promotion`: nodes change owners, because a child covers better or because the owner leaves;
@@ -23,28 +24,23 @@ suffix of the path" is the shape of the state here (erratum D.3.10).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 import numpy as np
 
-from tamis.errors import InvariantError, ModelError
+from tamis.errors import ModelError
 from tamis.geometry.split import SPLITS
 from tamis.overlay import messages as m
-from tamis.overlay.event_book import EventBook
 from tamis.overlay.level import Level
-from tamis.overlay.space import FREE, Box, Space
+from tamis.overlay.space import Box, Space
+from tamis.overlay.state import Dissolution, Growth, Losses, Membership, ParentLink, SeatEvents
 
-__all__ = ["GRACE", "MAX_HOPS", "PATIENCE", "Copy", "Seat", "Shape"]
+__all__ = ["MAX_HOPS", "Seat", "Shape"]
 
 #: A message that was passed on so often runs in a circle of broken pointers, and is dropped.
 MAX_HOPS: Final = 60
-#: Rounds of silence after which a parent or child is believed to be gone.
-PATIENCE: Final = 3
-#: Rounds for which a loss is remembered: long enough for those who fell off to notice and to join again.
-GRACE: Final = 2 * PATIENCE + 2
 
 
 @dataclass(frozen=True)
@@ -74,81 +70,58 @@ class Shape:
         return "r*" if self.split == "r*" else "r"
 
 
-@dataclass
-class Copy:
-    """An event at a seat, in one attempt of its publisher."""
-
-    event: m.Published
-    attempt: int
-    distance: int
-    #: The levels whose children were looked at, as bits, and whether it went up.
-    levels: int = 0
-    went_up: bool = False
-    #: ``(seat, token)``: who waits for a receipt.
-    engager: tuple[str, str] = ("", "")
-    #: ``{token: copy}``: what was passed on and not acknowledged.
-    pending: dict[str, m.Forward] = field(default_factory=dict)
-    #: Whether, as far as is known, everybody who must have it has it.
-    complete: bool = True
-    #: Rounds since it was last busy here.
-    idle: int = 0
-
-
 class Seat:
     """One subscription's place in the tree; ``box`` is what it asks for."""
 
-    def __init__(self, name: str, box: Box, space: Space, shape: Shape) -> None:
+    def __init__(self, name: str, box: Box, space: Space, shape: Shape, events: SeatEvents | None = None) -> None:
         self.name = name
         self.box = box
         self.space = space
         self.shape = shape
         #: The tables of the nodes at level 1, 2, ... that this seat owns.
         self.levels: list[Level] = []
-        #: The owner of the top node's parent; None at a root, and before the first place is found.
-        self.parent: str | None = None
-        #: What the parent notes as our MBR, how many inserts it has passed down to us, the number of our place there.
-        self.known: Box | None = None
-        self.received = self.place = 0
+        self.up = ParentLink()
+        self.membership = Membership()
+        self.dissolution = Dissolution()
+        self.growth = Growth()
+        self.losses = Losses(len(space))
+        self.events = SeatEvents() if events is None else events
         #: The last place that this seat gave a child.
-        self.places = 0
-        #: Whom the top node was split off from, while it has no parent of its own.
-        self.newborn: str | None = None
-        #: Whether the top node is being dissolved, and who has adopted the seat below it meanwhile.
-        self.dissolving = False
-        self.next_parent: tuple[str, Box, int] | None = None
-        #: Whether this root has asked to be inserted elsewhere.
-        self.yielding = False
-        #: Through whom it looks for a place.
-        self.contact: str | None = None
-        #: Whether it has found its first place, or is the first of all.
-        self.placed = False
-        #: Its subscription is cancelled: it only passes messages on, until the next round.
-        self.left = False
-        #: Rounds without an answer of the parent, and answers that it is not our parent.
-        self.unanswered = self.refused = 0
-        #: Rounds that a dissolution or a departure of children has been under way.
-        self.stuck = 0
-        #: Who is above our parent, for the day it falls silent.
-        self.above: tuple[str, ...] = ()
-        #: Boxes behind which somebody was lost, with the rounds until all of them have found new places.
-        self.lost: list[tuple[Box, int]] = []
-        #: Boxes of children that have moved on, with the rounds for which a late copy may still look for them here.
-        self.moved: list[tuple[Box, int]] = []
-        #: Growths of the own box that all ancestors know of; the last one that was begun; words to parents about MBRs.
-        self.grown = self.growing = self.told = 0
-        #: What goes out, and whether the own nodes must be brought in order; levels that may not reinsert, as bits,
-        #: and who waits to hear of a growth.
-        self.out: list[m.Message] = []
-        self.unsettled = False
-        self.reinserted = 0
-        self.origin = ("", 0)
-        #: Events that are under way here, or were lately.
-        self.copies: EventBook[Copy] = EventBook()
-        #: Where an event lies; told by the peer.
-        self.locate: Callable[[bytes], Box] = _nowhere
-        #: What the peer wants to know: an event has come (once per attempt), its own event has been dealt with.
-        self.arrived: list[m.Forward] = []
-        self.finished: list[tuple[m.EventId, int, bool]] = []
+        self._places = 0
+        #: What goes out, whether the own nodes must be brought in order, and levels that may not reinsert, as bits.
+        self._out: list[m.Message] = []
+        self._unsettled = False
+        self._reinserted = 0
+
+    @property
+    def parent(self) -> str | None:
+        """The owner of the top node's parent; None at a root, and before the first place is found."""
+        return self.up.name
+
+    @property
+    def placed(self) -> bool:
+        """Whether it has found its first place, or is the first of all."""
+        return self.membership.placed
+
+    @property
+    def left(self) -> bool:
+        """Whether its subscription is cancelled: it only passes messages on, until the next round."""
+        return self.membership.left
+
+    @property
+    def is_reshaping(self) -> bool:
+        """Whether its top node is new or being given up, so that no other change of it may begin."""
+        return bool(self.up.newborn) or self.dissolution.active
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether something was begun that is not done: a join, a growth, a change of the own nodes."""
+        return (
+            not self.placed
+            or not self.growth.is_known
+            or self.is_reshaping
+            or any(level.leaving for level in self.levels)
+        )
 
     @property
     def top(self) -> int:
@@ -164,9 +137,24 @@ class Seat:
         """Return the MBR of the own node at a level."""
         return self.levels[level - 1].hull() if level else self.box
 
+    def ask_for(self, box: Box) -> None:
+        """Have another box; its ancestors do not know of it yet."""
+        self.box = np.array(box)
+        self.growth.begin()
+
+    def give_place(self, level: Level, name: str) -> int:
+        """Return the number of a new place for a child of the own node ``level``: above all earlier ones."""
+        level.places[name] = self._places = 1 + max(self._places, *level.places.values())
+        return self._places
+
     def send(self, message: m.Message) -> None:
         """Put a message into the mail."""
-        self.out.append(message)
+        self._out.append(message)
+
+    def take_mail(self) -> list[m.Message]:
+        """Return the messages that go out, and forget them."""
+        mail, self._out = self._out, []
+        return mail
 
     def forward(self, message: Any) -> bool:
         """Pass a message for a level above the own top on to the parent; False when there is none."""
@@ -176,15 +164,19 @@ class Seat:
         return True
 
     @property
-    def doubt(self) -> int:
-        """The rounds until nobody who was lost can still be on the way."""
-        return max((rounds for _, rounds in self.lost), default=0)
+    def is_settled(self) -> bool:
+        """Whether the own nodes are in order."""
+        return not self._unsettled
 
-    def doubt_everything(self, rounds: int) -> None:
-        """Answer "not complete" for a while: others who should be with us may be on their way."""
-        if rounds > 0:
-            everything = np.repeat(np.array(FREE)[:, None], len(self.space), axis=1)
-            self.lost.append((everything, rounds))
+    def unsettle(self, reinserted: int = 0) -> None:
+        """Let the own nodes be brought in order; ``reinserted``: levels that may not reinsert meanwhile, as bits."""
+        self._unsettled = True
+        self._reinserted |= reinserted
+
+    def settle(self) -> int:
+        """Take the own nodes to be in order; return the levels that may not reinsert, as bits."""
+        reinserted, self._reinserted, self._unsettled = self._reinserted, 0, False
+        return reinserted
 
     def refresh(self) -> None:
         """Note the own MBRs of the lower levels in the tables above."""
@@ -192,7 +184,3 @@ class Seat:
         for level in self.levels:
             level.put(self.name, box)
             box = level.hull()
-
-
-def _nowhere(payload: bytes) -> Box:
-    raise InvariantError("a seat without a peer got an event")

@@ -24,8 +24,9 @@ from tamis.node.datagrams import DatagramNode
 from tamis.node.node import Codec
 from tamis.overlay import messages as m
 from tamis.overlay.peer import USER, PeerCore
-from tamis.overlay.seat import PATIENCE, Seat, Shape
+from tamis.overlay.seat import Seat, Shape
 from tamis.overlay.space import Space
+from tamis.overlay.state import PATIENCE
 from tamis.runtime.naive_network import NaiveNetwork, NetworkDelivery, Place
 from tamis.runtime.simulator import NO_FAULTS, Faults, Host, Simulator
 from tamis.runtime.statistics import LinkStatistics, NetworkStatistics

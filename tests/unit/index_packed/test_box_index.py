@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from tamis.index.packed.boxes.box_index import BoxIndex
+from tamis.index.packed.boxes.matching import Reader
+from tamis.index.packed.boxes.outputs import Outputs
 from tamis.kernels.boxes.match import Scratch, match_events
 from tamis.kernels.boxes.quantise import ANY_VALUE
 from tests.unit.kernels.naive_boxes import fast_match, naive_match, nasty_boxes, nasty_events
@@ -144,7 +146,7 @@ def test_the_kernel_gives_the_same_rows_as_plain_python(n):
         codes, tables = np.full((4, 3), -1, np.int16), np.zeros((2, 64), np.uint8)
         scratch = Scratch(codes, tables, np.empty(1_024, np.int64), np.empty((2, 4_096), np.int32))
         offsets, out = np.zeros(7, np.int64), np.empty(4_096, np.int32)
-        assert function(index._snapshot.directory, (lows, highs), 0, offsets, out, scratch) == 6
+        assert function(index.snapshot.directory, (lows, highs), 0, offsets, out, scratch) == 6
         results.append((offsets.tolist(), out[: offsets[6]].tolist()))
     assert results[0] == results[1]
 
@@ -284,15 +286,15 @@ def test_a_reader_keeps_its_snapshot_while_segments_merge():
     index = BoxIndex(2)
     for part in np.array_split(np.arange(9_000), 6):
         index.add_boxes(lo[part], lo[part] + 0.1, part.astype(np.int32))
-    old = index._snapshot
+    old = index.snapshot
     plan = index.plan_merge()
     plan.run()
     assert index.install(plan)
     event = np.array([0.5, 0.5])
     want = fast_match(lo, lo + 0.1, event, event)
-    reader = index._take_reader(2)
+    reader = Reader(2, Outputs())
     assert sorted(reader.match_one(old, event, event).tolist()) == want
-    assert sorted(reader.match_one(index._snapshot, event, event).tolist()) == want
+    assert sorted(reader.match_one(index.snapshot, event, event).tolist()) == want
 
 
 def test_a_delta_that_began_with_a_free_box():

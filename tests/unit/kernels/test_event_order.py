@@ -7,6 +7,7 @@ import pytest
 
 from tamis.index.packed.boxes import matching as reader
 from tamis.index.packed.boxes.box_index import BoxIndex
+from tamis.index.packed.boxes.outputs import Outputs
 from tamis.kernels.boxes.event_order import event_keys, reorder_csr
 from tamis.kernels.boxes.staged import emit_staged, stage_events
 from tests.unit.kernels.naive_boxes import fast_match, nasty_boxes, nasty_events
@@ -43,9 +44,9 @@ def test_staged_lanes_become_the_rows_of_their_events(plain):
     lows, highs = nasty_events(rng, lo, hi, 12)
     place = rng.permutation(12)
     order = np.argsort(place)
-    scratch, starts, stage = index._take_reader(2)._scratch, np.zeros(13, np.int64), np.empty(4_096, np.int64)
+    scratch, starts, stage = reader.Reader(2, Outputs())._scratch, np.zeros(13, np.int64), np.empty(4_096, np.int64)
     events = (lows[order], highs[order])
-    assert pick(stage_events, plain)(index._snapshot.directory, events, 0, starts, stage, scratch) == 12
+    assert pick(stage_events, plain)(index.snapshot.directory, events, 0, starts, stage, scratch) == 12
     offsets, out = np.zeros(13, np.int64), np.full(3, -1, np.int32)
     offsets[0] = 2
     needed = pick(emit_staged, plain)(place, (starts, stage), offsets, out)
@@ -66,7 +67,7 @@ def test_keys_follow_the_values(plain, d):
     index.add_boxes(lo, lo + 0.1, np.arange(3_000, dtype=np.int32))
     events = np.tile(np.array([[-1.0], [0.2], [0.8], [2.0], [np.nan]]), (1, d))
     keys = np.empty(5, np.uint16)
-    pick(event_keys, plain)(index._snapshot.directory[0], events, keys)
+    pick(event_keys, plain)(index.snapshot.directory[0], events, keys)
     assert keys[:4].tolist() == sorted(keys[:4].tolist())
     assert keys[0] < keys[1] < keys[3]
     assert keys[4] == 0

@@ -12,8 +12,9 @@ from tamis.overlay import bounds, protocol, repair
 from tamis.overlay import messages as m
 from tamis.overlay.level import Level
 from tamis.overlay.peer import PeerCore
-from tamis.overlay.seat import GRACE, Seat, Shape
+from tamis.overlay.seat import Seat, Shape
 from tamis.overlay.space import Space
+from tamis.overlay.state import GRACE, SeatEvents
 from tamis_lab.peers.express import Express
 
 SCHEMA = Schema({"a": Number(0, 1)})
@@ -24,8 +25,9 @@ PAYLOAD = CONTENT.write_event({"a": 0.5})
 
 def new_seat(name: str, *children: str) -> Seat:
     """Return the root of a small tree; what it does not know stays at home."""
-    seat = Seat(name, BOX, SPACE, Shape(2, 4))
-    seat.placed, seat.locate = True, lambda payload: np.array([[0.5], [0.5]])
+    events = SeatEvents(lambda payload: np.array([[0.5], [0.5]]))
+    seat = Seat(name, BOX, SPACE, Shape(2, 4), events)
+    seat.membership.enter()
     if children:
         names = [name, *children]
         seat.levels = [Level(names, np.repeat(BOX[None], len(names), axis=0))]
@@ -34,8 +36,7 @@ def new_seat(name: str, *children: str) -> Seat:
 
 def hear(seat: Seat, message: m.Message) -> list[m.Message]:
     protocol.handle(seat, message)
-    said, seat.out = seat.out, []
-    return said
+    return seat.take_mail()
 
 
 def published(seq: int = 1, floor: int = 1) -> m.Published:
@@ -91,16 +92,16 @@ def test_an_earlier_word_that_comes_later_does_not_shrink_an_mbr() -> None:
 def test_a_growth_is_told_again_until_the_root_has_answered() -> None:
     """The parent has told its own MBR before; it cannot know that this word has arrived, so the root is asked."""
     child, parent = new_seat("x/0"), new_seat("p/0", "x/0")
-    child.parent, parent.parent, parent.known = "p/0", "root/0", BOX.copy()
+    child.up.name, parent.up.name, parent.up.known = "p/0", "root/0", BOX.copy()
     bounds.change_box(child, BOX)
     for _ in range(2):  # the first is lost, and a round says it again
         repair.check(child, None)
         protocol.settle(child)
-        [report], child.out = [one for one in child.out if isinstance(one, m.Report)], []
+        [report] = [one for one in child.take_mail() if isinstance(one, m.Report)]
     assert [(one.to, one.origin) for one in hear(parent, report) if isinstance(one, m.Report)] == [("root/0", "x/0")]
-    assert child.grown < child.growing
+    assert not child.growth.is_known
     hear(child, m.Grown("x/0", "root/0", 0, report.number))
-    assert child.grown == child.growing
+    assert child.growth.is_known
 
 
 def test_who_takes_the_place_of_two_has_the_boxes_of_both() -> None:
@@ -114,12 +115,12 @@ def test_who_takes_the_place_of_two_has_the_boxes_of_both() -> None:
 def test_who_found_nobody_begins_a_tree_and_waits_for_others() -> None:
     """Whom it asked has crashed, and others may have asked the same one; it cannot know that nobody has."""
     seat = Seat("x/0", BOX, SPACE, Shape(2, 4))
-    seat.contact = "gone/0"
+    seat.membership.seek("gone/0")
     repair.check(seat, "x/0")
     assert seat.placed
-    assert seat.doubt == GRACE
+    assert seat.losses.doubt == GRACE
     repair.check(seat, "x/0")
-    assert seat.doubt == GRACE - 1
+    assert seat.losses.doubt == GRACE - 1
 
 
 def test_what_its_publisher_is_done_with_is_not_delivered_again() -> None:
@@ -146,7 +147,7 @@ def test_a_late_copy_tells_of_children_that_moved_on() -> None:
     complete = []
     for again in (False, True):
         parent = new_seat("p/0", "x/0")
-        parent.parent = "root/0"
+        parent.up.name = "root/0"
         hear(parent, m.Detach("p/0", "x/0", 0, "x/0", 0, 0))
         late = msgspec.structs.replace(coming_down("p/0", level=1), again=again)
         complete += [one.complete for one in hear(parent, late) if isinstance(one, m.Receipt)]
@@ -155,14 +156,14 @@ def test_a_late_copy_tells_of_children_that_moved_on() -> None:
 
 def test_two_nodes_in_other_hands_are_answered_one_by_one() -> None:
     seat = new_seat("x/0", "c/0")
-    seat.parent = "p/0"
+    seat.up.name = "p/0"
     lower, upper = (
         [one for one in hear(seat, coming_down("x/0", level=level)) if isinstance(one, m.Forward) and one.to == "p/0"]
         for level in (2, 3)
     )
     tokens = {one.token for one in (*lower, *upper)}
     assert len(tokens) == 2
-    copy = seat.copies.read(published().id)
+    copy = seat.events.copies.read(published().id)
     assert copy is not None
     hear(seat, m.Receipt("x/0", "p/0", 0, published().id, 1, lower[0].token, True))
     assert upper[0].token in copy.pending
@@ -170,7 +171,7 @@ def test_two_nodes_in_other_hands_are_answered_one_by_one() -> None:
 
 def test_an_event_in_a_circle_of_parents_ends_and_is_not_complete() -> None:
     left, right = new_seat("l/0"), new_seat("r/0")
-    left.parent, right.parent = "r/0", "l/0"
+    left.up.name, right.up.name = "r/0", "l/0"
     mail: list[m.Message] = [coming_down("l/0", level=3)]
     answers = []
     for _ in range(20):
@@ -192,10 +193,10 @@ def test_what_has_been_idle_for_long_is_forgotten() -> None:
     express.submit("alice", m.Publish(PAYLOAD))
     express.run()
     [seat] = express.seats()
-    assert len(list(seat.copies)) == 1
+    assert len(list(seat.events.copies)) == 1
     for _ in range(GRACE + 1):
         express.round()
-    assert list(seat.copies) == []
+    assert list(seat.events.copies) == []
     late = coming_down("alice/0", event=m.Published(m.EventId("alice", 1, 1), "default", PAYLOAD, 1))
     effects = express.peers["alice"].handle(late, sender="root", now=0.0)
     assert [type(one) for one in effects] == [Send], "it was delivered once"

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tamis.index.packed.boxes.box_index import BoxIndex
+from tamis.index.packed.boxes.box_index import BoxIndex, checked_matrix
 from tamis.index.packed.boxes.segment import Segment
 from tamis.kernels import directory as at
 from tamis.kernels.boxes.dominance import Walk, find_inside, find_least_covers, write_least_rows
@@ -65,15 +65,11 @@ class CornerIndex(BoxIndex):
         """Blocks looked at and ties settled on float64 since the index was made, by `find_least_covers`."""
         return int(self._walk.counters[0]), int(self._walk.counters[1])
 
-    def rows(self) -> _RowArray:
-        """Return the living rows, ascending."""
-        return np.flatnonzero(self._home).astype(np.int32)
-
     def find_least_covers(self, lo: _FloatArray, hi: _FloatArray, below: _RowArray | None = None) -> _RowArray:
         """Return for each box the least row below ``below[e]`` that covers it; otherwise that bound, or `NOBODY`."""
-        lo, hi = self._checked(lo), self._checked(hi)
+        lo, hi = checked_matrix(lo, self.n_axes), checked_matrix(hi, self.n_axes)
         best = np.full(len(lo), NOBODY, np.int32) if below is None else np.array(below, np.int32)
-        least, directory = self._least.addresses, self._snapshot.directory
+        least, directory = self._least.addresses, self.snapshot.directory
         walk = self._scratch()
         largest = directory[np.argmax(directory[:, at.N_SLOTS])] if directory.size else None
         if largest is None or len(lo) < _MANY or largest[at.N_SLOTS] < _LARGE:
@@ -93,7 +89,7 @@ class CornerIndex(BoxIndex):
             raise ValueError(f"expected two sides of {self.n_axes} values, not {box.shape}")
         self._one[0] = below
         corners = box[1:], box[:1]
-        find_least_covers(self._snapshot.directory, self._least.addresses, corners, self._one, self._scratch())
+        find_least_covers(self.snapshot.directory, self._least.addresses, corners, self._one, self._scratch())
         return self._one.item()
 
     def find_coverers(self, lo: _FloatArray, hi: _FloatArray) -> _RowArray:
@@ -106,11 +102,11 @@ class CornerIndex(BoxIndex):
 
     def find_inside(self, lo: _FloatArray, hi: _FloatArray) -> tuple[npt.NDArray[np.int64], _RowArray]:
         """Return the rows that lie in each box, as CSR offsets and rows in any order."""
-        lo, hi = self._checked(lo), self._checked(hi)
+        lo, hi = checked_matrix(lo, self.n_axes), checked_matrix(hi, self.n_axes)
         events = np.where(np.isnan(lo), ANY_VALUE, lo), np.where(np.isnan(hi), np.inf, hi)
         offsets, out, done = np.zeros(len(lo) + 1, np.int64), self._room, 0
         walk = self._scratch()
-        while (done := find_inside(self._snapshot.directory, events, (lo, hi), done, offsets, out, walk)) < len(lo):
+        while (done := find_inside(self.snapshot.directory, events, (lo, hi), done, offsets, out, walk)) < len(lo):
             out = np.concatenate((out, np.empty_like(out)))
         self._room = out
         return offsets, out[: offsets[-1]].copy()
@@ -123,8 +119,8 @@ class CornerIndex(BoxIndex):
     def _publish(self) -> None:
         super()._publish()
         known, arrays = self._least.arrays, {}
-        addresses = np.zeros(len(self._snapshot.parts), np.int64)
-        for i, part in enumerate(self._snapshot.parts):
+        addresses = np.zeros(len(self.snapshot.parts), np.int64)
+        for i, part in enumerate(self.snapshot.parts):
             if isinstance(part, Segment):
                 arrays[id(part)] = known.get(id(part)) or (part, _least_rows(part))
                 addresses[i] = arrays[id(part)][1].ctypes.data

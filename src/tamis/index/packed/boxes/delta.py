@@ -14,8 +14,9 @@ import numpy.typing as npt
 
 from tamis.index.packed.boxes.coding import Coding
 from tamis.index.packed.boxes.segment import columns_of, corners_of, padded
+from tamis.index.packed.boxes.slots import Slots
 from tamis.kernels import directory as at
-from tamis.kernels.boxes.bits import live_slots, set_bits
+from tamis.kernels.boxes.bits import set_bits
 from tamis.kernels.boxes.sparse import Boxes, take_boxes
 from tamis.kernels.boxes.tree import append_lanes
 
@@ -27,7 +28,7 @@ CAPACITY: Final = 2_048
 ENTRIES: Final = 8 * CAPACITY
 
 
-class Delta:
+class Delta(Slots):
     """Up to ``CAPACITY`` boxes over a fixed set of columns and one coding.
 
     Attributes
@@ -37,13 +38,11 @@ class Delta:
     """
 
     def __init__(self, coding: Coding, columns: npt.NDArray[np.int32]) -> None:
+        super().__init__(0, np.zeros(CAPACITY // 8, np.uint8))
         self.coding = coding
         self.columns = columns
-        self.n_slots = 0
-        self.n_dead = 0
         self.boxes = Boxes(np.zeros(CAPACITY + 1, np.uint32), np.empty(ENTRIES, np.int16), np.empty((ENTRIES, 2)))
         self.rows = padded(np.zeros(CAPACITY, np.int32))
-        self.alive = np.zeros(CAPACITY // 8, np.uint8)
         self._blocks = np.zeros(CAPACITY * 2 * columns.size, np.int16)
         #: Whether an axis is a column with knots: the column of a delta that began with a free box has none.
         self._known = np.zeros(int(columns[-1]) + 1, bool)
@@ -56,11 +55,6 @@ class Delta:
         if coding is None or not coding.quantiser.has_axes(columns_of(boxes) if boxes.axis.size else np.zeros(0, int)):
             coding = Coding.train(boxes)
         return cls(coding, columns_of(boxes))
-
-    @property
-    def n_live(self) -> int:
-        """Boxes that are not dead."""
-        return self.n_slots - self.n_dead
 
     @property
     def n_bytes(self) -> int:
@@ -93,11 +87,6 @@ class Delta:
         self.row = self.row.copy()
         self.row[at.N_SLOTS] = self.n_slots
         return np.arange(start, start + n, dtype=np.int32)
-
-    def find_live(self) -> npt.NDArray[np.int64]:
-        """Return the living slots, ascending."""
-        slots = np.empty(self.n_slots + 1, np.int64)
-        return slots[: live_slots(self.alive, self.n_slots, slots)]
 
     def _directory_row(self) -> npt.NDArray[np.int64]:
         row = np.zeros(at.WIDTH, np.int64)

@@ -2,12 +2,13 @@
 
 A *snapshot* is a directory and the parts whose arrays it names. The writer replaces the index's snapshot
 and never changes one, so whoever holds it can match against it as long as they like, while segments
-merge. A reader's buffers are its own; the index keeps a pool of readers, because a list's ``pop`` and
-``append`` are atomic and a thread-local would need a thread module here.
+merge. A reader's buffers are its own; the index keeps a pool of readers (`ReaderPool`), because a list's ``pop``
+and ``append`` are atomic and a thread-local would need a thread module here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -23,7 +24,7 @@ from tamis.kernels.boxes.pairs import SURVIVORS, PairOutput, TabledEvents, code_
 from tamis.kernels.boxes.quantise import MISSING
 from tamis.kernels.boxes.staged import emit_staged, stage_events
 
-__all__ = ["Reader", "Snapshot", "find_order", "make_snapshot"]
+__all__ = ["Reader", "ReaderPool", "Snapshot", "find_order", "make_snapshot"]
 
 _FloatArray: TypeAlias = npt.NDArray[np.float64]
 _RowArray: TypeAlias = npt.NDArray[np.int32]
@@ -45,21 +46,23 @@ _CHUNK: Final = 4_096
 class Snapshot(NamedTuple):
     """A directory int64[parts, WIDTH] and the parts that own its arrays.
 
-    ``blocks`` and ``grids`` are the directory's rows by kind: a batch visits them in different ways.
+    ``blocks`` and ``grids`` are the directory's rows by kind: a batch visits them in different ways. No box constrains
+    an axis beyond ``n_axes``: an event needs so many values, or kernels would read past its end.
     """
 
     directory: npt.NDArray[np.int64]
     parts: tuple[Segment | Delta, ...]
     blocks: npt.NDArray[np.int64]
     grids: npt.NDArray[np.int64]
+    n_axes: int
 
 
-def make_snapshot(parts: list[Segment | Delta]) -> Snapshot:
+def make_snapshot(parts: list[Segment | Delta], n_axes: int) -> Snapshot:
     """Write the directory of these parts; those with one coding stand together."""
     parts = sorted(parts, key=lambda part: id(part.coding))
     directory = np.array([part.row for part in parts], np.int64).reshape(len(parts), at.WIDTH)
     in_grid = directory[:, at.LAYOUT] == at.PAIRS
-    return Snapshot(directory, tuple(parts), directory[~in_grid], directory[in_grid])
+    return Snapshot(directory, tuple(parts), directory[~in_grid], directory[in_grid], n_axes)
 
 
 class Reader:
@@ -209,6 +212,32 @@ class Reader:
             if count >= 0:
                 return self._pairs[0, :count].copy(), self._pairs[1, :count].copy()
             self._pairs = np.empty((2, 4 * self._pairs.shape[1]), np.int32)
+
+
+class ReaderPool:
+    """Readers that no thread uses now. Threads may share the pool.
+
+    Attributes
+    ----------
+    give
+        Takes back a reader: the list's own ``append``, so that a match of one event pays for no further Python call.
+    """
+
+    def __init__(self) -> None:
+        self._free: list[Reader] = []
+        self._outputs = Outputs()
+        self.give: Callable[[Reader], None] = self._free.append
+
+    def take(self, n_axes: int) -> Reader:
+        """Return a reader for events of ``n_axes`` values; readers of another width are dropped on the way."""
+        while self._free:
+            try:
+                reader = self._free.pop()
+            except IndexError:  # another thread was quicker
+                break
+            if reader.n_axes == n_axes:
+                return reader
+        return Reader(n_axes, self._outputs)
 
 
 def find_order(snapshot: Snapshot, low: _FloatArray) -> npt.NDArray[np.int64] | None:

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from tamis.index.packed.boxes.coding import Coding
 from tamis.index.packed.boxes.grouping import is_sparse, pair_arrays
+from tamis.index.packed.boxes.slots import Slots
 from tamis.kernels import directory as at
-from tamis.kernels.boxes.bits import live_slots
 from tamis.kernels.boxes.sparse import Boxes, take_boxes
 from tamis.kernels.boxes.tree import build_blocks, dense_codes, order_boxes
 from tamis.kernels.vector_ir import LANES
@@ -57,15 +57,13 @@ def corners_of(boxes: Boxes, codes: npt.NDArray[np.int16], columns: npt.NDArray[
     return corners
 
 
-class Segment:
+class Segment(Slots):
     """n boxes with their rows, in slot order.
 
     Attributes
     ----------
     arrays
         The flat arrays by name; never written after the segment is built.
-    alive
-        uint8, one bit per slot; the writer clears bits.
     coding
         How ``blocks`` were coded.
     row
@@ -73,12 +71,10 @@ class Segment:
     """
 
     def __init__(self, arrays: Mapping[str, npt.NDArray[Any]], alive: npt.NDArray[np.uint8], coding: Coding) -> None:
+        super().__init__(int(arrays["meta"][0]), alive)
         self.arrays = dict(arrays)
-        self.alive = alive
         self.coding = coding
-        self.n_slots = int(arrays["meta"][0])
         self.layout = int(arrays["meta"][1])
-        self.n_dead = 0
         self.row = self._directory_row()
 
     @classmethod
@@ -137,11 +133,6 @@ class Segment:
         return self.arrays["rows"][: self.n_slots]
 
     @property
-    def n_live(self) -> int:
-        """Slots that are not dead."""
-        return self.n_slots - self.n_dead
-
-    @property
     def layout_name(self) -> str:
         """How this segment is laid out, for statistics."""
         return _LAYOUT_NAMES[self.layout]
@@ -150,11 +141,6 @@ class Segment:
     def n_bytes(self) -> int:
         """Bytes of all arrays, the alive bits included."""
         return sum(array.nbytes for array in self.arrays.values()) + self.alive.nbytes
-
-    def find_live(self, alive: npt.NDArray[np.uint8] | None = None) -> npt.NDArray[np.int64]:
-        """Return the living slots, ascending, by the given bits or the present ones."""
-        slots = np.empty(self.n_slots + 1, np.int64)
-        return slots[: live_slots(self.alive if alive is None else alive, self.n_slots, slots)]
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return every array by name, to be written to files; the coding is saved by the index."""
@@ -165,5 +151,5 @@ class Segment:
         """Open a segment on arrays as :meth:`to_arrays` gave them; they may be read-only."""
         kept = {name: array for name, array in arrays.items() if name != "alive"}
         segment = cls(kept, np.array(arrays["alive"], np.uint8), coding)
-        segment.n_dead = segment.n_slots - segment.find_live().size
+        segment.count_dead(segment.n_slots - segment.find_live().size)
         return segment

@@ -1,0 +1,190 @@
+"""The parts of a box index: one delta, several segments, and how they become fewer.
+
+* A few boxes enter the *delta*; many at once become a segment.
+* A full delta is flushed: it becomes a segment together with the segments no larger than it, at once,
+  up to ``_INLINE`` boxes. Larger merges are the caller's to run (:meth:`BoxParts.plan_merge`).
+* A plan lapses when another one is made or everything is compacted. Until then a flush does not touch its segments.
+
+Invariants: every row lives in one of the present parts (`homes`); an index has one delta at most; the coding for new
+segments is the one trained on most boxes, unless new boxes do not suit it. All of this is the writer's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tamis.index.packed.boxes.coding import Coding
+from tamis.index.packed.boxes.delta import CAPACITY, ENTRIES, Delta
+from tamis.index.packed.boxes.homes import BoxPart, RowHomes
+from tamis.index.packed.boxes.merge import MergePlan, choose_segments, gather, wants_merge
+from tamis.index.packed.boxes.segment import Segment
+from tamis.kernels.boxes.quantise import Quantiser
+from tamis.kernels.boxes.sparse import Boxes
+
+__all__ = ["BoxParts"]
+
+_RowArray = npt.NDArray[np.int32]
+
+#: A flush absorbs segments up to this many boxes in all; building them takes a few milliseconds.
+_INLINE: Final = 16_384
+#: A batch larger than this becomes a segment of its own.
+_BULK: Final = CAPACITY // 2
+
+
+class BoxParts:
+    """The delta and the segments of an index, and the homes of their rows; ``grids``: segments need not be trees."""
+
+    def __init__(self, *, grids: bool) -> None:
+        self._grids = grids
+        self._coding: Coding | None = None
+        self._segments: list[Segment] = []
+        self._delta: Delta | None = None
+        self._plan: MergePlan | None = None
+        self.homes = RowHomes()
+
+    def present(self) -> list[BoxPart]:
+        """Return every part: the segments, then the delta. May be called by any thread."""
+        delta = self._delta
+        return [*self._segments] if delta is None else [*self._segments, delta]
+
+    def add(self, boxes: Boxes, rows: _RowArray) -> None:
+        """Add boxes under rows that `RowHomes.check_new` has accepted."""
+        if rows.size > _BULK or boxes.axis.size > ENTRIES // 2:
+            segment = self._build(boxes, rows)
+            self.homes.add(segment, segment.rows, np.arange(rows.size, dtype=np.int32))
+            self._segments.append(segment)
+        elif rows.size:
+            delta = self._delta_for(boxes)
+            self.homes.add(delta, rows, delta.append(boxes, rows))
+
+    def flush(self, absorb: int = 0) -> None:
+        """Turn the delta, and segments no larger than it up to ``absorb`` boxes in all, into one segment."""
+        sources = self._to_absorb(absorb)
+        boxes, rows = gather([(part.boxes, part.rows, part.find_live()) for part in sources])
+        self._replace(sources, self._build(boxes, rows) if rows.size else None)
+
+    def compact(self) -> _RowArray:
+        """Merge everything into one segment, now; return the rows in its order."""
+        self._plan = None
+        self.flush(absorb=len(self.homes) + 1)
+        return np.concatenate([np.zeros(0, np.int32), *(segment.rows for segment in self._segments)])
+
+    def wants_merge(self) -> bool:
+        """Say whether there is something to gain."""
+        return wants_merge(self._segments)
+
+    def plan_merge(self) -> MergePlan | None:
+        """Propose a merge, or None if there is nothing to gain. An earlier plan that is not installed lapses."""
+        chosen = choose_segments(self._segments)
+        self._plan = MergePlan(chosen, self._coding, grids=self._grids) if chosen else None
+        return self._plan
+
+    def install(self, plan: MergePlan) -> bool:
+        """Put the result of a plan that has run in the place of its segments; False if the plan lapsed."""
+        if plan is not self._plan or not plan.done:
+            return False
+        self._plan = None
+        self._replace(plan.sources, plan.result)
+        return True
+
+    def statistics(self) -> dict[str, Any]:
+        """Describe the parts: rows, dead slots, bytes, layouts."""
+        parts = self.present()
+        return {
+            "rows": len(self.homes),
+            "delta": sum(part.n_live for part in parts if isinstance(part, Delta)),
+            "bytes": sum(part.n_bytes for part in parts),
+            "segments": [
+                {"layout": part.layout_name, "rows": part.n_live, "dead": part.n_dead, "bytes": part.n_bytes}
+                for part in parts
+                if isinstance(part, Segment)
+            ],
+        }
+
+    def to_arrays(self, n_axes: int) -> dict[str, npt.NDArray[Any]]:
+        """Return all parts of an index of ``n_axes`` axes as named arrays; the delta is flushed first."""
+        if self._delta is not None:
+            self.flush()
+        codings = list({id(segment.coding): segment.coding for segment in self._segments}.values())
+        arrays: dict[str, npt.NDArray[Any]] = {"index": np.array([n_axes, len(self._segments), len(codings)], np.int64)}
+        for i, coding in enumerate(codings):
+            arrays[f"coding{i}.trained_on"] = np.array([coding.trained_on], np.int64)
+            arrays |= {f"coding{i}.{name}": array for name, array in coding.quantiser._asdict().items()}
+        for i, segment in enumerate(self._segments):
+            arrays[f"segment{i}.coding"] = np.array([codings.index(segment.coding)], np.int64)
+            arrays |= {f"segment{i}.{name}": array for name, array in segment.to_arrays().items()}
+        return arrays
+
+    def open_arrays(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Take over the arrays of `to_arrays`, which may be read-only and stay in use; there must be no part yet."""
+        _, n_segments, n_codings = (int(number) for number in arrays["index"])
+        codings = []
+        for i in range(n_codings):
+            maps = [arrays[f"coding{i}.{name}"] for name in Quantiser._fields]
+            codings.append(Coding(Quantiser(*maps), int(arrays[f"coding{i}.trained_on"][0])))
+        for i in range(n_segments):
+            prefix = f"segment{i}."
+            own = {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
+            segment = Segment.from_arrays(own, codings[int(own.pop("coding")[0])])
+            self.homes.add_living(segment)
+            self._segments.append(segment)
+        if codings:
+            self._coding = max(codings, key=lambda coding: coding.trained_on)
+
+    # ---- inside
+
+    def _build(self, boxes: Boxes, rows: _RowArray) -> Segment:
+        if self._coding is None or not self._coding.suits(boxes):
+            self._coding = Coding.train(boxes)
+        return Segment.build(boxes, rows, self._coding, grids=self._grids)
+
+    def _delta_for(self, boxes: Boxes) -> Delta:
+        """Return a delta with room and columns for these boxes."""
+        if self._delta is not None and not self._delta.has_room(boxes):
+            self.flush(absorb=_INLINE)
+        if self._delta is None:
+            self._delta = Delta.start(boxes, self._coding)
+        elif not self._delta.knows(boxes) or self._delta.is_poorly_coded():
+            self._delta = self._rewritten(self._delta, boxes)
+        return self._delta
+
+    def _rewritten(self, old: Delta, more: Boxes) -> Delta:
+        """Return a delta with the boxes of the old one, and columns and knots for them and for ``more``."""
+        live, every = old.find_live(), np.arange(more.first.size - 1)
+        boxes, _ = gather([(old.boxes, old.rows, live), (more, np.zeros(every.size, np.int32), every)])
+        delta = Delta.start(boxes, None if old.is_poorly_coded() else old.coding)
+        kept, rows = gather([(old.boxes, old.rows, live)])
+        self.homes.forget(old)
+        if rows.size:
+            self.homes.move(delta, rows, delta.append(kept, rows))
+        return delta
+
+    def _to_absorb(self, absorb: int) -> list[BoxPart]:
+        """Return the delta and the segments that a flush joins with it."""
+        sources: list[BoxPart] = [] if self._delta is None else [self._delta]
+        total = sum(part.n_live for part in sources)
+        claimed = self._plan.sources if self._plan else ()
+        whole = absorb > len(self.homes)
+        for segment in sorted(self._segments, key=lambda segment: segment.n_live):
+            if any(segment is other for other in claimed):
+                continue
+            if not whole and (segment.n_live > total or total + segment.n_live > absorb):
+                break
+            sources.append(segment)
+            total += segment.n_live
+        return sources
+
+    def _replace(self, sources: Sequence[BoxPart], result: Segment | None) -> None:
+        """Swap parts for one that holds their living rows; rows that left meanwhile stay away."""
+        self.homes.replace(sources, result)
+        self._segments = [s for s in self._segments if not any(s is part for part in sources)]
+        if any(part is self._delta for part in sources):
+            self._delta = None
+        if result is not None:
+            self._segments.append(result)
+            if self._coding is None or result.n_slots >= self._coding.trained_on:
+                self._coding = result.coding

@@ -1,0 +1,189 @@
+"""How a packed store is searched: box first, exact last.
+
+An event becomes a point on the axes (`axes`, `points_of`). What the plain boxes find is the answer; what the special
+boxes propose is decided by their own boxes, by the deciders, or on raw values, in this order. Loose filters are asked
+one by one. A number that falls between two float64 makes its event ask the raw values of every candidate.
+
+A search takes the snapshots of both box indexes first, and works on them to the end: a writer may add axes meanwhile,
+but no box of a snapshot needs an axis that came later. *Special* grows before *plain*, so its snapshot, taken second,
+is never the narrower one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from tamis.algebra.evaluate import matches, matches_subscription
+from tamis.index.packed.boxes.matching import Snapshot
+from tamis.index.packed.deciders.combined import OneEvent, TableOfEvents
+from tamis.index.packed.deciders.regions import Verdicts
+from tamis.index.packed.points_of import Points, points_of
+from tamis.index.packed.store import PackedStore
+from tamis.index.protocols import NO_ROWS, Lookup, MatchRows, Rows
+from tamis.kernels.boxes.pairs import join_csr
+from tamis.kernels.polygons.region_tests import OPEN, YES, take_met
+from tamis.model.schema import Event
+from tamis.model.tables import EventTable
+
+__all__ = ["PackedSearch"]
+
+#: Events and rows, int32 each.
+_Pairs = tuple[npt.NDArray[np.int32], Rows]
+
+
+class PackedSearch:
+    """Finds the matches of events in a store; ``lookup`` gives the raw subscription of a row. Changes nothing."""
+
+    def __init__(self, store: PackedStore, lookup: Lookup) -> None:
+        self._store = store
+        self._lookup = lookup
+
+    def match(self, event: Event) -> Rows:
+        """Return the rows that match a canonical event, ascending."""
+        store = self._store
+        plain, special = store.plain.snapshot, store.special.snapshot
+        low, high, is_point = store.axes.place(event, special.n_axes)
+        lowest = np.array(low)
+        highest = lowest if high is low else np.array(high)
+        rows = store.plain.match_point(lowest, highest, plain)
+        if not is_point:
+            rows = self._verified(event, rows)
+        if len(store.balls):
+            rows = np.concatenate((rows, store.balls.match(event)))
+        if store.n_special:
+            entries = store.special.match_point(lowest, highest, special)
+            return np.union1d(rows, self._decided(event, entries, is_point)).astype(np.int32)
+        rows.sort()
+        return rows
+
+    def match_table(self, events: EventTable) -> MatchRows:
+        """Return the rows that match each event of a table; a bad row matches nothing."""
+        store, bad = self._store, events.bad
+        plain, special = store.plain.snapshot, store.special.snapshot
+        points = points_of(events, store.axes, special.n_axes)
+        found = MatchRows(*store.plain.match_points(points.low, points.high, plain))
+        if bad or points.between.size:
+            found = self._settled(events, bad, points, found)
+        if store.n_special:
+            found = _joined(found, _without(bad, self._special_pairs(events, points, special)))
+        if len(store.balls):
+            found = _joined(found, _without(bad, store.balls.pairs(events)))
+        return found
+
+    def _settled(self, events: EventTable, bad: Mapping[int, object], points: Points, plain: MatchRows) -> MatchRows:
+        """Ask raw values about the events that are no points, and take all matches from bad ones."""
+        found = [plain.rows[plain.offsets[i] : plain.offsets[i + 1]] for i in range(len(events))]
+        for i in points.between.tolist():
+            found[i] = self._verified(events.event(i), found[i])
+        for i in bad:
+            found[i] = NO_ROWS
+        return MatchRows.joined(found)
+
+    def _verified(self, event: Event, rows: Rows) -> Rows:
+        """Keep the candidates whose raw values say so; one removed meanwhile is gone."""
+        found = ((row, self._lookup(row)) for row in rows.tolist())
+        kept = [row for row, one in found if one is not None and matches_subscription(event, one)]
+        return np.array(kept, np.int32)
+
+    def _decided(self, event: Event, entries: Rows, is_point: bool) -> list[int]:
+        """Return the rows among special candidates and loose filters that match; a row may come twice."""
+        store, known = self._store, self._store.entries
+        sure = known.exact[entries] & is_point
+        found: list[int] = known.row[entries[sure]].tolist()
+        left = entries[~sure]
+        if is_point and len(left):
+            pairs = np.zeros(len(left), np.int64)
+            verdicts = store.deciders.decide(left, pairs, OneEvent(event), known, store.axes)
+            found += known.row[left[verdicts == YES]].tolist()
+            left = left[verdicts == OPEN]
+        return found + self._asked(event, left)
+
+    def _asked(self, event: Event, entries: Rows) -> list[int]:
+        """Return the rows of the entries and loose filters whose raw values match; a row may come twice."""
+        known = self._store.entries
+        questions = [(int(known.row[i]), (int(known.filter[i]),)) for i in entries]
+        found = []
+        for row, filters in [*questions, *list(self._store.loose.items())]:
+            one = self._lookup(row)
+            if one is not None and any(matches(event, one.filters[i]) for i in filters):
+                found.append(row)
+        return found
+
+    def _special_pairs(self, events: EventTable, points: Points, snapshot: Snapshot) -> _Pairs:
+        """Return event and row of each match of special and loose subscriptions, each once, in any order."""
+        order = self._store.special.find_order(points.low, snapshot)
+        order = np.arange(len(events)) if order is None else order
+        low = points.low[order]
+        high = low if points.high is points.low else points.high[order]
+        starts, entries = self._store.special.match_points(low, high, snapshot)
+        event = np.repeat(order, np.diff(starts))
+        verdicts = self._verdicts(entries, event, events, points)
+        found = self._met(verdicts, event, entries)
+        is_open = np.flatnonzero(verdicts == OPEN)
+        if not (self._store.loose or len(is_open)):
+            return found
+        return _united(found, self._asked_pairs(events, event[is_open], entries[is_open]))
+
+    def _verdicts(self, entries: Rows, event: npt.NDArray[np.int64], events: EventTable, points: Points) -> Verdicts:
+        """Return a verdict for each pair of event and entry: by its box where that decides, else by the deciders."""
+        store, known, values = self._store, self._store.entries, TableOfEvents(events)
+        if not (points.between.size or known.has_exact):
+            return store.deciders.decide(entries, event, values, known, store.axes)
+        is_point = ~np.isin(event, points.between)
+        verdicts = np.where(known.exact[entries] & is_point, np.int8(YES), np.int8(OPEN))
+        left = np.flatnonzero((verdicts == OPEN) & is_point)
+        verdicts[left] = store.deciders.decide(entries[left], event[left], values, known, store.axes)
+        return verdicts
+
+    def _met(self, verdicts: Verdicts, event: npt.NDArray[np.int64], entries: Rows) -> _Pairs:
+        """Return event and row of each match, once."""
+        if self._store.entries.has_several:
+            met = np.flatnonzero(verdicts == YES)
+            return self._once(event[met], entries[met])
+        found = np.empty((2, len(entries)), np.int32)
+        n = take_met(verdicts, event, entries, self._store.entries.row, found[0], found[1])
+        return found[0, :n], found[1, :n]
+
+    def _once(self, event: npt.NDArray[np.int64], entries: Rows) -> _Pairs:
+        """Return event and row of entries that match, a row with several entries once for each event."""
+        rows = self._store.entries.row[entries]
+        several = self._store.entries.is_one_of_several(entries)
+        some = np.unique(event[several] << 32 | rows[several])
+        both = np.concatenate([event[~several], some >> 32]).astype(np.int32)
+        return both, np.concatenate([rows[~several], (some & 0xFFFFFFFF).astype(np.int32)])
+
+    def _asked_pairs(self, events: EventTable, event: npt.NDArray[np.int64], entries: Rows) -> _Pairs:
+        """Ask raw values, event by event, about the given pairs and the loose filters; a pair may come twice."""
+        order = np.argsort(event, kind="stable")
+        starts = np.searchsorted(event[order], np.arange(len(events) + 1))
+        pairs = [(NO_ROWS, NO_ROWS)]
+        for i in range(len(events)) if self._store.loose else np.unique(event).tolist():
+            mine = entries[order[starts[i] : starts[i + 1]]]
+            found = np.array(self._asked(events.event(i), mine), np.int32)
+            pairs.append((np.full(len(found), i, np.int32), found))
+        return np.concatenate([one for one, _ in pairs]), np.concatenate([rows for _, rows in pairs])
+
+
+def _without(bad: Mapping[int, object], pairs: _Pairs) -> _Pairs:
+    """Return the pairs whose event is not bad."""
+    if not bad:
+        return pairs
+    good = ~np.isin(pairs[0], list(bad))
+    return pairs[0][good], pairs[1][good]
+
+
+def _united(a: _Pairs, b: _Pairs) -> _Pairs:
+    """Return the pairs of both, each once."""
+    keys = np.unique(np.concatenate([event.astype(np.int64) << 32 | rows for event, rows in (a, b)]))
+    return (keys >> 32).astype(np.int32), (keys & 0xFFFFFFFF).astype(np.int32)
+
+
+def _joined(found: MatchRows, pairs: _Pairs) -> MatchRows:
+    """Add pairs of event and row, in any order, to the rows of their events."""
+    offsets = np.empty_like(found.offsets)
+    rows = np.empty(len(found.rows) + len(pairs[1]), np.int32)
+    join_csr((found.offsets, found.rows), pairs, offsets, np.empty(len(offsets) - 1, np.int64), rows)
+    return MatchRows(offsets, rows)

@@ -1,0 +1,145 @@
+"""What the packed matcher holds: every subscription in the one place that suits it.
+
+Each filter becomes boxes (`boxes_of`). Invariants: a row stands in exactly one of these four places,
+
+* *plain*: subscriptions that are one exact box, under their own row. What the index finds is the answer.
+* *special*: subscriptions with other boxes, under entry numbers; an entry knows its row, its filter, and whether its
+  box decides or only proposes. A row may have several entries; it is reported once.
+* *loose*: filters that give no box at all (``x IS NULL``). A row may have loose filters and entries as well; a row with
+  neither can never match, and is loose without filters.
+* *balls*: subscriptions that are one ball and nothing else (`balls`).
+
+``n_special`` counts the rows that have entries or are loose. Both box indexes have as many axes as `axes`; *special*
+grows first, so a reader that looks at *plain* first never finds it wider.
+
+One thread writes. Readers may go on meanwhile: rows are never used again, entries and axes only grow, and what a new
+box needs (axis, entry, decider) is there before the box is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from tamis.index.packed.axes import Axes, Part
+from tamis.index.packed.balls import PackedBalls, only_ball
+from tamis.index.packed.boxes.box_index import BoxIndex
+from tamis.index.packed.boxes_of import Box, boxes_of
+from tamis.index.packed.deciders.combined import Deciders
+from tamis.index.packed.deciders.entries import Entries
+from tamis.index.protocols import IndexStatistics, Rows
+from tamis.model.subscription import Subscription
+from tamis.model.tables import SubscriptionTable
+
+__all__ = ["PackedStore"]
+
+_Corners = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
+
+
+@dataclass(slots=True)
+class PackedStore:
+    """The subscriptions by row. See the module's text; `search` reads it, `saving` writes it to arrays."""
+
+    #: What decides entries whose boxes only propose.
+    deciders: Deciders
+    axes: Axes = field(default_factory=Axes)
+    plain: BoxIndex = field(default_factory=lambda: BoxIndex(1))
+    special: BoxIndex = field(default_factory=lambda: BoxIndex(1))
+    entries: Entries = field(default_factory=Entries)
+    balls: PackedBalls = field(default_factory=PackedBalls)
+    n_special: int = 0
+    #: ``{row: numbers of filters}`` that have no box; none of them: the subscription never matches.
+    loose: dict[int, tuple[int, ...]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.plain) + self.n_special + len(self.balls)
+
+    def add(self, row: int, subscription: Subscription) -> None:
+        """Add a subscription under a row above all others."""
+        ball = only_ball(subscription)
+        if ball is not None:
+            self.balls.add(row, ball)
+            return
+        boxes = [(i, box) for i, filter in enumerate(subscription.filters) for box in boxes_of(filter, self.axes)]
+        self._grow()
+        if len(boxes) == 1 and boxes[0][1].exact:
+            self.plain.add_boxes(*self._corners([boxes[0][1]]), np.array([row], np.int32))
+            return
+        bounded = [(i, box) for i, box in boxes if box.sides or box.exact]
+        if len(bounded) < len(boxes) or not boxes:
+            self.loose[row] = tuple(i for i, box in boxes if not (box.sides or box.exact))
+        if bounded:
+            entries = self.entries.append(row, [(i, box.exact) for i, box in bounded])
+            self.deciders.append(entries, [box for _, box in bounded])
+            self.special.add_boxes(*self._corners([box for _, box in bounded]), np.array(entries, np.int32))
+        self.n_special += 1
+
+    def add_boxes(self, rows: Rows, table: SubscriptionTable) -> None:
+        """Add the boxes of a table under rows above all others."""
+        axes = [self.axes.number(name, Part.NUMBER) for name in table.names]
+        self._grow()
+        lo, hi = table.corners()
+        if axes != list(range(self.plain.n_axes)):
+            wide_lo, wide_hi = (np.full((len(rows), self.plain.n_axes), side) for side in (-math.inf, math.inf))
+            wide_lo[:, axes], wide_hi[:, axes] = lo, hi
+            lo, hi = wide_lo, wide_hi
+        self.plain.add_boxes(lo, hi, rows)
+
+    def add_balls(self, rows: Rows, table: SubscriptionTable) -> None:
+        """Add the balls of a table under rows above all others."""
+        self.balls.add_many(rows, table.names[0], *table.balls())
+
+    def remove(self, row: int) -> None:
+        """Remove a row; KeyError when it is not there."""
+        if self.balls.remove(row):
+            return
+        entries = self.entries.of(row)
+        if row in self.loose:
+            del self.loose[row]
+        elif not entries:
+            self.plain.remove_one(row)
+            return
+        if entries:
+            self.special.remove(np.array(entries, np.int32))
+        self.n_special -= 1
+
+    def find_sides(self, row: int) -> dict[str, tuple[float, float]] | None:
+        """Return the sides of a plain box on the NUMBER axes by attribute; None when the row is not there."""
+        box = self.plain.find_box(row)
+        if box is None:
+            return None
+        names = dict(self.axes)
+        return {names[axis].attribute: (lo, hi) for axis, lo, hi in zip(*box, strict=True)}
+
+    def statistics(self) -> IndexStatistics:
+        """Return how many subscriptions took which road, and the axes."""
+        n_bytes = sum(index.statistics()["bytes"] for index in (self.plain, self.special)) + self.balls.n_bytes
+        return IndexStatistics(
+            "packed",
+            len(self),
+            {
+                "plain": len(self.plain),
+                "special": self.n_special,
+                "special_boxes": len(self.special),
+                "loose": len(self.loose),
+                "axes": len(self.axes),
+                "bytes": n_bytes,
+                **self.balls.statistics(),
+            },
+        )
+
+    def _grow(self) -> None:
+        if len(self.axes) > self.plain.n_axes:
+            for index in (self.special, self.plain):
+                index.grow(len(self.axes))
+
+    def _corners(self, boxes: Sequence[Box]) -> _Corners:
+        lo, hi = (np.full((len(boxes), self.plain.n_axes), side) for side in (-math.inf, math.inf))
+        for i, box in enumerate(boxes):
+            for axis, (low, high) in box.sides.items():
+                lo[i, axis], hi[i, axis] = low, high
+        return lo, hi
