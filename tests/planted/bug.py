@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,9 +63,19 @@ def planted_source(bug: Bug, root: Path = ROOT) -> tuple[Path, str]:
     if text.count(bug.before) != 1:
         raise LookupError(f"{bug.name}: {path} has its text {text.count(bug.before)} times, not once: {bug.before!r}")
     changed = text.replace(bug.before, bug.after)
-    if ast.dump(ast.parse(changed)) == ast.dump(ast.parse(text)):
+    if ast.dump(ast.parse(changed)) == _dump(text):
         raise LookupError(f"{bug.name}: changes nothing in {path}")
     return path, changed
+
+
+@lru_cache
+def _dump(text: str) -> str:
+    return ast.dump(ast.parse(text))
+
+
+@lru_cache
+def _statements(text: str) -> list[ast.stmt]:
+    return ast.parse(text).body
 
 
 def missing_tests(bug: Bug, root: Path = ROOT) -> list[str]:
@@ -76,7 +87,7 @@ def _exists(node: str, root: Path) -> bool:
     path, *names = node.split("[")[0].split("::")
     if not (root / path).is_file() or not names:
         return False
-    body: list[ast.stmt] = ast.parse((root / path).read_text(encoding="utf-8")).body
+    body = _statements((root / path).read_text(encoding="utf-8"))
     for name in names:
         inner = [one for one in body if isinstance(one, ast.FunctionDef | ast.ClassDef) and one.name == name]
         if not inner:

@@ -10,10 +10,12 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import resource
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,17 +78,9 @@ class Tree:
         """Run tests against the copy as it is."""
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly"]
         command += ["--tb=line", "-rfE", "-m", "soak or not soak", f"--rootdir={self.place}", *tests]
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        with _started(command, self.place) as process:
-            try:
-                output = process.communicate(timeout=LIMIT)[0]
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, 9)
-                return Outcome(-1, (), (), LIMIT, f"ended after {LIMIT:.0f} s")
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        code, output, seconds = _finished(command, self.place)
         failed, errors = (tuple(re.findall(rf"^{word} .*$", output, re.MULTILINE)) for word in ("FAILED", "ERROR"))
-        return Outcome(process.returncode, failed, errors, seconds, "\n".join(output.splitlines()[-25:]))
+        return Outcome(code, failed, errors, seconds, "\n".join(output.splitlines()[-25:]))
 
     def _copy(self) -> None:
         """Link what has changed since the last copy; drop what is gone."""
@@ -127,22 +121,39 @@ def _forget(source: Path) -> None:
         compiled.unlink()
 
 
-def _started(command: list[str], place: Path) -> subprocess.Popen[str]:
-    environment = {
-        **os.environ,
+def _finished(command: list[str], place: Path) -> tuple[int, str, float]:
+    """Run a command in a copy; return its exit code, what it printed, and the CPU seconds it and its children took.
+
+    It prints into a file: a process that outlives it would keep a pipe open.
+    """
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(
+            command,
+            cwd=place,
+            env=_environment(place),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        end = threading.Timer(LIMIT, os.killpg, (process.pid, signal.SIGKILL))
+        end.start()
+        try:
+            _, status, usage = os.wait4(process.pid, 0)
+        finally:
+            end.cancel()
+        process.returncode = os.waitstatus_to_exitcode(status)
+        output.seek(0)
+        text = output.read().decode("utf-8", "replace")
+    return process.returncode, text, usage.ru_utime + usage.ru_stime
+
+
+def _environment(place: Path) -> dict[str, str]:
+    """Return what the tests see: the copy before all else, no plugins but pytest's own, errors on whole lines."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "NUMBA_"))}
+    return kept | {
         "PYTHONPATH": os.pathsep.join([str(place / "src"), str(place)]),
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-        "PYTEST_ADDOPTS": "",
+        "HYPOTHESIS_PROFILE": "planted",
+        "COLUMNS": "400",
     }
-    for name in ("NUMBA_CACHE_DIR", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_CURRENT_TEST"):
-        environment.pop(name, None)
-    return subprocess.Popen(
-        command,
-        cwd=place,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )

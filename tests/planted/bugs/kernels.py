@@ -51,7 +51,8 @@ BUGS = [
         "bits_count_a_slot_twice",
         "kernels/bits",
         "A slot that is named twice is counted as two removals.",
-        "        if alive[slot >> 3] & bit != 0:\n            alive[slot >> 3] = alive[slot >> 3] & np.uint8(255 - bit)\n"
+        "        if alive[slot >> 3] & bit != 0:\n"
+        "            alive[slot >> 3] = alive[slot >> 3] & np.uint8(255 - bit)\n"
         "            cleared += 1",
         "        alive[slot >> 3] = alive[slot >> 3] & np.uint8(255 - bit)\n        cleared += 1",
         (f"{UNIT}/test_boxes.py::test_alive_bits",),
