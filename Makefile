@@ -17,7 +17,7 @@ MISSING := for one in chromium mosquitto; do PATH="$$PATH:/usr/sbin" command -v 
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-ci run test check lint fuzz soak bench docs-check clean
+.PHONY: help setup setup-ci run test check lint fuzz soak planted bench docs-check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -51,6 +51,10 @@ fuzz: $(STAMP) ## random programs against the language, for FUZZ_SECONDS (600)
 
 soak: $(STAMP) ## the large counts; AREA=x selects the tests named so
 	$(PYTEST) -m soak $(if $(AREA),-k "$(AREA)")
+
+planted: $(STAMP) ## plant every bug of tests/planted and demand that the tests find it; BUGS=x: those named so
+	$(if $(BUGS),,$(PYTEST) -n $(WORKERS) -m soak tests/planted)
+	$(BIN)/python -m tests.planted.run --workers $(WORKERS) $(BUGS)
 
 bench: $(VENV)/.installed-bench ## timings, beside the peers of the [bench] extra
 	$(BIN)/tamis bench
