@@ -9,6 +9,7 @@ noted.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import json
 import queue
@@ -26,12 +27,21 @@ PLACE = ROOT / "build" / "planted"
 UNPLANTED = "(no bug)"
 
 
+@dataclass(frozen=True)
+class Job:
+    """A run of pytest: with a bug, or with none."""
+
+    name: str
+    tests: list[str]
+    bug: Bug | None = None
+
+
 @dataclass
 class Work:
     """What is to be done, what is done, and what it showed; shared by the workers."""
 
     notes: Path | None
-    jobs: queue.SimpleQueue[tuple[str, Bug | None]] = field(default_factory=queue.SimpleQueue)
+    jobs: queue.SimpleQueue[Job] = field(default_factory=queue.SimpleQueue)
     done: dict[str, str] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -53,17 +63,16 @@ def work_through(tree: Tree, work: Work) -> None:
     """Do jobs until there are none."""
     while True:
         try:
-            subsystem, bug = work.jobs.get_nowait()
+            job = work.jobs.get_nowait()
         except queue.Empty:
             return
-        if bug is None:
-            outcome = tree.run(sorted({test for one in BUGS if one.subsystem == subsystem for test in one.tests}))
-            verdict, name = "silent" if outcome.is_silent else "NOT SILENT", f"{subsystem}: {UNPLANTED}"
+        with contextlib.nullcontext() if job.bug is None else tree.planted(job.bug):
+            outcome = tree.run(job.tests)
+        if job.bug is None:
+            verdict = "silent" if outcome.is_silent else "NOT SILENT"
         else:
-            with tree.planted(bug):
-                outcome = tree.run(bug.tests)
-            verdict, name = "found" if outcome.is_found else "NOT FOUND", f"{subsystem}: {bug.name}"
-        work.note(name, verdict, outcome.seconds)
+            verdict = "found" if outcome.is_found else "NOT FOUND"
+        work.note(job.name, verdict, outcome.seconds)
         if is_bad(verdict):
             print(outcome.tail, flush=True)
 
@@ -79,11 +88,12 @@ def state_of_the_tree() -> str:
     return digest.hexdigest()
 
 
-def chosen(names: list[str]) -> list[tuple[str, Bug | None]]:
-    """Return the jobs of named bugs and subsystems, or all: each subsystem once without a bug, then its bugs."""
+def chosen(names: list[str]) -> list[Job]:
+    """Return the jobs of what is named, or all: of each subsystem its tests without a bug, then its bugs."""
     some = [bug for bug in BUGS if not names or bug.name in names or bug.subsystem in names]
-    subsystems = [one for one in SUBSYSTEMS if any(bug.subsystem == one for bug in some)]
-    return [*((one, None) for one in subsystems), *((bug.subsystem, bug) for bug in some)]
+    tests = {one: sorted({test for bug in some if bug.subsystem == one for test in bug.tests}) for one in SUBSYSTEMS}
+    jobs = [Job(f"{one}: {UNPLANTED}", mine) for one, mine in tests.items() if mine]
+    return [*jobs, *(Job(f"{bug.subsystem}: {bug.name}", list(bug.tests), bug) for bug in some)]
 
 
 def run(names: list[str], workers: int) -> int:
@@ -98,9 +108,9 @@ def run(names: list[str], workers: int) -> int:
     if work.notes is not None and work.notes.exists():
         work.done = dict(json.loads(line) for line in work.notes.read_text(encoding="utf-8").splitlines())
         print(f"{len(work.done)} of {len(jobs)} were done before", flush=True)
-    for subsystem, bug in jobs:
-        if f"{subsystem}: {UNPLANTED if bug is None else bug.name}" not in work.done:
-            work.jobs.put((subsystem, bug))
+    for job in jobs:
+        if job.name not in work.done:
+            work.jobs.put(job)
     threads = [
         threading.Thread(target=work_through, args=(Tree(PLACE / f"tree-{number}"), work)) for number in range(workers)
     ]

@@ -15,7 +15,7 @@ BUGS = [
         "An attempt that its publisher has given up, or an event it is done with, is passed on again.",
         "    return seat.copies.is_done(message.event) or (copy is not None and copy.attempt > message.attempt)",
         "    return False",
-        (f"{CROSSINGS}::test_what_its_publisher_is_done_with_is_not_delivered_again",),
+        (f"{CROSSINGS}::test_an_old_attempt_is_answered_by_its_number",),
     ),
     Bug(
         "an_incomplete_copy_is_reported_complete",
@@ -23,7 +23,7 @@ BUGS = [
         "A receipt that says an event did not reach all is taken for one that says it did.",
         "        copy.complete &= message.complete\n",
         "        copy.complete |= message.complete\n",
-        (f"{CROSSINGS}::test_two_nodes_in_other_hands_are_answered_one_by_one",),
+        (f"{CROSSINGS}::test_an_event_is_complete_when_all_children_say_so",),
     ),
     Bug(
         "an_event_is_not_sent_again",

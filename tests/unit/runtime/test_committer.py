@@ -149,6 +149,11 @@ def test_stopping_commits_what_was_put() -> None:
         disk.gate.clear()
         for name in "abc":
             committer.put(change(name), lambda: None)
+            await asyncio.sleep(0.02)  # the first one is being written
+        stopping = asyncio.create_task(asyncio.to_thread(committer.stop))
+        await until(committer._stopped.is_set)
+        disk.gate.set()
+        await stopping
 
     assert run(scenario).keys == list("abc")
 
