@@ -128,6 +128,7 @@ BUGS = [
         "    tree.size[node] -= 1\n    tree.key[node, tree.size[node]] = NO_KEY",
         "    tree.size[node] -= 1",
         (f"{UNIT}/test_btree.py::test_insert_and_delete_keep_a_sorted_list",),
+        costly=True,
     ),
     Bug(
         "btree_does_not_tell_parents_of_a_new_start",
@@ -136,6 +137,7 @@ BUGS = [
         "    if at == 0 and tree.size[node] > 0:\n        _move_start(tree, depth)\n",
         "",
         (f"{UNIT}/test_btree.py::test_insert_and_delete_keep_a_sorted_list",),
+        costly=True,
     ),
     Bug(
         "owners_lose_the_last_key_of_a_range",
@@ -144,6 +146,7 @@ BUGS = [
         "if -tree.low[node, at] < first:",
         "if -tree.low[node, at] <= first:",
         (f"{UNIT}/test_btree.py::test_owners_against_a_list",),
+        costly=True,
     ),
     Bug(
         "reordered_rows_belong_to_the_wrong_event",

@@ -15,6 +15,7 @@ BUGS = [
         "join = AllOf if isinstance(node, And) != negated else AnyOf",
         "join = AllOf if isinstance(node, And) else AnyOf",
         (f"{LOGIC}::test_trees_predicates_and_filters_agree",),
+        costly=True,
     ),
     Bug(
         "not_accepts_the_missing_value",
@@ -23,6 +24,7 @@ BUGS = [
         "allowed = allowed.negated() if negated else allowed",
         "allowed = allowed.complement() if negated else allowed",
         (f"{LOGIC}::test_trees_predicates_and_filters_agree",),
+        costly=True,
     ),
     Bug(
         "unequal_accepts_the_missing_value",
@@ -31,6 +33,7 @@ BUGS = [
         '"<>": lambda kind, value: _equal(kind, value).negated(),',
         '"<>": lambda kind, value: _equal(kind, value).complement(),',
         (f"{LOGIC}::test_trees_predicates_and_filters_agree",),
+        costly=True,
     ),
     Bug(
         "greater_includes_equal",
@@ -39,6 +42,7 @@ BUGS = [
         "    cut = kind.after(value)\n    return EMPTY if cut is None else ValueSet.between(cut, None)",
         "    cut = kind.before(value)\n    return EMPTY if cut is None else ValueSet.between(cut, None)",
         (f"{LOGIC}::test_trees_predicates_and_filters_agree",),
+        costly=True,
     ),
     Bug(
         "the_greatest_value_has_something_above_it",

@@ -15,6 +15,7 @@ BUGS = [
         "return sets_conflict(c1.relations, relation_between(c1.region, c2.region), c2.relations)",
         "return sets_conflict(c1.relations, relation_between(c2.region, c1.region), c2.relations)",
         (f"{ALGEBRA}::test_different_regions_never_give_a_wrong_yes",),
+        costly=True,
     ),
     Bug(
         "the_complement_of_a_region_keeps_its_relations",
@@ -23,6 +24,7 @@ BUGS = [
         "return Spatial(condition.attribute, ALL_RELATIONS - condition.relations, condition.region)",
         "return Spatial(condition.attribute, ALL_RELATIONS & condition.relations, condition.region)",
         (f"{ALGEBRA}::test_sets_of_relations_on_one_region_are_exact_both_ways",),
+        costly=True,
     ),
     Bug(
         "conditions_on_one_region_are_joined_by_or",
@@ -31,6 +33,7 @@ BUGS = [
         "known.relations & one.relations, known.region)\n        joined[key] = one",
         "known.relations | one.relations, known.region)\n        joined[key] = one",
         (f"{ALGEBRA}::test_conditions_on_one_region_must_all_hold",),
+        costly=True,
     ),
     Bug(
         "minus_zero_makes_another_region",
@@ -55,6 +58,7 @@ BUGS = [
         "if mine[2] < yours[0] or",
         "if mine[2] <= yours[0] or",
         (f"{GEOMETRY}/test_relations.py::test_both_ways",),
+        costly=True,
     ),
     Bug(
         "the_inverse_of_covers_is_contains",
@@ -71,6 +75,7 @@ BUGS = [
         "M     D M O Ct Cv  | D M O E Cv cB |",
         "M     D M O Ct Cv  | D M O Cv cB   |",
         (f"{GEOMETRY}/test_rcc8.py::test_the_table_is_that_of_small_regions",),
+        costly=True,
     ),
     Bug(
         "the_rim_does_not_belong_to_the_ball",

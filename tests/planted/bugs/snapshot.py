@@ -15,6 +15,7 @@ BUGS = [
         "    for part in manifest.parts:\n        home = version.parent / part.home",
         "    return\n    for part in manifest.parts:\n        home = version.parent / part.home",
         (f"{SNAPSHOT}::test_a_flipped_bit",),
+        costly=True,
     ),
     Bug(
         "only_sizes_are_checked",
@@ -23,6 +24,7 @@ BUGS = [
         "    if _checksum(path) != file.crc32:\n",
         "    if _checksum(path) != file.crc32 and size != file.bytes:\n",
         (f"{SNAPSHOT}::test_a_flipped_bit",),
+        costly=True,
     ),
     Bug(
         "the_manifest_is_not_checked",
@@ -31,6 +33,7 @@ BUGS = [
         "        if zlib.crc32(envelope.contents) != envelope.crc32:\n",
         "        if not envelope.contents:\n",
         (f"{SNAPSHOT}::test_a_flipped_letter_in_the_manifest",),
+        costly=True,
     ),
     Bug(
         "a_name_may_lead_out_of_the_directory",
@@ -39,6 +42,7 @@ BUGS = [
         "        if not _FILE.fullmatch(name):\n",
         "        if not _FILE.search(name):\n",
         (f"{PARTS}::test_a_manifest_that_leads_out_of_its_directory",),
+        costly=True,
     ),
     Bug(
         "prune_ignores_leases",
@@ -47,6 +51,7 @@ BUGS = [
         "        if version.name in kept or not _is_idle(version):\n",
         "        if version.name in kept:\n",
         (f"{PARTS}::test_pruning_keeps_what_is_built_upon_and_what_is_read",),
+        costly=True,
     ),
     Bug(
         "prune_forgets_what_is_built_upon",
@@ -55,6 +60,7 @@ BUGS = [
         "            kept |= {version.name} | read_manifest(version).homes()\n",
         "            kept |= {version.name}\n",
         (f"{PARTS}::test_pruning_keeps_what_is_built_upon_and_what_is_read",),
+        costly=True,
     ),
     Bug(
         "prune_keeps_one_too_few",
@@ -63,6 +69,7 @@ BUGS = [
         "kept = {one.name for one in found[-keep:]} | set(needed)",
         "kept = {one.name for one in found[1 - keep :]} | set(needed)",
         (f"{PARTS}::test_pruning_keeps_what_is_built_upon_and_what_is_read",),
+        costly=True,
     ),
     Bug(
         "versions_are_sorted_as_text",
@@ -71,6 +78,7 @@ BUGS = [
         "sorted((m for m in found if m), key=lambda m: int(m[1]))",
         "sorted((m for m in found if m), key=lambda m: m[1])",
         (f"{SNAPSHOT}::test_the_newest_version_is_the_one_with_the_greatest_number",),
+        costly=True,
     ),
     Bug(
         "a_version_is_not_synced",
@@ -79,6 +87,7 @@ BUGS = [
         "    for file in (*place.iterdir(), place):\n        _sync(file)\n",
         "",
         (f"{SNAPSHOT}::test_a_version_is_synced_before_it_is_published",),
+        costly=True,
     ),
     Bug(
         "rows_that_left_come_back",
@@ -87,6 +96,7 @@ BUGS = [
         "    for row in saved.removed.tolist():\n        space.remove_row(first + row)\n",
         "",
         (f"{PARTS}::test_a_version_that_builds_upon_another",),
+        costly=True,
     ),
     Bug(
         "the_second_part_counts_its_rows_from_zero",
@@ -95,6 +105,7 @@ BUGS = [
         "        space.remove_row(first + row)\n",
         "        space.remove_row(row)\n",
         (f"{PARTS}::test_rows_leave_the_part_that_they_are_in",),
+        costly=True,
     ),
     Bug(
         "a_merge_keeps_the_dead",

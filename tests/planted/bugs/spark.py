@@ -16,6 +16,7 @@ BUGS = [
         "for first in range(0, len(matches), _OUT_ROWS):",
         "for first in range(0, len(matches) - _OUT_ROWS + 1, _OUT_ROWS):",
         (f"{WORKERS}::test_matches_come_in_blocks_and_none_is_missing",),
+        costly=True,
     ),
     Bug(
         "events_without_a_namespace_are_lost",
@@ -24,6 +25,7 @@ BUGS = [
         "column = batch.column(NAMESPACE).fill_null(given)",
         'column = batch.column(NAMESPACE).fill_null("")',
         (f"{WORKERS}::test_an_event_without_a_namespace_is_of_the_default_one",),
+        costly=True,
     ),
     Bug(
         "subscriptions_of_a_snapshot_never_end",
@@ -32,6 +34,7 @@ BUGS = [
         "return Engine.load(local_version(Path(version)), clock=lambda: now or 0)",
         "return Engine.load(local_version(Path(version)), clock=lambda: 0)",
         (f"{WORKERS}::test_what_has_ended_is_not_matched",),
+        costly=True,
     ),
     Bug(
         "every_tile_owns_every_pair",
@@ -40,6 +43,7 @@ BUGS = [
         "chosen = np.flatnonzero(owner == tile)",
         "chosen = np.flatnonzero(owner >= 0)",
         (f"{WORKERS}::test_a_pair_is_delivered_by_one_tile",),
+        costly=True,
     ),
     Bug(
         "bad_events_are_told_by_every_tile",
@@ -48,6 +52,7 @@ BUGS = [
         "bad = {row: error for row, error in events.bad.items() if low[row] == tile}",
         "bad = dict(events.bad)",
         (f"{WORKERS}::test_a_bad_event_is_told_by_one_tile",),
+        costly=True,
     ),
     Bug(
         "the_owner_is_the_lower_tile",
@@ -89,6 +94,7 @@ BUGS = [
         "        begin = msgspec.json.decode(path.read_bytes(), type=Begin)\n"
         "        begin = msgspec.structs.replace(begin, version=snapshot.newest(Path(self.directory)).name)\n",
         (f"{WORKERS}::test_a_batch_that_runs_again_keeps_its_version",),
+        costly=True,
     ),
     Bug(
         "the_version_of_the_last_batch_may_be_pruned",
@@ -121,5 +127,6 @@ BUGS = [
         "if not whole or self.rows != self.entered + self.unreadable or self.matched_input < 0:",
         "if not whole or self.matched_input < 0:",
         ("tests/spark/test_pipeline.py::test_a_lost_row_is_a_bug_of_ours",),
+        costly=True,
     ),
 ]
