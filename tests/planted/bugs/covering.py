@@ -129,12 +129,4 @@ BUGS = [
         "lo = middle - constraint.radius",
         (f"{MICS}/test_space.py::test_the_side_of_a_ball_holds_its_rim",),
     ),
-    Bug(
-        "mics_spans_that_touch_lose_their_middle",
-        "index/mics/spans",
-        "A span that lies in the one before ends it: of 0 to 9 and 2 to 3 only 0 to 3 is left.",
-        "joined[-1] = joined[-1][0], max(last, joined[-1][1])",
-        "joined[-1] = joined[-1][0], last",
-        (f"{MICS}/test_space.py::test_what_matches_lies_in_the_ranges",),
-    ),
 ]

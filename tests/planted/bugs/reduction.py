@@ -15,7 +15,7 @@ BUGS = [
         "The end in time is no axis, so a box is dropped for one that ends earlier.",
         "    if not wanted:\n        return boxes\n",
         "    return boxes\n",
-        (f"{REDUCE}::test_nothing_is_dropped_for_something_that_ends_earlier",),
+        (f"{BOXES}::test_a_union_of_short_lives_is_no_union",),
     ),
     Bug(
         "the_later_of_two_equivalents_stays_too",
