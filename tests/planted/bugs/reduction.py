@@ -39,7 +39,7 @@ BUGS = [
         "Two filters that join perfectly are merged though one ends earlier.",
         "groups.setdefault((item.expires, remainder), {})",
         "groups.setdefault((None, remainder), {})",
-        (f"{MERGE}::test_never_across_namespaces_nor_beyond_a_life",),
+        (f"{REDUCE}::test_filters_that_end_at_different_times_are_not_merged",),
     ),
     Bug(
         "a_merge_forgets_the_other_attributes",
