@@ -8,6 +8,7 @@ all of them import the copy.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import re
 import shutil
@@ -59,6 +60,11 @@ class Tree:
     def __init__(self, place: Path) -> None:
         self.place = place.resolve()
         self.place.mkdir(parents=True, exist_ok=True)
+        self._lock = os.open(self.place / ".lock", os.O_RDWR | os.O_CREAT)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise SystemExit(f"{self.place} is used by another run: wait for its end") from None
         self._copy()
 
     @contextlib.contextmanager

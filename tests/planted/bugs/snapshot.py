@@ -125,13 +125,4 @@ BUGS = [
         ("tests/unit/engine/test_engine.py::TestExpiry::test_an_expired_id_is_free",),
         costly=True,
     ),
-    Bug(
-        "an_id_that_returned_inherits_the_old_end",
-        "engine/namespace",
-        "The end of a subscription that was cancelled ends the next one of the same id.",
-        "one is not None and one.expires == moment and one.id in self.ids and self.ids.row(one.id) == row:",
-        "one is not None and one.id in self.ids:",
-        ("tests/unit/engine/test_engine.py::TestExpiry::test_an_id_that_returned_does_not_inherit_the_old_end",),
-        costly=True,
-    ),
 ]
