@@ -26,15 +26,6 @@ BUGS = [
         (f"{CROSSINGS}::test_an_event_is_complete_when_all_children_say_so",),
     ),
     Bug(
-        "an_event_is_not_sent_again",
-        "overlay/dissemination",
-        "What was not acknowledged is given up in the next round.",
-        "            if _is_in_place(seat, forward):\n",
-        "            if _is_in_place(seat, forward) and not forward.again:\n",
-        (f"{WORLDS}::test_crashes_and_lost_mail_lose_nothing",),
-        costly=True,
-    ),
-    Bug(
         "an_old_word_shrinks_an_mbr",
         "overlay/bounds",
         "An MBR that was told earlier and comes later replaces the newer one.",
