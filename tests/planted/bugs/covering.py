@@ -71,6 +71,7 @@ BUGS = [
         "        at = start + int(found[0])\n",
         "        at = start\n",
         (f"{ZCURVE}::test_points_come_and_go",),
+        costly=True,
     ),
     Bug(
         "zcurve_searches_one_cell_too_few",
@@ -79,6 +80,7 @@ BUGS = [
         "needed = -(-(denominator - numerator) * volume(lengths) // denominator)",
         "needed = (denominator - numerator) * volume(lengths) // denominator",
         (f"{ZCURVE}::test_the_search_sees_all_but_epsilon_and_only_dominating_points",),
+        costly=True,
     ),
     Bug(
         "zcurve_skips_keys_that_begin_a_cube",
@@ -87,6 +89,7 @@ BUGS = [
         "        if keys[middle] < key:\n",
         "        if keys[middle] <= key:\n",
         (f"{ZCURVE}::test_the_search_sees_all_but_epsilon_and_only_dominating_points",),
+        costly=True,
     ),
     Bug(
         "mics_receiver_stays_silent_when_it_is_lost",
@@ -95,6 +98,7 @@ BUGS = [
         "            self.is_lost = True\n            return\n",
         "            return\n",
         (f"{MICS}/test_link.py::test_another_space_means_forward_until_a_snapshot_comes",),
+        costly=True,
     ),
     Bug(
         "mics_snapshot_is_added_to_the_old_ranges",
@@ -104,6 +108,7 @@ BUGS = [
         "            self.is_lost = False",
         "            self.is_lost = False",
         (f"{MICS}/test_link.py::test_a_snapshot_replaces_what_was_known",),
+        costly=True,
     ),
     Bug(
         "mics_forgets_the_cell_of_missing_values",
@@ -112,6 +117,7 @@ BUGS = [
         "    if constraint.allowed.missing:\n        found.append(cells.missing)\n",
         "",
         (f"{MICS}/test_space.py::test_what_matches_lies_in_the_ranges",),
+        costly=True,
     ),
     Bug(
         "mics_ball_without_room_for_rounding",
@@ -120,5 +126,6 @@ BUGS = [
         "lo = math.nextafter(middle - constraint.radius, -math.inf)",
         "lo = middle - constraint.radius",
         (f"{MICS}/test_space.py::test_the_side_of_a_ball_holds_its_rim",),
+        costly=True,
     ),
 ]

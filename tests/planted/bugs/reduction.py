@@ -16,6 +16,7 @@ BUGS = [
         "    if not wanted:\n        return boxes\n",
         "    return boxes\n",
         (f"{BOXES}::test_a_union_of_short_lives_is_no_union",),
+        costly=True,
     ),
     Bug(
         "the_later_of_two_equivalents_stays_too",
@@ -24,6 +25,7 @@ BUGS = [
         "            if mutual and row < candidate and outlives(one.subscription, other.subscription):\n",
         "            if mutual and row > candidate and outlives(one.subscription, other.subscription):\n",
         (f"{REDUCE}::test_equivalents_that_are_not_the_same_object",),
+        costly=True,
     ),
     Bug(
         "a_witness_is_enough_for_a_union",
@@ -32,6 +34,7 @@ BUGS = [
         "        if find_cover(inner, fewer, pieces) is not None:\n",
         "        if fewer:\n",
         (f"{MERGE}::test_the_ids_named_are_needed_and_enough", f"{MERGE}::test_covered_by_two_together"),
+        costly=True,
     ),
     Bug(
         "filters_of_different_lives_are_merged",
@@ -40,6 +43,7 @@ BUGS = [
         "groups.setdefault((item.expires, remainder), {})",
         "groups.setdefault((None, remainder), {})",
         (f"{REDUCE}::test_filters_that_end_at_different_times_are_not_merged",),
+        costly=True,
     ),
     Bug(
         "a_merge_forgets_the_other_attributes",
@@ -48,6 +52,7 @@ BUGS = [
         "remainder = tuple(one for one in item.filter.constraints if one.attribute != name)",
         "remainder = len(item.filter.constraints)",
         (f"{REDUCE}::test_the_union_stays_the_same_and_reasons_are_proofs",),
+        costly=True,
     ),
     Bug(
         "narrow_boxes_come_before_the_wide",
