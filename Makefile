@@ -45,7 +45,7 @@ MISSING := for one in chromium mosquitto nats-server; do PATH="$$PATH:/usr/sbin"
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-newest setup-ci lock run test check lint fuzz soak coverage mutants bench docs-check clean
+.PHONY: help setup setup-newest setup-ci lock run test check lint fuzz soak planted coverage mutants bench docs-check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -73,7 +73,9 @@ setup-ci: ## Chromium, Mosquitto and NATS from Debian's packages: the tests that
 run: $(VENV)/.installed-run ## the pipeline on real data: storms and earthquakes, who has to hear of them, a map
 	@$(BIN)/tamis pipeline demo --out build/demo
 
-test: lint ## everything: lint, types, all tests and doctests; ten minutes
+test: $(STAMP) ## everything: lint, types, all tests and doctests; ten minutes
+	@echo "linting, and compiling kernels meanwhile ..."
+	@$(BIN)/tamis kernels >/dev/null & kernels=$$!; $(MAKE) --no-print-directory lint || exit 1; wait $$kernels
 	$(PYTEST) -n $(WORKERS)
 
 check: lint ## the fast part of `make test`: two minutes, no processes, no Spark
@@ -90,6 +92,10 @@ fuzz: $(STAMP) ## random programs against the language, for FUZZ_SECONDS (600)
 
 soak: $(STAMP) ## the large counts and new examples of every property, SOAK_MINUTES (40) at a time; AREA=x selects by name
 	SOAK_MINUTES=$(SOAK_MINUTES) HYPOTHESIS_PROFILE=soak $(PYTEST) -p tests.soak -m "soak or hypothesis" $(if $(AREA),-k "$(AREA)")
+
+planted: $(STAMP) ## plant every bug of tests/planted and demand that the tests find it; BUGS=x: those named so
+	$(if $(BUGS),,$(PYTEST) -n $(WORKERS) -m soak tests/planted)
+	$(BIN)/python -m tests.planted.run --workers $(WORKERS) $(BUGS)
 
 coverage: $(STAMP) ## which branches the tests take; lists the modules below 90 %
 	$(BIN)/python scripts/measure_coverage.py

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 SEED = 20260101
 
@@ -18,6 +18,8 @@ settings.register_profile("quick", parent=settings.get_profile("default"), max_e
 settings.register_profile(
     "soak", parent=settings.get_profile("default"), max_examples=20_000, derandomize=False, print_blob=True
 )
+# Whether a planted bug is found is all that counts there, not the smallest example of it.
+settings.register_profile("planted", parent=settings.get_profile("default"), phases=[Phase.explicit, Phase.generate])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 #: Seconds for a test that is marked so; pyproject.toml has the limit of all others. The longest one counts.

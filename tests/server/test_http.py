@@ -77,6 +77,7 @@ def test_a_stream_goes_on_behind_the_last_event_id(broker: BrokerProcess) -> Non
     ("body", "headers", "expected"),
     [
         ('{"form": 1}\n\n{"form": 2}\n', {"Content_Type": NDJSON}, [{"form": 1}, {"form": 2}]),
+        ('{"form": 1}\n{"form": 2}', {"Content_Type": NDJSON}, [{"form": 1}, {"form": 2}]),  # no newline ends it
         ('[{"form": 1}, {"form": 2}]', {}, [{"form": 1}, {"form": 2}]),
         (
             '{"specversion": "1.0", "id": "1", "source": "/s", "type": "t", "data": {"form": 3}}',

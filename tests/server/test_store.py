@@ -183,6 +183,54 @@ def opens_as(directory: Path, disk: Disk) -> bool:
             store.close()
 
 
+def damage(directory: Path, statement: str) -> None:
+    """Change what is kept behind the store's back; SQLite itself finds nothing wrong with that."""
+    import apsw
+
+    connection = apsw.Connection(str(directory / "broker.sqlite"))
+    assert connection.execute(f"{statement} RETURNING 1").fetchall()
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("statement", "problem"),
+    [
+        ("UPDATE state SET value = X'3132' WHERE value = X'3131'", "record .* is damaged"),
+        ("UPDATE state SET crc = crc + 1 WHERE value = X'3131'", "record .* is damaged"),
+        ("UPDATE outbox SET body = X'00' WHERE number = 2", "message 2 of link 'a' is damaged"),
+        ("UPDATE state SET value = '11' WHERE value = X'3131'", "record .* is damaged"),
+        ("UPDATE state SET value = CAST(X'ff31' AS TEXT) WHERE value = X'3131'", "cannot be read|is damaged"),
+        ("UPDATE outbox SET body = '2' WHERE number = 2", "message 2 of link 'a' is damaged"),
+        ("UPDATE outbox SET at = at + 1 WHERE number = 2", "message 2 of link 'a' is damaged"),
+        ("DELETE FROM state WHERE value = X'3131'", "records were kept"),
+        ("DELETE FROM outbox WHERE number = 2", "message 2 of link 'a' is missing"),
+        ("DELETE FROM outbox WHERE number = 3", "message 3 of link 'a' is missing"),
+    ],
+)
+def test_damage_that_sqlite_does_not_see_is_refused(tmp_path: Path, statement: str, problem: str) -> None:
+    store = Store(tmp_path)
+    store.load()
+    sent = [Persist(("out", "a", str(number)), b"%d" % number) for number in (1, 2, 3)]
+    store.commit([Persist(("interest", "a", "1"), b"11"), Persist(("interest", "a", "2"), b"2"), *sent], now=0)
+    store.commit([Persist(("link", "a"), msgspec.msgpack.encode((1, 0, 3)))], now=0)
+    store.close()
+    damage(tmp_path, statement)
+    again = Store(tmp_path)
+    with pytest.raises(StoreError, match=problem):
+        again.load()
+    again.close()
+
+
+def test_a_message_that_is_damaged_later_is_not_replayed(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.load()
+    store.commit([Persist(("out", "a", "1"), b"1")], now=0)
+    damage(tmp_path, "UPDATE outbox SET body = X'00'")
+    with pytest.raises(StoreError, match="message 1 of link 'a' is damaged"):
+        store.read_outbox("a", 0)
+    store.close()
+
+
 def test_a_log_that_lost_its_end_is_noticed(tmp_path: Path) -> None:
     written(tmp_path / "broker")
     log = tmp_path / "killed" / "broker.sqlite-wal"

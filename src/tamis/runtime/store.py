@@ -106,7 +106,7 @@ class Store:
         with self._telling():
             rows = self._reader.execute(question, (link, after, limit)).fetchall()
         for number, at, body, crc in rows:
-            if crc != _outbox_crc(link, number, at, body):
+            if not _is_intact(link, number, at, body, crc):
                 raise StoreError(str(self.path), f"message {number} of link {link!r} is damaged")
         return [(number, body) for number, _, body, _ in rows]
 
@@ -187,7 +187,7 @@ class Store:
         _, self.number, records, total = row
         stored: dict[Key, bytes] = {}
         for packed, value, crc in self._db.execute("SELECT key, value, crc FROM state"):
-            if crc != zlib.crc32(value, zlib.crc32(packed)):
+            if not isinstance(value, bytes) or crc != zlib.crc32(value, zlib.crc32(packed)):
                 raise StoreError(str(self.path), f"the record {packed!r} is damaged")
             self._known[packed] = crc
             stored[_unpacked(packed)] = value
@@ -205,7 +205,7 @@ class Store:
         last = dict(self._floors)
         question = "SELECT link, number, at, body, crc FROM outbox ORDER BY link, number"
         for link, number, at, body, crc in self._db.execute(question):
-            if crc != _outbox_crc(link, number, at, body):
+            if not _is_intact(link, number, at, body, crc):
                 raise StoreError(str(self.path), f"message {number} of link {link!r} is damaged")
             if number > self._floors.get(link, 0):
                 if number != last.get(link, 0) + 1:
@@ -322,7 +322,7 @@ class _Telling:
             raise DiskFullError(self.path) from error
         if isinstance(error, apsw.Error):
             raise StoreError(self.path, f"{type(error).__name__}: {error}") from error
-        if isinstance(error, msgspec.MsgspecError):
+        if isinstance(error, msgspec.MsgspecError | UnicodeDecodeError):
             raise StoreError(self.path, f"a record cannot be read: {error}") from error
 
 
@@ -345,6 +345,11 @@ def _keep_private(path: Path) -> None:
     for name in names:
         with contextlib.suppress(FileNotFoundError):
             path.with_name(name).chmod(0o600)
+
+
+def _is_intact(link: Link, number: int, at: int, body: object, crc: int) -> bool:
+    """Whether a message is the one that was written; a flipped bit may also have made a text of the bytes."""
+    return isinstance(body, bytes) and crc == _outbox_crc(link, number, at, body)
 
 
 def _locked(path: Path) -> int:

@@ -150,7 +150,7 @@ def delivered(events: pa.RecordBatch, places: npt.NDArray[np.int64], ids: pa.Arr
 def rejected(events: pa.RecordBatch, bad: Mapping[int, EventError], form: pa.Schema) -> pa.RecordBatch:
     """Return the bad rows: everything a delivery has but the subscription, and the reason in the last column."""
     beside = [name for name in events.schema.names if name == EVENT or name.startswith(PAYLOAD)]
-    taken = events.select(beside).take(pa.array(list(bad))).columns
+    taken = events.select(beside).take(pa.array(list(bad), pa.int64())).columns  # typed: there may be none
     reasons = pa.array([_reason(error) for error in bad.values()], pa.string())
     nothing = pa.nulls(len(bad), form.field(1).type)
     return _fitted([taken[0], nothing, *taken[1:], reasons], form)

@@ -76,6 +76,8 @@ def test_any_combination_on_two_attributes(a: str, b: str) -> None:
     first, second = compiled([a, b], PAIR_SCHEMA)
     in_a, in_b = match_sets([first, second], PAIR_EVENTS)
     check_pair(first, second, in_a, in_b, PAIR_SCHEMA)
+    assert is_covered(second.filters, first.filters) == (in_b & ~in_a == 0)
+    assert equivalent(first, second) == (in_a == in_b)
     assert conflicts(first, second) == (in_a & in_b == 0)
 
 

@@ -11,7 +11,15 @@ import pytest
 import shapely
 
 from tamis.algebra.covers import compare, covers, equivalent
-from tamis.algebra.proofs.regions import complement, region_key, regions_conflict, same_region, shape_in
+from tamis.algebra.proofs.regions import (
+    complement,
+    joined_by_region,
+    region_key,
+    regions_conflict,
+    regions_impossible,
+    same_region,
+    shape_in,
+)
 from tamis.algebra.simplify import simplify
 from tamis.geometry.relations import relation
 from tamis.model.language.functions import ALL_RELATIONS
@@ -191,7 +199,21 @@ def test_a_search_for_a_shape_ends() -> None:
     assert effort_of(ask, 200) < 500
 
 
+def test_conditions_on_one_region_must_all_hold() -> None:
+    """The same region, written in two ways: what two conditions on it leave is what both allow."""
+    inside = spatial(SQUARE, Relation.INSIDE, Relation.MEETS)
+    touching = spatial(SAME_SQUARE, Relation.MEETS, Relation.OVERLAPS)
+    [joined] = joined_by_region([inside, touching])
+    assert joined.relations == {Relation.MEETS}
+    assert not regions_impossible([inside, touching])
+    assert regions_impossible([inside, spatial(SAME_SQUARE, Relation.OVERLAPS)])
+    shape = shape_in([inside, touching])
+    assert shape is not None
+    assert relation(shape, SQUARE) is Relation.MEETS
+
+
 def test_same_region() -> None:
     assert same_region(SQUARE, SAME_SQUARE)
+    assert same_region(SQUARE, shapely.Polygon([(-0.0, -0.0), (2, -0.0), (2, 2), (-0.0, 2)]))
     assert not same_region(SQUARE, shapely.box(0, 0, 2, 2.0000000000000004))
     assert not same_region(SQUARE, shapely.Polygon([(0, 0), (2, 0), (2, 2)]))

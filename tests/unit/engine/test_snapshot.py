@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -59,6 +61,37 @@ def test_versions_are_added_and_never_changed(tmp_path: Path) -> None:
     assert {path.name: path.read_bytes() for path in first.iterdir()} == kept
     assert "alice" not in tamis.Engine.load(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["v000001", "v000002"]
+
+
+def test_the_newest_version_is_the_one_with_the_greatest_number(tmp_path: Path) -> None:
+    """Numbers have six digits until there are more: as text v1000000 would come before v999999."""
+    engine = _engine()
+    engine.save(tmp_path).rename(tmp_path / "v999999")
+    engine.unsubscribe("alice")
+    assert engine.save(tmp_path).name == "v1000000"
+    assert "alice" not in tamis.Engine.load(tmp_path)
+    assert engine.save(tmp_path).name == "v1000001"
+
+
+def test_a_version_is_synced_before_it_is_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = importlib.import_module("tamis.engine.snapshot.versions")  # the package has a function of this name
+    done: list[str] = []
+    sync, rename = module._sync, os.rename
+
+    def note_sync(path: Path) -> None:
+        done.append(path.name)
+        sync(path)
+
+    def note_rename(source: Path, target: Path) -> None:
+        done.append("published")
+        rename(source, target)
+
+    monkeypatch.setattr(module, "_sync", note_sync)
+    monkeypatch.setattr(os, "rename", note_rename)
+    version = _engine().save(tmp_path)
+    moment = done.index("published")
+    assert {path.name for path in version.iterdir()} <= set(done[:moment])
+    assert tmp_path.name in done[moment:]
 
 
 def _damage_manifest(version: Path, **changes: object) -> None:

@@ -83,6 +83,18 @@ def test_a_version_that_builds_upon_another(tmp_path: Path) -> None:
     assert tamis.Engine.load(engine.save(tmp_path)).match({"x": 60}) == engine.match({"x": 60})
 
 
+def test_rows_leave_the_part_that_they_are_in(tmp_path: Path) -> None:
+    base = _write(tmp_path, [200, 100])
+    kept = [part for part in _homed(base) if part.namespace == "default"]
+    second = [f"s{i}" for i in range(200, 300) if i % 5 != 4][:10]
+    with snapshot.building(tmp_path) as place:
+        write_removed(place, "gone.removed", np.arange(10, dtype=np.int32))
+        kept[1] = msgspec.structs.replace(kept[1], removed={"gone.removed": measure(place / "gone.removed")})
+        version = snapshot.seal(place, STATE, kept)
+    left = {one.id for one in tamis.Engine.load(version)}
+    assert left == {one.id for one in tamis.Engine.load(base) if one.namespace == "default"} - set(second)
+
+
 def test_pruning_keeps_what_is_built_upon_and_what_is_read(tmp_path: Path) -> None:
     base = _write(tmp_path, [10])
     upon = _write(tmp_path, [], kept=_homed(base))

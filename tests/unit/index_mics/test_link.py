@@ -258,6 +258,20 @@ def test_another_space_means_forward_until_a_snapshot_comes() -> None:
     assert receiver.ranges()[0].tolist() == table.ranges()[0].tolist()
 
 
+def test_a_snapshot_replaces_what_was_known() -> None:
+    """What ended while a receiver did not hear of it is gone after a snapshot."""
+    space = ContentSpace.from_schema(PLANE)
+    table, receiver = LinkTable([space]), RangeReceiver([space])
+    receiver.apply(table.absorb(sub("x < 5", 1)))
+    table.absorb(sub("x > 50", 2))
+    table.release(1)
+    receiver.apply(table.snapshot())
+    assert not receiver.matches({"x": 1.0, "y": 1.0})
+    assert receiver.matches({"x": 60.0, "y": 1.0})
+    assert receiver.ranges()[0].tolist() == table.ranges()[0].tolist()
+    receiver.check_invariants()
+
+
 def test_ranges_that_a_client_computed_are_ignored() -> None:
     space = ContentSpace.from_schema(PLANE)
     honest = compile_text("x < 5", PLANE, id="a")

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import pytest
 import shapely
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tamis.curves.cells import Cells
 from tamis.curves.runs import contains, covers
 from tamis.errors import ModelError, SchemaError
 from tamis.index.mics.projection import SAMPLE, group_axes, learn_space, ranked_axes, selectivity
 from tamis.index.mics.space import ContentSpace
-from tamis.index.mics.spans import MAX_BOXES, boxes_of_cells, spans_of
+from tamis.index.mics.spans import MAX_BOXES, boxes_of_cells, sides_of, spans_of
 from tamis.index.packed.axes import Axis, Part
 from tamis.model.language.compiler import compile_text
 from tamis.model.schema import Schema
+from tamis.model.subscription import Ball
 from tamis.model.tables import EventTable
 from tamis.model.types import Boolean, Number, Region, String, Timestamp, Vector
 from tests import naive
@@ -86,6 +89,14 @@ def test_spans_of_strings_regions_and_balls() -> None:
     assert spans("V_WITHIN(look, (1, 9), 0.1)", 4) == [(3, 3)]
     assert spans("NOT V_WITHIN(look, (1, 9), 0.1)", 4) == [(1, 7)]
     assert spans("x = 1", 1) == [(0, 7)]
+
+
+@given(st.floats(-1e9, 1e9), st.floats(0, 1e9))
+def test_the_side_of_a_ball_holds_its_rim(center: float, radius: float) -> None:
+    """In exact arithmetic: the sum and the difference in float64 may be rounded inward."""
+    [(low, high)] = sides_of(Ball("look", (center, 9.0), radius), AXES[4][0])
+    assert Fraction(low) <= Fraction(center) - Fraction(radius)
+    assert Fraction(high) >= Fraction(center) + Fraction(radius)
 
 
 def test_many_alternatives_become_their_hull() -> None:

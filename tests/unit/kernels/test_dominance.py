@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
+from tamis.index.dominance import corners
 from tamis.index.dominance.corners import NOBODY, CornerIndex
 from tamis.index.packed.boxes.coding import Coding, boxes_from_dense
 from tamis.index.packed.boxes.segment import Segment
@@ -61,6 +62,20 @@ def test_least_covers_and_insides_are_those_of_a_scan(n):
     for i in range(200):
         assert sorted(found[offsets[i] : offsets[i + 1]].tolist()) == sorted(rows[inside[i]].tolist())
     index.check_invariants()
+
+
+def test_a_large_batch_is_answered_in_its_own_order(monkeypatch):
+    """Large batches are asked along a curve, and answered as they came."""
+    rng = np.random.default_rng(12)
+    lo, hi = some_boxes(rng, 1_500)
+    low, high = some_boxes(rng, 300)
+    index = CornerIndex(3)
+    index.add_boxes(lo, hi, rng.permutation(1_500).astype(np.int32))
+    apart = index.find_least_covers(*asked(low, high))
+    assert len(set(apart.tolist())) > 10
+    monkeypatch.setattr(corners, "_MANY", 100)
+    monkeypatch.setattr(corners, "_LARGE", 1_000)
+    assert index.find_least_covers(*asked(low, high)).tolist() == apart.tolist()
 
 
 @FORMS

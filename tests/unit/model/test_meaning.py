@@ -115,8 +115,10 @@ class TestSize:
             want = all(event.get("x") == i or event.get("y") == i or event.get("name") == str(i) for i in range(pairs))
             assert matches_subscription(SCHEMA.event(event), one) == (want and event["x"] < 5)
 
-    def test_the_hull_of_a_tree(self) -> None:
-        parts = [f"((x > {i} AND y <> {i}) OR (x > {i}.5 AND name <> '{i}'))" for i in range(1, 12)]
+    @pytest.mark.parametrize(("first", "second"), [("", ".5"), (".5", "")])
+    def test_the_hull_of_a_tree(self, first: str, second: str) -> None:
+        """The hull holds both alternatives, whichever is the wider one."""
+        parts = [f"((x > {i}{first} AND y <> {i}) OR (x > {i}{second} AND name <> '{i}'))" for i in range(1, 12)]
         [one] = compile_text(" AND ".join(parts), SCHEMA).filters
         assert one.rest is not None
         assert [c.attribute for c in one.constraints] == ["x"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import numpy as np
+import pytest
 
 from tamis import Number, Schema
 from tamis.node.content import Content
@@ -167,6 +168,19 @@ def test_two_nodes_in_other_hands_are_answered_one_by_one() -> None:
     assert copy is not None
     hear(seat, m.Receipt("x/0", "p/0", 0, published().id, 1, lower[0].token, True))
     assert upper[0].token in copy.pending
+
+
+@pytest.mark.parametrize("incomplete", ["c/0", "d/0", None])
+def test_an_event_is_complete_when_all_children_say_so(incomplete: str | None) -> None:
+    seat = new_seat("x/0", "c/0", "d/0")
+    seat.parent = "root/0"
+    forwards = [one for one in hear(seat, coming_down("x/0", level=1)) if isinstance(one, m.Forward)]
+    assert [one.to for one in forwards] == ["c/0", "d/0"]
+    said: list[m.Message] = []
+    for one in forwards:
+        assert not said
+        said = hear(seat, m.Receipt("x/0", one.to, 0, published().id, 1, one.token, one.to != incomplete))
+    assert [one.complete for one in said if isinstance(one, m.Receipt)] == [incomplete is None]
 
 
 def test_an_event_in_a_circle_of_parents_ends_and_is_not_complete() -> None:

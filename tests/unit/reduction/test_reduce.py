@@ -158,6 +158,14 @@ def test_nothing_is_dropped_for_something_that_ends_earlier() -> None:
     assert reduce([wide, compile_text("9 > x", id="z")]).equivalent == {"wide": "z"}
 
 
+def test_filters_that_end_at_different_times_are_not_merged() -> None:
+    low, high = compile_text("x BETWEEN 0 AND 5", id="low", expires=100), compile_text("x BETWEEN 5 AND 9", id="high")
+    assert reduce([low, high]).merged == {}
+    together = reduce([low, replace(high, expires=100)])
+    assert list(together.merged.values()) == [("high", "low")]
+    assert [one.expires for one in together.subscriptions] == [100]
+
+
 def test_one_id_in_two_namespaces() -> None:
     wide, narrow = compile_text("x < 9", id="a"), compile_text("x < 5", id="b")
     given = [wide, narrow, replace(wide, namespace="other"), replace(narrow, namespace="other", id="c")]

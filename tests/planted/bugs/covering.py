@@ -1,0 +1,131 @@
+"""Wrong decisions in the covering indexes: dominance, the Z curve and the ranges of MICS."""
+
+from __future__ import annotations
+
+from tests.planted.bug import Bug
+
+LOOSE = "tests/contract/test_covering.py::test_what_is_covered_though_its_box_says_less"
+CONTRACT = "tests/contract/test_covering.py::test_covering_index_keeps_its_guarantee"
+ZCURVE = "tests/papers/test_zcurve.py"
+MICS = "tests/unit/index_mics"
+
+BUGS = [
+    Bug(
+        "a_candidate_counts_without_a_proof",
+        "index/dominance/index",
+        "A row whose box is around the question is taken for a cover without a look at its raw filters.",
+        "            if is_covered(filters, self._filters(row)):\n                return row\n        return otherwise",
+        "            return row\n        return otherwise",
+        (f"{CONTRACT}[exact]",),
+        costly=True,
+    ),
+    Bug(
+        "what_never_matches_is_not_covered",
+        "index/dominance/index",
+        "Subscriptions that can never match are missing among those that are covered.",
+        "        found = list(self._never)\n",
+        "        found: list[int] = []\n",
+        (f"{CONTRACT}[exact]",),
+        costly=True,
+    ),
+    Bug(
+        "rows_whose_box_says_too_little_are_missed",
+        "index/dominance/index",
+        "A pattern, region or union whose box is not inside is not looked at, though its filters may be.",
+        "        elif not outline.single and outline.inner is not outline.outer:\n            self._loose.add(row)\n",
+        "",
+        (f"{LOOSE}[exact]",),
+        costly=True,
+    ),
+    Bug(
+        "meeting_is_asked_as_covering",
+        "index/dominance/corners",
+        "The two sides of a box are exchanged, so that only boxes around it meet it.",
+        "return self.match_point(np.where(np.isnan(lo), ANY_VALUE, lo), np.where(np.isnan(hi), np.inf, hi))",
+        "return self.match_point(np.where(np.isnan(hi), np.inf, hi), np.where(np.isnan(lo), ANY_VALUE, lo))",
+        (f"{LOOSE}[exact]",),
+        costly=True,
+    ),
+    Bug(
+        "least_covers_of_a_large_batch_stay_in_curve_order",
+        "index/dominance/corners",
+        "A large batch is put in the order of the curve, and its answers are not put back.",
+        "        best[order] = found\n",
+        "        best[:] = found\n",
+        ("tests/unit/kernels/test_dominance.py::test_a_large_batch_is_answered_in_its_own_order",),
+        costly=True,
+    ),
+    Bug(
+        "zcurve_does_not_mirror_lower_ends",
+        "index/zcurve/index",
+        "A lower end is compared like an upper one: larger counts as farther.",
+        "        return cell if end[1] else 2**self._k - 1 - cell",
+        "        return cell",
+        (f"{ZCURVE}::test_epsilon_zero_is_exhaustive_on_any_curve",),
+        costly=True,
+    ),
+    Bug(
+        "zcurve_deletes_the_first_of_equal_keys",
+        "index/zcurve/sfc_array",
+        "Of several points with one key the first is deleted, whatever its row.",
+        "        at = start + int(found[0])\n",
+        "        at = start\n",
+        (f"{ZCURVE}::test_points_come_and_go",),
+        costly=True,
+    ),
+    Bug(
+        "zcurve_searches_one_cell_too_few",
+        "index/zcurve/sfc_array",
+        "The number of cells that must be searched is rounded down instead of up.",
+        "needed = -(-(denominator - numerator) * volume(lengths) // denominator)",
+        "needed = (denominator - numerator) * volume(lengths) // denominator",
+        (f"{ZCURVE}::test_the_search_sees_all_but_epsilon_and_only_dominating_points",),
+        costly=True,
+    ),
+    Bug(
+        "zcurve_skips_keys_that_begin_a_cube",
+        "kernels/curves/zcurve",
+        "A point whose key is the first of a cube is not found in the cube.",
+        "        if keys[middle] < key:\n",
+        "        if keys[middle] <= key:\n",
+        (f"{ZCURVE}::test_the_search_sees_all_but_epsilon_and_only_dominating_points",),
+        costly=True,
+    ),
+    Bug(
+        "mics_receiver_stays_silent_when_it_is_lost",
+        "index/mics/link",
+        "A plan of another space is ignored, and events are held back by ranges that mean something else.",
+        "            self.is_lost = True\n            return\n",
+        "            return\n",
+        (f"{MICS}/test_link.py::test_another_space_means_forward_until_a_snapshot_comes",),
+        costly=True,
+    ),
+    Bug(
+        "mics_snapshot_is_added_to_the_old_ranges",
+        "index/mics/link",
+        "A receiver that gets a whole table keeps what it knew before.",
+        "            self._tables = [RangeTable(space.n_keys) for space in self.spaces]\n"
+        "            self.is_lost = False",
+        "            self.is_lost = False",
+        (f"{MICS}/test_link.py::test_a_snapshot_replaces_what_was_known",),
+        costly=True,
+    ),
+    Bug(
+        "mics_forgets_the_cell_of_missing_values",
+        "index/mics/spans",
+        "IS NULL asks for no cell, so events without the attribute are held back.",
+        "    if constraint.allowed.missing:\n        found.append(cells.missing)\n",
+        "",
+        (f"{MICS}/test_space.py::test_what_matches_lies_in_the_ranges",),
+        costly=True,
+    ),
+    Bug(
+        "mics_ball_without_room_for_rounding",
+        "index/mics/spans",
+        "The lower side of a ball is the rounded difference, which may lie inside the ball.",
+        "lo = math.nextafter(middle - constraint.radius, -math.inf)",
+        "lo = middle - constraint.radius",
+        (f"{MICS}/test_space.py::test_the_side_of_a_ball_holds_its_rim",),
+        costly=True,
+    ),
+]

@@ -1,0 +1,113 @@
+"""Wrong decisions about what is on disk: confirmed too early, kept too long, checked too little."""
+
+from __future__ import annotations
+
+from tests.planted.bug import Bug
+
+STORE = "tests/server/test_store.py"
+COMMITTER = "tests/unit/runtime/test_committer.py"
+
+BUGS = [
+    Bug(
+        "the_head_is_not_written",
+        "runtime/store",
+        "A commit is not noted beside the database, so a log that lost its end goes unnoticed.",
+        "        batch.settle()\n        self._write_head()",
+        "        batch.settle()",
+        (f"{STORE}::test_a_log_that_lost_its_end_is_noticed",),
+    ),
+    Bug(
+        "records_are_not_checked",
+        "runtime/store",
+        "A damaged record is read as it is.",
+        "            if not isinstance(value, bytes) or crc != zlib.crc32(value, zlib.crc32(packed)):\n"
+        '                raise StoreError(str(self.path), f"the record {packed!r} is damaged")\n',
+        "",
+        (f"{STORE}::test_damage_that_sqlite_does_not_see_is_refused",),
+    ),
+    Bug(
+        "messages_are_not_checked",
+        "runtime/store",
+        "A damaged message is sent as it is.",
+        'return zlib.crc32(body, zlib.crc32(f"{number} {at} {link}".encode()))',
+        'return zlib.crc32(f"{number} {at} {link}".encode())',
+        (f"{STORE}::test_damage_that_sqlite_does_not_see_is_refused",),
+    ),
+    Bug(
+        "trimming_takes_one_message_too_many",
+        "runtime/store",
+        "The first message that was not acknowledged is deleted with those that were.",
+        "DELETE FROM outbox WHERE link = ? AND number <= ? AND at < ?",
+        "DELETE FROM outbox WHERE link = ? AND number <= ? + 1 AND at < ?",
+        (f"{STORE}::test_acknowledged_messages_can_be_read_until_they_are_trimmed",),
+    ),
+    Bug(
+        "a_new_stream_keeps_the_old_numbers",
+        "runtime/store",
+        "Messages of a stream that ended are read as part of the stream that began anew.",
+        "                self.restarted.add(link)\n",
+        "",
+        (f"{STORE}::test_a_stream_that_begins_anew_forgets_its_old_numbers",),
+    ),
+    Bug(
+        "two_processes_share_a_directory",
+        "runtime/store",
+        "The lock of the data directory is shared.",
+        "fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)",
+        "fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)",
+        (f"{STORE}::test_one_directory_is_for_one_process",),
+    ),
+    Bug(
+        "a_commit_is_not_flushed",
+        "runtime/store",
+        "A commit returns before its log is flushed to the disk.",
+        '"synchronous=FULL"',
+        '"synchronous=NORMAL"',
+        (f"{STORE}::test_no_power_cut_loses_what_was_acknowledged",),
+    ),
+    Bug(
+        "a_replay_begins_with_the_last_one_seen",
+        "runtime/store",
+        "Reading after message 1 returns message 1 again.",
+        "WHERE link = ? AND number > ? ORDER BY number LIMIT ?",
+        "WHERE link = ? AND number >= ? ORDER BY number LIMIT ?",
+        (f"{STORE}::test_acknowledged_messages_can_be_read_until_they_are_trimmed",),
+    ),
+    Bug(
+        "confirmed_before_it_is_durable",
+        "runtime/committer",
+        "Callers hear that their changes are durable before the commit begins.",
+        "            self._commit([change for work in group for change in work.changes])\n"
+        "            self._call(lambda: _tell(group))",
+        "            self._call(lambda: _tell(group))\n"
+        "            self._commit([change for work in group for change in work.changes])",
+        (
+            f"{COMMITTER}::test_no_confirmation_comes_while_the_disk_is_busy",
+            f"{COMMITTER}::test_nothing_is_confirmed_before_it_is_durable",
+        ),
+    ),
+    Bug(
+        "a_full_disk_counts_as_written",
+        "runtime/committer",
+        "Changes that found the disk full are given up and confirmed.",
+        "                if self._stopped.wait(RETRY_SECONDS):\n                    raise\n",
+        "                if self._stopped.wait(RETRY_SECONDS):\n                    raise\n                break\n",
+        (f"{COMMITTER}::test_a_full_disk_is_tried_again_and_nothing_is_confirmed_meanwhile",),
+    ),
+    Bug(
+        "the_first_of_a_group_is_confirmed_alone",
+        "runtime/committer",
+        "Of the calls that share a transaction only the first hears of it.",
+        "    for work in group:\n        work.then()",
+        "    for work in group[:1]:\n        work.then()",
+        (f"{COMMITTER}::test_what_gathers_during_a_commit_shares_the_next_one_in_order",),
+    ),
+    Bug(
+        "stopping_drops_the_group_under_way",
+        "runtime/committer",
+        "When the committer is stopped, changes that were put just before are not written.",
+        "        if group:\n            self._commit(",
+        "        if group and not self._stopped.is_set():\n            self._commit(",
+        (f"{COMMITTER}::test_stopping_commits_what_was_put",),
+    ),
+]
