@@ -156,8 +156,8 @@ class _Walk:
         code = self._number()
         dimensions, kind = divmod(code & ~_FLAGS, 1000)
         if dimensions > 3 or not _POINT <= kind <= _MULTI_POLYGON:
-            name = f"a {_NAMES[kind]}" if dimensions <= 3 and 0 < kind < len(_NAMES) else f"geometry of type {code}"
-            raise UnfitError(f"{name} is refused; give a Point, Polygon or MultiPolygon as WKB")
+            name = f"a {_NAMES[kind]}" if dimensions <= 3 and 0 < kind < len(_NAMES) else f"geometry type {code}"
+            raise UnfitError(f"not WKB of a region: {name}; expected a Point, Polygon or MultiPolygon")
         has_z, has_m = bool(code & _Z) or dimensions in (1, 3), bool(code & _M) or dimensions in (2, 3)
         self.n_dimensions = 2 + has_z + has_m
         if code & _SRID:
