@@ -20,7 +20,7 @@ class Bug:
     name
         Says what the code does wrong; no two bugs share one.
     module
-        The module it is planted in, as documents write it: a path below ``src/tamis``, or below ``src``, without suffix.
+        The module it is planted in, as documents write it: a path below ``src/tamis`` or ``src``, without suffix.
     says
         The wrong decision in one sentence.
     before, after
