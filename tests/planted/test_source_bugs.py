@@ -74,7 +74,7 @@ def test_planting_never_reaches_the_tree(tmp_path: Path) -> None:
 
 def test_a_module_that_moved_is_found_by_its_text() -> None:
     assert source_of(replace(SCAN, module="somewhere/else")) == source_of(SCAN)
-    with pytest.raises(LookupError, match="0 files of src/tamis have its text"):
+    with pytest.raises(LookupError, match="0 files below src have its text"):
         source_of(replace(SCAN, module="somewhere/else", before="no such text anywhere"))
 
 
