@@ -1,7 +1,7 @@
 """Candidates whose boxes only propose, decided for many pairs at once before anybody asks raw values.
 
-What a box leaves open is most often of one kind: LIKE patterns (`questions`), regions (`regions`), or one ball
-(`mixed_balls`). Each kind has its columns and its kernel, and says YES, NO, or that the pair stays OPEN.
+What a box leaves open is most often of one kind: LIKE patterns (`patterns`), regions (`regions`), or one ball
+(`balls`). Each kind has its columns and its kernel, and says YES, NO, or that the pair stays OPEN.
 """
 
 from __future__ import annotations
