@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.server.processes import BrokerProcess, running
+from tests.server.processes import BrokerProcess, ask, running
 
 
 @pytest.fixture(scope="module")
@@ -18,8 +18,10 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 @pytest.fixture
 def broker(target: BrokerProcess) -> BrokerProcess:
     """A broker that runs, whatever the attack before did to it."""
-    assert target.process is not None
     (target.directory / "log").write_bytes(b"")
-    if target.process.poll() is not None:
+    try:
+        ask(f"{target.url}/healthz")
+    except OSError:  # it stopped, or is about to
+        target.stop()
         target.start().wait_until_ready()
     return target
