@@ -25,7 +25,7 @@ def kernels(json: Json = False) -> None:
     from tamis.demo.warm_up import are_kernels_compiled, compile_kernels
 
     if not json and not are_kernels_compiled():
-        errors().say("compiling kernels: about half a minute, once ...", "dim")
+        errors().say("compiling kernels: about a minute, once ...", "dim")
     start = time.process_time()
     compile_kernels()
     seconds = round(time.process_time() - start, 1)

@@ -140,7 +140,7 @@ def _watched(pipeline: Pipeline, quiet: bool, kernels: Compilation, spark: Any =
     @contextmanager
     def watch(name: str) -> Iterator[None]:
         if name == "compile" and kernels.is_running:
-            progress.announce("compiling kernels: once, half a minute ...")
+            progress.announce("compiling kernels: once, up to a minute ...")
             with progress.watch("compile kernels"):
                 kernels.wait()
         with progress.watch(name):
