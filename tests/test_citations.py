@@ -223,7 +223,7 @@ def test_the_search_for_missing_paths_can_fail(text: str) -> None:
         "`policies/`",
         "`.github/workflows/ci.yml`",
         "`/v1/events`",
-        "`runtime/driver.py::Driver`",
+        "`runtime/broker/driver.py::Driver`",
     ],
 )
 def test_the_search_for_missing_paths_lets_others_pass(text: str) -> None:

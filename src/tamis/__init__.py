@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from tamis.model.tables import EventTable, SubscriptionTable
     from tamis.model.types import Boolean, Number, Region, String, Timestamp, Vector
     from tamis.reduction import Reduction, Subsumption, merge, reduce, subsumed
-    from tamis.runtime.connecting import connect
-    from tamis.runtime.network import Network
-    from tamis.runtime.peer_network import PeerNetwork
+    from tamis.runtime.client.connecting import connect
+    from tamis.runtime.simulation.network import Network
+    from tamis.runtime.simulation.peer_network import PeerNetwork
 
 __all__ = [
     "Boolean",
@@ -127,9 +127,9 @@ _HOMES = {
     "tamis.model.tables": ["EventTable", "SubscriptionTable"],
     "tamis.model.types": ["Boolean", "Number", "Region", "String", "Timestamp", "Vector"],
     "tamis.reduction": ["Reduction", "Subsumption", "merge", "reduce", "subsumed"],
-    "tamis.runtime.connecting": ["connect"],
-    "tamis.runtime.network": ["Network"],
-    "tamis.runtime.peer_network": ["PeerNetwork"],
+    "tamis.runtime.client.connecting": ["connect"],
+    "tamis.runtime.simulation.network": ["Network"],
+    "tamis.runtime.simulation.peer_network": ["PeerNetwork"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

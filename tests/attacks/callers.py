@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tamis.runtime.tokens import Tokens
+from tamis.runtime.broker.tokens import Tokens
 from tests.server.processes import HANGS, Answer, BrokerProcess, ask, running
 
 

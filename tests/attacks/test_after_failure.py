@@ -17,12 +17,12 @@ from tamis.errors import RefusedError
 from tamis.node.effects import Persist
 from tamis.node.node import Node, Transaction
 from tamis.routing import messages as m
-from tamis.routing.producers import Once
-from tamis.routing.rights import Rights
-from tamis.runtime.config import BrokerConfig
-from tamis.runtime.driver import Driver
-from tamis.runtime.open_broker import open_broker
-from tamis.runtime.store import Store
+from tamis.routing.edge.producers import Once
+from tamis.routing.edge.rights import Rights
+from tamis.runtime.broker.config import BrokerConfig
+from tamis.runtime.broker.driver import Driver
+from tamis.runtime.broker.open_broker import open_broker
+from tamis.runtime.broker.store import Store
 from tests.attacks.wire import run
 
 LINK, RIGHTS = "c:local:x", Rights("local")

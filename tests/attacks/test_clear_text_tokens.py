@@ -14,12 +14,12 @@ from typer.testing import CliRunner
 import tamis
 from tamis.cli.main import app
 from tamis.errors import ConnectionLostError, ModelError
-from tamis.routing.rights import Rights
-from tamis.runtime.client import Client
-from tamis.runtime.config import BrokerConfig, LinkConfig
-from tamis.runtime.http_calls import HttpCalls
-from tamis.runtime.mqtt_bridge import BridgePlan
-from tamis.runtime.tokens import Tokens
+from tamis.routing.edge.rights import Rights
+from tamis.runtime.broker.config import BrokerConfig, LinkConfig
+from tamis.runtime.broker.tokens import Tokens
+from tamis.runtime.client.client import Client
+from tamis.runtime.client.http_calls import HttpCalls
+from tamis.runtime.mqtt.bridge import BridgePlan
 from tamis.spark.broker_options import calls_of
 
 SECRET = "tamis_very-secret"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tamis.runtime.store import Store
+from tamis.runtime.broker.store import Store
 from tests.attacks.callers import tokens_beside
 from tests.server.processes import BrokerProcess, ask, running
 

@@ -18,7 +18,7 @@ from websockets.exceptions import ConnectionClosed
 from tamis.errors import RemoteProtocolError, TamisError
 from tamis.node.frames import Frame, decode_frame, encode_frame
 from tamis.routing import messages as m
-from tamis.routing.admission import read_raw
+from tamis.routing.edge.admission import read_raw
 from tests.attacks.wire import Wire, assert_serves, dialled, frames_of, packed
 from tests.server.processes import BrokerProcess
 

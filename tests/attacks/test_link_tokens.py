@@ -17,7 +17,7 @@ from websockets.exceptions import ConnectionClosed
 
 from tamis.cli.main import app
 from tamis.errors import RefusedError
-from tamis.runtime.tokens import Tokens
+from tamis.runtime.broker.tokens import Tokens
 from tamis.web.app import ENDPOINTS
 from tests.attacks.callers import Guarded, guarded_broker
 

@@ -17,8 +17,8 @@ import pytest
 import tamis
 from tamis.errors import ConnectionLostError, DiskFullError, EventError, LimitError, RefusedError, TamisError
 from tamis.runtime import mqtt_bridge
-from tamis.runtime.mqtt_bridge import BridgeCounts, BridgePlan, run_bridge
-from tamis.runtime.mqtt_link import MqttMessage
+from tamis.runtime.mqtt.bridge import BridgeCounts, BridgePlan, run_bridge
+from tamis.runtime.mqtt.connection import MqttMessage
 from tests.attacks.callers import guarded_broker
 from tests.server.mosquitto import MqttUser, mqtt_running, needs_mosquitto
 

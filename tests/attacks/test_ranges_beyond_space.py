@@ -18,7 +18,7 @@ from tamis.index.mics.link import version_of
 from tamis.index.mics.plan import RangeDelta, RangePlan
 from tamis.model.schema import Schema
 from tamis.routing import messages as m
-from tamis.routing.cell_tables import USUAL_CELLS
+from tamis.routing.policies.cell_tables import USUAL_CELLS
 from tests.attacks.wire import dialled, frames_of, run
 from tests.server.processes import BrokerProcess, ask, running
 

@@ -19,9 +19,9 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from tamis.errors import StoreError
-from tamis.runtime.connections import Connection
-from tamis.runtime.tokens import Tokens
-from tamis.web.socket import _read
+from tamis.runtime.broker.connections import Connection
+from tamis.runtime.broker.tokens import Tokens
+from tamis.web.endpoints.websocket import _read
 from tests.attacks.callers import Guarded, guarded_broker
 from tests.server.processes import HANGS
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tamis.runtime.tokens import Tokens
+from tamis.runtime.broker.tokens import Tokens
 
 ROUNDS = 40
 

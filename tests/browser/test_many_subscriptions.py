@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import expect
 
 import tamis
-from tamis.runtime.connecting import connect
+from tamis.runtime.client.connecting import connect
 from tests.browser.conftest import quakes
 from tests.server.processes import BrokerProcess, ask, running
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tamis.curves import zcurve as z
-from tamis.runtime.topology import Topology
+from tamis.runtime.simulation.topology import Topology
 from tamis_lab.beyond.internet import count_links
 from tamis_lab.mics.drawing import draw_boxes, draw_cells
 from tamis_lab.peers.containment import DISTRIBUTIONS, containment_boxes, containment_graph

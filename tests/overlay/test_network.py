@@ -16,8 +16,8 @@ from tamis.overlay import messages as m
 from tamis.overlay.peer import PeerCore
 from tamis.overlay.seat import Shape
 from tamis.overlay.space import Space
-from tamis.runtime.simulator import NO_FAULTS, Faults
-from tamis.runtime.topology import Topology
+from tamis.runtime.simulation.simulator import NO_FAULTS, Faults
+from tamis.runtime.simulation.topology import Topology
 from tamis_lab.peers.express import Express
 from tests.overlay.legal import illegal
 from tests.overlay.world import CONTENT, SCHEMA, SPACE, random_text

@@ -22,18 +22,18 @@ from tamis.node.effects import Deliver, Persist, Send
 from tamis.node.link_end import LinkEnd, Quota
 from tamis.node.node import Node, Transaction, _Step
 from tamis.routing import messages as m
-from tamis.routing.broker import BrokerCore
-from tamis.routing.client import ClientCore
-from tamis.routing.confirmations import Confirmations
-from tamis.routing.flow import Flow
+from tamis.routing.core.broker import BrokerCore
+from tamis.routing.core.client import ClientCore
+from tamis.routing.core.confirmations import Confirmations
+from tamis.routing.core.flow import Flow
+from tamis.routing.core.routing_table import RoutingTable
+from tamis.routing.core.summary import Changes, Summary
 from tamis.routing.policies import merging
 from tamis.routing.policies.covering import Covering
 from tamis.routing.policies.identity import Identity
 from tamis.routing.policies.subsumption import Subsumption
-from tamis.routing.routing_table import RoutingTable
-from tamis.routing.summary import Changes, Summary
-from tamis.routing.two_stage import TwoStageTable
-from tamis.runtime.simulator import Simulator
+from tamis.routing.policies.two_stage import TwoStageTable
+from tamis.runtime.simulation.simulator import Simulator
 from tests.simulation.world import SCHEMA
 
 FIFO, NOISY, CRASHES, LOST_DISKS = range(4)

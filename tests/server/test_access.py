@@ -17,9 +17,9 @@ from websockets.exceptions import ConnectionClosed
 import tamis
 from tamis.errors import ModelError, RefusedError, StoreError
 from tamis.routing import messages as m
-from tamis.routing.rights import Rights
-from tamis.runtime.config import BrokerConfig, read_config
-from tamis.runtime.tokens import Tokens
+from tamis.routing.edge.rights import Rights
+from tamis.runtime.broker.config import BrokerConfig, read_config
+from tamis.runtime.broker.tokens import Tokens
 from tamis.web import socket, streams
 from tamis.web.app import ENDPOINTS
 from tests.server.processes import HANGS, Answer, BrokerProcess, ask, running

@@ -18,10 +18,10 @@ import tamis
 from tamis.cli.main import app
 from tamis.errors import RefusedError, StoreError
 from tamis.node.effects import Persist
-from tamis.routing.audit import AUDITED, REFUSAL_SECONDS, Deed, Trail
-from tamis.routing.rights import Rights
-from tamis.runtime.store import Store
-from tamis.runtime.tokens import Tokens
+from tamis.routing.edge.audit import AUDITED, REFUSAL_SECONDS, Deed, Trail
+from tamis.routing.edge.rights import Rights
+from tamis.runtime.broker.store import Store
+from tamis.runtime.broker.tokens import Tokens
 from tests.server.processes import HANGS, Answer, BrokerProcess, a_line, ask, running, wait_until
 
 Deeds = list[dict[str, Any]]

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import tamis
-from tamis.runtime.client import Client
-from tamis.runtime.deliveries import ClientSubscription
+from tamis.runtime.client.client import Client
+from tamis.runtime.client.deliveries import ClientSubscription
 from tests.server.processes import HANGS, BrokerProcess, a_line, running
 
 #: What each subscriber asks for, and what an event must have for it.

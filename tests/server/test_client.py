@@ -14,7 +14,7 @@ import shapely
 
 import tamis
 from tamis.errors import ConnectionLostError, EventError, RefusedError, SubscriptionSyntaxError
-from tamis.runtime.deliveries import ClientSubscription, Delivery
+from tamis.runtime.client.deliveries import ClientSubscription, Delivery
 from tests.server.processes import HANGS, BrokerProcess, ReservedPort, ask, running, wait_until
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from tamis.model.language.compiler import compile_text
 from tamis.routing import messages as m
-from tamis.routing.rights import Rights
-from tamis.runtime.config import BrokerConfig
-from tamis.runtime.open_broker import open_broker
+from tamis.routing.edge.rights import Rights
+from tamis.runtime.broker.config import BrokerConfig
+from tamis.runtime.broker.open_broker import open_broker
 from tamis.web import covering
 from tests.server.processes import HANGS, BrokerProcess, ask
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tamis.runtime.connecting import connect
+from tamis.runtime.client.connecting import connect
 from tests.server.processes import HANGS, Answer, BrokerProcess, ask
 
 NDJSON = "application/x-ndjson"

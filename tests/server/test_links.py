@@ -12,12 +12,12 @@ from tamis.errors import ModelError
 from tamis.node.content import Content
 from tamis.node.effects import Send
 from tamis.routing import messages as m
-from tamis.routing.broker import BrokerCore
-from tamis.routing.edge import EdgeCore
+from tamis.routing.core.broker import BrokerCore
+from tamis.routing.edge.core import EdgeCore
 from tamis.routing.policies import find_policy
-from tamis.runtime.config import BrokerConfig, LinkConfig
-from tamis.runtime.neighbours import websocket_url
-from tamis.runtime.tokens import Tokens
+from tamis.runtime.broker.config import BrokerConfig, LinkConfig
+from tamis.runtime.broker.neighbours import websocket_url
+from tamis.runtime.broker.tokens import Tokens
 from tests.server.processes import HANGS, BrokerProcess, ask, running
 
 SCHEMA = '{"attributes": {"mag": {"type": "number"}}}'

@@ -9,9 +9,9 @@ import pytest
 
 from tamis.errors import ConnectionLostError, RefusedError
 from tamis.routing import messages as m
-from tamis.routing.producers import Once, Producers
-from tamis.runtime.http_calls import HttpCalls
-from tamis.runtime.store import Store
+from tamis.routing.edge.producers import Once, Producers
+from tamis.runtime.broker.store import Store
+from tamis.runtime.client.http_calls import HttpCalls
 from tests.server.processes import BrokerProcess, ReservedPort, ask
 
 

@@ -12,9 +12,9 @@ import tamis
 from tamis.errors import RefusedError
 from tamis.node.effects import Persist
 from tamis.routing import messages as m
-from tamis.routing.refusals import MESSAGES, Refusals
-from tamis.runtime.client import Client
-from tamis.runtime.store import Store
+from tamis.routing.edge.refusals import MESSAGES, Refusals
+from tamis.runtime.broker.store import Store
+from tamis.runtime.client.client import Client
 from tests.server.cutting import Cutter
 from tests.server.processes import HANGS, BrokerProcess, running
 
@@ -126,10 +126,10 @@ def test_refusals_are_kept_as_long_as_they_can_be_missed() -> None:
 
 
 def test_what_a_client_that_left_was_refused_is_forgotten(tmp_path: Path) -> None:
-    from tamis.routing.rights import Rights
-    from tamis.runtime.client_link import ClientLink, Outgoing
-    from tamis.runtime.config import BrokerConfig
-    from tamis.runtime.open_broker import open_broker
+    from tamis.routing.edge.rights import Rights
+    from tamis.runtime.broker.config import BrokerConfig
+    from tamis.runtime.broker.open_broker import open_broker
+    from tamis.runtime.client.client_link import ClientLink, Outgoing
 
     async def story() -> None:
         driver = open_broker(BrokerConfig(data=str(tmp_path)))

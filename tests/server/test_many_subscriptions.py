@@ -12,13 +12,13 @@ import pytest
 import tamis
 import tamis.routing.messages
 from tamis.errors import RefusedError, SubscriptionSyntaxError
-from tamis.routing.rights import Rights
-from tamis.runtime.config import BrokerConfig
-from tamis.runtime.open_broker import open_broker
-from tamis.runtime.tokens import tokens_of
+from tamis.routing.edge.rights import Rights
+from tamis.runtime.broker.config import BrokerConfig
+from tamis.runtime.broker.open_broker import open_broker
+from tamis.runtime.broker.tokens import tokens_of
 from tamis.web.access import Access
+from tamis.web.endpoints.subscriptions import describe
 from tamis.web.server import Server
-from tamis.web.subscriptions import describe
 from tests.server.processes import HANGS, BrokerProcess, ask
 
 

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from tamis.cli.main import app
 from tamis.errors import ModelError
-from tamis.runtime.mqtt_bridge import BridgePlan, event_of_message, topic_of
-from tamis.runtime.mqtt_link import MqttPlace
+from tamis.runtime.mqtt.bridge import BridgePlan, event_of_message, topic_of
+from tamis.runtime.mqtt.connection import MqttPlace
 from tests.server.mosquitto import Mosquitto, MqttUser, mqtt_running, needs_mosquitto
 from tests.server.processes import HANGS, SERVE, STOPS, BrokerProcess, read_line, running
 

@@ -15,14 +15,14 @@ import tamis
 from tamis.errors import RefusedError
 from tamis.node.frames import Frame, encode_frame
 from tamis.routing import messages as m
-from tamis.routing.rights import Rights
+from tamis.routing.edge.rights import Rights
 from tamis.runtime import driver as driver_module
-from tamis.runtime.config import BrokerConfig
-from tamis.runtime.driver import Driver
-from tamis.runtime.open_broker import open_broker
+from tamis.runtime.broker.config import BrokerConfig
+from tamis.runtime.broker.driver import Driver
+from tamis.runtime.broker.open_broker import open_broker
+from tamis.runtime.broker.sessions import end_sessions
+from tamis.runtime.broker.store import Store
 from tamis.runtime.packets import join_frames
-from tamis.runtime.sessions import end_sessions
-from tamis.runtime.store import Store
 from tests.server.processes import HANGS, BrokerProcess, ask, running
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import tamis
-from tamis.runtime.http_calls import HttpCalls
+from tamis.runtime.client.http_calls import HttpCalls
 from tests.server.processes import SERVE, BrokerProcess, ask, running, wait_until
 
 SCHEMA = tamis.Schema({"price": tamis.Number(), "symbol": tamis.String(), "at": tamis.Timestamp()})

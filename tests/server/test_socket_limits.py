@@ -40,7 +40,7 @@ LIMITS: list[tuple[str, Make, int]] = [
 
 @pytest.mark.parametrize(("name", "make", "limit"), LIMITS, ids=[one[0] for one in LIMITS])
 def test_limits_of_events(broker: BrokerProcess, name: str, make: Make, limit: int, monkeypatch: Any) -> None:
-    monkeypatch.setattr("tamis.runtime.client.encode_event", lambda payload: payload)
+    monkeypatch.setattr("tamis.runtime.client.client.encode_event", lambda payload: payload)
 
     async def story() -> None:
         async with tamis.connect(broker.url) as client:

@@ -12,8 +12,8 @@ import pytest
 
 from tamis.errors import DiskFullError, StoreError
 from tamis.node.effects import Key, Persist
-from tamis.routing.audit import Deed
-from tamis.runtime.store import Store
+from tamis.routing.edge.audit import Deed
+from tamis.runtime.broker.store import Store
 from tests.server.faulty_files import FaultyDisk, PowerCutError
 
 Disk = dict[Key, bytes]

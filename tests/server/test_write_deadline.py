@@ -14,8 +14,8 @@ from websockets.exceptions import ConnectionClosed
 
 import tamis
 from tamis.node.frames import Frame, encode_frame
-from tamis.runtime.config import BrokerConfig
-from tamis.runtime.driver import Driver
+from tamis.runtime.broker.config import BrokerConfig
+from tamis.runtime.broker.driver import Driver
 from tamis.runtime.packets import SUBPROTOCOL, join_frames
 from tamis.web import write_deadline
 from tamis.web.serving import serve

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tamis.routing.policies import POLICIES
-from tamis.runtime.simulator import NO_FAULTS
+from tamis.runtime.simulation.simulator import NO_FAULTS
 from tests.simulation.world import WEATHERS, Plan, World
 
 #: Seeds of `make test`: the first ones in every run, and a window that moves whenever the code under test changes.

@@ -26,13 +26,13 @@ from tamis.node.content import Content
 from tamis.node.link_end import Quota
 from tamis.node.node import Codec
 from tamis.routing import messages as m
-from tamis.routing.broker import BrokerCore
-from tamis.routing.cell_tables import USUAL_CELLS, common_cells
-from tamis.routing.client import USER, ClientCore
+from tamis.routing.core.broker import BrokerCore
+from tamis.routing.core.client import USER, ClientCore
+from tamis.routing.core.routing_table import ALL_NAMESPACES
 from tamis.routing.policies import POLICIES, CellOptions, Policy
-from tamis.routing.routing_table import ALL_NAMESPACES
-from tamis.runtime.simulator import NO_FAULTS, Faults, Host, Simulator
-from tamis.runtime.topology import Topology
+from tamis.routing.policies.cell_tables import USUAL_CELLS, common_cells
+from tamis.runtime.simulation.simulator import NO_FAULTS, Faults, Host, Simulator
+from tamis.runtime.simulation.topology import Topology
 
 SIDE = 6
 NAMESPACES = ("default", "other")

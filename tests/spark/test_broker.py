@@ -14,7 +14,7 @@ from pyspark.sql import types as T
 
 import tamis
 from tamis.errors import EventError, ModelError, SchemaError
-from tamis.runtime.http_calls import HttpCalls
+from tamis.runtime.client.http_calls import HttpCalls
 from tamis.spark.broker_rows import batch_of, check_columns, event_of
 from tamis.spark.broker_source import BrokerStreamReader, Log
 from tests.server.processes import BrokerProcess, running, wait_until

@@ -16,11 +16,11 @@ from tamis.model.subscription import Subscription, SubscriptionId
 from tamis.model.types import AttributeType, Number
 from tamis.node.content import Content
 from tamis.routing.policies import find_policy
-from tamis.runtime.network import Network
-from tamis.runtime.peer_network import PeerNetwork
-from tamis.runtime.simulator import NO_FAULTS, Faults
-from tamis.runtime.statistics import NetworkStatistics
-from tamis.runtime.topology import Topology
+from tamis.runtime.simulation.network import Network
+from tamis.runtime.simulation.peer_network import PeerNetwork
+from tamis.runtime.simulation.simulator import NO_FAULTS, Faults
+from tamis.runtime.simulation.statistics import NetworkStatistics
+from tamis.runtime.simulation.topology import Topology
 
 __all__ = ["OVERLAYS", "Trial", "quake_trial"]
 

@@ -18,8 +18,8 @@ from tamis.demo.comparison import Trial
 from tamis.errors import ModelError
 from tamis.model.schema import Schema
 from tamis.model.types import Number
-from tamis.runtime.simulator import NO_FAULTS, Faults
-from tamis.runtime.topology import Topology
+from tamis.runtime.simulation.simulator import NO_FAULTS, Faults
+from tamis.runtime.simulation.topology import Topology
 
 __all__ = ["KINDS", "range_trial"]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tamis.errors import ModelError
 from tamis.model.subscription import DEFAULT_NAMESPACE
-from tamis.runtime.http_calls import HttpCalls
+from tamis.runtime.client.http_calls import HttpCalls
 
 __all__ = ["calls_of", "whole_number"]
 

@@ -18,7 +18,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from tamis.errors import InvariantError
-from tamis.runtime.http_calls import HttpCalls
+from tamis.runtime.client.http_calls import HttpCalls
 from tamis.spark.broker_rows import event_of
 
 __all__ = ["BrokerStreamWriter", "BrokerWriter"]

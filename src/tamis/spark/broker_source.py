@@ -18,7 +18,7 @@ from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Inp
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from tamis.errors import ModelError
-from tamis.runtime.http_calls import HttpCalls
+from tamis.runtime.client.http_calls import HttpCalls
 from tamis.spark.broker_options import calls_of, whole_number
 from tamis.spark.broker_rows import batch_of, check_columns
 

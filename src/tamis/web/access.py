@@ -20,9 +20,9 @@ from urllib.parse import urlsplit
 from starlette.requests import HTTPConnection
 
 from tamis.errors import RefusedError, shorten
-from tamis.routing.rights import Rights
-from tamis.runtime.config import BrokerConfig
-from tamis.runtime.tokens import LOCAL, Token, Tokens
+from tamis.routing.edge.rights import Rights
+from tamis.runtime.broker.config import BrokerConfig
+from tamis.runtime.broker.tokens import LOCAL, Token, Tokens
 
 __all__ = ["Access", "address_of"]
 

@@ -13,15 +13,15 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
-from tamis.runtime.config import BrokerConfig
-from tamis.runtime.driver import Driver
-from tamis.runtime.tokens import Tokens
+from tamis.runtime.broker.config import BrokerConfig
+from tamis.runtime.broker.driver import Driver
+from tamis.runtime.broker.tokens import Tokens
 from tamis.web import audit, events, explanations, log, socket, statistics, streams, subscriptions, trial
 from tamis.web.access import Access
 from tamis.web.addresses import SlashesInNames
+from tamis.web.endpoints.pages import page_routes
 from tamis.web.failures import HANDLERS, SecurityHeaders
 from tamis.web.openapi import document
-from tamis.web.pages import page_routes
 from tamis.web.server import Server
 
 __all__ = ["make_app"]
@@ -31,7 +31,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 async def _compare(request: Request) -> Response:
     """Compare link policies; the simulator and the overlay are imported at the first such request, beside the loop."""
-    comparing = await asyncio.to_thread(importlib.import_module, "tamis.web.comparing")
+    comparing = await asyncio.to_thread(importlib.import_module, "tamis.web.endpoints.comparison")
     response: Response = await comparing.compare(request)
     return response
 

@@ -10,7 +10,7 @@ from starlette.requests import Request
 
 from tamis.errors import EventError, LimitError, ModelError, RefusedError
 from tamis.files.strict_json import read_object, read_value
-from tamis.routing.admission import MAX_EVENT_WITH_REGION
+from tamis.routing.edge.admission import MAX_EVENT_WITH_REGION
 
 __all__ = [
     "MAX_BODY",

@@ -19,7 +19,7 @@ from tamis.node.effects import Link
 from tamis.routing import messages as m
 
 if TYPE_CHECKING:
-    from tamis.routing.edge import EdgeCore
+    from tamis.routing.edge.core import EdgeCore
 
 __all__ = ["Around", "Covering"]
 

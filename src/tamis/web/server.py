@@ -9,10 +9,10 @@ from typing import Any, cast
 from starlette.requests import HTTPConnection
 
 from tamis.routing import messages as m
-from tamis.routing.audit import deed
-from tamis.routing.rights import Rights
-from tamis.runtime.config import BrokerConfig
-from tamis.runtime.driver import Driver
+from tamis.routing.edge.audit import deed
+from tamis.routing.edge.rights import Rights
+from tamis.runtime.broker.config import BrokerConfig
+from tamis.runtime.broker.driver import Driver
 from tamis.runtime.event_json import event_as_json
 from tamis.web.access import Access, address_of
 from tamis.web.covering import Covering

@@ -16,17 +16,17 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from tamis.errors import DiskFullError, ModelError
-from tamis.runtime.auditing import note_start, note_stop, watch_tokens
-from tamis.runtime.config import BrokerConfig
-from tamis.runtime.driver import Driver
-from tamis.runtime.long_lived import keep_frozen, paused_collection
-from tamis.runtime.neighbours import keep_linked
-from tamis.runtime.open_broker import open_broker
+from tamis.runtime.broker.config import BrokerConfig
+from tamis.runtime.broker.driver import Driver
+from tamis.runtime.broker.long_lived import keep_frozen, paused_collection
+from tamis.runtime.broker.neighbours import keep_linked
+from tamis.runtime.broker.open_broker import open_broker
+from tamis.runtime.broker.self_audit import note_start, note_stop, watch_tokens
+from tamis.runtime.broker.sessions import end_sessions
+from tamis.runtime.broker.snapshot_subscriptions import follow_snapshot, open_snapshot
+from tamis.runtime.broker.store import Store
+from tamis.runtime.broker.tokens import Tokens, tokens_of
 from tamis.runtime.packets import MAX_PACKET, MAX_PACKET_OF_BROKER
-from tamis.runtime.sessions import end_sessions
-from tamis.runtime.snapshot_subscriptions import follow_snapshot, open_snapshot
-from tamis.runtime.store import Store
-from tamis.runtime.tokens import Tokens, tokens_of
 from tamis.web.app import make_app
 from tamis.web.write_deadline import with_write_deadline
 

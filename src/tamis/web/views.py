@@ -16,8 +16,8 @@ from tamis.model.language.parse import parse
 from tamis.model.subscription import Filter
 from tamis.node.effects import Link
 from tamis.routing import messages as m
-from tamis.routing.edge import EdgeCore
-from tamis.routing.rights import Rights
+from tamis.routing.edge.core import EdgeCore
+from tamis.routing.edge.rights import Rights
 
 __all__ = ["View"]
 

@@ -32,8 +32,8 @@ import numpy as np
 
 from tamis.engine import Engine
 from tamis.errors import InvariantError
-from tamis.runtime.client import Client
-from tamis.runtime.connecting import connect
+from tamis.runtime.client.client import Client
+from tamis.runtime.client.connecting import connect
 from tamis_bench.rows import Row, find_goal
 from tamis_bench.serving.clients import Arrivals, Reader, subscribe_message
 from tamis_bench.workloads.boxes import BoxWork, make_boxes

@@ -10,7 +10,7 @@ from tamis.demo.comparison import OVERLAYS, Trial
 from tamis.model.schema import Schema
 from tamis.model.types import Number
 from tamis.routing.policies import POLICIES
-from tamis.runtime.topology import Topology
+from tamis.runtime.simulation.topology import Topology
 from tamis_lab.experiment import Config, Experiment, Row, Rows, column, grid
 from tamis_lab.peers.containment import SIDE, containment_boxes
 from tamis_lab.plots.charts import Chart

@@ -10,7 +10,7 @@ COMMITTER = "tests/unit/runtime/test_committer.py"
 BUGS = [
     Bug(
         "the_head_is_not_written",
-        "runtime/store",
+        "runtime/broker/store",
         "A commit is not noted beside the database, so a log that lost its end goes unnoticed.",
         "        batch.settle()\n        self._write_head()",
         "        batch.settle()",
@@ -18,7 +18,7 @@ BUGS = [
     ),
     Bug(
         "records_are_not_checked",
-        "runtime/store",
+        "runtime/broker/store",
         "A damaged record is read as it is.",
         "            if not isinstance(value, bytes) or crc != zlib.crc32(value, zlib.crc32(packed)):\n"
         '                raise StoreError(str(self.path), f"the record {packed!r} is damaged")\n',
@@ -27,7 +27,7 @@ BUGS = [
     ),
     Bug(
         "messages_are_not_checked",
-        "runtime/store",
+        "runtime/broker/store",
         "A damaged message is sent as it is.",
         'return zlib.crc32(body, zlib.crc32(f"{number} {at} {link}".encode()))',
         'return zlib.crc32(f"{number} {at} {link}".encode())',
@@ -35,7 +35,7 @@ BUGS = [
     ),
     Bug(
         "trimming_takes_one_message_too_many",
-        "runtime/store",
+        "runtime/broker/store",
         "The first message that was not acknowledged is deleted with those that were.",
         "DELETE FROM outbox WHERE link = ? AND number <= ? AND at < ?",
         "DELETE FROM outbox WHERE link = ? AND number <= ? + 1 AND at < ?",
@@ -43,7 +43,7 @@ BUGS = [
     ),
     Bug(
         "a_new_stream_keeps_the_old_numbers",
-        "runtime/store",
+        "runtime/broker/store",
         "Messages of a stream that ended are read as part of the stream that began anew.",
         "                self.restarted.add(link)\n",
         "",
@@ -51,7 +51,7 @@ BUGS = [
     ),
     Bug(
         "two_processes_share_a_directory",
-        "runtime/store",
+        "runtime/broker/store",
         "The lock of the data directory is shared.",
         "fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)",
         "fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)",
@@ -59,7 +59,7 @@ BUGS = [
     ),
     Bug(
         "a_commit_is_not_flushed",
-        "runtime/store",
+        "runtime/broker/store",
         "A commit returns before its log is flushed to the disk.",
         '"synchronous=FULL"',
         '"synchronous=NORMAL"',
@@ -67,7 +67,7 @@ BUGS = [
     ),
     Bug(
         "a_replay_begins_with_the_last_one_seen",
-        "runtime/store",
+        "runtime/broker/store",
         "Reading after message 1 returns message 1 again.",
         "WHERE link = ? AND number > ? ORDER BY number LIMIT ?",
         "WHERE link = ? AND number >= ? ORDER BY number LIMIT ?",
@@ -75,7 +75,7 @@ BUGS = [
     ),
     Bug(
         "confirmed_before_it_is_durable",
-        "runtime/committer",
+        "runtime/broker/committer",
         "Callers hear that their changes are durable before the commit begins.",
         "            self._commit([change for work in group for change in work.changes])\n"
         "            self._call(lambda: _tell(group))",
@@ -88,7 +88,7 @@ BUGS = [
     ),
     Bug(
         "a_full_disk_counts_as_written",
-        "runtime/committer",
+        "runtime/broker/committer",
         "Changes that found the disk full are given up and confirmed.",
         "                if self._stopped.wait(RETRY_SECONDS):\n                    raise\n",
         "                if self._stopped.wait(RETRY_SECONDS):\n                    raise\n                break\n",
@@ -96,7 +96,7 @@ BUGS = [
     ),
     Bug(
         "the_first_of_a_group_is_confirmed_alone",
-        "runtime/committer",
+        "runtime/broker/committer",
         "Of the calls that share a transaction only the first hears of it.",
         "    for work in group:\n        work.then()",
         "    for work in group[:1]:\n        work.then()",
@@ -104,7 +104,7 @@ BUGS = [
     ),
     Bug(
         "stopping_drops_the_group_under_way",
-        "runtime/committer",
+        "runtime/broker/committer",
         "When the committer is stopped, changes that were put just before are not written.",
         "        if group:\n            self._commit(",
         "        if group and not self._stopped.is_set():\n            self._commit(",

@@ -29,7 +29,7 @@ BUGS = [
     ),
     Bug(
         "expired_tokens_are_live",
-        "runtime/tokens",
+        "runtime/broker/tokens",
         "A token lives on after it has expired.",
         "return token.expires is None or token.expires > time.time()",
         "return token.expires is None or token.expires > 0",
@@ -74,7 +74,7 @@ BUGS = [
     ),
     Bug(
         "cursors_of_a_former_life_are_taken",
-        "web/log",
+        "web/endpoints/delivery_log",
         "A cursor of a life whose disk was lost names a message of this life.",
         "        if epoch != self._server.driver.node.epoch:\n",
         "        if epoch > self._server.driver.node.epoch:\n",
@@ -83,7 +83,7 @@ BUGS = [
     ),
     Bug(
         "what_is_gone_is_skipped_silently",
-        "web/log",
+        "web/endpoints/delivery_log",
         "A reader whose cursor is beyond retention gets the next message and no word of what is missing.",
         "    if after < log.first:\n",
         "    if after < 0:\n",

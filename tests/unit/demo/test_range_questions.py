@@ -8,7 +8,7 @@ import pytest
 
 from tamis.demo.range_questions import SIZE, VALUES, range_trial
 from tamis.errors import ModelError
-from tamis.runtime.topology import Topology
+from tamis.runtime.simulation.topology import Topology
 
 LINE = Topology.of("line", 2)
 

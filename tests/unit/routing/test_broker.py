@@ -13,9 +13,9 @@ from tamis.node.content import Content
 from tamis.node.core import LinkUp
 from tamis.node.effects import Deliver, Effect, Persist, Send
 from tamis.routing import messages as m
-from tamis.routing.broker import BrokerCore, client_key
+from tamis.routing.core.broker import BrokerCore, client_key
+from tamis.routing.core.routing_table import SMALL_BATCH, SMALL_TABLE
 from tamis.routing.policies import POLICIES, find_policy
-from tamis.routing.routing_table import SMALL_BATCH, SMALL_TABLE
 
 CONTENT = Content(
     Schema(

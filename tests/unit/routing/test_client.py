@@ -8,7 +8,7 @@ from tamis.errors import LocalProtocolError, RemoteProtocolError
 from tamis.node.core import LinkUp
 from tamis.node.effects import Persist, Send
 from tamis.routing import messages as m
-from tamis.routing.client import USER, ClientCore
+from tamis.routing.core.client import USER, ClientCore
 
 EVENT = m.Published(m.EventId("zoe", 1, 2), "default", b"\x80")
 

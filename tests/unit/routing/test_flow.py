@@ -8,7 +8,7 @@ from tamis.errors import InvariantError, RemoteProtocolError
 from tamis.node.core import LinkFree, LinkFull, LinkUp
 from tamis.node.effects import Deliver, Persist, Send
 from tamis.routing import messages as m
-from tamis.routing.broker import BrokerCore
+from tamis.routing.core.broker import BrokerCore
 from tamis.routing.policies import find_policy
 from tests.unit.routing.test_broker import CONTENT, Middle, entry, event, text, told
 

@@ -12,10 +12,10 @@ from tamis.index.linear_scan import LinearCovering
 from tamis.index.protocols import Guarantee
 from tamis.model.language.compiler import compile_text
 from tamis.model.subscription import Filter, Subscription
+from tamis.routing.core.summary import Origin, Summary
 from tamis.routing.policies import POLICIES, find_policy
 from tamis.routing.policies.covering import Covering
 from tamis.routing.policies.merging import join_filters
-from tamis.routing.summary import Origin, Summary
 from tests.simulation.world import CONTENT, POOL, SCHEMA, mask_of
 
 

@@ -11,11 +11,11 @@ from tamis.algebra.evaluate import matches_subscription
 from tamis.errors import InvariantError, ModelError
 from tamis.model.language.compiler import compile_text
 from tamis.model.subscription import Subscription
-from tamis.routing.cell_tables import CellTables, common_cells
-from tamis.routing.counters import Counters
+from tamis.routing.core.counters import Counters
+from tamis.routing.core.summary import Origin
 from tamis.routing.policies import POLICIES, CellOptions, find_policy
-from tamis.routing.summary import Origin
-from tamis.routing.two_stage import TwoStageTable
+from tamis.routing.policies.cell_tables import CellTables, common_cells
+from tamis.routing.policies.two_stage import TwoStageTable
 
 SCHEMA = tamis.Schema({name: tamis.Number(0, 100) for name in "abcd"})
 

@@ -11,7 +11,7 @@ from typing import Any
 from tamis.errors import DiskFullError, StoreError
 from tamis.node.effects import Persist
 from tamis.runtime import committer as module
-from tamis.runtime.committer import Committer
+from tamis.runtime.broker.committer import Committer
 
 
 class Disk:

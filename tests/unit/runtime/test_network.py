@@ -10,8 +10,8 @@ import tamis
 from tamis.errors import LocalProtocolError, ModelError
 from tamis.routing.messages import State
 from tamis.routing.policies import POLICIES
-from tamis.runtime.simulator import Faults
-from tamis.runtime.topology import Topology
+from tamis.runtime.simulation.simulator import Faults
+from tamis.runtime.simulation.topology import Topology
 
 
 def line(policy: str = "covering", **named: object) -> tamis.Network:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tamis.errors import ModelError
-from tamis.runtime.topology import SHAPES, Topology
+from tamis.runtime.simulation.topology import SHAPES, Topology
 
 
 @pytest.mark.parametrize("shape", SHAPES)

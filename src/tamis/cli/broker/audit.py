@@ -59,7 +59,7 @@ def audit(
 
 
 def _asked(url: str, token: str | None, limit: int, insecure: bool) -> Iterator[dict[str, Any]]:
-    from tamis.runtime.http_calls import HttpCalls
+    from tamis.runtime.client.http_calls import HttpCalls
 
     calls, before = HttpCalls(url, token or "", patience=0.0, insecure=insecure), None
     while True:
@@ -74,7 +74,7 @@ def _stored(directory: Path) -> Iterator[dict[str, Any]]:
     import contextlib
 
     from tamis.errors import StoreError
-    from tamis.runtime.store import Store
+    from tamis.runtime.broker.store import Store
 
     if not (directory / "broker.sqlite").exists():
         raise StoreError(str(directory), "there is no broker here")

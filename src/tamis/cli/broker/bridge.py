@@ -9,7 +9,7 @@ import typer
 from tamis.cli.options import Json, examples
 
 if TYPE_CHECKING:
-    from tamis.runtime.mqtt_bridge import BridgeCounts
+    from tamis.runtime.mqtt.bridge import BridgeCounts
 
 __all__ = ["EPILOG", "app", "mqtt"]
 
@@ -60,7 +60,7 @@ def mqtt(
     from tamis.runtime.extra import demand_server
 
     demand_server("tamis bridge mqtt")
-    from tamis.runtime.mqtt_bridge import BridgeCounts, BridgePlan, run_bridge
+    from tamis.runtime.mqtt.bridge import BridgeCounts, BridgePlan, run_bridge
 
     filters = _filters(subscribe or [])
     plan = BridgePlan(mqtt, url, name, tuple(topics or ()), filters, out, namespace, token, insecure)

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from tamis.demo.comparison import Trial
-    from tamis.runtime.network import Network
-    from tamis.runtime.peer_network import PeerNetwork
-    from tamis.runtime.simulator import Faults
-    from tamis.runtime.statistics import NetworkStatistics
-    from tamis.runtime.topology import Topology
+    from tamis.runtime.simulation.network import Network
+    from tamis.runtime.simulation.peer_network import PeerNetwork
+    from tamis.runtime.simulation.simulator import Faults
+    from tamis.runtime.simulation.statistics import NetworkStatistics
+    from tamis.runtime.simulation.topology import Topology
 
 __all__ = ["EPILOG", "network"]
 
@@ -89,7 +89,7 @@ def network(
     Exit code 0: nothing was lost and nothing came twice, 1: something was.
     """
     from tamis.cli.screen import output
-    from tamis.runtime.topology import Topology
+    from tamis.runtime.simulation.topology import Topology
 
     names = _policies(policy, overlay) + _overlays(overlay)
     _check_picture(draw, overlay)
@@ -154,7 +154,7 @@ def _draw(trial: Trial, overlay: str, path: Path) -> None:
 
 
 def _faults(wanted: bool) -> Faults:
-    from tamis.runtime.simulator import NO_FAULTS, Faults
+    from tamis.runtime.simulation.simulator import NO_FAULTS, Faults
 
     return Faults(drop=0.02, duplicate=0.02, late=0.05, crash=0.0005, skew=2.0) if wanted else NO_FAULTS
 

@@ -50,7 +50,7 @@ def publish(
 ) -> None:
     """Publish events; done when the broker has all of them on disk."""
     from tamis.cli.screen import output, write_json
-    from tamis.runtime.connecting import connect
+    from tamis.runtime.client.connecting import connect
 
     count = 0
     with connect(url, token=token, insecure=insecure) as client:
@@ -80,7 +80,7 @@ def subscribe(
     """Print matching events as they come, until Ctrl-C. With --durable and --client nothing is missed in between."""
     import msgspec
 
-    from tamis.runtime.connecting import connect
+    from tamis.runtime.client.connecting import connect
 
     with connect(url, token=token, client=client, insecure=insecure) as broker:
         for found in islice(broker.subscribe(filter, id=id, durable=durable, namespace=namespace), count):

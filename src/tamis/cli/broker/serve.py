@@ -13,7 +13,7 @@ from tamis.cli.failures import NO
 from tamis.cli.options import Json, examples
 
 if TYPE_CHECKING:
-    from tamis.runtime.config import BrokerConfig
+    from tamis.runtime.broker.config import BrokerConfig
 
 __all__ = ["EPILOG", "app"]
 
@@ -100,7 +100,7 @@ def add(
     import time
 
     from tamis.model.language.parse import parse
-    from tamis.runtime.tokens import tokens_of
+    from tamis.runtime.broker.tokens import tokens_of
 
     if policy is not None:
         parse(policy)
@@ -125,7 +125,7 @@ def list_tokens(config: Config = None, data: Data = None, json: Json = False) ->
     import msgspec
 
     from tamis.cli.screen import output, write_json
-    from tamis.runtime.tokens import tokens_of
+    from tamis.runtime.broker.tokens import tokens_of
 
     found = tokens_of(_config(config, {"data": data})).all()
     if json:
@@ -141,7 +141,7 @@ def list_tokens(config: Config = None, data: Data = None, json: Json = False) ->
 @tokens.command("revoke")
 def revoke(name: str, config: Config = None, data: Data = None) -> None:
     """Take a token back; whoever is connected with it is cut off within seconds. Exit code 1: there was none."""
-    from tamis.runtime.tokens import tokens_of
+    from tamis.runtime.broker.tokens import tokens_of
 
     if not tokens_of(_config(config, {"data": data})).revoke(name):
         raise typer.Exit(NO)
@@ -150,7 +150,7 @@ def revoke(name: str, config: Config = None, data: Data = None) -> None:
 def _config(path: Path | None, given: dict[str, object]) -> BrokerConfig:
     import msgspec
 
-    from tamis.runtime.config import BrokerConfig, read_config
+    from tamis.runtime.broker.config import BrokerConfig, read_config
 
     found = BrokerConfig() if path is None else read_config(path)
     changes = {key: str(one) if isinstance(one, Path) else one for key, one in given.items() if one is not None}

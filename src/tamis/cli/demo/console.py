@@ -15,8 +15,8 @@ import typer
 from tamis.cli.options import examples
 
 if TYPE_CHECKING:
-    from tamis.runtime.client import Client
-    from tamis.runtime.deliveries import ClientSubscription
+    from tamis.runtime.client.client import Client
+    from tamis.runtime.client.deliveries import ClientSubscription
 
 __all__ = ["EPILOG", "console"]
 
@@ -41,7 +41,7 @@ def console(
 
 async def _show(port: int, rate: float, seconds: float | None, directory: Path) -> None:
     from tamis.cli.screen import output
-    from tamis.runtime.connecting import connect
+    from tamis.runtime.client.connecting import connect
 
     async with _broker(port, directory) as url, connect(url, client="demonstration") as client:
         asked = await asyncio.gather(*(client.subscribe(text, id=id) for id, text in _questions()))
@@ -65,7 +65,7 @@ async def _show(port: int, rate: float, seconds: float | None, directory: Path) 
 @asynccontextmanager
 async def _broker(port: int, directory: Path) -> AsyncIterator[str]:
     """Run a broker around a block, which ends with it: at SIGTERM quietly, else by what stopped it."""
-    from tamis.runtime.config import BrokerConfig
+    from tamis.runtime.broker.config import BrokerConfig
     from tamis.web.serving import serve
 
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from tamis.index.linear_scan import LinearCovering
 from tamis.index.protocols import CoveringIndex, Guarantee, demand
 from tamis.model.subscription import Subscription
-from tamis.routing.summary import Growth
+from tamis.routing.core.summary import Growth
 
 __all__ = ["Covering"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tamis.model.subscription import Filter, Subscription
-from tamis.routing.summary import Growth
+from tamis.routing.core.summary import Growth
 
 __all__ = ["Every", "Identity"]
 

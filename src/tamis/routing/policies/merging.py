@@ -17,8 +17,8 @@ from numbers import Real
 from tamis.index.protocols import CoveringIndex
 from tamis.model.subscription import Constraint, Filter, Spatial, Subscription, Values
 from tamis.model.value_set import ANYTHING, Cut, ValueSet
+from tamis.routing.core.summary import Growth
 from tamis.routing.policies.covering import Covering
-from tamis.routing.summary import Growth
 
 __all__ = ["Merging", "join_filters"]
 

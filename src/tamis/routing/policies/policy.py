@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from tamis.errors import ModelError
 from tamis.index.registry import COVERING_INDEXES
 from tamis.model.subscription import Subscription
+from tamis.routing.core.summary import Strategy
 from tamis.routing.policies.cells import CellOptions
 from tamis.routing.policies.covering import Covering
 from tamis.routing.policies.identity import Every, Identity
 from tamis.routing.policies.merging import Merging
 from tamis.routing.policies.subsumption import Subsumption
-from tamis.routing.summary import Strategy
 
 __all__ = ["POLICIES", "Policy", "find_policy"]
 
@@ -27,8 +27,8 @@ class Policy:
     """How a link is used: ``make`` gives the strategy of a link; a policy that ``floods`` needs none.
 
     ``exact``: no event is forwarded to a broker behind which nobody asked for it. ``cells``: the link is told ranges of
-    cells and no filters (`tamis.routing.cell_tables`). ``stages``: what the neighbour announces is kept in two stages,
-    cells before exact filters (`tamis.routing.two_stage`).
+    cells and no filters (`tamis.routing.policies.cell_tables`). ``stages``: what the neighbour announces is kept in
+    two stages, cells before exact filters (`tamis.routing.policies.two_stage`).
     """
 
     name: str

@@ -1,0 +1,385 @@
+"""A broker's mind: subscriptions come in and are made known where they must be; events go where they are wanted.
+
+`BrokerCore.handle` is pure: no clock, no socket, no chance. Clients and neighbours are links to it, known by name. It
+answers with effects, all of one call in one transaction.
+
+What a broker does with a message:
+
+* `Subscribe`, `Unsubscribe` of a client change the interests; each other neighbour gets one `Update` with what changes
+  for it, or nothing. The client hears ACCEPTED at once and ACTIVE when all neighbours have confirmed.
+* `Update` of a neighbour does the same with the entries of that neighbour, and is confirmed when all others have.
+* `Publish` goes to the neighbours behind which somebody may want it and, one copy each, to the clients that do.
+* `LinkUp` says that a neighbour or client knows nothing of us: it gets the whole table, and what it has not
+  acknowledged. A neighbour gets its table only when all *other* neighbours have spoken, for until then nobody knows
+  what to put in; a neighbour that waits for its table forwards everything meanwhile.
+* `LinkFull` says that too much waits for a link, `Pause` that this is so behind a neighbour: events of clients that
+  would go there are refused until `LinkFree` or `Resume` comes (`tamis.routing.core.flow`). What changes for a
+  neighbour while its link is full is not sent one by one: it gets the whole table when the link is free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from tamis.errors import InvariantError, ModelError, RemoteProtocolError, TamisError
+from tamis.model.schema import Event
+from tamis.model.subscription import Subscription
+from tamis.node.content import Content
+from tamis.node.core import LinkFree, LinkFull, LinkUp
+from tamis.node.effects import Deliver, Effect, Key, Link, Persist, Send
+from tamis.node.story import Story
+from tamis.routing import messages as m
+from tamis.routing.core.confirmations import Confirmations
+from tamis.routing.core.counters import Counters
+from tamis.routing.core.flow import Flow
+from tamis.routing.core.routing_table import ALL_NAMESPACES, Readers, RoutingTable
+from tamis.routing.core.summary import Changes
+from tamis.routing.policies import CellOptions, Policy
+from tamis.routing.policies.cell_tables import USUAL_CELLS
+
+__all__ = ["BrokerCore"]
+
+#: What only neighbours say. It is about a life of theirs, so what was not acknowledged is never said again to another.
+_OF_BROKERS = m.Update | m.Confirm | m.Pause | m.Resume
+
+
+class BrokerCore:
+    """One broker of an acyclic network; ``neighbours`` gives the policy of the link to each of them.
+
+    ``counters`` go on counting when a broker restarts, if they are given. ``cells`` are those in which neighbours speak
+    that tell ranges, when no policy here says.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        neighbours: Mapping[Link, Policy],
+        content: Content,
+        counters: dict[Link, Counters] | None = None,
+        cells: CellOptions = USUAL_CELLS,
+    ) -> None:
+        self.name = name
+        self.counters = {link: Counters() for link in neighbours} if counters is None else counters
+        self.table = RoutingTable(neighbours, content.schema, counters=self.counters, cells=cells)
+        self._neighbours = dict(neighbours)
+        self._content = content
+        self._confirmations = Confirmations(neighbours)
+        #: Which links take no more events now.
+        self.flow = Flow(neighbours)
+        #: Neighbours that are there and know nothing of us; each gets its table once all others have spoken.
+        self._waiting_for_table: set[Link] = set()
+        #: Neighbours that have our table, so that changes are enough.
+        self._has_table: set[Link] = set()
+        #: ``{(client, key): microseconds}`` of the subscriptions that expire.
+        self._expires: dict[tuple[Link, str], int] = {}
+        self.story = Story()
+        self._handlers: dict[type, Callable[[Any, Link, float], list[Effect]]] = {
+            m.Subscribe: self._subscribe,
+            m.Unsubscribe: self._unsubscribe,
+            m.Publish: lambda message, sender, now: self._publish((message.event,), sender, now),
+            m.PublishBatch: lambda message, sender, now: self._publish(message.events, sender, now),
+            m.Update: self._update,
+            m.Confirm: self._confirm,
+            m.Pause: lambda message, sender, now: self.flow.pause(sender),
+            m.Resume: lambda message, sender, now: self.flow.resume(sender),
+            LinkUp: self._link_up,
+            LinkFull: self._link_full,
+            LinkFree: self._link_free,
+            m.Tick: self._tick,
+        }
+
+    def handle(self, message: Any, *, sender: Link, now: float) -> list[Effect]:
+        """Take one message of ``sender``; return everything that follows from it, as one transaction."""
+        self.story.note(now, sender, message)
+        handler = self._handlers.get(type(message))
+        if handler is None or (sender not in self._neighbours and isinstance(message, _OF_BROKERS)):
+            raise RemoteProtocolError(sender, f"nobody sends a {type(message).__name__} to a broker from there")
+        return handler(message, sender, now)
+
+    def is_neighbour(self, link: Link) -> bool:
+        """Whether a link leads to another broker."""
+        return link in self._neighbours
+
+    # Clients
+
+    def _subscribe(self, message: m.Subscribe, sender: Link, now: float) -> list[Effect]:
+        return self.subscribe([(sender, message)])
+
+    def subscribe(self, asked: Iterable[tuple[Link, m.Subscribe]]) -> list[Effect]:
+        """Take subscriptions of clients, and make known in one step what follows from all of them."""
+        effects, places = list[Effect](), list[tuple[Link, str]]()
+        for client, message in asked:
+            try:
+                if message.namespace == ALL_NAMESPACES:
+                    raise ModelError(f"namespace {ALL_NAMESPACES!r} is not for clients")
+                subscription = self._subscription(message)
+            except TamisError as error:
+                effects.append(Send(client, m.Refusal(f"subscription {message.id!r}", str(error))))
+                continue
+            place = (client, client_key(client, message.namespace, message.id))
+            self.table.put(*place, subscription)
+            self._expires.pop(place, None)
+            if message.expires is not None:
+                self._expires[place] = message.expires
+            effects.append(Persist(("interest", *place), m.encode(message)))
+            effects.append(Send(client, m.Status(message.id, message.namespace, m.State.ACCEPTED)))
+            places.append(place)
+        effects += self._announce()
+        for place in places:
+            self._confirmations.expect(*place, self._neighbours.keys() - self._has_table)
+        return effects + self._settle()
+
+    def _unsubscribe(self, message: m.Unsubscribe, sender: Link, now: float) -> list[Effect]:
+        key = client_key(sender, message.namespace, message.id)
+        effects: list[Effect] = []
+        if key in self.table.interests(sender):
+            effects = self._cancel(sender, key)
+        return [*effects, Send(sender, m.Status(message.id, message.namespace, m.State.CANCELLED))]
+
+    def _cancel(self, client: Link, key: str) -> list[Effect]:
+        self.table.drop(client, key)
+        self._expires.pop((client, key), None)
+        self._confirmations.forget(client, key)
+        return [Persist(("interest", client, key), None), *self._announce()]
+
+    def _tick(self, message: m.Tick, sender: Link, now: float) -> list[Effect]:
+        effects: list[Effect] = []
+        for (client, key), moment in sorted(self._expires.items()):
+            if moment <= now * 1e6:
+                ended = self.table.interests(client)[key]
+                effects += self._cancel(client, key)
+                effects.append(Send(client, m.Status(ended.id, ended.namespace, m.State.CANCELLED)))
+        return effects
+
+    # Neighbours
+
+    def _update(self, message: m.Update, sender: Link, now: float) -> list[Effect]:
+        entries = [(entry, self._entry(entry, sender)) for entry in message.announce]
+        effects = self._update_ranges(message, sender)
+        held, gone = self.table.interests(sender), set(message.retract)
+        if message.replace:
+            gone = held.keys() - {entry.key for entry in message.announce}
+            self.table.note_spoken(sender)
+        for entry, subscription in entries:
+            self.table.put(sender, entry.key, subscription)
+            effects.append(Persist(("interest", sender, entry.key), msgspec.msgpack.encode(entry)))
+        for key in sorted(gone & held.keys()):
+            self.table.drop(sender, key)
+            effects.append(Persist(("interest", sender, key), None))
+        effects.append(Persist(("spoken", sender), b"%d" % message.number))
+        effects += self._announce()
+        self._confirmations.expect(sender, message.number, self._neighbours.keys() - self._has_table)
+        return effects + self._settle()
+
+    def _update_ranges(self, message: m.Update, sender: Link) -> list[Effect]:
+        cells, effects = self.table.cells, list[Effect]()
+        try:
+            plans = {part.namespace: cells.read(part.plan) for part in message.ranges}
+        except Exception as error:  # nothing is applied yet, so whatever is wrong is wrong with this message
+            raise RemoteProtocolError(sender, f"ranges: {error}") from None
+        if message.replace:
+            plans |= {name: cells.empty_plan() for name in cells.namespaces(sender) if name not in plans}
+        for namespace, plan in plans.items():
+            self.table.put_ranges(sender, namespace, plan)
+            effects.append(Persist(("ranges", sender, namespace), cells.stored(sender, namespace)))
+        return effects
+
+    def _confirm(self, message: m.Confirm, sender: Link, now: float) -> list[Effect]:
+        self._confirmations.confirm(sender, message.number)
+        return self._settle()
+
+    def _link_up(self, message: LinkUp, sender: Link, now: float) -> list[Effect]:
+        again = [one for one in message.unacknowledged if not isinstance(one, _OF_BROKERS)]
+        if sender not in self._neighbours:
+            return [Send(sender, one) for one in again]
+        self._confirmations.forget(sender)
+        self._has_table.discard(sender)
+        self._waiting_for_table.add(sender)
+        known: list[Effect] = [Persist(("spoken", sender), b"0")] if sender not in self.table.unspoken else []
+        return [*known, *self._announce(), *self.flow.meet(sender), *(Send(sender, one) for one in again)]
+
+    def _link_full(self, message: LinkFull, sender: Link, now: float) -> list[Effect]:
+        if sender not in self._neighbours:  # a slow reader is no reason to refuse events
+            return []
+        self.flow.full[sender] = message
+        return self.flow.settle()
+
+    def _link_free(self, message: LinkFree, sender: Link, now: float) -> list[Effect]:
+        self.flow.full.pop(sender, None)
+        return [*self._announce(), *self.flow.settle()]
+
+    def _announce(self) -> list[Effect]:
+        """Tell each neighbour what has changed for it; those that know nothing get the whole table."""
+        effects: list[Effect] = []
+        for link in self._neighbours:
+            changes = self.table.take_changes(link)
+            if changes and link in self._has_table and link in self.flow.full:
+                self._has_table.discard(link)
+                self._waiting_for_table.add(link)
+            if link in self._has_table:
+                if changes:
+                    effects += self._send_update(link, changes, replace=False)
+            elif self._may_hear_table(link):
+                self._waiting_for_table.discard(link)
+                self._has_table.add(link)
+                whole = Changes(list(self.table.contents(link)), [], self.table.cells.snapshots(link))
+                effects += self._send_update(link, whole, replace=True)
+        return effects
+
+    def _may_hear_table(self, link: Link) -> bool:
+        """Whether a neighbour waits for our table, takes it, and all others have said what is to be in it."""
+        return link in self._waiting_for_table - self.flow.full.keys() and not self.table.unspoken - {link}
+
+    def _send_update(self, link: Link, changes: Changes, *, replace: bool) -> list[Effect]:
+        number = self._confirmations.number_next(link)
+        entries = tuple(
+            m.Entry(str(one.id), one.namespace, self._content.write_filter(one.filters)) for one in changes.announce
+        )
+        ranges = tuple(m.Ranges(namespace, plan) for namespace, plan in changes.plans)
+        update = m.Update(number, entries, tuple(changes.retract), replace, ranges)
+        self.counters[link].count_update(update)
+        return [Persist(("number", link), b"%d" % number), Send(link, update)]
+
+    def _settle(self) -> list[Effect]:
+        """Pass on what all neighbours have confirmed: ACTIVE to clients, a confirmation to neighbours."""
+        confirmed: dict[Link, int] = {}
+        effects: list[Effect] = []
+        for source, what in self._confirmations.take_settled():
+            if isinstance(what, int):
+                confirmed[source] = what
+            else:
+                settled = self.table.interests(source)[str(what)]
+                effects.append(Send(source, m.Status(settled.id, settled.namespace, m.State.ACTIVE)))
+        return effects + [Send(link, m.Confirm(number)) for link, number in confirmed.items()]
+
+    # Events
+
+    def _publish(self, events: Sequence[m.Published], sender: Link, now: float) -> list[Effect]:
+        going: dict[Link, list[m.Published]] = {}
+        readable, effects = self._read(events, sender)
+        for event, values, readers in self._with_readers(readable):
+            links = self.table.next_hops(values, event.namespace, sender) if self._neighbours else []
+            if not self.flow.is_open and sender not in self._neighbours and (why := self.flow.find_refusal(links)):
+                effects += self._refuse(event, sender, *why)
+                continue
+            for link in links:
+                going.setdefault(link, []).append(event)
+                self.counters[link].events += 1
+            delivered = self._deliver(event, readers, sender, now) if readers else []
+            if sender in self._neighbours and not links and not delivered:
+                self.counters[sender].false_positives += 1
+            effects += delivered
+        for link, batch in going.items():
+            effects.append(Send(link, m.Publish(batch[0]) if len(batch) == 1 else m.PublishBatch(tuple(batch))))
+        return effects
+
+    def _refuse(self, event: m.Published, client: Link, link: Link, why: str) -> list[Effect]:
+        """Refuse an event that a link cannot take; it was given to nobody."""
+        self.counters[link].refused += 1
+        return [Send(client, m.Refusal(f"event {event.id.seq}", why, event.id, is_temporary=True))]
+
+    def _read(
+        self, events: Sequence[m.Published], sender: Link
+    ) -> tuple[list[tuple[m.Published, Event]], list[Effect]]:
+        """Return the events with their values, and refusals of what is no event."""
+        readable: list[tuple[m.Published, Event]] = []
+        refusals: list[Effect] = []
+        for event in events:
+            try:
+                readable.append((event, self._content.read_event(event.payload)))
+            except Exception as error:  # nothing is applied yet, so whatever is wrong is wrong with this event
+                if sender in self._neighbours:
+                    raise RemoteProtocolError(sender, str(error)) from None
+                refusals.append(Send(sender, m.Refusal(f"event {event.id.seq}", str(error), event.id)))
+        return readable, refusals
+
+    def _with_readers(self, events: list[tuple[m.Published, Event]]) -> Iterator[tuple[m.Published, Event, Readers]]:
+        """Yield the events in order with the clients that want them; all of a namespace are matched at once."""
+        schema, spaces = self._content.schema, dict[str, list[Event]]()
+        for event, values in events:
+            spaces.setdefault(event.namespace, []).append(values)
+        found = {name: iter(self.table.readers_of_batch(mine, name, schema)) for name, mine in spaces.items()}
+        return ((event, values, next(found[event.namespace])) for event, values in events)
+
+    def _deliver(self, event: m.Published, readers: Readers, sender: Link, now: float) -> list[Effect]:
+        effects: list[Effect] = []
+        for client, wanting in sorted(readers.items()):
+            ids = tuple(one.id for one in wanting if self._is_live(client, one, sender, now))
+            if ids:
+                effects.append(Deliver(client, m.Delivery(event, ids)))
+        return effects
+
+    def _is_live(self, client: Link, one: Subscription, sender: Link, now: float) -> bool:
+        """Whether a subscription gets events of ``sender`` now: it has not expired, and they do not come too early."""
+        if one.expires is not None and one.expires <= now * 1e6:
+            return False
+        if sender not in self._neighbours or not self._confirmations.has_waiting:
+            return True
+        return not self._confirmations.is_early(client, client_key(client, one.namespace, one.id), sender)
+
+    # Life
+
+    def restore(self, stored: Mapping[Key, bytes], *, now: float) -> list[Effect]:
+        """Take back what an earlier life persisted; every neighbour gets its table anew, in one step."""
+        for key in sorted(stored):
+            if key[0] == "interest":
+                self._restore_interest(key[1], key[2], stored[key])
+            elif key[0] == "ranges":
+                self.table.put_ranges(key[1], key[2], self.table.cells.read(stored[key]))
+        for link in self._neighbours:
+            self._confirmations.sent[link] = int(stored.get(("number", link), 0))
+            if ("spoken", link) in stored:
+                self.table.note_spoken(link)
+            # A neighbour that we have met holds a table of ours that our memory of what it holds died with.
+            if ("link", link) in stored:
+                self._waiting_for_table.add(link)
+        effects = [*self._announce(), *self.flow.restore(stored)]
+        without = self._neighbours.keys() - self._has_table
+        for link in self._neighbours:
+            if ("spoken", link) in stored:
+                self._confirmations.expect(link, int(stored["spoken", link]), without)
+        for client in self.table.clients():
+            for place in self.table.interests(client):
+                self._confirmations.expect(client, place, without, is_new=False)
+        return effects + self._settle()
+
+    def _restore_interest(self, source: Link, key: str, value: bytes) -> None:
+        if source in self._neighbours:
+            self.table.put(source, key, self._entry(msgspec.msgpack.decode(value, type=m.Entry), source))
+            return
+        message = m.decode(value, source)
+        if not isinstance(message, m.Subscribe):
+            raise InvariantError(f"the disk holds {message!r} as a subscription")
+        self.table.put(source, key, self._subscription(message))
+        if message.expires is not None:
+            self._expires[source, key] = message.expires
+
+    def check_invariants(self) -> None:
+        """Raise `InvariantError`, with the story, unless every neighbour is told of everything it must know."""
+        try:
+            self.table.check_invariants()
+            self.flow.check_invariants()
+        except InvariantError as error:
+            raise InvariantError(f"broker {self.name}: {error.broken}", self.story.lines()) from None
+
+    def _subscription(self, message: m.Subscribe) -> Subscription:
+        filters = self._content.read_filter(message.filter)
+        return Subscription(message.id, filters, None, message.namespace, message.expires)
+
+    def _entry(self, entry: m.Entry, link: Link) -> Subscription:
+        try:
+            return Subscription(entry.key, self._content.read_filter(entry.filter), None, entry.namespace)
+        except Exception as error:  # nothing is applied yet, so whatever is wrong is wrong with this entry
+            raise RemoteProtocolError(link, f"entry {entry.key!r}: {error}") from None
+
+
+def client_key(client: Link, namespace: str, id: int | str) -> str:
+    """Return the key of a client's subscription, unique in the network.
+
+    >>> client_key("alice", "default", 7)
+    '["alice","default",7]'
+    """
+    return msgspec.json.encode((client, namespace, id)).decode()

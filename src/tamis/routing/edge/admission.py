@@ -1,0 +1,136 @@
+"""What a broker's edge lets in: limits of what clients say, and what it notes of what went by."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from tamis.errors import EventError, LimitError, ModelError, TamisError
+from tamis.model.subscription import SubscriptionId
+from tamis.model.values import INT64_MAX, INT64_MIN, has_lone_surrogate
+from tamis.node.effects import Link
+from tamis.routing import messages as m
+from tamis.routing.core.routing_table import ALL_NAMESPACES
+from tamis.routing.edge.rights import Rights
+
+__all__ = [
+    "MAX_ABOUT",
+    "MAX_BACKLOG",
+    "MAX_EVENT",
+    "MAX_EVENT_WITH_REGION",
+    "MAX_NAME",
+    "MAX_REASON",
+    "Admitted",
+    "AdmittedMany",
+    "Departed",
+    "EdgeCounts",
+    "Recent",
+    "check_namespace",
+    "read_raw",
+    "refusal_reason",
+    "subscription_id",
+]
+
+#: Bytes of an event, and of one with a region (promise S14).
+MAX_EVENT, MAX_EVENT_WITH_REGION = 256 * 1024, 1024 * 1024
+
+#: Messages that wait for one client before it is suspended.
+MAX_BACKLOG = 100_000
+
+#: Bytes of the text and the metadata of a subscription; a geometry may be long.
+MAX_ABOUT = 1024 * 1024
+
+#: Characters of a namespace and of a client's name.
+MAX_NAME = 128
+
+#: Characters of the reason of a refusal.
+MAX_REASON = 1_000
+
+#: Events and deliveries that are remembered for whoever looks; a dry run asks these events.
+RECENT_EVENTS, RECENT_DELIVERIES = 2_000, 500
+
+_event_decoder = msgspec.msgpack.Decoder(dict[str, Any])
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """A message that was checked already: it goes to the broker as it is."""
+
+    message: m.Message
+    #: Who wants it, for the audit; None: the broker itself.
+    by: Rights | None = None
+
+
+@dataclass(frozen=True)
+class AdmittedMany:
+    """Subscriptions that were checked already, each with its link: all go to the broker in one step."""
+
+    asked: tuple[tuple[Link, m.Subscribe], ...]
+    by: Rights
+
+
+@dataclass(frozen=True)
+class Departed:
+    """A client has gone for good: what is remembered of it can go, too."""
+
+
+@dataclass
+class EdgeCounts:
+    """Events of clients that came in, copies that went out to clients, and copies that suspended clients missed."""
+
+    events: int = 0
+    deliveries: int = 0
+    missed: int = 0
+
+
+@dataclass
+class Recent:
+    """The last events of clients and the last copies that went out, with the moments; nothing of it is persisted."""
+
+    events: deque[tuple[float, m.Published]] = field(default_factory=lambda: deque(maxlen=RECENT_EVENTS))
+    deliveries: deque[tuple[float, Link, m.Delivery]] = field(default_factory=lambda: deque(maxlen=RECENT_DELIVERIES))
+
+
+def check_namespace(name: str) -> str:
+    """Return a name that may be a namespace; others raise `ModelError`."""
+    if not name or len(name) > MAX_NAME or name == ALL_NAMESPACES or not name.isprintable():
+        raise ModelError(f"a namespace is 1 to {MAX_NAME} printable characters and not '*', got {name[:MAX_NAME]!r}")
+    return name
+
+
+def read_raw(payload: bytes) -> dict[str, Any]:
+    """Return what a client sent as an event; what is none raises `EventError`."""
+    if len(payload) > MAX_EVENT_WITH_REGION:
+        raise LimitError("bytes of an event", len(payload), MAX_EVENT_WITH_REGION)
+    try:
+        return _event_decoder.decode(payload)
+    except Exception as error:  # whatever the parser raises is the client's doing
+        raise EventError("", payload, f"not an event: {error}") from None
+
+
+def refusal_reason(error: Exception) -> str:
+    """Return what a client is told about a message that was refused because checking it raised ``error``.
+
+    >>> refusal_reason(ModelError("no")), refusal_reason(KeyError("a"))
+    ('no', "cannot be read (KeyError: 'a')")
+    """
+    try:
+        text = str(error)
+    except Exception:  # it names a value that is nested too deep to be printed
+        text = type(error).__name__
+    if not isinstance(error, TamisError):
+        text = f"cannot be read ({type(error).__name__}: {text})"
+    # JSON can write half of a surrogate pair; a frame cannot carry it.
+    return text[:MAX_REASON].encode("utf-8", "backslashreplace").decode()
+
+
+def subscription_id(id: SubscriptionId) -> SubscriptionId:
+    """Return an id that a client may use; others raise `ModelError`: what cannot be written must not come in."""
+    if isinstance(id, str) and (not 0 < len(id) <= MAX_NAME or has_lone_surrogate(id)):
+        raise ModelError(f"an id has 1 to {MAX_NAME} characters")
+    if isinstance(id, int) and not INT64_MIN <= id <= INT64_MAX:
+        raise ModelError(f"an id that is a number has 64 bits ({INT64_MIN} to {INT64_MAX}); write {id} as text")
+    return id

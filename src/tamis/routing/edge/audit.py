@@ -1,0 +1,156 @@
+"""The audit: who did what, and when. Kept on disk in the transaction that does it, and never changed.
+
+What is noted: subscriptions that come and go, requests that were refused because somebody may not, links to other
+brokers that come up and go down, tokens that were made and revoked, and the start and stop of the broker. Events are
+not: they are the traffic, and have cursors of their own.
+
+A stranger who is refused a thousand times a second must not push out everything else. The first refusal of somebody is
+noted at once, further ones are counted and noted together `REFUSAL_SECONDS` later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from tamis.errors import LimitError, RefusedError
+from tamis.node.effects import Effect, Key, Persist
+from tamis.routing.edge.rights import Rights
+
+__all__ = ["AUDITED", "Deed", "TokensSeen", "Trail", "deed"]
+
+#: What somebody may be noted for.
+AUDITED: Final = (
+    "start",
+    "stop",
+    "subscribe",
+    "unsubscribe",
+    "end",
+    "refuse",
+    "link up",
+    "link down",
+    "token add",
+    "token revoke",
+    "token file",
+)
+
+#: Seconds for which further refusals of somebody are only counted.
+REFUSAL_SECONDS = 10.0
+
+#: Characters of a subject and of a detail that are kept.
+_LONGEST = 200
+
+_TOKENS: Key = ("tokens",)
+
+
+class Deed(msgspec.Struct, frozen=True, array_like=True):
+    """One line of the audit.
+
+    ``at`` is in microseconds UTC; ``who`` the name of a token, ``local`` or the broker's own; ``address`` the kind of
+    place it came from: ``loopback``, ``remote``, ``broker``, ``file``, ``process``. ``what`` is one of `AUDITED`.
+    """
+
+    at: int
+    who: str
+    what: str
+    subject: str = ""
+    namespace: str = ""
+    address: str = "process"
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class TokensSeen:
+    """The tokens that the file holds now: names, and the beginnings of their digests."""
+
+    tokens: frozenset[tuple[str, str]]
+
+
+def deed(
+    now: float,
+    by: Rights | None,
+    what: str,
+    *,
+    subject: str = "",
+    namespace: str = "",
+    detail: str = "",
+    broker: str = "",
+) -> Deed:
+    """Return what somebody did; without rights it was the broker itself."""
+    who, address = (broker, "process") if by is None else (by.principal, by.address)
+    return Deed(round(now * 1e6), who, what, subject[:_LONGEST], namespace, address, detail[:_LONGEST])
+
+
+class Trail:
+    """What is to be noted, until it goes to disk with the transaction under way.
+
+    >>> trail = Trail()
+    >>> trail.note(Deed(0, "alice", "subscribe", "strong"))
+    >>> [change.key for change in trail.take()], trail.take()
+    ([('audit', '1')], [])
+    """
+
+    def __init__(self) -> None:
+        #: The number of the last deed on disk, or on its way there.
+        self.number = 0
+        self._noted: list[Deed] = []
+        #: ``{who: (moment of the refusal that was noted, the last one since, how many since)}``.
+        self._refused: dict[str, tuple[int, Deed, int]] = {}
+        self._tokens: frozenset[tuple[str, str]] = frozenset()
+
+    def restore(self, stored: Mapping[Key, bytes]) -> None:
+        """Take back which tokens were seen last."""
+        if _TOKENS in stored:
+            self._tokens = frozenset(msgspec.msgpack.decode(stored[_TOKENS], type=list[tuple[str, str]]))
+
+    def note(self, one: Deed) -> None:
+        """Note a deed; a refusal of somebody who was refused just now is counted."""
+        if one.what != "refuse":
+            self._noted.append(one)
+            return
+        first, _, count = self._refused.get(one.who, (0, one, 0))
+        if one.who in self._refused and one.at - first < REFUSAL_SECONDS * 1e6:
+            self._refused[one.who] = (first, one, count + 1)
+        else:
+            self._settle(one.who)
+            self._noted.append(one)
+            self._refused[one.who] = (one.at, one, 0)
+
+    def note_error(self, now: float, by: Rights, subject: str, namespace: str, error: Exception) -> None:
+        """Note that somebody was refused because of who it is or how much it wants; plain mistakes are not noted."""
+        if isinstance(error, RefusedError | LimitError):
+            self.note(deed(now, by, "refuse", subject=subject, namespace=namespace, detail=str(error)))
+
+    def tick(self, now: float) -> None:
+        """Note the refusals that were counted long enough."""
+        for who, (first, _, _) in list(self._refused.items()):
+            if now * 1e6 - first >= REFUSAL_SECONDS * 1e6:
+                self._settle(who)
+
+    def see_tokens(self, seen: TokensSeen, now: float) -> list[Effect]:
+        """Note which tokens came and went since the last look; return what to persist."""
+        if seen.tokens == self._tokens:
+            return []
+        for what, changed in (("token revoke", self._tokens - seen.tokens), ("token add", seen.tokens - self._tokens)):
+            for name, _ in sorted(changed):
+                self.note(Deed(round(now * 1e6), "operator", what, name, address="file"))
+        self._tokens = seen.tokens
+        return [Persist(_TOKENS, msgspec.msgpack.encode(sorted(seen.tokens)))]
+
+    def take(self) -> list[Persist]:
+        """Return what was noted since, numbered, as changes of the disk."""
+        found = []
+        for one in self._noted:
+            self.number += 1
+            found.append(Persist(("audit", str(self.number)), msgspec.msgpack.encode(one)))
+        self._noted.clear()
+        return found
+
+    def _settle(self, who: str) -> None:
+        _, last, count = self._refused.pop(who, (0, None, 0))
+        if last is not None and count:
+            more = f"{count:,} more, the last: {last.detail}"
+            self._noted.append(msgspec.structs.replace(last, detail=more[:_LONGEST]))

@@ -1,0 +1,255 @@
+"""The part of a routing table that is ranges of cells: what MICS links say and hear.
+
+On such a link a neighbour is told no filters, only which keys of a Hilbert curve somebody asks for, and how that set
+changes: ranges that come, then ranges that go, in one step (erratum M.3.5). A broker that got ranges passes ranges on,
+for it knows no filters to pass. It passes them on every link, whatever the link's policy does with filters.
+
+Cells round outwards, so a link is told too much, never too little. They are never used to withhold a filter (erratum
+M.3.7), and the last broker matches exactly (M.3.8). A neighbour whose cells are others than ours is forwarded all
+events until it has sent its table anew (promise R10); the receivers of `tamis.index.mics` see to that.
+
+Implements: [mics] section 2, one table per neighbour; section 3.6, imperfect merging by a gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from typing import TYPE_CHECKING, Any
+
+from tamis.errors import InvariantError, LimitError, ModelError
+from tamis.model.schema import Event, Schema
+from tamis.model.subscription import Subscription
+from tamis.node.effects import Link
+from tamis.routing.core.summary import Origin
+from tamis.routing.policies.cells import CellOptions
+
+if TYPE_CHECKING:
+    from tamis.curves.runs import Runs
+    from tamis.index.mics.link import RangeReceiver
+    from tamis.index.mics.plan import RangePlan
+    from tamis.index.mics.space import ContentSpace
+
+    #: Content spaces, one per group of attributes; and ranges of keys in each of them.
+    Spaces = Sequence[ContentSpace]
+    Ranges = tuple[Runs, ...]
+
+__all__ = ["USUAL_CELLS", "CellSummary", "CellTables", "common_cells"]
+
+#: The cells of a network without a policy that says otherwise.
+USUAL_CELLS = CellOptions()
+
+
+class CellSummary:
+    """What a broker tells one neighbour in one namespace: the union of the ranges of its members, in each space."""
+
+    def __init__(self, spaces: Spaces, gap: int = 0) -> None:
+        from tamis.index.mics.table import RangeTable  # late: it loads numba
+
+        self.spaces = spaces
+        self._tables = [RangeTable(space.n_keys, gap) for space in spaces]
+        #: ``{origin: ranges}``: exactly what lies in the tables.
+        self._ranges: dict[Origin, Ranges] = {}
+        #: What the neighbour has to hear; None: nothing.
+        self._plan: RangePlan | None = None
+
+    def put(self, origin: Origin, ranges: Ranges) -> None:
+        """Let the neighbour know of ranges, in place of those of the same origin."""
+        gained = [table.add(one) for table, one in zip(self._tables, ranges, strict=True)]
+        old = self._ranges.get(origin)
+        self._ranges[origin] = ranges
+        self._note(gained, self._removed(old))
+
+    def drop(self, origin: Origin) -> None:
+        """Forget the ranges of an origin."""
+        self._note(None, self._removed(self._ranges.pop(origin)))
+
+    def take_plan(self) -> bytes | None:
+        """Return what has changed for the neighbour since the last call."""
+        plan, self._plan = self._plan, None
+        return None if plan is None or plan.is_empty else _written(self.spaces, plan)
+
+    def snapshot(self) -> bytes:
+        """Return everything the neighbour must hold."""
+        return _written(self.spaces, _plan(self.spaces, self.ranges(), None, is_full=True))
+
+    def ranges(self) -> Ranges:
+        """Return the union in each space."""
+        return tuple(table.ranges() for table in self._tables)
+
+    def origins(self) -> Set[Origin]:
+        """Return where the ranges come from."""
+        return self._ranges.keys()
+
+    def check_invariants(self) -> None:
+        """Raise `InvariantError` unless each table is the union of the members' ranges."""
+        for number, table in enumerate(self._tables):
+            table.check_invariants()
+            if not all(table.covers(ranges[number]) for ranges in self._ranges.values()):
+                raise InvariantError("ranges of a member are not in the union")
+            if not self._ranges and not table.is_empty:
+                raise InvariantError("ranges are left without a member")
+
+    def _removed(self, ranges: Ranges | None) -> list[Runs] | None:
+        if ranges is None:
+            return None
+        return [table.remove(one) for table, one in zip(self._tables, ranges, strict=True)]
+
+    def _note(self, gained: Sequence[Runs] | None, lost: Sequence[Runs] | None) -> None:
+        plan = _plan(self.spaces, gained, lost)
+        self._plan = plan if self._plan is None else self._plan.then(plan)
+
+
+class CellTables:
+    """The ranges that neighbours asked for, and those that each of them is told.
+
+    ``options`` are those of each link, None for a link that is told filters; all speak of the same cells, or of the
+    ``usual`` ones when no link has any.
+    """
+
+    def __init__(self, schema: Schema, options: Mapping[Link, CellOptions | None], usual: CellOptions) -> None:
+        self._schema = schema
+        self._gaps = {link: one.gap if one else 0 for link, one in options.items()}
+        self._options = common_cells(options.values(), usual)
+        self._made: Spaces = ()
+        #: ``{neighbour: {namespace: receiver}}``: what each neighbour asked for as ranges.
+        self._asked: dict[Link, dict[str, RangeReceiver]] = {link: {} for link in options}
+        #: The same as plain ranges, everything for a receiver that is lost; namespaces without any are left out.
+        self._ranges: dict[Link, dict[str, Ranges]] = {link: {} for link in options}
+        #: ``{neighbour: {namespace: summary}}``: what each neighbour is told as ranges.
+        self._told: dict[Link, dict[str, CellSummary]] = {link: {} for link in options}
+
+    @property
+    def spaces(self) -> Spaces:
+        """The content spaces that this broker speaks of."""
+        if not self._made:
+            self._made = self._options.spaces_of(self._schema)
+        return self._made
+
+    # Outwards
+
+    def add(self, link: Link, origin: Origin, subscription: Subscription) -> None:
+        """Tell a neighbour of a subscription, as ranges."""
+        ranges = tuple(space.ranges_of(subscription) for space in self.spaces)
+        self._summary(link, subscription.namespace).put(origin, ranges)
+
+    def remove(self, link: Link, origin: Origin, namespace: str) -> None:
+        """Tell a neighbour that a subscription has ended."""
+        self._summary(link, namespace).drop(origin)
+
+    def take_plans(self, link: Link) -> list[tuple[str, bytes]]:
+        """Return what changed for a neighbour, by namespace."""
+        plans = [(namespace, summary.take_plan()) for namespace, summary in self._told[link].items()]
+        return [(namespace, plan) for namespace, plan in plans if plan is not None]
+
+    def snapshots(self, link: Link) -> list[tuple[str, bytes]]:
+        """Return everything a neighbour must hold, by namespace."""
+        return [(name, summary.snapshot()) for name, summary in self._told[link].items() if summary.origins()]
+
+    def origins(self, link: Link) -> set[Origin]:
+        """Return whose subscriptions a neighbour is told of as ranges; ranges that are passed on have no key."""
+        return {origin for summary in self._told[link].values() for origin in summary.origins() if origin.key}
+
+    # Inwards
+
+    def read(self, plan: bytes) -> Any:
+        """Read what a neighbour says about its ranges; ModelError when `apply` could not take it."""
+        from tamis.index.mics.link import version_of
+        from tamis.index.mics.plan import RangePlan
+
+        found = RangePlan.from_bytes(plan)
+        if found.version == version_of(self.spaces) and len(found.parts) == len(self.spaces):
+            for space, part in zip(self.spaces, found.parts, strict=True):
+                last = max((int(runs[-1, 1]) for runs in (part.added, part.removed) if len(runs)), default=0)
+                if last >= space.n_keys:
+                    raise ModelError(f"range up to key {last} is beyond the last key {space.n_keys - 1} of its space")
+        return found
+
+    def apply(self, source: Link, namespace: str, plan: Any, others: Iterable[Link]) -> None:
+        """Take over what a neighbour says, and tell the others."""
+        receiver = self._receiver(source, namespace)
+        receiver.apply(plan)
+        ranges = tuple(space.everything for space in self.spaces) if receiver.is_lost else receiver.ranges()
+        asks = any(map(len, ranges))
+        self._ranges[source].pop(namespace, None)
+        if asks:
+            self._ranges[source][namespace] = ranges
+        for link in others:
+            if asks:
+                self._summary(link, namespace).put(Origin(source, ""), ranges)
+            elif Origin(source, "") in self._summary(link, namespace).origins():
+                self._summary(link, namespace).drop(Origin(source, ""))
+
+    def empty_plan(self) -> Any:
+        """Return the plan of a neighbour that asks for nothing."""
+        return _plan(self.spaces, None, None, is_full=True)
+
+    def namespaces(self, source: Link) -> list[str]:
+        """Return the namespaces in which a neighbour asks for ranges."""
+        return sorted(self._ranges[source])
+
+    def stored(self, source: Link, namespace: str) -> bytes | None:
+        """Return what a neighbour asked for as it is kept on disk; None: nothing."""
+        ranges = self._ranges[source].get(namespace)
+        return None if ranges is None else _written(self.spaces, _plan(self.spaces, ranges, None, is_full=True))
+
+    def ranges(self, source: Link) -> Iterator[tuple[str, Ranges]]:
+        """Yield what a neighbour asked for, by namespace."""
+        return iter(sorted(self._ranges[source].items()))
+
+    def told(self, link: Link) -> Iterator[tuple[str, Ranges]]:
+        """Yield what a neighbour was told, by namespace."""
+        return ((namespace, summary.ranges()) for namespace, summary in sorted(self._told[link].items()))
+
+    def wanting(self, event: Event, namespace: str, spared: Set[Link]) -> Iterator[Link]:
+        """Yield the neighbours with a range around an event; those spared are not asked."""
+        for link, ranges in self._ranges.items():
+            if namespace in ranges and link not in spared and self._asked[link][namespace].matches(event):
+                yield link
+
+    def check_invariants(self) -> None:
+        """Raise `InvariantError` unless every table is the union of what lies in it."""
+        for summaries in self._told.values():
+            for summary in summaries.values():
+                summary.check_invariants()
+
+    def _summary(self, link: Link, namespace: str) -> CellSummary:
+        told = self._told[link]
+        if namespace not in told:
+            told[namespace] = CellSummary(self.spaces, self._gaps[link])
+        return told[namespace]
+
+    def _receiver(self, source: Link, namespace: str) -> RangeReceiver:
+        from tamis.index.mics.link import RangeReceiver
+
+        asked = self._asked[source]
+        if namespace not in asked:
+            asked[namespace] = RangeReceiver(self.spaces)
+        return asked[namespace]
+
+
+def common_cells(options: Iterable[CellOptions | None], usual: CellOptions = USUAL_CELLS) -> CellOptions:
+    """Return the options of all links that have any, which must agree on the cells; the ``usual`` ones if none has."""
+    found = [one for one in options if one is not None]
+    if len({(one.n_axes, one.n_groups, one.bits, one.spaces) for one in found}) > 1:
+        raise ModelError("links speak of different cells; give their policies the same axes, groups, bits and spaces")
+    return found[0] if found else usual
+
+
+def _plan(
+    spaces: Spaces, added: Sequence[Runs] | None, removed: Sequence[Runs] | None, *, is_full: bool = False
+) -> RangePlan:
+    from tamis.curves.runs import NO_RUNS
+    from tamis.index.mics.link import version_of
+    from tamis.index.mics.plan import RangeDelta, RangePlan
+
+    nothing = [NO_RUNS] * len(spaces)
+    deltas = (RangeDelta(*pair) for pair in zip(added or nothing, removed or nothing, strict=True))
+    return RangePlan(version_of(spaces), tuple(deltas), is_full)
+
+
+def _written(spaces: Spaces, plan: RangePlan) -> bytes:
+    try:
+        return plan.to_bytes()
+    except LimitError:  # more ranges than a message holds: ask for everything
+        everything = [space.everything for space in spaces]
+        return _plan(spaces, everything, None, is_full=True).to_bytes()

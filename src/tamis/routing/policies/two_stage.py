@@ -1,0 +1,69 @@
+"""A table in two stages: cells reject most events at once, exact filters decide about the rest.
+
+The filters of a neighbour are indexed by the ranges of cells they lie in. An event whose cell is in none of them is
+rejected by one look-up; otherwise only the filters that lie over its cell are asked, exactly. So the answer is exact,
+and the cells are this broker's own business: they are made from the filters that came over the wire, nothing about
+them is sent, and they choose the attributes that tell *these* filters apart.
+
+Cells propose and never withhold a filter (erratum M.3.7): what is announced on is decided by exact covering.
+
+Implements: [mics] section 5, Subscription Indexing, as the table of a link.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tamis.algebra.evaluate import matches_subscription
+from tamis.errors import InvariantError
+from tamis.model.schema import Event
+from tamis.model.subscription import Subscription
+from tamis.routing.core.counters import Counters
+from tamis.routing.policies.cells import CellOptions
+
+if TYPE_CHECKING:
+    from tamis.index.mics.matcher import MicsMatcher
+
+__all__ = ["TwoStageTable"]
+
+
+class TwoStageTable:
+    """The filters of one neighbour in one namespace; ``counters`` note what each stage did."""
+
+    def __init__(self, options: CellOptions, counters: Counters) -> None:
+        from tamis.index.mics.matcher import MicsMatcher  # late: it loads numba
+
+        self._cells: MicsMatcher = MicsMatcher(n_axes=options.n_axes, n_groups=options.n_groups)
+        #: ``{row: filter}``: exactly what lies in the cells.
+        self._held: dict[int, Subscription] = {}
+        self._counters = counters
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def add(self, row: int, subscription: Subscription) -> None:
+        """Add a filter under a row above all rows added before."""
+        self._cells.add(row, subscription)
+        self._held[row] = subscription
+
+    def remove(self, row: int) -> None:
+        """Remove a filter; KeyError when it is not there."""
+        self._cells.remove(row)
+        del self._held[row]
+
+    def wants(self, event: Event) -> bool:
+        """Whether a filter matches."""
+        proposed = self._cells.candidates(event).tolist()
+        found, asked = False, 0
+        for row in proposed:
+            asked += 1
+            if matches_subscription(event, self._held[row]):
+                found = True
+                break
+        self._counters.count_stages(held=len(self._held), proposed=len(proposed), asked=asked)
+        return found
+
+    def check_invariants(self) -> None:
+        """Raise `InvariantError` unless the cells hold the filters."""
+        if len(self._cells) != len(self._held):
+            raise InvariantError(f"{len(self._cells)} filters lie in cells, {len(self._held)} are held")

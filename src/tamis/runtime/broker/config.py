@@ -1,0 +1,131 @@
+"""What a broker is told before it starts: a TOML file, or the embedded defaults.
+
+Every name is known or refused, with the place and the names there are. A broker that others could reach must have TLS
+and tokens, or it does not start (promise S1).
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from tamis.errors import ModelError
+from tamis.model.schema import Schema
+from tamis.runtime.client.clear_text import check_encrypted, is_loopback
+
+__all__ = ["BrokerConfig", "LinkConfig", "TenantConfig", "read_config"]
+
+
+Config = TypeVar("Config", bound=msgspec.Struct)
+
+
+class LinkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A link to another broker. With a ``url`` this end dials; the token is read from a file or the environment."""
+
+    name: str
+    url: str = ""
+    policy: str = "covering"
+    token_file: str = ""
+    token_env: str = ""
+    #: Whether the token may be sent unencrypted to another machine.
+    insecure: bool = False
+    #: The namespaces whose subscriptions and events may cross; all when there are none.
+    namespaces: tuple[str, ...] = ()
+
+
+class TenantConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A namespace with a policy: a filter that all its subscriptions and events are held to."""
+
+    namespace: str
+    policy: str
+
+
+class BrokerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Everything about one broker."""
+
+    name: str = "broker"
+    host: str = "127.0.0.1"
+    port: int = 8080
+    data: str = "tamis-data"
+    schema: str = ""
+    #: A directory of snapshots whose subscriptions this broker has; newer versions are followed.
+    snapshot: str = ""
+    tls_certificate: str = ""
+    tls_key: str = ""
+    require_tokens: bool = False
+    #: Where pages may come from that open a WebSocket or post; the broker's own are always allowed.
+    origins: tuple[str, ...] = ()
+    #: Names under which browsers may reach this broker, besides localhost.
+    hosts: tuple[str, ...] = ()
+    #: How long acknowledged deliveries can be replayed, in seconds.
+    retention: float = 24 * 3600.0
+    #: How long the audit is kept, in seconds, and how many records of it at most.
+    audit_retention: float = 90 * 24 * 3600.0
+    max_audit: int = 100_000
+    #: Messages that wait for one client before it is suspended.
+    max_backlog: int = 100_000
+    #: Messages and bytes that wait for a neighbour before events that must go there are refused.
+    max_link_messages: int = 100_000
+    max_link_bytes: int = 256 * 1024 * 1024
+    #: Bytes that stay free on the disk: below this nothing new is accepted.
+    min_free: int = 64 * 1024 * 1024
+    links: tuple[LinkConfig, ...] = ()
+    tenants: tuple[TenantConfig, ...] = ()
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach the broker."""
+        return is_loopback(self.host)
+
+    def check(self) -> BrokerConfig:
+        """Return this configuration; `ModelError` when a broker must not start with it."""
+        if bool(self.tls_certificate) != bool(self.tls_key):
+            raise ModelError("tls_certificate and tls_key go together")
+        if not self.is_loopback and not (self.tls_certificate and self.require_tokens):
+            raise ModelError(
+                f"other machines can reach {self.host}: set tls_certificate, tls_key and require_tokens = true"
+            )
+        for link in self.links:
+            check_encrypted(link.url, link.token_file or link.token_env, insecure=link.insecure)
+        if self.links and not self.schema:
+            raise ModelError("brokers that are linked need the same schema: set schema = 'schema.json'")
+        if any(link.namespaces and link.policy == "flood" for link in self.links):
+            raise ModelError("a link that floods asks for all namespaces: choose another policy, or name no namespaces")
+        names = [self.name, *(link.name for link in self.links)]
+        if len(set(names)) < len(names) or any(":" in name or not name for name in names):
+            raise ModelError(f"names of brokers differ, are not empty and have no colon: {', '.join(names)}")
+        return self
+
+    def read_schema(self) -> Schema | None:
+        """Return the configured schema, None when types are to be learned."""
+        return Schema.from_json(Path(self.schema).read_bytes()) if self.schema else None
+
+    def token_of(self, link: LinkConfig) -> str:
+        """Return the token that this end of a link shows."""
+        if link.token_file:
+            return Path(link.token_file).read_text().strip()
+        if link.token_env:
+            return os.environ.get(link.token_env, "")
+        return ""
+
+
+def read_config(path: Path) -> BrokerConfig:
+    """Read a TOML file; files that it names are relative to it."""
+    try:
+        found = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), BrokerConfig)
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+        known = ", ".join(BrokerConfig.__struct_fields__)
+        raise ModelError(f"{path}: {error} (known: {known})") from None
+    links = tuple(_beside(link, path, "token_file") for link in found.links)
+    return _beside(
+        msgspec.structs.replace(found, links=links), path, "data", "schema", "snapshot", "tls_certificate", "tls_key"
+    )
+
+
+def _beside(config: Config, path: Path, *names: str) -> Config:
+    given = {name: str(path.parent / getattr(config, name)) for name in names if getattr(config, name)}
+    return msgspec.structs.replace(config, **given)

@@ -1,0 +1,94 @@
+"""Links to other brokers that this one dials: connected again, with growing pauses, whenever they break."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+from typing import Any
+from urllib.parse import quote
+
+from tamis.errors import RemoteProtocolError, TamisError
+from tamis.runtime.broker.config import BrokerConfig, LinkConfig
+from tamis.runtime.broker.connections import Connection
+from tamis.runtime.broker.driver import Driver
+from tamis.runtime.packets import MAX_PACKET_OF_BROKER, SUBPROTOCOL
+
+__all__ = ["FIRST_PAUSE", "LONGEST_PAUSE", "keep_linked", "websocket_url"]
+
+#: Seconds before a broken link is tried again, at first and at most.
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
+
+_log = logging.getLogger("tamis")
+
+#: Seconds within which a packet must be written.
+WRITE_DEADLINE = 10.0
+
+
+def websocket_url(url: str) -> str:
+    """Return where a broker's WebSocket is.
+
+    >>> websocket_url("https://north.example:8443/")
+    'wss://north.example:8443/v1/connect'
+    """
+    return "ws" + url.rstrip("/").removeprefix("http").removeprefix("ws") + "/v1/connect"
+
+
+async def keep_linked(driver: Driver, config: BrokerConfig, link: LinkConfig) -> None:
+    """Stay connected to one neighbour, for ever."""
+    pause = FIRST_PAUSE
+    unreachable: tuple[type[Exception], ...] = (OSError, TamisError, TimeoutError, *_socket_errors())
+    while True:
+        try:
+            await _serve(driver, config, link)
+            pause = FIRST_PAUSE
+        except RemoteProtocolError as error:
+            _log.warning("%s", error)
+        except unreachable:  # it is down, or we are full: that is what this loop is for
+            pass
+        await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+        pause = min(2 * pause, LONGEST_PAUSE)
+
+
+async def _serve(driver: Driver, config: BrokerConfig, link: LinkConfig) -> None:
+    from websockets.asyncio.client import connect
+
+    token = config.token_of(link)
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    url = f"{websocket_url(link.url)}?broker={quote(config.name)}"
+    async with connect(
+        url,
+        additional_headers=headers,
+        subprotocols=[SUBPROTOCOL],  # type: ignore[list-item]
+        max_size=MAX_PACKET_OF_BROKER,
+        compression=None,
+        open_timeout=5,
+        proxy=None,
+    ) as socket:
+        connection = driver.connect(link.name, None)
+        writer = asyncio.create_task(_write(driver, connection, socket))
+        try:
+            async for packet in socket:
+                if isinstance(packet, str):
+                    raise RemoteProtocolError(link.name, "it sent text")
+                driver.demand_room()
+                driver.receive(connection, packet)
+        finally:
+            connection.close("the link is down")
+            driver.disconnect(connection)
+            await writer
+
+
+async def _write(driver: Driver, connection: Connection, socket: Any) -> None:
+    with contextlib.suppress(TimeoutError, *_socket_errors()):
+        while (packet := await driver.next_packet(connection)) is not None:
+            async with asyncio.timeout(WRITE_DEADLINE):
+                await socket.send(packet)
+    await socket.close()
+
+
+def _socket_errors() -> tuple[type[Exception], ...]:
+    from websockets.exceptions import WebSocketException
+
+    return (WebSocketException,)

@@ -1,0 +1,41 @@
+"""A broker from its configuration: schema, core, disk, driver."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from tamis.node.content import Content
+from tamis.node.link_end import Quota
+from tamis.node.node import Codec, Node
+from tamis.routing import messages as m
+from tamis.routing.core.broker import BrokerCore
+from tamis.routing.edge.core import EdgeCore
+from tamis.routing.policies import find_policy
+from tamis.runtime.broker.config import BrokerConfig
+from tamis.runtime.broker.driver import Driver
+from tamis.runtime.broker.store import Store
+
+__all__ = ["open_broker"]
+
+
+def open_broker(config: BrokerConfig) -> Driver:
+    """Return the driver of a broker, ready to start."""
+    config.check()
+    store = Store(Path(config.data))
+    stored = store.load()
+    content = Content(config.read_schema())
+    neighbours = {link.name: find_policy(link.policy) for link in config.links}
+    edge = EdgeCore(
+        BrokerCore(config.name, neighbours, content),
+        content,
+        policies={tenant.namespace: tenant.policy for tenant in config.tenants},
+        max_backlog=config.max_backlog,
+        borders={link.name: frozenset(link.namespaces) for link in config.links if link.namespaces},
+    )
+    edge.trail.number = store.audit.number
+    # A life without a disk before it begins a new epoch, above that of every earlier one.
+    epoch = round(time.time() * 1e6)
+    quota = Quota(config.max_link_messages, config.max_link_bytes)
+    node = Node(edge, list(neighbours), Codec(m.encode, m.decode), epoch, stored, quota)
+    return Driver(node, store, min_free=config.min_free)

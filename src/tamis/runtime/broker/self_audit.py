@@ -1,0 +1,71 @@
+"""What a broker notes in its audit about itself: that it started and stopped, and which tokens there are.
+
+Tokens are made and revoked in a file, by a command of its own, whether the broker runs or not. So the broker compares
+the file with what it saw last, at its start and while it runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+
+from tamis import __version__
+from tamis.errors import StoreError
+from tamis.routing.edge.audit import Deed, TokensSeen
+from tamis.runtime.broker.config import BrokerConfig
+from tamis.runtime.broker.driver import Driver
+from tamis.runtime.broker.tokens import Tokens
+
+__all__ = ["note_start", "note_stop", "note_tokens", "watch_tokens"]
+
+#: Seconds between two looks at the tokens.
+LOOK_SECONDS = 2.0
+
+_log = logging.getLogger("tamis")
+
+
+def note_start(driver: Driver, config: BrokerConfig) -> None:
+    """Note that the broker starts, and how it is set up."""
+    facts = {
+        "version": __version__,
+        "host": config.host,
+        "port": config.port,
+        "tls": bool(config.tls_certificate),
+        "tokens": config.require_tokens,
+        "links": ",".join(link.name for link in config.links) or "none",
+        "tenants": ",".join(tenant.namespace for tenant in config.tenants) or "none",
+    }
+    _note(driver, "start", " ".join(f"{name}={value}" for name, value in facts.items()))
+
+
+def note_stop(driver: Driver) -> None:
+    """Note that the broker stops because it was told to; one that failed writes nothing more."""
+    if driver.failed is None or not driver.failed.done():
+        _note(driver, "stop")
+
+
+def note_tokens(driver: Driver, tokens: Tokens) -> asyncio.Future[None]:
+    """Note which tokens were made and revoked since the last look."""
+    return driver.note(TokensSeen(frozenset((one.name, one.sha256[:16]) for one in tokens.all())))
+
+
+async def watch_tokens(driver: Driver, tokens: Tokens) -> None:
+    """Look at the tokens for as long as the broker runs."""
+    problem = ""
+    while True:
+        try:
+            note_tokens(driver, tokens)
+            found = tokens.problem
+        except StoreError as error:  # it was never readable: no token is valid
+            found = str(error)
+        if found and found != problem:
+            _log.warning("%s; the tokens that were valid before stay valid", found)
+            _note(driver, "token file", found[:200])
+        problem = found
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+def _note(driver: Driver, what: str, detail: str = "") -> None:
+    name = driver.edge.broker.name
+    driver.note(Deed(round(time.time() * 1e6), name, what, name, detail=detail))

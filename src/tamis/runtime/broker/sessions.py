@@ -1,0 +1,52 @@
+"""What nobody attends to ends: subscriptions that are not durable after a minute, empty queues after a day."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+
+from tamis.errors import TamisError
+from tamis.node.effects import Link
+from tamis.routing import messages as m
+from tamis.runtime.broker.driver import Driver
+
+__all__ = ["GRACE_SECONDS", "end_sessions"]
+
+#: How long a client may be away before its subscriptions end.
+GRACE_SECONDS = 60.0
+
+LOOK_SECONDS = 5.0
+
+
+async def end_sessions(
+    driver: Driver, retention: float, grace: float = GRACE_SECONDS, look: float = LOOK_SECONDS
+) -> None:
+    """End, for as long as the broker runs, what is attended by nobody."""
+    absent: dict[Link, float] = {}
+    while True:
+        await asyncio.sleep(look)
+        now = time.monotonic()
+        away = [
+            link
+            for link in driver.node.ends
+            if not driver.edge.broker.is_neighbour(link) and not driver.is_attended(link)
+        ]
+        absent = {link: absent.get(link, now) for link in away}
+        with contextlib.suppress(TamisError):  # a full disk: it is tried again
+            await _withdraw(driver, {link for link, since in absent.items() if now - since >= grace})
+            await _forget(driver, {link for link, since in absent.items() if now - since >= max(grace, retention)})
+
+
+async def _withdraw(driver: Driver, links: set[Link]) -> None:
+    """Withdraw what was not durable."""
+    ended = [(link, one) for (link, _), one in driver.edge.asked.items() if link in links and not m.about(one).durable]
+    for link, one in ended:
+        await driver.submit(m.Unsubscribe(one.id, one.namespace), link)
+
+
+async def _forget(driver: Driver, links: set[Link]) -> None:
+    """Forget clients that ask for nothing."""
+    for link in links - {link for link, _ in driver.edge.asked}:
+        if not driver.is_attended(link):
+            await driver.forget(link)

@@ -1,0 +1,132 @@
+"""Subscriptions of a snapshot as standing subscriptions of a broker.
+
+A pipeline compiles subscriptions and publishes them as a snapshot (`tamis.spark.write_snapshot`); a broker that opens
+it has each of them as if it had been posted, durable, with a queue of its own. They belong to the owner ``snapshot``: a
+newer version adds what is new, changes what changed and ends what is gone, and touches nobody else's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from tamis.engine import Engine
+from tamis.engine.snapshot import version_at
+from tamis.errors import SnapshotError, TamisError
+from tamis.model.language.cql2_json import to_json
+from tamis.model.language.parse import parse
+from tamis.model.language.unbind import format_filters
+from tamis.model.schema import Schema
+from tamis.model.subscription import Subscription
+from tamis.node.effects import Link
+from tamis.routing import messages as m
+from tamis.routing.core.broker import client_key
+from tamis.routing.edge.rights import Rights
+from tamis.runtime.broker.driver import Driver
+from tamis.runtime.broker.link_names import http_link
+from tamis.runtime.broker.long_lived import paused_collection
+
+__all__ = ["OWNER", "follow_snapshot", "open_snapshot"]
+
+#: Whose the subscriptions of a snapshot are.
+OWNER = "snapshot"
+
+#: Subscriptions that are given to the broker together; others are served in between.
+BATCH = 500
+
+#: Seconds between two looks for a newer version, and at most, after one that could not be opened.
+LOOK_SECONDS, LONGEST_LOOK = 1.0, 60.0
+
+_RIGHTS = Rights(OWNER, max_subscriptions=sys.maxsize)
+
+_Place = tuple[Link, str]
+
+
+async def open_snapshot(driver: Driver, path: Path) -> Path:
+    """Let a broker have exactly the subscriptions of a version, or of the newest in a directory; return which."""
+    version = version_at(path)
+    engine = await asyncio.to_thread(Engine.load, version)
+    content, asked = driver.edge.content, driver.edge.asked
+    if content.learns and not content.schema:
+        content.schema = engine.schema
+    mine = {place: one for place, one in asked.items() if m.about(one).owner == OWNER}
+    kept: set[_Place] = set()
+    subscriptions = iter(engine)
+    means_the_same = all(content.schema.get(name) == kind for name, kind in engine.schema.items())
+    while batch := list(itertools.islice(subscriptions, BATCH)):
+        wanted = [(_place(one), one, _message(one, engine.schema)) for one in batch]
+        kept.update(place for place, _, _ in wanted)
+        changed = [one for one in wanted if not _is_same(mine.get(one[0]), one[2])]
+        admit = partial(_admitted, driver, version, means_the_same)
+        await driver.subscribe([(place[0], admit(place, one, message)) for place, one, message in changed], _RIGHTS)
+    for place, one in mine.items():
+        if place not in kept:
+            await driver.submit(m.Unsubscribe(one.id, one.namespace), place[0], _RIGHTS)
+    return version
+
+
+async def follow_snapshot(driver: Driver, path: Path, version: Path) -> None:
+    """Open newer versions as they appear, for ever; one that cannot be opened is told, and tried again later."""
+    look = LOOK_SECONDS
+    while True:
+        await asyncio.sleep(look)
+        try:
+            found = version_at(path)
+            if found != version:
+                with paused_collection():
+                    version = await open_snapshot(driver, found)
+            look = LOOK_SECONDS
+        except TamisError as error:
+            logging.getLogger("tamis").error("snapshot: %s", error)
+            look = min(2 * look, LONGEST_LOOK)
+
+
+def _place(one: Subscription) -> _Place:
+    link = http_link(one.namespace, one.id)
+    return link, client_key(link, one.namespace, one.id)
+
+
+def _message(one: Subscription, schema: Schema) -> m.Subscribe:
+    """Return a subscription as if its owner had written it; a box has no text, so it gets one."""
+    text = format_filters(one.filters, schema) if one.text is None else one.text
+    about = m.About(OWNER, text, True, round(time.time() * 1e6), dict(one.metadata))
+    return m.Subscribe(one.id, b"", one.namespace, one.expires, msgspec.json.encode(about))
+
+
+def _is_same(there: m.Subscribe | None, one: m.Subscribe) -> bool:
+    if there is None:
+        return False
+    old, new = m.about(there), m.about(one)
+    return (there.expires, old.text, old.metadata) == (one.expires, new.text, new.metadata)
+
+
+def _admitted(
+    driver: Driver, version: Path, means_the_same: bool, place: _Place, one: Subscription, message: m.Subscribe
+) -> m.Subscribe:
+    """Return a subscription as the broker takes it, held to the policies like everybody's (promise S6)."""
+    edge = driver.edge
+    there = edge.asked.get(place)
+    if there is not None and m.about(there).owner != OWNER:
+        raise SnapshotError(str(version), f"subscription {one.id!r} is at the broker already, and somebody else's")
+    try:
+        if means_the_same and _is_typed(one, edge.content.schema):  # what was compiled there need not be parsed here
+            filter, meaning = edge.content.write_filter(one.filters), one.filters
+        else:
+            filter, meaning = msgspec.json.encode(to_json(parse(m.about(message).text))), None
+        return edge.write_subscription(msgspec.structs.replace(message, filter=filter), place[0], _RIGHTS, meaning)
+    except TamisError as error:
+        raise SnapshotError(str(version), f"subscription {one.id!r}: {error}") from error
+
+
+def _is_typed(one: Subscription, schema: Schema) -> bool:
+    """Whether every attribute of a subscription has a type, on which its meaning depends and on nothing else."""
+    return all(
+        filter.rest is None and all(part.attribute in schema for part in filter.constraints) for filter in one.filters
+    )

@@ -1,0 +1,375 @@
+"""A broker's disk: one SQLite file, one writer, every record with a checksum.
+
+``state`` holds what cores and links persist under a key; ``outbox`` the messages of each link by number; ``audit`` who
+did what (`tamis.runtime.broker.audit_log`).
+A message that was acknowledged is not deleted at once: the *floor* of its link moves over it, and `trim` deletes it
+when its retention is over. Until then it can be replayed (promise G10).
+
+Nothing is trusted (G14). Each record carries a CRC of its key and its value. ``state`` also has *books*, the number of
+records and the sum of their CRCs, and the numbers of an outbox have no holes, so that a lost record is noticed as
+surely as a changed one. SQLite takes a damaged write-ahead log for a shorter one; the *head* file beside it, which
+holds the number of the last commit, tells the difference. It is written after each commit and never waited for: after
+a power cut it may be behind, never ahead. Whatever does not agree raises `StoreError`, and nothing is repaired or
+cleaned up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tamis.errors import DiskFullError, StoreError
+from tamis.node.effects import Key, Link, Persist
+from tamis.runtime.broker.audit_log import AUDIT_SCHEMA, AuditLog, AuditRecord
+from tamis.runtime.extra import demand_server
+
+__all__ = ["FORMAT", "Store"]
+
+#: The layout of the file. Another one is refused.
+FORMAT = 2
+
+#: Before this one SQLite could damage its log when two connections wrote at a time (its WAL-reset race).
+_OLDEST_SQLITE = (3, 51, 3)
+
+_SCHEMA = f"""
+CREATE TABLE books (one INTEGER PRIMARY KEY CHECK (one = 1), format INTEGER, number INTEGER, records INTEGER,
+                    total INTEGER);
+CREATE TABLE state (key BLOB PRIMARY KEY, value BLOB NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE outbox (link TEXT NOT NULL, number INTEGER NOT NULL, at INTEGER NOT NULL, body BLOB NOT NULL,
+                     crc INTEGER NOT NULL, PRIMARY KEY (link, number)) WITHOUT ROWID;
+{AUDIT_SCHEMA}"""
+
+_HEAD = struct.Struct(">QI")
+
+
+class Store:
+    """The durable state of one broker in ``directory``; made when there is none.
+
+    One process at a time, one thread that commits; `read_outbox` may be called from another. ``vfs`` names a file layer
+    that was registered with apsw, for tests; it needs no shared memory, for there is then one connection only.
+    """
+
+    def __init__(self, directory: str | os.PathLike[str], *, vfs: str | None = None) -> None:
+        demand_server("a durable store")
+        self.directory = Path(directory)
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.path = self.directory / "broker.sqlite"
+        self._lock = _locked(self.directory / "lock")
+        if vfs is None:
+            _keep_private(self.path)
+        self._head_path = self.directory / "head"
+        self._vfs = vfs
+        #: ``{key: crc}``: exactly the records of ``state``.
+        self._known: dict[bytes, int] = {}
+        #: ``{link: number}``: everything up to here is acknowledged.
+        self._floors: dict[Link, int] = {}
+        self.number = 0
+        self._total = 0
+        self.audit = AuditLog(str(self.path))
+        with self._telling():
+            self._db = self._connect()
+            self._reader = self._db if vfs else self._connect()
+
+    def load(self) -> dict[Key, bytes]:
+        """Return everything that was persisted and not removed, after checking all of it; called once, first."""
+        with self._telling():
+            stored = self._load_state()
+            self._load_outbox(stored)
+            self.audit.load(self._db)
+        self._head = os.open(self._head_path, os.O_WRONLY | os.O_CREAT, 0o600)
+        self._write_head()
+        return {key: value for key, value in stored.items() if key[0] != "floor"}
+
+    def commit(self, changes: Iterable[Persist], *, now: float) -> None:
+        """Make changes durable, all or none.
+
+        `DiskFullError`: nothing was written, and the same call may succeed later. `StoreError`: stop the process.
+        """
+        batch = _Batch(self, round(now * 1e6))
+        for change in changes:
+            batch.take(change)
+        with self._telling(), self._transaction():
+            batch.write(self._db)
+        batch.settle()
+        self._write_head()
+
+    def read_outbox(self, link: Link, after: int, limit: int = 256) -> list[tuple[int, bytes]]:
+        """Return the oldest messages of a link with numbers above ``after``, acknowledged ones included."""
+        question = "SELECT number, at, body, crc FROM outbox WHERE link = ? AND number > ? ORDER BY number LIMIT ?"
+        with self._telling():
+            rows = self._reader.execute(question, (link, after, limit)).fetchall()
+        for number, at, body, crc in rows:
+            if not _is_intact(link, number, at, body, crc):
+                raise StoreError(str(self.path), f"message {number} of link {link!r} is damaged")
+        return [(number, body) for number, _, body, _ in rows]
+
+    def read_audit(self, before: int | None = None, limit: int = 100) -> list[AuditRecord]:
+        """Return the newest records of the audit with numbers below ``before``, the newest first."""
+        with self._telling():
+            return self.audit.read(self._reader, before, limit)
+
+    def trim_audit(self, *, keep: int, before: float) -> int:
+        """Delete what is beyond the newest ``keep`` records of the audit, or older; return how many there were."""
+        with self._telling(), self._transaction():
+            return self.audit.trim(self._db, keep=keep, before=before)
+
+    def trim(self, before: float) -> int:
+        """Delete acknowledged messages older than a moment; return how many there were."""
+        places = [(link, floor, round(before * 1e6)) for link, floor in self._floors.items()]
+        with self._telling(), self._transaction():
+            start = self._db.total_changes()
+            self._db.executemany("DELETE FROM outbox WHERE link = ? AND number <= ? AND at < ?", places)
+            return int(self._db.total_changes() - start)
+
+    def size(self) -> int:
+        """Return the bytes of the file and its log."""
+        files = (self.path, self.path.with_name(self.path.name + "-wal"))
+        return sum(file.stat().st_size for file in files if file.exists())
+
+    def free(self) -> int:
+        """Return the bytes that are left on the disk."""
+        found = os.statvfs(self.directory)
+        return found.f_bavail * found.f_frsize
+
+    def close(self) -> None:
+        """Close the file; nothing is written that `commit` has not written."""
+        self._reader.close()
+        self._db.close()
+        if hasattr(self, "_head"):
+            os.close(self._head)
+        os.close(self._lock)
+
+    # Inside
+
+    def _connect(self) -> Any:
+        import apsw
+
+        found = tuple(map(int, apsw.sqlite_lib_version().split(".")[:3]))
+        if found < _OLDEST_SQLITE:
+            raise StoreError(str(self.path), f"SQLite {apsw.sqlite_lib_version()} is too old: pip install -U apsw")
+        connection = apsw.Connection(str(self.path), vfs=self._vfs)
+        connection.set_busy_timeout(5_000)
+        locking = "EXCLUSIVE" if self._vfs else "NORMAL"
+        for pragma in (
+            f"locking_mode={locking}",
+            "journal_mode=WAL",
+            "synchronous=FULL",
+            "cell_size_check=ON",
+            "trusted_schema=OFF",
+        ):
+            connection.execute(f"PRAGMA {pragma}").fetchall()
+        if not connection.execute("SELECT 1 FROM sqlite_schema").fetchone():
+            connection.execute(f"BEGIN IMMEDIATE; {_SCHEMA} INSERT INTO books VALUES (1, {FORMAT}, 0, 0, 0); COMMIT")
+        return connection
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._db.execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
+
+    def _load_state(self) -> dict[Key, bytes]:
+        row = self._db.execute("SELECT format, number, records, total FROM books").fetchone()
+        if row is None or row[0] != FORMAT:
+            raise StoreError(str(self.path), f"expected format {FORMAT}, found {row}")
+        _, self.number, records, total = row
+        stored: dict[Key, bytes] = {}
+        for packed, value, crc in self._db.execute("SELECT key, value, crc FROM state"):
+            if not isinstance(value, bytes) or crc != zlib.crc32(value, zlib.crc32(packed)):
+                raise StoreError(str(self.path), f"the record {packed!r} is damaged")
+            self._known[packed] = crc
+            stored[_unpacked(packed)] = value
+        self._total = sum(self._known.values())
+        if (len(self._known), self._total) != (records, total):
+            raise StoreError(str(self.path), f"{records:,} records were kept, {len(self._known):,} are found")
+        head = _read_head(self._head_path)
+        if head > self.number:
+            raise StoreError(str(self.path), f"commit {head:,} was confirmed, the file ends at {self.number:,}")
+        return stored
+
+    def _load_outbox(self, stored: dict[Key, bytes]) -> None:
+        self._floors = {key[1]: int(value) for key, value in stored.items() if key[0] == "floor"}
+        ends = {key[1]: msgspec.msgpack.decode(value)[2] for key, value in stored.items() if key[0] == "link"}
+        last = dict(self._floors)
+        question = "SELECT link, number, at, body, crc FROM outbox ORDER BY link, number"
+        for link, number, at, body, crc in self._db.execute(question):
+            if not _is_intact(link, number, at, body, crc):
+                raise StoreError(str(self.path), f"message {number} of link {link!r} is damaged")
+            if number > self._floors.get(link, 0):
+                if number != last.get(link, 0) + 1:
+                    raise StoreError(str(self.path), f"message {last.get(link, 0) + 1} of link {link!r} is missing")
+                last[link] = number
+                stored["out", link, str(number)] = body
+        for link, end in ends.items():
+            if last.get(link, 0) < end:
+                raise StoreError(str(self.path), f"message {end} of link {link!r} is missing")
+
+    def _write_head(self) -> None:
+        packed = struct.pack(">Q", self.number)
+        os.pwrite(self._head, packed + struct.pack(">I", zlib.crc32(packed)), 0)
+
+    def _telling(self) -> _Telling:
+        return _Telling(str(self.path))
+
+
+class _Batch:
+    """The rows of one commit, worked out before the first is written."""
+
+    def __init__(self, store: Store, at: int) -> None:
+        self.store = store
+        self.at = at
+        self.state: dict[bytes, bytes | None] = {}
+        self.messages: dict[tuple[Link, int], bytes] = {}
+        self.floors: dict[Link, int] = {}
+        self.restarted: set[Link] = set()
+        #: Links that are no more, with all that was kept for a replay.
+        self.forgotten: set[Link] = set()
+        self.known: dict[bytes, int | None] = {}
+        self.deeds: list[tuple[int, bytes]] = []
+        self.audited = (store.audit.number, b"")
+
+    def take(self, change: Persist) -> None:
+        if change.key[0] == "audit" and change.value is not None:
+            self.deeds.append((int(change.key[1]), change.value))
+            return
+        if change.key[0] != "out":
+            self.state[_packed(change.key)] = change.value
+            if change.key[0] == "link" and change.value is None:
+                self.forgotten.add(change.key[1])
+            return
+        link, number = change.key[1], int(change.key[2])
+        floor = self.floors.get(link, self.store._floors.get(link, 0))
+        if change.value is None:
+            self.floors[link] = max(floor, number)
+            self.messages.pop((link, number), None)
+        else:
+            if number <= floor:  # the stream began anew
+                self.restarted.add(link)
+                self.floors[link] = number - 1
+                self.messages = {place: body for place, body in self.messages.items() if place[0] != link}
+            self.messages[link, number] = change.value
+
+    def write(self, db: Any) -> None:
+        self.floors |= dict.fromkeys(self.forgotten, 0)
+        for link, floor in self.floors.items():
+            self.state[_packed(("floor", link))] = None if link in self.forgotten else b"%d" % floor
+        db.executemany("DELETE FROM outbox WHERE link = ?", [(link,) for link in self.restarted | self.forgotten])
+        db.executemany("INSERT OR REPLACE INTO outbox VALUES (?, ?, ?, ?, ?)", self._message_rows())
+        self.known = {
+            key: None if value is None else zlib.crc32(value, zlib.crc32(key)) for key, value in self.state.items()
+        }
+        gone = [(key,) for key, value in self.state.items() if value is None]
+        kept = [(key, value, self.known[key]) for key, value in self.state.items() if value is not None]
+        db.executemany("DELETE FROM state WHERE key = ?", gone)
+        db.executemany("INSERT OR REPLACE INTO state VALUES (?, ?, ?)", kept)
+        self.audited = self.store.audit.write(db, self.deeds, self.at)
+        records, total = self._books()
+        db.execute("UPDATE books SET number = number + 1, records = ?, total = ?", (records, total))
+
+    def settle(self) -> None:
+        """Take over into memory what is on the disk now."""
+        store = self.store
+        _, store._total = self._books()
+        for key, crc in self.known.items():
+            if crc is None:
+                store._known.pop(key, None)
+            else:
+                store._known[key] = crc
+        store._floors.update(self.floors)
+        for link in self.forgotten:
+            store._floors.pop(link, None)
+        store.audit.settle(self.audited)
+        store.number += 1
+
+    def _message_rows(self) -> Iterator[tuple[Link, int, int, bytes, int]]:
+        for (link, number), body in self.messages.items():
+            yield link, number, self.at, body, _outbox_crc(link, number, self.at, body)
+
+    def _books(self) -> tuple[int, int]:
+        known, records, total = self.store._known, len(self.store._known), self.store._total
+        for key, crc in self.known.items():
+            old = known.get(key)
+            records += (crc is not None) - (old is not None)
+            total += (crc or 0) - (old or 0)
+        return records, total
+
+
+class _Telling:
+    """Turns what SQLite raises into what a broker can act upon."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        import apsw
+
+        if isinstance(error, apsw.FullError):
+            raise DiskFullError(self.path) from error
+        if isinstance(error, apsw.Error):
+            raise StoreError(self.path, f"{type(error).__name__}: {error}") from error
+        if isinstance(error, msgspec.MsgspecError | UnicodeDecodeError):
+            raise StoreError(self.path, f"a record cannot be read: {error}") from error
+
+
+def _packed(key: Key) -> bytes:
+    return msgspec.msgpack.encode(key)
+
+
+def _unpacked(data: bytes) -> Key:
+    return msgspec.msgpack.decode(data, type=tuple[str, ...])
+
+
+def _outbox_crc(link: Link, number: int, at: int, body: bytes) -> int:
+    return zlib.crc32(body, zlib.crc32(f"{number} {at} {link}".encode()))
+
+
+def _keep_private(path: Path) -> None:
+    """Have the files of a broker for its user only; SQLite gives a new log the mode of its database."""
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    names = (path.name, f"{path.name}-wal", f"{path.name}-shm", "head", "lock", "tokens.json")
+    for name in names:
+        with contextlib.suppress(FileNotFoundError):
+            path.with_name(name).chmod(0o600)
+
+
+def _is_intact(link: Link, number: int, at: int, body: object, crc: int) -> bool:
+    """Whether a message is the one that was written; a flipped bit may also have made a text of the bytes."""
+    return isinstance(body, bytes) and crc == _outbox_crc(link, number, at, body)
+
+
+def _locked(path: Path) -> int:
+    import fcntl
+
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise StoreError(
+            str(path.parent), "another process has it open; one data directory is for one broker"
+        ) from None
+    return handle
+
+
+def _read_head(path: Path) -> int:
+    """Return the number in the head file; a torn or missing one says nothing."""
+    data = path.read_bytes() if path.exists() else b""
+    if len(data) != _HEAD.size:
+        return 0
+    number, crc = _HEAD.unpack(data)
+    return int(number) if crc == zlib.crc32(data[:8]) else 0

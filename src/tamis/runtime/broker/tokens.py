@@ -1,0 +1,198 @@
+"""Tokens: who may speak to a broker, and what they may do.
+
+A token is 256 random bits, shown once when it is made. The file holds its SHA-256 and nothing that could be used
+(promise S2). A running broker reads the file again whenever it changes, so that adding and revoking need no
+restart, and connections that were opened with a revoked token are cut within seconds (S4). A file that cannot be read
+leaves the last valid state in force: a slip of an editor must neither lock all clients out nor stop revocation.
+
+Two commands that change the file at the same time take turns: each holds a lock on the directory from reading to
+renaming, and the directory is flushed, so that a revocation survives a power cut.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from tamis.errors import RefusedError, StoreError
+from tamis.routing.edge.rights import MAX_SUBSCRIPTIONS, Rights
+from tamis.runtime.broker.config import BrokerConfig
+
+__all__ = ["LOCAL", "Token", "Tokens", "tokens_of"]
+
+
+#: The principal that everybody on this machine is, where no tokens are required.
+LOCAL = "local"
+
+
+class Token(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What the file knows of one token; ``broker`` is the name of the broker that links with it, if one does."""
+
+    name: str
+    sha256: str
+    created: float
+    expires: float | None = None
+    namespaces: tuple[str, ...] | None = None
+    may_publish: bool = True
+    may_subscribe: bool = True
+    is_admin: bool = False
+    broker: str = ""
+    policy: str | None = None
+    max_subscriptions: int = MAX_SUBSCRIPTIONS
+
+    def rights(self) -> Rights:
+        """Return what its holder may do."""
+        names = None if self.namespaces is None else frozenset(self.namespaces)
+        return Rights(
+            self.name,
+            names,
+            self.may_publish,
+            self.may_subscribe,
+            self.is_admin,
+            self.policy,
+            self.max_subscriptions,
+            digest=self.sha256,
+        )
+
+
+class Tokens:
+    """The tokens in one file, as they are now."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        #: Why the file as it is now cannot be read, "" when it can; until then the last valid state is in force.
+        self.problem = ""
+        self._seen: tuple[int, int, int] | None = None
+        self._known: dict[str, Token] | None = None
+
+    def add(self, name: str, **fields: object) -> str:
+        """Make a token and return it: this is the only time that it is shown."""
+        if not _is_name(name):
+            raise RefusedError(400, f"a token's name is printable, has no colon and is not {LOCAL!r}, got {name!r}")
+        secret = "tamis_" + secrets.token_urlsafe(32)
+        described = {"name": name, "sha256": _digest(secret), "created": time.time(), **fields}
+        token = _checked(msgspec.convert(described, Token))
+        with self._locked() as directory:
+            known = self._read()
+            if any(one.name == name for one in known):
+                raise RefusedError(409, f"there is a token {name!r} already; revoke it first or choose another name")
+            self._write([*known, token], directory)
+        return secret
+
+    def revoke(self, name: str) -> bool:
+        """Remove a token; returns whether there was one."""
+        if not self.path.exists():
+            return False
+        with self._locked() as directory:
+            known = self._read()
+            kept = [one for one in known if one.name != name]
+            if len(kept) < len(known):
+                self._write(kept, directory)
+        return len(kept) < len(known)
+
+    def all(self) -> list[Token]:
+        """Return all tokens, expired ones included."""
+        return list(self._look().values())
+
+    def find(self, secret: str) -> Token | None:
+        """Return the live token that a secret belongs to."""
+        digest = _digest(secret)
+        found = next((one for one in self._look().values() if hmac.compare_digest(one.sha256, digest)), None)
+        return found if found is not None and self._is_live(found) else None
+
+    def is_live(self, digest: str) -> bool:
+        """Whether the token with this SHA-256 is still valid; a new token of the same name is another one."""
+        found = self._look().get(digest)
+        return found is not None and self._is_live(found)
+
+    def _is_live(self, token: Token) -> bool:
+        return token.expires is None or token.expires > time.time()
+
+    def _look(self) -> dict[str, Token]:
+        """Return the tokens by digest; the last valid state while the file cannot be read, `StoreError` without one."""
+        try:
+            seen = self._stamp()
+            if seen != self._seen or self._known is None:
+                self._known = {one.sha256: one for one in self._read()}
+                self._seen, self.problem = seen, ""
+        except FileNotFoundError:
+            self._seen, self._known, self.problem = None, {}, ""
+        except StoreError as error:
+            if self._known is None:
+                raise
+            self._seen, self.problem = None, str(error)
+        return self._known
+
+    def _stamp(self) -> tuple[int, int, int]:
+        """Return what changes whenever the file does."""
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise StoreError(str(self.path), f"not readable: {error.strerror}") from None
+        return found.st_mtime_ns, found.st_size, found.st_ino
+
+    def _read(self) -> list[Token]:
+        """Return what the file says now; `StoreError` when that is not a list of tokens."""
+        try:
+            tokens = msgspec.json.decode(self.path.read_bytes(), type=list[Token])
+        except FileNotFoundError:
+            return []
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OSError) as error:
+            raise StoreError(str(self.path), f"not a file of tokens: {error}") from None
+        if bad := [one.name for one in tokens if not _is_name(one.name)]:
+            raise StoreError(str(self.path), f"{bad[0]!r} cannot be the name of a token")
+        return tokens
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[int]:
+        """Hold the directory for one change of the file; yields its descriptor."""
+        import fcntl
+
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        directory = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(directory, fcntl.LOCK_EX)
+            yield directory
+        finally:
+            os.close(directory)
+
+    def _write(self, tokens: list[Token], directory: int) -> None:
+        draft = self.path.with_suffix(f".{os.getpid()}")
+        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(msgspec.json.format(msgspec.json.encode(tokens)))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, self.path)
+        os.fsync(directory)  # the new name, too: a revoked token must not come back with a power cut
+
+
+def _checked(token: Token) -> Token:
+    """Return a token; `RefusedError` when it is for a link and has rights that only clients have."""
+    if token.broker and (token.is_admin or token.policy or not (token.may_publish and token.may_subscribe)):
+        raise RefusedError(400, "a token for a link takes namespaces and an end only: no admin, policy or direction")
+    return token
+
+
+def _is_name(name: str) -> bool:
+    """Whether a token may be called so: links are named after principals, with colons between the parts."""
+    return bool(name) and name.isprintable() and ":" not in name and name != LOCAL
+
+
+def tokens_of(config: BrokerConfig) -> Tokens:
+    """Return the tokens of a broker."""
+    return Tokens(Path(config.data) / "tokens.json")
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()

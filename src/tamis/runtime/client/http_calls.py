@@ -1,0 +1,148 @@
+"""A broker over plain HTTP, for programs that keep their own place: read by cursor, acknowledge, publish once.
+
+Every call here may be made twice with the effect of one, so a call that fails on the way is made again, with growing
+pauses, until ``patience`` is over: a broker that is restarted meanwhile is not noticed. Only the standard library is
+needed, for this runs in Spark's workers, too.
+"""
+
+from __future__ import annotations
+
+import http.client
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from tamis.errors import ConnectionLostError, RefusedError
+from tamis.model.subscription import DEFAULT_NAMESPACE
+from tamis.runtime.client.clear_text import check_encrypted
+
+__all__ = ["HttpCalls", "LogPage"]
+
+#: Seconds before a call is made again, at first and at most, and until one counts as lost.
+FIRST_PAUSE, LONGEST_PAUSE, DEADLINE = 0.05, 2.0, 30.0
+
+#: A broker that answers so can do it later: it starts, or its disk is full.
+_LATER = frozenset({502, 503, 504, 507})
+
+
+class LogPage(msgspec.Struct, frozen=True):
+    """A page of a subscription's log, and where the log stands; see ``GET /v1/subscriptions/{id}/log``."""
+
+    first: str
+    acknowledged: str
+    last: str
+    next: str
+    messages: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class HttpCalls:
+    """Calls to the broker at ``url`` about one namespace."""
+
+    url: str
+    token: str = field(default="", repr=False)
+    namespace: str = DEFAULT_NAMESPACE
+    #: Seconds to go on trying.
+    patience: float = 60.0
+    #: Whether the token may be sent unencrypted to another machine.
+    insecure: bool = False
+
+    def __post_init__(self) -> None:
+        check_encrypted(self.url, self.token, insecure=self.insecure)
+
+    def subscribe(self, id: str, filter: str) -> None:
+        """Have a durable subscription; one that is there already must ask the same."""
+        try:
+            body = {"id": id, "filter": filter, "namespace": self.namespace, "durable": True}
+            self._call("POST", "/v1/subscriptions", body=msgspec.json.encode(body))
+        except RefusedError as error:
+            if error.code != 409:
+                raise
+            found = msgspec.json.decode(self._call("GET", f"/v1/subscriptions/{quote(id, safe='')}", self._whose()))
+            if found["filter"] != filter:
+                raise RefusedError(409, f"subscription {id!r} is there already and asks {found['filter']}") from None
+
+    def read_log(self, id: str, *, after: str = "", upto: str = "", limit: int = 1_000) -> LogPage:
+        """Return messages behind a cursor, up to another one; ``limit=0`` tells only where the log stands."""
+        bounds = {name: value for name, value in (("after", after), ("upto", upto)) if value}
+        answer = self._call("GET", self._of(id, "log"), self._whose() | bounds | {"limit": str(limit)})
+        return msgspec.json.decode(answer, type=LogPage)
+
+    def acknowledge(self, id: str, cursor: str) -> None:
+        """Say that everything up to a cursor was dealt with."""
+        self._call("POST", self._of(id, "acknowledge"), self._whose(), msgspec.json.encode({"cursor": cursor}))
+
+    def publish_once(self, events: bytes, *, producer: str, number: int) -> bool:
+        """Publish a batch as NDJSON unless this number of the producer was taken before; returns whether it is new."""
+        asked = self._whose() | {"producer": producer, "number": str(number)}
+        answer = self._call("POST", "/v1/events", asked, events, "application/x-ndjson")
+        return not msgspec.json.decode(answer)["duplicate"]
+
+    def read_audit(self, *, before: int | None = None, limit: int = 100) -> dict[str, Any]:
+        """Return a page of the audit, the newest first, and the ``before`` of the next page as ``next``."""
+        asked = {"limit": str(limit)} | ({} if before is None else {"before": str(before)})
+        found: dict[str, Any] = msgspec.json.decode(self._call("GET", "/v1/audit", asked))
+        return found
+
+    # Inside
+
+    def _of(self, id: str, what: str) -> str:
+        return f"/v1/subscriptions/{quote(id, safe='')}/{what}"
+
+    def _whose(self) -> dict[str, str]:
+        return {"namespace": self.namespace}
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        query: dict[str, str] | None = None,
+        body: bytes | None = None,
+        kind: str = "application/json",
+    ) -> bytes:
+        url = self.url.rstrip("/") + path + (f"?{urlencode(query)}" if query else "")
+        request = urllib.request.Request(url, body, {"Content-Type": kind}, method=method)
+        if self.token:
+            request.add_unredirected_header("Authorization", f"Bearer {self.token}")
+        pause, end = FIRST_PAUSE, time.monotonic() + self.patience
+        while True:
+            problem = ""
+            try:
+                with _opener.open(request, timeout=DEADLINE) as answer:
+                    return bytes(answer.read())
+            except urllib.error.HTTPError as error:
+                problem = _reason(error)
+                if error.code not in _LATER:
+                    raise RefusedError(error.code, problem) from None
+            except (OSError, http.client.HTTPException) as error:
+                problem = str(error)
+            if time.monotonic() + pause > end:
+                raise ConnectionLostError(self.url, f"no answer within {self.patience:g} s: {problem}")
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def _reason(error: urllib.error.HTTPError) -> str:
+    """Return what the broker says is wrong."""
+    with error:
+        text = error.read(64 * 1024)
+    try:
+        return str(msgspec.json.decode(text)["error"])
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return f"{error.code} {error.reason}"
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A broker sends nobody elsewhere; a token must not follow where something else points."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+# No proxy: what the environment names for the web knows no broker of this machine.
+_opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect)

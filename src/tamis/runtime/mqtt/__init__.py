@@ -1,0 +1,1 @@
+"""MQTT: a connection for asyncio, and the bridge between its topics and a broker."""

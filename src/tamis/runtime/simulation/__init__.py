@@ -1,0 +1,1 @@
+"""Networks of brokers and peers in one process: real cores on simulated wires and disks."""

@@ -1,0 +1,308 @@
+"""A whole network of brokers in one process: real cores, simulated wires.
+
+It is for trying things out: which policy costs what on your subscriptions, what a crash does. Everything is
+deterministic in its seed. Beside it runs the naive network, in which every event meets every subscription; what it
+delivers and the brokers do not is counted as lost.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tamis.errors import LocalProtocolError, ModelError, UnknownSubscriptionError
+from tamis.model.schema import Schema
+from tamis.model.subscription import DEFAULT_NAMESPACE, SubscriptionId
+from tamis.node.content import Content
+from tamis.node.link_end import Quota
+from tamis.node.node import Codec
+from tamis.routing import messages as m
+from tamis.routing.core.broker import BrokerCore
+from tamis.routing.core.client import USER, ClientCore
+from tamis.routing.core.counters import Counters
+from tamis.routing.core.routing_table import ALL_NAMESPACES
+from tamis.routing.policies import Policy, find_policy
+from tamis.routing.policies.cell_tables import common_cells
+from tamis.runtime.simulation.naive_network import NaiveNetwork, NetworkDelivery, Place
+from tamis.runtime.simulation.simulator import NO_FAULTS, Faults, Simulator
+from tamis.runtime.simulation.statistics import LinkStatistics, NetworkStatistics
+from tamis.runtime.simulation.topology import Topology
+
+__all__ = ["Network", "NetworkDelivery"]
+
+
+class Network:
+    """Simulated brokers in a tree, and the clients attached to them.
+
+    Parameters
+    ----------
+    topology
+        A `Topology`, a list of edges, or a number of brokers (a balanced tree of b1, b2, ...).
+    policy
+        What the links announce: a name of `tamis.routing.policies.POLICIES`, or names by directed link as
+        ``{("b1", "b2"): "flood"}``, where all others are "covering".
+    schema
+        The attributes and their types; learned from subscriptions and events when there is none.
+    seed, faults
+        What goes wrong, and when; nothing by default.
+    quota
+        How much may wait for one link; events that would go there are refused beyond that (`refused`).
+
+    Examples
+    --------
+    >>> network = Network([("north", "middle"), ("middle", "south")], policy="covering")
+    >>> network.attach("alice", "north"), network.attach("bob", "south")
+    ('alice', 'bob')
+    >>> network.subscribe("alice", "mag >= 5", id="strong")
+    'strong'
+    >>> network.run()
+    >>> network.publish("bob", {"mag": 6.1})
+    >>> network.run()
+    >>> network.deliveries("alice")
+    [NetworkDelivery(publisher='bob', event={'mag': 6.1}, subscriptions=('strong',))]
+    >>> network.statistics().lost
+    0
+    """
+
+    def __init__(
+        self,
+        topology: Topology | int | Iterable[tuple[str, str]],
+        policy: str | Policy | Mapping[tuple[str, str], str | Policy] = "covering",
+        *,
+        schema: Schema | None = None,
+        seed: int = 0,
+        faults: Faults = NO_FAULTS,
+        quota: Quota | None = None,
+    ) -> None:
+        self.topology = _tree(topology)
+        self._quota = quota or Quota()
+        self._policies = self._by_link(policy)
+        self._cells = common_cells(policy.cells for policy in self._policies.values())
+        self._content = Content(schema)
+        self._simulator = Simulator(Codec(m.encode, m.decode), seed=seed, faults=faults)
+        self._naive = NaiveNetwork()
+        self._published: Counter[str] = Counter()
+        self._counters: dict[str, dict[str, Counters]] = {}
+        for broker in self.topology.brokers:
+            self._add_broker(broker)
+
+    def attach(self, client: str, broker: str | None = None) -> str:
+        """Add a client, at a broker or at the next one in turn."""
+        turn = len(self._naive.clients) % len(self.topology.brokers)
+        name = self.topology.brokers[turn] if broker is None else broker
+        if name not in self._counters:
+            raise ModelError(f"there is no broker {name!r}; there are {', '.join(self.topology.brokers[:8])} ...")
+        if not client or client in self._simulator.hosts:
+            raise ModelError(f"the name {client!r} is taken" if client else "a client needs a name")
+        self._naive.attach(client, name)
+        self._simulator.attach(name, client)
+        self._simulator.add(client, lambda: ClientCore(client, name), [name], mortal=False)
+        return client
+
+    def subscribe(
+        self,
+        client: str,
+        source: str | Mapping[str, Any],
+        *,
+        id: SubscriptionId | None = None,
+        namespace: str = DEFAULT_NAMESPACE,
+        lasts: float | None = None,
+    ) -> SubscriptionId:
+        """Let a client ask for events; the subscription is ACTIVE when the network has come to rest (`run`).
+
+        With ``lasts`` it ends by itself after so many seconds of the network's time.
+        """
+        broker, filters = self._naive.node_of(client), self._content.compile(source)
+        if namespace == ALL_NAMESPACES:
+            raise ModelError(f"namespace {namespace!r} is not for clients")
+        data = self._content.write_filter(filters)
+        given = self._naive.subscribe(client, filters, id, namespace)
+        expires = None if lasts is None else round((self._simulator.now + lasts) * 1e6)
+        self._simulator.submit(client, m.Subscribe(given, data, namespace, expires), sender=USER)
+        if lasts is not None:
+            self._simulator.call_later(lasts + 1e-3, self._look_for_expired, broker)
+        return given
+
+    def unsubscribe(self, client: str, id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE) -> None:
+        """Let a client ask no longer."""
+        self._naive.unsubscribe(client, id, namespace)
+        self._simulator.submit(client, m.Unsubscribe(id, namespace), sender=USER)
+
+    def publish(
+        self,
+        client: str,
+        events: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        *,
+        namespace: str = DEFAULT_NAMESPACE,
+    ) -> None:
+        """Let a client publish an event, or several in one batch."""
+        self._naive.node_of(client)
+        payloads = [self._content.write_event(one) for one in ([events] if isinstance(events, Mapping) else events)]
+        batch = []
+        for payload in payloads:
+            self._published[client] += 1
+            id = m.EventId(client, self._simulator.hosts[client].epoch, self._published[client])
+            batch.append(m.Published(id, namespace, payload))
+            self._naive.publish(id, namespace, self._content.read_event(payload), self._is_active)
+        if batch:
+            message = m.Publish(batch[0]) if len(batch) == 1 else m.PublishBatch(tuple(batch))
+            self._simulator.submit(client, message, sender=USER)
+
+    def run(self, seconds: float | None = None) -> None:
+        """Let the network come to rest, or let so much of its time pass."""
+        self._simulator.run(None if seconds is None else self._simulator.now + seconds)
+
+    def state(self, client: str, id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE) -> m.State:
+        """Return how far a subscription has come, as its client knows."""
+        states: dict[tuple[str, SubscriptionId], m.State] = self._core(client, ClientCore).states
+        if (namespace, id) not in states:
+            raise UnknownSubscriptionError(id)
+        return states[namespace, id]
+
+    def deliveries(self, client: str) -> list[NetworkDelivery]:
+        """Return what a client got, in order."""
+        self._naive.node_of(client)
+        return [
+            NetworkDelivery(one.event.id.publisher, self._content.read_event(one.event.payload), one.subscriptions)
+            for one in self._core(client, ClientCore).deliveries
+        ]
+
+    def refusals(self, client: str) -> list[str]:
+        """Return what brokers refused a client, and why, in order."""
+        self._naive.node_of(client)
+        return [f"{one.subject}: {one.reason}" for one in self._core(client, ClientCore).refusals]
+
+    def crash(self, broker: str, *, lose_disk: bool = False) -> None:
+        """Stop a broker at once; its clients and neighbours wait for it."""
+        self._simulator.crash(self._host(broker), lose_disk=lose_disk)
+
+    def restart(self, broker: str) -> None:
+        """Start a broker again."""
+        self._simulator.start(self._host(broker))
+
+    def cut(self, a: str, b: str) -> None:
+        """Let nothing pass between two neighbours."""
+        self._simulator.cut(a, b)
+
+    def mend(self, a: str, b: str) -> None:
+        """Let messages pass again."""
+        self._simulator.mend(a, b)
+
+    def check_invariants(self) -> None:
+        """Raise `InvariantError` unless every broker that is up tells its neighbours all they must know."""
+        for broker in self.topology.brokers:
+            if self._simulator.hosts[broker].node is not None:
+                self._core(broker, BrokerCore).check_invariants()
+
+    def digest(self) -> str:
+        """Return a fingerprint of everything that was sent so far; the same seed gives the same."""
+        return self._simulator.digest()
+
+    def statistics(self) -> NetworkStatistics:
+        """Return what the network did so far, and what it cost; every broker must be up."""
+        counts = [one for by_link in self._counters.values() for one in by_link.values()]
+        clients = self._naive.clients
+        got = {client: [one.event.id for one in self._core(client, ClientCore).deliveries] for client in clients}
+        names = {policy.name for policy in self._policies.values()}
+        links = self.link_statistics()
+        return NetworkStatistics(
+            policy=names.pop() if len(names) == 1 else "mixed",
+            delivered=sum(map(len, got.values())),
+            lost=sum(self._naive.count_lost(client, {*ids, *self._refused()}) for client, ids in got.items()),
+            duplicates=sum(len(ids) - len(set(ids)) for ids in got.values()),
+            refused=len(self._refused()),
+            subscription_messages=sum(one.updates for one in counts),
+            subscription_bytes=sum(one.bytes for one in counts),
+            event_messages=sum(one.events for one in counts),
+            false_positives=sum(one.false_positives for one in counts),
+            table_entries=sum(one.table_entries for one in links),
+            suppressed=sum(len(one.suppressed) for one in links),
+            screened=sum(one.screened for one in counts),
+            rejected=sum(one.rejected for one in counts),
+            filters_asked=sum(one.filters_asked for one in counts),
+            filters_spared=sum(one.filters_spared for one in counts),
+        )
+
+    def link_statistics(self) -> list[LinkStatistics]:
+        """Return what each direction of each link carried."""
+        found = []
+        for (source, target), policy in self._policies.items():
+            sender, receiver = self._core(source, BrokerCore), self._core(target, BrokerCore)
+            sent, taken = self._counters[source][target], self._counters[target][source]
+            summaries = sender.table.summaries(target)
+            hidden = {origin.key: homes for summary in summaries for origin, homes in summary.suppressed()}
+            entries = receiver.table.n_entries(source)
+            found.append(
+                LinkStatistics(
+                    source,
+                    target,
+                    policy.name,
+                    sent.announced,
+                    sent.retracted,
+                    hidden,
+                    entries,
+                    sent.events,
+                    sent.refused,
+                    taken.false_positives,
+                    sent.updates,
+                    sent.bytes,
+                    sent.screened,
+                    sent.rejected,
+                    sent.filters_asked,
+                    sent.filters_spared,
+                )
+            )
+        return found
+
+    def _by_link(self, policy: str | Policy | Mapping[tuple[str, str], str | Policy]) -> dict[tuple[str, str], Policy]:
+        links = [link for a, b in self.topology.edges for link in ((a, b), (b, a))]
+        if not isinstance(policy, Mapping):
+            return dict.fromkeys(links, find_policy(policy))
+        if unknown := policy.keys() - set(links):
+            raise ModelError(f"there is no link from {' to '.join(map(repr, min(unknown)))}")
+        return {link: find_policy(policy.get(link, "covering")) for link in links}
+
+    def _add_broker(self, broker: str) -> None:
+        around = self.topology.neighbours(broker)
+        policies = {other: self._policies[broker, other] for other in around}
+        counters = self._counters[broker] = {other: Counters() for other in around}
+        self._simulator.add(
+            broker,
+            lambda: BrokerCore(broker, policies, self._content, counters, self._cells),
+            list(around),
+            quota=self._quota,
+        )
+
+    def _look_for_expired(self, broker: str) -> None:
+        if self._simulator.hosts[broker].node is None:  # it looks when it is back
+            self._simulator.call_later(1.0, self._look_for_expired, broker)
+        else:
+            self._simulator.submit(broker, m.Tick(), sender=broker)
+
+    def _is_active(self, client: str, place: Place) -> bool:
+        return bool(self._core(client, ClientCore).states[place] is m.State.ACTIVE)
+
+    def _refused(self) -> set[m.EventId]:
+        """Return the events that were not accepted, as their publishers know."""
+        refusals = (one for client in self._naive.clients for one in self._core(client, ClientCore).refusals)
+        return {one.event for one in refusals if one.event is not None}
+
+    def _host(self, broker: str) -> Any:
+        if broker not in self._counters:
+            raise ModelError(f"there is no broker {broker!r}")
+        return self._simulator.hosts[broker]
+
+    def _core(self, name: str, kind: type[Any]) -> Any:
+        node = self._simulator.hosts[name].node
+        if node is None:
+            raise LocalProtocolError(f"{name!r} is down; restart it first")
+        return node.core
+
+
+def _tree(topology: Topology | int | Iterable[tuple[str, str]]) -> Topology:
+    if isinstance(topology, Topology):
+        return topology
+    if isinstance(topology, int):
+        return Topology.of("balanced", topology)
+    return Topology.of_edges(topology)

@@ -1,0 +1,296 @@
+"""A whole network of peers in one process: real cores, encoded messages, simulated wires.
+
+The same calls as `tamis.runtime.simulation.network.Network`, without brokers: every client is a peer of a distributed
+R-tree. Or with brokers: then each broker is a peer, whose box is the MBR of what its clients ask for.
+
+Peers are helped by rounds (`tamis.overlay.repair`). They are run when something waits for them: a join or an event that
+was lost on the way. Nothing ticks for its own sake.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from tamis.errors import InvariantError, ModelError
+from tamis.model.schema import Schema
+from tamis.model.subscription import DEFAULT_NAMESPACE, SubscriptionId
+from tamis.node.content import Content
+from tamis.node.datagrams import DatagramNode
+from tamis.node.node import Codec
+from tamis.overlay import messages as m
+from tamis.overlay.peer import USER, PeerCore
+from tamis.overlay.seat import Seat, Shape
+from tamis.overlay.space import Space
+from tamis.overlay.state import PATIENCE
+from tamis.runtime.simulation.naive_network import NaiveNetwork, NetworkDelivery, Place
+from tamis.runtime.simulation.simulator import NO_FAULTS, Faults, Host, Simulator
+from tamis.runtime.simulation.statistics import LinkStatistics, NetworkStatistics
+
+__all__ = ["PeerNetwork"]
+
+#: Rounds of one `run` after which the network is called stuck.
+MAX_ROUNDS = 500
+#: Messages that are events; all others build the tree.
+_EVENTS = ("Forward", "Receipt")
+
+_Key = tuple[str, str, SubscriptionId]
+
+
+class _PeerSimulator(Simulator):
+    """A simulator whose wires carry single messages."""
+
+    def make_node(self, host: Host) -> Any:
+        """Return a node without reliable links."""
+        return DatagramNode(host.make_core(), self._codec, host.disk)
+
+
+class PeerNetwork:
+    """Simulated peers in a distributed R-tree.
+
+    Parameters
+    ----------
+    schema
+        The attributes and their types; peers must agree on it.
+    shape
+        How many children a node has, and how it is split.
+    brokers
+        Names of brokers; clients are attached to them, and the brokers are the peers. Without, each client is a peer.
+    seed, faults
+        Whom a new peer contacts, and what goes wrong.
+
+    Examples
+    --------
+    >>> from tamis import Number, Schema
+    >>> network = PeerNetwork(Schema({"mag": Number(0, 10)}))
+    >>> network.attach("alice"), network.attach("bob")
+    ('alice', 'bob')
+    >>> network.subscribe("alice", "mag >= 5", id="strong")
+    'strong'
+    >>> network.run()
+    >>> network.publish("bob", {"mag": 6.1})
+    >>> network.run()
+    >>> network.deliveries("alice")
+    [NetworkDelivery(publisher='bob', event={'mag': 6.1}, subscriptions=('strong',))]
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        shape: Shape | None = None,
+        *,
+        brokers: Sequence[str] = (),
+        seed: int = 0,
+        faults: Faults = NO_FAULTS,
+    ) -> None:
+        self.shape = Shape() if shape is None else shape
+        self._content = Content(schema)
+        self._space = Space(schema)
+        self._simulator = _PeerSimulator(Codec(m.encode, m.decode), seed=seed, faults=faults)
+        self._rng = random.Random(seed)
+        self._naive = NaiveNetwork()
+        self._peers: dict[str, None] = {}
+        self._publisher: dict[m.EventId, str] = {}
+        self._published: Counter[str] = Counter()
+        self._brokers = tuple(brokers)
+        self.rounds = 0
+        for broker in self._brokers:
+            self._add_peer(broker, one_seat=True)
+
+    def attach(self, client: str, broker: str | None = None) -> str:
+        """Add a client: a peer, or a client of a broker, the next one in turn."""
+        if not client or client in self._naive.clients or client in self._peers or "/" in client:
+            raise ModelError(f"the name {client!r} is taken, empty or has a slash")
+        if self._brokers:
+            peer = self._brokers[len(self._naive.clients) % len(self._brokers)] if broker is None else broker
+            if peer not in self._brokers:
+                raise ModelError(f"there is no broker {peer!r}; there are {', '.join(self._brokers[:8])} ...")
+        else:
+            peer = client
+            self._add_peer(client, one_seat=False)
+        self._naive.attach(client, peer)
+        return client
+
+    def subscribe(
+        self,
+        client: str,
+        source: str | Mapping[str, Any],
+        *,
+        id: SubscriptionId | None = None,
+        namespace: str = DEFAULT_NAMESPACE,
+    ) -> SubscriptionId:
+        """Let a client ask for events; the subscription is active when the network has come to rest (`run`)."""
+        peer, filters = self._naive.node_of(client), self._content.compile(source)
+        given = self._naive.subscribe(client, filters, id, namespace)
+        message = m.Subscribe(_key(client, namespace, given), self._content.write_filter(filters), namespace)
+        self._core(peer).contact = self._contact()
+        self._submit(peer, message)
+        return given
+
+    def unsubscribe(self, client: str, id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE) -> None:
+        """Let a client ask no longer."""
+        self._naive.unsubscribe(client, id, namespace)
+        self._submit(self._naive.node_of(client), m.Unsubscribe(_key(client, namespace, id), namespace))
+
+    def publish(
+        self,
+        client: str,
+        events: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        *,
+        namespace: str = DEFAULT_NAMESPACE,
+    ) -> None:
+        """Let a client publish an event, or several."""
+        peer = self._naive.node_of(client)
+        for one in [events] if isinstance(events, Mapping) else events:
+            payload = self._content.write_event(one)
+            self._published[peer] += 1
+            id = m.EventId(peer, 1, self._published[peer])
+            self._publisher[id] = client
+            self._naive.publish(id, namespace, self._content.read_event(payload), self._is_due)
+            self._core(peer).contact = self._contact()
+            self._submit(peer, m.Publish(payload, namespace))
+
+    def run(self) -> None:
+        """Let the network come to rest; where something was lost, rounds bring it about.
+
+        Where nobody has asked for anything there is no tree: events rest with their publishers.
+        """
+        self._simulator.run()
+        steady = PATIENCE + 2 if self._simulator.faults is not NO_FAULTS else 0
+        before, same = None, 0
+        for _ in range(MAX_ROUNDS):
+            if same >= steady and not (self.seats() and any(core.is_waiting for core in self._cores())):
+                return
+            self.round()
+            shape = [(seat.name, seat.parent, [tuple(level.names) for level in seat.levels]) for seat in self.seats()]
+            before, same = shape, same + 1 if shape == before else 0
+        raise InvariantError(f"stuck: {MAX_ROUNDS} rounds without rest")
+
+    def round(self, number: int = 1) -> None:
+        """Let every peer look after its own state."""
+        for _ in range(number):
+            self.rounds += 1
+            contact = self._contact()
+            for name in self._peers:
+                if self._simulator.hosts[name].node is not None:
+                    self._submit(name, m.Check(contact))
+            self._simulator.run()
+
+    def crash(self, peer: str) -> None:
+        """Stop a peer at once; its clients and subscriptions are gone with it."""
+        if peer not in self._peers:
+            raise ModelError(f"there is no peer {peer!r}")
+        self._simulator.crash(self._simulator.hosts[peer], lose_disk=True)
+        self._naive.detach_all(peer)
+
+    def is_active(self, client: str, id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE) -> bool:
+        """Whether every event published from now on reaches a subscription."""
+        return self._core(self._naive.node_of(client)).is_active(namespace, _key(client, namespace, id))
+
+    def deliveries(self, client: str) -> list[NetworkDelivery]:
+        """Return what a client got, in order."""
+        found = []
+        for one in self._got(client):
+            ids = tuple(key[2] for key in map(_read_key, one.subscriptions) if key[0] == client)
+            event = self._content.read_event(one.event.payload)
+            found.append(NetworkDelivery(self._publisher[one.event.id], event, ids))
+        return found
+
+    def seats(self) -> list[Seat]:
+        """Return all seats; for statistics and pictures, no peer sees this."""
+        return [seat for core in self._cores() for seat in core.seats.values() if not seat.left]
+
+    def distances(self) -> list[int]:
+        """Return the hops of each event that was delivered."""
+        return [hops for core in self._cores() for hops in core.distances]
+
+    def check_invariants(self) -> None:
+        """Raise `InvariantError` unless the tables of every peer are consistent."""
+        for core in self._cores():
+            core.check_invariants()
+
+    def digest(self) -> str:
+        """Return a fingerprint of everything that was sent so far; the same seed gives the same."""
+        return self._simulator.digest()
+
+    def statistics(self) -> NetworkStatistics:
+        """Return what the network did so far, and what it cost, in the words of a network of brokers."""
+        nodes = [self._simulator.hosts[name].node for name in self._peers]
+        sent: Counter[str] = Counter()
+        sizes: Counter[str] = Counter()
+        for node in nodes:
+            if isinstance(node, DatagramNode):
+                sent += Counter(node.sent)
+                sizes += Counter(node.bytes)
+        got = {client: [one.event.id for one in self._got(client)] for client in self._naive.clients}
+        return NetworkStatistics(
+            policy="drtree-brokers" if self._brokers else "drtree",
+            delivered=sum(map(len, got.values())),
+            lost=sum(self._naive.count_lost(client, set(ids)) for client, ids in got.items()),
+            duplicates=sum(len(ids) - len(set(ids)) for ids in got.values()),
+            refused=0,
+            subscription_messages=sum(count for kind, count in sent.items() if kind not in _EVENTS),
+            subscription_bytes=sum(size for kind, size in sizes.items() if kind not in _EVENTS),
+            event_messages=sent["Forward"],
+            false_positives=sum(core.false_positives for core in self._cores()),
+            table_entries=sum(len(level) - 1 for seat in self.seats() for level in seat.levels),
+        )
+
+    def link_statistics(self) -> list[LinkStatistics]:
+        """Return nothing: peers have no links that stay; `statistics` counts what went between them."""
+        return []
+
+    def _add_peer(self, name: str, *, one_seat: bool) -> None:
+        contact = self._contact()
+
+        def make() -> PeerCore:
+            return PeerCore(name, self._content, self._space, self.shape, contact, one_seat=one_seat)
+
+        self._peers[name] = None
+        self._simulator.add(name, make, [], mortal=False)
+
+    def _contact(self) -> str | None:
+        """Return a seat of some peer that sits in the tree: what a directory of peers would say."""
+        for name in self._rng.sample(list(self._peers), min(8, len(self._peers))):
+            seat = self._core(name).contact_seat if self._simulator.hosts[name].node is not None else None
+            if seat is not None and self._core(name).seats[seat].placed:
+                return seat
+        seats = [seat for core in self._cores() if (seat := core.contact_seat) is not None]
+        placed = (seat for seat in seats if self._core(m.peer_of(seat)).seats[seat].placed)
+        return next(placed, seats[0] if seats else None)
+
+    def _submit(self, peer: str, message: Any) -> None:
+        self._simulator.submit(peer, message, sender=USER)
+
+    def _is_due(self, client: str, place: Place) -> bool:
+        return self.is_active(client, place[1], namespace=place[0])
+
+    def _got(self, client: str) -> list[m.Delivery]:
+        node = self._simulator.hosts[self._naive.node_of(client)].node
+        assert isinstance(node, DatagramNode)
+        return [one for one in node.deliveries if any(_read_key(key)[0] == client for key in one.subscriptions)]
+
+    def _cores(self) -> list[PeerCore]:
+        return [self._core(name) for name in self._peers if self._simulator.hosts[name].node is not None]
+
+    def _core(self, name: str) -> PeerCore:
+        node = self._simulator.hosts[name].node
+        if node is None:
+            raise ModelError(f"{name!r} is down")
+        core = node.core
+        assert isinstance(core, PeerCore)
+        return core
+
+
+def _key(client: str, namespace: str, id: SubscriptionId) -> str:
+    """Return how a client's subscription is called at its peer, unique there."""
+    return msgspec.json.encode((client, namespace, id)).decode()
+
+
+def _read_key(key: SubscriptionId) -> _Key:
+    found: _Key = msgspec.json.decode(str(key), type=_Key)
+    return found

@@ -1,0 +1,1 @@
+"""The endpoints, one file each; `tamis.web.app` lists them."""

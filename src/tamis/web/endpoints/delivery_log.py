@@ -1,0 +1,102 @@
+"""``/v1/subscriptions/{id}/log``: what a subscription got, by cursor, as often as one likes; and its acknowledgement.
+
+Reading changes nothing: the same cursors give the same messages (promises G10, P1) as long as they are retained.
+What was acknowledged counts as dealt with and goes when its retention is over. This is the door for readers that keep
+their own place, such as Spark with its checkpoint.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from tamis.errors import ModelError, RefusedError
+from tamis.node.effects import Link
+from tamis.routing import messages as m
+from tamis.web.bodies import MAX_PAGE, read_json, whole_number
+from tamis.web.cursors import read_cursor
+from tamis.web.endpoints.subscriptions import demand_owner, find
+from tamis.web.server import Server, event_id, server_of
+
+__all__ = ["acknowledge", "read_log"]
+
+#: Messages of one page when nobody says.
+PAGE = 256
+
+
+async def read_log(request: Request) -> Response:
+    """Give the messages behind ``after``, up to ``upto``, and where the log begins and ends."""
+    server = server_of(request)
+    rights, query = server.rights(request), request.query_params
+    link, key = find(server, rights, request)
+    demand_owner(rights, server.driver.edge.asked[link, key])
+    log = _Log(server, link)
+    after = log.place("after", query["after"]) if "after" in query else log.first
+    upto = min(log.place("upto", query["upto"]) if "upto" in query else log.last, log.last)
+    if after < log.first:
+        raise RefusedError(
+            410, f"messages up to {log.cursor(log.first)} are beyond retention; {query['after']} is before"
+        )
+    limit = whole_number(query.get("limit", str(PAGE)), "limit", MAX_PAGE)
+    found = [log.shown(*one) for one in log.read(after, upto, limit)]
+    places = {name: log.cursor(getattr(log, name)) for name in ("first", "acknowledged", "last")}
+    return JSONResponse(places | {"next": found[-1]["cursor"] if found else log.cursor(after), "messages": found})
+
+
+async def acknowledge(request: Request) -> Response:
+    """Take note that everything up to a cursor was dealt with."""
+    server = server_of(request)
+    rights, given = server.rights(request), await read_json(request)
+    link, key = find(server, rights, request)
+    demand_owner(rights, server.driver.edge.asked[link, key])
+    if given.keys() != {"cursor"} or not isinstance(given["cursor"], str):
+        raise ModelError('expected {"cursor": "..."}')
+    log = _Log(server, link)
+    number = log.place("cursor", given["cursor"])
+    if number > log.last:
+        raise ModelError(f"cursor: the log ends at {log.cursor(log.last)}")
+    server.driver.acknowledge(link, number)
+    return JSONResponse({"cursor": given["cursor"]})
+
+
+class _Log:
+    """The messages of one link, by number: ``first`` is behind what is gone, ``last`` is on disk."""
+
+    def __init__(self, server: Server, link: Link) -> None:
+        self._server = server
+        self._link = link
+        end = server.driver.node.ends[link]
+        self.last = server.driver.committed(link).sent
+        self.acknowledged = min(next(iter(end.outbox), end.sent + 1) - 1, self.last)
+        oldest = server.driver.store.read_outbox(link, 0, 1)
+        self.first = oldest[0][0] - 1 if oldest else self.last
+
+    def cursor(self, number: int) -> str:
+        return f"{self._server.driver.node.epoch}-{number}"
+
+    def place(self, name: str, text: str) -> int:
+        """Return the number in a cursor; 410 when it is of a life whose messages are gone."""
+        epoch, number = read_cursor(name, text)
+        if epoch != self._server.driver.node.epoch:
+            raise RefusedError(410, f"{name}: {text} is of a former life of this broker, which lost its disk since")
+        return number
+
+    def read(self, after: int, upto: int, limit: int) -> list[tuple[int, bytes]]:
+        found = self._server.driver.store.read_outbox(self._link, after, min(limit, max(upto - after, 0)))
+        return [one for one in found if one[0] <= upto]
+
+    def shown(self, number: int, body: bytes) -> dict[str, Any]:
+        message = m.decode(body, self._link)
+        if isinstance(message, m.Gap):
+            gap = {"first": event_id(message.first), "count": message.count}
+            return {"cursor": self.cursor(number), "gap": gap}
+        if not isinstance(message, m.Delivery):
+            raise ModelError(f"the queue of {self._link!r} holds a {type(message).__name__}")
+        return {
+            "cursor": self.cursor(number),
+            "id": event_id(message.event.id),
+            "event": self._server.event_as_json(message.event.payload),
+            "subscriptions": list(message.subscriptions),
+        }

@@ -1,0 +1,142 @@
+"""``GET /v1/subscriptions/{id}/events``: what a subscription gets, as server-sent events.
+
+The ``id:`` of a message is its cursor. A reader that comes back with ``Last-Event-ID`` goes on behind it, within
+retention, and that acknowledges everything up to it: the header proves that the message arrived. A reader without one
+begins with the first message that is not acknowledged.
+
+To read acknowledges nothing by itself. Bytes that were written to a socket may never arrive, and a GET that takes
+something away could be caused by a page, a prefetch or a crawler. With ``?ack=auto`` a reader asks for exactly that:
+what was written counts as read, as a live display wants it. Others use ``POST .../acknowledge``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from tamis.errors import ModelError
+from tamis.node.effects import Link
+from tamis.routing import messages as m
+from tamis.routing.edge.rights import Rights
+from tamis.web.cursors import read_cursor
+from tamis.web.endpoints.subscriptions import demand_owner, find
+from tamis.web.server import Server, event_id, server_of
+
+__all__ = ["stream"]
+
+#: Seconds after which a silent stream says that it is alive, and looks whether its subscription is there.
+HEARTBEAT = 2.0
+
+#: Messages that are read from the disk at once.
+PAGE = 256
+
+
+async def stream(request: Request) -> Response:
+    """Send deliveries as they come, and those that waited first."""
+    server, query = server_of(request), request.query_params
+    rights = server.rights(request)
+    link, key = find(server, rights, request)
+    demand_owner(rights, server.driver.edge.asked[link, key])
+    if query.get("ack", "auto") != "auto":
+        raise ModelError(f"ack: expected auto, or no ack, got {query['ack'][:40]!r}")
+    limit, last = query.get("limit"), request.headers.get("last-event-id")
+    given = last or query.get("after")
+    after = _cursor(server, given) if given else _floor(server, link)
+    if last:
+        server.driver.acknowledge(link, min(after, server.driver.committed(link).sent))
+    count = int(limit) if limit and limit.isascii() and limit.isdecimal() and len(limit) < 10 else None
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    body = _Stream(server, rights, link, key, count, acknowledges="ack" in query).messages(after)
+    return StreamingResponse(body, media_type="text/event-stream", headers=headers)
+
+
+class _Stream:
+    """One reader."""
+
+    def __init__(
+        self, server: Server, rights: Rights, link: Link, key: str, count: int | None, *, acknowledges: bool
+    ) -> None:
+        self._server = server
+        self._rights = rights
+        self._link = link
+        self._key = key
+        self._left = count
+        self._acknowledges = acknowledges
+        self._news = server.driver.watch(link)
+        #: Why the reader may not stay, "" as long as it may.
+        self._ended = ""
+
+    async def messages(self, after: int) -> AsyncIterator[bytes]:
+        """Yield messages behind a cursor; ends when the subscription does or its reader may not stay."""
+        try:
+            with self._server.visitors.staying(self._rights.digest, self._end):
+                yield b"retry: 1000\n\n"
+                while self._left != 0 and self._may_stay():
+                    self._news.clear()
+                    page = self._page(after)
+                    for number, body in page:
+                        if self._ended:  # a slow reader may take a page for long
+                            return
+                        yield self._message(number, body)
+                        after = number
+                    if page and self._acknowledges:
+                        self._server.driver.acknowledge(self._link, after)
+                    if not page and not await self._wait(self._news):
+                        if (self._link, self._key) not in self._server.driver.edge.asked:
+                            return
+                        yield b": alive\n\n"
+        finally:
+            self._server.driver.unwatch(self._link, self._news)
+
+    def _page(self, after: int) -> list[tuple[int, bytes]]:
+        """Return the next messages that are on disk, and count them."""
+        driver = self._server.driver
+        last = driver.committed(self._link).sent
+        page = [one for one in driver.store.read_outbox(self._link, after, PAGE) if one[0] <= last][: self._left]
+        self._left = None if self._left is None else self._left - len(page)
+        return page
+
+    def _end(self, reason: str) -> None:
+        self._ended = reason
+        self._news.set()
+
+    async def _wait(self, news: asyncio.Event) -> bool:
+        try:
+            async with asyncio.timeout(HEARTBEAT):
+                return await news.wait()
+        except TimeoutError:
+            return False
+
+    def _may_stay(self) -> bool:
+        digest = self._rights.digest
+        return not self._ended and (not digest or self._server.access.is_live(digest))
+
+    def _message(self, number: int, body: bytes) -> bytes:
+        cursor = f"{self._server.driver.node.epoch}-{number}"
+        message = m.decode(body, self._link)
+        if isinstance(message, m.Gap):
+            gap = msgspec.json.encode({"gap": {"first": event_id(message.first), "count": message.count}}).decode()
+            return f"id: {cursor}\nevent: gap\ndata: {gap}\n\n".encode()
+        if not isinstance(message, m.Delivery):
+            raise ModelError(f"the queue of {self._link!r} holds a {type(message).__name__}")
+        data: dict[str, object] = {
+            "id": event_id(message.event.id),
+            "event": self._server.event_as_json(message.event.payload),
+            "subscriptions": list(message.subscriptions),
+        }
+        return f"id: {cursor}\ndata: {msgspec.json.encode(data).decode()}\n\n".encode()
+
+
+def _cursor(server: Server, text: str) -> int:
+    """Return the number in a cursor; one of a former life of the broker is behind everything."""
+    epoch, number = read_cursor("Last-Event-ID", text)
+    return number if epoch == server.driver.node.epoch else 0
+
+
+def _floor(server: Server, link: Link) -> int:
+    end = server.driver.node.ends[link]
+    return next(iter(end.outbox), end.sent + 1) - 1

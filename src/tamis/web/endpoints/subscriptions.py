@@ -1,0 +1,234 @@
+"""``/v1/subscriptions``: standing questions are asked, listed, shown and withdrawn.
+
+A subscription that is made over HTTP is a client of its own, with a queue of its own: what one reader of its stream has
+read says nothing about another subscription.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import secrets
+import time
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from tamis.errors import (
+    DuplicateSubscriptionError,
+    LimitError,
+    ModelError,
+    RefusedError,
+    TamisError,
+    UnknownSubscriptionError,
+)
+from tamis.model.language.cql2_json import to_json
+from tamis.model.language.parse import parse
+from tamis.model.subscription import DEFAULT_NAMESPACE, SubscriptionId
+from tamis.model.types import Timestamp
+from tamis.model.values import UnfitError
+from tamis.node.effects import Link
+from tamis.routing import messages as m
+from tamis.routing.core.broker import client_key
+from tamis.routing.edge.admission import check_namespace, subscription_id
+from tamis.routing.edge.rights import Rights
+from tamis.runtime.broker.link_names import http_link
+from tamis.web.addresses import id_in
+from tamis.web.bodies import MAX_PAGE, read_objects, whole_number
+from tamis.web.failures import status_of
+from tamis.web.server import Server, server_of
+from tamis.web.views import View
+
+__all__ = ["create", "delete", "demand_owner", "find", "http_link", "listing", "show"]
+
+
+#: Subscriptions of one request, and those that are read before others are served.
+MAX_AT_ONCE, BREATH = 1_000, 50
+
+
+class NewSubscription(msgspec.Struct, forbid_unknown_fields=True):
+    """What is posted."""
+
+    filter: str | dict[str, Any]
+    id: SubscriptionId | None = None
+    namespace: str = DEFAULT_NAMESPACE
+    durable: bool = True
+    #: RFC 3339, or seconds from now.
+    expires: str | float | int | None = None
+    metadata: dict[str, str] = {}
+
+
+async def create(request: Request) -> Response:
+    """Make a subscription, or many of a JSON array or NDJSON, all or none; they are on disk when the answer comes."""
+    server = server_of(request)
+    rights = server.rights(request)
+    documents, is_one = await read_objects(request)
+    server.access.demand_live(rights)
+    if len(documents) > MAX_AT_ONCE:
+        raise LimitError("subscriptions of one request", len(documents), MAX_AT_ONCE)
+    asked: dict[Link, m.Subscribe] = {}
+    for row, document in enumerate(documents):
+        try:
+            link, message = _asked(server, rights, _read(document))
+            if link in asked:
+                raise DuplicateSubscriptionError(message.id)
+            asked[link] = message
+        except TamisError as error:
+            if is_one:
+                raise
+            raise RefusedError(status_of(error), f"subscription {row}: {error}") from None
+        if row % BREATH == BREATH - 1:
+            await asyncio.sleep(0)  # others are served in between
+    _check_room(rights, server, len(asked))
+    await server.driver.subscribe(list(asked.items()), rights)
+    view = View(server.driver.edge, rights)
+    shown = [describe(server, view, link, client_key(link, one.namespace, one.id), one) for link, one in asked.items()]
+    if is_one:
+        place = quote(str(shown[0]["id"]), safe="")  # an id may be any text, a header may not
+        return JSONResponse(shown[0], 201, {"Location": f"/v1/subscriptions/{place}"})
+    return JSONResponse({"subscriptions": shown, "next": None}, 201)
+
+
+def _asked(server: Server, rights: Rights, given: NewSubscription) -> tuple[Link, m.Subscribe]:
+    """Return a subscription as the broker takes it, and its link."""
+    rights.demand("subscribe", check_namespace(given.namespace))
+    id = subscription_id(secrets.token_hex(8) if given.id is None else given.id)
+    link = http_link(given.namespace, id)
+    if (link, client_key(link, given.namespace, id)) in server.driver.edge.asked:
+        raise DuplicateSubscriptionError(id)
+    text = given.filter if isinstance(given.filter, str) else msgspec.json.encode(given.filter).decode()
+    about = m.About(rights.principal, text, given.durable, round(time.time() * 1e6), given.metadata)
+    asked = m.Subscribe(
+        id,
+        msgspec.json.encode(to_json(parse(given.filter))),
+        given.namespace,
+        _moment(given.expires),
+        msgspec.json.encode(about),
+    )
+    return link, server.driver.edge.write_subscription(asked, link, rights)
+
+
+def _check_room(rights: Rights, server: Server, n: int) -> None:
+    """Raise `LimitError` when all together are more than somebody may have."""
+    held = server.driver.edge.count_of(rights.principal)
+    if held + n > rights.max_subscriptions:
+        raise LimitError("subscriptions", held + n, rights.max_subscriptions)
+
+
+async def listing(request: Request) -> Response:
+    """List subscriptions, a page at a time; ``search`` looks into ids, filters and metadata."""
+    server = server_of(request)
+    view, query = server.view(request), request.query_params
+    limit = whole_number(query.get("limit", "100"), "limit", MAX_PAGE)
+    start = whole_number(query.get("after", "0"), "after", 2**53)
+    wanted, namespace = query.get("search", "").casefold(), query.get("namespace")
+    asked = server.driver.edge.asked
+    places = (
+        place
+        for place, one in (asked.copy() if wanted else asked).items()
+        if view.rights.sees(one.namespace)
+        and namespace in (None, one.namespace)
+        and (not wanted or wanted in _words(one))
+    )
+    cut = itertools.islice(places, start, start + limit + 1)
+    # A search may read all of them, so it is made beside the broker; meanwhile one of them may go.
+    page = await asyncio.to_thread(list, cut) if wanted else list(cut)
+    shown = [describe(server, view, *place) for place in page[:limit] if place in asked]
+    return JSONResponse({"subscriptions": shown, "next": start + limit if len(page) > limit else None})
+
+
+async def show(request: Request) -> Response:
+    """Show one subscription."""
+    server = server_of(request)
+    view = server.view(request)
+    return JSONResponse(describe(server, view, *find(server, view.rights, request)))
+
+
+async def delete(request: Request) -> Response:
+    """Withdraw a subscription; after the answer nothing new is kept for it (promise G9)."""
+    server = server_of(request)
+    rights = server.rights(request)
+    link, key = find(server, rights, request)
+    asked = server.driver.edge.asked[link, key]
+    demand_owner(rights, asked)
+    await server.driver.submit(m.Unsubscribe(asked.id, asked.namespace), link, rights)
+    return Response(status_code=204)
+
+
+def find(server: Server, rights: Rights, request: Request) -> tuple[Link, str]:
+    """Return the place of the subscription that a request names; what the client may not see is not there."""
+    rights.demand_reading()
+    text = id_in(request)
+    namespace = request.query_params.get("namespace", DEFAULT_NAMESPACE)
+    ids: list[SubscriptionId] = [text]
+    if text.lstrip("-").isdecimal() and text.isascii() and len(text) < 20:
+        ids.append(int(text))
+    if rights.sees(namespace):
+        for id in ids:
+            links = [http_link(namespace, id)]
+            if client := request.query_params.get("client"):
+                links = [f"c:{rights.principal}:{client}"]
+            for link in links:
+                key = client_key(link, namespace, id)
+                if (link, key) in server.driver.edge.asked:
+                    return link, key
+    raise UnknownSubscriptionError(text)
+
+
+def demand_owner(rights: Rights, asked: m.Subscribe) -> None:
+    """Raise `RefusedError` unless a client owns a subscription or is an admin; a policy binds admins to their own."""
+    rights.demand("subscribe", asked.namespace)
+    is_admin = rights.is_admin and rights.policy is None  # others' queues were filled without that policy
+    if not is_admin and m.about(asked).owner != rights.principal:
+        raise RefusedError(403, f"subscription {asked.id!r} belongs to another principal")
+
+
+def describe(server: Server, view: View, link: Link, key: str, asked: m.Subscribe | None = None) -> dict[str, Any]:
+    """Return a subscription as JSON; ``asked`` is one that may have ended by now, as one that expires at once has."""
+    edge, ends = server.driver.edge, server.driver.node.ends
+    state = m.State.PENDING if (link, key) in edge.asked else m.State.CANCELLED
+    asked = edge.asked[link, key] if asked is None else asked
+    about = m.about(asked)
+    return {
+        "id": asked.id,
+        "namespace": asked.namespace,
+        "filter": about.text or asked.filter.decode(),
+        "state": edge.states.get((link, key), state).value,
+        "durable": about.durable,
+        "owner": about.owner,
+        "client": link.split(":", 2)[2] if link.startswith("c:") and view.names(link) else None,
+        "expires": asked.expires,
+        "created": about.created,
+        "metadata": about.metadata,
+        "waiting": len(ends[link].outbox) if link in ends else 0,
+        "suspended": edge.is_suspended(link),
+    }
+
+
+def _read(document: dict[str, Any]) -> NewSubscription:
+    try:
+        return msgspec.convert(document, NewSubscription)
+    except msgspec.ValidationError as error:
+        known = ", ".join(NewSubscription.__struct_fields__)
+        raise ModelError(f"not a subscription: {error} (known: {known})") from None
+
+
+def _moment(expires: str | float | int | None) -> int | None:
+    if expires is None:
+        return None
+    if isinstance(expires, str):
+        try:
+            return int(Timestamp().canonical(expires))
+        except UnfitError as error:
+            raise ModelError(f"expires: {error}") from None
+    if not 0 < expires < 1e10:
+        raise ModelError("expires: a moment as RFC 3339, or seconds from now")
+    return round((time.time() + expires) * 1e6)
+
+
+def _words(asked: m.Subscribe) -> str:
+    about = m.about(asked)
+    return " ".join((str(asked.id), about.text, about.owner, *about.metadata, *about.metadata.values())).casefold()

@@ -1,0 +1,94 @@
+"""``/v1/connect``: frames over WebSocket, for clients (``?client=NAME``) and for brokers (``?broker=NAME``)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from tamis.errors import ModelError, RemoteProtocolError, TamisError
+from tamis.routing.edge.admission import MAX_NAME
+from tamis.routing.edge.rights import Rights
+from tamis.runtime.broker.connections import Connection
+from tamis.runtime.broker.driver import Driver
+from tamis.runtime.packets import MAX_PACKET, SUBPROTOCOL
+from tamis.web.cursors import read_cursor
+from tamis.web.server import Server
+
+__all__ = ["connect"]
+
+_POLICY_VIOLATION, _TRY_AGAIN_LATER = 1008, 1013
+
+_log = logging.getLogger("tamis")
+
+
+async def connect(socket: WebSocket) -> None:
+    """Serve one connection until either side ends it."""
+    server: Server = socket.app.state.server
+    try:
+        link, rights, digest, replay_after = _admit(server, socket)
+    except TamisError as error:
+        server.note_refusal(socket, "connect", str(error))
+        await socket.accept()
+        await socket.close(_POLICY_VIOLATION, str(error)[:120])
+        return
+    offered = socket.scope.get("subprotocols", [])
+    await socket.accept(SUBPROTOCOL if SUBPROTOCOL in offered else None)
+    connection = server.driver.connect(link, rights, replay_after=replay_after)
+    writer = asyncio.create_task(_write(server.driver, connection, socket))
+    try:
+        with server.visitors.staying(digest, connection.close):
+            await _read(server.driver, connection, socket)
+    finally:
+        connection.close()
+        server.driver.disconnect(connection)
+        with contextlib.suppress(asyncio.CancelledError):
+            await writer
+
+
+def _admit(server: Server, socket: WebSocket) -> tuple[str, Rights | None, str, int | None]:
+    """Return the link of a connection, a client's rights, the digest of its token, and where to replay from."""
+    query = socket.query_params
+    if broker := query.get("broker"):
+        return broker, None, server.access.broker(socket, broker), None
+    rights, name = server.access.rights(socket), query.get("client", "")
+    if not name or len(name) > MAX_NAME or not name.isprintable():
+        raise ModelError(f"a client has a name of 1 to {MAX_NAME} characters: /v1/connect?client=NAME")
+    epoch, number = read_cursor("after", query["after"]) if "after" in query else (0, 0)
+    replay_after = number if epoch == server.driver.node.epoch else None
+    return f"c:{rights.principal}:{name}", rights, rights.digest, replay_after
+
+
+async def _read(driver: Driver, connection: Connection, socket: WebSocket) -> None:
+    while True:
+        try:
+            packet = await socket.receive_bytes()
+        except (WebSocketDisconnect, KeyError, RuntimeError):  # gone; or it sent text
+            return
+        if connection.closed:  # its token ended, or another connection took its place: nothing more is taken from it
+            return
+        if not driver.edge.broker.is_neighbour(connection.link) and len(packet) > MAX_PACKET:
+            connection.close("the packet is too large")
+            return
+        try:
+            driver.demand_room()
+            driver.receive(connection, packet)
+        except RemoteProtocolError as error:
+            _log.warning("%s", error)
+            connection.close(str(error))
+            return
+        except TamisError as error:  # a full disk: nothing was taken, the other end sends it again
+            connection.close_for_now(str(error))
+            return
+
+
+async def _write(driver: Driver, connection: Connection, socket: WebSocket) -> None:
+    try:
+        while (packet := await driver.next_packet(connection)) is not None:
+            await socket.send_bytes(packet)  # who does not read is cut off below: `tamis.web.write_deadline`
+        code = _TRY_AGAIN_LATER if connection.may_return else _POLICY_VIOLATION
+        await socket.close(code, connection.closed[:120])
+    except (RuntimeError, WebSocketDisconnect):
+        connection.close("the other end is gone, or did not read")
