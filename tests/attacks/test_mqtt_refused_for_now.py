@@ -16,7 +16,7 @@ import pytest
 
 import tamis
 from tamis.errors import ConnectionLostError, DiskFullError, EventError, LimitError, RefusedError, TamisError
-from tamis.runtime import mqtt_bridge
+from tamis.runtime.mqtt import bridge as mqtt_bridge
 from tamis.runtime.mqtt.bridge import BridgeCounts, BridgePlan, run_bridge
 from tamis.runtime.mqtt.connection import MqttMessage
 from tests.attacks.callers import guarded_broker

@@ -20,8 +20,8 @@ from tamis.routing import messages as m
 from tamis.routing.edge.rights import Rights
 from tamis.runtime.broker.config import BrokerConfig, read_config
 from tamis.runtime.broker.tokens import Tokens
-from tamis.web import socket, streams
 from tamis.web.app import ENDPOINTS
+from tamis.web.endpoints import streams, websocket
 from tests.server.processes import HANGS, Answer, BrokerProcess, ask, running
 
 CONFIG = """
@@ -167,7 +167,7 @@ def test_a_revoked_token_ends_streams_and_connections(guarded: Guarded) -> None:
 
     with contextlib.closing(stream):
         asyncio.run(asyncio.wait_for(both(), HANGS))
-    assert max(streams.HEARTBEAT, socket.LOOK_SECONDS) <= 5  # seconds until a broker that is not busy looks again
+    assert max(streams.HEARTBEAT, websocket.LOOK_SECONDS) <= 5  # seconds until a broker that is not busy looks again
     assert ask(f"{broker.url}/v1/subscriptions", Authorization=f"Bearer {secret}").status == 401
 
 
@@ -187,9 +187,9 @@ def test_a_websocket_is_refused_for_strangers(
 
     async def knock() -> str:
         url = f"ws://127.0.0.1:{broker.port}/v1/connect{query}"
-        async with open_socket(url, additional_headers=headers, proxy=None) as socket:
+        async with open_socket(url, additional_headers=headers, proxy=None) as websocket:
             with pytest.raises(ConnectionClosed) as closed:
-                await socket.recv()
+                await websocket.recv()
             assert closed.value.rcvd is not None
             assert closed.value.rcvd.code == 1008
             return closed.value.rcvd.reason

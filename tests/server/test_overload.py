@@ -16,7 +16,7 @@ from tamis.errors import RefusedError
 from tamis.node.frames import Frame, encode_frame
 from tamis.routing import messages as m
 from tamis.routing.edge.rights import Rights
-from tamis.runtime import driver as driver_module
+from tamis.runtime.broker import driver as driver_module
 from tamis.runtime.broker.config import BrokerConfig
 from tamis.runtime.broker.driver import Driver
 from tamis.runtime.broker.open_broker import open_broker

@@ -16,9 +16,19 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from tamis.runtime.broker.config import BrokerConfig
 from tamis.runtime.broker.driver import Driver
 from tamis.runtime.broker.tokens import Tokens
-from tamis.web import audit, events, explanations, log, socket, statistics, streams, subscriptions, trial
 from tamis.web.access import Access
 from tamis.web.addresses import SlashesInNames
+from tamis.web.endpoints import (
+    audit,
+    delivery_log,
+    events,
+    explanations,
+    statistics,
+    streams,
+    subscriptions,
+    trial,
+    websocket,
+)
 from tamis.web.endpoints.pages import page_routes
 from tamis.web.failures import HANDLERS, SecurityHeaders
 from tamis.web.openapi import document
@@ -45,8 +55,8 @@ ENDPOINTS: tuple[tuple[str, str, Endpoint], ...] = (
     ("GET", "/v1/subscriptions/{id}", subscriptions.show),
     ("DELETE", "/v1/subscriptions/{id}", subscriptions.delete),
     ("GET", "/v1/subscriptions/{id}/events", streams.stream),
-    ("GET", "/v1/subscriptions/{id}/log", log.read_log),
-    ("POST", "/v1/subscriptions/{id}/acknowledge", log.acknowledge),
+    ("GET", "/v1/subscriptions/{id}/log", delivery_log.read_log),
+    ("POST", "/v1/subscriptions/{id}/acknowledge", delivery_log.acknowledge),
     ("POST", "/v1/explain", explanations.explain_event),
     ("POST", "/v1/trial", trial.trial),
     ("POST", "/v1/matches", trial.matching),
@@ -67,7 +77,7 @@ def make_app(config: BrokerConfig, driver: Driver, tokens: Tokens) -> Starlette:
     server = Server(config, driver, Access(config, tokens))
     routes: list[BaseRoute] = list(map(_route, dict.fromkeys(path for _, path, _ in ENDPOINTS)))
     routes.append(Route("/openapi.json", _openapi, methods=["GET"]))
-    routes.append(WebSocketRoute("/v1/connect", socket.connect))
+    routes.append(WebSocketRoute("/v1/connect", websocket.connect))
     routes.extend(page_routes())
     around = [Middleware(SecurityHeaders), Middleware(SlashesInNames)]
     app = Starlette(routes=routes, exception_handlers=HANDLERS, middleware=around)

@@ -18,7 +18,6 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from tamis.errors import DiskFullError, ModelError
 from tamis.runtime.broker.config import BrokerConfig
 from tamis.runtime.broker.driver import Driver
-from tamis.runtime.broker.long_lived import keep_frozen, paused_collection
 from tamis.runtime.broker.neighbours import keep_linked
 from tamis.runtime.broker.open_broker import open_broker
 from tamis.runtime.broker.self_audit import note_start, note_stop, watch_tokens
@@ -26,6 +25,7 @@ from tamis.runtime.broker.sessions import end_sessions
 from tamis.runtime.broker.snapshot_subscriptions import follow_snapshot, open_snapshot
 from tamis.runtime.broker.store import Store
 from tamis.runtime.broker.tokens import Tokens, tokens_of
+from tamis.runtime.long_lived import keep_frozen, paused_collection
 from tamis.runtime.packets import MAX_PACKET, MAX_PACKET_OF_BROKER
 from tamis.web.app import make_app
 from tamis.web.write_deadline import with_write_deadline

@@ -10,7 +10,7 @@ from typing import Any
 
 from tamis.errors import DiskFullError, StoreError
 from tamis.node.effects import Persist
-from tamis.runtime import committer as module
+from tamis.runtime.broker import committer as module
 from tamis.runtime.broker.committer import Committer
 
 

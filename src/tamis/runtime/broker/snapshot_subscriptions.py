@@ -31,7 +31,7 @@ from tamis.routing.core.broker import client_key
 from tamis.routing.edge.rights import Rights
 from tamis.runtime.broker.driver import Driver
 from tamis.runtime.broker.link_names import http_link
-from tamis.runtime.broker.long_lived import paused_collection
+from tamis.runtime.long_lived import paused_collection
 
 __all__ = ["OWNER", "follow_snapshot", "open_snapshot"]
 
