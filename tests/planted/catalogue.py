@@ -700,13 +700,13 @@ def rewrite_the_payload(real: Any) -> Any:
 # Tables in two stages
 
 
-@plant(TwoStageTable, "wants", policy="two-stage")
+@plant(TwoStageTable, "matches_any", policy="two-stage")
 def ask_only_the_first_filter_that_cells_propose(real: Any) -> Any:
-    def wants(self: TwoStageTable, event: Any) -> bool:
+    def matches_any(self: TwoStageTable, event: Any) -> bool:
         proposed = self._cells.candidates(event).tolist()
         return any(matches_subscription(event, self._held[row]) for row in proposed[:1])
 
-    return wants
+    return matches_any
 
 
 @plant(TwoStageTable, "remove", policy="two-stage")

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from tamis.index.packed.axes import AxesState
@@ -103,6 +104,14 @@ class PackedCore:
     def match_table(self, events: EventTable) -> MatchRows:
         """Return the rows that match each event of a table; a bad row matches nothing."""
         return self._search.match_table(events)
+
+    def matches_any(self, event: Event) -> bool:
+        """Whether some row matches a canonical event."""
+        return self._search.matches_any(event)
+
+    def matches_any_of(self, events: EventTable) -> npt.NDArray[np.bool_]:
+        """Say for each event of a table whether some row matches it; a bad row matches nothing."""
+        return self._search.matches_any_of(events)
 
     def wants_merge(self) -> bool:
         """Whether one of the box indexes has something to merge."""

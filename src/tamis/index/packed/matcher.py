@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import numpy.typing as npt
 
 from tamis.index.linear_scan import LinearMatcher
@@ -81,6 +82,14 @@ class PackedMatcher:
         if len(self._few) * len(events) < LARGE_TABLE:
             return self._few.match_table(events)
         return self._pack_few().match_table(events)
+
+    def matches_any(self, event: Event) -> bool:
+        """Whether some row matches a canonical event; ends at the first that does."""
+        return (self._few if self._core is None else self._core).matches_any(event)
+
+    def matches_any_of(self, events: EventTable) -> npt.NDArray[np.bool_]:
+        """Say for each event of a table whether some row matches it; a bad row matches nothing."""
+        return (self._few if self._core is None else self._core).matches_any_of(events)
 
     def statistics(self) -> IndexStatistics:
         """Return how many subscriptions took which road."""

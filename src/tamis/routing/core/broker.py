@@ -34,6 +34,7 @@ from tamis.node.story import Story
 from tamis.routing import messages as m
 from tamis.routing.core.confirmations import Confirmations
 from tamis.routing.core.counters import Counters
+from tamis.routing.core.event_batch import EventBatch
 from tamis.routing.core.flow import Flow
 from tamis.routing.core.routing_table import ALL_NAMESPACES, Readers, RoutingTable
 from tamis.routing.core.summary import Changes
@@ -260,8 +261,7 @@ class BrokerCore:
     def _publish(self, events: Sequence[m.Published], sender: Link, now: float) -> list[Effect]:
         going: dict[Link, list[m.Published]] = {}
         readable, effects = self._read(events, sender)
-        for event, values, readers in self._with_readers(readable):
-            links = self.table.next_hops(values, event.namespace, sender) if self._neighbours else []
+        for event, links, readers in self._routed(readable, sender):
             if not self.flow.is_open and sender not in self._neighbours and (why := self.flow.find_refusal(links)):
                 effects += self._refuse(event, sender, *why)
                 continue
@@ -296,13 +296,21 @@ class BrokerCore:
                 refusals.append(Send(sender, m.Refusal(f"event {event.id.seq}", str(error), event.id)))
         return readable, refusals
 
-    def _with_readers(self, events: list[tuple[m.Published, Event]]) -> Iterator[tuple[m.Published, Event, Readers]]:
-        """Yield the events in order with the clients that want them; all of a namespace are matched at once."""
-        schema, spaces = self._content.schema, dict[str, list[Event]]()
+    def _routed(
+        self, events: list[tuple[m.Published, Event]], sender: Link
+    ) -> Iterator[tuple[m.Published, list[Link], Readers]]:
+        """Yield the events in order with their next hops and readers; all of a namespace are matched at once."""
+        spaces: dict[str, list[Event]] = {}
         for event, values in events:
             spaces.setdefault(event.namespace, []).append(values)
-        found = {name: iter(self.table.readers_of_batch(mine, name, schema)) for name, mine in spaces.items()}
-        return ((event, values, next(found[event.namespace])) for event, values in events)
+        routes = {
+            name: self._routes(EventBatch(mine, name, self._content.schema), sender) for name, mine in spaces.items()
+        }
+        return ((event, *next(routes[event.namespace])) for event, _ in events)
+
+    def _routes(self, batch: EventBatch, sender: Link) -> Iterator[tuple[list[Link], Readers]]:
+        hops = self.table.next_hops_of_batch(batch, sender) if self._neighbours else [[]] * len(batch)
+        return zip(hops, self.table.readers_of_batch(batch), strict=True)
 
     def _deliver(self, event: m.Published, readers: Readers, sender: Link, now: float) -> list[Effect]:
         effects: list[Effect] = []

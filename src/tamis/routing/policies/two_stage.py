@@ -14,10 +14,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
+
 from tamis.algebra.evaluate import matches_subscription
 from tamis.errors import InvariantError
 from tamis.model.schema import Event
 from tamis.model.subscription import Subscription
+from tamis.model.tables import EventTable
 from tamis.routing.core.counters import Counters
 from tamis.routing.policies.cells import CellOptions
 
@@ -51,9 +55,17 @@ class TwoStageTable:
         self._cells.remove(row)
         del self._held[row]
 
-    def wants(self, event: Event) -> bool:
+    def matches_any(self, event: Event) -> bool:
         """Whether a filter matches."""
-        proposed = self._cells.candidates(event).tolist()
+        return self._is_confirmed(event, self._cells.candidates(event).tolist())
+
+    def matches_any_of(self, events: EventTable) -> npt.NDArray[np.bool_]:
+        """Say for each event of a table whether a filter matches; the cells of all are looked up at once."""
+        bad, proposed = events.bad, self._cells.candidates_of_table(events)
+        found = [i not in bad and self._is_confirmed(events.event(i), rows.tolist()) for i, rows in enumerate(proposed)]
+        return np.array(found, np.bool_)
+
+    def _is_confirmed(self, event: Event, proposed: list[int]) -> bool:
         found, asked = False, 0
         for row in proposed:
             asked += 1
