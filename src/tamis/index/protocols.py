@@ -26,6 +26,7 @@ __all__ = [
     "NO_ROWS",
     "BallMatcher",
     "BoxMatcher",
+    "BulkMatcher",
     "CoveringIndex",
     "Guarantee",
     "IndexStatistics",
@@ -120,6 +121,14 @@ class LinkMatcher(Matcher, Protocol):
 
     def matches_any_of(self, events: EventTable) -> npt.NDArray[np.bool_]:
         """Say for each event of a table whether some row matches it; a bad row of the table matches nothing."""
+
+
+@runtime_checkable
+class BulkMatcher(Matcher, Protocol):
+    """A matcher that takes many subscriptions at once for less than one by one."""
+
+    def add_many(self, rows: Rows, subscriptions: Sequence[Subscription]) -> None:
+        """Add subscriptions under ascending rows above all rows added before: all or, if it raises, none."""
 
 
 @runtime_checkable

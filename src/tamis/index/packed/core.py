@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,6 +72,10 @@ class PackedCore:
     def add(self, row: int, subscription: Subscription) -> None:
         """Add a subscription under a row above all others."""
         self._store.add(row, subscription)
+
+    def add_many(self, rows: Rows, subscriptions: Sequence[Subscription]) -> None:
+        """Add subscriptions under ascending rows above all others: all or, if it raises, none."""
+        self._store.add_many(rows.tolist(), subscriptions)
 
     def add_boxes(self, rows: Rows, table: SubscriptionTable) -> None:
         """Add the boxes of a table under rows above all others."""

@@ -7,7 +7,7 @@ subscriptions are few.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,6 +58,14 @@ class PackedMatcher:
             self._few.add(row, subscription)
         else:
             self._packed().add(row, subscription)
+
+    def add_many(self, rows: Rows, subscriptions: Sequence[Subscription]) -> None:
+        """Add subscriptions under ascending rows above all rows added before: all or, if it raises, none."""
+        if self._core is None and len(self._few) + len(subscriptions) <= self._room:
+            for row, subscription in zip(rows.tolist(), subscriptions, strict=True):
+                self._few.add(row, subscription)
+        else:
+            self._packed().add_many(rows, subscriptions)
 
     def add_boxes(self, rows: Rows, table: SubscriptionTable) -> None:
         """Add the boxes of a table under rows above all rows added before, ascending."""
