@@ -6,18 +6,39 @@ import heapq
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from tamis.engine.ids import Ids, IdsState
 from tamis.engine.stored import StoredSubscriptions
 from tamis.index.parted import PartedMatcher
-from tamis.index.protocols import BallMatcher, BoxMatcher, BulkMatcher, Lookup, Matcher, Mergeable
+from tamis.index.protocols import BallMatcher, BoxMatcher, BulkMatcher, LinkMatcher, Lookup, Matcher, Mergeable
 from tamis.model.subscription import Filter, Subscription, SubscriptionId, Values
 from tamis.model.tables import SubscriptionTable
 from tamis.model.value_set import ValueSet
 
 __all__ = ["Namespace"]
+
+
+class _Roles(NamedTuple):
+    """A matcher in the roles it has; worked out once, for to ask a Protocol takes microseconds."""
+
+    mergeable: Mergeable | None
+    boxes: BoxMatcher | None
+    balls: BallMatcher | None
+    bulk: BulkMatcher | None
+    link: LinkMatcher | None
+
+    @classmethod
+    def of(cls, matcher: Matcher) -> _Roles:
+        return cls(
+            matcher if isinstance(matcher, Mergeable) else None,
+            matcher if isinstance(matcher, BoxMatcher) else None,
+            matcher if isinstance(matcher, BallMatcher) else None,
+            matcher if isinstance(matcher, BulkMatcher) else None,
+            matcher if isinstance(matcher, LinkMatcher) else None,
+        )
 
 
 class Namespace:
@@ -41,11 +62,7 @@ class Namespace:
 
     def _use(self, matcher: Matcher) -> None:
         self.matcher = matcher
-        #: The matcher again if it merges, takes boxes, balls, many at once; to ask a Protocol takes microseconds.
-        self.mergeable: Mergeable | None = matcher if isinstance(matcher, Mergeable) else None
-        self._boxes: BoxMatcher | None = matcher if isinstance(matcher, BoxMatcher) else None
-        self._balls: BallMatcher | None = matcher if isinstance(matcher, BallMatcher) else None
-        self._bulk: BulkMatcher | None = matcher if isinstance(matcher, BulkMatcher) else None
+        self.roles = _Roles.of(matcher)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -78,11 +95,11 @@ class Namespace:
         """Add a table of boxes or balls, all at once where the matcher can; the ids must be free."""
         first = self.ids.append_range(ids) if isinstance(ids, range) else self.ids.append_many(ids)
         rows = np.arange(first, first + len(table), dtype=np.int32)
-        if table.radii is not None and self._balls is not None:
-            self._balls.add_balls(rows, table)
+        if table.radii is not None and self.roles.balls is not None:
+            self.roles.balls.add_balls(rows, table)
             return
-        if table.radii is None and self._boxes is not None:
-            self._boxes.add_boxes(rows, table)
+        if table.radii is None and self.roles.boxes is not None:
+            self.roles.boxes.add_boxes(rows, table)
             return
         for position, id in enumerate(ids):
             subscription = table.box_subscription(position, id)
@@ -134,8 +151,8 @@ class Namespace:
     def find(self, row: int) -> Subscription | None:
         """Return the subscription of a row, None when it was removed meanwhile."""
         found = self.find_written(row)
-        if found is None and self._balls is not None:
-            ball = self._balls.find_ball(row)
+        if found is None and self.roles.balls is not None:
+            ball = self.roles.balls.find_ball(row)
             found = None if ball is None else Subscription(self.ids[row], (Filter((ball,)),), None, self.name)
         return found if found is not None else self._find_box(row)
 
@@ -167,8 +184,8 @@ class Namespace:
 
     def _hand_over(self, rows: range, subscriptions: Sequence[Subscription]) -> None:
         """Give subscriptions to the matcher, all or none."""
-        if len(rows) > 1 and self._bulk is not None:
-            self._bulk.add_many(np.arange(rows.start, rows.stop, dtype=np.int32), subscriptions)
+        if len(rows) > 1 and self.roles.bulk is not None:
+            self.roles.bulk.add_many(np.arange(rows.start, rows.stop, dtype=np.int32), subscriptions)
             return
         for row, one in zip(rows, subscriptions, strict=True):
             try:
@@ -179,7 +196,7 @@ class Namespace:
                 raise
 
     def _find_box(self, row: int) -> Subscription | None:
-        sides = None if self._boxes is None else self._boxes.find_sides(row)
+        sides = None if self.roles.boxes is None else self.roles.boxes.find_sides(row)
         if sides is None:
             return None
         constraints = [

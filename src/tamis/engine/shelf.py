@@ -16,12 +16,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from itertools import pairwise
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
+
 from tamis.engine.namespace import Namespace
-from tamis.index.protocols import Lookup, Matcher, Mergeable, MergePlan
+from tamis.index.protocols import LinkMatcher, Lookup, Matcher, Mergeable, MergePlan
+from tamis.model.schema import Event
 from tamis.model.subscription import Subscription, SubscriptionId
-from tamis.model.tables import SubscriptionTable
+from tamis.model.tables import EventTable, SubscriptionTable
 
 __all__ = ["MergeAtOnce", "Merging", "Shelf"]
 
@@ -114,8 +119,8 @@ class Shelf:
             if self._renewal is not None:
                 self._renewal.changes += subscriptions
             n = len(subscriptions)
-            if n >= BULK and 2 * n > len(self.now) and self.now.mergeable is not None:
-                self.now.mergeable.compact()
+            if n >= BULK and 2 * n > len(self.now) and self.now.roles.mergeable is not None:
+                self.now.roles.mergeable.compact()
             self._merging.nudge(self)
 
     def add_boxes(self, table: SubscriptionTable, ids: Sequence[SubscriptionId] | range) -> None:
@@ -142,11 +147,40 @@ class Shelf:
                 for id in list(self.now.take_due(moment)):
                     self.remove(id)
 
+    # Matching
+
+    def match(self, event: Event) -> list[SubscriptionId]:
+        """Return the ids of the subscriptions that match a canonical event, in the order in which they came."""
+        now = self.now
+        return now.ids.of(now.matcher.match(event))
+
+    def match_table(self, events: EventTable) -> list[list[SubscriptionId]]:
+        """Return `match` of each event of a table; a bad row of the table matches nothing."""
+        now = self.now
+        offsets, rows = now.matcher.match_table(events)
+        bounds = offsets.tolist()
+        return [now.ids.of(np.sort(rows[start:stop])) for start, stop in pairwise(bounds)]
+
+    def matches_any(self, event: Event) -> bool:
+        """Whether a subscription matches a canonical event; for a matcher that can tell (`LinkMatcher`)."""
+        return self._link.matches_any(event)
+
+    def matches_any_of(self, events: EventTable) -> npt.NDArray[np.bool_]:
+        """Say for each event of a table whether a subscription matches it; a bad row matches nothing."""
+        return self._link.matches_any_of(events)
+
+    @property
+    def _link(self) -> LinkMatcher:
+        found = self.now.roles.link
+        if found is None:
+            raise TypeError(f"a {type(self.now.matcher).__name__} does not tell whether anything matches")
+        return found
+
     # Merges, as `Mergeable`
 
     def wants_merge(self) -> bool:
         """Whether the matcher has something to merge, or too much is dead."""
-        mergeable = self.now.mergeable
+        mergeable = self.now.roles.mergeable
         return self._is_mostly_dead or (mergeable is not None and mergeable.wants_merge())
 
     def plan_merge(self) -> MergePlan | None:
@@ -155,21 +189,21 @@ class Shelf:
         if self._is_mostly_dead:
             self._renewal = _Renewal(self.now, Namespace(self.now.name, self._make_matcher))
             return self._renewal
-        return None if self.now.mergeable is None else self.now.mergeable.plan_merge()
+        return None if self.now.roles.mergeable is None else self.now.roles.mergeable.plan_merge()
 
     def install(self, plan: MergePlan) -> None:
         """Put a plan that has run into use."""
         if not isinstance(plan, _Renewal):
-            if self.now.mergeable is not None:
-                self.now.mergeable.install(plan)
+            if self.now.roles.mergeable is not None:
+                self.now.roles.mergeable.install(plan)
         elif plan is self._renewal:
             plan.catch_up()
             self.now, self._renewal = plan.fresh, None
 
     def compact(self) -> None:
         """Merge everything now."""
-        if self.now.mergeable is not None:
-            self.now.mergeable.compact()
+        if self.now.roles.mergeable is not None:
+            self.now.roles.mergeable.compact()
 
     @property
     def _is_mostly_dead(self) -> bool:

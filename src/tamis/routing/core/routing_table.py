@@ -11,18 +11,20 @@ A neighbour that has not spoken yet is taken to want everything (promise R6: whe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tamis.engine.shelf import MergeAtOnce, Merging, Shelf
 from tamis.errors import InvariantError
 from tamis.index.packed.matcher import PackedMatcher
+from tamis.index.protocols import Lookup, Matcher
 from tamis.model.schema import Event, Schema
-from tamis.model.subscription import EVERYTHING, Subscription
-from tamis.model.tables import EventTable
+from tamis.model.subscription import EVERYTHING, Subscription, SubscriptionId
 from tamis.node.effects import Link
 from tamis.routing.core.counters import Counters
 from tamis.routing.core.event_batch import EventBatch
@@ -46,32 +48,19 @@ Readers = dict[Link, list[Subscription]]
 _ALL = Subscription("*", (EVERYTHING,), None, ALL_NAMESPACES)
 
 
-class _LinkTable(Protocol):
-    """The filters of one neighbour in one namespace, by row."""
-
-    def add(self, row: int, subscription: Subscription) -> None: ...
-
-    def remove(self, row: int) -> None: ...
-
-    def matches_any(self, event: Event) -> bool: ...
-
-    def matches_any_of(self, events: EventTable) -> npt.NDArray[np.bool_]: ...
-
-    def __len__(self) -> int: ...
-
-
 @dataclass
-class _Namespace:
-    """One namespace: clients' subscriptions by row, and the filters of each neighbour."""
+class _Space:
+    """One namespace: the subscriptions of all clients, and the filters of each neighbour, by key."""
 
-    clients: PackedMatcher
-    links: dict[Link, _LinkTable] = field(default_factory=dict)
+    clients: Shelf
+    links: dict[Link, Shelf] = field(default_factory=dict)
 
 
 class RoutingTable:
     """The interests of a broker's neighbours and clients; ``neighbours`` gives the policy of each link.
 
     ``counters`` note what the tables did, by link; ``cells`` are those of links that are told ranges by others.
+    ``merging`` runs the merges of the indexes; without it they are run at once.
     """
 
     def __init__(
@@ -80,8 +69,10 @@ class RoutingTable:
         schema: Schema,
         counters: Mapping[Link, Counters] | None = None,
         cells: CellOptions = USUAL_CELLS,
+        merging: Merging | None = None,
     ) -> None:
         self._neighbours = dict(neighbours)
+        self._merging = MergeAtOnce() if merging is None else merging
         self._counters = counters or {link: Counters() for link in neighbours}
         #: ``{source: {key: subscription}}``: exactly what each client and neighbour asks for now.
         self._interests: dict[Link, dict[str, Subscription]] = {link: {} for link in neighbours}
@@ -90,10 +81,9 @@ class RoutingTable:
         self._summaries: dict[Link, dict[str, Summary]] = {link: {} for link in neighbours}
         #: What came and goes as ranges of cells.
         self.cells = CellTables(schema, {link: policy.cells for link, policy in neighbours.items()}, cells)
-        self._namespaces: dict[str, _Namespace] = {}
-        self._rows: dict[Origin, int] = {}
-        self._origins: dict[int, Origin] = {}
-        self._next_row = 0
+        self._namespaces: dict[str, _Space] = {}
+        #: ``{key: client}`` of every interest of a client: a key tells which client it is of, so no two share one.
+        self._client_of: dict[SubscriptionId, Link] = {}
 
     def note_spoken(self, link: Link) -> None:
         """Take note that a neighbour has said all it asks for."""
@@ -112,29 +102,29 @@ class RoutingTable:
         """Return the clients that ask for something."""
         return [source for source, held in self._interests.items() if held and source not in self._neighbours]
 
-    def put(self, source: Link, key: str, subscription: Subscription) -> None:
-        """Add an interest, or change the one under this key."""
-        held = self._interests.setdefault(source, {})
-        if key in held:
-            if (held[key].filters, held[key].namespace) == (subscription.filters, subscription.namespace):
-                held[key] = subscription
-                return
-            self.drop(source, key)
-        held[key] = subscription
-        origin = Origin(source, key)
-        self._admit(origin, subscription)
-        announced = subscription if subscription.id == key else replace(subscription, id=key)
-        for link in self._others(source):
-            if self._neighbours[link].cells:
-                self.cells.add(link, origin, announced)
-            else:
-                self._summary(link, subscription.namespace).add(origin, announced)
+    def put_many(self, interests: Iterable[tuple[Link, str, Subscription]]) -> None:
+        """Add interests, or change those under these keys, in order; what is new is added to the indexes at once."""
+        new: dict[Origin, Subscription] = {}
+        for source, key, subscription in interests:
+            held = self._interests.setdefault(source, {})
+            if key in held:
+                if (held[key].filters, held[key].namespace) == (subscription.filters, subscription.namespace):
+                    held[key] = subscription
+                    continue
+                self._admit(new)  # the earlier one may be among these
+                new = {}
+                self.drop(source, key)
+            held[key] = subscription
+            new[Origin(source, key)] = subscription
+        self._admit(new)
 
     def drop(self, source: Link, key: str) -> None:
         """Remove an interest; KeyError when it is not there."""
         subscription = self._interests[source].pop(key)
         origin = Origin(source, key)
-        self._expel(origin, subscription)
+        self._shelf(source, subscription.namespace).remove(key)
+        if source not in self._neighbours:  # a neighbour may know a client of the same name elsewhere
+            del self._client_of[key]
         for link in self._others(source):
             if self._neighbours[link].cells:
                 self.cells.remove(link, origin, subscription.namespace)
@@ -192,19 +182,16 @@ class RoutingTable:
     def readers(self, event: Event, namespace: str) -> Readers:
         """Return the clients that want an event, each with its subscriptions that match; exact."""
         home = self._namespaces.get(namespace)
-        return {} if home is None else self._readers(home.clients.match(event).tolist())
+        return {} if home is None else self._readers(home.clients.match(event))
 
     def readers_of_batch(self, batch: EventBatch) -> list[Readers]:
         """Return the readers of each event; many events meet many subscriptions as one table."""
         home = self._namespaces.get(batch.namespace)
         if home is None or batch.is_small or len(home.clients) < SMALL_TABLE:
             return [self.readers(event, batch.namespace) for event in batch.events]
-        offsets, rows = (found.tolist() for found in home.clients.match_table(batch.table))
-        bad = batch.table.bad
+        found, bad = home.clients.match_table(batch.table), batch.table.bad
         return [
-            self.readers(event, batch.namespace)
-            if i in bad
-            else self._readers(sorted(rows[offsets[i] : offsets[i + 1]]))
+            self.readers(event, batch.namespace) if i in bad else self._readers(found[i])
             for i, event in enumerate(batch.events)
         ]
 
@@ -221,17 +208,25 @@ class RoutingTable:
             if told != due:
                 more, less = sorted(told - due), sorted(due - told)
                 raise InvariantError(f"link {link!r} was told too much, {more}, or too little, {less}")
-        for table in (one for home in self._namespaces.values() for one in home.links.values()):
-            if isinstance(table, TwoStageTable):
-                table.check_invariants()
-        if self._rows.keys() != known:
-            raise InvariantError(f"the matchers know {sorted(self._rows.keys() ^ known)} wrongly")
+        self._check_shelves(known)
 
-    def _readers(self, rows: Sequence[int]) -> Readers:
+    def _check_shelves(self, known: set[Origin]) -> None:
+        """Raise `InvariantError` unless the indexes hold the known interests."""
+        shelved: set[Origin] = set()
+        for home in self._namespaces.values():
+            shelved |= {Origin(self._client_of[one.id], str(one.id)) for one in home.clients}
+            for link, shelf in home.links.items():
+                shelved |= {Origin(link, str(one.id)) for one in shelf}
+                if isinstance(shelf.now.matcher, TwoStageTable):
+                    shelf.now.matcher.check_invariants()
+        if shelved != known:
+            raise InvariantError(f"the matchers know {sorted(shelved ^ known)} wrongly")
+
+    def _readers(self, keys: Iterable[SubscriptionId]) -> Readers:
         readers: Readers = {}
-        for row in rows:
-            origin = self._origins[row]
-            readers.setdefault(origin.source, []).append(self._interests[origin.source][origin.key])
+        for key in keys:
+            client = self._client_of[key]
+            readers.setdefault(client, []).append(self._interests[client][str(key)])
         return readers
 
     def _others(self, source: Link) -> Iterator[Link]:
@@ -262,31 +257,34 @@ class RoutingTable:
                 wanted |= self.cells.wanted_of(link, name, batch.table)
         return wanted
 
-    def _admit(self, origin: Origin, subscription: Subscription) -> None:
-        row, home = self._next_row, self._namespace(subscription.namespace)
-        self._next_row += 1
-        self._rows[origin], self._origins[row] = row, origin
-        if origin.source not in self._neighbours:
-            home.clients.add(row, subscription)
-            return
-        if origin.source not in home.links:
-            home.links[origin.source] = self._link_table(origin.source)
-        home.links[origin.source].add(row, subscription)
+    def _admit(self, new: Mapping[Origin, Subscription]) -> None:
+        """Put interests, all of them new, into the indexes and the summaries."""
+        shelves: dict[int, tuple[Shelf, list[Subscription]]] = {}
+        for origin, subscription in new.items():
+            if origin.source not in self._neighbours:
+                self._client_of[origin.key] = origin.source
+            named = subscription if subscription.id == origin.key else replace(subscription, id=origin.key)
+            shelf = self._shelf(origin.source, subscription.namespace)
+            shelves.setdefault(id(shelf), (shelf, []))[1].append(named)
+            for link in self._others(origin.source):
+                if self._neighbours[link].cells:
+                    self.cells.add(link, origin, named)
+                else:
+                    self._summary(link, subscription.namespace).add(origin, named)
+        for shelf, subscriptions in shelves.values():
+            shelf.add(subscriptions)
 
-    def _expel(self, origin: Origin, subscription: Subscription) -> None:
-        row, home = self._rows.pop(origin), self._namespace(subscription.namespace)
-        del self._origins[row]
-        (home.links[origin.source] if origin.source in self._neighbours else home.clients).remove(row)
+    def _shelf(self, source: Link, namespace: str) -> Shelf:
+        """Return where the interests of a client or neighbour stand."""
+        if namespace not in self._namespaces:
+            self._namespaces[namespace] = _Space(Shelf(namespace, PackedMatcher, self._merging))
+        home = self._namespaces[namespace]
+        if source not in self._neighbours:
+            return home.clients
+        if source not in home.links:
+            home.links[source] = Shelf(namespace, partial(self._link_matcher, source), self._merging)
+        return home.links[source]
 
-    def _namespace(self, name: str) -> _Namespace:
-        if name not in self._namespaces:
-            self._namespaces[name] = _Namespace(PackedMatcher(self._find))
-        return self._namespaces[name]
-
-    def _link_table(self, link: Link) -> _LinkTable:
+    def _link_matcher(self, link: Link, lookup: Lookup) -> Matcher:
         stages = self._neighbours[link].stages
-        return PackedMatcher(self._find) if stages is None else TwoStageTable(stages, self._counters[link])
-
-    def _find(self, row: int) -> Subscription | None:
-        origin = self._origins.get(row)
-        return None if origin is None else self._interests[origin.source].get(origin.key)
+        return PackedMatcher(lookup) if stages is None else TwoStageTable(stages, self._counters[link])
