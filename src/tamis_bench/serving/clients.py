@@ -58,13 +58,15 @@ def subscribe_message(id: int, text: str) -> m.Subscribe:
 
 
 class Reader:
-    """A client with many subscriptions."""
+    """A client with many subscriptions; a token may allow it more of them."""
 
-    def __init__(self, url: str, name: str, arrivals: Arrivals) -> None:
+    def __init__(self, url: str, name: str, arrivals: Arrivals, token: str = "") -> None:
         self._url = f"{websocket_url(url)}?client={name}"
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._link = ClientLink(name)
         self._arrivals = arrivals
-        self._active = 0
+        #: Subscriptions that every broker knows.
+        self.active = 0
         self._news = asyncio.Event()
 
     async def open(self) -> Reader:
@@ -73,6 +75,7 @@ class Reader:
 
         self._socket: Any = await connect(
             self._url,
+            additional_headers=self._headers,
             subprotocols=[SUBPROTOCOL],  # type: ignore[list-item]
             max_size=MAX_PACKET,
             compression=None,
@@ -88,7 +91,7 @@ class Reader:
             part = messages[first : first + AT_ONCE]
             self._link.unsent.append(Outgoing(m.encode(m.SubscribeBatch(tuple(part))), lambda: None))
             await self._flush()
-            while self._active < first + len(part):
+            while self.active < first + len(part):
                 self._news.clear()
                 await self._news.wait()
                 if self._task.done():
@@ -119,7 +122,7 @@ class Reader:
                     self._arrivals.note(message.event.id.seq, moment)
                     self._link.hand_out(number, 0)
                 elif isinstance(message, m.Status) and message.state is m.State.ACTIVE:
-                    self._active += 1
+                    self.active += 1
                 elif isinstance(message, m.Refusal):
                     raise InvariantError(f"reader {self._link.name} was refused: {message.reason}")
             self._link.settle()
