@@ -89,9 +89,10 @@ class Reader:
         """Ask for many things; returns when all are active."""
         for first in range(0, len(messages), AT_ONCE):
             part = messages[first : first + AT_ONCE]
+            wanted = self.active + len(part)
             self._link.unsent.append(Outgoing(m.encode(m.SubscribeBatch(tuple(part))), lambda: None))
             await self._flush()
-            while self.active < first + len(part):
+            while self.active < wanted:
                 self._news.clear()
                 await self._news.wait()
                 if self._task.done():
