@@ -5,17 +5,16 @@ Each event has one subject or topic and one reader, and nothing is written to a 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from tamis_bench.network.measure import NetworkLoad
 from tamis_bench.rows import Row
 from tamis_bench.serving import mqtt, nats
 from tamis_bench.serving.peer_servers import Passage, Servers, find_program
-from tamis_bench.workloads.boxes import box_events, make_boxes
+from tamis_bench.workloads.boxes import box_payloads
 
 __all__ = ["PEERS", "measure_peers"]
 
@@ -57,7 +56,7 @@ def measure_peers(
     names: Sequence[str], load: NetworkLoad, say: Callable[[str], None] = lambda text: None
 ) -> Iterator[Row]:
     """Yield the rows of one server and of a pair; a row with the reason where a server is not installed."""
-    payloads = [json.dumps(event).encode() for event in _events(load)]
+    payloads = box_payloads("uniform4", load.events)
     for name in names:
         program = find_program(PEERS[name].program)
         if program is None:
@@ -65,10 +64,6 @@ def measure_peers(
             continue
         say(f"{name}: one server and a pair")
         yield from _measure(name, PEERS[name], program, payloads, load)
-
-
-def _events(load: NetworkLoad) -> list[dict[str, Any]]:
-    return box_events(make_boxes("uniform4", 1, load.events), range(load.events))
 
 
 def _measure(name: str, peer: Peer, program: str, payloads: Sequence[bytes], load: NetworkLoad) -> Iterator[Row]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import tempfile
 import threading
 import time
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tamis.errors import InvariantError
 from tamis_bench.rows import Row
 from tamis_bench.serving.peer_servers import Passage, Servers, find_program, free_port, percentiles, started
-from tamis_bench.workloads.boxes import box_events, make_boxes
+from tamis_bench.workloads.boxes import box_payloads
 
 if TYPE_CHECKING:
     from tamis_bench.serving.serve import Load
@@ -36,9 +35,7 @@ def measure_mosquitto(load: Load, work: str) -> Iterator[Row]:
     if program is None:
         yield Row(work, load.n, "mosquitto", "serve", None, note=NOT_INSTALLED)
         return
-    payloads = [
-        json.dumps(event).encode() for event in box_events(make_boxes(work, 1, load.events), range(load.events))
-    ]
+    payloads = box_payloads(work, load.events)
     with mosquitto_servers(program, linked=False) as servers:
         passage = pass_mosquitto(servers, payloads, load.readers, load.seconds)
     note = "mosquitto: one topic per event, QoS 1, no disk"

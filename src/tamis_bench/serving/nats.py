@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING
 from tamis.errors import InvariantError
 from tamis_bench.rows import Row
 from tamis_bench.serving.peer_servers import Passage, Servers, find_program, free_port, percentiles, started
-from tamis_bench.workloads.boxes import box_events, make_boxes
+from tamis_bench.workloads.boxes import box_payloads
 
 if TYPE_CHECKING:
     from tamis_bench.serving.serve import Load
@@ -42,9 +41,7 @@ def measure_nats(load: Load, work: str) -> Iterator[Row]:
     if program is None:
         yield Row(work, load.n, "nats", "serve single", None, note=NOT_INSTALLED)
         return
-    payloads = [
-        json.dumps(event).encode() for event in box_events(make_boxes(work, 1, load.events), range(load.events))
-    ]
+    payloads = box_payloads(work, load.events)
     with nats_servers(program, linked=False) as servers:
         passage = pass_nats(servers, payloads, load.readers, load.seconds)
     note = "nats: one subject per event, at most once, no disk"
@@ -99,7 +96,7 @@ async def _pass(servers: Servers, payloads: Sequence[bytes], n_readers: int, sec
 
 
 async def _wait_until_linked(publisher: _Wire, arrivals: _Arrivals) -> None:
-    """Wait until a probe of every subject reached its reader: a leaf hears of subscriptions after they are confirmed."""
+    """Wait until a probe of every subject reached its reader: a leaf node learns of subscriptions a moment later."""
     async with asyncio.timeout(PATIENCE):
         while len(arrivals.probed) < SUBJECTS:
             await publisher.probe(subject for subject in range(SUBJECTS) if f"bench.{subject}" not in arrivals.probed)

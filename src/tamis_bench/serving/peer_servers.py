@@ -1,4 +1,4 @@
-"""Servers of others that a benchmark starts on this machine, one or a linked pair, and how events passed through them."""
+"""Servers of others that a benchmark starts on this machine, one or a linked pair, and how events pass through."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ The same name, sizes and seed give the same numbers everywhere.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,6 +31,7 @@ __all__ = [
     "BoxWork",
     "TextWork",
     "box_events",
+    "box_payloads",
     "box_texts",
     "make_boxes",
     "make_texts",
@@ -130,6 +132,11 @@ def box_events(work: BoxWork, indices: range) -> list[dict[str, Any]]:
     """Return the events at some indices as clients publish them."""
     points = work.points[indices.start : indices.stop : indices.step].tolist()
     return [dict(zip(work.names, point, strict=True)) for point in points]
+
+
+def box_payloads(name: str, n: int) -> list[bytes]:
+    """Return ``n`` events of a work as JSON, for systems that do not read them."""
+    return [json.dumps(event).encode() for event in box_events(make_boxes(name, 1, n), range(n))]
 
 
 # ---- boxes
