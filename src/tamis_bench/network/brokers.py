@@ -7,7 +7,8 @@ import json
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -18,6 +19,7 @@ from tamis.model.schema import Schema
 from tamis.runtime.broker.tokens import Tokens
 from tamis_bench.network.link_bytes import link_bytes
 from tamis_bench.network.topology import Topology
+from tamis_bench.serving.peer_servers import free_port
 from tamis_bench.serving.processes import BrokerProcess, cpu_seconds, resident_megabytes, start_broker
 
 __all__ = ["Network", "running"]
@@ -56,17 +58,16 @@ class Network:
 def running(topology: Topology, policy: str, schema: Schema, max_subscriptions: int) -> Iterator[Network]:
     """Start the brokers of a topology and yield them when all links are up; they end with the block."""
     with tempfile.TemporaryDirectory() as directory:
-        network = Network(topology, [], [])
+        ports = [free_port() for _ in range(topology.n_brokers)]
+        homes = [Path(directory) / str(number) for number in range(topology.n_brokers)]
+        tokens = []
+        for number, home in enumerate(homes):
+            (home / "data").mkdir(mode=0o700, parents=True)
+            (home / "schema.json").write_text(schema.to_json())
+            (home / "broker.toml").write_text(_config(topology, ports, number, policy))
+            tokens.append(Tokens(home / "data" / "tokens.json").add("bench", max_subscriptions=max_subscriptions))
+        network = Network(topology, _start_all([home / "broker.toml" for home in homes], ports), tokens)
         try:
-            for number in range(topology.n_brokers):
-                place = Path(directory) / str(number)
-                place.mkdir()
-                (place / "schema.json").write_text(schema.to_json())
-                (place / "broker.toml").write_text(_config(network, number, policy))
-                (place / "data").mkdir(mode=0o700)
-                fields = {"max_subscriptions": max_subscriptions}
-                network.tokens.append(Tokens(place / "data" / "tokens.json").add("bench", **fields))
-                network.brokers.append(start_broker("--config", str(place / "broker.toml")))
             _wait_until_linked(network)
             yield network
         finally:
@@ -74,12 +75,28 @@ def running(topology: Topology, policy: str, schema: Schema, max_subscriptions: 
                 broker.kill()
 
 
-def _config(network: Network, number: int, policy: str) -> str:
-    """Return the configuration of a broker; it dials its parent, which is started before it."""
+def _start_all(configs: Sequence[Path], ports: Sequence[int]) -> list[BrokerProcess]:
+    """Start brokers at the same time, because importing and loading kernels takes each some seconds; all or none."""
+    with ThreadPoolExecutor(len(configs)) as pool:
+        futures = [
+            pool.submit(start_broker, "--config", str(config), port=port)
+            for config, port in zip(configs, ports, strict=True)
+        ]
+    failures = [error for future in futures if (error := future.exception()) is not None]
+    brokers = [future.result() for future in futures if future.exception() is None]
+    if failures:
+        for broker in brokers:
+            broker.kill()
+        raise failures[0]
+    return brokers
+
+
+def _config(topology: Topology, ports: Sequence[int], number: int, policy: str) -> str:
+    """Return the configuration of a broker; it dials its parent."""
     lines = [f'name = "b{number}"', 'data = "data"', 'schema = "schema.json"']
-    for child, parent in network.topology.links:
+    for child, parent in topology.links:
         if child == number:
-            lines += ["[[links]]", f'name = "b{parent}"', f'url = "{network.brokers[parent].url}"']
+            lines += ["[[links]]", f'name = "b{parent}"', f'url = "http://127.0.0.1:{ports[parent]}"']
         elif parent == number:
             lines += ["[[links]]", f'name = "b{child}"']
         else:

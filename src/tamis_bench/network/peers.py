@@ -23,6 +23,10 @@ class _Start(Protocol):
     def __call__(self, program: str, *, linked: bool) -> AbstractContextManager[Servers]: ...
 
 
+#: Each event reaches a reader here, so fewer of them suffice.
+_FEWER: Final = 4
+
+
 @dataclass(frozen=True)
 class Peer:
     """A server of others: its program, how one or two of them are started and how events are sent through."""
@@ -56,7 +60,7 @@ def measure_peers(
     names: Sequence[str], load: NetworkLoad, say: Callable[[str], None] = lambda text: None
 ) -> Iterator[Row]:
     """Yield the rows of one server and of a pair; a row with the reason where a server is not installed."""
-    payloads = box_payloads("uniform4", load.events)
+    payloads = box_payloads("uniform4", max(1, load.events // _FEWER))
     for name in names:
         program = find_program(PEERS[name].program)
         if program is None:

@@ -28,11 +28,12 @@ AT_ONCE = 100
 
 
 class Arrivals:
-    """When each copy of an event came, of all readers together."""
+    """When each copy of an event came, of all readers together; copies are awaited for ``patience`` seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, patience: float = 300.0) -> None:
         #: (number of the event, moment) in the order of arrival.
         self.seen: list[tuple[int, float]] = []
+        self._patience = patience
         self._wanted = 0
         self._done = asyncio.Event()
 
@@ -42,12 +43,12 @@ class Arrivals:
         if len(self.seen) == self._wanted:
             self._done.set()
 
-    async def wait(self, wanted: int, patience: float = 300.0) -> None:
+    async def wait(self, wanted: int) -> None:
         """Wait until so many copies came in all."""
         self._wanted = wanted
         if len(self.seen) < wanted:
             self._done.clear()
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(self._patience):
                 await self._done.wait()
 
 

@@ -35,9 +35,9 @@ class BrokerProcess:
         self.process.communicate()  # waits, and closes the pipe
 
 
-def start_broker(*options: str) -> BrokerProcess:
-    """Start ``tamis serve`` on a free port with more options; returns when it listens."""
-    command = [sys.executable, "-c", _START, "serve", "--port", "0", "--json", *options]
+def start_broker(*options: str, port: int = 0) -> BrokerProcess:
+    """Start ``tamis serve`` with more options, on a free port unless one is named; returns when it listens."""
+    command = [sys.executable, "-c", _START, "serve", "--port", str(port), "--json", *options]
     process = subprocess.Popen(command, stdout=subprocess.PIPE)
     greeting = b""
     assert process.stdout is not None
