@@ -20,6 +20,7 @@ What a broker does with a message:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -27,9 +28,10 @@ import msgspec
 from tamis.errors import InvariantError, ModelError, RemoteProtocolError, TamisError
 from tamis.model.schema import Event
 from tamis.model.subscription import Subscription
+from tamis.node import records
 from tamis.node.content import Content
 from tamis.node.core import LinkFree, LinkFull, LinkUp
-from tamis.node.effects import Deliver, Effect, Key, Link, Persist, Send
+from tamis.node.effects import Deliver, Effect, Key, Link, Send
 from tamis.node.story import Story
 from tamis.routing import messages as m
 from tamis.routing.core.confirmations import Confirmations
@@ -124,7 +126,7 @@ class BrokerCore:
             self._expires.pop(place, None)
             if message.expires is not None:
                 self._expires[place] = message.expires
-            effects.append(Persist(("interest", *place), m.encode(message)))
+            effects.append(records.INTEREST.put(*place, value=m.encode(message)))
             effects.append(Send(client, m.Status(message.id, message.namespace, m.State.ACCEPTED)))
             places.append(place)
         effects += self._announce()
@@ -143,7 +145,7 @@ class BrokerCore:
         self.table.drop(client, key)
         self._expires.pop((client, key), None)
         self._confirmations.forget(client, key)
-        return [Persist(("interest", client, key), None), *self._announce()]
+        return [records.INTEREST.drop(client, key), *self._announce()]
 
     def _tick(self, message: m.Tick, sender: Link, now: float) -> list[Effect]:
         effects: list[Effect] = []
@@ -165,11 +167,11 @@ class BrokerCore:
             self.table.note_spoken(sender)
         for entry, subscription in entries:
             self.table.put(sender, entry.key, subscription)
-            effects.append(Persist(("interest", sender, entry.key), msgspec.msgpack.encode(entry)))
+            effects.append(records.INTEREST.put(sender, entry.key, value=msgspec.msgpack.encode(entry)))
         for key in sorted(gone & held.keys()):
             self.table.drop(sender, key)
-            effects.append(Persist(("interest", sender, key), None))
-        effects.append(Persist(("spoken", sender), b"%d" % message.number))
+            effects.append(records.INTEREST.drop(sender, key))
+        effects.append(records.SPOKEN.put(sender, value=message.number))
         effects += self._announce()
         self._confirmations.expect(sender, message.number, self._neighbours.keys() - self._has_table)
         return effects + self._settle()
@@ -184,7 +186,9 @@ class BrokerCore:
             plans |= {name: cells.empty_plan() for name in cells.namespaces(sender) if name not in plans}
         for namespace, plan in plans.items():
             self.table.put_ranges(sender, namespace, plan)
-            effects.append(Persist(("ranges", sender, namespace), cells.stored(sender, namespace)))
+            stored = cells.stored(sender, namespace)
+            change = records.RANGES.drop if stored is None else partial(records.RANGES.put, value=stored)
+            effects.append(change(sender, namespace))
         return effects
 
     def _confirm(self, message: m.Confirm, sender: Link, now: float) -> list[Effect]:
@@ -198,7 +202,7 @@ class BrokerCore:
         self._confirmations.forget(sender)
         self._has_table.discard(sender)
         self._waiting_for_table.add(sender)
-        known: list[Effect] = [Persist(("spoken", sender), b"0")] if sender not in self.table.unspoken else []
+        known: list[Effect] = [records.SPOKEN.put(sender, value=0)] if sender not in self.table.unspoken else []
         return [*known, *self._announce(), *self.flow.meet(sender), *(Send(sender, one) for one in again)]
 
     def _link_full(self, message: LinkFull, sender: Link, now: float) -> list[Effect]:
@@ -241,7 +245,7 @@ class BrokerCore:
         ranges = tuple(m.Ranges(namespace, plan) for namespace, plan in changes.plans)
         update = m.Update(number, entries, tuple(changes.retract), replace, ranges)
         self.counters[link].count_update(update)
-        return [Persist(("number", link), b"%d" % number), Send(link, update)]
+        return [records.NUMBER.put(link, value=number), Send(link, update)]
 
     def _settle(self) -> list[Effect]:
         """Pass on what all neighbours have confirmed: ACTIVE to clients, a confirmation to neighbours."""
@@ -324,23 +328,23 @@ class BrokerCore:
 
     def restore(self, stored: Mapping[Key, bytes], *, now: float) -> list[Effect]:
         """Take back what an earlier life persisted; every neighbour gets its table anew, in one step."""
-        for key in sorted(stored):
-            if key[0] == "interest":
-                self._restore_interest(key[1], key[2], stored[key])
-            elif key[0] == "ranges":
-                self.table.put_ranges(key[1], key[2], self.table.cells.read(stored[key]))
+        for (source, key), value in sorted(records.INTEREST.items(stored)):
+            self._restore_interest(source, key, value)
+        for (link, namespace), plan in sorted(records.RANGES.items(stored)):
+            self.table.put_ranges(link, namespace, self.table.cells.read(plan))
         for link in self._neighbours:
-            self._confirmations.sent[link] = int(stored.get(("number", link), 0))
-            if ("spoken", link) in stored:
+            self._confirmations.sent[link] = records.NUMBER.find(stored, link) or 0
+            if records.SPOKEN.key(link) in stored:
                 self.table.note_spoken(link)
             # A neighbour that we have met holds a table of ours that our memory of what it holds died with.
-            if ("link", link) in stored:
+            if records.LINK.key(link) in stored:
                 self._waiting_for_table.add(link)
         effects = [*self._announce(), *self.flow.restore(stored)]
         without = self._neighbours.keys() - self._has_table
         for link in self._neighbours:
-            if ("spoken", link) in stored:
-                self._confirmations.expect(link, int(stored["spoken", link]), without)
+            spoken = records.SPOKEN.find(stored, link)
+            if spoken is not None:
+                self._confirmations.expect(link, spoken, without)
         for client in self.table.clients():
             for place in self.table.interests(client):
                 self._confirmations.expect(client, place, without, is_new=False)
