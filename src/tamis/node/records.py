@@ -144,7 +144,14 @@ RANGES = Kind(
     ("neighbour", "namespace"),
     _struct("a plan of ranges (`index/mics/plan.py::RangePlan`)"),
     "routing/core/broker.py",
-    "the ranges of cells that a neighbour asks for in a namespace",
+    "which cells the ranges are made of that a neighbour asks for in a namespace; all keys when its cells are others",
+)
+BLOCK = Kind(
+    "block",
+    ("neighbour", "namespace", "space", "block"),
+    _struct("pairs of little-endian 64-bit integers: the first and the last key of each range"),
+    "routing/policies/cell_records.py",
+    "the ranges that a neighbour asks for within one block of keys",
 )
 SPOKEN = Kind(
     "spoken", ("neighbour",), _NUMBER, "routing/core/broker.py", "the number of the last update of a neighbour"
@@ -208,6 +215,7 @@ _ALL: tuple[Kind[object], ...] = (  # type: ignore[assignment]  # a tuple of dif
     FLOOR,
     INTEREST,
     RANGES,
+    BLOCK,
     SPOKEN,
     NUMBER,
     PAUSED,

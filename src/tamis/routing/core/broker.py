@@ -20,7 +20,6 @@ What a broker does with a message:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -186,9 +185,7 @@ class BrokerCore:
             plans |= {name: cells.empty_plan() for name in cells.namespaces(sender) if name not in plans}
         for namespace, plan in plans.items():
             self.table.put_ranges(sender, namespace, plan)
-            stored = cells.stored(sender, namespace)
-            change = records.RANGES.drop if stored is None else partial(records.RANGES.put, value=stored)
-            effects.append(change(sender, namespace))
+            effects += cells.take_records(sender, namespace)
         return effects
 
     def _confirm(self, message: m.Confirm, sender: Link, now: float) -> list[Effect]:
@@ -330,8 +327,7 @@ class BrokerCore:
         """Take back what an earlier life persisted; every neighbour gets its table anew, in one step."""
         for (source, key), value in sorted(records.INTEREST.items(stored)):
             self._restore_interest(source, key, value)
-        for (link, namespace), plan in sorted(records.RANGES.items(stored)):
-            self.table.put_ranges(link, namespace, self.table.cells.read(plan))
+        changes = self._restore_ranges(stored)
         for link in self._neighbours:
             self._confirmations.sent[link] = records.NUMBER.find(stored, link) or 0
             if records.SPOKEN.key(link) in stored:
@@ -339,7 +335,7 @@ class BrokerCore:
             # A neighbour that we have met holds a table of ours that our memory of what it holds died with.
             if records.LINK.key(link) in stored:
                 self._waiting_for_table.add(link)
-        effects = [*self._announce(), *self.flow.restore(stored)]
+        effects = [*changes, *self._announce(), *self.flow.restore(stored)]
         without = self._neighbours.keys() - self._has_table
         for link in self._neighbours:
             spoken = records.SPOKEN.find(stored, link)
@@ -349,6 +345,16 @@ class BrokerCore:
             for place in self.table.interests(client):
                 self._confirmations.expect(client, place, without, is_new=False)
         return effects + self._settle()
+
+    def _restore_ranges(self, stored: Mapping[Key, bytes]) -> list[Effect]:
+        """Take back the ranges of neighbours; return what to persist of those that an earlier format wrote."""
+        changes: list[Effect] = []
+        for (link, namespace), ranges in self.table.cells.read_stored(stored):
+            self.table.put_ranges(link, namespace, ranges.plan)
+            saved = self.table.cells.take_records(link, namespace)
+            if not ranges.is_current:
+                changes += [*ranges.stale, *saved]
+        return changes
 
     def _restore_interest(self, source: Link, key: str, value: bytes) -> None:
         if source in self._neighbours:
