@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 from tamis.errors import RemoteProtocolError
 from tamis.node import records
 from tamis.node.core import Core, LinkUp
-from tamis.node.effects import Deliver, Effect, Key, Link, Persist, Send
+from tamis.node.effects import Again, Deliver, Effect, Key, Link, Persist, Send
 from tamis.node.frames import Frame, decode_frame, encode_frame
 from tamis.node.link_end import LinkEnd, Quota
 
@@ -41,6 +41,8 @@ class Transaction:
 
     changes: list[Persist] = field(default_factory=list)
     frames: list[tuple[Link, bytes]] = field(default_factory=list)
+    #: Whether the core wants a `Tick` soon.
+    again: bool = False
 
 
 class Node(Generic[AnyCore]):
@@ -181,6 +183,8 @@ class _Step:
         for effect in effects:
             if isinstance(effect, Persist):
                 self.transaction.changes.append(effect)
+            elif isinstance(effect, Again):
+                self.transaction.again = True
             elif isinstance(effect, Send | Deliver):
                 end = self.node.ends[effect.link]
                 self.starts.setdefault(effect.link, end.sent)

@@ -14,6 +14,7 @@ longer than a limit, and `missing` names the neighbours that have not confirmed.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Hashable, Iterable, Set
 from dataclasses import dataclass
@@ -42,7 +43,9 @@ class _Waiting:
 class Confirmations:
     """The numbers of the updates sent and confirmed on each link, and everything that waits for them."""
 
-    def __init__(self, links: Iterable[Link]) -> None:
+    def __init__(self, links: Iterable[Link], patience: float = math.inf) -> None:
+        #: Seconds after which what still waits is late.
+        self._patience = patience
         #: The number of the last update sent on each link.
         self.sent: dict[Link, int] = dict.fromkeys(links, 0)
         #: The number up to which each link has confirmed; never above ``sent``.
@@ -97,10 +100,11 @@ class Confirmations:
         waiting = self._waiting.get(source, {}).get(what, ())
         return sorted({link for one in waiting for link, n in one.needed.items() if self.confirmed[link] < n})
 
-    def take_late(self, before: float) -> list[tuple[Link, Hashable]]:
-        """Return what has waited since before a moment and was not returned yet, in the order in which it came."""
+    def take_late(self, now: float) -> list[tuple[Link, Hashable]]:
+        """Return what is late now and was not returned yet, in the order in which it came."""
         late: list[tuple[Link, Hashable]] = []
-        while self._by_age and (self._by_age[0].since < before or not _waits(self._by_age[0])):
+        before = now - self._patience
+        while self._by_age and (self._by_age[0].since <= before or not _waits(self._by_age[0])):
             waiting = self._by_age.popleft()
             if _waits(waiting):
                 late.append((waiting.source, waiting.what))

@@ -33,7 +33,7 @@ from tamis.model.types import Region
 from tamis.node import records
 from tamis.node.content import Content
 from tamis.node.core import LinkFree, LinkFull, LinkUp
-from tamis.node.effects import Deliver, Effect, Key, Link, Persist, Send
+from tamis.node.effects import Again, Deliver, Effect, Key, Link, Persist, Send
 from tamis.routing import messages as m
 from tamis.routing.core.broker import BrokerCore, client_key
 from tamis.routing.edge.admission import (
@@ -283,7 +283,7 @@ class EdgeCore:
             spaces.setdefault(message.namespace, []).append(message)
         for first, *others in spaces.values():
             self._audit(now, "subscribe", first, m.about(first).text if not others else f"and {len(others):,} more")
-        return self.broker.subscribe(taken)
+        return self.broker.subscribe(taken, now)
 
     def _publish(self, events: tuple[m.Published, ...], sender: Link, rights: Rights, now: float) -> list[Effect]:
         good: list[m.Published] = []
@@ -324,7 +324,7 @@ class EdgeCore:
         found: list[Effect] = []
         self._added.clear()
         for effect in effects:
-            if isinstance(effect, Persist):
+            if isinstance(effect, Persist | Again):
                 found.append(effect)
             elif self.broker.is_neighbour(effect.link):
                 crossing = self._crossing(effect.link, effect.message)

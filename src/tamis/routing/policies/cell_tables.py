@@ -200,8 +200,8 @@ class CellTables:
         if (was_lost, asked) != (receiver.is_lost, not receiver.is_empty):
             unsaved.append(self._head(source, namespace))
         if was_lost or receiver.is_lost:
-            deltas = self._between_everything(receiver, was_lost=was_lost)
-        ranges = None if receiver.is_empty else partial(self._all_of, receiver)
+            deltas = _between_everything(self.spaces, receiver, was_lost=was_lost)
+        ranges = None if receiver.is_empty else partial(_all_of, self.spaces, receiver)
         for link in others:
             self._summary(link, namespace).change(Origin(source, ""), deltas, ranges)
 
@@ -225,7 +225,7 @@ class CellTables:
     def ranges(self, source: Link) -> Iterator[tuple[str, Ranges]]:
         """Yield what a neighbour asked for, by namespace; everything for a receiver that is lost."""
         asking = sorted(self._ranges[source].items(), key=itemgetter(0))
-        return ((namespace, self._all_of(receiver)) for namespace, receiver in asking)
+        return ((namespace, _all_of(self.spaces, receiver)) for namespace, receiver in asking)
 
     def told(self, link: Link) -> Iterator[tuple[str, Ranges]]:
         """Yield what a neighbour was told, by namespace."""
@@ -243,27 +243,12 @@ class CellTables:
             for summary in summaries.values():
                 summary.check_invariants()
 
-    def _all_of(self, receiver: RangeReceiver) -> Ranges:
-        """Return what a neighbour asks for: everything when its cells are others than ours."""
-        return tuple(space.everything for space in self.spaces) if receiver.is_lost else receiver.ranges()
-
-    def _between_everything(self, receiver: RangeReceiver, *, was_lost: bool) -> tuple[RangeDelta, ...]:
-        """Return the change from what was known to everything, or back."""
-        from tamis.curves.runs import NO_RUNS, difference
-        from tamis.index.mics.plan import RangeDelta
-
-        pairs = zip(self.spaces, receiver.ranges(), strict=True)
-        rest = [difference(space.everything, ranges) for space, ranges in pairs]
-        if was_lost == receiver.is_lost:
-            return tuple(RangeDelta(NO_RUNS, NO_RUNS) for _ in rest)
-        return tuple(RangeDelta(NO_RUNS, one) if was_lost else RangeDelta(one, NO_RUNS) for one in rest)
-
     def _head(self, source: Link, namespace: str) -> Persist:
         """Return the head of a neighbour's ranges: it says which cells the blocks are made of."""
         receiver = self._asked[source][namespace]
         if receiver.is_empty:
             return records.RANGES.drop(source, namespace)
-        everything = self._all_of(receiver) if receiver.is_lost else None
+        everything = _all_of(self.spaces, receiver) if receiver.is_lost else None
         plan = _plan(self.spaces, everything, None, is_full=True)
         return records.RANGES.put(source, namespace, value=_written(self.spaces, plan))
 
@@ -288,6 +273,23 @@ def common_cells(options: Iterable[CellOptions | None], usual: CellOptions = USU
     if len({(one.n_axes, one.n_groups, one.bits, one.spaces) for one in found}) > 1:
         raise ModelError("links speak of different cells; give their policies the same axes, groups, bits and spaces")
     return found[0] if found else usual
+
+
+def _all_of(spaces: Spaces, receiver: RangeReceiver) -> Ranges:
+    """Return what a neighbour asks for: everything when its cells are others than ours."""
+    return tuple(space.everything for space in spaces) if receiver.is_lost else receiver.ranges()
+
+
+def _between_everything(spaces: Spaces, receiver: RangeReceiver, *, was_lost: bool) -> tuple[RangeDelta, ...]:
+    """Return the change from what was known to everything, or back."""
+    from tamis.curves.runs import NO_RUNS, difference
+    from tamis.index.mics.plan import RangeDelta
+
+    pairs = zip(spaces, receiver.ranges(), strict=True)
+    rest = [difference(space.everything, ranges) for space, ranges in pairs]
+    if was_lost == receiver.is_lost:
+        return tuple(RangeDelta(NO_RUNS, NO_RUNS) for _ in rest)
+    return tuple(RangeDelta(NO_RUNS, one) if was_lost else RangeDelta(one, NO_RUNS) for one in rest)
 
 
 def _plan(
