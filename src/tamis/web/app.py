@@ -109,6 +109,7 @@ def _measured(path: str, endpoint: Endpoint) -> Endpoint:
             status = str(response.status_code)
             return response
         finally:
+            request.app.state.server.intake.release(request)
             request.app.state.metrics.requests.labels(path, status).observe(time.perf_counter() - start)
 
     return measured

@@ -16,6 +16,7 @@ from tamis.runtime.broker.driver import Driver
 from tamis.runtime.event_json import event_as_json
 from tamis.web.access import Access, address_of
 from tamis.web.covering import Covering
+from tamis.web.intake import Intake
 from tamis.web.views import View
 from tamis.web.visitors import Visitors
 
@@ -33,6 +34,7 @@ class Server:
     def __post_init__(self) -> None:
         self.covering = Covering(self.driver.edge)
         self.visitors = Visitors(self.access)
+        self.intake = Intake()
 
     def rights(self, connection: HTTPConnection) -> Rights:
         """Return the rights of a client; an endpoint that shows something asks for a `view` instead."""
