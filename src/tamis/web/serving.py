@@ -69,6 +69,7 @@ async def serve(config: BrokerConfig, ready: Callable[[str], None] = lambda url:
         await asyncio.gather(*around, return_exceptions=True)
         with contextlib.suppress(Exception):
             await running
+        await app.state.server.pool.close()
         note_stop(driver)
         await driver.stop()
 

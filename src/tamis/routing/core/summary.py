@@ -93,6 +93,8 @@ class Summary:
         self._groups: dict[str, _Group] = {}
         #: ``{origin: member}``: exactly what the neighbour must know of; each home is a group with it in its members.
         self._members: dict[Origin, _Member] = {}
+        #: How many members were never announced themselves.
+        self.n_suppressed = 0
         #: ``{key: filter}``: what the neighbour had when changes were last taken, of the groups touched since.
         self._before: dict[str, Subscription | None] = {}
 
@@ -107,6 +109,7 @@ class Summary:
             taken = self._groups.get(str(own.id))
             homes = (self._open(origin, self._strategy.grow(own), own) if taken is None else str(own.id),)
         self._members[origin] = _Member(subscription, homes)
+        self.n_suppressed += homes != (origin.key,)
         for key in homes:
             self._groups[key].members[origin] = None
 
@@ -140,6 +143,11 @@ class Summary:
             if member.homes != (origin.key,):
                 yield origin, member.homes
 
+    def stand_ins(self, origin: Origin) -> tuple[str, ...]:
+        """Return who stands for a member that was never announced itself; nothing for any other."""
+        member = self._members.get(origin)
+        return () if member is None or member.homes == (origin.key,) else member.homes
+
     def members(self) -> Iterator[tuple[Origin, Subscription]]:
         """Yield everything the neighbour must know of."""
         return ((origin, member.subscription) for origin, member in self._members.items())
@@ -157,6 +165,8 @@ class Summary:
             outer = [filter for home in homes for filter in home.content.filters]
             if not is_covered(member.subscription.filters, outer):
                 raise InvariantError(f"{origin} is withheld, but {member.homes} do not contain it")
+        if self.n_suppressed != sum(1 for _ in self.suppressed()):
+            raise InvariantError(f"{self.n_suppressed} members are counted as suppressed, which is not their number")
         for key, group in self._groups.items():
             if not group.contributors or not group.contributors <= group.members.keys() <= self._members.keys():
                 raise InvariantError(f"group {key!r} is stale: built from {sorted(group.contributors)}")
@@ -183,7 +193,9 @@ class Summary:
                 contributors |= group.contributors
         for one in members:
             held = self._members[one]
+            self.n_suppressed -= held.homes != (one.key,)
             held.homes = tuple(dict.fromkeys(key if home in absorbed else home for home in held.homes))
+            self.n_suppressed += held.homes != (one.key,)
         self._touch(key)
         self._groups[key] = _Group(content, members, contributors)
         self._strategy.opened(content)
@@ -206,6 +218,7 @@ class Summary:
 
     def _leave(self, origin: Origin) -> tuple[str, ...]:
         homes = self._members.pop(origin).homes
+        self.n_suppressed -= homes != (origin.key,)
         for key in homes:
             if key in self._groups:
                 del self._groups[key].members[origin]

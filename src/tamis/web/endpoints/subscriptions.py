@@ -121,16 +121,16 @@ async def listing(request: Request) -> Response:
     start = whole_number(query.get("after", "0"), "after", 2**53)
     wanted, namespace = query.get("search", "").casefold(), query.get("namespace")
     asked = server.driver.edge.asked
+    is_long = bool(wanted) or start > MAX_PAGE  # it reads many, so it is made beside the loop
     places = (
         place
-        for place, one in (asked.copy() if wanted else asked).items()
+        for place, one in (asked.copy() if is_long else asked).items()
         if view.rights.sees(one.namespace)
         and namespace in (None, one.namespace)
         and (not wanted or wanted in _words(one))
     )
     cut = itertools.islice(places, start, start + limit + 1)
-    # A search may read all of them, so it is made beside the broker; meanwhile one of them may go.
-    page = await asyncio.to_thread(list, cut) if wanted else list(cut)
+    page = await asyncio.to_thread(list, cut) if is_long else list(cut)  # one of them may end meanwhile
     shown = [describe(server, view, *place) for place in page[:limit] if place in asked]
     return JSONResponse({"subscriptions": shown, "next": start + limit if len(page) > limit else None})
 
