@@ -24,6 +24,7 @@ from typing import Any
 
 import msgspec
 
+from tamis.engine.shelf import Merging
 from tamis.errors import InvariantError, ModelError, RemoteProtocolError, TamisError
 from tamis.model.schema import Event
 from tamis.model.subscription import Subscription
@@ -34,6 +35,7 @@ from tamis.node.story import Story
 from tamis.routing import messages as m
 from tamis.routing.core.confirmations import Confirmations
 from tamis.routing.core.counters import Counters
+from tamis.routing.core.event_batch import EventBatch
 from tamis.routing.core.flow import Flow
 from tamis.routing.core.routing_table import ALL_NAMESPACES, Readers, RoutingTable
 from tamis.routing.core.summary import Changes
@@ -50,7 +52,7 @@ class BrokerCore:
     """One broker of an acyclic network; ``neighbours`` gives the policy of the link to each of them.
 
     ``counters`` go on counting when a broker restarts, if they are given. ``cells`` are those in which neighbours speak
-    that tell ranges, when no policy here says.
+    that tell ranges, when no policy here says. ``merging`` runs the merges of the table's indexes.
     """
 
     def __init__(
@@ -60,10 +62,11 @@ class BrokerCore:
         content: Content,
         counters: dict[Link, Counters] | None = None,
         cells: CellOptions = USUAL_CELLS,
+        merging: Merging | None = None,
     ) -> None:
         self.name = name
         self.counters = {link: Counters() for link in neighbours} if counters is None else counters
-        self.table = RoutingTable(neighbours, content.schema, counters=self.counters, cells=cells)
+        self.table = RoutingTable(neighbours, content.schema, self.counters, cells, merging)
         self._neighbours = dict(neighbours)
         self._content = content
         self._confirmations = Confirmations(neighbours)
@@ -110,7 +113,7 @@ class BrokerCore:
 
     def subscribe(self, asked: Iterable[tuple[Link, m.Subscribe]]) -> list[Effect]:
         """Take subscriptions of clients, and make known in one step what follows from all of them."""
-        effects, places = list[Effect](), list[tuple[Link, str]]()
+        effects, places, interests = list[Effect](), list[tuple[Link, str]](), list[tuple[Link, str, Subscription]]()
         for client, message in asked:
             try:
                 if message.namespace == ALL_NAMESPACES:
@@ -120,13 +123,14 @@ class BrokerCore:
                 effects.append(Send(client, m.Refusal(f"subscription {message.id!r}", str(error))))
                 continue
             place = (client, client_key(client, message.namespace, message.id))
-            self.table.put(*place, subscription)
+            interests.append((*place, subscription))
             self._expires.pop(place, None)
             if message.expires is not None:
                 self._expires[place] = message.expires
             effects.append(Persist(("interest", *place), m.encode(message)))
             effects.append(Send(client, m.Status(message.id, message.namespace, m.State.ACCEPTED)))
             places.append(place)
+        self.table.put_many(interests)
         effects += self._announce()
         for place in places:
             self._confirmations.expect(*place, self._neighbours.keys() - self._has_table)
@@ -163,8 +167,8 @@ class BrokerCore:
         if message.replace:
             gone = held.keys() - {entry.key for entry in message.announce}
             self.table.note_spoken(sender)
-        for entry, subscription in entries:
-            self.table.put(sender, entry.key, subscription)
+        self.table.put_many((sender, entry.key, subscription) for entry, subscription in entries)
+        for entry, _ in entries:
             effects.append(Persist(("interest", sender, entry.key), msgspec.msgpack.encode(entry)))
         for key in sorted(gone & held.keys()):
             self.table.drop(sender, key)
@@ -260,8 +264,7 @@ class BrokerCore:
     def _publish(self, events: Sequence[m.Published], sender: Link, now: float) -> list[Effect]:
         going: dict[Link, list[m.Published]] = {}
         readable, effects = self._read(events, sender)
-        for event, values, readers in self._with_readers(readable):
-            links = self.table.next_hops(values, event.namespace, sender) if self._neighbours else []
+        for event, links, readers in self._routed(readable, sender):
             if not self.flow.is_open and sender not in self._neighbours and (why := self.flow.find_refusal(links)):
                 effects += self._refuse(event, sender, *why)
                 continue
@@ -296,13 +299,21 @@ class BrokerCore:
                 refusals.append(Send(sender, m.Refusal(f"event {event.id.seq}", str(error), event.id)))
         return readable, refusals
 
-    def _with_readers(self, events: list[tuple[m.Published, Event]]) -> Iterator[tuple[m.Published, Event, Readers]]:
-        """Yield the events in order with the clients that want them; all of a namespace are matched at once."""
-        schema, spaces = self._content.schema, dict[str, list[Event]]()
+    def _routed(
+        self, events: list[tuple[m.Published, Event]], sender: Link
+    ) -> Iterator[tuple[m.Published, list[Link], Readers]]:
+        """Yield the events in order with their next hops and readers; all of a namespace are matched at once."""
+        spaces: dict[str, list[Event]] = {}
         for event, values in events:
             spaces.setdefault(event.namespace, []).append(values)
-        found = {name: iter(self.table.readers_of_batch(mine, name, schema)) for name, mine in spaces.items()}
-        return ((event, values, next(found[event.namespace])) for event, values in events)
+        routes = {
+            name: self._routes(EventBatch(mine, name, self._content.schema), sender) for name, mine in spaces.items()
+        }
+        return ((event, *next(routes[event.namespace])) for event, _ in events)
+
+    def _routes(self, batch: EventBatch, sender: Link) -> Iterator[tuple[list[Link], Readers]]:
+        hops = self.table.next_hops_of_batch(batch, sender) if self._neighbours else [[]] * len(batch)
+        return zip(hops, self.table.readers_of_batch(batch), strict=True)
 
     def _deliver(self, event: m.Published, readers: Readers, sender: Link, now: float) -> list[Effect]:
         effects: list[Effect] = []
@@ -324,10 +335,9 @@ class BrokerCore:
 
     def restore(self, stored: Mapping[Key, bytes], *, now: float) -> list[Effect]:
         """Take back what an earlier life persisted; every neighbour gets its table anew, in one step."""
+        self.table.put_many(self._restored_interests(stored))
         for key in sorted(stored):
-            if key[0] == "interest":
-                self._restore_interest(key[1], key[2], stored[key])
-            elif key[0] == "ranges":
+            if key[0] == "ranges":
                 self.table.put_ranges(key[1], key[2], self.table.cells.read(stored[key]))
         for link in self._neighbours:
             self._confirmations.sent[link] = int(stored.get(("number", link), 0))
@@ -346,16 +356,18 @@ class BrokerCore:
                 self._confirmations.expect(client, place, without, is_new=False)
         return effects + self._settle()
 
-    def _restore_interest(self, source: Link, key: str, value: bytes) -> None:
-        if source in self._neighbours:
-            self.table.put(source, key, self._entry(msgspec.msgpack.decode(value, type=m.Entry), source))
-            return
-        message = m.decode(value, source)
-        if not isinstance(message, m.Subscribe):
-            raise InvariantError(f"the disk holds {message!r} as a subscription")
-        self.table.put(source, key, self._subscription(message))
-        if message.expires is not None:
-            self._expires[source, key] = message.expires
+    def _restored_interests(self, stored: Mapping[Key, bytes]) -> Iterator[tuple[Link, str, Subscription]]:
+        for key in sorted(key for key in stored if key[0] == "interest"):
+            _, source, name = key
+            if source in self._neighbours:
+                yield source, name, self._entry(msgspec.msgpack.decode(stored[key], type=m.Entry), source)
+                continue
+            message = m.decode(stored[key], source)
+            if not isinstance(message, m.Subscribe):
+                raise InvariantError(f"the disk holds {message!r} as a subscription")
+            if message.expires is not None:
+                self._expires[source, name] = message.expires
+            yield source, name, self._subscription(message)
 
     def check_invariants(self) -> None:
         """Raise `InvariantError`, with the story, unless every neighbour is told of everything it must know."""

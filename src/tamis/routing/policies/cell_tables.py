@@ -16,9 +16,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+
 from tamis.errors import InvariantError, LimitError, ModelError
 from tamis.model.schema import Event, Schema
 from tamis.model.subscription import Subscription
+from tamis.model.tables import EventTable
 from tamis.node.effects import Link
 from tamis.routing.core.summary import Origin
 from tamis.routing.policies.cells import CellOptions
@@ -205,6 +209,16 @@ class CellTables:
         for link, ranges in self._ranges.items():
             if namespace in ranges and link not in spared and self._asked[link][namespace].matches(event):
                 yield link
+
+    def are_asked(self, namespace: str) -> bool:
+        """Whether a neighbour asks for ranges in a namespace."""
+        return any(namespace in ranges for ranges in self._ranges.values())
+
+    def wanted_of(self, link: Link, namespace: str, events: EventTable) -> npt.NDArray[np.bool_]:
+        """Say for each event of a table whether a neighbour has a range around it."""
+        if namespace not in self._ranges[link]:
+            return np.zeros(len(events), np.bool_)
+        return self._asked[link][namespace].matches_table(events)
 
     def check_invariants(self) -> None:
         """Raise `InvariantError` unless every table is the union of what lies in it."""
