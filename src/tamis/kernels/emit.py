@@ -64,8 +64,11 @@ def _make_reader(dtype: type[np.generic], width: Any) -> Callable[[Int, Int], An
         def compiled(address: Int, index: Int) -> Any:
             return _read(np.int64(address), np.int64(index))
 
+        compiled.__qualname__ = f"{read.__qualname__}_compiled"
         return compiled
 
+    # A name of its own for each: in the cache, which processes share, nothing else tells the compiled forms apart.
+    read.__qualname__ = f"{dtype.__name__}_at"
     read.__doc__ = f"Read number ``index`` of the {dtype.__name__} numbers that start at ``address``."
     return read
 
