@@ -6,21 +6,34 @@ checksum of its contents, so that a torn or foreign manifest is known before a w
 
 from __future__ import annotations
 
+import hmac
 import re
 import stat
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
 from tamis.engine.ids import IdsState
+from tamis.engine.snapshot.signing import sha256_of, sign, snapshot_key
 from tamis.errors import SchemaError, SnapshotError
 from tamis.index.saved_arrays import MOST_ROWS
 from tamis.model.schema import Schema
 
-__all__ = ["FORMAT", "MANIFEST", "File", "IdKind", "Manifest", "Part", "check_files", "measure", "read_manifest"]
+__all__ = [
+    "FORMAT",
+    "MANIFEST",
+    "File",
+    "IdKind",
+    "Manifest",
+    "Part",
+    "check_files",
+    "is_signed",
+    "measure",
+    "read_manifest",
+]
 
 #: The format this code writes and reads. A change that older code cannot read takes the next number.
 FORMAT = 3
@@ -42,6 +55,8 @@ class File(msgspec.Struct, frozen=True):
 
     bytes: int
     crc32: int
+    #: Hexadecimal digits; every file of a signed manifest has one.
+    sha256: str | None = None
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -83,10 +98,14 @@ class Manifest(msgspec.Struct, frozen=True):
     #: Files that belong to the version and to no part, such as the routing summary.
     beside: dict[str, File] = {}
 
-    def write(self, directory: Path) -> None:
-        """Write the manifest into a directory that has none yet."""
+    def write(self, directory: Path, key: bytes | None = None) -> None:
+        """Write the manifest into a directory that has none yet, signed if there is a key.
+
+        Whoever signs adds the SHA-256 of every file first (`with_digests`).
+        """
         contents = msgspec.json.encode(self)
-        envelope = _Envelope(FORMAT, _tamis_version(), zlib.crc32(contents), msgspec.Raw(contents))
+        signature = None if key is None else sign(key, FORMAT, contents)
+        envelope = _Envelope(FORMAT, _tamis_version(), zlib.crc32(contents), msgspec.Raw(contents), signature)
         with (directory / MANIFEST).open("xb") as file:
             file.write(msgspec.json.encode(envelope) + b"\n")
 
@@ -96,6 +115,22 @@ class Manifest(msgspec.Struct, frozen=True):
             return Schema.from_json(msgspec.json.encode(self.schema))
         except SchemaError as error:
             raise SnapshotError(str(version / MANIFEST), f"a bad schema: {error}") from error
+
+    def with_digests(self, version: Path) -> Manifest:
+        """Return the manifest with the SHA-256 of every file; ``version`` is where it will be written."""
+        parts = []
+        for part in self.parts:
+            home = version.parent / part.home if part.home else version
+            files, removed = _with_digests(home, part.files), _with_digests(version, part.removed)
+            parts.append(msgspec.structs.replace(part, files=files, removed=removed))
+        return msgspec.structs.replace(self, parts=parts, beside=_with_digests(version, self.beside))
+
+    def files(self) -> Iterator[File]:
+        """Yield what is said of every file."""
+        for part in self.parts:
+            yield from part.files.values()
+            yield from part.removed.values()
+        yield from self.beside.values()
 
     def homes(self) -> set[str]:
         """Return the names of the other versions whose files this one needs."""
@@ -109,11 +144,16 @@ class _Envelope(msgspec.Struct):
     tamis: str
     crc32: int
     contents: msgspec.Raw
+    #: HMAC-SHA256 of format and contents, hexadecimal; see `signing`.
+    signature: str | None = None
 
 
-def read_manifest(version: Path) -> Manifest:
-    """Return the manifest of a version, or raise `SnapshotError` when it cannot be trusted."""
-    path = version / MANIFEST
+def read_manifest(version: Path, key: bytes | None = None) -> Manifest:
+    """Return the manifest of a version, or raise `SnapshotError` when it cannot be trusted.
+
+    With a key, given or from the environment (`signing`), it must be signed with this key.
+    """
+    path, key = version / MANIFEST, snapshot_key(key)
     data = _read(path)
     try:
         header = msgspec.json.decode(data)
@@ -131,12 +171,16 @@ def read_manifest(version: Path) -> Manifest:
         envelope = msgspec.json.decode(data, type=_Envelope)
         if zlib.crc32(envelope.contents) != envelope.crc32:
             raise SnapshotError(str(path), "damaged: its checksum is not that of its contents")
+        if key is not None:
+            _check_signature(path, envelope, key)
         manifest = msgspec.json.decode(envelope.contents, type=Manifest)
     except (msgspec.DecodeError, RecursionError) as error:
         raise SnapshotError(str(path), f"not a manifest: {error}") from error
     _check_names(path, manifest)
     for part in manifest.parts:
         _check_part(path, part)
+    if key is not None and any(file.sha256 is None for file in manifest.files()):
+        raise SnapshotError(str(path), "signed, but not every file has a SHA-256")
     if not 0 <= manifest.next_id < _MOST_IDS:
         raise SnapshotError(str(path), f"the next id {manifest.next_id} is not a number of 63 bits")
     return manifest
@@ -154,6 +198,11 @@ def check_files(version: Path, manifest: Manifest) -> None:
         _check_file(version / name, file)
 
 
+def is_signed(version: Path) -> bool:
+    """Return whether a manifest that can be read has a signature; whose, `read_manifest` decides with a key."""
+    return msgspec.json.decode(_read(version / MANIFEST), type=_Envelope).signature is not None
+
+
 def measure(path: Path) -> File:
     """Return size and checksum of a file."""
     return File(path.stat().st_size, _checksum(path))
@@ -168,6 +217,18 @@ def _check_names(path: Path, manifest: Manifest) -> None:
     for name in (*names, *manifest.beside):
         if not _FILE.fullmatch(name):
             raise SnapshotError(str(path), f"{name!r} is a file outside the version")
+
+
+def _check_signature(path: Path, envelope: _Envelope, key: bytes) -> None:
+    if envelope.signature is None:
+        raise SnapshotError(str(path), "not signed, and a key demands that it is; save it again with the key")
+    right = sign(key, envelope.format, bytes(envelope.contents))
+    if not hmac.compare_digest(envelope.signature.encode(), right.encode()):
+        raise SnapshotError(str(path), "not signed with this key, or changed since")
+
+
+def _with_digests(folder: Path, files: Mapping[str, File]) -> dict[str, File]:
+    return {name: msgspec.structs.replace(file, sha256=sha256_of(folder / name)) for name, file in files.items()}
 
 
 def _check_part(path: Path, part: Part) -> None:
@@ -211,6 +272,8 @@ def _check_file(path: Path, file: File) -> None:
         raise SnapshotError(str(path), f"torn: {size} bytes, the manifest says {file.bytes}")
     if _checksum(path) != file.crc32:
         raise SnapshotError(str(path), "damaged: its checksum is not the manifest's")
+    if file.sha256 is not None and sha256_of(path) != file.sha256:
+        raise SnapshotError(str(path), "changed: its SHA-256 is not the manifest's")
 
 
 def _checksum(path: Path) -> int:
