@@ -108,7 +108,7 @@ ENGINES: list[Callable[[], tamis.Engine]] = [texts_engine, boxes_engine, few_eng
 EVENTS: list[Document] = [
     {"price": 30.5, "symbol": "S3", "area": "POLYGON ((1 1, 30 7, 30 2, 1 1))", "look": [3.0, 1.0, 0.0]},
     {"price": 55, "symbol": "ab1", "area": (41, 1)},
-    {"symbol": "S1"},
+    {"symbol": "IBM", "price": 5},
     {"area": "POLYGON ((45 1, 46 1, 45 2, 45 1))", "price": 2**53 + 1},
     {"x": 40.0, "y": 40.0, "z": 40.0, "v": [0.1, 0.2]},
     {"a0": 40.0, "a1": 41.0, "a2": 3.0, "a3": 80.0, "a4": 10.0, "a5": 50.0},
@@ -130,14 +130,17 @@ TABLES: list[Document] = [
 # ---- using what was opened
 
 
-def use(directory: Path) -> None:
-    """Open an engine and use everything that reads its arrays."""
+def use(directory: Path) -> int:
+    """Open an engine and use everything that reads its arrays; return how many matches single events had."""
     engine = tamis.Engine.load(directory)
     engine.statistics()
+    n_matches = 0
     for namespace in [space.name for space in engine.namespaces()]:
         for event in EVENTS:
             with contextlib.suppress(tamis.EventError):
-                for id in engine.match(event, namespace=namespace)[:3]:
+                matches = engine.match(event, namespace=namespace)
+                n_matches += len(matches)
+                for id in matches[:3]:
                     engine.explain(event, id, namespace=namespace)
         for table in TABLES:
             with contextlib.suppress(tamis.EventError, tamis.TableError):
@@ -155,6 +158,7 @@ def use(directory: Path) -> None:
             engine.match(EVENTS[0], namespace=namespace)
     engine.wait()
     engine.save(directory / "again")
+    return n_matches
 
 
 # ---- changes
@@ -520,6 +524,8 @@ def fuzz(seconds: float, seed: int, changes: float, first: int = 0) -> tuple[Cou
         saved = Path(folder) / "saved"
         for make in ENGINES:
             make().save(saved / make.__name__)
+            shutil.copytree(saved / make.__name__, Path(folder) / make.__name__)
+            assert use(Path(folder) / make.__name__) >= 1, f"the unchanged {make.__name__} matches nothing"
         worker = Worker(saved, Path(folder) / "work", seed)
         end, number = time.monotonic() + seconds, first
         while time.monotonic() < end and number - first < changes:

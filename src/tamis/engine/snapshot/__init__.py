@@ -22,7 +22,7 @@ from pathlib import Path
 import msgspec
 
 from tamis.engine.namespace import Namespace
-from tamis.engine.snapshot.manifest import FORMAT, Manifest, Part, check_files, measure, read_manifest
+from tamis.engine.snapshot.manifest import FORMAT, MANIFEST, Manifest, Part, check_files, measure, read_manifest
 from tamis.engine.snapshot.parts import SavedPart, read_part, write_parts
 from tamis.engine.snapshot.signing import snapshot_key
 from tamis.engine.snapshot.versions import Lease, building, newest, prune, publish, version_at, versions
@@ -36,6 +36,7 @@ from tamis.model.subscription import Subscription
 
 __all__ = [
     "FORMAT",
+    "MANIFEST",
     "Lease",
     "Saved",
     "SavedPart",

@@ -10,7 +10,7 @@ import hmac
 import re
 import stat
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,18 +25,24 @@ from tamis.model.schema import Schema
 __all__ = [
     "FORMAT",
     "MANIFEST",
+    "OLDER_FORMATS",
+    "Envelope",
     "File",
     "IdKind",
     "Manifest",
     "Part",
     "check_files",
+    "check_manifest",
     "is_signed",
     "measure",
+    "open_envelope",
     "read_manifest",
 ]
 
 #: The format this code writes and reads. A change that older code cannot read takes the next number.
 FORMAT = 3
+#: The formats that `tamis migrate` reads.
+OLDER_FORMATS = (1, 2)
 MANIFEST = "manifest.json"
 
 #: What the ids of a part are; a part without subscriptions has ids of no kind.
@@ -105,7 +111,7 @@ class Manifest(msgspec.Struct, frozen=True):
         """
         contents = msgspec.json.encode(self)
         signature = None if key is None else sign(key, FORMAT, contents)
-        envelope = _Envelope(FORMAT, _tamis_version(), zlib.crc32(contents), msgspec.Raw(contents), signature)
+        envelope = Envelope(FORMAT, _tamis_version(), zlib.crc32(contents), msgspec.Raw(contents), signature)
         with (directory / MANIFEST).open("xb") as file:
             file.write(msgspec.json.encode(envelope) + b"\n")
 
@@ -137,7 +143,7 @@ class Manifest(msgspec.Struct, frozen=True):
         return {part.home for part in self.parts if part.home}
 
 
-class _Envelope(msgspec.Struct):
+class Envelope(msgspec.Struct):
     """The manifest as it stands on disk: who wrote it, and a checksum of its contents."""
 
     format: int
@@ -154,36 +160,56 @@ def read_manifest(version: Path, key: bytes | None = None) -> Manifest:
     With a key, given or from the environment (`signing`), it must be signed with this key.
     """
     path, key = version / MANIFEST, snapshot_key(key)
+    envelope = open_envelope(path)
+    if key is not None:
+        _check_signature(path, envelope, key)
+    try:
+        manifest = msgspec.json.decode(envelope.contents, type=Manifest)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise SnapshotError(str(path), f"not a manifest: {error}") from error
+    check_manifest(path, manifest)
+    if key is not None and any(file.sha256 is None for file in manifest.files()):
+        raise SnapshotError(str(path), "signed, but not every file has a SHA-256")
+    return manifest
+
+
+def open_envelope(path: Path, formats: Container[int] = (FORMAT,)) -> Envelope:
+    """Return a manifest in its envelope, if it is of one of the formats and its checksum is right."""
     data = _read(path)
     try:
         header = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise SnapshotError(str(path), f"not a manifest: {error}") from error
-    found = header.get("format") if isinstance(header, dict) else None
-    if found != FORMAT:
+    format = header.get("format") if isinstance(header, dict) else None
+    if not isinstance(format, int) or format not in formats:
         writer = header.get("tamis", "unknown") if isinstance(header, dict) else "unknown"
-        raise SnapshotError(
-            str(path),
-            f"format {found!r}, written by tamis {writer}; tamis {_tamis_version()} reads format {FORMAT}: "
-            "save it again with a version that reads both",
-        )
+        said = f"format {format!r}, written by tamis {writer}; tamis {_tamis_version()} reads format {FORMAT}: "
+        raise SnapshotError(str(path), said + _advice(path, format))
     try:
-        envelope = msgspec.json.decode(data, type=_Envelope)
-        if zlib.crc32(envelope.contents) != envelope.crc32:
-            raise SnapshotError(str(path), "damaged: its checksum is not that of its contents")
-        if key is not None:
-            _check_signature(path, envelope, key)
-        manifest = msgspec.json.decode(envelope.contents, type=Manifest)
+        envelope = msgspec.json.decode(data, type=Envelope)
     except (msgspec.DecodeError, RecursionError) as error:
         raise SnapshotError(str(path), f"not a manifest: {error}") from error
+    if zlib.crc32(envelope.contents) != envelope.crc32:
+        raise SnapshotError(str(path), "damaged: its checksum is not that of its contents")
+    return envelope
+
+
+def _advice(path: Path, format: object) -> str:
+    """Return what to do with a version of another format."""
+    if format == FORMAT:
+        return "it needs no migration"
+    if isinstance(format, int) and format in OLDER_FORMATS:
+        return f"convert it with: tamis migrate {path.parent} NEW_DIRECTORY"
+    return "open it with the version of tamis that wrote it, or a newer one than this"
+
+
+def check_manifest(path: Path, manifest: Manifest) -> None:
+    """Refuse a manifest that leads out of its directory, or whose rows and ids cannot be."""
     _check_names(path, manifest)
     for part in manifest.parts:
         _check_part(path, part)
-    if key is not None and any(file.sha256 is None for file in manifest.files()):
-        raise SnapshotError(str(path), "signed, but not every file has a SHA-256")
     if not 0 <= manifest.next_id < _MOST_IDS:
         raise SnapshotError(str(path), f"the next id {manifest.next_id} is not a number of 63 bits")
-    return manifest
 
 
 def check_files(version: Path, manifest: Manifest) -> None:
@@ -200,7 +226,7 @@ def check_files(version: Path, manifest: Manifest) -> None:
 
 def is_signed(version: Path) -> bool:
     """Return whether a manifest that can be read has a signature; whose, `read_manifest` decides with a key."""
-    return msgspec.json.decode(_read(version / MANIFEST), type=_Envelope).signature is not None
+    return msgspec.json.decode(_read(version / MANIFEST), type=Envelope).signature is not None
 
 
 def measure(path: Path) -> File:
@@ -219,7 +245,7 @@ def _check_names(path: Path, manifest: Manifest) -> None:
             raise SnapshotError(str(path), f"{name!r} is a file outside the version")
 
 
-def _check_signature(path: Path, envelope: _Envelope, key: bytes) -> None:
+def _check_signature(path: Path, envelope: Envelope, key: bytes) -> None:
     if envelope.signature is None:
         raise SnapshotError(str(path), "not signed, and a key demands that it is; save it again with the key")
     right = sign(key, envelope.format, bytes(envelope.contents))
