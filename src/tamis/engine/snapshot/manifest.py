@@ -208,8 +208,8 @@ def check_manifest(path: Path, manifest: Manifest) -> None:
     _check_names(path, manifest)
     for part in manifest.parts:
         _check_part(path, part)
-    if not 0 <= manifest.next_id < _MOST_IDS:
-        raise SnapshotError(str(path), f"the next id {manifest.next_id} is not a number of 63 bits")
+    if not 0 <= manifest.next_id <= _MOST_IDS // 2:
+        raise SnapshotError(str(path), f"the next id {manifest.next_id} leaves no room for others")
 
 
 def check_files(version: Path, manifest: Manifest) -> None:
