@@ -26,9 +26,11 @@ __all__ = [
     "NO_ROWS",
     "BallMatcher",
     "BoxMatcher",
+    "BulkMatcher",
     "CoveringIndex",
     "Guarantee",
     "IndexStatistics",
+    "LinkMatcher",
     "Lookup",
     "MappedMatcher",
     "MatchRows",
@@ -109,6 +111,25 @@ class Matcher(Protocol):
 
     def statistics(self) -> IndexStatistics:
         """Return what the structure holds."""
+
+
+@runtime_checkable
+class LinkMatcher(Matcher, Protocol):
+    """A matcher that tells whether anything matches, for less than it takes to tell what: all that a link asks."""
+
+    def matches_any(self, event: Event) -> bool:
+        """Whether some row matches a canonical event."""
+
+    def matches_any_of(self, events: EventTable) -> npt.NDArray[np.bool_]:
+        """Say for each event of a table whether some row matches it; a bad row of the table matches nothing."""
+
+
+@runtime_checkable
+class BulkMatcher(Matcher, Protocol):
+    """A matcher that takes many subscriptions at once for less than one by one."""
+
+    def add_many(self, rows: Rows, subscriptions: Sequence[Subscription]) -> None:
+        """Add subscriptions under ascending rows above all rows added before: all or, if it raises, none."""
 
 
 @runtime_checkable

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,6 +83,10 @@ class PackedCore:
         """Add a subscription under a row above all others."""
         self._store.add(row, subscription)
 
+    def add_many(self, rows: Rows, subscriptions: Sequence[Subscription]) -> None:
+        """Add subscriptions under ascending rows above all others: all or, if it raises, none."""
+        self._store.add_many(rows.tolist(), subscriptions)
+
     def add_boxes(self, rows: Rows, table: SubscriptionTable) -> None:
         """Add the boxes of a table under rows above all others."""
         self._store.add_boxes(rows, table)
@@ -114,6 +118,14 @@ class PackedCore:
     def match_table(self, events: EventTable) -> MatchRows:
         """Return the rows that match each event of a table; a bad row matches nothing."""
         return self._search.match_table(events)
+
+    def matches_any(self, event: Event) -> bool:
+        """Whether some row matches a canonical event."""
+        return self._search.matches_any(event)
+
+    def matches_any_of(self, events: EventTable) -> npt.NDArray[np.bool_]:
+        """Say for each event of a table whether some row matches it; a bad row matches nothing."""
+        return self._search.matches_any_of(events)
 
     def wants_merge(self) -> bool:
         """Whether one of the box indexes has something to merge."""

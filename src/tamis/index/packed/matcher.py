@@ -7,7 +7,7 @@ subscriptions are few.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,6 +59,14 @@ class PackedMatcher:
         else:
             self._packed().add(row, subscription)
 
+    def add_many(self, rows: Rows, subscriptions: Sequence[Subscription]) -> None:
+        """Add subscriptions under ascending rows above all rows added before: all or, if it raises, none."""
+        if self._core is None and len(self._few) + len(subscriptions) <= self._room:
+            for row, subscription in zip(rows.tolist(), subscriptions, strict=True):
+                self._few.add(row, subscription)
+        else:
+            self._packed().add_many(rows, subscriptions)
+
     def add_boxes(self, rows: Rows, table: SubscriptionTable) -> None:
         """Add the boxes of a table under rows above all rows added before, ascending."""
         self._packed().add_boxes(rows, table)
@@ -82,6 +90,14 @@ class PackedMatcher:
         if len(self._few) * len(events) < LARGE_TABLE:
             return self._few.match_table(events)
         return self._pack_few().match_table(events)
+
+    def matches_any(self, event: Event) -> bool:
+        """Whether some row matches a canonical event; ends at the first that does."""
+        return (self._few if self._core is None else self._core).matches_any(event)
+
+    def matches_any_of(self, events: EventTable) -> npt.NDArray[np.bool_]:
+        """Say for each event of a table whether some row matches it; a bad row matches nothing."""
+        return (self._few if self._core is None else self._core).matches_any_of(events)
 
     def statistics(self) -> IndexStatistics:
         """Return how many subscriptions took which road."""

@@ -112,6 +112,17 @@ class BoxIndex:
         self._readers.give(reader)
         return rows
 
+    def meet_points(self, low: _FloatArray, high: _FloatArray, met: npt.NDArray[np.bool_], snapshot: Snapshot) -> None:
+        """Set ``met`` bool[n] of each of n events float64[n, n_axes] that meets a box; a set one is passed over.
+
+        ``snapshot`` as in :meth:`match_point`.
+        """
+        n_axes = max(low.shape[-1], snapshot.n_axes)
+        low, same = checked_matrix(low, n_axes), high is low
+        reader = self._readers.take(n_axes)
+        reader.meet(snapshot, low, low if same else checked_matrix(high, n_axes), met)
+        self._readers.give(reader)
+
     def match_points(
         self, low: _FloatArray, high: _FloatArray | None = None, snapshot: Snapshot | None = None
     ) -> tuple[npt.NDArray[np.int64], _RowArray]:
