@@ -151,7 +151,7 @@ def use(directory: Path) -> int:
             engine.unsubscribe(spaces[namespace].ids[row], namespace=namespace)
         with contextlib.suppress(tamis.SchemaError, tamis.SubscriptionError):
             engine.subscribe("price > 3", namespace=namespace)
-        merge = spaces[namespace].mergeable
+        merge = spaces[namespace].roles.mergeable
         if merge is not None:
             merge.compact()
         with contextlib.suppress(tamis.EventError):
