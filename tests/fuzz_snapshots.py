@@ -108,7 +108,7 @@ ENGINES: list[Callable[[], tamis.Engine]] = [texts_engine, boxes_engine, few_eng
 EVENTS: list[Document] = [
     {"price": 30.5, "symbol": "S3", "area": "POLYGON ((1 1, 30 7, 30 2, 1 1))", "look": [3.0, 1.0, 0.0]},
     {"price": 55, "symbol": "ab1", "area": (41, 1)},
-    {"symbol": "S1"},
+    {"symbol": "IBM", "price": 5},
     {"area": "POLYGON ((45 1, 46 1, 45 2, 45 1))", "price": 2**53 + 1},
     {"x": 40.0, "y": 40.0, "z": 40.0, "v": [0.1, 0.2]},
     {"a0": 40.0, "a1": 41.0, "a2": 3.0, "a3": 80.0, "a4": 10.0, "a5": 50.0},
@@ -130,14 +130,17 @@ TABLES: list[Document] = [
 # ---- using what was opened
 
 
-def use(directory: Path) -> None:
-    """Open an engine and use everything that reads its arrays."""
+def use(directory: Path) -> int:
+    """Open an engine and use everything that reads its arrays; return how many matches single events had."""
     engine = tamis.Engine.load(directory)
     engine.statistics()
+    n_matches = 0
     for namespace in [space.name for space in engine.namespaces()]:
         for event in EVENTS:
             with contextlib.suppress(tamis.EventError):
-                for id in engine.match(event, namespace=namespace)[:3]:
+                matches = engine.match(event, namespace=namespace)
+                n_matches += len(matches)
+                for id in matches[:3]:
                     engine.explain(event, id, namespace=namespace)
         for table in TABLES:
             with contextlib.suppress(tamis.EventError, tamis.TableError):
@@ -148,13 +151,14 @@ def use(directory: Path) -> None:
             engine.unsubscribe(spaces[namespace].ids[row], namespace=namespace)
         with contextlib.suppress(tamis.SchemaError, tamis.SubscriptionError):
             engine.subscribe("price > 3", namespace=namespace)
-        merge = spaces[namespace].mergeable
+        merge = spaces[namespace].roles.mergeable
         if merge is not None:
             merge.compact()
         with contextlib.suppress(tamis.EventError):
             engine.match(EVENTS[0], namespace=namespace)
     engine.wait()
     engine.save(directory / "again")
+    return n_matches
 
 
 # ---- changes
@@ -162,7 +166,24 @@ def use(directory: Path) -> None:
 
 _NUMBERS = [0, 1, -1, 2, 15, 16, 255, 256, 2**15 - 1, -(2**15), 2**31 - 1, -(2**31), 2**32, 2**62, -(2**63), 2**63 - 1]
 _FLOATS = [0.0, -0.0, 1.0, -1.0, 1e308, -1e308, np.inf, -np.inf, np.nan, 2.0**53, 5e-324, 1026.0]
-_TYPES = ["|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f4", "<f8", ">i4", "<c16", "|O", "<U4", "junk"]
+_TYPES = [
+    "|b1",
+    "|i1",
+    "|u1",
+    "<i2",
+    "<u2",
+    "<i4",
+    "<u4",
+    "<i8",
+    "<u8",
+    "<f4",
+    "<f8",
+    ">i4",
+    "<c16",
+    "|O",
+    "<U4",
+    "junk",
+]
 
 
 class Changer:
@@ -278,7 +299,9 @@ class Changer:
         if not flat.size:
             return "empty"
         value = self.odd(flat.dtype, flat[0])
-        places = range(flat.size) if self.random.random() < 0.5 else self.random.sample(range(flat.size), flat.size // 3)
+        places = (
+            range(flat.size) if self.random.random() < 0.5 else self.random.sample(range(flat.size), flat.size // 3)
+        )
         flat[list(places)] = value
         return f"{len(places)} of {value}"
 
@@ -299,12 +322,16 @@ class Changer:
         if not array.ndim:
             return "none"
         n = self.random.choice([0, max(0, len(array) - 1), len(array) // 2, len(array) + 1, 2 * len(array), 100_000])
-        arrays[name] = np.resize(array, (n, *array.shape[1:])) if array.size else np.zeros((n, *array.shape[1:]), array.dtype)
+        arrays[name] = (
+            np.resize(array, (n, *array.shape[1:])) if array.size else np.zeros((n, *array.shape[1:]), array.dtype)
+        )
         return f"length {n}"
 
     def kind(self, arrays: Arrays, name: str) -> str:
         """Give the numbers another type."""
-        dtype = self.random.choice([one for one in _TYPES if one[1:] not in ("O", "U4", "unk", "c16") and one[0] != ">"])
+        dtype = self.random.choice(
+            [one for one in _TYPES if one[1:] not in ("O", "U4", "unk", "c16") and one[0] != ">"]
+        )
         with np.errstate(all="ignore"):
             arrays[name] = arrays[name].astype(dtype)
         return f"type {dtype}"
@@ -312,7 +339,9 @@ class Changer:
     def shape(self, arrays: Arrays, name: str) -> str:
         """Give the numbers another shape."""
         array = arrays[name]
-        arrays[name] = self.random.choice([array.reshape(-1), array.reshape(1, *array.shape), array.reshape(*array.shape, 1)])
+        arrays[name] = self.random.choice(
+            [array.reshape(-1), array.reshape(1, *array.shape), array.reshape(*array.shape, 1)]
+        )
         return f"shape {arrays[name].shape}"
 
     def order(self, arrays: Arrays, name: str) -> str:
@@ -337,7 +366,9 @@ class Changer:
         if values:
             at = self.random.randrange(len(values))
             near = [values[at] + 1, values[at] - 1] if isinstance(values[at], int) else []
-            values[at] = self.random.choice([*near, None, values[0], self.text() if isinstance(values[at], str) else None])
+            values[at] = self.random.choice(
+                [*near, None, values[0], self.text() if isinstance(values[at], str) else None]
+            )
         field = table.schema.field(name)
         story = f"{name} of one row is {values[at] if values else None!r}"
         try:
@@ -396,7 +427,21 @@ class Changer:
                 del document[key]
             else:
                 near = [old + 1, old - 1] if isinstance(old, int) and not isinstance(old, bool) else []
-                odd: list[Any] = [*near, *near, *_NUMBERS, None, "", "x", [], {}, True, 1.5, [[[]]], "v000001", "number"]
+                odd: list[Any] = [
+                    *near,
+                    *near,
+                    *_NUMBERS,
+                    None,
+                    "",
+                    "x",
+                    [],
+                    {},
+                    True,
+                    1.5,
+                    [[[]]],
+                    "v000001",
+                    "number",
+                ]
                 document[key] = self.random.choice(odd)
             return f"{kind} {where}: {str(old)[:40]} -> {str(document[key])[:40] if kind == 'value' else 'gone'}"
 
@@ -479,6 +524,8 @@ def fuzz(seconds: float, seed: int, changes: float, first: int = 0) -> tuple[Cou
         saved = Path(folder) / "saved"
         for make in ENGINES:
             make().save(saved / make.__name__)
+            shutil.copytree(saved / make.__name__, Path(folder) / make.__name__)
+            assert use(Path(folder) / make.__name__) >= 1, f"the unchanged {make.__name__} matches nothing"
         worker = Worker(saved, Path(folder) / "work", seed)
         end, number = time.monotonic() + seconds, first
         while time.monotonic() < end and number - first < changes:

@@ -15,6 +15,7 @@ import pytest
 
 from tamis import kernels, private_directory
 from tamis.engine.snapshot import local_copy
+from tamis.errors import SnapshotError
 
 
 @pytest.fixture
@@ -78,3 +79,13 @@ def test_compiled_kernels_are_not_read_from_a_prepared_directory(
     *_, last = kernels._candidates()
     assert not last.is_relative_to(temporary / f"tamis-{os.getuid()}")
     assert private_directory.is_private(last)
+
+
+@pytest.mark.parametrize("prepare", PREPARATIONS)
+def test_a_configured_directory_for_copies_must_be_private(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch, prepare: Callable[[Path], None]
+) -> None:
+    prepare(temporary / "copies")
+    monkeypatch.setenv("TAMIS_SNAPSHOT_CACHE", str(temporary / "copies"))
+    with pytest.raises(SnapshotError, match="must be a directory of this user, closed to all others"):
+        local_copy._cache()

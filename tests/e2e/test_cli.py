@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
@@ -18,9 +19,11 @@ from typer.testing import CliRunner, Result
 import tamis
 from tamis.cli.main import app
 from tamis.demo import datasets
+from tamis.engine.snapshot.array_file import map_arrays, write_arrays
 from tamis.model.language.parse import parse
 from tests import naive
 from tests.effort import effort
+from tests.fuzz_snapshots import Changer
 
 EVENTS = [
     {"id": "a", "mag": 4.5, "depth": 10, "place": "Alaska", "at": "2018-02-01T00:00:00Z", "where": "POINT (1 1)"},
@@ -418,7 +421,45 @@ class TestVerify:
         self.saved(tmp_path)
         found = run("verify", tmp_path)
         assert found.exit_code == 0
-        assert found.stdout.splitlines() == ["v000001: sound", "v000002: sound"]
+        said = "sound: checksums and structure are right, not signed"
+        assert found.stdout.splitlines() == [f"v000001: {said}", f"v000002: {said}"]
+        [first, _] = json.loads(run("verify", tmp_path, "--json").stdout)
+        assert (first["checksums"], first["structure"], first["signature"]) == (True, True, "not signed")
+
+    def test_what_a_key_proves(self, tmp_path: Path) -> None:
+        key = tmp_path / "key"
+        key.write_bytes(b"k" * 32)
+        key.chmod(0o600)
+        engine = tamis.Engine()
+        engine.subscribe("mag > 4", id="a")
+        engine.save(tmp_path / "saved", key=b"k" * 32)
+        assert "the signature was not checked" in run("verify", tmp_path / "saved").stdout
+        found = run("verify", tmp_path / "saved", "--key-file", key)
+        assert (found.exit_code, "signed with this key" in found.stdout) == (0, True)
+        self.saved(tmp_path / "plain")
+        found = run("verify", tmp_path / "plain", "--key-file", key, "--json")
+        assert found.exit_code == 1
+        assert "not signed, and a key demands" in json.loads(found.stdout)[0]["problem"]
+
+    def test_a_crafted_version_has_right_checksums_and_no_structure(self, tmp_path: Path) -> None:
+        engine = tamis.Engine()
+        engine.subscribe_boxes(["x"], [[0.0]] * 200, [[9.0]] * 200)
+        version = engine.save(tmp_path)
+        arrays = {name: np.array(array) for name, array in map_arrays(version / "0.arrays").items()}
+        arrays["plain.segment0.column_axes"][0] = 77
+        (version / "0.arrays").unlink()
+        write_arrays(version / "0.arrays", arrays)
+        Changer(version, 0).seal()
+        [found] = json.loads(run("verify", tmp_path, "--json").stdout)
+        assert (found["sound"], found["checksums"], found["structure"]) == (False, True, False)
+        assert "0.arrays: the array 'plain.segment0.column_axes' must ascend" in found["problem"]
+
+    def test_an_older_format_is_migrated(self, tmp_path: Path) -> None:
+        old = Path(__file__).parents[1] / "unit" / "engine" / "old_snapshots" / "format1"
+        assert "convert it with: tamis migrate" in run("verify", old).stdout
+        found = run("migrate", old, tmp_path / "new")
+        assert (found.exit_code, "v000001" in found.stdout) == (0, True)
+        assert run("verify", tmp_path / "new").exit_code == 0
 
     def test_a_damaged_version_is_named(self, tmp_path: Path) -> None:
         path = self.saved(tmp_path) / "0.subscriptions.arrow"

@@ -19,7 +19,7 @@ from tamis.cli.broker import bridge, network, peer, publish, serve
 from tamis.cli.demo import app as demo
 from tamis.cli.extensions import extension_names, find_extension
 from tamis.cli.failures import failing_well
-from tamis.cli.filters import covers, explain, import_rules, match, reduce, try_filter, verify
+from tamis.cli.filters import covers, explain, import_rules, match, migrate, reduce, try_filter, verify
 from tamis.cli.options import examples
 from tamis.cli.pipeline import app as pipeline
 
@@ -99,6 +99,7 @@ app.command("import", epilog=import_rules.EPILOG)(import_rules.import_rules)
 app.command("peer", epilog=peer.EPILOG)(peer.peer)
 app.command("kernels", epilog=kernels.EPILOG)(kernels.kernels)
 app.command("verify", epilog=verify.EPILOG)(verify.verify)
+app.command("migrate", epilog=migrate.EPILOG)(migrate.migrate)
 app.command("publish", epilog=publish.PUBLISH_EPILOG)(publish.publish)
 app.command("subscribe", epilog=publish.SUBSCRIBE_EPILOG)(publish.subscribe)
 app.add_typer(pipeline.app, name="pipeline")

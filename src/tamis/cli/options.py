@@ -11,7 +11,18 @@ import typer
 if TYPE_CHECKING:
     from tamis.model.schema import Schema
 
-__all__ = ["Events", "Json", "OnBad", "OnBadRow", "SchemaPath", "Subscriptions", "Zone", "examples", "read_schema"]
+__all__ = [
+    "Events",
+    "Json",
+    "KeyFile",
+    "OnBad",
+    "OnBadRow",
+    "SchemaPath",
+    "Subscriptions",
+    "Zone",
+    "examples",
+    "read_schema",
+]
 
 
 class OnBad(StrEnum):
@@ -32,6 +43,15 @@ Subscriptions = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+KeyFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--key-file",
+        metavar="FILE",
+        envvar="TAMIS_SNAPSHOT_KEY_FILE",
+        help="The key that saved engines are signed with; unsigned ones are then refused.",
+    ),
+]
 SchemaPath = Annotated[
     Path | None,
     typer.Option("--schema", metavar="FILE", help="The attributes and their types, as JSON; learned otherwise."),

@@ -224,23 +224,34 @@ class Engine:
             },
         }
 
-    def save(self, directory: str | Path) -> Path:
-        """Write a new version into a directory, atomically; return where. Nothing there is overwritten."""
+    def save(self, directory: str | Path, *, key: bytes | None = None) -> Path:
+        """Write a new version into a directory, atomically; return where. Nothing there is overwritten.
+
+        With a ``key`` of at least 32 bytes, or one in the file that ``TAMIS_SNAPSHOT_KEY_FILE`` names, it is signed.
+        """
         with self._lock:
             self._expire()
             state = snapshot.State(self._schema, self._learns, self._matcher, self._next_id)
-            return snapshot.write(Path(directory), state, self.namespaces())
+            return snapshot.write(Path(directory), state, self.namespaces(), key)
 
     @classmethod
-    def load(cls, directory: str | Path, *, matcher: str | None = None, clock: Callable[[], int] = _now) -> Self:
+    def load(
+        cls,
+        directory: str | Path,
+        *,
+        matcher: str | None = None,
+        clock: Callable[[], int] = _now,
+        key: bytes | None = None,
+    ) -> Self:
         """Open the newest version in a directory, or a version by its own path (``DIRECTORY/v000003``).
 
         Boxes and texts stay in the files, mapped, and are shared by all processes that open them. Raises
-        `SnapshotError` when there is none that can be trusted.
+        `SnapshotError` when there is none that can be trusted: its files are damaged, its arrays are not what an
+        engine could have written, or, with a key as in `save`, it is not signed with that key.
         """
         version = snapshot.version_at(Path(directory))
         lease = snapshot.Lease(version)
-        return cls.open(snapshot.read(version), lease, matcher=matcher, clock=clock)
+        return cls.open(snapshot.read(version, key=key), lease, matcher=matcher, clock=clock)
 
     @classmethod
     def open(

@@ -16,7 +16,7 @@ import pyarrow as pa
 from tamis.engine import snapshot
 from tamis.engine.namespace import Namespace
 from tamis.engine.snapshot.manifest import File, Part, measure, read_manifest
-from tamis.engine.snapshot.parts import SavedPart, read_part, write_removed
+from tamis.engine.snapshot.parts import SavedPart, write_removed
 from tamis.engine.stored import Record
 from tamis.index.protocols import BoxMatcher
 from tamis.index.registry import DEFAULT_MATCHER, MATCHERS
@@ -83,8 +83,7 @@ def note_removed(batches: Iterator[pa.RecordBatch], *, version: str, place: str)
     leaving = pa.Table.from_batches(batches, pa.schema([("part", pa.int32()), ("row", pa.int32())]))
     parts, rows = np.asarray(leaving["part"]), np.asarray(leaving["row"])
     for number in np.unique(parts).tolist():
-        manifest = read_manifest(Path(version))
-        saved = read_part(Path(version), manifest.parts[number], manifest.read_schema(Path(version)))
+        saved = _read(Path(version), number)
         name = f"r{uuid.uuid4().hex}.removed"
         write_removed(Path(place), name, np.concatenate([saved.removed, rows[parts == number]]))
         removal = Removal(number, name, measure(Path(place) / name))
@@ -97,13 +96,17 @@ def read_removal(described: str) -> Removal:
 
 
 def _parts(batches: Iterator[pa.RecordBatch], version: str) -> Iterator[_Open]:
-    manifest = read_manifest(Path(version))
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            saved = read_part(Path(version), manifest.parts[number], manifest.read_schema(Path(version)))
+            saved = _read(Path(version), number)
             space = Namespace(saved.part.namespace, MATCHERS[DEFAULT_MATCHER])
             snapshot.restore([saved], space, _never_compiled)
             yield _Open(number, saved, space)
+
+
+def _read(version: Path, number: int) -> SavedPart:
+    """Return a part of a version, whose files are checked."""
+    return snapshot.read(version, [read_manifest(version).parts[number]]).parts[0]
 
 
 def _never_compiled(record: Record) -> Subscription:

@@ -22,8 +22,9 @@ from pathlib import Path
 import msgspec
 
 from tamis.engine.namespace import Namespace
-from tamis.engine.snapshot.manifest import FORMAT, Manifest, Part, check_files, measure, read_manifest
+from tamis.engine.snapshot.manifest import FORMAT, MANIFEST, Manifest, Part, check_files, measure, read_manifest
 from tamis.engine.snapshot.parts import SavedPart, read_part, write_parts
+from tamis.engine.snapshot.signing import snapshot_key
 from tamis.engine.snapshot.versions import Lease, building, newest, prune, publish, version_at, versions
 from tamis.engine.stored import Record, StoredSubscriptions
 from tamis.errors import ModelError, SnapshotError
@@ -35,6 +36,7 @@ from tamis.model.subscription import Subscription
 
 __all__ = [
     "FORMAT",
+    "MANIFEST",
     "Lease",
     "Saved",
     "SavedPart",
@@ -76,27 +78,36 @@ class Saved:
         return found
 
 
-def write(directory: Path, state: State, spaces: Sequence[Namespace]) -> Path:
-    """Write a new version and return its path."""
+def write(directory: Path, state: State, spaces: Sequence[Namespace], key: bytes | None = None) -> Path:
+    """Write a new version, signed if there is a key, and return its path."""
+    key = snapshot_key(key)
     with building(directory) as place:
         written = [write_parts(place, str(number), space, state.schema) for number, space in enumerate(spaces)]
-        return seal(place, state, [part for parts in written for part in parts])
+        return seal(place, state, [part for parts in written for part in parts], key=key)
 
 
-def seal(place: Path, state: State, parts: Sequence[Part], beside: Sequence[str] = ()) -> Path:
+def seal(
+    place: Path, state: State, parts: Sequence[Part], beside: Sequence[str] = (), key: bytes | None = None
+) -> Path:
     """Finish a version whose parts are written: add the manifest, publish it, and return its path.
 
-    ``beside`` are files of the version that belong to no part.
+    ``beside`` are files of the version that belong to no part. With a key, given or from the environment
+    (`signing`), the manifest is signed.
     """
-    schema = msgspec.json.decode(state.schema.to_json())
+    schema, key = msgspec.json.decode(state.schema.to_json()), snapshot_key(key)
     others = {name: measure(place / name) for name in beside}
-    Manifest(schema, state.learns, state.matcher, state.next_id, list(parts), platform.node(), others).write(place)
+    manifest = Manifest(schema, state.learns, state.matcher, state.next_id, list(parts), platform.node(), others)
+    (manifest if key is None else manifest.with_digests(place)).write(place, key)
     return publish(place)
 
 
-def read(version: Path, parts: Sequence[Part] | None = None) -> Saved:
-    """Return a version, or chosen parts of it, after checking every file that is used."""
-    manifest = read_manifest(version)
+def read(version: Path, parts: Sequence[Part] | None = None, key: bytes | None = None) -> Saved:
+    """Return a version, or chosen parts of it, after checking every file that is used.
+
+    With a key, given or from the environment (`signing`), the version must be signed with it. What the arrays say is
+    checked when an engine opens them.
+    """
+    manifest = read_manifest(version, key)
     if parts is not None:
         manifest = msgspec.structs.replace(manifest, parts=list(parts), beside={})
     check_files(version, manifest)

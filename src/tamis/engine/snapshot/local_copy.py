@@ -15,7 +15,8 @@ import tempfile
 from pathlib import Path
 
 from tamis.engine.snapshot.manifest import MANIFEST, read_manifest
-from tamis.private_directory import private_directory
+from tamis.errors import SnapshotError
+from tamis.private_directory import is_private, private_directory
 
 __all__ = ["local_version"]
 
@@ -53,6 +54,8 @@ def _cache() -> Path:
         return private_directory("snapshots")
     path = Path(configured)
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not is_private(path):
+        raise SnapshotError(configured, "TAMIS_SNAPSHOT_CACHE must be a directory of this user, closed to all others")
     return path
 
 

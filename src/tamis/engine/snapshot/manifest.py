@@ -6,24 +6,43 @@ checksum of its contents, so that a torn or foreign manifest is known before a w
 
 from __future__ import annotations
 
+import hmac
 import re
 import stat
 import zlib
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
 from tamis.engine.ids import IdsState
+from tamis.engine.snapshot.signing import sha256_of, sign, snapshot_key
 from tamis.errors import SchemaError, SnapshotError
 from tamis.index.saved_arrays import MOST_ROWS
 from tamis.model.schema import Schema
 
-__all__ = ["FORMAT", "MANIFEST", "File", "IdKind", "Manifest", "Part", "check_files", "measure", "read_manifest"]
+__all__ = [
+    "FORMAT",
+    "MANIFEST",
+    "OLDER_FORMATS",
+    "Envelope",
+    "File",
+    "IdKind",
+    "Manifest",
+    "Part",
+    "check_files",
+    "check_manifest",
+    "is_signed",
+    "measure",
+    "open_envelope",
+    "read_manifest",
+]
 
 #: The format this code writes and reads. A change that older code cannot read takes the next number.
 FORMAT = 3
+#: The formats that `tamis migrate` reads.
+OLDER_FORMATS = (1, 2)
 MANIFEST = "manifest.json"
 
 #: What the ids of a part are; a part without subscriptions has ids of no kind.
@@ -42,6 +61,8 @@ class File(msgspec.Struct, frozen=True):
 
     bytes: int
     crc32: int
+    #: Hexadecimal digits; every file of a signed manifest has one.
+    sha256: str | None = None
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -83,10 +104,14 @@ class Manifest(msgspec.Struct, frozen=True):
     #: Files that belong to the version and to no part, such as the routing summary.
     beside: dict[str, File] = {}
 
-    def write(self, directory: Path) -> None:
-        """Write the manifest into a directory that has none yet."""
+    def write(self, directory: Path, key: bytes | None = None) -> None:
+        """Write the manifest into a directory that has none yet, signed if there is a key.
+
+        Whoever signs adds the SHA-256 of every file first (`with_digests`).
+        """
         contents = msgspec.json.encode(self)
-        envelope = _Envelope(FORMAT, _tamis_version(), zlib.crc32(contents), msgspec.Raw(contents))
+        signature = None if key is None else sign(key, FORMAT, contents)
+        envelope = Envelope(FORMAT, _tamis_version(), zlib.crc32(contents), msgspec.Raw(contents), signature)
         with (directory / MANIFEST).open("xb") as file:
             file.write(msgspec.json.encode(envelope) + b"\n")
 
@@ -97,49 +122,94 @@ class Manifest(msgspec.Struct, frozen=True):
         except SchemaError as error:
             raise SnapshotError(str(version / MANIFEST), f"a bad schema: {error}") from error
 
+    def with_digests(self, version: Path) -> Manifest:
+        """Return the manifest with the SHA-256 of every file; ``version`` is where it will be written."""
+        parts = []
+        for part in self.parts:
+            home = version.parent / part.home if part.home else version
+            files, removed = _with_digests(home, part.files), _with_digests(version, part.removed)
+            parts.append(msgspec.structs.replace(part, files=files, removed=removed))
+        return msgspec.structs.replace(self, parts=parts, beside=_with_digests(version, self.beside))
+
+    def files(self) -> Iterator[File]:
+        """Yield what is said of every file."""
+        for part in self.parts:
+            yield from part.files.values()
+            yield from part.removed.values()
+        yield from self.beside.values()
+
     def homes(self) -> set[str]:
         """Return the names of the other versions whose files this one needs."""
         return {part.home for part in self.parts if part.home}
 
 
-class _Envelope(msgspec.Struct):
+class Envelope(msgspec.Struct):
     """The manifest as it stands on disk: who wrote it, and a checksum of its contents."""
 
     format: int
     tamis: str
     crc32: int
     contents: msgspec.Raw
+    #: HMAC-SHA256 of format and contents, hexadecimal; see `signing`.
+    signature: str | None = None
 
 
-def read_manifest(version: Path) -> Manifest:
-    """Return the manifest of a version, or raise `SnapshotError` when it cannot be trusted."""
-    path = version / MANIFEST
+def read_manifest(version: Path, key: bytes | None = None) -> Manifest:
+    """Return the manifest of a version, or raise `SnapshotError` when it cannot be trusted.
+
+    With a key, given or from the environment (`signing`), it must be signed with this key.
+    """
+    path, key = version / MANIFEST, snapshot_key(key)
+    envelope = open_envelope(path)
+    if key is not None:
+        _check_signature(path, envelope, key)
+    try:
+        manifest = msgspec.json.decode(envelope.contents, type=Manifest)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise SnapshotError(str(path), f"not a manifest: {error}") from error
+    check_manifest(path, manifest)
+    if key is not None and any(file.sha256 is None for file in manifest.files()):
+        raise SnapshotError(str(path), "signed, but not every file has a SHA-256")
+    return manifest
+
+
+def open_envelope(path: Path, formats: Container[int] = (FORMAT,)) -> Envelope:
+    """Return a manifest in its envelope, if it is of one of the formats and its checksum is right."""
     data = _read(path)
     try:
         header = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise SnapshotError(str(path), f"not a manifest: {error}") from error
-    found = header.get("format") if isinstance(header, dict) else None
-    if found != FORMAT:
+    format = header.get("format") if isinstance(header, dict) else None
+    if not isinstance(format, int) or format not in formats:
         writer = header.get("tamis", "unknown") if isinstance(header, dict) else "unknown"
-        raise SnapshotError(
-            str(path),
-            f"format {found!r}, written by tamis {writer}; tamis {_tamis_version()} reads format {FORMAT}: "
-            "save it again with a version that reads both",
-        )
+        said = f"format {format!r}, written by tamis {writer}; tamis {_tamis_version()} reads format {FORMAT}: "
+        raise SnapshotError(str(path), said + _advice(path, format))
     try:
-        envelope = msgspec.json.decode(data, type=_Envelope)
-        if zlib.crc32(envelope.contents) != envelope.crc32:
-            raise SnapshotError(str(path), "damaged: its checksum is not that of its contents")
-        manifest = msgspec.json.decode(envelope.contents, type=Manifest)
+        envelope = msgspec.json.decode(data, type=Envelope)
     except (msgspec.DecodeError, RecursionError) as error:
         raise SnapshotError(str(path), f"not a manifest: {error}") from error
+    if zlib.crc32(envelope.contents) != envelope.crc32:
+        raise SnapshotError(str(path), "damaged: its checksum is not that of its contents")
+    return envelope
+
+
+def _advice(path: Path, format: object) -> str:
+    """Return what to do with a version of another format."""
+    if format == FORMAT:
+        return "it needs no migration"
+    if isinstance(format, int) and format in OLDER_FORMATS:
+        return f"convert it with: tamis migrate {path.parent} NEW_DIRECTORY"
+    return "open it with the version of tamis that wrote it, or a newer one than this"
+
+
+def check_manifest(path: Path, manifest: Manifest) -> None:
+    """Refuse a manifest that leads out of its directory, or whose rows and ids cannot be."""
     _check_names(path, manifest)
     for part in manifest.parts:
         _check_part(path, part)
-    if not 0 <= manifest.next_id < _MOST_IDS:
-        raise SnapshotError(str(path), f"the next id {manifest.next_id} is not a number of 63 bits")
-    return manifest
+    if not 0 <= manifest.next_id <= _MOST_IDS // 2:
+        raise SnapshotError(str(path), f"the next id {manifest.next_id} leaves no room for others")
 
 
 def check_files(version: Path, manifest: Manifest) -> None:
@@ -152,6 +222,11 @@ def check_files(version: Path, manifest: Manifest) -> None:
             _check_file(version / name, file)
     for name, file in manifest.beside.items():
         _check_file(version / name, file)
+
+
+def is_signed(version: Path) -> bool:
+    """Return whether a manifest that can be read has a signature; whose, `read_manifest` decides with a key."""
+    return msgspec.json.decode(_read(version / MANIFEST), type=Envelope).signature is not None
 
 
 def measure(path: Path) -> File:
@@ -168,6 +243,18 @@ def _check_names(path: Path, manifest: Manifest) -> None:
     for name in (*names, *manifest.beside):
         if not _FILE.fullmatch(name):
             raise SnapshotError(str(path), f"{name!r} is a file outside the version")
+
+
+def _check_signature(path: Path, envelope: Envelope, key: bytes) -> None:
+    if envelope.signature is None:
+        raise SnapshotError(str(path), "not signed, and a key demands that it is; save it again with the key")
+    right = sign(key, envelope.format, bytes(envelope.contents))
+    if not hmac.compare_digest(envelope.signature.encode(), right.encode()):
+        raise SnapshotError(str(path), "not signed with this key, or changed since")
+
+
+def _with_digests(folder: Path, files: Mapping[str, File]) -> dict[str, File]:
+    return {name: msgspec.structs.replace(file, sha256=sha256_of(folder / name)) for name, file in files.items()}
 
 
 def _check_part(path: Path, part: Part) -> None:
@@ -211,6 +298,8 @@ def _check_file(path: Path, file: File) -> None:
         raise SnapshotError(str(path), f"torn: {size} bytes, the manifest says {file.bytes}")
     if _checksum(path) != file.crc32:
         raise SnapshotError(str(path), "damaged: its checksum is not the manifest's")
+    if file.sha256 is not None and sha256_of(path) != file.sha256:
+        raise SnapshotError(str(path), "changed: its SHA-256 is not the manifest's")
 
 
 def _checksum(path: Path) -> int:

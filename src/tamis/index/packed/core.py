@@ -64,14 +64,6 @@ class PackedCore:
         """Open a core on arrays, checked, that may be read-only and mapped; they stay in use."""
         return cls(lookup, open_store(lookup, axes, arrays, rows))
 
-    def filters_needed(self, n_rows: int) -> npt.NDArray[np.int32]:
-        """Return how many filters the subscription of each row must at least have: int32[n_rows]."""
-        entries, needed = self._store.entries, np.zeros(n_rows, np.int32)
-        np.maximum.at(needed, entries.row[: len(entries)], entries.filter[: len(entries)].astype(np.int32) + 1)
-        for row, filters in self._store.loose.items():
-            needed[row] = max(needed[row], max(filters, default=-1) + 1)
-        return needed
-
     def to_arrays(self) -> tuple[AxesState, dict[str, npt.NDArray[Any]]]:
         """Return what `from_arrays` opens: the axes, and named arrays. For the writer only."""
         return save_store(self._store)

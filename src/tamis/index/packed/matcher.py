@@ -143,9 +143,11 @@ class PackedMatcher:
         Return how many filters each row must have.
         """
         from tamis.index.packed.core import PackedCore
+        from tamis.index.packed.saving import filters_needed, open_store
 
-        self._core = PackedCore.from_arrays(self._lookup, axes, arrays, rows)
-        return self._core.filters_needed(len(rows.living))
+        store = open_store(self._lookup, axes, arrays, rows)
+        self._core = PackedCore(self._lookup, store)
+        return filters_needed(store, len(rows.living))
 
     def _packed(self) -> PackedCore:
         if self._core is None:

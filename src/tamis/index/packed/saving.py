@@ -25,7 +25,7 @@ from tamis.index.saved_arrays import MOST_ROWS, Below, Declared, SavedArrays
 from tamis.model.schema import Schema
 from tamis.model.types import Vector
 
-__all__ = ["open_store", "save_store"]
+__all__ = ["filters_needed", "open_store", "save_store"]
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -125,7 +125,26 @@ def _check_places(store: PackedStore, rows: SavedRows, arrays: SavedArrays) -> N
         arrays.refuse("special", f"says {store.n_special}, but {np.count_nonzero(special)} rows are special")
     no_number = np.array([axis.part is not Part.NUMBER for _, axis in store.axes] or [True])
     textless = special & ~rows.written
-    textless[store.plain.rows_with_sides_on(no_number)] |= ~rows.written[store.plain.rows_with_sides_on(no_number)]
+    textless[_rows_with_sides_on(store.plain, no_number)] |= ~rows.written[_rows_with_sides_on(store.plain, no_number)]
     if (textless & rows.living).any():
         row = int(np.flatnonzero(textless & rows.living)[0])
         arrays.refuse_all(f"its arrays do not say all of row {row}, whose filter is not stored")
+
+
+def _rows_with_sides_on(index: BoxIndex, chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
+    """Return the rows of an index, dead ones too, with a side on an axis where ``chosen[axis]``; some come twice."""
+    rows = [np.zeros(0, np.int32)]
+    for part in index.snapshot.parts if chosen.any() else ():
+        first, axis, _ = part.boxes
+        slots = np.repeat(np.arange(first.size - 1), np.diff(first))
+        rows.append(part.rows[slots[chosen[axis[: slots.size]]]])
+    return np.concatenate(rows)
+
+
+def filters_needed(store: PackedStore, n_rows: int) -> npt.NDArray[np.int32]:
+    """Return how many filters the subscription of each row must at least have: int32[n_rows]."""
+    entries, needed = store.entries, np.zeros(n_rows, np.int32)
+    np.maximum.at(needed, entries.row[: len(entries)], entries.filter[: len(entries)].astype(np.int32) + 1)
+    for row, filters in store.loose.items():
+        needed[row] = max(needed[row], max(filters, default=-1) + 1)
+    return needed

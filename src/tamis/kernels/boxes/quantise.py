@@ -101,7 +101,7 @@ class Quantiser(NamedTuple):
         first, n_knots, step, _, scale = self.axes.T
         used = n_knots != 0
         whole = (first == np.floor(first)) & (n_knots == np.floor(n_knots)) & (first >= 0) & (n_knots >= 0)
-        if not (whole & (n_knots <= _MOST_KNOTS) & (first + n_knots <= self.knots.size) & (scale >= 0)).all():
+        if not (whole & (n_knots <= _MOST_KNOTS) & (n_knots <= self.knots.size - first) & (scale >= 0)).all():
             return "names knots that do not exist"
         if (step[used] != _N_LEVELS // n_knots[used]).any() or step[~used].any():
             return "has an axis whose levels do not fit its knots"

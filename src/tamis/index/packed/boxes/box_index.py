@@ -159,15 +159,6 @@ class BoxIndex:
         own = slice(int(boxes.first[slot]), int(boxes.first[slot + 1]))
         return boxes.axis[own].tolist(), boxes.ends[own, 0].tolist(), boxes.ends[own, 1].tolist()
 
-    def rows_with_sides_on(self, chosen: npt.NDArray[np.bool_]) -> _RowArray:
-        """Return the rows, dead ones too, that constrain an axis with ``chosen[axis]``; a row may come twice."""
-        rows = [np.zeros(0, np.int32)]
-        for part in self._parts.present():
-            first, axis, _ = part.boxes
-            slots = np.repeat(np.arange(first.size - 1), np.diff(first)) if chosen.any() else np.zeros(0, np.int64)
-            rows.append(part.rows[slots[chosen[axis[: slots.size]]]])
-        return np.concatenate(rows)
-
     def rows(self) -> _RowArray:
         """Return the living rows, ascending."""
         return self._parts.homes.rows()

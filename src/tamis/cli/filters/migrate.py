@@ -1,0 +1,31 @@
+"""``tamis migrate``: an engine saved in an older format becomes one of the present format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tamis.cli.options import KeyFile, examples
+
+__all__ = ["EPILOG", "migrate"]
+
+EPILOG = examples("tamis migrate saved/ saved-anew/", "tamis migrate saved/v000007 saved-anew/")
+
+
+def migrate(
+    old: Annotated[Path, typer.Argument(metavar="OLD", help="A directory of versions, or one version in it.")],
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="The directory for the new version.")],
+    key_file: KeyFile = None,
+) -> None:
+    """Save an engine again that an older tamis saved, in the present format.
+
+    Formats 1 and 2 are read. Ids, filters, ends, metadata and the schema are kept. Nothing in OLD is changed.
+    """
+    from tamis.cli.screen import output
+    from tamis.engine.migration import migrate_snapshot
+    from tamis.engine.snapshot.signing import read_key
+
+    version = migrate_snapshot(old, new, None if key_file is None else read_key(key_file))
+    output().say(f"saved as {version}")
