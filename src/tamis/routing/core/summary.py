@@ -207,6 +207,11 @@ class Summary:
             if member.homes != (origin.key,):
                 yield origin, member.homes
 
+    def stand_ins(self, origin: Origin) -> tuple[str, ...]:
+        """Return who stands for a member that was never announced itself; nothing for any other."""
+        member = self._members.get(origin)
+        return () if member is None or member.homes == (origin.key,) else member.homes
+
     def members(self) -> Iterator[tuple[Origin, Subscription]]:
         """Yield everything the neighbour must know of."""
         return ((origin, member.subscription) for origin, member in self._members.items())
