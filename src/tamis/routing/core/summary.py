@@ -208,11 +208,6 @@ class Summary:
             if (homes := self._members[origin].homes) != (origin.key,):
                 yield origin, homes
 
-    def stand_ins(self, origin: Origin) -> tuple[str, ...]:
-        """Return the keys that were announced in place of a member; none if it was announced itself."""
-        member = self._members.get(origin)
-        return () if member is None or member.homes == (origin.key,) else member.homes
-
     def members(self) -> Iterator[tuple[Origin, Subscription]]:
         """Yield everything the neighbour must know of."""
         return ((origin, member.subscription) for origin, member in self._members.items())
