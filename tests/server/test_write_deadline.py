@@ -17,7 +17,7 @@ from tamis.node.frames import Frame, encode_frame
 from tamis.runtime.broker.config import BrokerConfig
 from tamis.runtime.broker.driver import Driver
 from tamis.runtime.packets import SUBPROTOCOL, join_frames
-from tamis.web import write_deadline
+from tamis.web.port import write_deadline
 from tamis.web.serving import serve
 from tests.server.processes import ask
 

@@ -8,6 +8,9 @@ image or a script, but ``Sec-Fetch-Site``: requests that another site caused are
 Without a token a request is trusted because it comes from this machine. A reverse proxy on this machine would lend that
 trust to its callers, so what a proxy passed on needs a token.
 
+A JSON Web Token of the issuer in ``[auth.jwt]`` is read by `tamis.runtime.identity`; the broker's own tokens have no
+dot.
+
 A token for a link (``broker``) opens links and nothing else; other tokens open no links (S5).
 """
 
@@ -15,14 +18,20 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import replace
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from starlette.requests import HTTPConnection
 
-from tamis.errors import RefusedError, shorten
+from tamis.errors import MissingExtraError, RefusedError, shorten
+from tamis.routing.edge.limits import MAX_TOKEN
 from tamis.routing.edge.rights import Rights
 from tamis.runtime.broker.config import BrokerConfig
 from tamis.runtime.broker.tokens import LOCAL, Token, Tokens
+from tamis.web.port.connection_limits import ON_RESERVE
+
+if TYPE_CHECKING:
+    from tamis.runtime.identity.jwt_tokens import JwtTokens
 
 __all__ = ["Access", "address_of"]
 
@@ -43,18 +52,16 @@ class Access:
     def __init__(self, config: BrokerConfig, tokens: Tokens) -> None:
         self._config = config
         self.tokens = tokens
+        self.jwt = _jwt_of(config, tokens)
         self._hosts = _LOOPBACK | {config.host} | set(config.hosts)
 
     def rights(self, connection: HTTPConnection) -> Rights:
         """Return the rights of a client; `RefusedError` when it has none."""
         self.check_origin(connection)
-        token = self._token(connection)
-        if token is None:
-            self._demand_local(connection, "a token is needed: Authorization: Bearer TOKEN")
-        elif token.broker:
-            raise RefusedError(403, f"token {token.name!r} is for the link of broker {token.broker!r}, not for clients")
-        rights = replace(_EVERYBODY_HERE if token is None else token.rights(), address=address_of(connection))
+        rights = replace(self._rights(connection), address=address_of(connection))
         connection.state.rights = rights
+        if getattr(connection.state, ON_RESERVE, False) and not rights.is_admin:
+            raise RefusedError(503, "too many connections; connect again later")
         return rights
 
     def broker(self, connection: HTTPConnection, name: str) -> str:
@@ -66,10 +73,11 @@ class Access:
         link = next((link for link in self._config.links if link.name == name), None)
         if link is None:
             raise RefusedError(403, f"this broker has no link to a broker {name!r}")
-        token, problem = self._token(connection), f"a token is needed that was made for broker {name!r}"
-        if token is None:
+        secret, problem = _secret(connection), f"a token is needed that was made for broker {name!r}"
+        if secret is None:
             self._demand_local(connection, problem)
             return ""
+        token = self._token(secret)
         if token.broker != name:
             raise RefusedError(401, problem)
         if token.namespaces is not None and not (link.namespaces and {*link.namespaces} <= {*token.namespaces}):
@@ -85,6 +93,8 @@ class Access:
 
     def is_live(self, digest: str) -> bool:
         """Whether a connection that was opened with this token may stay (S4)."""
+        if self.jwt is not None and digest.startswith("jwt "):
+            return self.jwt.is_live(digest)
         return self.tokens.is_live(digest)
 
     def check_origin(self, connection: HTTPConnection) -> None:
@@ -113,15 +123,47 @@ class Access:
                 401, f"this request came through a proxy ({proxy}), so it needs a token; set require_tokens = true"
             )
 
-    def _token(self, connection: HTTPConnection) -> Token | None:
-        given = connection.headers.get("authorization")
-        if given is None:
-            return None
-        scheme, _, secret = given.partition(" ")
-        token = self.tokens.find(secret.strip()) if scheme.lower() == "bearer" else None
+    def _rights(self, connection: HTTPConnection) -> Rights:
+        secret = _secret(connection)
+        if secret is None:
+            self._demand_local(connection, "a token is needed: Authorization: Bearer TOKEN")
+            return _EVERYBODY_HERE
+        if self.jwt is not None and "." in secret:
+            return self.jwt.rights(secret)
+        token = self._token(secret)
+        if token.broker:
+            raise RefusedError(403, f"token {token.name!r} is for the link of broker {token.broker!r}, not for clients")
+        return token.rights()
+
+    def _token(self, secret: str) -> Token:
+        token = self.tokens.find(secret)
         if token is None:
             raise RefusedError(401, "the token is unknown, expired or revoked")
         return token
+
+
+def _secret(connection: HTTPConnection) -> str | None:
+    """Return what a request shows as its token, None when it shows none."""
+    header = connection.headers.get("authorization")
+    if header is None:
+        return None
+    scheme, _, secret = header.partition(" ")
+    if scheme.lower() != "bearer":
+        raise RefusedError(401, "the token is unknown: expected Authorization: Bearer TOKEN")
+    if len(secret) > MAX_TOKEN:
+        raise RefusedError(401, f"a token has at most {MAX_TOKEN:,} characters, got {len(secret):,}")
+    return secret.strip()
+
+
+def _jwt_of(config: BrokerConfig, tokens: Tokens) -> JwtTokens | None:
+    """Return what reads the tokens of another issuer; its libraries are imported by brokers that have one."""
+    if config.auth.jwt is None:
+        return None
+    try:
+        from tamis.runtime.identity.jwt_tokens import JwtTokens
+    except ImportError as error:
+        raise MissingExtraError(f"[auth.jwt] ({error.name})", "jwt") from None
+    return JwtTokens(config.auth.jwt, tokens)
 
 
 def _host_of(url: str) -> str:

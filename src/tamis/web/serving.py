@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
+from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from tamis.errors import DiskFullError, ModelError
+from tamis.routing.edge.limits import IDLE_SECONDS, MAX_PACKET
 from tamis.runtime.broker.config import BrokerConfig
 from tamis.runtime.broker.driver import Driver
 from tamis.runtime.broker.neighbours import keep_linked
@@ -26,9 +27,10 @@ from tamis.runtime.broker.snapshot_subscriptions import follow_snapshot, open_sn
 from tamis.runtime.broker.store import Store
 from tamis.runtime.broker.tokens import Tokens, tokens_of
 from tamis.runtime.long_lived import keep_frozen, paused_collection
-from tamis.runtime.packets import MAX_PACKET, MAX_PACKET_OF_BROKER
 from tamis.web.app import make_app
+from tamis.web.port.connection_limits import Gate, raise_file_limit, with_limits, with_small_packets
 from tamis.web.port.write_deadline import with_write_deadline
+from tamis.web.server import Server
 
 __all__ = ["serve"]
 
@@ -48,20 +50,13 @@ async def serve(config: BrokerConfig, ready: Callable[[str], None] = lambda url:
     listener = _listener(config)
     server = _Port(_settings(config, app))
     around = [asyncio.create_task(one) for one in _around(driver, config, version, tokens)]
-    around.append(asyncio.create_task(app.state.server.visitors.watch()))
+    around += [asyncio.create_task(one) for one in _watches(app.state.server)]
     server.listen_to_signals()
     running = asyncio.create_task(server.serve(sockets=[listener]))
     scheme = "https" if config.tls_certificate else "http"
     ready(f"{scheme}://{config.host}:{listener.getsockname()[1]}")
     try:
-        failed = driver.failed
-        if failed is not None:
-            await asyncio.wait([running, failed], return_when=asyncio.FIRST_COMPLETED)
-            if failed.done():
-                server.should_exit = server.force_exit = True
-                await running
-                failed.result()
-        await running
+        await _end_of(server, running, driver)
     finally:
         server.should_exit = True
         for task in around:
@@ -72,6 +67,18 @@ async def serve(config: BrokerConfig, ready: Callable[[str], None] = lambda url:
         await app.state.server.pool.close()
         note_stop(driver)
         await driver.stop()
+
+
+async def _end_of(server: _Port, running: asyncio.Task[None], driver: Driver) -> None:
+    """Wait until the port is closed; raises what made the driver fail, if it did."""
+    failed = driver.failed
+    if failed is not None:
+        await asyncio.wait([running, failed], return_when=asyncio.FIRST_COMPLETED)
+        if failed.done():
+            server.should_exit = server.force_exit = True
+            await running
+            failed.result()
+    await running
 
 
 async def _open(config: BrokerConfig) -> tuple[Driver, Path | None]:
@@ -111,21 +118,31 @@ def _around(
         yield follow_snapshot(driver, Path(config.snapshot), version)
 
 
+def _watches(server: Server) -> Iterator[Coroutine[Any, Any, None]]:
+    """Yield what looks after tokens and keys."""
+    yield server.visitors.watch()
+    if server.access.jwt is not None:
+        yield server.access.jwt.keys.follow()
+
+
 def _settings(config: BrokerConfig, app: object) -> uvicorn.Config:
+    most = raise_file_limit(config.max_connections)
+    gate = Gate(most, min(most, config.max_connections_of_address))
     return uvicorn.Config(
         app,  # type: ignore[arg-type]
         log_level="warning",
         lifespan="off",
         server_header=False,
         proxy_headers=False,  # X-Forwarded-For would choose the address that the audit notes
-        http=with_write_deadline(AutoHTTPProtocol),
-        ws=with_write_deadline(WebSocketsSansIOProtocol),
-        ws_max_size=MAX_PACKET_OF_BROKER if config.links else MAX_PACKET,
+        http=with_write_deadline(with_limits(H11Protocol, gate)),
+        ws=with_write_deadline(with_small_packets(WebSocketsSansIOProtocol, gate)),
+        ws_max_size=MAX_PACKET,
         ws_ping_interval=HEARTBEAT_SECONDS,
         ws_ping_timeout=HEARTBEAT_SECONDS,
         ws_per_message_deflate=False,
         ssl_certfile=config.tls_certificate or None,
         ssl_keyfile=config.tls_key or None,
+        timeout_keep_alive=int(IDLE_SECONDS),
         timeout_graceful_shutdown=2,
         access_log=False,
     )

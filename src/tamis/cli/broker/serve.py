@@ -139,11 +139,20 @@ def list_tokens(config: Config = None, data: Data = None, json: Json = False) ->
 
 
 @tokens.command("revoke")
-def revoke(name: str, config: Config = None, data: Data = None) -> None:
-    """Take a token back; whoever is connected with it is cut off within seconds. Exit code 1: there was none."""
-    from tamis.runtime.broker.tokens import tokens_of
+def revoke(
+    name: Annotated[str, typer.Argument(help="The name of a token; with --jti or --jwt, what those say.")],
+    jti: Annotated[bool, typer.Option("--jti", help="NAME is the `jti` of a JWT of another issuer.")] = False,
+    jwt: Annotated[bool, typer.Option("--jwt", help="NAME is the SHA-256 of a JWT, as hexadecimal digits.")] = False,
+    config: Config = None,
+    data: Data = None,
+) -> None:
+    """Take a token back; clients that are connected with it are cut off within seconds. Exit code 1: there was none."""
+    from tamis.runtime.broker.tokens import jti_digest, tokens_of
 
-    if not tokens_of(_config(config, {"data": data})).revoke(name):
+    known = tokens_of(_config(config, {"data": data}))
+    if jti or jwt:
+        known.revoke_foreign(f"jti {name}" if jti else f"jwt {name}", jti_digest(name) if jti else name.lower())
+    elif not known.revoke(name):
         raise typer.Exit(NO)
 
 

@@ -201,16 +201,12 @@ class Summary:
         """Yield everything the neighbour must hold."""
         return (group.content for group in self._groups.values())
 
-    def suppressed(self) -> Iterator[tuple[Origin, tuple[str, ...]]]:
-        """Yield the members that were never announced themselves, and who stands for them."""
-        for origin, member in self._members.items():
-            if member.homes != (origin.key,):
-                yield origin, member.homes
-
-    def stand_ins(self, origin: Origin) -> tuple[str, ...]:
-        """Return the keys that were announced in place of a member; none if it was announced itself."""
-        member = self._members.get(origin)
-        return () if member is None or member.homes == (origin.key,) else member.homes
+    def suppressed(self, only: Origin | None = None) -> Iterator[tuple[Origin, tuple[str, ...]]]:
+        """Yield the members that were never announced themselves, and who stands for them; or ``only`` this one."""
+        origins = self._members if only is None else [only] if only in self._members else []
+        for origin in origins:
+            if (homes := self._members[origin].homes) != (origin.key,):
+                yield origin, homes
 
     def members(self) -> Iterator[tuple[Origin, Subscription]]:
         """Yield everything the neighbour must know of."""

@@ -86,14 +86,14 @@ MAX_TOKEN: Final = 8 * 1024
 MAX_WORK_OF_PRINCIPAL: Final = 4
 MAX_WORK: Final = 64
 
-#: Connections of one address and of all clients. Links and loopback have a reserve beyond `MAX_CONNECTIONS`.
+#: Connections of one address and of all clients. Links and admins have a reserve beyond.
 MAX_CONNECTIONS_OF_ADDRESS: Final = 1_000
 MAX_CONNECTIONS: Final = 10_000
 
 #: Seconds for the head of a request, for its body, and between two requests.
 HEAD_SECONDS: Final = 10.0
 BODY_SECONDS: Final = 60.0
-IDLE_SECONDS: Final = 30.0
+IDLE_SECONDS: Final = 5.0
 
 
 class Door(NamedTuple):

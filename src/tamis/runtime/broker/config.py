@@ -10,14 +10,16 @@ import os
 import tomllib
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 
 from tamis.errors import ModelError
 from tamis.model.schema import Schema
+from tamis.routing.edge.limits import MAX_BACKLOG, MAX_CONNECTIONS, MAX_CONNECTIONS_OF_ADDRESS
 from tamis.runtime.client.clear_text import check_encrypted, is_loopback
 
-__all__ = ["BrokerConfig", "LinkConfig", "TenantConfig", "read_config"]
+__all__ = ["AuthConfig", "BrokerConfig", "ClaimsConfig", "JwtConfig", "LinkConfig", "TenantConfig", "read_config"]
 
 
 Config = TypeVar("Config", bound=msgspec.Struct)
@@ -44,16 +46,81 @@ class TenantConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     policy: str
 
 
-class BrokerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything about one broker."""
+class ClaimsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The claims of a JWT that say who its bearer is and what it may do."""
 
-    name: str = "broker"
+    principal: str = "sub"
+    #: Namespaces, ``*`` for all; and ``publish``, ``subscribe``, ``admin``. Without them a token allows nothing.
+    namespaces: str = "tamis_namespaces"
+    rights: str = "tamis_rights"
+    #: A filter as CQL2 text, and a number.
+    policy: str = "tamis_policy"
+    max_subscriptions: str = "tamis_max_subscriptions"
+
+
+class JwtConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An issuer of JSON Web Tokens whose tokens are accepted beside the broker's own."""
+
+    issuer: str
+    audience: str
+    #: Where its public keys are: a file (JWKS or PEM), or an address that answers with JWKS.
+    keys: str = ""
+    keys_url: str = ""
+    #: The file of a secret that the issuer shares with this broker, for HS256 and no other algorithm.
+    secret_file: str = ""
+    algorithms: tuple[str, ...] = ("RS256", "ES256", "EdDSA")
+    #: Seconds by which the clocks may differ.
+    leeway: float = 30.0
+    claims: ClaimsConfig = ClaimsConfig()
+
+    def check(self) -> None:
+        """Raise `ModelError` unless there is one source of keys, and it fits the algorithms."""
+        if not self.issuer or not self.audience:
+            raise ModelError("[auth.jwt]: name the issuer and the audience")
+        if sum(map(bool, (self.keys, self.keys_url, self.secret_file))) != 1:
+            raise ModelError("[auth.jwt]: name one of keys, keys_url and secret_file")
+        known = ("HS256",) if self.secret_file else ("RS256", "ES256", "EdDSA")
+        if not self.algorithms or not {*self.algorithms} <= {*known}:
+            raise ModelError(f"[auth.jwt]: algorithms for these keys: {', '.join(known)}")
+        if not 0 <= self.leeway <= 300:
+            raise ModelError("[auth.jwt]: leeway is 0 to 300 seconds")
+        address = urlsplit(self.keys_url)
+        is_safe = address.scheme == "https" or (address.scheme == "http" and is_loopback(address.hostname or ""))
+        if self.keys_url and not is_safe:
+            raise ModelError("[auth.jwt]: keys_url is https://, or http:// on this machine: keys must not be replaced")
+
+
+class AuthConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Who may use a broker besides those who have a token of its own."""
+
+    jwt: JwtConfig | None = None
+
+
+class _Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How long a broker keeps what, and how much of it."""
+
+    #: How long acknowledged deliveries can be replayed, in seconds.
+    retention: float = 24 * 3600.0
+    #: How long the audit is kept, in seconds, and how many records of it at most.
+    audit_retention: float = 90 * 24 * 3600.0
+    max_audit: int = 100_000
+    #: Messages that wait for one client before it is suspended.
+    max_backlog: int = MAX_BACKLOG
+    #: Messages and bytes that wait for a neighbour before events that must go there are refused.
+    max_link_messages: int = 100_000
+    max_link_bytes: int = 256 * 1024 * 1024
+    #: Bytes that stay free on the disk: below this nothing new is accepted.
+    min_free: int = 64 * 1024 * 1024
+    #: Connections of all clients, and of one address.
+    max_connections: int = MAX_CONNECTIONS
+    max_connections_of_address: int = MAX_CONNECTIONS_OF_ADDRESS
+
+
+class _Port(_Limits, frozen=True, forbid_unknown_fields=True):
+    """Where a broker listens, and to whom it answers."""
+
     host: str = "127.0.0.1"
     port: int = 8080
-    data: str = "tamis-data"
-    schema: str = ""
-    #: A directory of snapshots whose subscriptions this broker has; newer versions are followed.
-    snapshot: str = ""
     tls_certificate: str = ""
     tls_key: str = ""
     require_tokens: bool = False
@@ -61,18 +128,17 @@ class BrokerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     origins: tuple[str, ...] = ()
     #: Names under which browsers may reach this broker, besides localhost.
     hosts: tuple[str, ...] = ()
-    #: How long acknowledged deliveries can be replayed, in seconds.
-    retention: float = 24 * 3600.0
-    #: How long the audit is kept, in seconds, and how many records of it at most.
-    audit_retention: float = 90 * 24 * 3600.0
-    max_audit: int = 100_000
-    #: Messages that wait for one client before it is suspended.
-    max_backlog: int = 100_000
-    #: Messages and bytes that wait for a neighbour before events that must go there are refused.
-    max_link_messages: int = 100_000
-    max_link_bytes: int = 256 * 1024 * 1024
-    #: Bytes that stay free on the disk: below this nothing new is accepted.
-    min_free: int = 64 * 1024 * 1024
+    auth: AuthConfig = AuthConfig()
+
+
+class BrokerConfig(_Port, frozen=True, forbid_unknown_fields=True):
+    """Everything about one broker."""
+
+    name: str = "broker"
+    data: str = "tamis-data"
+    schema: str = ""
+    #: A directory of snapshots whose subscriptions this broker has; newer versions are followed.
+    snapshot: str = ""
     links: tuple[LinkConfig, ...] = ()
     tenants: tuple[TenantConfig, ...] = ()
 
@@ -89,6 +155,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ModelError(
                 f"other machines can reach {self.host}: set tls_certificate, tls_key and require_tokens = true"
             )
+        if self.auth.jwt is not None:
+            self.auth.jwt.check()
         for link in self.links:
             check_encrypted(link.url, link.token_file or link.token_env, insecure=link.insecure)
         if self.links and not self.schema:
@@ -121,8 +189,15 @@ def read_config(path: Path) -> BrokerConfig:
         known = ", ".join(BrokerConfig.__struct_fields__)
         raise ModelError(f"{path}: {error} (known: {known})") from None
     links = tuple(_beside(link, path, "token_file") for link in found.links)
+    jwt = None if found.auth.jwt is None else _beside(found.auth.jwt, path, "keys", "secret_file")
     return _beside(
-        msgspec.structs.replace(found, links=links), path, "data", "schema", "snapshot", "tls_certificate", "tls_key"
+        msgspec.structs.replace(found, links=links, auth=AuthConfig(jwt)),
+        path,
+        "data",
+        "schema",
+        "snapshot",
+        "tls_certificate",
+        "tls_key",
     )
 
 

@@ -27,7 +27,7 @@ from tamis.routing.edge.limits import MAX_SUBSCRIPTIONS
 from tamis.routing.edge.rights import Rights
 from tamis.runtime.broker.config import BrokerConfig
 
-__all__ = ["LOCAL", "Token", "Tokens", "tokens_of"]
+__all__ = ["LOCAL", "Token", "Tokens", "jti_digest", "tokens_of"]
 
 
 #: The principal that everybody on this machine is, where no tokens are required.
@@ -48,6 +48,8 @@ class Token(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     broker: str = ""
     policy: str | None = None
     max_subscriptions: int = MAX_SUBSCRIPTIONS
+    #: The SHA-256 of a JWT, or of its ``jti`` behind ``jti-``: this is no token, but a revocation of another issuer's.
+    revokes: str = ""
 
     def rights(self) -> Rights:
         """Return what its holder may do."""
@@ -73,6 +75,7 @@ class Tokens:
         self.problem = ""
         self._seen: tuple[int, int, int] | None = None
         self._known: dict[str, Token] | None = None
+        self._revoked: frozenset[str] = frozenset()
 
     def add(self, name: str, **fields: object) -> str:
         """Make a token and return it: this is the only time that it is shown."""
@@ -94,10 +97,22 @@ class Tokens:
             return False
         with self._locked() as directory:
             known = self._read()
-            kept = [one for one in known if one.name != name]
+            kept = [one for one in known if one.name != name or one.revokes]
             if len(kept) < len(known):
                 self._write(kept, directory)
         return len(kept) < len(known)
+
+    def revoke_foreign(self, name: str, digest: str) -> None:
+        """Revoke a JWT by its SHA-256, or by ``jti-`` and the SHA-256 of its ``jti``; ``name`` is for people."""
+        with self._locked() as directory:
+            known = self._read()
+            if not any(token.revokes == digest for token in known):
+                self._write([*known, Token(name, "", time.time(), revokes=digest)], directory)
+
+    def revoked(self) -> frozenset[str]:
+        """Return the digests of the tokens of other issuers that were revoked."""
+        self._look()
+        return self._revoked
 
     def all(self) -> list[Token]:
         """Return all tokens, expired ones included."""
@@ -122,15 +137,20 @@ class Tokens:
         try:
             seen = self._stamp()
             if seen != self._seen or self._known is None:
-                self._known = {one.sha256: one for one in self._read()}
+                self._take(self._read())
                 self._seen, self.problem = seen, ""
         except FileNotFoundError:
-            self._seen, self._known, self.problem = None, {}, ""
+            self._take([])
+            self._seen, self.problem = None, ""
         except StoreError as error:
             if self._known is None:
                 raise
             self._seen, self.problem = None, str(error)
-        return self._known
+        return self._known or {}
+
+    def _take(self, tokens: list[Token]) -> None:
+        self._known = {token.sha256: token for token in tokens if not token.revokes}
+        self._revoked = frozenset(token.revokes for token in tokens if token.revokes)
 
     def _stamp(self) -> tuple[int, int, int]:
         """Return what changes whenever the file does."""
@@ -188,6 +208,11 @@ def _checked(token: Token) -> Token:
 def _is_name(name: str) -> bool:
     """Whether a token may be called so: links are named after principals, with colons between the parts."""
     return bool(name) and name.isprintable() and ":" not in name and name != LOCAL
+
+
+def jti_digest(jti: str) -> str:
+    """Return how the ``jti`` of a JWT is written in the file of tokens."""
+    return f"jti-{hashlib.sha256(jti.encode()).hexdigest()}"
 
 
 def tokens_of(config: BrokerConfig) -> Tokens:

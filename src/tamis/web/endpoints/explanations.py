@@ -89,8 +89,12 @@ def _links(server: Server, link: Link, key: str, *, with_names: bool) -> list[di
     table = server.driver.edge.broker.table
     shown: list[dict[str, Any]] = []
     for neighbour in (one.name for one in server.config.links):
-        homes = (summary.stand_ins(Origin(link, key)) for summary in table.summaries(neighbour))
-        stand_in = [home for each in homes for home in each]
+        stand_in = [
+            home
+            for summary in table.summaries(neighbour)
+            for _, homes in summary.suppressed(Origin(link, key))
+            for home in homes
+        ]
         forwarded, named = not stand_in, stand_in if with_names else [shown_key(one) for one in stand_in]
         covers = ", ".join(map(shown_key, stand_in))
         reason = "forwarded" if forwarded else f"not forwarded because covered by {covers}"

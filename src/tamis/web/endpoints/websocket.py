@@ -13,8 +13,9 @@ from tamis.routing.edge.admission import MAX_NAME
 from tamis.routing.edge.rights import Rights
 from tamis.runtime.broker.connections import Connection
 from tamis.runtime.broker.driver import Driver
-from tamis.runtime.packets import MAX_PACKET, SUBPROTOCOL
+from tamis.runtime.packets import MAX_PACKET_OF_BROKER, SUBPROTOCOL
 from tamis.web.cursors import read_cursor
+from tamis.web.port.connection_limits import ALLOW_PACKETS
 from tamis.web.server import Server
 
 __all__ = ["connect"]
@@ -36,6 +37,8 @@ async def connect(socket: WebSocket) -> None:
         return
     offered = socket.scope.get("subprotocols", [])
     await socket.accept(SUBPROTOCOL if SUBPROTOCOL in offered else None)
+    if rights is None:
+        getattr(socket.state, ALLOW_PACKETS)(MAX_PACKET_OF_BROKER)
     connection = server.driver.connect(link, rights, replay_after=replay_after)
     writer = asyncio.create_task(_write(server.driver, connection, socket))
     try:
@@ -68,9 +71,6 @@ async def _read(driver: Driver, connection: Connection, socket: WebSocket) -> No
         except (WebSocketDisconnect, KeyError, RuntimeError):  # gone; or it sent text
             return
         if connection.closed:  # its token ended, or another connection took its place: nothing more is taken from it
-            return
-        if not driver.edge.broker.is_neighbour(connection.link) and len(packet) > MAX_PACKET:
-            connection.close("the packet is too large")
             return
         try:
             driver.demand_room()

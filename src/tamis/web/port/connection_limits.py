@@ -1,0 +1,180 @@
+"""How many connections a broker has, and how long each may take to say what it wants (promise S20).
+
+A connection counts from the moment it is accepted until its socket closes, before any token is shown. One address may
+have some of them, all addresses together more. Beyond that there is a small reserve: such a connection may open a link
+or show the token of an admin, so that those who run the broker get in while strangers keep it full.
+
+Each part of a request has a deadline: the head, and the body. A connection that sends one byte now and then is cut when
+it has passed, and so is one that says nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from collections import Counter
+from typing import Any, Final
+
+import h11
+
+from tamis.routing.edge.limits import BODY_SECONDS, HEAD_SECONDS
+
+__all__ = ["ALLOW_PACKETS", "ON_RESERVE", "Gate", "raise_file_limit", "with_limits", "with_small_packets"]
+
+#: Connections beyond the limit, of all addresses and of one, for links and admins.
+RESERVE, RESERVE_OF_ADDRESS = 64, 8
+
+#: Open files that are not connections of clients: the store, pipes to workers, links that this broker dials.
+OTHER_FILES = 256
+
+#: What the state of a request says when its connection has a place of the reserve.
+ON_RESERVE: Final = "on_reserve"
+
+#: What the state of a WebSocket calls the function that changes the size of its packets.
+ALLOW_PACKETS: Final = "allow_packets"
+
+#: The most files that are asked for: some systems allow a billion, and programs walk through all of them.
+_MOST_FILES = 1 << 20
+
+_BUSY_BODY = b'{"error":"too many connections; connect again later","status":503}'
+_BUSY = (
+    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 10\r\nConnection: close\r\n"
+    b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (len(_BUSY_BODY), _BUSY_BODY)
+)
+
+
+class Gate:
+    """Counts connections by address.
+
+    >>> gate = Gate(in_all=3, of_address=1)
+    >>> [gate.admit(number, "10.0.0.1") for number in range(2)], gate.admit(9, "10.0.0.2")
+    ([False, True], False)
+    >>> gate.release(0)
+    ... len(gate)
+    2
+    """
+
+    def __init__(self, in_all: int, of_address: int) -> None:
+        self._in_all = in_all
+        self._of_address = of_address
+        #: ``{connection: (address, whether it has a place of the reserve)}``.
+        self._open: dict[object, tuple[str, bool]] = {}
+        self._counts: Counter[tuple[str, bool]] = Counter()
+        self._reserved = 0
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def admit(self, connection: object, address: str) -> bool | None:
+        """Take a connection; return whether it has a place of the reserve, None when there is no place for it."""
+        is_full = len(self._open) - self._reserved >= self._in_all
+        on_reserve = is_full or self._counts[address, False] >= self._of_address
+        if on_reserve and (self._reserved >= RESERVE or self._counts[address, True] >= RESERVE_OF_ADDRESS):
+            return None
+        self._open[connection] = (address, on_reserve)
+        self._counts[address, on_reserve] += 1
+        self._reserved += on_reserve
+        return on_reserve
+
+    def release(self, connection: object) -> None:
+        """Forget a connection that has closed."""
+        held = self._open.pop(connection, None)
+        if held is not None:
+            self._counts[held] -= 1
+            self._reserved -= held[1]
+            if not self._counts[held]:
+                del self._counts[held]
+
+
+def raise_file_limit(wanted: int) -> int:
+    """Raise the limit of open files to what the system allows; return for how many connections it is enough."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        soft = most
+    return min(wanted, max(soft, most) - OTHER_FILES - RESERVE)
+
+
+class _Deadlines:
+    """Cuts a connection whose other end takes too long for the head or the body of a request."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._phase: object = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def look(self, phase: object) -> None:
+        """Begin a deadline when the other end begins with a part of a request; bytes of the same part do not."""
+        if phase is self._phase:
+            return
+        self.end()
+        self._phase = phase
+        seconds = {h11.IDLE: HEAD_SECONDS, h11.SEND_BODY: BODY_SECONDS + HEAD_SECONDS}.get(phase)  # type: ignore[call-overload]
+        if seconds is not None:
+            self._timer = asyncio.get_running_loop().call_later(seconds, self._transport.abort)
+
+    def end(self) -> None:
+        """End the deadline."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def with_limits(protocol: type[asyncio.Protocol], gate: Gate) -> type[asyncio.Protocol]:
+    """Return uvicorn's protocol of HTTP with a place at the gate and deadlines for each request."""
+
+    class Limited(protocol):  # type: ignore[misc, valid-type]
+        app_state: dict[str, Any]
+        _deadlines: _Deadlines | None = None
+
+        def connection_made(self, transport: Any) -> None:
+            peer = transport.get_extra_info("peername")
+            on_reserve = gate.admit(transport, peer[0] if isinstance(peer, tuple) else "")
+            if on_reserve is None:
+                transport.write(_BUSY)
+                transport.close()
+                return
+            if on_reserve:
+                self.app_state = {**self.app_state, ON_RESERVE: True}
+            super().connection_made(transport)
+            self._deadlines = _Deadlines(transport)
+            self._deadlines.look(self.conn.their_state)
+
+        def data_received(self, data: bytes) -> None:
+            if self._deadlines is not None:
+                super().data_received(data)
+                self._deadlines.look(self.conn.their_state)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            if self._deadlines is not None:
+                self._deadlines.end()
+                gate.release(self.transport)
+                super().connection_lost(exc)
+
+    return Limited
+
+
+def with_small_packets(protocol: type[asyncio.Protocol], gate: Gate) -> type[asyncio.Protocol]:
+    """Return uvicorn's protocol of WebSocket, which takes a connection over, with its place at the gate.
+
+    Every connection begins with the packets of a client; ``state.allow_packets`` of the request lets a link have larger
+    ones once its token was checked.
+    """
+
+    class Measured(protocol):  # type: ignore[misc, valid-type]
+        app_state: dict[str, Any]
+
+        def connection_made(self, transport: Any) -> None:
+            self.app_state = {**self.app_state, ALLOW_PACKETS: self._allow_packets}
+            super().connection_made(transport)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            gate.release(self.transport)
+            super().connection_lost(exc)
+
+        def _allow_packets(self, size: int) -> None:
+            # websockets 15 renamed the attribute
+            setattr(self.conn, "max_message_size" if hasattr(self.conn, "max_message_size") else "max_size", size)
+
+    return Measured
