@@ -89,7 +89,7 @@ LARGE_CLASSES = {
     "routing/edge/core.py::EdgeCore": (26, 23),
     "routing/core/routing_table.py::RoutingTable": (22, 11),
     "runtime/client/client.py::Client": (23, 18),
-    "runtime/broker/config.py::BrokerConfig": (4, 20),
+    "runtime/broker/config.py::BrokerConfig": (4, 13),
     "runtime/broker/driver.py::Driver": (34, 15),
     "runtime/simulation/network.py::Network": (24, 9),
     "runtime/simulation/peer_network.py::PeerNetwork": (23, 11),

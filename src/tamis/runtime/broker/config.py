@@ -15,9 +15,10 @@ import msgspec
 
 from tamis.errors import ModelError
 from tamis.model.schema import Schema
+from tamis.routing.core.broker import PATIENCE_SECONDS
 from tamis.runtime.client.clear_text import check_encrypted, is_loopback
 
-__all__ = ["BrokerConfig", "LinkConfig", "TenantConfig", "read_config"]
+__all__ = ["BrokerConfig", "BrokerLimits", "LinkConfig", "TenantConfig", "read_config"]
 
 
 Config = TypeVar("Config", bound=msgspec.Struct)
@@ -44,7 +45,27 @@ class TenantConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     policy: str
 
 
-class BrokerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class BrokerLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How much a broker keeps, and for how long."""
+
+    #: How long acknowledged deliveries can be replayed, in seconds, and how many bytes of them are kept at most.
+    retention: float = 24 * 3600.0
+    retention_bytes: int = 4 * 1024 * 1024 * 1024
+    #: How long the audit is kept, in seconds, and how many records of it at most.
+    audit_retention: float = 90 * 24 * 3600.0
+    max_audit: int = 100_000
+    #: Messages that wait for one client before it is suspended.
+    max_backlog: int = 100_000
+    #: Messages and bytes that wait for a neighbour before events that must go there are refused.
+    max_link_messages: int = 100_000
+    max_link_bytes: int = 256 * 1024 * 1024
+    #: Bytes that stay free on the disk: below this nothing new is accepted.
+    min_free: int = 64 * 1024 * 1024
+    #: Seconds after which a subscription that is not active says which neighbours have not confirmed it.
+    active_seconds: float = PATIENCE_SECONDS
+
+
+class BrokerConfig(BrokerLimits, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Everything about one broker."""
 
     name: str = "broker"
@@ -61,18 +82,6 @@ class BrokerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     origins: tuple[str, ...] = ()
     #: Names under which browsers may reach this broker, besides localhost.
     hosts: tuple[str, ...] = ()
-    #: How long acknowledged deliveries can be replayed, in seconds.
-    retention: float = 24 * 3600.0
-    #: How long the audit is kept, in seconds, and how many records of it at most.
-    audit_retention: float = 90 * 24 * 3600.0
-    max_audit: int = 100_000
-    #: Messages that wait for one client before it is suspended.
-    max_backlog: int = 100_000
-    #: Messages and bytes that wait for a neighbour before events that must go there are refused.
-    max_link_messages: int = 100_000
-    max_link_bytes: int = 256 * 1024 * 1024
-    #: Bytes that stay free on the disk: below this nothing new is accepted.
-    min_free: int = 64 * 1024 * 1024
     links: tuple[LinkConfig, ...] = ()
     tenants: tuple[TenantConfig, ...] = ()
 

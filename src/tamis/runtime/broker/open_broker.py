@@ -27,7 +27,7 @@ def open_broker(config: BrokerConfig) -> Driver:
     content = Content(config.read_schema())
     neighbours = {link.name: find_policy(link.policy) for link in config.links}
     edge = EdgeCore(
-        BrokerCore(config.name, neighbours, content),
+        BrokerCore(config.name, neighbours, content, patience=config.active_seconds),
         content,
         policies={tenant.namespace: tenant.policy for tenant in config.tenants},
         max_backlog=config.max_backlog,
