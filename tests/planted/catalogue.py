@@ -15,6 +15,7 @@ from unittest import mock
 
 from tamis.algebra.evaluate import matches_subscription
 from tamis.curves.runs import difference
+from tamis.engine.shelf import Shelf
 from tamis.index.mics.space import ContentSpace
 from tamis.model.subscription import Values
 from tamis.node.core import LinkUp
@@ -455,19 +456,20 @@ def cover_across_namespaces(real: Any) -> Any:
     return lambda self, link, namespace: real(self, link, "default")
 
 
-@plant(RoutingTable, "put")
+@plant(RoutingTable, "put_many")
 def a_table_has_room_for_four(real: Any) -> Any:
-    def put(self: RoutingTable, source: str, key: str, subscription: Any) -> None:
-        if len(self.interests(source)) < 4:
-            real(self, source, key, subscription)
+    def put_many(self: RoutingTable, interests: Any) -> None:
+        for source, key, subscription in interests:
+            if len(self.interests(source)) < 4:
+                real(self, [(source, key, subscription)])
 
-    return put
+    return put_many
 
 
 @plant(RoutingTable, "drop")
 def keep_what_was_retracted_in_the_matcher(real: Any) -> Any:
     def drop(self: Any, source: str, key: str) -> None:
-        with mock.patch.object(type(self), "_expel"):
+        with mock.patch.object(Shelf, "remove"):
             real(self, source, key)
 
     return drop
@@ -737,19 +739,19 @@ def rewrite_the_payload(real: Any) -> Any:
 # Tables in two stages
 
 
-@plant(TwoStageTable, "wants", policy="two-stage")
+@plant(TwoStageTable, "matches_any", policy="two-stage")
 def ask_only_the_first_filter_that_cells_propose(real: Any) -> Any:
-    def wants(self: TwoStageTable, event: Any) -> bool:
-        proposed = self._cells.candidates(event).tolist()
-        return any(matches_subscription(event, self._held[row]) for row in proposed[:1])
+    def matches_any(self: TwoStageTable, event: Any) -> bool:
+        proposed = self.candidates(event).tolist()
+        return any(matches_subscription(event, self._subscriptions[row]) for row in proposed[:1])
 
-    return wants
+    return matches_any
 
 
 @plant(TwoStageTable, "remove", policy="two-stage")
 def leave_filters_in_the_cells_that_have_ended(real: Any) -> Any:
     def remove(self: TwoStageTable, row: int) -> None:
-        del self._held[row]
+        del self._subscriptions[row]
 
     return remove
 

@@ -9,6 +9,7 @@ When not to use it: beyond a few thousand subscriptions. An event costs about a 
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from tamis.algebra.covers import Prover
 from tamis.algebra.evaluate import matches_subscription
@@ -63,6 +64,15 @@ class LinearMatcher(_LinearScan):
     def match_table(self, events: EventTable) -> MatchRows:
         """Return the rows that match each event of a table, ascending; a bad row matches nothing."""
         return match_each(self.match, events)
+
+    def matches_any(self, event: Event) -> bool:
+        """Whether some row matches a canonical event; ends at the first that does."""
+        return any(matches_subscription(event, subscription) for _, subscription in self.items())
+
+    def matches_any_of(self, events: EventTable) -> npt.NDArray[np.bool_]:
+        """Say for each event of a table whether some row matches it; a bad row matches nothing."""
+        bad = events.bad
+        return np.array([i not in bad and self.matches_any(events.event(i)) for i in range(len(events))], np.bool_)
 
 
 class LinearCovering(_LinearScan, OneByOne):

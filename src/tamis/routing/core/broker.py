@@ -24,6 +24,7 @@ from typing import Any
 
 import msgspec
 
+from tamis.engine.shelf import Merging
 from tamis.errors import InvariantError, ModelError, RemoteProtocolError, TamisError
 from tamis.model.schema import Event
 from tamis.model.subscription import Subscription
@@ -35,17 +36,22 @@ from tamis.node.story import Story
 from tamis.routing import messages as m
 from tamis.routing.core.confirmations import Confirmations
 from tamis.routing.core.counters import Counters
+from tamis.routing.core.event_batch import EventBatch
 from tamis.routing.core.expiry import Expiry
 from tamis.routing.core.flow import Flow
 from tamis.routing.core.routing_table import ALL_NAMESPACES, Readers, RoutingTable
 from tamis.routing.core.summary import Changes
 from tamis.routing.policies import CellOptions, Policy
+from tamis.routing.policies.cell_records import read_ranges
 from tamis.routing.policies.cell_tables import USUAL_CELLS
 
 __all__ = ["PATIENCE_SECONDS", "BrokerCore"]
 
 #: What only neighbours say. It is about a life of theirs, so what was not acknowledged is never said again to another.
 _OF_BROKERS = m.Update | m.Confirm | m.Pause | m.Resume
+
+#: The records that hold ranges of neighbours.
+_OF_RANGES = (records.RANGES.name, records.BLOCK.name)
 
 #: Seconds after which a client hears why its subscription is not active.
 PATIENCE_SECONDS = 30.0
@@ -55,8 +61,8 @@ class BrokerCore:
     """One broker of an acyclic network; ``neighbours`` gives the policy of the link to each of them.
 
     ``counters`` go on counting when a broker restarts, if they are given. ``cells`` are those in which neighbours speak
-    that tell ranges, when no policy here says. After ``patience`` seconds the client of a subscription that is not
-    active hears which neighbours have not confirmed it.
+    that tell ranges, when no policy here says. ``merging`` runs the merges of the table's indexes. After ``patience``
+    seconds the client of a subscription that is not active hears which neighbours have not confirmed it.
     """
 
     def __init__(
@@ -66,11 +72,12 @@ class BrokerCore:
         content: Content,
         counters: dict[Link, Counters] | None = None,
         cells: CellOptions = USUAL_CELLS,
+        merging: Merging | None = None,
         patience: float = PATIENCE_SECONDS,
     ) -> None:
         self.name = name
         self.counters = {link: Counters() for link in neighbours} if counters is None else counters
-        self.table = RoutingTable(neighbours, content.schema, counters=self.counters, cells=cells)
+        self.table = RoutingTable(neighbours, content.schema, self.counters, cells, merging)
         self._neighbours = dict(neighbours)
         self._content = content
         self._confirmations = Confirmations(neighbours, patience)
@@ -116,7 +123,7 @@ class BrokerCore:
 
     def subscribe(self, asked: Iterable[tuple[Link, m.Subscribe]], now: float) -> list[Effect]:
         """Take subscriptions of clients, and make known in one step what follows from all of them."""
-        effects, places = list[Effect](), list[tuple[Link, str]]()
+        effects, places, interests = list[Effect](), list[tuple[Link, str]](), list[tuple[Link, str, Subscription]]()
         for client, message in asked:
             try:
                 if message.namespace == ALL_NAMESPACES:
@@ -126,11 +133,12 @@ class BrokerCore:
                 effects.append(Send(client, m.Refusal(f"subscription {message.id!r}", str(error))))
                 continue
             place = (client, client_key(client, message.namespace, message.id))
-            self.table.put(*place, subscription)
+            interests.append((*place, subscription))
             self._expiry.put(place, message.expires)
             effects.append(records.INTEREST.put(*place, value=m.encode(message)))
             effects.append(Send(client, m.Status(message.id, message.namespace, m.State.ACCEPTED)))
             places.append(place)
+        self.table.put_many(interests)
         effects += self._announce()
         for place in places:
             self._confirmations.expect(*place, self._neighbours.keys() - self._has_table, now=now)
@@ -183,8 +191,8 @@ class BrokerCore:
         if message.replace:
             gone = held.keys() - {entry.key for entry in message.announce}
             self.table.note_spoken(sender)
-        for entry, subscription in entries:
-            self.table.put(sender, entry.key, subscription)
+        self.table.put_many((sender, entry.key, subscription) for entry, subscription in entries)
+        for entry, _ in entries:
             effects.append(records.INTEREST.put(sender, entry.key, value=msgspec.msgpack.encode(entry)))
         for key in sorted(gone & held.keys()):
             self.table.drop(sender, key)
@@ -279,8 +287,7 @@ class BrokerCore:
     def _publish(self, events: Sequence[m.Published], sender: Link, now: float) -> list[Effect]:
         going: dict[Link, list[m.Published]] = {}
         readable, effects = self._read(events, sender)
-        for event, values, readers in self._with_readers(readable):
-            links = self.table.next_hops(values, event.namespace, sender) if self._neighbours else []
+        for event, links, readers in self._routed(readable, sender):
             if not self.flow.is_open and sender not in self._neighbours and (why := self.flow.find_refusal(links)):
                 effects += self._refuse(event, sender, *why)
                 continue
@@ -315,13 +322,21 @@ class BrokerCore:
                 refusals.append(Send(sender, m.Refusal(f"event {event.id.seq}", str(error), event.id)))
         return readable, refusals
 
-    def _with_readers(self, events: list[tuple[m.Published, Event]]) -> Iterator[tuple[m.Published, Event, Readers]]:
-        """Yield the events in order with the clients that want them; all of a namespace are matched at once."""
-        schema, spaces = self._content.schema, dict[str, list[Event]]()
+    def _routed(
+        self, events: list[tuple[m.Published, Event]], sender: Link
+    ) -> Iterator[tuple[m.Published, list[Link], Readers]]:
+        """Yield the events in order with their next hops and readers; all of a namespace are matched at once."""
+        spaces: dict[str, list[Event]] = {}
         for event, values in events:
             spaces.setdefault(event.namespace, []).append(values)
-        found = {name: iter(self.table.readers_of_batch(mine, name, schema)) for name, mine in spaces.items()}
-        return ((event, values, next(found[event.namespace])) for event, values in events)
+        routes = {
+            name: self._routes(EventBatch(mine, name, self._content.schema), sender) for name, mine in spaces.items()
+        }
+        return ((event, *next(routes[event.namespace])) for event, _ in events)
+
+    def _routes(self, batch: EventBatch, sender: Link) -> Iterator[tuple[list[Link], Readers]]:
+        hops = self.table.next_hops_of_batch(batch, sender) if self._neighbours else [[]] * len(batch)
+        return zip(hops, self.table.readers_of_batch(batch), strict=True)
 
     def _deliver(self, event: m.Published, readers: Readers, sender: Link, now: float) -> list[Effect]:
         effects: list[Effect] = []
@@ -343,8 +358,7 @@ class BrokerCore:
 
     def restore(self, stored: Mapping[Key, bytes], *, now: float) -> list[Effect]:
         """Take back what an earlier life persisted; every neighbour gets its table anew, in one step."""
-        for (source, key), value in sorted(records.INTEREST.items(stored)):
-            self._restore_interest(source, key, value)
+        self.table.put_many(self._restored_interests(stored))
         changes = self._restore_ranges(stored)
         for link in self._neighbours:
             self._confirmations.sent[link] = records.NUMBER.find(stored, link) or 0
@@ -364,25 +378,28 @@ class BrokerCore:
                 self._confirmations.expect(client, place, without, now=now, is_new=False)
         return effects + self._settle()
 
+    def _restored_interests(self, stored: Mapping[Key, bytes]) -> Iterator[tuple[Link, str, Subscription]]:
+        for (source, key), value in sorted(records.INTEREST.items(stored)):
+            if source in self._neighbours:
+                entry = msgspec.msgpack.decode(value, type=m.Entry)
+                yield source, key, _entry(entry, source, self._content)
+                continue
+            message = m.decode(value, source)
+            if not isinstance(message, m.Subscribe):
+                raise InvariantError(f"the disk holds {message!r} as a subscription")
+            self._expiry.put((source, key), message.expires)
+            yield source, key, _subscription(message, self._content)
+
     def _restore_ranges(self, stored: Mapping[Key, bytes]) -> list[Effect]:
         """Take back the ranges of neighbours; return what to persist of those that an earlier format wrote."""
         changes: list[Effect] = []
-        for (link, namespace), ranges in self.table.cells.read_stored(stored):
+        mine = {key: value for key, value in stored.items() if key[0] in _OF_RANGES and key[1] in self._neighbours}
+        for (link, namespace), ranges in read_ranges(mine, self.table.cells.spaces) if mine else ():
             self.table.put_ranges(link, namespace, ranges.plan)
             saved = self.table.cells.take_records(link, namespace)
             if not ranges.is_current:
                 changes += [*ranges.stale, *saved]
         return changes
-
-    def _restore_interest(self, source: Link, key: str, value: bytes) -> None:
-        if source in self._neighbours:
-            self.table.put(source, key, _entry(msgspec.msgpack.decode(value, type=m.Entry), source, self._content))
-            return
-        message = m.decode(value, source)
-        if not isinstance(message, m.Subscribe):
-            raise InvariantError(f"the disk holds {message!r} as a subscription")
-        self.table.put(source, key, _subscription(message, self._content))
-        self._expiry.put((source, key), message.expires)
 
     def check_invariants(self) -> None:
         """Raise `InvariantError`, with the story, unless every neighbour is told of everything it must know."""
