@@ -73,7 +73,6 @@ async def _read(driver: Driver, connection: Connection, socket: WebSocket) -> No
             connection.close("the packet is too large")
             return
         try:
-            driver.demand_room()
             driver.receive(connection, packet)
         except RemoteProtocolError as error:
             _log.warning("%s", error)
