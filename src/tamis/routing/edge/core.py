@@ -47,12 +47,14 @@ from tamis.routing.edge.admission import (
     EdgeCounts,
     Recent,
     check_namespace,
+    check_pieces,
     read_raw,
     refusal_reason,
     subscription_id,
 )
 from tamis.routing.edge.audit import Deed, TokensSeen, Trail, deed
 from tamis.routing.edge.border import cut_message
+from tamis.routing.edge.limits import MAX_EVENTS, MAX_SUBSCRIPTIONS_AT_ONCE
 from tamis.routing.edge.producers import Once, Producers
 from tamis.routing.edge.refusals import Refusals
 from tamis.routing.edge.rights import Rights
@@ -246,9 +248,11 @@ class EdgeCore:
         rights = self.rights[sender]
         if isinstance(message, m.Publish | m.PublishBatch):
             events = (message.event,) if isinstance(message, m.Publish) else message.events
+            check_pieces(sender, "events", len(events), MAX_EVENTS)
             return self._publish(events, sender, rights, now)
         if isinstance(message, m.Subscribe | m.SubscribeBatch):
             many = message.subscriptions if isinstance(message, m.SubscribeBatch) else (message,)
+            check_pieces(sender, "subscriptions", len(many), MAX_SUBSCRIPTIONS_AT_ONCE)
             return self._subscribe(self._checked(many, sender, rights, now), now)
         if isinstance(message, m.Unsubscribe):
             return self._admitted(message, sender, now)

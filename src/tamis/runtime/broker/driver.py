@@ -25,6 +25,7 @@ from tamis.routing import messages as m
 from tamis.routing.edge.admission import Admitted, AdmittedMany, Departed
 from tamis.routing.edge.audit import Deed, TokensSeen
 from tamis.routing.edge.core import EdgeCore
+from tamis.routing.edge.limits import MAX_FRAMES
 from tamis.routing.edge.producers import Once
 from tamis.routing.edge.rights import Rights
 from tamis.runtime.broker.committer import Committer
@@ -220,9 +221,9 @@ class Driver:
         """Take a packet from a wire; `RemoteProtocolError` says that it must be cut."""
         link = connection.link
         end = self.node.ends[link]
-        only_epoch = None if self.edge.broker.is_neighbour(link) else CLIENT_EPOCH
+        only_epoch, most = (None, None) if self.edge.broker.is_neighbour(link) else (CLIENT_EPOCH, MAX_FRAMES)
         _demand_room_for(self, packet, link)
-        for data in split_frames(packet, link):
+        for data in split_frames(packet, link, most):
             received = end.received
             try:
                 self._step(partial(_receive, data, link, only_epoch))
