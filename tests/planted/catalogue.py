@@ -589,22 +589,14 @@ def send_no_events_again_to_a_new_life(real: Any) -> Any:
     return lambda self, message, sender, now: real(self, LinkUp(), sender, now)
 
 
-@plant(BrokerCore, "_restore_interest", weather=CRASHES)
+@plant(BrokerCore, "_restored_interests", weather=CRASHES)
 def restore_no_subscriptions_of_clients(real: Any) -> Any:
-    def restore(self: Any, source: str, key: str, value: bytes) -> None:
-        if source in self._neighbours:
-            real(self, source, key, value)
-
-    return restore
+    return lambda self, stored: (one for one in real(self, stored) if one[0] in self._neighbours)
 
 
-@plant(BrokerCore, "_restore_interest", weather=CRASHES)
+@plant(BrokerCore, "_restored_interests", weather=CRASHES)
 def restore_no_entries_of_neighbours(real: Any) -> Any:
-    def restore(self: Any, source: str, key: str, value: bytes) -> None:
-        if source not in self._neighbours:
-            real(self, source, key, value)
-
-    return restore
+    return lambda self, stored: (one for one in real(self, stored) if one[0] not in self._neighbours)
 
 
 @plant(BrokerCore, "restore", weather=CRASHES)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import tamis
-from tamis.errors import ModelError
+from tamis.errors import ModelError, RefusedError
 from tamis.node.content import Content
 from tamis.node.effects import Send
 from tamis.routing import messages as m
@@ -95,3 +95,25 @@ def test_a_link_for_some_namespaces_cannot_flood() -> None:
 def test_where_a_websocket_is() -> None:
     assert websocket_url("http://127.0.0.1:8080") == "ws://127.0.0.1:8080/v1/connect"
     assert websocket_url("wss://north/") == "wss://north/v1/connect"
+
+
+def test_a_subscription_that_waits_for_a_neighbour_says_for_which(tmp_path: Path) -> None:
+    (tmp_path / "schema.json").write_text(SCHEMA)
+    config = f'name = "south"\nschema = "{tmp_path}/schema.json"\nactive_seconds = 0.5\n[[links]]\nname = "north"\n'
+
+    async def story(url: str) -> None:
+        async with tamis.connect(url) as client:
+            with pytest.raises(RefusedError, match="waits for 'north'") as refusal:
+                await client.subscribe("mag >= 1", id="late")
+            assert refusal.value.code == 504
+            accepted = await client.subscribe("mag >= 2", id="at once", wait=m.State.ACCEPTED)
+            assert accepted.state is m.State.ACCEPTED
+            await client.publish({"mag": 3})
+            assert (await anext(accepted)).event == {"mag": 3}
+        made = ask(f"{url}/v1/subscriptions", "POST", {"filter": "mag >= 6", "id": "shown"})
+        assert made.json["waiting_for"] == ["north"]
+        shown = ask(f"{url}/v1/subscriptions/shown").json
+        assert (shown["state"], shown["waiting_for"]) == ("accepted", ["north"])
+
+    with running(BrokerProcess(tmp_path / "south", config)) as (south,):
+        asyncio.run(asyncio.wait_for(story(south.url), HANGS))

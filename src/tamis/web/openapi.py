@@ -69,6 +69,7 @@ _SCHEMAS: Json = {
             "metadata": {"type": "object"},
             "waiting": {"type": "integer"},
             "suspended": {"type": "boolean"},
+            "waiting_for": {"type": "array", "items": {"type": "string"}},
         },
     },
     "Page": {

@@ -42,12 +42,16 @@ from tamis.routing.core.flow import Flow
 from tamis.routing.core.routing_table import ALL_NAMESPACES, Readers, RoutingTable
 from tamis.routing.core.summary import Changes
 from tamis.routing.policies import CellOptions, Policy
+from tamis.routing.policies.cell_records import read_ranges
 from tamis.routing.policies.cell_tables import USUAL_CELLS
 
 __all__ = ["PATIENCE_SECONDS", "BrokerCore"]
 
 #: What only neighbours say. It is about a life of theirs, so what was not acknowledged is never said again to another.
 _OF_BROKERS = m.Update | m.Confirm | m.Pause | m.Resume
+
+#: The records that hold ranges of neighbours.
+_OF_RANGES = (records.RANGES.name, records.BLOCK.name)
 
 #: Seconds after which a client hears why its subscription is not active.
 PATIENCE_SECONDS = 30.0
@@ -355,7 +359,7 @@ class BrokerCore:
     def restore(self, stored: Mapping[Key, bytes], *, now: float) -> list[Effect]:
         """Take back what an earlier life persisted; every neighbour gets its table anew, in one step."""
         self.table.put_many(self._restored_interests(stored))
-        changes = self._restore_ranges(stored)
+        changes = _restore_ranges(self.table, self._neighbours, stored)
         for link in self._neighbours:
             self._confirmations.sent[link] = records.NUMBER.find(stored, link) or 0
             if records.SPOKEN.key(link) in stored:
@@ -386,16 +390,6 @@ class BrokerCore:
             self._expiry.put((source, key), message.expires)
             yield source, key, _subscription(message, self._content)
 
-    def _restore_ranges(self, stored: Mapping[Key, bytes]) -> list[Effect]:
-        """Take back the ranges of neighbours; return what to persist of those that an earlier format wrote."""
-        changes: list[Effect] = []
-        for (link, namespace), ranges in self.table.cells.read_stored(stored):
-            self.table.put_ranges(link, namespace, ranges.plan)
-            saved = self.table.cells.take_records(link, namespace)
-            if not ranges.is_current:
-                changes += [*ranges.stale, *saved]
-        return changes
-
     def check_invariants(self) -> None:
         """Raise `InvariantError`, with the story, unless every neighbour is told of everything it must know."""
         try:
@@ -403,6 +397,20 @@ class BrokerCore:
             self.flow.check_invariants()
         except InvariantError as error:
             raise InvariantError(f"broker {self.name}: {error.broken}", self.story.lines()) from None
+
+
+def _restore_ranges(
+    table: RoutingTable, neighbours: Mapping[Link, Policy], stored: Mapping[Key, bytes]
+) -> list[Effect]:
+    """Take back the ranges of neighbours; return what to persist of those that an earlier format wrote."""
+    changes: list[Effect] = []
+    mine = {key: value for key, value in stored.items() if key[0] in _OF_RANGES and key[1] in neighbours}
+    for (link, namespace), ranges in read_ranges(mine, table.cells.spaces) if mine else ():
+        table.put_ranges(link, namespace, ranges.plan)
+        saved = table.cells.take_records(link, namespace)
+        if not ranges.is_current:
+            changes += [*ranges.stale, *saved]
+    return changes
 
 
 def _subscription(message: m.Subscribe, content: Content) -> Subscription:

@@ -26,9 +26,9 @@ from tamis.model.schema import Event, Schema
 from tamis.model.subscription import Subscription
 from tamis.model.tables import EventTable
 from tamis.node import records
-from tamis.node.effects import Key, Link, Persist
+from tamis.node.effects import Link, Persist
 from tamis.routing.core.summary import Origin
-from tamis.routing.policies.cell_records import StoredRanges, changed_blocks, read_ranges
+from tamis.routing.policies.cell_records import changed_blocks
 from tamis.routing.policies.cells import CellOptions
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ class CellTables:
         unsaved = self._unsaved.setdefault((source, namespace), [])
         unsaved += saved
         if (was_lost, asked) != (receiver.is_lost, not receiver.is_empty):
-            unsaved.append(self._head(source, namespace))
+            unsaved.append(_head(self.spaces, receiver, source, namespace))
         if was_lost or receiver.is_lost:
             deltas = _between_everything(self.spaces, receiver, was_lost=was_lost)
         ranges = None if receiver.is_empty else partial(_all_of, self.spaces, receiver)
@@ -220,11 +220,6 @@ class CellTables:
     def take_records(self, source: Link, namespace: str) -> list[Persist]:
         """Return what to persist of a neighbour's ranges in a namespace since the last call."""
         return self._unsaved.pop((source, namespace), [])
-
-    def read_stored(self, stored: Mapping[Key, bytes]) -> Iterator[tuple[tuple[Link, str], StoredRanges]]:
-        """Yield what neighbours asked for in an earlier life, to be applied and, if it is not current, saved again."""
-        if any(key[0] == records.RANGES.name for key in stored):  # without any, the spaces need not be made
-            yield from ((place, one) for place, one in read_ranges(stored, self.spaces) if place[0] in self._asked)
 
     def ranges(self, source: Link) -> Iterator[tuple[str, Ranges]]:
         """Yield what a neighbour asked for, by namespace; everything for a receiver that is lost."""
@@ -257,15 +252,6 @@ class CellTables:
             for summary in summaries.values():
                 summary.check_invariants()
 
-    def _head(self, source: Link, namespace: str) -> Persist:
-        """Return the head of a neighbour's ranges: it says which cells the blocks are made of."""
-        receiver = self._asked[source][namespace]
-        if receiver.is_empty:
-            return records.RANGES.drop(source, namespace)
-        everything = _all_of(self.spaces, receiver) if receiver.is_lost else None
-        plan = _plan(self.spaces, everything, None, is_full=True)
-        return records.RANGES.put(source, namespace, value=_written(self.spaces, plan))
-
     def _summary(self, link: Link, namespace: str) -> CellSummary:
         told = self._told[link]
         if namespace not in told:
@@ -287,6 +273,15 @@ def common_cells(options: Iterable[CellOptions | None], usual: CellOptions = USU
     if len({(one.n_axes, one.n_groups, one.bits, one.spaces) for one in found}) > 1:
         raise ModelError("links speak of different cells; give their policies the same axes, groups, bits and spaces")
     return found[0] if found else usual
+
+
+def _head(spaces: Spaces, receiver: RangeReceiver, source: Link, namespace: str) -> Persist:
+    """Return the head of a neighbour's ranges: it says which cells the blocks are made of."""
+    if receiver.is_empty:
+        return records.RANGES.drop(source, namespace)
+    everything = _all_of(spaces, receiver) if receiver.is_lost else None
+    plan = _plan(spaces, everything, None, is_full=True)
+    return records.RANGES.put(source, namespace, value=_written(spaces, plan))
 
 
 def _all_of(spaces: Spaces, receiver: RangeReceiver) -> Ranges:

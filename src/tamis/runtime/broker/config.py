@@ -16,10 +16,20 @@ import msgspec
 
 from tamis.errors import ModelError
 from tamis.model.schema import Schema
+from tamis.routing.core.broker import PATIENCE_SECONDS
 from tamis.routing.edge.limits import MAX_BACKLOG, MAX_CONNECTIONS, MAX_CONNECTIONS_OF_ADDRESS
 from tamis.runtime.client.clear_text import check_encrypted, is_loopback
 
-__all__ = ["AuthConfig", "BrokerConfig", "ClaimsConfig", "JwtConfig", "LinkConfig", "TenantConfig", "read_config"]
+__all__ = [
+    "AuthConfig",
+    "BrokerConfig",
+    "BrokerLimits",
+    "ClaimsConfig",
+    "JwtConfig",
+    "LinkConfig",
+    "TenantConfig",
+    "read_config",
+]
 
 
 Config = TypeVar("Config", bound=msgspec.Struct)
@@ -96,11 +106,12 @@ class AuthConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     jwt: JwtConfig | None = None
 
 
-class _Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How long a broker keeps what, and how much of it."""
+class BrokerLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How much a broker keeps, and for how long."""
 
-    #: How long acknowledged deliveries can be replayed, in seconds.
+    #: How long acknowledged deliveries can be replayed, in seconds, and how many bytes of them are kept at most.
     retention: float = 24 * 3600.0
+    retention_bytes: int = 4 * 1024 * 1024 * 1024
     #: How long the audit is kept, in seconds, and how many records of it at most.
     audit_retention: float = 90 * 24 * 3600.0
     max_audit: int = 100_000
@@ -114,9 +125,11 @@ class _Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     #: Connections of all clients, and of one address.
     max_connections: int = MAX_CONNECTIONS
     max_connections_of_address: int = MAX_CONNECTIONS_OF_ADDRESS
+    #: Seconds after which a subscription that is not active says which neighbours have not confirmed it.
+    active_seconds: float = PATIENCE_SECONDS
 
 
-class _Port(_Limits, frozen=True, forbid_unknown_fields=True):
+class _Port(BrokerLimits, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Where a broker listens, and to whom it answers."""
 
     host: str = "127.0.0.1"
@@ -131,7 +144,7 @@ class _Port(_Limits, frozen=True, forbid_unknown_fields=True):
     auth: AuthConfig = AuthConfig()
 
 
-class BrokerConfig(_Port, frozen=True, forbid_unknown_fields=True):
+class BrokerConfig(_Port, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Everything about one broker."""
 
     name: str = "broker"

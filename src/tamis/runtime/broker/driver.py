@@ -19,7 +19,7 @@ from functools import partial
 from tamis.errors import DiskFullError, RefusedError, RemoteProtocolError
 from tamis.model.schema import Schema
 from tamis.node.effects import Link
-from tamis.node.frames import Frame, encode_frame
+from tamis.node.frames import Frame, decode_frame, encode_frame
 from tamis.node.node import Node, Transaction
 from tamis.routing import messages as m
 from tamis.routing.edge.admission import Admitted, AdmittedMany, Departed
@@ -78,6 +78,7 @@ class Driver:
         loop = asyncio.get_running_loop()
         self.failed = loop.create_future()
         self._committer = Committer(self.store, loop, self._fail)
+        self.store.on_damage = lambda error: loop.call_soon_threadsafe(partial(self._fail, error))
         self._committer.start()
         await self._step(lambda node, now: node.start(now), every=True)
         self._ticker = asyncio.create_task(self._tick())
@@ -138,7 +139,8 @@ class Driver:
 
         ``by`` is who wants it, None the broker itself.
         """
-        self.demand_room()
+        if not isinstance(message, m.Unsubscribe):  # a withdrawal makes room
+            self.demand_room()
         self._meet([link])
         await self._step(lambda node, now: node.submit(Admitted(message, by), sender=link, now=now))
 
@@ -220,6 +222,7 @@ class Driver:
         link = connection.link
         end = self.node.ends[link]
         only_epoch, most = (None, None) if self.edge.broker.is_neighbour(link) else (CLIENT_EPOCH, MAX_FRAMES)
+        _demand_room_for(self, packet, link)
         for data in split_frames(packet, link, most):
             received = end.received
             try:
@@ -392,6 +395,20 @@ class Driver:
     def _fail(self, error: BaseException) -> None:
         if self.failed is not None and not self.failed.done():
             self.failed.set_exception(error)
+
+
+#: Messages that make room, or need next to none: they are taken when the disk is full.
+_SMALL = m.Unsubscribe | m.Confirm | m.Pause | m.Resume
+
+
+def _demand_room_for(driver: Driver, packet: bytes, link: Link) -> None:
+    """Raise `DiskFullError` when there is no room and a packet has more than acknowledgements and withdrawals."""
+    try:
+        driver.demand_room()
+    except DiskFullError:
+        frames = [decode_frame(data, link) for data in split_frames(packet, link)]
+        if any(frame.seq and not isinstance(m.decode(frame.body, link), _SMALL) for frame in frames):
+            raise
 
 
 def _go_on(driver: Driver) -> None:

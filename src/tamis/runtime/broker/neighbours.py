@@ -72,7 +72,6 @@ async def _serve(driver: Driver, config: BrokerConfig, link: LinkConfig) -> None
             async for packet in socket:
                 if isinstance(packet, str):
                     raise RemoteProtocolError(link.name, "it sent text")
-                driver.demand_room()
                 driver.receive(connection, packet)
         finally:
             connection.close("the link is down")

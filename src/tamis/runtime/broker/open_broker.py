@@ -29,7 +29,13 @@ def open_broker(config: BrokerConfig) -> Driver:
     content = Content(config.read_schema())
     neighbours = {link.name: find_policy(link.policy) for link in config.links}
     edge = EdgeCore(
-        BrokerCore(config.name, neighbours, content, merging=BackgroundMerge(threading.RLock())),
+        BrokerCore(
+            config.name,
+            neighbours,
+            content,
+            merging=BackgroundMerge(threading.RLock()),
+            patience=config.active_seconds,
+        ),
         content,
         policies={tenant.namespace: tenant.policy for tenant in config.tenants},
         max_backlog=config.max_backlog,

@@ -19,9 +19,9 @@ import contextlib
 import os
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -30,6 +30,8 @@ from tamis.node import records
 from tamis.node.effects import Key, Link, Persist
 from tamis.node.records import Form
 from tamis.runtime.broker.audit_log import AUDIT_SCHEMA, AuditLog, AuditRecord
+from tamis.runtime.disk.retention import Retention
+from tamis.runtime.disk.room import Room, is_quota_error
 from tamis.runtime.extra import demand_server
 
 __all__ = ["FORMAT", "Store"]
@@ -50,6 +52,11 @@ CREATE TABLE outbox (link TEXT NOT NULL, number INTEGER NOT NULL, at INTEGER NOT
 
 _HEAD = struct.Struct(">QI")
 
+#: Bytes of records that a commit may write into the room of the reserve.
+_SMALL_BYTES = 64 * 1024
+
+T = TypeVar("T")
+
 
 class Store:
     """The durable state of one broker in ``directory``; made when there is none.
@@ -66,18 +73,18 @@ class Store:
         self._lock = _locked(self.directory / "lock")
         if vfs is None:
             _keep_private(self.path)
-        self._head_path = self.directory / "head"
-        self._vfs = vfs
         #: ``{key: crc}``: exactly the records of ``state``.
         self._known: dict[bytes, int] = {}
-        #: ``{link: number}``: everything up to here is acknowledged.
-        self._floors: dict[Link, int] = {}
+        self.retention = Retention()
+        self.room = Room(self.directory)
+        #: Called with the error when a record is found damaged while the broker runs (promise G14).
+        self.on_damage: Callable[[StoreError], object] = lambda error: None
         self.number = 0
         self._total = 0
         self.audit = AuditLog(str(self.path))
         with self._telling():
-            self._db = self._connect()
-            self._reader = self._db if vfs else self._connect()
+            self._db = self._connect(vfs)
+            self._reader = self._db if vfs else self._connect(vfs)
 
     def load(self) -> dict[Key, bytes]:
         """Return everything that was persisted and not removed, after checking all of it; called once, first."""
@@ -85,7 +92,8 @@ class Store:
             stored = self._load_state()
             self._load_outbox(stored)
             self.audit.load(self._db)
-        self._head = os.open(self._head_path, os.O_WRONLY | os.O_CREAT, 0o600)
+        self.room.keep_reserve()
+        self._head = os.open(self.directory / "head", os.O_WRONLY | os.O_CREAT, 0o600)
         self._write_head()
         return {key: value for key, value in stored.items() if key[0] != records.FLOOR.name}
 
@@ -98,24 +106,23 @@ class Store:
         with self._telling():
             for change in changes:
                 batch.take(change)
-            with self._transaction():
-                batch.write(self._db)
+            self._within(lambda: batch.write(self._db), may_use_reserve=batch.is_small)
         batch.settle()
         self._write_head()
 
     def read_outbox(self, link: Link, after: int, limit: int = 256) -> list[tuple[int, bytes]]:
         """Return the oldest messages of a link with numbers above ``after``, acknowledged ones included."""
         question = "SELECT number, at, body, crc FROM outbox WHERE link = ? AND number > ? ORDER BY number LIMIT ?"
-        with self._telling():
+        with self._noticing():
             rows = self._reader.execute(question, (link, after, limit)).fetchall()
-        for number, at, body, crc in rows:
-            if not _is_intact(link, number, at, body, crc):
-                raise StoreError(str(self.path), f"message {number} of link {link!r} is damaged")
+            for number, at, body, crc in rows:
+                if not _is_intact(link, number, at, body, crc):
+                    raise StoreError(str(self.path), f"message {number} of link {link!r} is damaged")
         return [(number, body) for number, _, body, _ in rows]
 
     def read_audit(self, before: int | None = None, limit: int = 100) -> list[AuditRecord]:
         """Return the newest records of the audit with numbers below ``before``, the newest first."""
-        with self._telling():
+        with self._noticing():
             return self.audit.read(self._reader, before, limit)
 
     def trim_audit(self, *, keep: int, before: float) -> int:
@@ -123,13 +130,16 @@ class Store:
         with self._telling(), self._transaction():
             return self.audit.trim(self._db, keep=keep, before=before)
 
-    def trim(self, before: float) -> int:
-        """Delete acknowledged messages older than a moment; return how many there were."""
-        places = [(link, floor, round(before * 1e6)) for link, floor in self._floors.items()]
-        with self._telling(), self._transaction():
-            start = self._db.total_changes()
-            self._db.executemany("DELETE FROM outbox WHERE link = ? AND number <= ? AND at < ?", places)
-            return int(self._db.total_changes() - start)
+    def trim(self, before: float, max_bytes: int | None = None) -> int:
+        """Delete acknowledged messages older than a moment, and the oldest ones beyond some bytes; return how many.
+
+        One call deletes a bounded number (`tamis.runtime.disk.retention.TRIM_ROWS`) and gives free pages back.
+        """
+        with self._telling():
+            deleted = self._within(lambda: self.retention.trim(self._db, round(before * 1e6), max_bytes))
+            self._within(lambda: self.room.shrink(self._db), is_transaction=False)
+        self.room.keep_reserve()
+        return deleted
 
     def size(self) -> int:
         """Return the bytes of the file and its log."""
@@ -137,9 +147,9 @@ class Store:
         return sum(file.stat().st_size for file in files if file.exists())
 
     def free(self) -> int:
-        """Return the bytes that are left on the disk."""
-        found = os.statvfs(self.directory)
-        return found.f_bavail * found.f_frsize
+        """Return the bytes that are left for new records: on the disk, and within the file."""
+        with self._telling():
+            return self.room.free(self._reader)
 
     def close(self) -> None:
         """Close the file; nothing is written that `commit` has not written."""
@@ -151,26 +161,45 @@ class Store:
 
     # Inside
 
-    def _connect(self) -> Any:
+    def _connect(self, vfs: str | None) -> Any:
         import apsw
 
         found = tuple(map(int, apsw.sqlite_lib_version().split(".")[:3]))
         if found < _OLDEST_SQLITE:
             raise StoreError(str(self.path), f"SQLite {apsw.sqlite_lib_version()} is too old: pip install -U apsw")
-        connection = apsw.Connection(str(self.path), vfs=self._vfs)
+        connection = apsw.Connection(str(self.path), vfs=vfs)
         connection.set_busy_timeout(5_000)
-        locking = "EXCLUSIVE" if self._vfs else "NORMAL"
+        locking = "EXCLUSIVE" if vfs else "NORMAL"
         for pragma in (
+            "auto_vacuum=INCREMENTAL",  # of a new file; before anything else touches it
             f"locking_mode={locking}",
             "journal_mode=WAL",
             "synchronous=FULL",
+            "fullfsync=ON",  # macOS: a plain fsync leaves data in the drive's cache
+            "checkpoint_fullfsync=ON",
             "cell_size_check=ON",
             "trusted_schema=OFF",
         ):
             connection.execute(f"PRAGMA {pragma}").fetchall()
         if not connection.execute("SELECT 1 FROM sqlite_schema").fetchone():
             connection.execute(f"BEGIN IMMEDIATE; {_SCHEMA} INSERT INTO books VALUES (1, {FORMAT}, 0, 0, 0); COMMIT")
+        if vfs is None:
+            self.room.prepare(connection)
         return connection
+
+    def _within(self, write: Callable[[], T], *, may_use_reserve: bool = True, is_transaction: bool = True) -> T:
+        """Write something; on a full disk once more with the room of the reserve, which is for what makes room."""
+        import apsw
+
+        for is_last in (not may_use_reserve, True):
+            try:
+                with self._transaction() if is_transaction else contextlib.nullcontext():
+                    return write()
+            except apsw.FullError:
+                if is_last or not self.room.give_reserve():
+                    raise
+                self.room.checkpoint(self._db)  # the log gives its room back, too
+        raise AssertionError("the last try returns or raises")
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -199,20 +228,21 @@ class Store:
         self._total = sum(self._known.values())
         if (len(self._known), self._total) != (n_records, total):
             raise StoreError(str(self.path), f"{n_records:,} records were kept, {len(self._known):,} are found")
-        head = _read_head(self._head_path)
+        head = _read_head(self.directory / "head")
         if head > self.number:
             raise StoreError(str(self.path), f"commit {head:,} was confirmed, the file ends at {self.number:,}")
         return stored
 
     def _load_outbox(self, stored: dict[Key, bytes]) -> None:
-        self._floors = {link: floor for (link,), floor in records.FLOOR.items(stored)}
+        floors = {link: floor for (link,), floor in records.FLOOR.items(stored)}
+        self.retention.load(self._db, floors)
         ends = dict(_stream_ends(stored))
-        last = dict(self._floors)
+        last = dict(floors)
         question = "SELECT link, number, at, body, crc FROM outbox ORDER BY link, number"
         for link, number, at, body, crc in self._db.execute(question):
             if not _is_intact(link, number, at, body, crc):
                 raise StoreError(str(self.path), f"message {number} of link {link!r} is damaged")
-            if number > self._floors.get(link, 0):
+            if number > floors.get(link, 0):
                 if number != last.get(link, 0) + 1:
                     raise StoreError(str(self.path), f"message {last.get(link, 0) + 1} of link {link!r} is missing")
                 last[link] = number
@@ -226,7 +256,17 @@ class Store:
         os.pwrite(self._head, packed + struct.pack(">I", zlib.crc32(packed)), 0)
 
     def _telling(self) -> _Telling:
-        return _Telling(str(self.path))
+        return _Telling(str(self.path), lambda: self._db.system_errno if hasattr(self, "_db") else 0)
+
+    @contextlib.contextmanager
+    def _noticing(self) -> Iterator[None]:
+        """Report damage that is met while the broker runs: whoever reads hears of it, and so does `on_damage`."""
+        try:
+            with self._telling():
+                yield
+        except StoreError as error:
+            self.on_damage(error)
+            raise
 
 
 class _Batch:
@@ -238,6 +278,8 @@ class _Batch:
         self.state: dict[bytes, bytes | None] = {}
         self.messages: dict[tuple[Link, int], bytes] = {}
         self.floors: dict[Link, int] = {}
+        #: Bytes of the messages that the floors move over.
+        self.grown: dict[Link, int] = {}
         self.restarted: set[Link] = set()
         #: Links that are no more, with all that was kept for a replay.
         self.forgotten: set[Link] = set()
@@ -258,7 +300,7 @@ class _Batch:
 
     def _take_message(self, change: Persist) -> None:
         link, number = change.key[1], int(change.key[2])
-        floor = self.floors.get(link, self.store._floors.get(link, 0))
+        floor = self.floors.get(link, self.store.retention.floors.get(link, 0))
         if change.value is None:
             self.floors[link] = max(floor, number)
             self.messages.pop((link, number), None)
@@ -270,6 +312,7 @@ class _Batch:
             self.messages[link, number] = change.value
 
     def write(self, db: Any) -> None:
+        self.grown = self.store.retention.measure(db, self.floors)
         self.floors |= dict.fromkeys(self.forgotten, 0)
         for link, floor in self.floors.items():
             record = records.FLOOR.drop(link) if link in self.forgotten else records.FLOOR.put(link, value=floor)
@@ -286,6 +329,12 @@ class _Batch:
         self.audited = self.store.audit.write(db, self.deeds, self.at)
         db.execute("UPDATE books SET number = number + 1, records = ?, total = ?", self._books())
 
+    @property
+    def is_small(self) -> bool:
+        """Whether it makes room or needs next to none: acknowledgements, cursors, withdrawals."""
+        values = sum(len(value) for value in self.state.values() if value is not None)
+        return not self.messages and values + sum(len(body) for _, body in self.deeds) <= _SMALL_BYTES
+
     def settle(self) -> None:
         """Take over into memory what is on the disk now."""
         store = self.store
@@ -295,9 +344,9 @@ class _Batch:
                 store._known.pop(key, None)
             else:
                 store._known[key] = crc
-        store._floors.update(self.floors)
-        for link in self.forgotten:
-            store._floors.pop(link, None)
+        store.retention.move(self.floors, self.grown)
+        for link in self.restarted | self.forgotten:
+            store.retention.restart(link, is_gone=link in self.forgotten)
         store.audit.settle(self.audited)
         store.number += 1
 
@@ -317,8 +366,10 @@ class _Batch:
 class _Telling:
     """Turns what SQLite raises into what a broker can act upon."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, find_errno: Callable[[], int]) -> None:
         self.path = path
+        #: Returns what the operating system said last.
+        self.find_errno = find_errno
 
     def __enter__(self) -> None:
         return None
@@ -326,7 +377,8 @@ class _Telling:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         import apsw
 
-        if isinstance(error, apsw.FullError):
+        is_quota = isinstance(error, apsw.IOError) and is_quota_error(self.find_errno())
+        if isinstance(error, apsw.FullError) or is_quota:
             raise DiskFullError(self.path) from error
         if isinstance(error, apsw.Error):
             raise StoreError(self.path, f"{type(error).__name__}: {error}") from error

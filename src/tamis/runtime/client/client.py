@@ -150,6 +150,9 @@ class Client:
     ) -> ClientSubscription:
         """Ask for events; returns an iterator of deliveries when every broker that must know of it does.
 
+        When neighbours of the broker have not confirmed it for long, `RefusedError` (504) names them; the subscription
+        stays, and becomes active when they do. ``wait="accepted"`` returns as soon as it is on the broker's disk.
+
         A ``durable`` subscription lives on when the client is gone, and what matches waits for it: come back with the
         same ``client`` name, ``id`` and filter. Others end when the client has been away for a minute. ``expires`` is
         in seconds from now.
@@ -292,6 +295,8 @@ class Client:
                     one.put(Missed(message.count, message.first))
             elif isinstance(message, m.Status):
                 self._status(message)
+            elif isinstance(message, m.Delayed) and (message.namespace, message.id) in self._subscriptions:
+                self._subscriptions[message.namespace, message.id].delay(message.missing)
             elif isinstance(message, m.Refusal):
                 self._refused(message)
             elif isinstance(message, m.Types):

@@ -7,6 +7,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from tamis.errors import RefusedError
 from tamis.model.schema import Schema
 from tamis.model.subscription import SubscriptionId
 from tamis.routing import messages as m
@@ -60,6 +61,8 @@ class ClientSubscription:
         self.namespace = message.namespace
         self.is_durable = m.about(message).durable
         self.state = m.State.PENDING
+        #: The neighbours of the broker that have not confirmed it for long; empty once it is active.
+        self.waiting_for: tuple[str, ...] = ()
         #: How many events were missed because they were read too slowly.
         self.missed = 0
         self._client = client
@@ -89,6 +92,8 @@ class ClientSubscription:
         while _ORDER[self.state] < _ORDER[state]:
             if self._error is not None:
                 raise self._error
+            if self.waiting_for and state == m.State.ACTIVE:
+                raise RefusedError(504, _late(self.id, self.waiting_for))
             self._news.clear()
             await self._news.wait()
 
@@ -117,9 +122,23 @@ class ClientSubscription:
     def came_to(self, state: m.State) -> None:
         """Take note of a new state."""
         self.state = state
+        self.waiting_for = ()
+        self._news.set()
+
+    def delay(self, missing: tuple[str, ...]) -> None:
+        """Take note of the neighbours that keep it from being active."""
+        self.waiting_for = missing
         self._news.set()
 
     def fail(self, error: BaseException) -> None:
         """Let the reader and whoever waits end with an error."""
         self._error = error
         self._news.set()
+
+
+def _late(id: SubscriptionId, missing: tuple[str, ...]) -> str:
+    names = ", ".join(map(repr, missing))
+    return (
+        f"subscription {id!r} is accepted and not active yet: the broker waits for {names}. It becomes active by "
+        "itself; subscribe again to wait longer, or with wait='accepted' to go on at once"
+    )

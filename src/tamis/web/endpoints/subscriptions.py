@@ -200,6 +200,7 @@ def describe(server: Server, view: View, link: Link, key: str, asked: m.Subscrib
         "metadata": about.metadata,
         "waiting": len(ends[link].outbox) if link in ends else 0,
         "suspended": edge.is_suspended(link),
+        "waiting_for": edge.broker.missing(link, key),
     }
 
 

@@ -73,7 +73,6 @@ async def _read(driver: Driver, connection: Connection, socket: WebSocket) -> No
         if connection.closed:  # its token ended, or another connection took its place: nothing more is taken from it
             return
         try:
-            driver.demand_room()
             driver.receive(connection, packet)
         except RemoteProtocolError as error:
             _log.warning("%s", error)

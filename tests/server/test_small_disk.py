@@ -1,0 +1,178 @@
+"""A broker's file on a real file system of a few MiB: it fills it, drains it and goes on (promises G15, G21)."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+
+from tamis.errors import DiskFullError, StoreError
+from tamis.node.effects import Persist
+from tamis.runtime.broker.store import Store
+from tamis.runtime.disk.retention import Retention
+from tamis.runtime.disk.room import RESERVE_BYTES, is_quota_error
+from tests.effort import effort
+
+BODY = bytes(range(256)) * 256
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 24 MiB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", disk], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip(f"not run: a file system cannot be mounted here ({mounted.stderr.decode().strip()})")
+    yield disk
+    subprocess.run(["umount", disk], check=True)
+
+
+def message(number: int, body: bytes | None = BODY) -> Persist:
+    return Persist(("out", "a", str(number)), body)
+
+
+def filled(store: Store) -> int:
+    """Fill the disk with messages for a link; return how many were taken."""
+    number = 0
+    with contextlib.suppress(DiskFullError):
+        while True:
+            store.commit([message(number + 1)], now=number)
+            number += 1
+    return number
+
+
+def fill(file: BinaryIO) -> None:
+    while True:
+        file.write(BODY)
+
+
+def test_a_disk_that_the_broker_filled_heals(small_disk: Path) -> None:
+    store = Store(small_disk / "data")
+    store.load()
+    assert (small_disk / "data" / "reserve").stat().st_size == RESERVE_BYTES
+    taken = filled(store)
+    assert (small_disk / "data" / "reserve").exists(), "it is not for what adds"
+    assert store.free() < 1 << 20
+    store.trim(before=10**9)  # nothing is acknowledged: nothing goes
+    assert len(store.read_outbox("a", 0, 10_000)) == taken
+    for number in range(1, taken + 1):
+        store.commit([message(number, None)], now=taken)
+    while store.trim(before=10**9):
+        pass
+    assert store.free() > 12 << 20
+    assert store.size() < 4 << 20, "the file gives its pages back"
+    store.commit([message(taken + 1)], now=taken)
+    store.trim(before=0)
+    assert (small_disk / "data" / "reserve").exists()
+    store.close()
+    again = Store(small_disk / "data")
+    assert list(again.load()) == [("out", "a", str(taken + 1))]
+    again.close()
+
+
+def test_acknowledgements_go_through_on_a_disk_that_others_filled(small_disk: Path) -> None:
+    store = Store(small_disk / "data")
+    store.load()
+    store.commit([message(number) for number in range(1, 20)], now=0)
+    with (small_disk / "other").open("wb") as other, pytest.raises(OSError, match="No space"):
+        fill(other)
+    store.commit([message(number, None) for number in range(1, 20)], now=1)
+    store.close()
+    (small_disk / "other").unlink()
+    again = Store(small_disk / "data")
+    assert again.load() == {}
+    again.close()
+
+
+def test_a_file_that_never_shrank_is_rewritten_once(tmp_path: Path) -> None:
+    import apsw
+
+    store = Store(tmp_path)
+    store.load()
+    store.commit([message(1, b"1")], now=0)
+    store.close()
+    db = apsw.Connection(str(tmp_path / "broker.sqlite"))
+    for pragma in ("journal_mode=DELETE", "auto_vacuum=NONE"):
+        db.execute(f"PRAGMA {pragma}").fetchall()
+    db.execute("VACUUM").fetchall()
+    assert db.execute("PRAGMA auto_vacuum").fetchone() == (0,)
+    db.close()
+    again = Store(tmp_path)
+    assert list(again.load()) == [("out", "a", "1")]
+    assert again._db.execute("PRAGMA auto_vacuum").fetchone() == (2,)
+    again.close()
+
+
+def test_room_counts_the_free_pages_within_the_file(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.load()
+    store.commit([message(number) for number in range(1, 200)], now=0)
+    store.commit([message(number, None) for number in range(1, 200)], now=1)
+    with store._transaction():
+        store.retention.trim(store._db, 10**12, None)
+    pages = store._reader.execute("PRAGMA freelist_count").fetchone()[0]
+    assert pages > 1_000
+    assert store.free() >= store.room._left() + pages * 4_096 - (1 << 20)
+    store.close()
+
+
+def test_what_is_kept_is_bounded_in_bytes_and_the_largest_link_gives_first(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.load()
+    for link, count in (("a", 600), ("b", 20)):
+        store.commit([Persist(("out", link, str(n)), bytes(1_000)) for n in range(1, count + 1)], now=5)
+        store.commit([Persist(("out", link, str(n)), None) for n in range(1, count - 9)], now=6)
+    assert store.retention.kept_bytes == {"a": 590_000, "b": 10_000}
+    assert store.trim(before=0, max_bytes=200_000) > 0
+    assert sum(store.retention.kept_bytes.values()) <= 200_000
+    assert store.retention.kept_bytes["b"] == 10_000
+    assert [number for number, _ in store.read_outbox("a", 0, 1_000)][-10:] == list(range(591, 601))
+    store.close()
+    again = Store(tmp_path)
+    again.load()
+    assert again.retention.kept_bytes == store.retention.kept_bytes
+    again.close()
+
+
+def test_trimming_costs_what_goes_and_not_what_stays(tmp_path: Path) -> None:
+    def cost(n: int) -> float:
+        store = Store(tmp_path / str(n))
+        store.load()
+        store.commit([message(number, b"x") for number in range(1, n + 1)], now=100)
+        store.commit([message(number, None) for number in range(1, n + 1)], now=200)
+        retention: Retention = store.retention
+        work = effort(lambda: [retention.trim(store._db, 50_000_000, 10**9) for _ in range(50)])
+        store.close()
+        return work
+
+    assert cost(20_000) <= 6 * cost(200)
+
+
+def test_a_quota_is_a_full_disk() -> None:
+    assert is_quota_error(errno.EDQUOT)
+    assert not is_quota_error(errno.EIO)
+
+
+def test_damage_that_is_met_while_the_broker_runs_is_reported(tmp_path: Path) -> None:
+    import apsw
+
+    store = Store(tmp_path)
+    store.load()
+    reported: list[StoreError] = []
+    store.on_damage = reported.append
+    store.commit([message(1, b"1")], now=0)
+    db = apsw.Connection(str(tmp_path / "broker.sqlite"))
+    db.execute("UPDATE outbox SET crc = crc + 1")
+    db.close()
+    with pytest.raises(StoreError, match="message 1 of link 'a' is damaged"):
+        store.read_outbox("a", 0)
+    assert [error.problem for error in reported] == ["message 1 of link 'a' is damaged"]
+    store.close()
