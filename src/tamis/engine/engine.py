@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
+from tamis.algebra.compiling import compile_source
 from tamis.algebra.explain import Explanation, explain
-from tamis.algebra.simplify import simplify_regions
 from tamis.engine import snapshot
 from tamis.engine.ids import Ids
 from tamis.engine.matches import Matches
@@ -25,9 +25,6 @@ from tamis.engine.stored import Record
 from tamis.errors import ModelError, SubscriptionError, TableError, UnknownSubscriptionError
 from tamis.index.protocols import Guarantee, demand
 from tamis.index.registry import DEFAULT_MATCHER, MATCHERS
-from tamis.model.language.bind import learn_from_node
-from tamis.model.language.compiler import compile_node, source_text
-from tamis.model.language.parse import parse
 from tamis.model.language.unbind import format_filters
 from tamis.model.schema import Event, Schema, learn_from_event, presence_of
 from tamis.model.subscription import DEFAULT_NAMESPACE, Subscription, SubscriptionId
@@ -272,10 +269,7 @@ class Engine:
         metadata: Mapping[str, str] | None,
     ) -> tuple[Schema, Subscription]:
         """Return the schema after learning from a subscription, and the subscription."""
-        node = parse(source)
-        text = source_text(source, node)
-        schema = learn_from_node(self._schema, node) if self._learns else self._schema
-        filters = simplify_regions(compile_node(node, schema, text, open=self._learns))
+        filters, schema, text = compile_source(source, self._schema, learns=self._learns)
         chosen = self._fresh_id(namespace) if id is None else id
         return schema, Subscription(chosen, filters, text, namespace, expires, dict(metadata or {}))
 

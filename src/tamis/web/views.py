@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from tamis.algebra.compiling import compile_filters
 from tamis.algebra.evaluate import matches
 from tamis.model.language.bind import learn_from_node
-from tamis.model.language.compiler import compile_node
 from tamis.model.language.cql2_json import to_json
 from tamis.model.language.parse import parse
 from tamis.model.subscription import Filter
@@ -68,4 +68,4 @@ class View:
         for policy in policies if content.learns else ():
             schema = learn_from_node(schema, parse(policy))
         text = source if isinstance(source, str) else None
-        return compile_node(parse(source), schema, text, open=content.learns)
+        return compile_filters(parse(source), schema, text, open=content.learns)
