@@ -253,20 +253,49 @@ def tell_only_the_first_neighbour(real: Any) -> Any:
 
 @plant(Summary, "_dissolve", policy="covering")
 def forget_the_passive_list(real: Any) -> Any:
-    def dissolve(self: Any, key: str, group: Any) -> None:
-        self._close(key)
+    def dissolve(self: Any, group: Any) -> None:
+        _close(self, group)
         for origin in list(group.members):
             self._members[origin].homes = ()
 
     return dissolve
 
 
+def _close(summary: Any, group: Any) -> None:
+    """End a group at once, whoever is at home in it."""
+    key = str(group.content.id)
+    summary._touch(key)
+    del summary._groups[key]
+    group.is_open = False
+    summary._strategy.closed(group.content)
+
+
+@plant(Summary, "take_changes", policy="covering")
+def retract_a_cover_before_its_last_slice(real: Any) -> Any:
+    def take_changes(self: Any) -> Changes:
+        changes = real(self)
+        changes.retract += [key for key, group in self._groups.items() if not group.is_open]
+        return changes
+
+    return take_changes
+
+
+@plant(Summary, "take_changes", policy="covering")
+def forget_the_later_slices(real: Any) -> Any:
+    def take_changes(self: Any) -> Changes:
+        changes = real(self)
+        changes.again = False
+        return changes
+
+    return take_changes
+
+
 @plant(Summary, "_dissolve", policy="covering")
 def announce_again_only_the_first_that_was_hidden(real: Any) -> Any:
-    def dissolve(self: Any, key: str, group: Any) -> None:
+    def dissolve(self: Any, group: Any) -> None:
         for origin in sorted(group.members)[1:]:
             self._leave(origin)
-        real(self, key, group)
+        real(self, group)
 
     return dissolve
 
@@ -276,7 +305,7 @@ def keep_a_merge_when_a_part_leaves(real: Any) -> Any:
     def remove(self: Any, origin: Any) -> None:
         for key in self._leave(origin):
             if not self._groups[key].members:
-                self._close(key)
+                _close(self, self._groups[key])
 
     return remove
 
@@ -286,15 +315,15 @@ def end_a_merge_with_its_first_part(real: Any) -> Any:
     def remove(self: Any, origin: Any) -> None:
         for key in self._leave(origin):
             if origin in self._groups[key].contributors:
-                self._close(key)
+                _close(self, self._groups[key])
 
     return remove
 
 
 @plant(Summary, "_open", policy="merging")
 def count_only_the_newest_part_of_a_merge(real: Any) -> Any:
-    def open_group(self: Any, origin: Any, growth: Any, subscription: Any) -> str:
-        key = real(self, origin, growth, subscription)
+    def open_group(self: Any, origin: Any, growth: Any) -> str:
+        key = real(self, origin, growth)
         self._groups[key].contributors = {origin}
         return str(key)
 
@@ -303,8 +332,8 @@ def count_only_the_newest_part_of_a_merge(real: Any) -> Any:
 
 @plant(Summary, "_open", policy="covering")
 def lose_the_members_of_what_is_absorbed(real: Any) -> Any:
-    def open_group(self: Any, origin: Any, growth: Any, subscription: Any) -> str:
-        key = real(self, origin, growth, subscription)
+    def open_group(self: Any, origin: Any, growth: Any) -> str:
+        key = real(self, origin, growth)
         self._groups[key].members.clear()
         return str(key)
 
@@ -377,13 +406,13 @@ def note_only_one_of_those_that_cover_together(real: Any) -> Any:
 
 @plant(Summary, "_dissolve", policy="subsumption")
 def do_not_recheck_what_was_covered_together(real: Any) -> Any:
-    def dissolve(self: Any, key: str, group: Any) -> None:
+    def dissolve(self: Any, group: Any) -> None:
         for origin in list(group.members):
             member = self._members[origin]
             if len(member.homes) > 1:
-                member.homes = tuple(home for home in member.homes if home != key)
+                member.homes = tuple(home for home in member.homes if home != str(group.content.id))
                 del group.members[origin]
-        real(self, key, group)
+        real(self, group)
 
     return dissolve
 
@@ -598,11 +627,19 @@ def a_client_does_not_ask_again(real: Any) -> Any:
 @plant(Confirmations, "take_settled")
 def everything_is_active_at_once(real: Any) -> Any:
     def take_settled(self: Any) -> Any:
-        for one in self._waiting:
-            one.needed = {}
+        _settle(self, [one for waiting in self._waiting.values() for several in waiting.values() for one in several])
         return real(self)
 
     return take_settled
+
+
+def _settle(confirmations: Any, waiting: list[Any]) -> None:
+    """Let something wait no longer, whatever links have confirmed."""
+    for one in waiting:
+        one.needed = dict.fromkeys(one.needed, 0)
+        one.n_missing = 0
+        confirmations._settled.append(one)
+        confirmations._remove(one)
 
 
 @plant(Confirmations, "expect", policy="covering", weather=NOISY)
@@ -610,7 +647,7 @@ def what_is_covered_is_active_at_once(real: Any) -> Any:
     def expect(self: Any, source: str, what: Any, owed: Any, **named: Any) -> None:
         real(self, source, what, owed, **named)
         if getattr(self, "last", None) == self.sent:  # nothing had to be announced
-            self._waiting[-1].needed = {}
+            _settle(self, self._waiting.get(source, {}).get(what, [])[-1:])
         self.last = dict(self.sent)
 
     return expect

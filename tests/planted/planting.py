@@ -155,7 +155,7 @@ def _finished(command: list[str], place: Path) -> tuple[int, str, float]:
 
 
 def _environment(place: Path) -> dict[str, str]:
-    """Return what the tests see: the copy before all else, no plugins but the one for time limits, errors on whole lines."""
+    """Return what the tests see: the copy before all else, only the plugin of time limits, whole lines of errors."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "NUMBA_"))}
     return kept | {
         "PYTHONPATH": os.pathsep.join([str(place / "src"), str(place)]),

@@ -22,7 +22,7 @@ from tamis.engine.merging import BackgroundMerge
 from tamis.engine.namespace import Namespace
 from tamis.engine.shelf import Shelf
 from tamis.engine.stored import Record
-from tamis.errors import ModelError, SubscriptionError, TableError, UnknownSubscriptionError
+from tamis.errors import ModelError, SubscriptionError, TableError, UnknownSubscriptionError, shorten
 from tamis.index.protocols import Guarantee, demand
 from tamis.index.registry import DEFAULT_MATCHER, MATCHERS
 from tamis.model.language.unbind import format_filters
@@ -258,7 +258,10 @@ class Engine:
 
     def _compile_record(self, namespace: str, record: Record) -> Subscription:
         text, id, expires, metadata = record
-        return self._compile(text, id, namespace, expires, metadata)[1]
+        schema, subscription = self._compile(text, id, namespace, expires, metadata)
+        if schema is not self._schema:  # what was saved with a filter knows all its attributes
+            raise ModelError(f"it names an attribute that the saved schema lacks: {shorten(text)}")
+        return subscription
 
     def _compile(
         self,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from tamis.algebra.covers import is_covered
+from tamis.algebra.covers import Prover
 from tamis.algebra.evaluate import matches_subscription
 from tamis.index.protocols import Guarantee, IndexStatistics, MatchRows, OneByOne, Rows, match_each
 from tamis.model.schema import Event
@@ -76,13 +76,21 @@ class LinearMatcher(_LinearScan):
 
 
 class LinearCovering(_LinearScan, OneByOne):
-    """Finds covers by asking every subscription."""
+    """Finds covers by asking every subscription; with ``pieces`` all proofs of one question cost no more than that."""
+
+    def __init__(self, pieces: int | None = None) -> None:
+        super().__init__()
+        self._pieces = pieces
+        if pieces is not None:  # some covers are not seen
+            self.guarantee = Guarantee.SOUND
 
     def find_cover(self, subscription: Subscription) -> int | None:
         """Return the smallest row whose subscription covers the given one."""
-        return next((row for row, other in self.items() if is_covered(subscription.filters, other.filters)), None)
+        prover, filters = Prover(self._pieces), subscription.filters
+        return next((row for row, other in self.items() if prover.is_covered(filters, other.filters)), None)
 
     def find_covered(self, subscription: Subscription) -> Rows:
         """Return the rows the given subscription covers, ascending."""
-        found = [row for row, other in self.items() if is_covered(other.filters, subscription.filters)]
+        prover = Prover(self._pieces)
+        found = [row for row, other in self.items() if prover.is_covered(other.filters, subscription.filters)]
         return np.array(found, dtype=np.int32)

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.errors import WeakGuaranteeError
-from tamis.model.schema import Event
+from tamis.model.schema import Event, Schema
 from tamis.model.subscription import Ball, Subscription
 from tamis.model.tables import EventTable, SubscriptionTable
 
@@ -39,6 +39,7 @@ __all__ = [
     "Mergeable",
     "OneByOne",
     "Rows",
+    "SavedRows",
     "demand",
     "match_each",
 ]
@@ -153,6 +154,22 @@ class BallMatcher(Matcher, Protocol):
         """Return the ball of a row that is a ball and nothing else; None when it is not there."""
 
 
+class SavedRows(NamedTuple):
+    """What is known of the rows of a saved matcher.
+
+    Attributes
+    ----------
+    living, written
+        bool[n]; which rows live, and of which the filter is stored besides.
+    schema
+        The types of attributes.
+    """
+
+    living: npt.NDArray[np.bool_]
+    written: npt.NDArray[np.bool_]
+    schema: Schema
+
+
 @runtime_checkable
 class MappedMatcher(Matcher, Protocol):
     """A matcher that can be saved as arrays and opened on them again, mapped."""
@@ -160,8 +177,14 @@ class MappedMatcher(Matcher, Protocol):
     def to_arrays(self) -> tuple[Any, dict[str, npt.NDArray[Any]]] | None:
         """Return a description of plain values and named arrays; None when adding again is as good."""
 
-    def open_arrays(self, description: Any, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Take over what `to_arrays` gave; the matcher must be empty."""
+    def open_arrays(
+        self, description: Any, arrays: Mapping[str, npt.NDArray[Any]], rows: SavedRows
+    ) -> npt.NDArray[np.int32]:
+        """Take over what `to_arrays` gave; the matcher must be empty. Return how many filters each row must have.
+
+        Arrays from a file may say anything: those that are not what `to_arrays` could have given for these rows raise
+        `SnapshotError`, and no kernel sees them before.
+        """
 
 
 class MergePlan(Protocol):

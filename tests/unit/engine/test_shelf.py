@@ -134,6 +134,17 @@ def test_many_are_added_all_or_none() -> None:
     assert shelf.match({"x": 0}) == [1, 2]
 
 
+def test_what_the_matcher_refuses_leaves_its_ids_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    shelf = new_shelf()
+    with monkeypatch.context() as broken:
+        broken.setattr(PackedMatcher, "add_many", lambda self, rows, some: [][0])
+        with pytest.raises(IndexError):
+            shelf.add([ask("x < 1", 1), ask("x < 2", 2)])
+    assert (len(shelf), list(shelf)) == (0, [])
+    shelf.add([ask("x < 1", 1), ask("x < 2", 2)])
+    assert shelf.match({"x": 1.5}) == [2]
+
+
 def test_one_match_of_very_many_is_found_without_the_others() -> None:
     space = Namespace("default", PackedMatcher)
     space.add_many([ask(f"x BETWEEN {-id} AND {id}", id) for id in range(1, 20_001)])

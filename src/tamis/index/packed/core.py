@@ -19,7 +19,7 @@ from tamis.index.packed.deciders.regions import RegionTests
 from tamis.index.packed.saving import open_store, save_store
 from tamis.index.packed.search import PackedSearch
 from tamis.index.packed.store import PackedStore
-from tamis.index.protocols import Guarantee, IndexStatistics, Lookup, MatchRows, Rows
+from tamis.index.protocols import Guarantee, IndexStatistics, Lookup, MatchRows, Rows, SavedRows
 from tamis.model.schema import Event
 from tamis.model.subscription import Ball, Subscription
 from tamis.model.tables import EventTable, SubscriptionTable
@@ -58,9 +58,19 @@ class PackedCore:
         self._search = PackedSearch(self._store, lookup)
 
     @classmethod
-    def from_arrays(cls, lookup: Lookup, axes: AxesState, arrays: Mapping[str, npt.NDArray[Any]]) -> PackedCore:
-        """Open a core on arrays that may be read-only and mapped; they stay in use."""
-        return cls(lookup, open_store(lookup, axes, arrays))
+    def from_arrays(
+        cls, lookup: Lookup, axes: AxesState, arrays: Mapping[str, npt.NDArray[Any]], rows: SavedRows | None = None
+    ) -> PackedCore:
+        """Open a core on arrays, checked, that may be read-only and mapped; they stay in use."""
+        return cls(lookup, open_store(lookup, axes, arrays, rows))
+
+    def filters_needed(self, n_rows: int) -> npt.NDArray[np.int32]:
+        """Return how many filters the subscription of each row must at least have: int32[n_rows]."""
+        entries, needed = self._store.entries, np.zeros(n_rows, np.int32)
+        np.maximum.at(needed, entries.row[: len(entries)], entries.filter[: len(entries)].astype(np.int32) + 1)
+        for row, filters in self._store.loose.items():
+            needed[row] = max(needed[row], max(filters, default=-1) + 1)
+        return needed
 
     def to_arrays(self) -> tuple[AxesState, dict[str, npt.NDArray[Any]]]:
         """Return what `from_arrays` opens: the axes, and named arrays. For the writer only."""

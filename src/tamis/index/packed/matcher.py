@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.index.linear_scan import LinearMatcher
-from tamis.index.protocols import Guarantee, IndexStatistics, Lookup, MatchRows, Rows
+from tamis.index.protocols import Guarantee, IndexStatistics, Lookup, MatchRows, Rows, SavedRows
 from tamis.model.schema import Event
 from tamis.model.subscription import Ball, Subscription
 from tamis.model.tables import EventTable, SubscriptionTable
@@ -135,11 +135,17 @@ class PackedMatcher:
         """Return what `open_arrays` opens; None while the subscriptions are few and best added again."""
         return None if self._core is None else self._core.to_arrays()
 
-    def open_arrays(self, axes: AxesState, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Take over a saved core, whose arrays may be mapped read-only; the matcher must be empty."""
+    def open_arrays(
+        self, axes: AxesState, arrays: Mapping[str, npt.NDArray[Any]], rows: SavedRows
+    ) -> npt.NDArray[np.int32]:
+        """Take over a saved core, checked, whose arrays may be mapped read-only; the matcher must be empty.
+
+        Return how many filters each row must have.
+        """
         from tamis.index.packed.core import PackedCore
 
-        self._core = PackedCore.from_arrays(self._lookup, axes, arrays)
+        self._core = PackedCore.from_arrays(self._lookup, axes, arrays, rows)
+        return self._core.filters_needed(len(rows.living))
 
     def _packed(self) -> PackedCore:
         if self._core is None:

@@ -142,6 +142,7 @@ class RoutingTable:
             found = summary.take_changes()
             changes.announce += found.announce
             changes.retract += found.retract
+            changes.again |= found.again
         changes.plans = self.cells.take_plans(link)
         return changes
 

@@ -15,6 +15,7 @@ from tamis.routing.edge.producers import Once
 from tamis.web.bodies import MAX_PAGE, read_events, whole_number
 from tamis.web.failures import status_of
 from tamis.web.server import event_id, server_of, shown_event
+from tamis.web.work.pacing import Pace
 
 __all__ = ["publish", "recent_deliveries", "recent_events"]
 
@@ -27,7 +28,7 @@ async def publish(request: Request) -> Response:
     server.driver.demand_room()
     events = await read_events(request)
     server.access.demand_live(rights)
-    pairs = []
+    pairs, pace = [], Pace()
     for row, event in enumerate(events):
         try:
             pairs.append((namespace, server.driver.edge.write_event(event, namespace, rights)))
@@ -35,6 +36,7 @@ async def publish(request: Request) -> Response:
             raise EventError(error.attribute, error.value, error.problem, row if len(events) > 1 else None) from None
         except TamisError as error:
             raise RefusedError(status_of(error), f"event {row}: {error}") from None
+        await pace.breathe()
     more: dict[str, bool] = {}
     if "producer" in request.query_params:
         found, is_new = await _publish_once(request, rights.principal, pairs)

@@ -24,6 +24,7 @@ from tamis.index.packed.boxes.coding import boxes_from_dense
 from tamis.index.packed.boxes.matching import ReaderPool, Snapshot, find_order, make_snapshot
 from tamis.index.packed.boxes.merge import MergePlan
 from tamis.index.packed.boxes.parts import BoxParts
+from tamis.index.saved_arrays import MOST_ROWS, SavedArrays
 
 __all__ = ["BoxIndex", "MergePlan", "checked_matrix"]
 
@@ -158,6 +159,15 @@ class BoxIndex:
         own = slice(int(boxes.first[slot]), int(boxes.first[slot + 1]))
         return boxes.axis[own].tolist(), boxes.ends[own, 0].tolist(), boxes.ends[own, 1].tolist()
 
+    def rows_with_sides_on(self, chosen: npt.NDArray[np.bool_]) -> _RowArray:
+        """Return the rows, dead ones too, that constrain an axis with ``chosen[axis]``; a row may come twice."""
+        rows = [np.zeros(0, np.int32)]
+        for part in self._parts.present():
+            first, axis, _ = part.boxes
+            slots = np.repeat(np.arange(first.size - 1), np.diff(first)) if chosen.any() else np.zeros(0, np.int64)
+            rows.append(part.rows[slots[chosen[axis[: slots.size]]]])
+        return np.concatenate(rows)
+
     def rows(self) -> _RowArray:
         """Return the living rows, ascending."""
         return self._parts.homes.rows()
@@ -198,10 +208,17 @@ class BoxIndex:
         return arrays
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> BoxIndex:
-        """Open an index on arrays as :meth:`to_arrays` gave them; they may be read-only and stay in use."""
-        index = cls(int(arrays["index"][0]))
-        index._parts.open_arrays(arrays)
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], n_rows: int = MOST_ROWS) -> BoxIndex:
+        """Open an index on arrays as :meth:`to_arrays` gave them; they may be read-only and stay in use.
+
+        All of them are checked: `SnapshotError` when a kernel could not live with them, or a row is not below
+        ``n_rows``.
+        """
+        index, saved = cls(0), SavedArrays.of(arrays)
+        n_axes = index._parts.open_arrays(saved, n_rows)
+        if not 0 < n_axes <= _MOST_AXES:
+            saved.refuse("index", f"speaks of {n_axes} axes; there are 1 to {_MOST_AXES:,}")
+        index.grow(n_axes)
         index._publish()
         return index
 
