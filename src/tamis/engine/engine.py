@@ -22,7 +22,7 @@ from tamis.engine.merging import BackgroundMerge
 from tamis.engine.namespace import Namespace
 from tamis.engine.shelf import Shelf
 from tamis.engine.stored import Record
-from tamis.errors import ModelError, SubscriptionError, TableError, UnknownSubscriptionError, shorten
+from tamis.errors import ModelError, SubscriptionError, TableError, shorten
 from tamis.index.protocols import Guarantee, demand
 from tamis.index.registry import DEFAULT_MATCHER, MATCHERS
 from tamis.model.language.unbind import format_filters
@@ -162,9 +162,7 @@ class Engine:
     def unsubscribe(self, id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Remove a subscription; `UnknownSubscriptionError` when there is none."""
         with self._lock:
-            self._living(namespace)
-            if namespace not in self._shelves:
-                raise UnknownSubscriptionError(checked_id(id))
+            self._living(namespace).ids.row(checked_id(id))  # raises when there is none
             self._shelves[namespace].remove(checked_id(id))
 
     def match(self, event: Mapping[str, Any], *, namespace: str = DEFAULT_NAMESPACE) -> list[SubscriptionId]:
