@@ -79,7 +79,7 @@ FOLDER_FILES, CLASS_METHODS, CLASS_FIELDS = 14, 20, 12
 LARGE_FOLDERS = {"spark": 37, "overlay": 15}
 #: Classes above the limits, with their methods and fields: the same.
 LARGE_CLASSES = {
-    "engine/engine.py::Engine": (37, 9),
+    "engine/engine.py::Engine": (36, 9),
     "engine/ids.py::Ids": (22, 7),
     "index/dominance/index.py::DominanceIndex": (26, 7),
     "model/language/parse.py::_Builder": (21, 0),

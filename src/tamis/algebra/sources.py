@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from tamis.model.language.bind import learn_from_node
-from tamis.model.language.compiler import compile_node
 from tamis.model.language.format import format_node
 from tamis.model.language.nodes import Node
 from tamis.model.language.parse import parse
@@ -67,8 +66,10 @@ def _compiled(id: SubscriptionId, one: Source, node: Node | None, schema: Schema
     if isinstance(one, Subscription) or node is None:
         assert isinstance(one, Subscription)
         return one
+    from tamis.algebra.compiling import compile_filters  # late: it simplifies by proofs, which are about sources
+
     text = one if isinstance(one, str) else format_node(node)
-    return Subscription(id, compile_node(node, schema, text, open=open), text)
+    return Subscription(id, compile_filters(node, schema, text, open=open), text)
 
 
 def _learned(read: Iterable[tuple[SubscriptionId, Source, Node | None]]) -> Schema:

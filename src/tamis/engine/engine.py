@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
+from tamis.algebra.compiling import compile_source
 from tamis.algebra.explain import Explanation, explain
-from tamis.algebra.simplify import simplify_regions
 from tamis.engine import snapshot
 from tamis.engine.ids import Ids
 from tamis.engine.matches import Matches
@@ -22,12 +22,9 @@ from tamis.engine.merging import BackgroundMerge
 from tamis.engine.namespace import Namespace
 from tamis.engine.shelf import Shelf
 from tamis.engine.stored import Record
-from tamis.errors import ModelError, SubscriptionError, TableError, UnknownSubscriptionError, shorten
+from tamis.errors import ModelError, SubscriptionError, TableError, shorten
 from tamis.index.protocols import Guarantee, demand
 from tamis.index.registry import DEFAULT_MATCHER, MATCHERS
-from tamis.model.language.bind import learn_from_node
-from tamis.model.language.compiler import compile_node, source_text
-from tamis.model.language.parse import parse
 from tamis.model.language.unbind import format_filters
 from tamis.model.schema import Event, Schema, learn_from_event, presence_of
 from tamis.model.subscription import DEFAULT_NAMESPACE, Subscription, SubscriptionId
@@ -165,9 +162,7 @@ class Engine:
     def unsubscribe(self, id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Remove a subscription; `UnknownSubscriptionError` when there is none."""
         with self._lock:
-            self._living(namespace)
-            if namespace not in self._shelves:
-                raise UnknownSubscriptionError(checked_id(id))
+            self._living(namespace).ids.row(checked_id(id))  # raises when there is none
             self._shelves[namespace].remove(checked_id(id))
 
     def match(self, event: Mapping[str, Any], *, namespace: str = DEFAULT_NAMESPACE) -> list[SubscriptionId]:
@@ -286,10 +281,7 @@ class Engine:
         metadata: Mapping[str, str] | None,
     ) -> tuple[Schema, Subscription]:
         """Return the schema after learning from a subscription, and the subscription."""
-        node = parse(source)
-        text = source_text(source, node)
-        schema = learn_from_node(self._schema, node) if self._learns else self._schema
-        filters = simplify_regions(compile_node(node, schema, text, open=self._learns))
+        filters, schema, text = compile_source(source, self._schema, learns=self._learns)
         chosen = self._fresh_id(namespace) if id is None else id
         return schema, Subscription(chosen, filters, text, namespace, expires, dict(metadata or {}))
 

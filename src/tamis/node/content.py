@@ -16,11 +16,9 @@ import msgspec
 import numpy as np
 import shapely
 
+from tamis.algebra.compiling import compile_filters, compile_source
 from tamis.errors import EventError, SchemaError
-from tamis.model.language.bind import learn_from_node
-from tamis.model.language.compiler import compile_node
 from tamis.model.language.cql2_json import from_json, to_json
-from tamis.model.language.parse import parse
 from tamis.model.language.unbind import unbind
 from tamis.model.schema import Event, Schema, learn_from_event, presence_of
 from tamis.model.subscription import Filter
@@ -67,11 +65,7 @@ class Content:
 
     def compile(self, source: str | Mapping[str, Any]) -> tuple[Filter, ...]:
         """Return the filters that CQL2 text or JSON means."""
-        node = parse(source)
-        schema = learn_from_node(self.schema, node) if self.learns else self.schema
-        text = source if isinstance(source, str) else None
-        filters = compile_node(node, schema, text, open=self.learns)
-        self.schema = schema  # a filter that is refused teaches nothing
+        filters, self.schema, _ = compile_source(source, self.schema, learns=self.learns)
         return filters
 
     def write_filter(self, filters: tuple[Filter, ...]) -> bytes:
@@ -93,7 +87,7 @@ class Content:
                 document = msgspec.json.decode(data)
             except Exception as error:  # whatever the parser raises is the sender's doing
                 raise SchemaError("", f"a filter is CQL2-JSON: {error}") from None
-            known = compile_node(from_json(document), self.schema, open=self.learns)
+            known = compile_filters(from_json(document), self.schema, open=self.learns)
             self._filters[data] = known
         return known
 

@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tamis.algebra.compiling import compile_source
 from tamis.errors import ModelError, TableError
-from tamis.model.language.compiler import compile_text
 from tamis.model.schema import Schema
 from tamis.model.tables import checked_id
 from tamis.model.values import UnfitError, moment
@@ -95,7 +95,7 @@ def _compiled(row: dict[str, Any], source: str | ModelError | None, schema: Sche
         if source is None:
             raise TableError("there is no filter")
         if source not in good:
-            compile_text(source, schema)
+            compile_source(source, schema)
             if len(good) < _REMEMBERED:
                 good.add(source)
         return kept

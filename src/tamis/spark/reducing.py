@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tamis.model.language.compiler import compile_text
+from tamis.algebra.sources import as_subscription
 from tamis.model.language.unbind import format_filters
 from tamis.model.schema import Schema
 from tamis.model.subscription import Subscription
@@ -115,7 +115,7 @@ def _subscriptions(rows: pa.Table, schema: Schema) -> SubscriptionTable | list[S
         return table
     number = itertools.count()
     found = [
-        table.box_subscription(next(number), id) if table is not None and box else compile_text(text, schema, id=id)
+        table.box_subscription(next(number), id) if table is not None and box else as_subscription(text, schema, id=id)
         for id, box, text in zip(ids, is_box, rows["filter"].to_pylist(), strict=True)
     ]
     [space] = rows["namespace"].unique().to_pylist()

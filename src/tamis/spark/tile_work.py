@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tamis.algebra.compiling import compile_source
 from tamis.engine import Engine, Matches, snapshot
 from tamis.engine.snapshot.array_file import map_arrays, write_arrays
 from tamis.engine.snapshot.local_copy import local_version
 from tamis.engine.snapshot.manifest import Part, measure
-from tamis.model.language.compiler import compile_text
 from tamis.model.schema import Schema
 from tamis.model.tables import EventTable
 from tamis.spark.building import build_engine
@@ -199,7 +199,7 @@ def _askings(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
 def subscription_extents(row: dict[str, Any], schema: Schema, axes: list[Axis]) -> list[tuple[float, float, bool]]:
     """Return what an accepted subscription asks of each axis."""
     if row["filter"] is not None:
-        filters = compile_text(row["filter"], schema).filters
+        filters = compile_source(row["filter"], schema).filters
         return [hull(filters, axis) for axis in axes]
     names = number_names(schema)
     found = []

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tamis.algebra.compiling import compile_filters
 from tamis.algebra.evaluate import matches
 from tamis.model.language.bind import learn_from_node
-from tamis.model.language.compiler import compile_node
 from tamis.model.language.cql2_json import to_json
 from tamis.model.language.parse import parse
 from tamis.model.subscription import Filter, SubscriptionId
@@ -85,7 +85,7 @@ def compile_filter(content: Content, source: str | dict[str, Any], policies: Seq
     for policy in policies if content.learns else ():
         schema = learn_from_node(schema, parse(policy))
     text = source if isinstance(source, str) else None
-    return compile_node(parse(source), schema, text, open=content.learns)
+    return compile_filters(parse(source), schema, text, open=content.learns)
 
 
 def shown_key(key: str) -> str:

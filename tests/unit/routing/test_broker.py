@@ -197,6 +197,31 @@ def test_a_large_batch_meets_many_subscriptions_as_one_table() -> None:
     assert len(single) == SMALL_BATCH * 2 + 1
 
 
+@pytest.mark.parametrize("policy", ["covering", "two-stage", "mics"])
+def test_a_large_batch_is_put_to_each_neighbour_as_one_table(policy: str) -> None:
+    brokers = [BrokerCore("middle", dict.fromkeys(("east", "west"), POLICIES[policy]), CONTENT) for _ in range(2)]
+    for broker in brokers:
+        for number, link in enumerate(("east", "west")):
+            entries = [
+                entry("zoe", n, f"x BETWEEN {n} AND {n + number}") for n in range(0, 2 * SMALL_TABLE, 1 + number)
+            ]
+            broker.handle(m.Update(1, tuple(entries), replace=True), sender=link, now=0)
+    values: list[dict[str, Any]] = [{"x": x / 2} for x in range(SMALL_BATCH * 2)]
+    values += [{"x": Decimal("4.50000000000000000000000001")}, {"s": "x"}, {}]
+    events = [event(seq, **one) for seq, one in enumerate(values)]
+    for sender in ("zed", "west"):
+        singly = [told(brokers[0].handle(m.Publish(one), sender=sender, now=0)) for one in events]
+        hops = [[(send.link, send.message.event.id.seq) for send in sends] for sends in singly]
+        batched = brokers[1].handle(m.PublishBatch(tuple(events)), sender=sender, now=0)
+        sent = {send.link: [one.id.seq for one in send.message.events] for send in told(batched)}
+        assert sent == {
+            link: [seq for some in hops for name, seq in some if name == link]
+            for link in ("east", "west")
+            if link != sender
+        }
+        assert 0 < len(sent["east"]) < len(events)
+
+
 def test_a_neighbour_that_has_not_spoken_gets_everything() -> None:
     broker = BrokerCore("middle", {"east": POLICIES["covering"]}, CONTENT)
     assert told(broker.handle(m.Publish(event(x=3)), sender="zed", now=0)) == [Send("east", m.Publish(event(x=3)))]
