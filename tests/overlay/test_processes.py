@@ -16,7 +16,8 @@ from tamis import Number, Schema
 from tamis.cli.main import app
 from tamis.errors import ModelError
 from tamis.overlay.seat import Shape
-from tamis.runtime.peer_process import PeerProcess, address_of
+from tamis.runtime.peer.address import address_of
+from tamis.runtime.peer.process import PeerProcess
 from tests.server.processes import HANGS, read_line
 
 SCHEMA = Schema({"mag": Number(0, 10), "depth": Number(0, 700)})
