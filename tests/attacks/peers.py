@@ -148,16 +148,20 @@ class Attacker:
 
 
 @contextlib.asynccontextmanager
-async def joined(to: str, token: str = "") -> AsyncIterator[PeerProcess]:
-    """An honest peer in this process that has joined another one."""
-    notices: list[str] = []
-    security = PeerSecurity(token)
-    peer = PeerProcess(SCHEMA, join=to, round_seconds=0.1, security=security, report=notices.append)
+async def started(peer: PeerProcess) -> AsyncIterator[PeerProcess]:
+    """A peer in this process, stopped in the end."""
     await peer.start()
     try:
         yield peer
     finally:
         await peer.stop()
+
+
+def joining(to: str, token: str = "", **options: Any) -> PeerProcess:
+    """Return an honest peer that joins another one."""
+    security = PeerSecurity(token)
+    options = {"schema": SCHEMA, "report": [].append, **options}
+    return PeerProcess(join=to, round_seconds=0.1, security=security, **options)
 
 
 async def until(condition: Any) -> None:
@@ -170,7 +174,7 @@ def assert_serves(target: PeerProgram, token: str = "") -> None:
 
     async def story() -> None:
         count = len(target.lines())
-        async with joined(target.name, token) as peer:
+        async with started(joining(target.name, token)) as peer:
             assert await peer.finds_contact()
             peer.publish({"mag": 7.0, "depth": 1.0})
             await until(lambda: len(target.lines()) > count or target._ended())

@@ -13,7 +13,7 @@ from tamis.errors import ModelError
 from tamis.overlay import messages as m
 from tamis.overlay.seat import Shape
 from tamis.runtime.peer.greeting import Hello, Identity, Proof, Refusal, read, write
-from tests.attacks.peers import SCHEMA, TOKEN, Attacker, PeerProgram, assert_serves, joined, peer_program
+from tests.attacks.peers import SCHEMA, TOKEN, Attacker, PeerProgram, assert_serves, joining, peer_program, started
 from tests.server.processes import HANGS
 
 OTHER = "f" * 64
@@ -37,7 +37,7 @@ def test_a_message_before_the_greeting_is_not_read(target: PeerProgram) -> None:
 
 def test_a_wrong_token_is_refused_and_both_say_so(target: PeerProgram) -> None:
     async def story() -> None:
-        async with joined(target.name, OTHER) as peer:
+        async with started(joining(target.name, OTHER)) as peer:
             with pytest.raises(ModelError, match="different tokens"):
                 await peer.finds_contact()
 
@@ -48,7 +48,7 @@ def test_a_wrong_token_is_refused_and_both_say_so(target: PeerProgram) -> None:
 
 def test_no_token_is_refused_and_both_say_so(target: PeerProgram) -> None:
     async def story() -> None:
-        async with joined(target.name) as peer:
+        async with started(joining(target.name)) as peer:
             with pytest.raises(ModelError, match="it demands a token and this peer has none"):
                 await peer.finds_contact()
 

@@ -70,7 +70,7 @@ Name = Annotated[str, msgspec.Meta(max_length=512)]
 #: What a seat calls a copy of an event in its books: the name of a seat and a level.
 Token = Annotated[str, msgspec.Meta(max_length=600)]
 #: Rows of a table; a table is at most a few times as long as a node has children.
-MAX_ROWS = 1024
+MAX_ROWS = 256
 Names = Annotated[tuple[Name, ...], msgspec.Meta(max_length=MAX_ROWS)]
 Counts = Annotated[tuple[Count, ...], msgspec.Meta(max_length=MAX_ROWS)]
 
@@ -119,7 +119,7 @@ class Insert(Message, frozen=True, array_like=True, tag=1):
     box: bytes
     at: Count = 0
     reinserted: Count = 0
-    instead: Annotated[tuple[Instead, ...], msgspec.Meta(max_length=1024)] = ()
+    instead: Annotated[tuple[Instead, ...], msgspec.Meta(max_length=MAX_ROWS)] = ()
 
 
 class Adopt(Message, frozen=True, array_like=True, tag=2):
@@ -153,7 +153,7 @@ class TakeOver(Message, frozen=True, array_like=True, tag=4):
 
     heir: Name
     level: Count
-    nodes: Annotated[tuple[NodeState, ...], msgspec.Meta(max_length=64)]
+    nodes: Annotated[tuple[NodeState, ...], msgspec.Meta(max_length=16)]
     parent: Name | None
     fresh: bool
     known: bytes

@@ -78,7 +78,7 @@ class Listener:
         except RemoteProtocolError as error:
             self._reports.say(f"refused {error.link}: {error.problem}")
         except ssl.SSLError as error:
-            self._reports.say(f"refused {_origin(writer)}: TLS: {error.reason or error}")
+            self._reports.say(f"refused {Wire(reader, writer).origin}: TLS: {error.reason or error}")
         except (OSError, TimeoutError, asyncio.IncompleteReadError):
             pass  # the other end is gone, or too slow
         finally:
@@ -115,10 +115,6 @@ class Listener:
                 self._receive(name, frame)
         finally:
             self._peers.pop(wire, None)
-
-
-def _origin(writer: asyncio.StreamWriter) -> str:
-    return str((writer.get_extra_info("peername") or ("a closed connection",))[0])
 
 
 def _reason(error: OSError) -> str:

@@ -94,6 +94,9 @@ class Receivers:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._outboxes.clear()  # a task that was cancelled before it began has cleared nothing
+        self._tasks.clear()
+        self._bytes = 0
 
     def _admit(self, name: str) -> _Outbox | None:
         if len(self._outboxes) >= MAX_RECEIVERS:

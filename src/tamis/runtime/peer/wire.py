@@ -23,9 +23,8 @@ class Wire:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
-        host, port = (writer.get_extra_info("peername") or ("a closed connection", 0))[:2]
-        #: Where the other end is, for messages to people.
-        self.origin = f"{host}:{port}"
+        #: The machine at the other end, for messages to people; without its port, so that one machine is named once.
+        self.origin = str((writer.get_extra_info("peername") or ("a closed connection",))[0])
 
     @property
     def is_closing(self) -> bool:
