@@ -13,7 +13,7 @@ from typing import Any
 
 from tamis.errors import RemoteProtocolError
 from tamis.node.core import Core
-from tamis.node.effects import Deliver, Effect, Key, Link, Persist
+from tamis.node.effects import Again, Deliver, Effect, Key, Link, Persist
 from tamis.node.node import Codec, Transaction
 
 __all__ = ["DatagramNode"]
@@ -71,7 +71,13 @@ class DatagramNode:
             if isinstance(effect, Persist):
                 transaction.changes.append(effect)
             elif isinstance(effect, Deliver):
+<<<<<<< HEAD
                 self._deliveries.append(effect.message)
+=======
+                self.deliveries.append(effect.message)
+            elif isinstance(effect, Again):
+                transaction.again = True
+>>>>>>> main
             else:
                 data, kind = self._codec.encode(effect.message), type(effect.message).__name__
                 self.sent[kind] += 1

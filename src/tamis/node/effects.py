@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Deliver", "Effect", "Key", "Link", "Persist", "Send"]
+__all__ = ["Again", "Deliver", "Effect", "Key", "Link", "Persist", "Send"]
 
 #: What a node calls the way to a neighbour or to a client: the name of who is at the other end.
 Link = str
@@ -42,4 +42,9 @@ class Deliver:
     message: Any
 
 
-Effect = Persist | Send | Deliver
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Give the core a `Tick` soon: work is left that one step does not do at once."""
+
+
+Effect = Persist | Send | Deliver | Again

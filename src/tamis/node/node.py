@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from tamis.errors import RemoteProtocolError
+from tamis.node import records
 from tamis.node.core import Core, LinkUp
-from tamis.node.effects import Deliver, Effect, Key, Link, Persist, Send
+from tamis.node.effects import Again, Deliver, Effect, Key, Link, Persist, Send
 from tamis.node.frames import Frame, decode_frame, encode_frame
 from tamis.node.link_end import LinkEnd, Quota
 
@@ -22,8 +23,6 @@ __all__ = ["RETRY_SECONDS", "Codec", "Node", "Transaction"]
 
 #: After so long without an acknowledgement the outbox of a link is sent again.
 RETRY_SECONDS = 1.0
-
-_EPOCH: Key = ("epoch",)
 
 AnyCore = TypeVar("AnyCore", bound=Core)
 
@@ -42,6 +41,8 @@ class Transaction:
 
     changes: list[Persist] = field(default_factory=list)
     frames: list[tuple[Link, bytes]] = field(default_factory=list)
+    #: Whether the core wants a `Tick` soon.
+    again: bool = False
 
 
 class Node(Generic[AnyCore]):
@@ -68,7 +69,8 @@ class Node(Generic[AnyCore]):
         self.quota = quota
         self._codec = codec
         self._stored = stored or {}
-        self.epoch = int(self._stored.get(_EPOCH, epoch))
+        life = records.EPOCH.find(self._stored)
+        self.epoch = epoch if life is None else life
         self.ends = {link: LinkEnd(link, self.epoch) for link in links}
 
     def start(self, now: float) -> Transaction:
@@ -76,14 +78,14 @@ class Node(Generic[AnyCore]):
         stored, self._stored = self._stored, {}
         of_link: dict[Link, dict[Key, bytes]] = {}  # sorted out once: there may be a link for each subscription
         for key, value in stored.items():
-            if key[0] in ("link", "out"):
+            if key[0] in (records.LINK.name, records.OUT.name):
                 of_link.setdefault(key[1], {})[key] = value
-            if key[0] == "link" and key[1] not in self.ends:
-                self.ends[key[1]] = LinkEnd(key[1], self.epoch)
+        for (link,), _ in records.LINK.items(stored):
+            self.ends.setdefault(link, LinkEnd(link, self.epoch))
         for link, end in self.ends.items():
             end.restore(of_link.get(link, {}))
         step = _Step(self, now)
-        step.transaction.changes.append(Persist(_EPOCH, b"%d" % self.epoch))
+        step.transaction.changes.append(records.EPOCH.put(value=self.epoch))
         step.follow(self.core.restore(stored, now=now))
         step.answers.update(self.ends)
         step.resized.update(self.ends)
@@ -103,7 +105,7 @@ class Node(Generic[AnyCore]):
         step = _Step(self, now)
         end = self.ends.pop(link, None)
         if end is not None:
-            step.transaction.changes += [*end.acknowledge(end.sent), Persist(("link", link), None)]
+            step.transaction.changes += [*end.acknowledge(end.sent), records.LINK.drop(link)]
         return step.done()
 
     def receive(self, data: bytes, *, link: Link, now: float, only_epoch: int | None = None) -> Transaction:
@@ -181,6 +183,8 @@ class _Step:
         for effect in effects:
             if isinstance(effect, Persist):
                 self.transaction.changes.append(effect)
+            elif isinstance(effect, Again):
+                self.transaction.again = True
             elif isinstance(effect, Send | Deliver):
                 end = self.node.ends[effect.link]
                 self.starts.setdefault(effect.link, end.sent)

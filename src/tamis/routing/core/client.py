@@ -56,6 +56,8 @@ class ClientCore:
             self.refusals.append(message)
         elif isinstance(message, LinkUp):
             return self._link_up(message)
+        elif isinstance(message, m.Delayed):
+            pass  # it becomes active some time, which is all that is waited for here
         else:
             raise RemoteProtocolError(sender, f"nobody sends a {type(message).__name__} to a client")
         return []

@@ -30,9 +30,10 @@ from tamis.model.language.parse import parse
 from tamis.model.schema import MAX_ATTRIBUTES, Schema
 from tamis.model.subscription import Filter
 from tamis.model.types import Region
+from tamis.node import records
 from tamis.node.content import Content
 from tamis.node.core import LinkFree, LinkFull, LinkUp
-from tamis.node.effects import Deliver, Effect, Key, Link, Persist, Send
+from tamis.node.effects import Again, Deliver, Effect, Key, Link, Persist, Send
 from tamis.routing import messages as m
 from tamis.routing.core.broker import BrokerCore, client_key
 from tamis.routing.edge.admission import (
@@ -57,8 +58,6 @@ from tamis.routing.edge.refusals import Refusals
 from tamis.routing.edge.rights import Rights
 
 __all__ = ["EdgeCore"]
-
-_SCHEMA: Key = ("schema",)
 
 #: Namespaces of which it is remembered who was let through last.
 MAX_GATES = 1_024
@@ -142,23 +141,23 @@ class EdgeCore:
         found += self._keep_refusals(sender, already_told)
         if self.content.learns and self.content.schema is not self._kept_schema:
             self._kept_schema = self.content.schema
-            found.append(Persist(_SCHEMA, self.content.schema.to_json().encode()))
+            found.append(records.SCHEMA.put(value=self.content.schema.to_json().encode()))
         return [*found, *self.trail.take()]
 
     def restore(self, stored: Mapping[Key, bytes], *, now: float) -> list[Effect]:
         """Take back what an earlier life persisted."""
-        if self.content.learns and _SCHEMA in stored:
-            self.content.schema = self._kept_schema = Schema.from_json(stored[_SCHEMA])
+        learned = records.SCHEMA.find(stored)
+        if self.content.learns and learned is not None:
+            self.content.schema = self._kept_schema = Schema.from_json(learned)
         self.producers.restore(stored)
         self.refusals.restore(stored)
         self.trail.restore(stored)
-        for key, value in stored.items():
-            if key[0] == "interest" and not self.broker.is_neighbour(key[1]):
-                message = m.decode(value, key[1])
-                if isinstance(message, m.Subscribe):
-                    self._note(key[1], key[2], message)
-            elif key[0] == "gap":
-                self.gaps[key[1]] = msgspec.msgpack.decode(value, type=m.Gap)
+        for (link, key), value in records.INTEREST.items(stored):
+            message = None if self.broker.is_neighbour(link) else m.decode(value, link)
+            if isinstance(message, m.Subscribe):
+                self._note(link, key, message)
+        for (link,), value in records.GAP.items(stored):
+            self.gaps[link] = msgspec.msgpack.decode(value, type=m.Gap)
         found = self._outgoing(self.broker.restore(stored, now=now), now)
         self._told.clear()
         return found
@@ -284,7 +283,7 @@ class EdgeCore:
             spaces.setdefault(message.namespace, []).append(message)
         for first, *others in spaces.values():
             self._audit(now, "subscribe", first, m.about(first).text if not others else f"and {len(others):,} more")
-        return self.broker.subscribe(taken)
+        return self.broker.subscribe(taken, now)
 
     def _publish(self, events: tuple[m.Published, ...], sender: Link, rights: Rights, now: float) -> list[Effect]:
         good: list[m.Published] = []
@@ -325,7 +324,7 @@ class EdgeCore:
         found: list[Effect] = []
         self._added.clear()
         for effect in effects:
-            if isinstance(effect, Persist):
+            if isinstance(effect, Persist | Again):
                 found.append(effect)
             elif self.broker.is_neighbour(effect.link):
                 crossing = self._crossing(effect.link, effect.message)
@@ -369,14 +368,14 @@ class EdgeCore:
         self.counts.missed += 1
         first = effect.message.event.id if gap is None else gap.first
         self.gaps[link] = m.Gap(first, 1 if gap is None else gap.count + 1)
-        return [Persist(("gap", link), msgspec.msgpack.encode(self.gaps[link]))]
+        return [records.GAP.put(link, value=msgspec.msgpack.encode(self.gaps[link]))]
 
     def _resume(self) -> list[Effect]:
         """Tell clients that have caught up what they missed, and deliver again."""
         ready = [link for link in self.gaps if self.backlog(link) <= self.max_backlog // 2]
         effects: list[Effect] = []
         for link in sorted(ready):
-            effects += [Persist(("gap", link), None), Send(link, self.gaps.pop(link))]
+            effects += [records.GAP.drop(link), Send(link, self.gaps.pop(link))]
         return effects
 
     def _crossing(self, link: Link, message: Any) -> Any:

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tamis.node.effects import Effect, Key, Persist
+from tamis.node import records
+from tamis.node.effects import Effect, Key
 from tamis.routing import messages as m
 
 __all__ = ["MAX_PRODUCERS", "Once", "Producers"]
@@ -49,12 +50,8 @@ class Producers:
 
     def restore(self, stored: Mapping[Key, bytes]) -> None:
         """Take back what an earlier life persisted."""
-        found = []
-        for key, value in stored.items():
-            if key[0] == "producer":
-                number, moment = map(int, value.split())
-                found.append((moment, key, number))
-        for _, (_, principal, producer), number in sorted(found):
+        batches = ((moment, key, number) for key, (number, moment) in records.PRODUCER.items(stored))
+        for _, (principal, producer), number in sorted(batches):
             self._last.setdefault(principal, {})[producer] = number
 
     def has(self, batch: Once) -> bool:
@@ -66,10 +63,10 @@ class Producers:
         mine = self._last.setdefault(batch.principal, {})
         mine.pop(batch.producer, None)
         mine[batch.producer] = batch.number
-        key = ("producer", batch.principal, batch.producer)
-        effects: list[Effect] = [Persist(key, b"%d %d" % (batch.number, round(now * 1e6)))]
+        record = records.PRODUCER.put(batch.principal, batch.producer, value=(batch.number, round(now * 1e6)))
+        effects: list[Effect] = [record]
         if len(mine) > self._most:
             oldest = next(iter(mine))
             del mine[oldest]
-            effects.append(Persist(("producer", batch.principal, oldest), None))
+            effects.append(records.PRODUCER.drop(batch.principal, oldest))
         return effects

@@ -304,6 +304,8 @@ class Driver:
         marks = {link: self._mark(link) for link in links}
         done = asyncio.get_running_loop().create_future()
         self.committer.put(transaction.changes, lambda: self._release(marks, told, done))
+        if transaction.again:  # after others had their turn
+            asyncio.get_running_loop().call_soon(_go_on, self)
         return done
 
     def _mark(self, link: Link) -> Mark:
@@ -369,12 +371,12 @@ class Driver:
 
     def _look_at_gap(self, link: Link) -> None:
         if self.edge.is_suspended(link) and self.edge.backlog(link) <= self.edge.max_backlog // 2:
-            self._step(lambda node, now: node.submit(m.Tick(), sender="", now=now))
+            _go_on(self)
 
     async def _tick(self) -> None:
         await asyncio.sleep(TICK_SECONDS)
         while not self._has_failed:
-            self._step(lambda node, now: node.submit(m.Tick(), sender="", now=now))
+            _go_on(self)
             await asyncio.sleep(TICK_SECONDS)
 
     @property
@@ -389,6 +391,12 @@ class Driver:
     def _fail(self, error: BaseException) -> None:
         if self.failed is not None and not self.failed.done():
             self.failed.set_exception(error)
+
+
+def _go_on(driver: Driver) -> None:
+    """Let the core look at what is due."""
+    if not driver._has_failed:
+        driver._step(lambda node, now: node.submit(m.Tick(), sender="", now=now))
 
 
 def _receive(data: bytes, link: Link, only_epoch: int | None, node: Node[EdgeCore], now: float) -> Transaction:

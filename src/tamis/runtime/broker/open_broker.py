@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 
+from tamis.engine.merging import BackgroundMerge
 from tamis.node.content import Content
 from tamis.node.link_end import Quota
 from tamis.node.node import Codec, Node
@@ -27,7 +29,7 @@ def open_broker(config: BrokerConfig) -> Driver:
     content = Content(config.read_schema())
     neighbours = {link.name: find_policy(link.policy) for link in config.links}
     edge = EdgeCore(
-        BrokerCore(config.name, neighbours, content),
+        BrokerCore(config.name, neighbours, content, merging=BackgroundMerge(threading.RLock())),
         content,
         policies={tenant.namespace: tenant.policy for tenant in config.tenants},
         max_backlog=config.max_backlog,

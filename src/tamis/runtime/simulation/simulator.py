@@ -23,6 +23,7 @@ from tamis.errors import InvariantError, LocalProtocolError
 from tamis.node.effects import Key, Link
 from tamis.node.link_end import Quota
 from tamis.node.node import RETRY_SECONDS, Codec, Node, Transaction
+from tamis.routing.messages import Tick
 
 __all__ = ["NO_FAULTS", "Faults", "Host", "Simulator"]
 
@@ -203,6 +204,8 @@ class Simulator:
             return
         self.commit(host, transaction)
         self.send(host, transaction.frames)
+        if transaction.again:
+            self.call_later(self._hop_seconds, _go_on, self, host, node)
         self._keep_ticking(host)
         if self.watch is not None:
             self.watch(host)
@@ -265,3 +268,9 @@ class Simulator:
 
     def _count(self, what: str) -> None:
         self.counts[what] = self.counts.get(what, 0) + 1
+
+
+def _go_on(simulator: Simulator, host: Host, node: Node[Any]) -> None:
+    """Let a core go on with work that was too much for one step."""
+    if host.node is node:  # not the work of a life before the crash
+        simulator.submit(host.name, Tick())
