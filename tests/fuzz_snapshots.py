@@ -162,7 +162,24 @@ def use(directory: Path) -> None:
 
 _NUMBERS = [0, 1, -1, 2, 15, 16, 255, 256, 2**15 - 1, -(2**15), 2**31 - 1, -(2**31), 2**32, 2**62, -(2**63), 2**63 - 1]
 _FLOATS = [0.0, -0.0, 1.0, -1.0, 1e308, -1e308, np.inf, -np.inf, np.nan, 2.0**53, 5e-324, 1026.0]
-_TYPES = ["|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f4", "<f8", ">i4", "<c16", "|O", "<U4", "junk"]
+_TYPES = [
+    "|b1",
+    "|i1",
+    "|u1",
+    "<i2",
+    "<u2",
+    "<i4",
+    "<u4",
+    "<i8",
+    "<u8",
+    "<f4",
+    "<f8",
+    ">i4",
+    "<c16",
+    "|O",
+    "<U4",
+    "junk",
+]
 
 
 class Changer:
@@ -278,7 +295,9 @@ class Changer:
         if not flat.size:
             return "empty"
         value = self.odd(flat.dtype, flat[0])
-        places = range(flat.size) if self.random.random() < 0.5 else self.random.sample(range(flat.size), flat.size // 3)
+        places = (
+            range(flat.size) if self.random.random() < 0.5 else self.random.sample(range(flat.size), flat.size // 3)
+        )
         flat[list(places)] = value
         return f"{len(places)} of {value}"
 
@@ -299,12 +318,16 @@ class Changer:
         if not array.ndim:
             return "none"
         n = self.random.choice([0, max(0, len(array) - 1), len(array) // 2, len(array) + 1, 2 * len(array), 100_000])
-        arrays[name] = np.resize(array, (n, *array.shape[1:])) if array.size else np.zeros((n, *array.shape[1:]), array.dtype)
+        arrays[name] = (
+            np.resize(array, (n, *array.shape[1:])) if array.size else np.zeros((n, *array.shape[1:]), array.dtype)
+        )
         return f"length {n}"
 
     def kind(self, arrays: Arrays, name: str) -> str:
         """Give the numbers another type."""
-        dtype = self.random.choice([one for one in _TYPES if one[1:] not in ("O", "U4", "unk", "c16") and one[0] != ">"])
+        dtype = self.random.choice(
+            [one for one in _TYPES if one[1:] not in ("O", "U4", "unk", "c16") and one[0] != ">"]
+        )
         with np.errstate(all="ignore"):
             arrays[name] = arrays[name].astype(dtype)
         return f"type {dtype}"
@@ -312,7 +335,9 @@ class Changer:
     def shape(self, arrays: Arrays, name: str) -> str:
         """Give the numbers another shape."""
         array = arrays[name]
-        arrays[name] = self.random.choice([array.reshape(-1), array.reshape(1, *array.shape), array.reshape(*array.shape, 1)])
+        arrays[name] = self.random.choice(
+            [array.reshape(-1), array.reshape(1, *array.shape), array.reshape(*array.shape, 1)]
+        )
         return f"shape {arrays[name].shape}"
 
     def order(self, arrays: Arrays, name: str) -> str:
@@ -337,7 +362,9 @@ class Changer:
         if values:
             at = self.random.randrange(len(values))
             near = [values[at] + 1, values[at] - 1] if isinstance(values[at], int) else []
-            values[at] = self.random.choice([*near, None, values[0], self.text() if isinstance(values[at], str) else None])
+            values[at] = self.random.choice(
+                [*near, None, values[0], self.text() if isinstance(values[at], str) else None]
+            )
         field = table.schema.field(name)
         story = f"{name} of one row is {values[at] if values else None!r}"
         try:
@@ -396,7 +423,21 @@ class Changer:
                 del document[key]
             else:
                 near = [old + 1, old - 1] if isinstance(old, int) and not isinstance(old, bool) else []
-                odd: list[Any] = [*near, *near, *_NUMBERS, None, "", "x", [], {}, True, 1.5, [[[]]], "v000001", "number"]
+                odd: list[Any] = [
+                    *near,
+                    *near,
+                    *_NUMBERS,
+                    None,
+                    "",
+                    "x",
+                    [],
+                    {},
+                    True,
+                    1.5,
+                    [[[]]],
+                    "v000001",
+                    "number",
+                ]
                 document[key] = self.random.choice(odd)
             return f"{kind} {where}: {str(old)[:40]} -> {str(document[key])[:40] if kind == 'value' else 'gone'}"
 

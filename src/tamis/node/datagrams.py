@@ -71,13 +71,9 @@ class DatagramNode:
             if isinstance(effect, Persist):
                 transaction.changes.append(effect)
             elif isinstance(effect, Deliver):
-<<<<<<< HEAD
                 self._deliveries.append(effect.message)
-=======
-                self.deliveries.append(effect.message)
             elif isinstance(effect, Again):
                 transaction.again = True
->>>>>>> main
             else:
                 data, kind = self._codec.encode(effect.message), type(effect.message).__name__
                 self.sent[kind] += 1
