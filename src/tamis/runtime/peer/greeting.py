@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-import tamis
+from tamis import __version__
 from tamis.errors import RemoteProtocolError
 from tamis.model.schema import Schema
 from tamis.overlay.messages import VERSION
@@ -99,7 +99,7 @@ class Identity:
         """Return a greeting for the peer ``to``, with new random bytes."""
         shape = f"{self.shape.least} to {self.shape.most} children, split {self.shape.split}"
         digest = hashlib.sha256(write(_description(self.schema.to_json()))).digest()
-        version = tamis.__version__[:40]
+        version = __version__[:40]
         nonce = secrets.token_bytes(32)
         return Hello(VERSION, VERSION, version, self.name, to, bool(self.token), digest, shape, nonce)
 
