@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -14,9 +15,11 @@ from typer.testing import CliRunner
 
 from tamis import Number, Schema
 from tamis.cli.main import app
-from tamis.errors import ModelError
+from tamis.errors import LimitError, ModelError
 from tamis.overlay.seat import Shape
-from tamis.runtime.peer_process import PeerProcess, address_of
+from tamis.runtime.peer import process
+from tamis.runtime.peer.address import address_of
+from tamis.runtime.peer.process import PeerProcess
 from tests.server.processes import HANGS, read_line
 
 SCHEMA = Schema({"mag": Number(0, 10), "depth": Number(0, 700)})
@@ -122,7 +125,8 @@ WRONG = {
     "--schema rubbish.json": "rubbish.json",
     "--schema good.json --subscribe mag>": "expected a value",
     "--schema good.json --subscribe size>1": "attribute 'size': unknown (known are mag, depth)",
-    "--schema good.json --host 192.0.2.1": "192.0.2.1:0: cannot assign requested address",
+    "--schema good.json --host 192.0.2.1": "other machines can reach 192.0.2.1: set --tls-certificate, --tls-key",
+    "--schema good.json --host 127.0.0.1 --port 1 --token-file absent": "absent: no token can be read: No such file",
     "--schema good.json --port 4567 --join 127.0.0.1:4567": "a peer cannot join itself",
 }
 
@@ -139,6 +143,50 @@ def test_a_peer_says_what_is_wrong_before_it_listens(
     assert WRONG[arguments] in result.stderr
 
 
+def test_a_port_that_is_taken_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ModelError, match=f"127.0.0.1:{port}: address already in use; give an address"):
+            asyncio.run(PeerProcess(SCHEMA, port=port).start())
+
+
+def test_deliveries_that_nothing_reads_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    notices: list[str] = []
+    monkeypatch.setattr(process, "MAX_UNREAD", 10)
+
+    async def story() -> tuple[int, int, int]:
+        peer = PeerProcess(SCHEMA, report=notices.append)
+        await peer.start()
+        peer.subscribe("mag >= 5", id="mine")
+        for _ in range(25):
+            peer.publish({"mag": 6.0})
+        kept = [await anext(peer.deliveries()) for _ in range(10)]
+        peer.publish({"mag": 7.0})
+        later, _ = await anext(peer.deliveries())
+        await peer.stop()
+        return len(kept), peer.missed, later["mag"]
+
+    assert asyncio.run(asyncio.wait_for(story(), PATIENT)) == (10, 15, 7.0)
+    assert notices == ["deliveries are dropped: 10 have not been read"]
+
+
+def test_events_that_the_tree_does_not_take_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "MAX_HELD", 5)
+
+    async def story() -> None:
+        peer = PeerProcess(SCHEMA, join="127.0.0.1:1")
+        await peer.start()
+        for _ in range(5):
+            peer.publish({"mag": 6.0})
+        with pytest.raises(LimitError, match="6 is more than the 5 accepted"):
+            peer.publish({"mag": 6.0})
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(peer.room(), 0.05)
+        await peer.stop()
+
+    asyncio.run(asyncio.wait_for(story(), PATIENT))
+
+
 def test_a_line_that_is_no_event_is_named(tmp_path: Path) -> None:
     schema = tmp_path / "schema.json"
     schema.write_text(SCHEMA.to_json())
@@ -152,9 +200,12 @@ async def a_contact_comes_and_goes() -> list[bool]:
     first = PeerProcess(SCHEMA)
     await first.start()
     second = PeerProcess(SCHEMA, join=first.name)
+    await second.start()
     found = [await first.finds_contact(), await second.finds_contact()]
     await first.stop()
-    return [*found, await second.finds_contact()]
+    found.append(await second.finds_contact())
+    await second.stop()
+    return found
 
 
 def test_a_peer_knows_whether_somebody_is_there() -> None:

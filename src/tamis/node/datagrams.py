@@ -1,7 +1,8 @@
 """A node whose messages may be lost: what it builds checks itself, and what must arrive is answered.
 
 The same calls as `tamis.node.node.Node`, so that one simulator drives both. A message is one frame; nothing is
-numbered, kept or sent again here. What is no message is refused and counted: a stranger's rubbish stops nobody.
+numbered, kept or sent again here. What is no message, or one that the core cannot apply, is refused and counted; it
+stops nothing else.
 """
 
 from __future__ import annotations
@@ -19,11 +20,10 @@ __all__ = ["DatagramNode"]
 
 
 class DatagramNode:
-    """A core behind unreliable wires; what its user gets is kept in `deliveries`."""
+    """A core behind unreliable wires; what its user gets is kept until `take_deliveries`."""
 
     def __init__(self, core: Core, codec: Codec, stored: Mapping[Key, bytes] | None = None) -> None:
         self.core = core
-        self.deliveries: list[Any] = []
         #: What was sent, and its bytes, by kind of message.
         self.sent: Counter[str] = Counter()
         self.bytes: Counter[str] = Counter()
@@ -32,6 +32,7 @@ class DatagramNode:
         #: A tick would change nothing: rounds are somebody else's clock.
         self.is_waiting = False
         self._codec = codec
+        self._deliveries: list[Any] = []
         self._stored = stored or {}
 
     def start(self, now: float) -> Transaction:
@@ -59,13 +60,18 @@ class DatagramNode:
         """Nothing waits for time alone."""
         return Transaction()
 
+    def take_deliveries(self) -> list[Any]:
+        """Return what the user of the core gets since the last call, and forget it."""
+        deliveries, self._deliveries = self._deliveries, []
+        return deliveries
+
     def _follow(self, effects: list[Effect]) -> Transaction:
         transaction = Transaction()
         for effect in effects:
             if isinstance(effect, Persist):
                 transaction.changes.append(effect)
             elif isinstance(effect, Deliver):
-                self.deliveries.append(effect.message)
+                self._deliveries.append(effect.message)
             elif isinstance(effect, Again):
                 transaction.again = True
             else:

@@ -3,6 +3,10 @@
 A publisher numbers its events and says with each below which number all are done (the *floor*). Notes about those are
 dropped; that they are done stays known, for a copy that was on its way for long comes back with the floor of old, and
 would be taken for news.
+
+A book does not grow without end: of publishers that come and go the one that was silent for longest is forgotten, and
+of a publisher that never is done the oldest notes. A copy of a forgotten event counts as new, so that an event may come
+twice then; none is lost.
 """
 
 from __future__ import annotations
@@ -16,6 +20,9 @@ from tamis.overlay.messages import EventId, Published
 __all__ = ["EventBook"]
 
 T = TypeVar("T")
+
+#: Lives of publishers in a book, and notes about one of them.
+MAX_PAGES, MAX_NOTES = 4_096, 20_000
 
 
 @dataclass
@@ -57,7 +64,10 @@ class EventBook(Generic[T]):
 
     def write(self, id: EventId, note: T) -> None:
         """Note something about an event that is not done."""
-        self._page(id).notes[id.seq] = note
+        notes = self._page(id).notes
+        notes[id.seq] = note
+        if len(notes) > MAX_NOTES:
+            del notes[next(iter(notes))]
 
     def erase(self, id: EventId) -> None:
         """Drop the note about an event."""
@@ -68,6 +78,8 @@ class EventBook(Generic[T]):
 
     def _page(self, id: EventId) -> _Page[T]:
         key = (id.publisher, id.epoch)
-        if key not in self._pages:
-            self._pages[key] = _Page()
-        return self._pages[key]
+        page = self._pages.pop(key, None) or _Page()
+        self._pages[key] = page  # in the order of use: the first has been silent for longest
+        if len(self._pages) > MAX_PAGES:
+            del self._pages[next(iter(self._pages))]
+        return page

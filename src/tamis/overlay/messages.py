@@ -28,6 +28,7 @@ from tamis.node.published import EventId
 from tamis.node.vocabulary import Vocabulary
 
 __all__ = [
+    "MAX_ROWS",
     "VERSION",
     "Adopt",
     "Adopted",
@@ -62,8 +63,16 @@ __all__ = [
 #: The first byte of every message.
 VERSION = 1
 
-#: A level, a number of hops or rounds: nothing below zero is one.
-Count = Annotated[int, msgspec.Meta(ge=0)]
+#: A level, a number of hops or rounds: not below zero, and far from where adding one would not fit into 64 bits.
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+#: The name of a seat: a peer's, which is an address of at most 262 characters among real peers, and a number.
+Name = Annotated[str, msgspec.Meta(max_length=512)]
+#: What a seat calls a copy of an event in its books: the name of a seat and a level.
+Token = Annotated[str, msgspec.Meta(max_length=600)]
+#: Rows of a table; a table is at most a few times as long as a node has children.
+MAX_ROWS = 256
+Names = Annotated[tuple[Name, ...], msgspec.Meta(max_length=MAX_ROWS)]
+Counts = Annotated[tuple[Count, ...], msgspec.Meta(max_length=MAX_ROWS)]
 
 
 class Published(published.Published, frozen=True, array_like=True, gc=False):
@@ -76,25 +85,25 @@ class Instead(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     """Choose as if the node of ``seat`` at ``level`` had this box; without a box, as if it was not there."""
 
     level: Count
-    seat: str
+    seat: Name
     box: bytes
 
 
 class NodeState(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A node on its way to a new owner: its children, their boxes in a row, and the notes about each."""
 
-    names: tuple[str, ...]
+    names: Names
     boxes: bytes
-    passed: tuple[Count, ...]
-    places: tuple[Count, ...]
-    leaving: tuple[str, ...]
+    passed: Counts
+    places: Counts
+    leaving: Names
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """From a seat to a seat; ``hops`` counts how often others passed it on."""
 
-    to: str
-    sender: str
+    to: Name
+    sender: Name
     hops: Count
 
 
@@ -105,12 +114,12 @@ class Insert(Message, frozen=True, array_like=True, tag=1):
     that may not reinsert again.
     """
 
-    seat: str
+    seat: Name
     level: Count
     box: bytes
     at: Count = 0
     reinserted: Count = 0
-    instead: tuple[Instead, ...] = ()
+    instead: Annotated[tuple[Instead, ...], msgspec.Meta(max_length=MAX_ROWS)] = ()
 
 
 class Adopt(Message, frozen=True, array_like=True, tag=2):
@@ -127,7 +136,7 @@ class Adopted(Message, frozen=True, array_like=True, tag=3):
     ``place`` is the number of this adoption, ``placed`` tells whether the sender itself is known to be in the tree.
     """
 
-    child: str
+    child: Name
     level: Count
     box: bytes
     place: Count
@@ -142,15 +151,15 @@ class TakeOver(Message, frozen=True, array_like=True, tag=4):
     off from, ``doubt`` the rounds for which it may not call an event complete.
     """
 
-    heir: str
+    heir: Name
     level: Count
-    nodes: tuple[NodeState, ...]
-    parent: str | None
+    nodes: Annotated[tuple[NodeState, ...], msgspec.Meta(max_length=16)]
+    parent: Name | None
     fresh: bool
     known: bytes
     received: Count
     place: Count
-    newborn: str | None = None
+    newborn: Name | None = None
     reinserted: Count = 0
     doubt: Count = 0
 
@@ -158,8 +167,8 @@ class TakeOver(Message, frozen=True, array_like=True, tag=4):
 class Owner(Message, frozen=True, array_like=True, tag=5):
     """The node of ``old`` at ``level``, parent of ``child``, is mine now; I note this box for it."""
 
-    child: str
-    old: str
+    child: Name
+    old: Name
     level: Count
     box: bytes
 
@@ -167,7 +176,7 @@ class Owner(Message, frozen=True, array_like=True, tag=5):
 class Replace(Message, frozen=True, array_like=True, tag=6):
     """Your child ``old`` at ``level`` is mine now."""
 
-    old: str
+    old: Name
     level: Count
 
 
@@ -182,7 +191,7 @@ class Report(Message, frozen=True, array_like=True, tag=7):
     box: bytes
     received: Count
     order: Count
-    origin: str = ""
+    origin: Name = ""
     number: Count = 0
 
 
@@ -195,7 +204,7 @@ class Grown(Message, frozen=True, array_like=True, tag=8):
 class Detach(Message, frozen=True, array_like=True, tag=9):
     """The node of ``seat`` at ``level`` has left the place that you gave it as number ``place``."""
 
-    seat: str
+    seat: Name
     level: Count
     place: Count
 
@@ -206,7 +215,7 @@ class Ping(Message, frozen=True, array_like=True, tag=10):
     ``asked`` is whom I believe to be my parent; if its node is in other hands, they answer.
     """
 
-    asked: str
+    asked: Name
     level: Count
     box: bytes
     received: Count
@@ -216,19 +225,19 @@ class Ping(Message, frozen=True, array_like=True, tag=10):
 class Pong(Message, frozen=True, array_like=True, tag=11):
     """Yes or no; and who is above me, should I fall silent."""
 
-    asked: str
+    asked: Name
     level: Count
     mine: bool
     passed: Count
     place: Count
     placed: bool
-    above: tuple[str, ...]
+    above: Annotated[tuple[Name, ...], msgspec.Meta(max_length=8)]
 
 
 class Seek(Message, frozen=True, array_like=True, tag=12):
     """``root`` believes to be a root with its top at ``level``, and asks for others."""
 
-    root: str
+    root: Name
     level: Count
 
 
@@ -247,8 +256,8 @@ class Forward(Message, frozen=True, array_like=True, tag=14):
     attempt: Count
     level: Count
     down: bool
-    came: str
-    token: str
+    came: Name
+    token: Token
     distance: Count = 0
     again: bool = False
 
@@ -258,7 +267,7 @@ class Receipt(Message, frozen=True, array_like=True, tag=15):
 
     id: EventId
     attempt: Count
-    token: str
+    token: Token
     complete: bool
 
 

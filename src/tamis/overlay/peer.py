@@ -10,7 +10,7 @@ everybody who must have it has it.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -98,8 +98,8 @@ class PeerCore:
         self._matched: EventBook[bool] = EventBook()
         #: Events that came here and that nobody here asked for.
         self.false_positives = 0
-        #: ``[hops]`` of each event that was delivered.
-        self.distances: list[int] = []
+        #: How many events were delivered after so many hops.
+        self.distances: Counter[int] = Counter()
         self.story = Story()
 
     def handle(self, message: Any, *, sender: Link, now: float) -> list[Effect]:
@@ -117,7 +117,7 @@ class PeerCore:
         elif isinstance(message, m.Unsubscribe):
             self._unsubscribe(message, effects)
         elif isinstance(message, m.Publish):
-            self._publish(message, effects)
+            self._hold(message.payload, message.namespace, effects)
         else:
             raise LocalProtocolError(f"nobody says {type(message).__name__} to a peer")
         return effects
@@ -145,6 +145,11 @@ class PeerCore:
         """A seat through which others can join."""
         here = [name for name, seat in self.seats.items() if not seat.left]
         return next((name for name in here if self.seats[name].placed), here[0] if here else None)
+
+    @property
+    def held(self) -> int:
+        """Events of the user that not every peer has yet that must have them."""
+        return len(self._outgoing)
 
     @property
     def is_waiting(self) -> bool:
@@ -212,9 +217,6 @@ class PeerCore:
             else:
                 promotion.leave(seat)
             self._work([], effects)
-
-    def _publish(self, message: m.Publish, effects: list[Effect]) -> None:
-        self._hold(message.payload, message.namespace, effects)
 
     def _hold(self, payload: bytes, namespace: str, effects: list[Effect]) -> None:
         self._published += 1
@@ -320,7 +322,7 @@ class PeerCore:
         ]
         if ids:
             effects.append(Deliver(USER, m.Delivery(event, tuple(sorted(ids, key=id_order)))))
-            self.distances.append(distance)
+            self.distances[distance] += 1
         elif event.id.publisher != self.name:
             self.false_positives += 1
 

@@ -145,6 +145,8 @@ def _attach(seat: Seat, name: str, box: Box, at: int, reinserted: int = 0) -> No
         return
     level = seat.levels[at - 1]
     moved = name in level
+    if not moved and len(level) >= m.MAX_ROWS:
+        return  # a table this long cannot travel; who was not adopted asks again
     level.put(name, box)
     place = seat.give_place(level, name)
     seat.send(m.Adopted(name, seat.name, 0, name, at, box.tobytes(), place, moved, seat.placed))

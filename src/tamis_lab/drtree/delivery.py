@@ -31,7 +31,7 @@ def _run(config: Config, rng: np.random.Generator) -> list[Row]:
     network = _join_all(lo, hi, Shape(*DEFAULT, config["split"]))
     network.messages.clear()
     lost, wrong = _publish_all(network, lo, hi, rng.random((config["events"], 4)) * SIDE, rng)
-    distances = [hops for core in network.peers.values() for hops in core.distances]
+    distances = [hops for core in network.peers.values() for hops in core.distances.elements()]
     return [
         {
             "lost": lost,

@@ -10,7 +10,7 @@ import typer
 from tamis.cli.options import examples, read_schema
 
 if TYPE_CHECKING:
-    from tamis.runtime.peer_process import PeerProcess
+    from tamis.runtime.peer.process import PeerProcess
 
 __all__ = ["EPILOG", "peer"]
 
@@ -18,12 +18,17 @@ EPILOG = examples(
     "tamis peer --schema quakes.json --port 4000 --subscribe 'mag >= 5'",
     "tamis peer --schema quakes.json --join tcp://127.0.0.1:4000 --subscribe 'depth < 70'",
     "tamis peer --schema quakes.json --join tcp://127.0.0.1:4000 < events.jsonl",
+    "openssl rand -hex 32 > peers.token",
+    "tamis peer --schema quakes.json --host 10.0.0.7 --port 4000 --token-file peers.token "
+    "--tls-certificate peer.pem --tls-key peer.key --tls-authority peers.pem",
 )
+
+_TOKEN_VARIABLE = "TAMIS_PEER_TOKEN"
 
 
 def _checked_url(url: str | None) -> str | None:
     """Refuse what is no address while the command line is read: before anything is asked for that is not there."""
-    from tamis.runtime.peer_process import address_of
+    from tamis.runtime.peer.address import address_of
 
     return None if url is None else address_of(url)
 
@@ -38,6 +43,18 @@ def peer(
             metavar="URL", callback=_checked_url, help="Any peer of the network; without, this one begins a new one."
         ),
     ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help=f"The token that all peers share; {_TOKEN_VARIABLE} otherwise."),
+    ] = None,
+    tls_certificate: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The certificate of this peer, for its host.")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="The key of the certificate.")] = None,
+    tls_authority: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Who signs the certificates of all peers: each must show one."),
+    ] = None,
     subscribe: Annotated[
         list[str] | None, typer.Option(metavar="FILTER", help="What to ask for; several times for several.")
     ] = None,
@@ -50,44 +67,76 @@ def peer(
 
     Events are read from the standard input, one JSON object per line. What is delivered is printed as JSON lines:
     {"event": ..., "subscriptions": [...]}; the ids are the numbers of --subscribe, from 0. The first line tells the
-    address that others can join.
+    address that others can join. A peer that other machines can reach needs TLS and a token, or it does not start.
     """
     import asyncio
     import contextlib
 
-    from tamis.runtime.peer_process import PeerProcess
+    from tamis.cli.screen import errors
+    from tamis.runtime.peer.process import PeerProcess
+    from tamis.runtime.peer.security import PeerSecurity
 
     known = read_schema(schema)
     assert known is not None
-    process = PeerProcess(known, host=host, port=port, join=join, round_seconds=round_seconds)
+    security = PeerSecurity(_token(token_file), tls_certificate, tls_key, tls_authority)
+    security.check(host)
+    process = PeerProcess(
+        known,
+        host=host,
+        port=port,
+        join=join,
+        round_seconds=round_seconds,
+        security=security,
+        report=errors().say,
+    )
     for text in subscribe or []:
         process.content.compile(text)  # what is wrong is said before anybody can join
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(_live(process, subscribe or [], seconds))
 
 
+def _token(path: Path | None) -> str:
+    """Return the token of a file or of the environment; "" without one."""
+    import os
+
+    from tamis.errors import ModelError
+
+    if path is None:
+        return os.environ.get(_TOKEN_VARIABLE, "")
+    try:
+        token = path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ModelError(f"{path}: no token can be read: {getattr(error, 'strerror', None) or error}") from None
+    if not token:
+        raise ModelError(f"{path}: the file is empty; make a token with openssl rand -hex 32")
+    return token
+
+
 async def _live(process: PeerProcess, filters: list[str], seconds: float | None) -> None:
     import asyncio
-
-    from tamis.cli.screen import errors
+    import contextlib
 
     await process.start()
     _say({"peer": f"tcp://{process.name}"})
-    if not await process.finds_contact():
-        errors().say(f"nobody answers at tcp://{process.contact} yet: trying again every round; is the address right?")
-    for number, text in enumerate(filters):
-        process.subscribe(text, id=number)
-    reading = asyncio.create_task(_publish_input(process))
-    printing = asyncio.create_task(_print_deliveries(process))
     try:
-        await asyncio.wait_for(asyncio.gather(reading, printing), seconds)
-    except TimeoutError:
-        pass  # its time has come
+        await _find_contact(process)
+        for number, text in enumerate(filters):
+            process.subscribe(text, id=number)
+        work = asyncio.gather(_publish_input(process), _print_deliveries(process), process.ended())
+        with contextlib.suppress(TimeoutError):  # its time has come
+            await asyncio.wait_for(work, seconds)
     finally:
         for number in range(len(filters)):
             process.unsubscribe(number)
         await asyncio.sleep(0.05)  # let the last words out
         await process.stop()
+
+
+async def _find_contact(process: PeerProcess) -> None:
+    from tamis.cli.screen import errors
+
+    if not await process.finds_contact():
+        errors().say(f"nobody answers at tcp://{process.contact} yet: trying again every round; is the address right?")
 
 
 async def _publish_input(process: PeerProcess) -> None:
@@ -100,15 +149,16 @@ async def _publish_input(process: PeerProcess) -> None:
     from tamis.errors import ModelError, TableError
     from tamis.files.strict_json import read_object
 
-    loop, lines = asyncio.get_running_loop(), asyncio.Queue[str]()
+    loop, lines = asyncio.get_running_loop(), asyncio.Queue[str](1000)
 
     def read() -> None:
         for line in sys.stdin:
-            loop.call_soon_threadsafe(lines.put_nowait, line)
+            asyncio.run_coroutine_threadsafe(lines.put(line), loop).result()
 
     threading.Thread(target=read, daemon=True).start()
     for number in itertools.count(1):
         line = await lines.get()
+        await process.room()
         try:
             if line.strip():
                 process.publish(read_object(line))
@@ -117,8 +167,10 @@ async def _publish_input(process: PeerProcess) -> None:
 
 
 async def _print_deliveries(process: PeerProcess) -> None:
-    async for event, ids in process.deliveries():
-        _say({"event": event, "subscriptions": ids})
+    import asyncio
+
+    async for event, ids in process.deliveries():  # in a thread: a slow reader must not stop the peer's rounds
+        await asyncio.to_thread(_say, {"event": event, "subscriptions": ids})
 
 
 def _say(row: dict[str, object]) -> None:

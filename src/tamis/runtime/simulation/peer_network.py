@@ -93,7 +93,8 @@ class PeerNetwork:
         self._simulator = _PeerSimulator(Codec(m.encode, m.decode), seed=seed, faults=faults)
         self._rng = random.Random(seed)
         self._naive = NaiveNetwork()
-        self._peers: dict[str, None] = {}
+        #: What each peer has delivered to its clients.
+        self._peers: dict[str, list[m.Delivery]] = {}
         self._publisher: dict[m.EventId, str] = {}
         self._published: Counter[str] = Counter()
         self._brokers = tuple(brokers)
@@ -206,7 +207,7 @@ class PeerNetwork:
 
     def distances(self) -> list[int]:
         """Return the hops of each event that was delivered."""
-        return [hops for core in self._cores() for hops in core.distances]
+        return [hops for core in self._cores() for hops in core.distances.elements()]
 
     def check_invariants(self) -> None:
         """Raise `InvariantError` unless the tables of every peer are consistent."""
@@ -250,7 +251,7 @@ class PeerNetwork:
         def make() -> PeerCore:
             return PeerCore(name, self._content, self._space, self.shape, contact, one_seat=one_seat)
 
-        self._peers[name] = None
+        self._peers[name] = []
         self._simulator.add(name, make, [], mortal=False)
 
     def _contact(self) -> str | None:
@@ -270,9 +271,11 @@ class PeerNetwork:
         return self.is_active(client, place[1], namespace=place[0])
 
     def _got(self, client: str) -> list[m.Delivery]:
-        node = self._simulator.hosts[self._naive.node_of(client)].node
+        peer = self._naive.node_of(client)
+        node = self._simulator.hosts[peer].node
         assert isinstance(node, DatagramNode)
-        return [one for one in node.deliveries if any(_read_key(key)[0] == client for key in one.subscriptions)]
+        self._peers[peer] += node.take_deliveries()
+        return [one for one in self._peers[peer] if any(_read_key(key)[0] == client for key in one.subscriptions)]
 
     def _cores(self) -> list[PeerCore]:
         return [self._core(name) for name in self._peers if self._simulator.hosts[name].node is not None]
