@@ -19,8 +19,8 @@ from tamis.index.mics.space import ContentSpace
 from tamis.model.subscription import Values
 from tamis.node.core import LinkUp
 from tamis.node.effects import Deliver, Persist, Send
-from tamis.node.link_end import LinkEnd, Quota
 from tamis.node.node import Node, Transaction, _Step
+from tamis.node.stream import Quota, StreamEnd
 from tamis.routing import messages as m
 from tamis.routing.core.broker import BrokerCore
 from tamis.routing.core.client import ClientCore
@@ -83,18 +83,18 @@ def plant(
 # The link protocol
 
 
-@plant(LinkEnd, "accept", weather=NOISY)
+@plant(StreamEnd, "accept", weather=NOISY)
 def skip_the_sequence_check(real: Any) -> Any:
-    def accept(self: LinkEnd, frame: Any) -> bool:
+    def accept(self: StreamEnd, frame: Any) -> bool:
         self.received = max(self.received, frame.seq)
         return True
 
     return accept
 
 
-@plant(LinkEnd, "accept", weather=NOISY)
+@plant(StreamEnd, "accept", weather=NOISY)
 def accept_what_is_newer_than_the_next(real: Any) -> Any:
-    def accept(self: LinkEnd, frame: Any) -> bool:
+    def accept(self: StreamEnd, frame: Any) -> bool:
         newer = frame.seq > self.received
         self.received = max(self.received, frame.seq)
         return bool(newer)
@@ -102,9 +102,9 @@ def accept_what_is_newer_than_the_next(real: Any) -> Any:
     return accept
 
 
-@plant(LinkEnd, "accept", weather=NOISY)
+@plant(StreamEnd, "accept", weather=NOISY)
 def accept_the_last_one_again(real: Any) -> Any:
-    def accept(self: LinkEnd, frame: Any) -> bool:
+    def accept(self: StreamEnd, frame: Any) -> bool:
         fits = frame.seq in (self.received, self.received + 1)
         self.received = frame.seq if fits else self.received
         return fits
@@ -117,54 +117,54 @@ def never_send_again(real: Any) -> Any:
     return lambda self, now: Transaction()
 
 
-@plant(LinkEnd, "acknowledge", weather=NOISY)
+@plant(StreamEnd, "acknowledge", weather=NOISY)
 def acknowledge_one_too_many(real: Any) -> Any:
     return lambda self, ack: real(self, ack + 1)
 
 
-@plant(LinkEnd, "acknowledge", weather=CRASHES)
+@plant(StreamEnd, "acknowledge", weather=CRASHES)
 def leave_acknowledged_messages_on_the_disk(real: Any) -> Any:
-    def acknowledge(self: LinkEnd, ack: int) -> list[Persist]:
+    def acknowledge(self: StreamEnd, ack: int) -> list[Persist]:
         real(self, ack)
         return []
 
     return acknowledge
 
 
-@plant(LinkEnd, "append", weather=CRASHES)
+@plant(StreamEnd, "append", weather=CRASHES)
 def keep_the_outbox_in_memory_only(real: Any) -> Any:
-    def append(self: LinkEnd, body: bytes) -> list[Persist]:
+    def append(self: StreamEnd, body: bytes) -> list[Persist]:
         real(self, body)
         return []
 
     return append
 
 
-@plant(LinkEnd, "cursor", weather=CRASHES)
+@plant(StreamEnd, "cursor", weather=CRASHES)
 def keep_the_cursor_in_memory_only(real: Any) -> Any:
     return lambda self: Persist(("nowhere",), None)
 
 
-@plant(LinkEnd, "restore", weather=CRASHES)
+@plant(StreamEnd, "restore", weather=CRASHES)
 def restore_no_outbox(real: Any) -> Any:
-    def restore(self: LinkEnd, stored: Any) -> None:
+    def restore(self: StreamEnd, stored: Any) -> None:
         real(self, stored)
         self.outbox = {}
 
     return restore
 
 
-@plant(LinkEnd, "meet", weather=LOST_DISKS)
+@plant(StreamEnd, "meet", weather=LOST_DISKS)
 def forget_what_a_former_life_did_not_acknowledge(real: Any) -> Any:
-    def meet(self: LinkEnd, epoch: int) -> Any:
+    def meet(self: StreamEnd, epoch: int) -> Any:
         return [], real(self, epoch)[1]
 
     return meet
 
 
-@plant(LinkEnd, "meet", weather=LOST_DISKS)
+@plant(StreamEnd, "meet", weather=LOST_DISKS)
 def go_on_counting_what_a_former_life_sent(real: Any) -> Any:
-    def meet(self: LinkEnd, epoch: int) -> Any:
+    def meet(self: StreamEnd, epoch: int) -> Any:
         received = self.received
         found = real(self, epoch)
         self.received = received
@@ -173,9 +173,9 @@ def go_on_counting_what_a_former_life_sent(real: Any) -> Any:
     return meet
 
 
-@plant(LinkEnd, "meet", weather=LOST_DISKS)
+@plant(StreamEnd, "meet", weather=LOST_DISKS)
 def go_on_numbering_for_a_new_life(real: Any) -> Any:
-    def meet(self: LinkEnd, epoch: int) -> Any:
+    def meet(self: StreamEnd, epoch: int) -> Any:
         sent = self.sent
         found = real(self, epoch)
         self.sent = sent
@@ -184,7 +184,7 @@ def go_on_numbering_for_a_new_life(real: Any) -> Any:
     return meet
 
 
-@plant(LinkEnd, "is_for_me", weather=LOST_DISKS)
+@plant(StreamEnd, "is_for_me", weather=LOST_DISKS)
 def listen_to_what_was_meant_for_a_former_life(real: Any) -> Any:
     return lambda self, frame: frame.epoch == self.peer_epoch
 
@@ -220,7 +220,7 @@ def commit_half_a_transaction(real: Any) -> Any:
 
 @plant(_Step, "meet", weather=LOST_DISKS)
 def take_no_notice_of_a_new_life(real: Any) -> Any:
-    def meet(self: Any, end: LinkEnd, epoch: int) -> None:
+    def meet(self: Any, end: StreamEnd, epoch: int) -> None:
         end.peer_epoch = epoch
 
     return meet
@@ -762,19 +762,19 @@ def refuse_without_saying_what(real: Any) -> Any:
     return refuse
 
 
-@plant(LinkEnd, "take_crossing", weather=NOISY, quota=SMALL)
+@plant(StreamEnd, "take_crossing", weather=NOISY, quota=SMALL)
 def take_events_beyond_the_quota(real: Any) -> Any:
     return lambda self, quota: None
 
 
-@plant(LinkEnd, "take_crossing", weather=NOISY, quota=Quota(bytes=600))
+@plant(StreamEnd, "take_crossing", weather=NOISY, quota=Quota(bytes=600))
 def count_messages_and_not_their_bytes(real: Any) -> Any:
     return lambda self, quota: real(self, Quota(quota.messages))
 
 
-@plant(LinkEnd, "acknowledge", weather=NOISY, quota=Quota(bytes=600))
+@plant(StreamEnd, "acknowledge", weather=NOISY, quota=Quota(bytes=600))
 def count_bytes_that_are_gone(real: Any) -> Any:
-    def acknowledge(self: LinkEnd, ack: int) -> list[Persist]:
+    def acknowledge(self: StreamEnd, ack: int) -> list[Persist]:
         before = self.waiting_bytes
         changes: list[Persist] = real(self, ack)
         self.waiting_bytes = before

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tamis.errors import InvariantError, TamisError
-from tamis.node.link_end import Quota
+from tamis.node.stream import Quota
 from tests.planted.catalogue import CATALOGUE, Plant
 from tests.simulation.world import WEATHERS, World
 

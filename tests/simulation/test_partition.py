@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tamis
-from tamis.node.link_end import Quota
+from tamis.node.stream import Quota
 from tamis.routing.policies import POLICIES
 
 #: Events that may be under way, from the publishers of other brokers, when they are asked to pause.

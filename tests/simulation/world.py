@@ -23,8 +23,8 @@ from tamis.algebra.evaluate import matches
 from tamis.errors import InvariantError, ModelError
 from tamis.model.subscription import Filter
 from tamis.node.content import Content
-from tamis.node.link_end import Quota
 from tamis.node.node import Codec
+from tamis.node.stream import Quota
 from tamis.routing import messages as m
 from tamis.routing.core.broker import BrokerCore
 from tamis.routing.core.client import USER, ClientCore

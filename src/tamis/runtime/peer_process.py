@@ -21,8 +21,8 @@ from tamis.errors import LocalProtocolError, ModelError
 from tamis.model.schema import Event, Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE, SubscriptionId
 from tamis.node.content import Content
-from tamis.node.datagrams import DatagramNode
-from tamis.node.node import Codec, Transaction
+from tamis.node.datagrams import DatagramNode, Datagrams
+from tamis.node.node import Codec
 from tamis.overlay import messages as m
 from tamis.overlay.peer import USER, PeerCore
 from tamis.overlay.seat import Shape
@@ -171,7 +171,7 @@ class PeerProcess:
             raise LocalProtocolError("the peer has not been started")
         self._carry_out(self._node.submit(message, sender=USER, now=time.time()))
 
-    def _carry_out(self, transaction: Transaction) -> None:
+    def _carry_out(self, transaction: Datagrams) -> None:
         for link, data in transaction.frames:
             if link not in self._outboxes:
                 self._outboxes[link] = asyncio.Queue(MAX_WAITING)

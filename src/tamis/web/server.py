@@ -13,7 +13,7 @@ from tamis.routing.edge.audit import deed
 from tamis.routing.edge.rights import Rights
 from tamis.runtime.broker.config import BrokerConfig
 from tamis.runtime.broker.driver import Driver
-from tamis.runtime.event_json import event_as_json
+from tamis.runtime.broker.view import BrokerView
 from tamis.web.access import Access, address_of
 from tamis.web.covering import Covering
 from tamis.web.views import View
@@ -31,7 +31,7 @@ class Server:
     access: Access
 
     def __post_init__(self) -> None:
-        self.covering = Covering(self.driver.edge)
+        self.covering = Covering(self.driver.view)
         self.visitors = Visitors(self.access)
 
     def rights(self, connection: HTTPConnection) -> Rights:
@@ -40,7 +40,7 @@ class Server:
 
     def view(self, connection: HTTPConnection) -> View:
         """Return what a client may see; `RefusedError` for one that may only publish."""
-        return View(self.driver.edge, self.access.rights(connection))
+        return View(self.driver.view, self.access.rights(connection))
 
     def note_refusal(self, connection: HTTPConnection, subject: str, reason: str) -> None:
         """Note in the audit that somebody was refused; who has shown no good token is a ``stranger``."""
@@ -48,10 +48,10 @@ class Server:
         namespace = connection.query_params.get("namespace", "")
         self.driver.note(deed(time.time(), by, "refuse", subject=subject, namespace=namespace, detail=reason))
 
-    def event_as_json(self, payload: bytes) -> dict[str, Any]:
-        """Return the attributes of an event under way."""
-        content = self.driver.edge.content
-        return event_as_json(content.read_event(payload), content.schema)
+    @property
+    def broker(self) -> BrokerView:
+        """What may be read of the broker."""
+        return self.driver.view
 
 
 def shown_event(server: Server, at: float, published: m.Published) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def shown_event(server: Server, at: float, published: m.Published) -> dict[str, 
         "id": event_id(published.id),
         "namespace": published.namespace,
         "at": round(at * 1e6),
-        "event": server.event_as_json(published.payload),
+        "event": server.broker.event_as_json(published.payload),
     }
 
 

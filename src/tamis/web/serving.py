@@ -146,7 +146,7 @@ def _listener(config: BrokerConfig) -> socket.socket:
 async def _trim(driver: Driver, config: BrokerConfig) -> None:
     while True:
         await asyncio.sleep(TRIM_SECONDS)
-        driver.committer.run_between(lambda: _trim_once(driver.store, config, time.time()))
+        driver.run_between_commits(lambda store: _trim_once(store, config, time.time()))
 
 
 def _trim_once(store: Store, config: BrokerConfig, now: float) -> None:

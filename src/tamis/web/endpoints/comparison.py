@@ -89,14 +89,14 @@ def _link(one: LinkStatistics) -> dict[str, Any]:
 
 
 def _trial(server: Server, brokers: int) -> Trial:
-    edge = server.driver.edge
+    broker = server.broker
     asked: list[Any] = []
     taken: set[str] = set()
-    for number, message in enumerate(list(edge.asked.values())[-MOST_SUBSCRIPTIONS:]):
+    for number, message in enumerate(list(broker.asked.values())[-MOST_SUBSCRIPTIONS:]):
         asked.append((_unlike(message.id, number, taken), msgspec.json.decode(message.filter), message.namespace))
-    events = [server.event_as_json(one.payload) for _, one in list(edge.recent.events)[-MOST_EVENTS:]]
+    events = [broker.event_as_json(one.payload) for _, one in list(broker.traffic.recent_events)[-MOST_EVENTS:]]
     topology = Topology.of("balanced", brokers)
-    return Trial(topology, edge.content.schema, asked, events, clients=2 * brokers)
+    return Trial(topology, broker.schema, asked, events, clients=2 * brokers)
 
 
 def _unlike(id: SubscriptionId, number: int, taken: set[str]) -> str:

@@ -14,8 +14,8 @@ from tamis.model.subscription import DEFAULT_NAMESPACE, SubscriptionId
 from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.routing.core.broker import client_key
+from tamis.routing.edge.link_names import client_link, http_link
 from tamis.web.bodies import read_json
-from tamis.web.endpoints.subscriptions import http_link
 from tamis.web.server import Server, server_of
 
 __all__ = ["explain_event", "shown_key"]
@@ -36,7 +36,7 @@ async def explain_event(request: Request) -> Response:
     text, id = asked.get("filter"), asked.get("id")
     if id is not None:
         place = _place(server, namespace, id, asked.get("client"), rights.principal)
-        text = m.about(server.driver.edge.asked[place]).text
+        text = m.about(server.broker.asked[place]).text
         shown["links"] = _links(server, *place, with_names=rights.is_admin)
     if "event" in asked:
         shown |= _explained(server, text, asked["event"], id)
@@ -48,8 +48,8 @@ async def explain_event(request: Request) -> Response:
 def _place(server: Server, namespace: str, id: object, client: object, principal: str) -> tuple[Link, str]:
     if not isinstance(id, str | int) or isinstance(id, bool):
         raise ModelError("an id is a string or an integer")
-    link = f"c:{principal}:{client}" if isinstance(client, str) else http_link(namespace, id)
-    place, known = (link, client_key(link, namespace, id)), server.driver.edge.asked
+    link = client_link(principal, client) if isinstance(client, str) else http_link(namespace, id)
+    place, known = (link, client_key(link, namespace, id)), server.broker.asked
     if place in known:
         return place
     # Whoever looks at a page knows the id, not the client that asked.
@@ -66,7 +66,7 @@ def _explained(server: Server, text: object, raw: object, id: object) -> dict[st
         raise ModelError(EXPECTED)
     if not isinstance(text, str) or not isinstance(raw, dict):
         raise ModelError("a filter is CQL2 text, an event an object")
-    schema = server.driver.edge.content.schema
+    schema = server.broker.schema
     name = id if isinstance(id, str | int) else "filter"
     return explain(schema.event(raw), raw, text, schema, name).as_json()
 
@@ -76,15 +76,10 @@ def _links(server: Server, link: Link, key: str, *, with_names: bool) -> list[di
 
     Their keys hold the names of clients; without names their ids are shown.
     """
-    table = server.driver.edge.broker.table
     shown: list[dict[str, Any]] = []
     for neighbour in (one.name for one in server.config.links):
         stand_in = [
-            home
-            for summary in table.summaries(neighbour)
-            for origin, homes in summary.suppressed()
-            if (origin.source, origin.key) == (link, key)
-            for home in homes
+            home for place, homes in server.broker.stand_ins(neighbour) if place == (link, key) for home in homes
         ]
         forwarded, named = not stand_in, stand_in if with_names else [shown_key(one) for one in stand_in]
         covers = ", ".join(map(shown_key, stand_in))

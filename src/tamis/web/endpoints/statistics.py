@@ -81,7 +81,7 @@ async def health(request: Request) -> Response:
     """Say whether the broker takes events now."""
     server = server_of(request)
     server.access.check_origin(request)
-    full = server.driver.committer.is_full
+    full = server.broker.disk.is_full
     return JSONResponse({"status": "disk full" if full else "ok", "broker": server.config.name}, 503 if full else 200)
 
 
@@ -95,51 +95,50 @@ def demand_overview(request: Request) -> View:
 
 
 def _statistics(server: Server) -> dict[str, Any]:
-    driver, edge = server.driver, server.driver.edge
-    waiting = {link: len(end.outbox) for link, end in driver.node.ends.items()}
+    broker = server.broker
+    waiting, traffic, disk = broker.waiting, broker.traffic, broker.disk
     names = [link.name for link in server.config.links]
     return {
         "broker": server.config.name,
         "totals": {
-            "events": edge.counts.events,
-            "deliveries": edge.counts.deliveries,
-            "missed": edge.counts.missed,
-            "commits": driver.committer.commits,
-            "commit_changes": driver.committer.changes,
-            "commit_seconds": driver.committer.seconds,
+            "events": traffic.events,
+            "deliveries": traffic.deliveries,
+            "missed": traffic.missed,
+            "commits": disk.commits,
+            "commit_changes": disk.changes,
+            "commit_seconds": disk.seconds,
         },
         "now": {
-            "subscriptions": len(edge.asked),
-            "connections": len(driver.connections),
+            "subscriptions": len(broker.asked),
+            "connections": len(broker.connected),
             "waiting": sum(waiting.values()),
-            "suspended": len(edge.gaps),
-            "disk_bytes": driver.store.size(),
-            "disk_full": int(driver.committer.is_full),
+            "suspended": len(broker.suspended),
+            "disk_bytes": disk.bytes,
+            "disk_full": int(disk.is_full),
         },
         "links": [_link(server, name, waiting.get(name, 0)) for name in names],
         "slowest": _slowest(server),
-        "schema": {name: kind.name for name, kind in edge.content.schema.items()},
+        "schema": {name: kind.name for name, kind in broker.schema.items()},
     }
 
 
 def _slowest(server: Server) -> list[dict[str, Any]]:
     names = {link.name for link in server.config.links}
-    waiting = ((len(end.outbox), link) for link, end in server.driver.node.ends.items() if link not in names)
+    waiting = ((n, link) for link, n in server.broker.waiting.items() if link not in names)
     slowest = sorted((-n, link) for n, link in waiting if n)[:SLOWEST]
     return [{"client": link, "waiting": -n} for n, link in slowest]
 
 
 def _link(server: Server, name: str, waiting: int) -> dict[str, Any]:
-    broker = server.driver.edge.broker
-    counts = broker.counters[name]
-    hidden = sum(1 for summary in broker.table.summaries(name) for _ in summary.suppressed())
+    counts, entries = server.broker.counters(name)
+    hidden = sum(1 for _ in server.broker.stand_ins(name))
     return {
         "link": name,
-        "connected": name in server.driver.connections,
+        "connected": name in server.broker.connected,
         "announced": counts.announced,
         "retracted": counts.retracted,
         "suppressed": hidden,
-        "table_entries": broker.table.n_entries(name),
+        "table_entries": entries,
         "events": counts.events,
         "false_positives": counts.false_positives,
         "waiting": waiting,

@@ -44,7 +44,7 @@ async def trial(request: Request) -> Response:
     if not isinstance(covering, bool):
         raise ModelError("covering: true or false")
     filters = view.compile(source, namespace)
-    held = [(at, one) for at, one in server.driver.edge.recent.events if one.namespace == namespace]
+    held = [(at, one) for at, one in server.broker.traffic.recent_events if one.namespace == namespace]
     # Thousands: publishers need not wait for that.
     recent, found = await asyncio.to_thread(_wanted, view, server, held, filters)
     around = Around()
@@ -73,10 +73,10 @@ async def matching(request: Request) -> Response:
     raw = asked.get("event")
     if not isinstance(raw, dict):
         raise EventError("", raw, "an event is an object")
-    edge, content = server.driver.edge, server.driver.edge.content
-    readers = edge.broker.table.readers(content.schema.event(raw), namespace)
+    broker = server.broker
+    readers = broker.readers_of(raw, namespace)
     places = [(link, client_key(link, namespace, one.id)) for link, wanting in readers.items() for one in wanting]
-    found = sorted((edge.asked[place] for place in places if place in edge.asked), key=lambda one: id_order(one.id))
+    found = sorted((broker.asked[place] for place in places if place in broker.asked), key=lambda one: id_order(one.id))
     shown = [
         {"id": one.id, "namespace": namespace, "filter": m.about(one).text or one.filter.decode()}
         for one in found[:MOST_SHOWN]
@@ -94,7 +94,7 @@ async def _asked(request: Request, server: Server) -> tuple[View, str, dict[str,
 
 def _wanted(view: View, server: Server, held: Recent, filters: tuple[Filter, ...]) -> tuple[Recent, Recent]:
     """Return those of the last events that may be seen, and those of them that a filter matches."""
-    read = server.driver.edge.content.read_event
+    read = server.broker.read_event
     recent = [(at, one) for at, one in held if view.shows(one)]
     events = ((at, one, read(one.payload)) for at, one in recent)
     return recent, [(at, one) for at, one, event in events if any(matches(event, filter) for filter in filters)]

@@ -8,11 +8,11 @@ from tamis.errors import ModelError, RemoteProtocolError
 from tamis.node.core import LinkFree, LinkFull
 from tamis.node.effects import Persist
 from tamis.node.frames import Frame, decode_frame, encode_frame
-from tamis.node.link_end import WINDOW, LinkEnd, Quota
+from tamis.node.stream import WINDOW, Quota, StreamEnd
 
 
-def met(epoch: int = 1, peer: int = 7) -> LinkEnd:
-    end = LinkEnd("east", epoch)
+def met(epoch: int = 1, peer: int = 7) -> StreamEnd:
+    end = StreamEnd("east", epoch)
     end.meet(peer)
     return end
 
@@ -38,7 +38,7 @@ def test_only_the_next_message_is_taken() -> None:
 
 
 def test_nothing_is_sent_before_the_other_end_has_spoken() -> None:
-    end = LinkEnd("east", 1)
+    end = StreamEnd("east", 1)
     end.append(b"a")
     assert list(end.frames()) == []
     assert end.is_waiting
@@ -70,7 +70,7 @@ def test_a_restart_goes_on_where_it_was() -> None:
             stored[change.key] = change.value
     end.received = 4
     stored[end.cursor().key] = end.cursor().value
-    again = LinkEnd("east", 1)
+    again = StreamEnd("east", 1)
     again.restore({key: value for key, value in stored.items() if value is not None})
     assert (again.peer_epoch, again.received, again.sent) == (7, 4, 12)
     assert list(again.outbox) == list(range(1, 13))
@@ -116,7 +116,7 @@ def test_bytes_fill_an_outbox_as_messages_do() -> None:
     assert end.take_crossing(quota) is None
     end.append(b"1234")
     assert end.take_crossing(quota) == LinkFull(messages=2, bytes=10)
-    again = LinkEnd("east", 1)
+    again = StreamEnd("east", 1)
     again.restore({("out", "east", "1"): b"123456", ("out", "east", "2"): b"1234"})
     assert again.take_crossing(quota) == LinkFull(messages=2, bytes=10)
     end.meet(8)
