@@ -77,7 +77,7 @@ class BrokerCore:
         self._expires: dict[tuple[Link, str], int] = {}
         self.story = Story()
         self._handlers: dict[type, Callable[[Any, Link, float], list[Effect]]] = {
-            m.Subscribe: self._subscribe,
+            m.Subscribe: lambda message, sender, now: self.subscribe([(sender, message)]),
             m.Unsubscribe: self._unsubscribe,
             m.Publish: lambda message, sender, now: self._publish((message.event,), sender, now),
             m.PublishBatch: lambda message, sender, now: self._publish(message.events, sender, now),
@@ -105,8 +105,10 @@ class BrokerCore:
 
     # Clients
 
-    def _subscribe(self, message: m.Subscribe, sender: Link, now: float) -> list[Effect]:
-        return self.subscribe([(sender, message)])
+    @property
+    def first_expiry(self) -> int | None:
+        """The moment, in microseconds, at which the first subscription expires; None: none does."""
+        return min(self._expires.values(), default=None)
 
     def subscribe(self, asked: Iterable[tuple[Link, m.Subscribe]]) -> list[Effect]:
         """Take subscriptions of clients, and make known in one step what follows from all of them."""

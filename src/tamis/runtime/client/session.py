@@ -49,8 +49,13 @@ class Reader:
 
     @property
     def is_open(self) -> bool:
-        """Whether a new connection must say it again: what was answered may be lost with the old one."""
-        return isinstance(self.message, m.Unsubscribe) or not self.is_durable or self.state is not m.State.ACTIVE
+        """Whether a new connection must say it again: what was answered may be lost with the old one.
+
+        So may the word that a subscription has expired; said again it is answered again.
+        """
+        if isinstance(self.message, m.Unsubscribe) or self.state is not m.State.ACTIVE:
+            return True
+        return not self.is_durable or self.message.expires is not None
 
     def wake(self) -> None:
         """Take note that something changed; `ClientSubscription` lets its reader go on."""
@@ -190,6 +195,8 @@ class ClientSession:
         """Say again what the broker may not know: everything if it lost its disk, else what is open."""
         waiting = self.link.waiting
         for reader in self.readers.values():
+            if is_new and isinstance(reader.message, m.Subscribe):  # that life knows nothing of it
+                reader.came_to(m.State.PENDING)
             body = m.encode(reader.message)
             if (is_new or reader.is_open) and body not in waiting:
                 self.link.unsent.insert(0, Outgoing(body))

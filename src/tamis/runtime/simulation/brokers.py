@@ -106,6 +106,8 @@ class ClientHost:
     name: str
     broker: str
     rights: Rights
+    #: The name of the link at the broker.
+    link: Link
     session: ClientSession
     #: What a cursor file holds.
     kept: Cursor | None = None
@@ -114,11 +116,6 @@ class ClientHost:
     #: Why the broker does not want this client any more; "" as long as it does.
     refused: str = ""
     wake: Callable[[], None] = lambda: None
-
-    @property
-    def link(self) -> Link:
-        """The name of the link at the broker."""
-        return client_link(self.rights.principal, self.name)
 
     @property
     def publisher(self) -> str:
@@ -178,7 +175,7 @@ class BrokerSimulator(Simulator):
         self._wires: dict[tuple[str, str], _Wire] = {}
         self._dialling: set[tuple[str, str]] = set()
         self._cut: set[frozenset[str]] = set()
-        #: Called after each commit with the host: tests look at the state here.
+        #: Called after each step with the host: tests look at the state here.
         self.watch: Callable[[BrokerHost], None] = lambda host: None
         #: Called with a host that crashes, and whether its disk is about to be lost.
         self.mourn: Callable[[BrokerHost, bool], None] = lambda host, lose_disk: None
@@ -201,10 +198,11 @@ class BrokerSimulator(Simulator):
         self.start(host)
         return host
 
-    def add_client(self, name: str, broker: str, rights: Rights) -> ClientHost:
-        """Add a client and let it connect."""
+    def add_client(self, name: str, broker: str, rights: Rights, link: Link | None = None) -> ClientHost:
+        """Add a client and let it connect; ``link`` is what the broker calls it if not by its principal and name."""
         self._demand_new(name)
-        host = self.clients[name] = ClientHost(name, broker, rights, ClientSession(name, None, 1))
+        link = client_link(rights.principal, name) if link is None else link
+        host = self.clients[name] = ClientHost(name, broker, rights, link, ClientSession(name, None, 1))
         self.dial((name, broker))
         return host
 
@@ -295,6 +293,7 @@ class BrokerSimulator(Simulator):
         if not host.commits:
             self.call_later(self.rng.uniform(0, COMMIT_SECONDS), self._flush, host, host.machine)
         host.commits.append((changes, then))
+        self.watch(host)
 
     def _flush(self, host: BrokerHost, machine: BrokerMachine) -> None:
         """Commit what has gathered, then let it leave; or crash before, between or after."""
@@ -315,7 +314,6 @@ class BrokerSimulator(Simulator):
         if is_last:  # some of what follows leaves
             self.call_later(self.rng.uniform(0, 2 * self._hop_seconds), self._crash, host, machine)
         self._keep_ticking(host)
-        self.watch(host)
 
     def _crash(self, host: BrokerHost, machine: BrokerMachine) -> None:
         if host.machine is machine:
@@ -323,10 +321,13 @@ class BrokerSimulator(Simulator):
             self.crash(host, lose_disk=lose_disk, restart_after=self.rng.uniform(0.1, max(self.faults.downtime, 0.2)))
 
     def _keep_ticking(self, host: BrokerHost) -> None:
-        """Tick, as the driver does every second, as long as that can change something."""
-        if host.edge.backlogs.gaps and not host.has_tick:
-            host.has_tick = True
-            self.call_later(1.0, self._tick, host, host.machine)
+        """Tick, as the driver does every second, when that can change something."""
+        expiry = host.edge.broker.first_expiry
+        if host.has_tick or not (host.edge.backlogs.gaps or expiry is not None):
+            return
+        seconds = 1.0 if expiry is None else max(1e-3, expiry / 1e6 - self.now - host.skew + 1e-3)
+        host.has_tick = True
+        self.call_later(seconds if not host.edge.backlogs.gaps else min(1.0, seconds), self._tick, host, host.machine)
 
     def _tick(self, host: BrokerHost, machine: BrokerMachine) -> None:
         if host.machine is machine:

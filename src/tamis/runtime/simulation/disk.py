@@ -16,8 +16,8 @@ class SimulatedDisk:
         self.state: dict[Key, bytes] = {}
         #: ``{link: {number: message}}``: every message of a stream, acknowledged ones included.
         self._streams: dict[Link, dict[int, bytes]] = {}
-        #: Records of the audit, in order.
-        self.audit: list[bytes] = []
+        #: Records of the audit, by number.
+        self.audit: dict[int, bytes] = {}
 
     def commit(self, changes: Iterable[Persist]) -> None:
         """Make changes durable."""
@@ -28,7 +28,7 @@ class SimulatedDisk:
             elif kind == "link" and change.value is None:
                 self._streams.pop(change.key[1], None)
             elif kind == "audit" and change.value is not None:
-                self.audit.append(change.value)
+                self.audit[int(change.key[1])] = change.value
                 continue
             if change.value is None:
                 self.state.pop(change.key, None)

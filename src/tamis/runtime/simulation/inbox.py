@@ -21,7 +21,7 @@ class ClientInbox:
 
     def __init__(self, simulator: BrokerSimulator, name: str, broker: str) -> None:
         self._simulator = simulator
-        self.host = simulator.add_client(name, broker, Rights("local"))
+        self.host = simulator.add_client(name, broker, Rights("local"), link=name)
         self.host.on_news = self.read
         self.host.session.on_refusal = self._note_refusal
         self.deliveries: list[m.Delivery] = []

@@ -19,9 +19,8 @@ from tamis.node.stream import Quota, StreamEnd
 from tamis.routing import messages as m
 from tamis.routing.core.broker import BrokerCore
 from tamis.routing.core.counters import Counters
-from tamis.routing.edge.admission import check_namespace
+from tamis.routing.core.routing_table import ALL_NAMESPACES
 from tamis.routing.edge.core import EdgeCore
-from tamis.routing.edge.link_names import client_of
 from tamis.routing.policies import Policy, find_policy
 from tamis.routing.policies.cell_tables import common_cells
 from tamis.runtime.client.client_values import encode_event
@@ -115,14 +114,14 @@ class Network:
 
         With ``lasts`` it ends by itself after so many seconds of the network's time.
         """
-        broker, filters = self._naive.node_of(client), self._content.compile(source)
-        check_namespace(namespace)
+        self._naive.node_of(client)
+        filters = self._content.compile(source)
+        if namespace == ALL_NAMESPACES:
+            raise ModelError(f"namespace {namespace!r} is not for clients")
         data = self._content.write_filter(filters)
         subscription_id = self._naive.subscribe(client, filters, id, namespace)
         expires = None if lasts is None else round((self._simulator.now + lasts) * 1e6)
         self._inboxes[client].subscribe(m.Subscribe(subscription_id, data, namespace, expires))
-        if lasts is not None:
-            self._simulator.call_later(lasts + 1e-3, self._look_for_expired, broker)
         return subscription_id
 
     def unsubscribe(self, client: str, id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE) -> None:
@@ -161,7 +160,7 @@ class Network:
         """Return what a client got, in order."""
         self._naive.node_of(client)
         return [
-            NetworkDelivery(self._publisher(one), self._content.read_event(one.event.payload), one.subscriptions)
+            NetworkDelivery(_publisher(one), self._content.read_event(one.event.payload), one.subscriptions)
             for one in self._inboxes[client].deliveries
         ]
 
@@ -270,13 +269,6 @@ class Network:
 
         self._simulator.add_broker(broker, make_edge, tuple(around), quota=self._quota)
 
-    def _look_for_expired(self, broker: str) -> None:
-        machine = self._host(broker).machine
-        if machine is None:  # it looks when it is back
-            self._simulator.call_later(1.0, self._look_for_expired, broker)
-        else:
-            machine.submit(m.Tick())
-
     def _is_active(self, client: str, place: Place) -> bool:
         return self._inboxes[client].states[place] is m.State.ACTIVE
 
@@ -284,15 +276,15 @@ class Network:
         """Return the events that were not accepted, as their publishers know."""
         return {id for inbox in self._inboxes.values() for id in inbox.refused}
 
-    def _publisher(self, delivery: m.Delivery) -> str:
-        """Return the client that published an event."""
-        client = client_of(delivery.event.id.publisher.rpartition("@")[0])
-        return "" if client is None else client[1]
-
     def _host(self, broker: str) -> BrokerHost:
         if broker not in self._counters:
             raise ModelError(f"there is no broker {broker!r}")
         return self._simulator.brokers[broker]
+
+
+def _publisher(delivery: m.Delivery) -> str:
+    """Return the client that published an event; its broker follows in the id."""
+    return delivery.event.id.publisher.rpartition("@")[0]
 
 
 def _tree(topology: Topology | int | Iterable[tuple[str, str]]) -> Topology:
