@@ -88,7 +88,7 @@ LARGE_CLASSES = {
     "routing/core/broker.py::BrokerCore": (29, 12),
     "routing/edge/core.py::EdgeCore": (26, 23),
     "routing/core/routing_table.py::RoutingTable": (22, 11),
-    "runtime/client/client.py::Client": (23, 18),
+    "runtime/client/client.py::Client": (24, 18),
     "runtime/broker/config.py::BrokerConfig": (4, 20),
     "runtime/broker/driver.py::Driver": (34, 15),
     "runtime/simulation/network.py::Network": (24, 9),

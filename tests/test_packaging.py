@@ -162,5 +162,5 @@ def test_the_lock_file_pins_every_dependency_with_hashes() -> None:
     }
     assert len(pinned) == len({re.split(r"==", entry)[0] for entry in entries})
     needs = [*PROJECT["dependencies"], *(need for extra in PROJECT["optional-dependencies"].values() for need in extra)]
-    names = {re.split(r"[^A-Za-z0-9-]", need)[0].lower() for need in needs} - {"tamis"}
+    names = {re.split(r"[^A-Za-z0-9_-]", need)[0].lower().replace("_", "-") for need in needs} - {"tamis"}
     assert names | {"uv", "setuptools", "hatchling"} <= pinned

@@ -44,7 +44,9 @@ def test_the_profile_draws_new_examples_and_says_how_to_see_one_again() -> None:
 
 
 def test_make_soak_loads_the_profile_and_selects_every_property() -> None:
-    assert recipe("soak").startswith('\tHYPOTHESIS_PROFILE=soak $(PYTEST) -m "soak or hypothesis"')
+    command = recipe("soak")
+    assert " HYPOTHESIS_PROFILE=soak $(PYTEST) " in command
+    assert ' -m "soak or hypothesis"' in command
     files = ["tests/property/test_algebra_laws.py", "tests/contract/test_covering.py"]
     environment = {**os.environ, "HYPOTHESIS_PROFILE": "soak"}
     done = subprocess.run(

@@ -11,7 +11,7 @@ from importlib.metadata import version
 
 from tamis_bench.rows import MEASURES, Row
 
-__all__ = ["Sheet", "human", "machine", "markdown", "notes", "sheets", "size_name"]
+__all__ = ["Sheet", "human", "machine", "markdown", "markdown_lines", "notes", "sheets", "size_name"]
 
 #: Marks a rate that was timed on fewer events than the others.
 FEWER_EVENTS = "\u00b0"
@@ -84,12 +84,13 @@ def notes(rows: Sequence[Row]) -> list[str]:
 
 def markdown(rows: Sequence[Row]) -> str:
     """Return all tables and notes as Markdown."""
-    parts = ["\n".join(_markdown_lines(sheet)) for sheet in sheets(rows)]
+    parts = ["\n".join(markdown_lines(sheet)) for sheet in sheets(rows)]
     said = [f"- {note}" for note in notes(rows)]
     return "\n\n".join([*parts, *(["\n".join(said)] if said else [])]) + "\n"
 
 
-def _markdown_lines(sheet: Sheet) -> Iterator[str]:
+def markdown_lines(sheet: Sheet) -> Iterator[str]:
+    """Yield the lines of a table as Markdown."""
     yield f"| {' | '.join(sheet.names)} |"
     yield "|---" * sheet.left + "|--:" * (len(sheet.names) - sheet.left) + "|"
     for line in sheet.lines:

@@ -67,6 +67,21 @@ MEASURES: Final = {
         Measure("serve p99 beside", "ms", "the same at a quarter of it, with one more reader that reads all", False),
         Measure("serve p99 stalled", "ms", "the same when that reader stalls and its queue grows", False),
         Measure("serve memory", "MB", "memory of the broker's process at the end", False),
+        Measure("network load", "subscriptions/s", "subscriptions made in batches until every broker knows them"),
+        Measure("network", "events/s", "events published at one broker and delivered at others, in frames"),
+        Measure("network cpu", "us/event", "processor time of the broker at which events are published", False),
+        Measure("network cpu inner", "us/event", "the same of a broker that only forwards, on average", False),
+        Measure("network cpu home", "us/event", "the same of a broker that holds the subscriptions, on average", False),
+        *(
+            Measure(f"network {part} {hops} hops", "ms", f"from publish to the reader over {hops} links, {name}", False)
+            for hops in range(4)
+            for part, name in (("p50", "median"), ("p99", "99th percentile"))
+        ),
+        Measure("network bytes subscription", "B", "on all links together, for one subscription", False),
+        Measure("network bytes event", "B", "on all links together, for one event", False),
+        Measure("network memory", "MB", "memory of the broker at which events are published, at the end", False),
+        Measure("network memory inner", "MB", "the same of a broker that only forwards, on average", False),
+        Measure("network memory home", "MB", "the same of a broker that holds the subscriptions, on average", False),
         Measure("insertion", "us", "one subscription to ranges and into a table of so many, in Python", False),
     )
 }
@@ -76,7 +91,8 @@ MEASURES: Final = {
 class Row:
     """One number; ``rate`` is None when there is none, and ``note`` says why.
 
-    ``ratio`` is this system's rate over that of the linear scan in the same run (more than 1: faster than it).
+    ``ratio`` is this system's rate over that of the linear scan in the same run (more than 1: faster than it); for a
+    network it is the figure over that of one broker.
     """
 
     work: str
@@ -135,6 +151,7 @@ _GOALS: Final[dict[tuple[str, str | None, int], float]] = {
     ("reduce", "boxes4", 1_000_000): 10.0,
     ("serve", "uniform4", 100_000): 20e3,
     ("serve p99", "uniform4", 100_000): 50.0,
+    **{("network load", None, n): 5e3 for n in _LARGE},
 }
 
 

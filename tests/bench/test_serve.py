@@ -10,7 +10,8 @@ import pytest
 
 from tamis.errors import InvariantError
 from tamis_bench.serving.clients import Arrivals
-from tamis_bench.serving.serve import Load, Run, _check, measure_serve
+from tamis_bench.serving.publishing import Audience, Run
+from tamis_bench.serving.serve import Load, measure_serve
 from tests.server.mosquitto import needs_mosquitto
 
 FEW = Load(n=300, readers=3, events=600, singles=40, seconds=0.2)
@@ -88,9 +89,10 @@ def test_what_is_not_installed_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_copy_too_few_or_too_many_stops_it() -> None:
-    run = Run(None, None, Arrivals.__new__(Arrivals), [1, 0, 2], published=3)  # type: ignore[arg-type]
-    run.arrivals.seen = [(1, 0.0), (3, 0.0), (3, 0.1)]
-    _check(run)
-    run.arrivals.seen = [(1, 0.0), (2, 0.0), (3, 0.1)]
+    arrivals = Arrivals.__new__(Arrivals)
+    run = Run(None, lambda indices: [], [Audience(arrivals, [1, 0, 2])], published=[0, 1, 2])  # type: ignore[arg-type]
+    arrivals.seen = [(1, 0.0), (3, 0.0), (3, 0.1)]
+    run.check()
+    arrivals.seen = [(1, 0.0), (2, 0.0), (3, 0.1)]
     with pytest.raises(InvariantError, match="1 copies are missing, 1 are too many"):
-        _check(run)
+        run.check()

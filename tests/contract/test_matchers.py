@@ -16,7 +16,7 @@ from tamis.index.mics.matcher import MicsMatcher
 from tamis.index.mics.space import ContentSpace
 from tamis.index.packed.core import PackedCore
 from tamis.index.packed.matcher import PackedMatcher
-from tamis.index.protocols import Guarantee, Lookup, Matcher, Mergeable
+from tamis.index.protocols import Guarantee, LinkMatcher, Lookup, Matcher, Mergeable
 from tamis.index.registry import MATCHERS
 from tamis.model.language.nodes import Compare, Constant, Node
 from tamis.model.subscription import Subscription
@@ -69,6 +69,8 @@ class MatcherMachine(RuleBasedStateMachine):
         assert got.dtype == np.int32
         assert got.tolist() == sorted(set(got.tolist()))
         _judge(self.matcher, want, set(got.tolist()))
+        if isinstance(self.matcher, LinkMatcher):
+            assert self.matcher.matches_any(canonical) is bool(want)
 
     @rule(some=st.lists(events, max_size=4))
     def match_table(self, some: list[dict[str, Any]]) -> None:
@@ -80,6 +82,8 @@ class MatcherMachine(RuleBasedStateMachine):
             assert len(found) == len(set(found))
             want = {r for r, tree in self.trees.items() if naive.evaluate(tree, SCHEMA.event(event)) is True}
             _judge(self.matcher, want, set(found))
+            if isinstance(self.matcher, LinkMatcher):
+                assert self.matcher.matches_any_of(table)[i] == bool(want)
 
     @rule(event=events)
     def match_while_merging(self, event: dict[str, Any]) -> None:

@@ -96,7 +96,7 @@ def test_a_picture_needs_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     told = run("--quick", "--picture", "rates.svg")
     assert told.exit_code == 2
-    assert "pip install 'tamis[lab]'" in told.stderr
+    assert "pip install 'tamis[plots]'" in told.stderr
 
 
 @pytest.mark.usefixtures("compiled")

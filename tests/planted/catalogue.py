@@ -15,6 +15,7 @@ from unittest import mock
 
 from tamis.algebra.evaluate import matches_subscription
 from tamis.curves.runs import difference
+from tamis.engine.shelf import Shelf
 from tamis.index.mics.space import ContentSpace
 from tamis.model.subscription import Values
 from tamis.node.core import LinkUp
@@ -252,20 +253,49 @@ def tell_only_the_first_neighbour(real: Any) -> Any:
 
 @plant(Summary, "_dissolve", policy="covering")
 def forget_the_passive_list(real: Any) -> Any:
-    def dissolve(self: Any, key: str, group: Any) -> None:
-        self._close(key)
+    def dissolve(self: Any, group: Any) -> None:
+        _close(self, group)
         for origin in list(group.members):
             self._members[origin].homes = ()
 
     return dissolve
 
 
+def _close(summary: Any, group: Any) -> None:
+    """End a group at once, whoever is at home in it."""
+    key = str(group.content.id)
+    summary._touch(key)
+    del summary._groups[key]
+    group.is_open = False
+    summary._strategy.closed(group.content)
+
+
+@plant(Summary, "take_changes", policy="covering")
+def retract_a_cover_before_its_last_slice(real: Any) -> Any:
+    def take_changes(self: Any) -> Changes:
+        changes = real(self)
+        changes.retract += [key for key, group in self._groups.items() if not group.is_open]
+        return changes
+
+    return take_changes
+
+
+@plant(Summary, "take_changes", policy="covering")
+def forget_the_later_slices(real: Any) -> Any:
+    def take_changes(self: Any) -> Changes:
+        changes = real(self)
+        changes.again = False
+        return changes
+
+    return take_changes
+
+
 @plant(Summary, "_dissolve", policy="covering")
 def announce_again_only_the_first_that_was_hidden(real: Any) -> Any:
-    def dissolve(self: Any, key: str, group: Any) -> None:
+    def dissolve(self: Any, group: Any) -> None:
         for origin in sorted(group.members)[1:]:
             self._leave(origin)
-        real(self, key, group)
+        real(self, group)
 
     return dissolve
 
@@ -275,7 +305,7 @@ def keep_a_merge_when_a_part_leaves(real: Any) -> Any:
     def remove(self: Any, origin: Any) -> None:
         for key in self._leave(origin):
             if not self._groups[key].members:
-                self._close(key)
+                _close(self, self._groups[key])
 
     return remove
 
@@ -285,15 +315,15 @@ def end_a_merge_with_its_first_part(real: Any) -> Any:
     def remove(self: Any, origin: Any) -> None:
         for key in self._leave(origin):
             if origin in self._groups[key].contributors:
-                self._close(key)
+                _close(self, self._groups[key])
 
     return remove
 
 
 @plant(Summary, "_open", policy="merging")
 def count_only_the_newest_part_of_a_merge(real: Any) -> Any:
-    def open_group(self: Any, origin: Any, growth: Any, subscription: Any) -> str:
-        key = real(self, origin, growth, subscription)
+    def open_group(self: Any, origin: Any, growth: Any) -> str:
+        key = real(self, origin, growth)
         self._groups[key].contributors = {origin}
         return str(key)
 
@@ -302,8 +332,8 @@ def count_only_the_newest_part_of_a_merge(real: Any) -> Any:
 
 @plant(Summary, "_open", policy="covering")
 def lose_the_members_of_what_is_absorbed(real: Any) -> Any:
-    def open_group(self: Any, origin: Any, growth: Any, subscription: Any) -> str:
-        key = real(self, origin, growth, subscription)
+    def open_group(self: Any, origin: Any, growth: Any) -> str:
+        key = real(self, origin, growth)
         self._groups[key].members.clear()
         return str(key)
 
@@ -376,13 +406,13 @@ def note_only_one_of_those_that_cover_together(real: Any) -> Any:
 
 @plant(Summary, "_dissolve", policy="subsumption")
 def do_not_recheck_what_was_covered_together(real: Any) -> Any:
-    def dissolve(self: Any, key: str, group: Any) -> None:
+    def dissolve(self: Any, group: Any) -> None:
         for origin in list(group.members):
             member = self._members[origin]
             if len(member.homes) > 1:
-                member.homes = tuple(home for home in member.homes if home != key)
+                member.homes = tuple(home for home in member.homes if home != str(group.content.id))
                 del group.members[origin]
-        real(self, key, group)
+        real(self, group)
 
     return dissolve
 
@@ -426,19 +456,20 @@ def cover_across_namespaces(real: Any) -> Any:
     return lambda self, link, namespace: real(self, link, "default")
 
 
-@plant(RoutingTable, "put")
+@plant(RoutingTable, "put_many")
 def a_table_has_room_for_four(real: Any) -> Any:
-    def put(self: RoutingTable, source: str, key: str, subscription: Any) -> None:
-        if len(self.interests(source)) < 4:
-            real(self, source, key, subscription)
+    def put_many(self: RoutingTable, interests: Any) -> None:
+        for source, key, subscription in interests:
+            if len(self.interests(source)) < 4:
+                real(self, [(source, key, subscription)])
 
-    return put
+    return put_many
 
 
 @plant(RoutingTable, "drop")
 def keep_what_was_retracted_in_the_matcher(real: Any) -> Any:
     def drop(self: Any, source: str, key: str) -> None:
-        with mock.patch.object(type(self), "_expel"):
+        with mock.patch.object(Shelf, "remove"):
             real(self, source, key)
 
     return drop
@@ -596,11 +627,19 @@ def a_client_does_not_ask_again(real: Any) -> Any:
 @plant(Confirmations, "take_settled")
 def everything_is_active_at_once(real: Any) -> Any:
     def take_settled(self: Any) -> Any:
-        for one in self._waiting:
-            one.needed = {}
+        _settle(self, [one for waiting in self._waiting.values() for several in waiting.values() for one in several])
         return real(self)
 
     return take_settled
+
+
+def _settle(confirmations: Any, waiting: list[Any]) -> None:
+    """Let something wait no longer, whatever links have confirmed."""
+    for one in waiting:
+        one.needed = dict.fromkeys(one.needed, 0)
+        one.n_missing = 0
+        confirmations._settled.append(one)
+        confirmations._remove(one)
 
 
 @plant(Confirmations, "expect", policy="covering", weather=NOISY)
@@ -608,7 +647,7 @@ def what_is_covered_is_active_at_once(real: Any) -> Any:
     def expect(self: Any, source: str, what: Any, owed: Any, **named: Any) -> None:
         real(self, source, what, owed, **named)
         if getattr(self, "last", None) == self.sent:  # nothing had to be announced
-            self._waiting[-1].needed = {}
+            _settle(self, self._waiting.get(source, {}).get(what, [])[-1:])
         self.last = dict(self.sent)
 
     return expect
@@ -700,19 +739,19 @@ def rewrite_the_payload(real: Any) -> Any:
 # Tables in two stages
 
 
-@plant(TwoStageTable, "wants", policy="two-stage")
+@plant(TwoStageTable, "matches_any", policy="two-stage")
 def ask_only_the_first_filter_that_cells_propose(real: Any) -> Any:
-    def wants(self: TwoStageTable, event: Any) -> bool:
-        proposed = self._cells.candidates(event).tolist()
-        return any(matches_subscription(event, self._held[row]) for row in proposed[:1])
+    def matches_any(self: TwoStageTable, event: Any) -> bool:
+        proposed = self.candidates(event).tolist()
+        return any(matches_subscription(event, self._subscriptions[row]) for row in proposed[:1])
 
-    return wants
+    return matches_any
 
 
 @plant(TwoStageTable, "remove", policy="two-stage")
 def leave_filters_in_the_cells_that_have_ended(real: Any) -> Any:
     def remove(self: TwoStageTable, row: int) -> None:
-        del self._held[row]
+        del self._subscriptions[row]
 
     return remove
 

@@ -82,7 +82,7 @@ class Tree:
 
     def run(self, tests: Sequence[str]) -> Outcome:
         """Run tests against the copy as it is."""
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly"]
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "pytest_timeout"]
         command += ["--tb=line", "-rfE", "-m", "soak or not soak", f"--rootdir={self.place}", *tests]
         code, output, seconds = _finished(command, self.place)
         failed, errors = (tuple(re.findall(rf"^{word} .*$", output, re.MULTILINE)) for word in ("FAILED", "ERROR"))
@@ -155,7 +155,7 @@ def _finished(command: list[str], place: Path) -> tuple[int, str, float]:
 
 
 def _environment(place: Path) -> dict[str, str]:
-    """Return what the tests see: the copy before all else, no plugins but pytest's own, errors on whole lines."""
+    """Return what the tests see: the copy before all else, only the plugin of time limits, whole lines of errors."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "NUMBA_"))}
     return kept | {
         "PYTHONPATH": os.pathsep.join([str(place / "src"), str(place)]),

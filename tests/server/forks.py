@@ -64,7 +64,7 @@ class _Parent:
         ours, theirs = socket.socketpair()
         command = [sys.executable, "-m", "tests.server.forks", str(theirs.fileno())]
         root = str(Path(__file__).parents[2])
-        environment = {**os.environ, **_ONE_THREAD, "PYTHONPATH": root}
+        environment = {**os.environ, **_ONE_THREAD, "PYTHONPATH": os.pathsep.join([f"{root}/src", root])}
         self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment, cwd=root)
         theirs.close()
         self._line, self._lock = ours.makefile("rw", encoding="utf-8"), threading.Lock()

@@ -244,7 +244,7 @@ def filled(directory: Path, n: int) -> Store:
     store = Store(directory)
     store.load()
     for number in range(1, n + 1):
-        store.commit([deed(number), Persist(("a",), b"%d" % number)], now=number)
+        store.commit([deed(number), Persist(("schema",), b"%d" % number)], now=number)
     return store
 
 
@@ -282,10 +282,10 @@ def test_the_audit_is_bounded_by_number_and_by_age(tmp_path: Path) -> None:
 def test_a_deed_and_what_it_does_are_one_transaction(tmp_path: Path) -> None:
     store = filled(tmp_path, 2)
     with pytest.raises(StoreError, match="deed 9 came, 3 is next"):
-        store.commit([Persist(("a",), b"9"), deed(9)], now=3)
+        store.commit([Persist(("schema",), b"9"), deed(9)], now=3)
     store.close()
     again = Store(tmp_path)
-    assert again.load() == {("a",): b"2"}
+    assert again.load() == {("schema",): b"2"}
     again.close()
 
 

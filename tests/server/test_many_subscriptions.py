@@ -19,6 +19,7 @@ from tamis.runtime.broker.tokens import tokens_of
 from tamis.web.access import Access
 from tamis.web.endpoints.subscriptions import describe
 from tamis.web.server import Server
+from tamis.web.views import View
 from tests.server.processes import HANGS, BrokerProcess, ask
 
 
@@ -110,7 +111,7 @@ def test_one_that_ended_before_its_answer_was_written_is_shown_as_ended(tmp_path
         await driver.start()
         server = Server(config, driver, Access(config, tokens_of(config)))
         gone = tamis.routing.messages.Subscribe("gone", b"", expires=1)
-        shown = describe(server, View(driver.view, Rights("local")), "s:gone", "key", gone)
+        shown = describe(server, View(driver.view, Rights("local", is_admin=True)), "s:gone", "key", gone)
         assert (shown["id"], shown["state"], shown["waiting"]) == ("gone", "cancelled", 0)
         await driver.stop()
 

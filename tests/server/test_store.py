@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import random
 import shutil
 from pathlib import Path
@@ -12,11 +13,18 @@ import pytest
 
 from tamis.errors import DiskFullError, StoreError
 from tamis.node.effects import Key, Persist
+from tamis.node.records import KINDS
 from tamis.routing.edge.audit import Deed
 from tamis.runtime.broker.store import Store
 from tests.server.faulty_files import FaultyDisk, PowerCutError
 
 Disk = dict[Key, bytes]
+
+#: Data directories that earlier releases wrote, by format.
+STORES = Path(__file__).parent / "stores"
+
+#: Kinds of records that no file of format 2 has.
+NEWER = {"block"}
 
 #: The power may go while SQLite closes a file, which has nobody to tell.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -245,16 +253,16 @@ def test_a_full_disk_is_refused_and_forgotten_when_there_is_room(tmp_path: Path)
     disk = FaultyDisk()
     store = Store(tmp_path, vfs=disk.name)
     store.load()
-    store.commit([Persist(("a",), b"1")], now=0)
+    store.commit([Persist(("schema",), b"1")], now=0)
     disk.is_full = True
     for _ in range(3):
         with pytest.raises(DiskFullError, match="disk|full|room"):
-            store.commit([Persist(("a",), b"2" * 5_000), Persist(("b",), b"3")], now=1)
+            store.commit([Persist(("schema",), b"2" * 5_000), Persist(("tokens",), b"3")], now=1)
     disk.is_full = False
-    store.commit([Persist(("b",), b"4")], now=2)
+    store.commit([Persist(("tokens",), b"4")], now=2)
     store.close()
     again = Store(tmp_path)
-    assert again.load() == {("a",): b"1", ("b",): b"4"}
+    assert again.load() == {("schema",): b"1", ("tokens",): b"4"}
     again.close()
 
 
@@ -264,7 +272,7 @@ def test_a_disk_that_does_not_flush_stops_the_broker(tmp_path: Path) -> None:
     store.load()
     disk.fails_to_flush = True
     with pytest.raises(StoreError, match="disk|flush|I/O"):
-        store.commit([Persist(("a",), b"1")], now=0)
+        store.commit([Persist(("schema",), b"1")], now=0)
 
 
 def test_one_directory_is_for_one_process(tmp_path: Path) -> None:
@@ -286,6 +294,37 @@ def test_acknowledged_messages_can_be_read_until_they_are_trimmed(tmp_path: Path
     again = Store(tmp_path)
     assert again.load() == {("out", "a", "4"): b"4", ("out", "a", "5"): b"5"}
     again.close()
+
+
+def test_a_record_of_no_known_kind_is_neither_written_nor_read(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.load()
+    for key in (("mystery",), ("schema", "more"), ("out", "a")):
+        with pytest.raises(StoreError, match="no kind that tamis/node/records.py has"):
+            store.commit([Persist(key, b"1")], now=0)
+    store.commit([Persist(("schema",), b"1")], now=1)
+    store.close()
+    damage(tmp_path, "UPDATE state SET key = X'91a13f', crc = 0")
+    again = Store(tmp_path)
+    with pytest.raises(StoreError, match="damaged"):
+        again.load()
+    again.close()
+
+
+def test_a_file_of_format_2_opens_with_all_that_was_in_it(tmp_path: Path) -> None:
+    """An earlier release wrote the file, with every kind of record, and listed its contents beside it."""
+    shutil.copytree(STORES / "format-2", tmp_path / "data")
+    expected = json.loads((STORES / "format-2" / "records.json").read_text())
+    store = Store(tmp_path / "data")
+    records = store.load()
+    assert records == {tuple(key): bytes.fromhex(value) for key, value in expected["records"]}
+    assert {key[0] for key in records} | {"floor", "audit"} >= {kind for kind in KINDS if kind not in NEWER}
+    for link, numbers in expected["retained"].items():
+        assert [number for number, _ in store.read_outbox(link, 0, 1_000)] == numbers
+    audit = [[record.number, msgspec.to_builtins(record.deed)] for record in store.read_audit(limit=1_000)]
+    assert audit == expected["audit"]
+    assert store.number == expected["number"]
+    store.close()
 
 
 def test_a_stream_that_begins_anew_forgets_its_old_numbers(tmp_path: Path) -> None:

@@ -40,7 +40,10 @@ async def serving(directory: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     url: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     running = asyncio.create_task(serve(BrokerConfig(data=str(directory), port=0), url.set_result))
     try:
-        yield await url, drivers[0]
+        await asyncio.wait([running, url], return_when=asyncio.FIRST_COMPLETED)
+        if running.done():
+            running.result()  # why it did not start
+        yield url.result(), drivers[0]
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

@@ -31,6 +31,7 @@ from tamis.node import stream
 from tamis.node.content import Content
 from tamis.node.stream import Quota, StreamEnd, Window
 from tamis.routing import messages as m
+from tamis.routing.core import summary
 from tamis.routing.core.broker import BrokerCore
 from tamis.routing.core.routing_table import ALL_NAMESPACES
 from tamis.routing.edge.audit import Deed
@@ -282,6 +283,8 @@ class World:
         with contextlib.ExitStack() as stack:
             for name, value in SMALL_STREAMS.items():
                 stack.enter_context(mock.patch.object(stream, name, value))
+            # In most worlds a slice of members is so small that it ends.
+            stack.enter_context(mock.patch.object(summary, "SLICE", (1, 3, summary.SLICE)[self.seed % 3]))
             self._run()
 
     def _run(self) -> None:

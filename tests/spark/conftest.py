@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -63,6 +64,15 @@ def spark() -> Iterator[object]:
     found = session("local[2]", name="tests", spark_driver_extraJavaOptions=SHORT_LIVED, **SMALL_QUERIES)
     yield found
     found.stop()
+
+
+@pytest.fixture
+def generated_code(spark: Any) -> Iterator[None]:
+    """Spark compiles expressions during a test: its reader of shredded VARIANT columns has no interpreted form."""
+    name = "spark.sql.codegen.factoryMode"
+    spark.conf.set(name, "FALLBACK")
+    yield
+    spark.conf.set(name, SMALL_QUERIES[name.replace(".", "_")])
 
 
 @pytest.fixture

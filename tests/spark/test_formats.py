@@ -169,6 +169,7 @@ EVENTS_AS_JSON: list[Any] = [
 ]
 
 
+@pytest.mark.usefixtures("generated_code")
 @pytest.mark.parametrize("as_variant", [True, False])
 def test_events_in_one_column(spark: SparkSession, tmp_path: Path, as_variant: bool) -> None:
     frame = spark.createDataFrame(list(enumerate(EVENTS_AS_JSON)), "id int, body string")

@@ -23,8 +23,6 @@ ALLOWED = {
     ("summary.py", "write_summary"),  # the name of a file per task
     ("report.py", "reasons_in"),  # the ten most frequent reasons
     ("report.py", "top_subscriptions"),  # the ten that hear most
-    ("tasks.py", "run_tasks"),  # the rows that one task of an experiment measured
-    ("tasks.py", "run"),  # the same; the function inside
     ("match.py", "_indexed"),  # at most eleven bad subscriptions, for the message
 }
 

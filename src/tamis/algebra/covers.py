@@ -30,6 +30,7 @@ from tamis.model.types import AttributeType
 
 __all__ = [
     "Covering",
+    "Prover",
     "compare",
     "covers",
     "equivalent",
@@ -97,10 +98,46 @@ def is_covered(inner: Sequence[Filter], outer: Sequence[Filter], pieces: int = M
     return find_cover(inner, outer, pieces) is not None
 
 
+class Prover:
+    """Proves covers for the candidates of one question, all under one budget; what is beyond it counts as "no".
+
+    Without ``pieces`` each proof has its own `MAX_PIECES`, and there may be any number of them.
+
+    >>> from tamis.model.language.compiler import compile_text
+    >>> wide, narrow = compile_text("x < 9").filters, compile_text("x < 5").filters
+    >>> prover = Prover(2)
+    >>> [prover.is_covered(narrow, wide) for _ in range(4)], prover.is_exhausted
+    ([True, True, False, False], True)
+    """
+
+    def __init__(self, pieces: int | None = None) -> None:
+        self._budget = None if pieces is None else Budget(pieces)
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether every further answer is "no"."""
+        return self._budget is not None and self._budget.left <= 0
+
+    def is_covered(self, inner: Sequence[Filter], outer: Sequence[Filter]) -> bool:
+        """Whether the union of ``inner`` is proved to lie in the union of ``outer``."""
+        if self._budget is None:
+            return is_covered(inner, outer)
+        if self.is_exhausted:
+            return False
+        share = self._budget.share(MAX_PIECES)
+        granted = share.left
+        proof = _find_cover(inner, outer, share)
+        self._budget.spend(max(1, granted - max(share.left, 0)))  # a proof costs something, so their number is bounded
+        return proof is not None
+
+
 def find_cover(inner: Sequence[Filter], outer: Sequence[Filter], pieces: int = MAX_PIECES) -> frozenset[int] | None:
     """Return positions in ``outer`` whose union covers ``inner``; None when no proof was found."""
+    return _find_cover(inner, outer, Budget(pieces))
+
+
+def _find_cover(inner: Sequence[Filter], outer: Sequence[Filter], budget: Budget) -> frozenset[int] | None:
     places = {filter: place for place, filter in enumerate(outer)}
-    budget = Budget(pieces)
     used = {places[filter] for filter in inner if filter in places}
     rest = (piece for filter in inner if filter not in places for piece in pieces_of(filter, budget))
     needed = find_cover_of_pieces(rest, outer, budget)

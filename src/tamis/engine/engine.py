@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -19,10 +18,11 @@ from tamis.algebra.simplify import simplify_regions
 from tamis.engine import snapshot
 from tamis.engine.ids import Ids
 from tamis.engine.matches import Matches
-from tamis.engine.merging import BULK, TIDY_EVERY, BackgroundMerge
+from tamis.engine.merging import BackgroundMerge
 from tamis.engine.namespace import Namespace
+from tamis.engine.shelf import Shelf
 from tamis.engine.stored import Record
-from tamis.errors import ModelError, SubscriptionError, TableError
+from tamis.errors import ModelError, SubscriptionError, TableError, UnknownSubscriptionError, shorten
 from tamis.index.protocols import Guarantee, demand
 from tamis.index.registry import DEFAULT_MATCHER, MATCHERS
 from tamis.model.language.bind import learn_from_node
@@ -75,7 +75,7 @@ class Engine:
         self._schema = Schema() if schema is None else schema
         self._learns = schema is None
         self._clock = clock
-        self._namespaces: dict[str, Namespace] = {}
+        self._shelves: dict[str, Shelf] = {}
         self._next_id = 0
         self._lock = threading.RLock()
         self._merge = BackgroundMerge(self._lock)
@@ -89,7 +89,7 @@ class Engine:
 
     def __len__(self) -> int:
         self._expire()
-        return sum(len(one) for one in self._namespaces.values())
+        return sum(map(len, self._shelves.values()))
 
     def __contains__(self, id: object) -> bool:
         """Whether a subscription of the default namespace is called so."""
@@ -101,8 +101,8 @@ class Engine:
     def __iter__(self) -> Iterator[Subscription]:
         """Yield every live subscription, by namespace in order of arrival."""
         self._expire()
-        for name in sorted(self._namespaces):
-            yield from self._namespaces[name]
+        for name in sorted(self._shelves):
+            yield from self._shelves[name]
 
     def subscribe(
         self,
@@ -165,12 +165,10 @@ class Engine:
     def unsubscribe(self, id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Remove a subscription; `UnknownSubscriptionError` when there is none."""
         with self._lock:
-            space = self._living(namespace)
-            space.remove(checked_id(id))
-            if space.n_dead % TIDY_EVERY == 0:
-                if space.is_mostly_dead:
-                    self._namespaces[namespace] = space = space.renewed()
-                self._merge.nudge(space.mergeable)
+            self._living(namespace)
+            if namespace not in self._shelves:
+                raise UnknownSubscriptionError(checked_id(id))
+            self._shelves[namespace].remove(checked_id(id))
 
     def match(self, event: Mapping[str, Any], *, namespace: str = DEFAULT_NAMESPACE) -> list[SubscriptionId]:
         """Return the sorted ids of the subscriptions an event matches."""
@@ -203,7 +201,7 @@ class Engine:
 
     def namespaces(self) -> list[Namespace]:
         """Return the namespaces, in the order in which they came."""
-        return list(self._namespaces.values())
+        return [shelf.now for shelf in self._shelves.values()]
 
     def subscription(self, id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE) -> Subscription:
         """Return a subscription by its id."""
@@ -221,8 +219,8 @@ class Engine:
             "attributes": len(self._schema),
             "matcher": self._matcher,
             "namespaces": {
-                name: {"subscriptions": len(space), **space.matcher.statistics().details}
-                for name, space in sorted(self._namespaces.items())
+                name: {"subscriptions": len(shelf), **shelf.now.matcher.statistics().details}
+                for name, shelf in sorted(self._shelves.items())
             },
         }
 
@@ -231,7 +229,7 @@ class Engine:
         with self._lock:
             self._expire()
             state = snapshot.State(self._schema, self._learns, self._matcher, self._next_id)
-            return snapshot.write(Path(directory), state, list(self._namespaces.values()))
+            return snapshot.write(Path(directory), state, self.namespaces())
 
     @classmethod
     def load(cls, directory: str | Path, *, matcher: str | None = None, clock: Callable[[], int] = _now) -> Self:
@@ -258,14 +256,15 @@ class Engine:
         engine = cls(None if state.learns else state.schema, matcher or state.matcher, clock=clock)
         engine._schema, engine._next_id, engine._lease = state.schema, state.next_id, lease
         for name, parts in saved.by_namespace().items():
-            space = engine._new_namespace(name)
-            snapshot.restore(parts, space, partial(engine._compile_record, name))
-            engine._namespaces[name] = space
+            snapshot.restore(parts, engine._shelf(name).now, partial(engine._compile_record, name))
         return engine
 
     def _compile_record(self, namespace: str, record: Record) -> Subscription:
         text, id, expires, metadata = record
-        return self._compile(text, id, namespace, expires, metadata)[1]
+        schema, subscription = self._compile(text, id, namespace, expires, metadata)
+        if schema is not self._schema:  # what was saved with a filter knows all its attributes
+            raise ModelError(f"it names an attribute that the saved schema lacks: {shorten(text)}")
+        return subscription
 
     def _compile(
         self,
@@ -292,11 +291,10 @@ class Engine:
     def _subscribe_boxes(self, table: SubscriptionTable, namespace: str) -> Sequence[SubscriptionId]:
         kind = Number() if table.centers is None else Vector(table.centers.shape[1])
         schema = self._with_attributes(table.names, kind)
-        space = self._namespace(namespace)
-        ids = table.ids if table.ids is not None else self._fresh_ids(len(table), space.ids)
-        space.add_boxes(table, ids)
+        shelf = self._shelf(namespace)
+        ids = table.ids if table.ids is not None else self._fresh_ids(len(table), shelf.now.ids)
+        shelf.add_boxes(table, ids)
         self._schema = schema
-        self._merge.nudge(space.mergeable)
         return ids
 
     def _fresh_ids(self, n: int, known: Ids) -> range:
@@ -328,47 +326,43 @@ class Engine:
 
     def _admit(self, added: Sequence[Subscription]) -> None:
         """Add all subscriptions or none."""
+        spaces: dict[str, list[Subscription]] = {}
+        for one in added:
+            spaces.setdefault(one.namespace, []).append(one)
         done: list[Subscription] = []
         try:
-            for one in added:
-                space = self._namespace(one.namespace)
-                self._expire_in(space)
-                space.add(one)
-                done.append(one)
-            for name, n in sorted(Counter(one.namespace for one in added).items()):
-                space = self._namespaces[name]
-                self._merge.nudge(space.mergeable, now=n >= BULK and 2 * n > len(space))
+            for name, subscriptions in spaces.items():
+                self._living(name)
+                self._shelf(name).add(subscriptions)
+                done += subscriptions
         except BaseException:
             for one in done:
-                self._namespaces[one.namespace].remove(one.id)
+                self._shelves[one.namespace].remove(one.id)
             raise
 
     def _fresh_id(self, namespace: str, taken: set[int] | frozenset[int] = frozenset()) -> int:
-        space = self._namespaces.get(namespace)
-        known: Container[int] = space.ids if space is not None else ()
+        shelf = self._shelves.get(namespace)
+        known: Container[int] = shelf.now.ids if shelf is not None else ()
         while self._next_id in known or self._next_id in taken:
             self._next_id += 1
         self._next_id += 1
         return self._next_id - 1
 
     def _living(self, namespace: str) -> Namespace:
-        """Return a namespace without what has expired; an empty one when nobody subscribed in it."""
-        found = self._namespaces.get(namespace)
-        if found is None:
-            return self._new_namespace(namespace)
-        self._expire_in(found)
-        return found
+        """Return a namespace without what has expired; an empty one when nothing was subscribed to in it."""
+        shelf = self._shelves.get(namespace)
+        if shelf is None:
+            return Namespace(namespace, MATCHERS[self._matcher])
+        self._expire_in(shelf)
+        return shelf.now
 
-    def _namespace(self, name: str) -> Namespace:
-        """Return a namespace to write to; it is made when it is first written to."""
-        if name not in self._namespaces:
-            self._namespaces[name] = self._new_namespace(name)
-        return self._namespaces[name]
-
-    def _new_namespace(self, name: str) -> Namespace:
-        space = Namespace(name, MATCHERS[self._matcher])
-        demand(Guarantee.COMPLETE, space.matcher.guarantee)
-        return space
+    def _shelf(self, name: str) -> Shelf:
+        """Return the shelf of a namespace to write to; it is made when it is first written to."""
+        if name not in self._shelves:
+            shelf = Shelf(name, MATCHERS[self._matcher], self._merge)
+            demand(Guarantee.COMPLETE, shelf.now.matcher.guarantee)
+            self._shelves[name] = shelf
+        return self._shelves[name]
 
     def _canonical(self, event: Mapping[str, Any]) -> Event:
         """Return the canonical event; in a learning engine a value of no type is at least there (not NULL)."""
@@ -390,14 +384,12 @@ class Engine:
 
     def _expire(self) -> None:
         """Remove what is due in every namespace."""
-        for space in list(self._namespaces.values()):
-            self._expire_in(space)
+        for shelf in list(self._shelves.values()):
+            self._expire_in(shelf)
 
-    def _expire_in(self, space: Namespace) -> None:
-        end = space.next_end
-        if end is not None and end <= (now := self._clock()):
-            with self._lock:
-                space.expire(now)
+    def _expire_in(self, shelf: Shelf) -> None:
+        if shelf.now.next_end is not None:
+            shelf.expire(self._clock())
 
 
 def _check_words(namespace: object, metadata: Mapping[Any, Any]) -> None:

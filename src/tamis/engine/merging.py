@@ -10,29 +10,19 @@ import threading
 
 from tamis.index.protocols import Mergeable
 
-__all__ = ["BULK", "TIDY_EVERY", "BackgroundMerge"]
-
-#: Subscriptions that come at once from which on it pays to merge them at once.
-BULK = 4_096
-#: Removals after which it is asked again whether a merge would pay: asking each time is a quarter of a removal.
-TIDY_EVERY = 64
+__all__ = ["BackgroundMerge"]
 
 
 class BackgroundMerge:
-    """Runs the merges that an index proposes. ``lock`` is the writer's: plans are made and installed under it."""
+    """Runs the merges that indexes propose. ``lock`` is the writer's: plans are made and installed under it."""
 
     def __init__(self, lock: threading.RLock) -> None:
-        self._lock = lock
+        self.lock = lock
         self._thread: threading.Thread | None = None
 
-    def nudge(self, index: Mergeable | None, *, now: bool = False) -> None:
-        """Start a merge if there is an index that wants one and none is running. The caller holds the lock.
-
-        ``now``: merge everything before returning; after a bulk that is most of the index nobody gains by waiting.
-        """
-        if index is not None and now:
-            index.compact()
-        elif index is not None and index.wants_merge() and not (self._thread is not None and self._thread.is_alive()):
+    def nudge(self, index: Mergeable) -> None:
+        """Start a merge if an index wants one and none is running. The caller holds the lock."""
+        if index.wants_merge() and not (self._thread is not None and self._thread.is_alive()):
             self._thread = threading.Thread(target=self._merge, args=(index,), name="tamis-merge")
             self._thread.start()
 
@@ -44,10 +34,10 @@ class BackgroundMerge:
 
     def _merge(self, index: Mergeable) -> None:
         while True:
-            with self._lock:
+            with self.lock:
                 plan = index.plan_merge()
             if plan is None:
                 return
             plan.run()
-            with self._lock:
+            with self.lock:
                 index.install(plan)

@@ -1,4 +1,4 @@
-"""One namespace of an engine: its own matcher, so that nothing can cross, its ids, and its raw subscriptions."""
+"""One namespace: its own matcher, so that nothing can cross, its ids, and its raw subscriptions. See `shelf`."""
 
 from __future__ import annotations
 
@@ -6,21 +6,39 @@ import heapq
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from tamis.engine.ids import Ids, IdsState
 from tamis.engine.stored import StoredSubscriptions
 from tamis.index.parted import PartedMatcher
-from tamis.index.protocols import BallMatcher, BoxMatcher, Lookup, Matcher, Mergeable
+from tamis.index.protocols import BallMatcher, BoxMatcher, BulkMatcher, LinkMatcher, Lookup, Matcher, Mergeable
 from tamis.model.subscription import Filter, Subscription, SubscriptionId, Values
 from tamis.model.tables import SubscriptionTable
 from tamis.model.value_set import ValueSet
 
 __all__ = ["Namespace"]
 
-#: Dead rows that are always tolerated; starting over costs more than their few bytes each.
-_DEAD_ROWS = 1 << 24
+
+class _Roles(NamedTuple):
+    """A matcher in the roles it has; worked out once, for to ask a Protocol takes microseconds."""
+
+    mergeable: Mergeable | None
+    boxes: BoxMatcher | None
+    balls: BallMatcher | None
+    bulk: BulkMatcher | None
+    link: LinkMatcher | None
+
+    @classmethod
+    def of(cls, matcher: Matcher) -> _Roles:
+        return cls(
+            matcher if isinstance(matcher, Mergeable) else None,
+            matcher if isinstance(matcher, BoxMatcher) else None,
+            matcher if isinstance(matcher, BallMatcher) else None,
+            matcher if isinstance(matcher, BulkMatcher) else None,
+            matcher if isinstance(matcher, LinkMatcher) else None,
+        )
 
 
 class Namespace:
@@ -44,10 +62,7 @@ class Namespace:
 
     def _use(self, matcher: Matcher) -> None:
         self.matcher = matcher
-        #: The matcher again if it merges, takes boxes, takes balls; asked once: asking a Protocol takes microseconds.
-        self.mergeable: Mergeable | None = matcher if isinstance(matcher, Mergeable) else None
-        self._boxes: BoxMatcher | None = matcher if isinstance(matcher, BoxMatcher) else None
-        self._balls: BallMatcher | None = matcher if isinstance(matcher, BallMatcher) else None
+        self.roles = _Roles.of(matcher)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -58,23 +73,38 @@ class Namespace:
 
     def add(self, subscription: Subscription) -> None:
         """Add a subscription; its id must be free."""
-        row = self.ids.append(subscription.id)
-        self._admit(row, subscription)
-        if subscription.expires is not None:
-            heapq.heappush(self._ends, (subscription.expires, row))
+        self.add_many([subscription])
+
+    def add_many(self, subscriptions: Sequence[Subscription]) -> None:
+        """Add subscriptions, whose ids must be free and different: all or, if it raises, none."""
+        first = self.ids.append_many([one.id for one in subscriptions])
+        rows = range(first, first + len(subscriptions))
+        self._single.update(zip(rows, subscriptions, strict=True))
+        try:
+            self._hand_over(rows, subscriptions)
+        except BaseException:
+            for row, one in zip(rows, subscriptions, strict=True):
+                del self._single[row]
+                self.ids.remove(one.id)
+            raise
+        for row, one in zip(rows, subscriptions, strict=True):
+            if one.expires is not None:
+                heapq.heappush(self._ends, (one.expires, row))
 
     def add_boxes(self, table: SubscriptionTable, ids: Sequence[SubscriptionId] | range) -> None:
         """Add a table of boxes or balls, all at once where the matcher can; the ids must be free."""
         first = self.ids.append_range(ids) if isinstance(ids, range) else self.ids.append_many(ids)
         rows = np.arange(first, first + len(table), dtype=np.int32)
-        if table.radii is not None and self._balls is not None:
-            self._balls.add_balls(rows, table)
+        if table.radii is not None and self.roles.balls is not None:
+            self.roles.balls.add_balls(rows, table)
             return
-        if table.radii is None and self._boxes is not None:
-            self._boxes.add_boxes(rows, table)
+        if table.radii is None and self.roles.boxes is not None:
+            self.roles.boxes.add_boxes(rows, table)
             return
         for position, id in enumerate(ids):
-            self._admit(first + position, table.box_subscription(position, id))
+            subscription = table.box_subscription(position, id)
+            self._single[first + position] = subscription
+            self.matcher.add(first + position, subscription)
 
     def open_part(self, blocks: IdsState, removed: Sequence[int], stored: StoredSubscriptions) -> Matcher:
         """Take over the ids and subscriptions of a part of a saved engine, before anything is added.
@@ -121,8 +151,8 @@ class Namespace:
     def find(self, row: int) -> Subscription | None:
         """Return the subscription of a row, None when it was removed meanwhile."""
         found = self.find_written(row)
-        if found is None and self._balls is not None:
-            ball = self._balls.find_ball(row)
+        if found is None and self.roles.balls is not None:
+            ball = self.roles.balls.find_ball(row)
             found = None if ball is None else Subscription(self.ids[row], (Filter((ball,)),), None, self.name)
         return found if found is not None else self._find_box(row)
 
@@ -134,13 +164,13 @@ class Namespace:
             return self._stored[place].find(row)
         return found
 
-    def expire(self, now: int) -> None:
-        """Remove what is due at ``now``."""
-        while self._ends and self._ends[0][0] <= now:
-            moment, row = heapq.heappop(self._ends)
+    def take_due(self, moment: int) -> Iterator[SubscriptionId]:
+        """Yield the ids that are due at a moment, once; the caller removes them."""
+        while self._ends and self._ends[0][0] <= moment:
+            end, row = heapq.heappop(self._ends)
             one = self.find(row)
-            if one is not None and one.expires == moment and one.id in self.ids and self.ids.row(one.id) == row:
-                self.remove(one.id)
+            if one is not None and one.expires == end and one.id in self.ids and self.ids.row(one.id) == row:
+                yield one.id
 
     @property
     def next_end(self) -> int | None:
@@ -152,30 +182,21 @@ class Namespace:
         """Rows whose subscription was removed: one more with every removal."""
         return self.ids.n_rows - len(self.ids)
 
-    @property
-    def is_mostly_dead(self) -> bool:
-        """Whether so many rows are dead that starting over pays."""
-        return self.n_dead > max(_DEAD_ROWS, 8 * len(self.ids))
-
-    def renewed(self) -> Namespace:
-        """Return the same subscriptions in a new namespace whose rows start at 0."""
-        fresh = Namespace(self.name, self._make_matcher)
-        for subscription in self:
-            fresh.add(subscription)
-        return fresh
-
-    def _admit(self, row: int, subscription: Subscription) -> None:
-        """Hand a subscription to the matcher; if that fails its id is free again."""
-        self._single[row] = subscription
-        try:
-            self.matcher.add(row, subscription)
-        except BaseException:
-            del self._single[row]
-            self.ids.remove(subscription.id)
-            raise
+    def _hand_over(self, rows: range, subscriptions: Sequence[Subscription]) -> None:
+        """Give subscriptions to the matcher, all or none."""
+        if len(rows) > 1 and self.roles.bulk is not None:
+            self.roles.bulk.add_many(np.arange(rows.start, rows.stop, dtype=np.int32), subscriptions)
+            return
+        for row, one in zip(rows, subscriptions, strict=True):
+            try:
+                self.matcher.add(row, one)
+            except BaseException:
+                for earlier in range(rows.start, row):
+                    self.matcher.remove(earlier)
+                raise
 
     def _find_box(self, row: int) -> Subscription | None:
-        sides = None if self._boxes is None else self._boxes.find_sides(row)
+        sides = None if self.roles.boxes is None else self.roles.boxes.find_sides(row)
         if sides is None:
             return None
         constraints = [

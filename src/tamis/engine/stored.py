@@ -11,9 +11,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tamis.errors import ModelError, SnapshotError
 from tamis.model.subscription import Subscription, SubscriptionId
 
-__all__ = ["COLUMNS", "Record", "StoredSubscriptions", "record_table"]
+__all__ = ["COLUMNS", "Record", "StoredSubscriptions", "find_problem", "record_table"]
 
 #: One row per subscription that has an id of its own; ``filter`` is null for a box that the index holds.
 COLUMNS = pa.schema(
@@ -47,19 +48,48 @@ def record_table(rows: Sequence[tuple[int, SubscriptionId, str | None, int | Non
     return pa.table(names, schema=COLUMNS)
 
 
-class StoredSubscriptions:
-    """Reads a table of `COLUMNS`, whose row 0 is row ``first`` here; ``compile`` makes a subscription of a record."""
+def find_problem(table: pa.Table, n_rows: int) -> str | None:
+    """Return why a table from a file cannot be one of the subscriptions of ``n_rows`` rows; None when it can."""
+    if table.schema != COLUMNS:
+        return "its columns are not those of this format"
+    try:
+        table.validate(full=True)
+    except pa.ArrowInvalid as error:
+        return f"not a valid table: {error}"
+    if table["row"].null_count:
+        return "a row has no number"
+    rows = np.asarray(table["row"])
+    if len(rows) and not (rows[0] >= 0 and rows[-1] < n_rows and (rows[:-1] < rows[1:]).all()):
+        return f"its rows do not ascend inside 0 to {n_rows - 1}"
+    if pc.any(pc.equal(table["id_number"].is_valid(), table["id_text"].is_valid())).as_py():
+        return "a row has no id, or two"
+    return None
 
-    def __init__(self, table: pa.Table, compile: Callable[[Record], Subscription], first: int = 0) -> None:
+
+class StoredSubscriptions:
+    """Reads a table of `COLUMNS`, whose row 0 is row ``first`` here; ``compile`` makes a subscription of a record.
+
+    ``source`` is the file that errors name.
+    """
+
+    def __init__(
+        self, table: pa.Table, compile: Callable[[Record], Subscription], first: int = 0, source: str = ""
+    ) -> None:
         table = table.combine_chunks()
         self._column: dict[str, Any] = {name: table.column(name) for name in COLUMNS.names}
         rows: npt.NDArray[np.int32] = np.asarray(table.column("row"))
         self.rows = rows + np.int32(first) if first else rows
         self._compile = compile
+        self._source = source
+        self._needed: npt.NDArray[np.int32] | None = None
         self._compiled = lru_cache(maxsize=_KEPT)(self._compile_row)
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def demand_filters(self, needed: npt.NDArray[np.int32]) -> None:
+        """Expect so many filters, int32[n], of the subscriptions: an index refers to them by number."""
+        self._needed = needed
 
     def id(self, row: int) -> SubscriptionId:
         """Return the id of a row."""
@@ -96,7 +126,14 @@ class StoredSubscriptions:
 
     def _compile_row(self, place: int) -> Subscription:
         text, expires, metadata = (self._column[name][place].as_py() for name in ("filter", "expires", "metadata"))
-        return self._compile((text, self._id(place), expires, dict(metadata or ())))
+        id = self._id(place)
+        try:
+            subscription = self._compile((text, id, expires, dict(metadata or ())))
+        except ModelError as error:
+            raise SnapshotError(self._source, f"the filter of subscription {id!r} cannot be read: {error}") from error
+        if self._needed is not None and len(subscription.filters) < self._needed[place]:
+            raise SnapshotError(self._source, f"the filter of subscription {id!r} is not the one that was indexed")
+        return subscription
 
     def _place(self, row: int) -> int:
         return int(np.searchsorted(self.rows, row))

@@ -9,8 +9,9 @@ When not to use it: beyond a few thousand subscriptions. An event costs about a 
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
-from tamis.algebra.covers import is_covered
+from tamis.algebra.covers import Prover
 from tamis.algebra.evaluate import matches_subscription
 from tamis.index.protocols import Guarantee, IndexStatistics, MatchRows, OneByOne, Rows, match_each
 from tamis.model.schema import Event
@@ -64,15 +65,32 @@ class LinearMatcher(_LinearScan):
         """Return the rows that match each event of a table, ascending; a bad row matches nothing."""
         return match_each(self.match, events)
 
+    def matches_any(self, event: Event) -> bool:
+        """Whether some row matches a canonical event; ends at the first that does."""
+        return any(matches_subscription(event, subscription) for _, subscription in self.items())
+
+    def matches_any_of(self, events: EventTable) -> npt.NDArray[np.bool_]:
+        """Say for each event of a table whether some row matches it; a bad row matches nothing."""
+        bad = events.bad
+        return np.array([i not in bad and self.matches_any(events.event(i)) for i in range(len(events))], np.bool_)
+
 
 class LinearCovering(_LinearScan, OneByOne):
-    """Finds covers by asking every subscription."""
+    """Finds covers by asking every subscription; with ``pieces`` all proofs of one question cost no more than that."""
+
+    def __init__(self, pieces: int | None = None) -> None:
+        super().__init__()
+        self._pieces = pieces
+        if pieces is not None:  # some covers are not seen
+            self.guarantee = Guarantee.SOUND
 
     def find_cover(self, subscription: Subscription) -> int | None:
         """Return the smallest row whose subscription covers the given one."""
-        return next((row for row, other in self.items() if is_covered(subscription.filters, other.filters)), None)
+        prover, filters = Prover(self._pieces), subscription.filters
+        return next((row for row, other in self.items() if prover.is_covered(filters, other.filters)), None)
 
     def find_covered(self, subscription: Subscription) -> Rows:
         """Return the rows the given subscription covers, ascending."""
-        found = [row for row, other in self.items() if is_covered(other.filters, subscription.filters)]
+        prover = Prover(self._pieces)
+        found = [row for row, other in self.items() if prover.is_covered(other.filters, subscription.filters)]
         return np.array(found, dtype=np.int32)

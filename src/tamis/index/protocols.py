@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.errors import WeakGuaranteeError
-from tamis.model.schema import Event
+from tamis.model.schema import Event, Schema
 from tamis.model.subscription import Ball, Subscription
 from tamis.model.tables import EventTable, SubscriptionTable
 
@@ -26,9 +26,11 @@ __all__ = [
     "NO_ROWS",
     "BallMatcher",
     "BoxMatcher",
+    "BulkMatcher",
     "CoveringIndex",
     "Guarantee",
     "IndexStatistics",
+    "LinkMatcher",
     "Lookup",
     "MappedMatcher",
     "MatchRows",
@@ -37,6 +39,7 @@ __all__ = [
     "Mergeable",
     "OneByOne",
     "Rows",
+    "SavedRows",
     "demand",
     "match_each",
 ]
@@ -111,6 +114,25 @@ class Matcher(Protocol):
 
 
 @runtime_checkable
+class LinkMatcher(Matcher, Protocol):
+    """A matcher that tells whether anything matches, for less than it takes to tell what: all that a link asks."""
+
+    def matches_any(self, event: Event) -> bool:
+        """Whether some row matches a canonical event."""
+
+    def matches_any_of(self, events: EventTable) -> npt.NDArray[np.bool_]:
+        """Say for each event of a table whether some row matches it; a bad row of the table matches nothing."""
+
+
+@runtime_checkable
+class BulkMatcher(Matcher, Protocol):
+    """A matcher that takes many subscriptions at once for less than one by one."""
+
+    def add_many(self, rows: Rows, subscriptions: Sequence[Subscription]) -> None:
+        """Add subscriptions under ascending rows above all rows added before: all or, if it raises, none."""
+
+
+@runtime_checkable
 class BoxMatcher(Matcher, Protocol):
     """A matcher that takes a table of boxes at once."""
 
@@ -132,6 +154,22 @@ class BallMatcher(Matcher, Protocol):
         """Return the ball of a row that is a ball and nothing else; None when it is not there."""
 
 
+class SavedRows(NamedTuple):
+    """What is known of the rows of a saved matcher.
+
+    Attributes
+    ----------
+    living, written
+        bool[n]; which rows live, and of which the filter is stored besides.
+    schema
+        The types of attributes.
+    """
+
+    living: npt.NDArray[np.bool_]
+    written: npt.NDArray[np.bool_]
+    schema: Schema
+
+
 @runtime_checkable
 class MappedMatcher(Matcher, Protocol):
     """A matcher that can be saved as arrays and opened on them again, mapped."""
@@ -139,8 +177,14 @@ class MappedMatcher(Matcher, Protocol):
     def to_arrays(self) -> tuple[Any, dict[str, npt.NDArray[Any]]] | None:
         """Return a description of plain values and named arrays; None when adding again is as good."""
 
-    def open_arrays(self, description: Any, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Take over what `to_arrays` gave; the matcher must be empty."""
+    def open_arrays(
+        self, description: Any, arrays: Mapping[str, npt.NDArray[Any]], rows: SavedRows
+    ) -> npt.NDArray[np.int32]:
+        """Take over what `to_arrays` gave; the matcher must be empty. Return how many filters each row must have.
+
+        Arrays from a file may say anything: those that are not what `to_arrays` could have given for these rows raise
+        `SnapshotError`, and no kernel sees them before.
+        """
 
 
 class MergePlan(Protocol):

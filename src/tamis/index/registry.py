@@ -31,7 +31,8 @@ class CoveringOptions:
 
     ``schema`` names the attributes and their domains, ``epsilon`` is the share of the search space that may be
     left out, ``k`` the bits of a curve's side or the vectors of a projection, ``seed`` draws those; ``curve`` is "z" or
-    "hilbert".
+    "hilbert". ``pieces`` bounds the proofs of one question to "exact" and "linear" (`tamis.algebra.proofs.budget`);
+    what is beyond it counts as not covered.
     """
 
     schema: Schema = field(default_factory=Schema)
@@ -39,6 +40,7 @@ class CoveringOptions:
     k: int | None = None
     seed: int = 0
     curve: str = "z"
+    pieces: int | None = None
 
 
 _AS_IT_COMES = CoveringOptions()
@@ -51,7 +53,7 @@ class _Maker(Protocol):
 def _exact(options: CoveringOptions = _AS_IT_COMES) -> CoveringIndex:
     from tamis.index.dominance.index import DominanceIndex  # late: it loads numba
 
-    return DominanceIndex()
+    return DominanceIndex(options.pieces)
 
 
 def _zcurve(options: CoveringOptions = _AS_IT_COMES) -> CoveringIndex:
@@ -70,7 +72,7 @@ def _projection(options: CoveringOptions = _AS_IT_COMES) -> CoveringIndex:
 
 
 def _linear(options: CoveringOptions = _AS_IT_COMES) -> CoveringIndex:
-    return LinearCovering()
+    return LinearCovering(options.pieces)
 
 
 COVERING_INDEXES: dict[str, _Maker] = {

@@ -13,7 +13,7 @@ from typing import Any
 
 from tamis.errors import RemoteProtocolError
 from tamis.node.core import Core
-from tamis.node.effects import Deliver, Effect, Key, Link, Persist, Send
+from tamis.node.effects import Again, Deliver, Effect, Key, Link, Persist, Send
 from tamis.node.node import Codec, Transaction
 
 __all__ = ["DatagramNode", "Datagrams"]
@@ -64,6 +64,8 @@ class DatagramNode:
                 transaction.changes.append(effect)
             elif isinstance(effect, Deliver):
                 self.deliveries.append(effect.message)
+            elif isinstance(effect, Again):
+                transaction.again = True
             elif isinstance(effect, Send):
                 data, kind = self._codec.encode(effect.message), type(effect.message).__name__
                 self.sent[kind] += 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Answer", "Deliver", "Effect", "Key", "Link", "Persist", "Send", "Tell"]
+__all__ = ["Again", "Answer", "Deliver", "Effect", "Key", "Link", "Persist", "Send", "Tell"]
 
 #: What a node calls the way to a neighbour or to a client: the name of who is at the other end.
 Link = str
@@ -57,4 +57,9 @@ class Answer:
     value: Any
 
 
-Effect = Persist | Send | Deliver | Tell | Answer
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Give the core a `Tick` soon: work is left that one step does not do at once."""
+
+
+Effect = Persist | Send | Deliver | Tell | Answer | Again

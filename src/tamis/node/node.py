@@ -14,14 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from tamis.errors import RemoteProtocolError
+from tamis.node import records
 from tamis.node.core import Core, LinkUp
-from tamis.node.effects import Answer, Deliver, Effect, Key, Link, Persist, Send, Tell
+from tamis.node.effects import Again, Answer, Deliver, Effect, Key, Link, Persist, Send, Tell
 from tamis.node.frames import decode_frame
 from tamis.node.stream import Quota, StreamEnd
 
 __all__ = ["Codec", "Node", "Transaction"]
-
-_EPOCH: Key = ("epoch",)
 
 AnyCore = TypeVar("AnyCore", bound=Core)
 
@@ -45,6 +44,8 @@ class Transaction:
     words: list[tuple[Link, Any]] = field(default_factory=list)
     #: What the caller in this process gets.
     answer: Any = None
+    #: Whether the core wants a `Tick` soon.
+    again: bool = False
 
 
 class Node(Generic[AnyCore]):
@@ -72,7 +73,8 @@ class Node(Generic[AnyCore]):
         self.quota = quota
         self._codec = codec
         self._stored = stored or {}
-        self.epoch = int(self._stored.get(_EPOCH, epoch))
+        life = records.EPOCH.find(self._stored)
+        self.epoch = epoch if life is None else life
         #: A core that must know what waits for its links shares this mapping, and only reads it.
         self.ends = {} if ends is None else ends
         self.ends.update((link, StreamEnd(link, self.epoch)) for link in links)
@@ -82,14 +84,14 @@ class Node(Generic[AnyCore]):
         stored, self._stored = self._stored, {}
         of_link: dict[Link, dict[Key, bytes]] = {}  # sorted out once: there may be a link for each subscription
         for key, value in stored.items():
-            if key[0] in ("link", "out"):
+            if key[0] in (records.LINK.name, records.OUT.name):
                 of_link.setdefault(key[1], {})[key] = value
-            if key[0] == "link" and key[1] not in self.ends:
-                self.ends[key[1]] = StreamEnd(key[1], self.epoch)
+        for (link,), _ in records.LINK.items(stored):
+            self.ends.setdefault(link, StreamEnd(link, self.epoch))
         for link, end in self.ends.items():
             end.restore(of_link.get(link, {}))
         step = _Step(self, now)
-        step.transaction.changes.append(Persist(_EPOCH, b"%d" % self.epoch))
+        step.transaction.changes.append(records.EPOCH.put(value=self.epoch))
         step.follow(self.core.restore(stored, now=now))
         step.transaction.links.update(self.ends)
         step.resized.update(self.ends)
@@ -111,7 +113,7 @@ class Node(Generic[AnyCore]):
         step = _Step(self, now)
         end = self.ends.pop(link, None)
         if end is not None:
-            step.transaction.changes += [*end.acknowledge(end.sent), Persist(("link", link), None)]
+            step.transaction.changes += [*end.acknowledge(end.sent), records.LINK.drop(link)]
         return step.done()
 
     def acknowledge(self, link: Link, number: int, now: float) -> Transaction:
@@ -194,6 +196,8 @@ class _Step:
                 self.transaction.words.append((effect.link, effect.message))
             elif isinstance(effect, Answer):
                 self.transaction.answer = effect.value
+            elif isinstance(effect, Again):
+                self.transaction.again = True
 
     def done(self) -> Transaction:
         """Close the transaction: the cursors of all links that moved go to the disk with it."""

@@ -22,9 +22,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import takewhile
 
-import msgspec
-
 from tamis.errors import ModelError
+from tamis.node import records
 from tamis.node.core import LinkFree, LinkFull
 from tamis.node.effects import Key, Link, Persist
 from tamis.node.frames import Frame
@@ -99,12 +98,12 @@ class StreamEnd:
         self.sent += 1
         self.outbox[self.sent] = body
         self.waiting_bytes += len(body)
-        return [Persist(self._place(self.sent), body)]
+        return [records.OUT.put(self.link, str(self.sent), value=body)]
 
     def meet(self, peer_epoch: int) -> tuple[list[bytes], list[Persist]]:
         """Start over with a new life of the other end; return what the former one had not acknowledged."""
         waiting = list(self.outbox.values())
-        forgotten = [Persist(self._place(number), None) for number in self.outbox]
+        forgotten = [records.OUT.drop(self.link, str(number)) for number in self.outbox]
         self.peer_epoch, self.received, self.sent = peer_epoch, 0, 0
         self.outbox, self.waiting_bytes, self._spilled = {}, 0, 0
         return waiting, forgotten
@@ -114,7 +113,7 @@ class StreamEnd:
         done = list(takewhile(lambda number: number <= ack, self.outbox))
         for number in done:
             self.waiting_bytes -= len(self.outbox.pop(number))
-        return [Persist(self._place(number), None) for number in done]
+        return [records.OUT.drop(self.link, str(number)) for number in done]
 
     @property
     def acknowledged(self) -> int:
@@ -171,19 +170,16 @@ class StreamEnd:
 
     def cursor(self) -> Persist:
         """Return the numbers that a restart goes on with."""
-        return Persist(("link", self.link), msgspec.msgpack.encode((self.peer_epoch, self.received, self.sent)))
+        return records.LINK.put(self.link, value=records.Cursor(self.peer_epoch, self.received, self.sent))
 
     def restore(self, stored: Mapping[Key, bytes]) -> None:
         """Take back cursor and outbox."""
-        cursor = stored.get(("link", self.link))
+        cursor = records.LINK.find(stored, self.link)
         if cursor is not None:
-            self.peer_epoch, self.received, self.sent = msgspec.msgpack.decode(cursor, type=tuple[int, int, int])
-        mine = (key for key in stored if key[0] == "out" and key[1] == self.link)
-        self.outbox = {int(key[2]): stored[key] for key in sorted(mine, key=lambda key: int(key[2]))}
+            self.peer_epoch, self.received, self.sent = cursor.peer_epoch, cursor.received, cursor.sent
+        waiting = ((int(number), body) for (link, number), body in records.OUT.items(stored) if link == self.link)
+        self.outbox = dict(sorted(waiting))
         self.waiting_bytes = sum(map(len, self.outbox.values()))
-
-    def _place(self, number: int) -> Key:
-        return ("out", self.link, str(number))
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 ======================= ======================================================================
 client to broker        `Subscribe`, `SubscribeBatch`, `Unsubscribe`, `Publish`, `PublishBatch`
-broker to client        `Status` of a subscription, `Delivery` of an event, `Gap`, `Refusal`, `Types`
+broker to client        `Status` of a subscription, `Delayed`, `Delivery` of an event, `Gap`, `Refusal`, `Types`
 broker to broker        `Update` of a routing table, `Confirm` of updates, `Publish`, `PublishBatch`, `Pause`, `Resume`
 to a node from itself   `Tick`, and `LinkUp`, `LinkFull`, `LinkFree` of `tamis.node.core`; never on a wire
 ======================= ======================================================================
@@ -27,6 +27,7 @@ __all__ = [
     "VERSION",
     "About",
     "Confirm",
+    "Delayed",
     "Delivery",
     "Entry",
     "EventId",
@@ -144,6 +145,14 @@ class Status(Message, frozen=True, array_like=True, tag=5):
     state: State
 
 
+class Delayed(Message, frozen=True, array_like=True, tag=23):
+    """A client hears that its subscription is accepted and not active yet: these neighbours have not confirmed it."""
+
+    id: SubscriptionId
+    namespace: str
+    missing: tuple[str, ...]
+
+
 class Delivery(Message, frozen=True, array_like=True, tag=6, gc=False):
     """One copy of an event for a client, with the ids of all its subscriptions that match (promise G8)."""
 
@@ -218,6 +227,7 @@ _Wire = (
     | Publish
     | PublishBatch
     | Status
+    | Delayed
     | Delivery
     | Gap
     | Refusal

@@ -83,7 +83,8 @@ def note_removed(batches: Iterator[pa.RecordBatch], *, version: str, place: str)
     leaving = pa.Table.from_batches(batches, pa.schema([("part", pa.int32()), ("row", pa.int32())]))
     parts, rows = np.asarray(leaving["part"]), np.asarray(leaving["row"])
     for number in np.unique(parts).tolist():
-        saved = read_part(Path(version), read_manifest(Path(version)).parts[number])
+        manifest = read_manifest(Path(version))
+        saved = read_part(Path(version), manifest.parts[number], manifest.read_schema(Path(version)))
         name = f"r{uuid.uuid4().hex}.removed"
         write_removed(Path(place), name, np.concatenate([saved.removed, rows[parts == number]]))
         removal = Removal(number, name, measure(Path(place) / name))
@@ -99,7 +100,7 @@ def _parts(batches: Iterator[pa.RecordBatch], version: str) -> Iterator[_Open]:
     manifest = read_manifest(Path(version))
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            saved = read_part(Path(version), manifest.parts[number])
+            saved = read_part(Path(version), manifest.parts[number], manifest.read_schema(Path(version)))
             space = Namespace(saved.part.namespace, MATCHERS[DEFAULT_MATCHER])
             snapshot.restore([saved], space, _never_compiled)
             yield _Open(number, saved, space)

@@ -12,6 +12,7 @@ from tamis.cli.options import Json, examples
 from tamis_bench.commands import balls as bench_balls
 from tamis_bench.commands import covering as bench_covering
 from tamis_bench.commands import curves as bench_curves
+from tamis_bench.commands import network as bench_network
 from tamis_bench.commands import regions as bench_regions
 from tamis_bench.commands import serve as bench_serve
 from tamis_bench.commands import spark as bench_spark
@@ -121,4 +122,5 @@ app.command("covering", epilog=bench_covering.EPILOG)(bench_covering.covering)
 app.command("balls", epilog=bench_balls.EPILOG)(bench_balls.balls)
 app.command("curves", epilog=bench_curves.EPILOG)(bench_curves.curves)
 app.command("serve", epilog=bench_serve.EPILOG)(bench_serve.serve)
+app.command("network", epilog=bench_network.EPILOG)(bench_network.network)
 app.command("spark", epilog=bench_spark.EPILOG)(bench_spark.spark)

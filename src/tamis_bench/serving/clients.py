@@ -28,11 +28,12 @@ AT_ONCE = 100
 
 
 class Arrivals:
-    """When each copy of an event came, of all readers together."""
+    """When each copy of an event came, of all readers together; copies are awaited for ``patience`` seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, patience: float = 300.0) -> None:
         #: (number of the event, moment) in the order of arrival.
         self.seen: list[tuple[int, float]] = []
+        self._patience = patience
         self._wanted = 0
         self._done = asyncio.Event()
 
@@ -42,12 +43,12 @@ class Arrivals:
         if len(self.seen) == self._wanted:
             self._done.set()
 
-    async def wait(self, wanted: int, patience: float = 300.0) -> None:
+    async def wait(self, wanted: int) -> None:
         """Wait until so many copies came in all."""
         self._wanted = wanted
         if len(self.seen) < wanted:
             self._done.clear()
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(self._patience):
                 await self._done.wait()
 
 
@@ -58,13 +59,15 @@ def subscribe_message(id: int, text: str) -> m.Subscribe:
 
 
 class Reader:
-    """A client with many subscriptions."""
+    """A client with many subscriptions; a token may allow it more of them."""
 
-    def __init__(self, url: str, name: str, arrivals: Arrivals) -> None:
+    def __init__(self, url: str, name: str, arrivals: Arrivals, token: str = "") -> None:
         self._url = f"{websocket_url(url)}?client={name}"
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._link = ClientLink(name)
         self._arrivals = arrivals
-        self._active = 0
+        #: Subscriptions that every broker knows.
+        self.active = 0
         self._news = asyncio.Event()
 
     async def open(self) -> Reader:
@@ -73,6 +76,7 @@ class Reader:
 
         self._socket: Any = await connect(
             self._url,
+            additional_headers=self._headers,
             subprotocols=[SUBPROTOCOL],  # type: ignore[list-item]
             max_size=MAX_PACKET,
             compression=None,
@@ -86,9 +90,10 @@ class Reader:
         """Ask for many things; returns when all are active."""
         for first in range(0, len(messages), AT_ONCE):
             part = messages[first : first + AT_ONCE]
+            wanted = self.active + len(part)
             self._link.unsent.append(Outgoing(m.encode(m.SubscribeBatch(tuple(part))), lambda: None))
             await self._flush()
-            while self._active < first + len(part):
+            while self.active < wanted:
                 self._news.clear()
                 await self._news.wait()
                 if self._task.done():
@@ -119,7 +124,7 @@ class Reader:
                     self._arrivals.note(message.event.id.seq, moment)
                     self._link.hand_out(number, 0)
                 elif isinstance(message, m.Status) and message.state is m.State.ACTIVE:
-                    self._active += 1
+                    self.active += 1
                 elif isinstance(message, m.Refusal):
                     raise InvariantError(f"reader {self._link.name} was refused: {message.reason}")
             self._link.settle()

@@ -1,73 +1,95 @@
-"""The ceiling in the benchmark of a broker: the same events through Mosquitto, by topic, with QoS 1."""
+"""The ceiling in the benchmarks of brokers: the same events through Mosquitto, by topic, with QoS 1."""
 
 from __future__ import annotations
 
-import json
-import shutil
-import subprocess
+import contextlib
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tamis.errors import InvariantError
 from tamis_bench.rows import Row
-from tamis_bench.serving.peer_servers import free_port, started
-from tamis_bench.workloads.boxes import make_boxes
+from tamis_bench.serving.peer_servers import Passage, Servers, find_program, free_port, percentiles, started
+from tamis_bench.workloads.boxes import box_payloads
 
 if TYPE_CHECKING:
     from tamis_bench.serving.serve import Load
 
-__all__ = ["measure_mosquitto"]
+__all__ = ["NOT_INSTALLED", "measure_mosquitto", "mosquitto_servers", "pass_mosquitto"]
+
+NOT_INSTALLED = "mosquitto is not installed (make setup-ci)"
 
 #: Topics that the events are spread over, and messages under way.
 TOPICS, INFLIGHT = 1_000, 1_000
 
+#: Seconds for what must come.
+PATIENCE = 300.0
+
 
 def measure_mosquitto(load: Load, work: str) -> Iterator[Row]:
     """Yield events per second and latencies at half load; a row with the reason where there is no Mosquitto."""
-    program = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin")
+    program = find_program("mosquitto")
     if program is None:
-        yield Row(work, load.n, "mosquitto", "serve", None, note="mosquitto is not installed (make setup-ci)")
+        yield Row(work, load.n, "mosquitto", "serve", None, note=NOT_INSTALLED)
         return
-    points = make_boxes(work, 1, load.events).points.tolist()
-    payloads = [json.dumps({f"a{axis}": value for axis, value in enumerate(point)}) for point in points]
-    with tempfile.TemporaryDirectory() as place:
-        process, port = _start(program, Path(place))
-        try:
-            yield from _measure(load, work, port, payloads)
-        finally:
-            process.terminate()
-            process.wait()
+    payloads = box_payloads(work, load.events)
+    with mosquitto_servers(program, linked=False) as servers:
+        passage = pass_mosquitto(servers, payloads, load.readers, load.seconds)
+    note = "mosquitto: one topic per event, QoS 1, no disk"
+    yield Row(work, load.n, "mosquitto", "serve single", passage.rate, note=note)
+    yield Row(work, load.n, "mosquitto", "serve p50", passage.p50)
+    yield Row(work, load.n, "mosquitto", "serve p99", passage.p99)
 
 
-def _measure(load: Load, work: str, port: int, payloads: list[str]) -> Iterator[Row]:
-    listeners = _Listeners(port, load.readers)
-    publisher = _connected(port)
-    start = time.perf_counter()
+@contextlib.contextmanager
+def mosquitto_servers(program: str, *, linked: bool) -> Iterator[Servers]:
+    """Run one server, or two: one with the readers and one with the publisher, whose bridge sends everything on."""
+    with contextlib.ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        hub, edge = free_port(), free_port()
+        pid = stack.enter_context(_server(program, directory / "hub.conf", hub, ""))
+        if not linked:
+            yield Servers(hub, hub, [pid])
+            return
+        bridge = f"connection hub\naddress 127.0.0.1:{hub}\ntopic bench/# out 1\n"
+        near = stack.enter_context(_server(program, directory / "edge.conf", edge, bridge))
+        yield Servers(edge, hub, [near, pid])
+
+
+def _server(program: str, config: Path, port: int, bridge: str) -> contextlib.AbstractContextManager[int]:
+    unlimited = "max_inflight_messages 0\nmax_queued_messages 0\n"
+    config.write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\nlog_type none\n{unlimited}{bridge}")
+    return started([program, "-c", str(config)], port)
+
+
+def pass_mosquitto(servers: Servers, payloads: Sequence[bytes], readers: int, seconds: float) -> Passage:
+    """Send events through one or two servers, each to one reader, and return how they passed."""
+    listeners = _Listeners(servers.reader_port, readers)
+    publisher = _connected(servers.publisher_port)
+    publisher.publish(f"bench/0/{len(payloads)}", b"", qos=1)  # a bridge keeps it until it is connected
+    listeners.wait(1)
+    listeners.forget()
+    cpu, start = servers.cpu(), time.perf_counter()
     for number, payload in enumerate(payloads):
         publisher.publish(f"bench/{number % TOPICS}/{number}", payload, qos=1)
     listeners.wait(len(payloads))
     rate = len(payloads) / (time.perf_counter() - start)
-    yield Row(work, load.n, "mosquitto", "serve single", rate, note="mosquitto: one topic per event, QoS 1, no disk")
+    used = servers.cpu_per_event(cpu, len(payloads))
     listeners.forget()
-    count, moments = min(int(rate / 2 * load.seconds), len(payloads)), []
+    count, moments = min(int(rate / 2 * seconds), len(payloads)), []
     start = time.perf_counter()
     for number in range(count):
         time.sleep(max(0.0, start + 2 * number / rate - time.perf_counter()))
         moments.append(time.perf_counter())
         publisher.publish(f"bench/{number % TOPICS}/{number}", payloads[number], qos=1)
     listeners.wait(count)
-    times = np.array([moment - moments[number] for number, moment in listeners.seen]) * 1e3
-    for what, value in zip(("serve p50", "serve p99"), np.percentile(times, (50, 99)).tolist(), strict=True):
-        yield Row(work, load.n, "mosquitto", what, value)
     publisher.disconnect()
     publisher.loop_stop()
     listeners.close()
+    return Passage(rate, used, *percentiles(listeners.seen, moments))
 
 
 class _Listeners:
@@ -96,7 +118,7 @@ class _Listeners:
             self._wanted = wanted
             if len(self.seen) >= wanted:
                 return
-        if not self._done.wait(300):
+        if not self._done.wait(PATIENCE):
             raise InvariantError(f"Mosquitto delivered {len(self.seen)} of {wanted} messages")
 
     def forget(self) -> None:
@@ -120,11 +142,3 @@ def _connected(port: int, heard: Any = None) -> Any:
     client.connect("127.0.0.1", port)
     client.loop_start()
     return client
-
-
-def _start(program: str, place: Path) -> tuple[subprocess.Popen[bytes], int]:
-    port = free_port()
-    config = place / "mosquitto.conf"
-    unlimited = "max_inflight_messages 0\nmax_queued_messages 0\n"
-    config.write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\nlog_type none\n{unlimited}")
-    return started(subprocess.Popen([program, "-c", str(config)]), port), port

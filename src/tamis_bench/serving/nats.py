@@ -1,4 +1,4 @@
-"""Another ceiling in the benchmark of a broker: the same events through NATS, by subject, without acknowledgement.
+"""Another ceiling in the benchmarks of brokers: the same events through NATS, by subject, without acknowledgement.
 
 The client is the least that measures: `CONNECT`, `SUB`, `PUB`, `MSG`, `PING` and `PONG` of the text protocol.
 """
@@ -7,82 +7,103 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-import shutil
-import subprocess
+import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from tamis.errors import InvariantError
 from tamis_bench.rows import Row
-from tamis_bench.serving.peer_servers import free_port, started
-from tamis_bench.workloads.boxes import make_boxes
+from tamis_bench.serving.peer_servers import Passage, Servers, find_program, free_port, percentiles, started
+from tamis_bench.workloads.boxes import box_payloads
 
 if TYPE_CHECKING:
     from tamis_bench.serving.serve import Load
 
-__all__ = ["measure_nats"]
+__all__ = ["NOT_INSTALLED", "measure_nats", "nats_servers", "pass_nats"]
+
+NOT_INSTALLED = "nats-server is not installed (apt-get install nats-server)"
 
 #: Subjects that the events are spread over, and events written before the wire is looked at.
 SUBJECTS, AT_ONCE = 1_000, 256
 
-#: Seconds for what must come.
-PATIENCE = 300.0
+#: Seconds for what must come, and between two probes of a link.
+PATIENCE, PROBE_SECONDS = 300.0, 0.2
+
+#: The number of a probe, which is no event.
+_PROBE = -1
 
 
 def measure_nats(load: Load, work: str) -> Iterator[Row]:
     """Yield events per second and latencies at half load; a row with the reason where there is no nats-server."""
-    program = shutil.which("nats-server") or shutil.which("nats-server", path="/usr/sbin:/usr/local/sbin")
+    program = find_program("nats-server")
     if program is None:
-        yield Row(
-            work,
-            load.n,
-            "nats",
-            "serve single",
-            None,
-            note="nats-server is not installed (apt-get install nats-server)",
-        )
+        yield Row(work, load.n, "nats", "serve single", None, note=NOT_INSTALLED)
         return
-    points = make_boxes(work, 1, load.events).points.tolist()
-    payloads = [json.dumps({f"a{axis}": value for axis, value in enumerate(point)}).encode() for point in points]
-    process, port = _start(program)
-    try:
-        yield from asyncio.run(_measure(load, work, port, payloads))
-    finally:
-        process.terminate()
-        process.wait()
+    payloads = box_payloads(work, load.events)
+    with nats_servers(program, linked=False) as servers:
+        passage = pass_nats(servers, payloads, load.readers, load.seconds)
+    note = "nats: one subject per event, at most once, no disk"
+    yield Row(work, load.n, "nats", "serve single", passage.rate, note=note)
+    yield Row(work, load.n, "nats", "serve p50", passage.p50)
+    yield Row(work, load.n, "nats", "serve p99", passage.p99)
 
 
-async def _measure(load: Load, work: str, port: int, payloads: list[bytes]) -> list[Row]:
+@contextlib.contextmanager
+def nats_servers(program: str, *, linked: bool) -> Iterator[Servers]:
+    """Run one server, or two: a hub with the readers and a leaf node with the publisher."""
+    with contextlib.ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        hub, leaf, between = free_port(), free_port(), free_port()
+        command = [program, "-a", "127.0.0.1", "-p"]
+        if not linked:
+            yield Servers(hub, hub, [stack.enter_context(started([*command, str(hub)], hub))])
+            return
+        (directory / "hub.conf").write_text(f'leafnodes {{ host: "127.0.0.1", port: {between} }}')
+        (directory / "leaf.conf").write_text(f'leafnodes {{ remotes: [{{ url: "nats://127.0.0.1:{between}" }}] }}')
+        pids = [
+            stack.enter_context(started([*command, str(port), "-c", str(directory / name)], port))
+            for port, name in ((hub, "hub.conf"), (leaf, "leaf.conf"))
+        ]
+        yield Servers(leaf, hub, pids[::-1])
+
+
+def pass_nats(servers: Servers, payloads: Sequence[bytes], readers: int, seconds: float) -> Passage:
+    """Send events through one or two servers, each to one reader, and return how they passed."""
+    return asyncio.run(_pass(servers, payloads, readers, seconds))
+
+
+async def _pass(servers: Servers, payloads: Sequence[bytes], n_readers: int, seconds: float) -> Passage:
     arrivals = _Arrivals()
-    readers = [await _Wire.open(port, arrivals.note) for _ in range(load.readers)]
-    for number, one in enumerate(readers):
-        await one.subscribe([f"bench.{subject}.*" for subject in range(number, SUBJECTS, load.readers)])
-    publisher = await _Wire.open(port)
-    start = time.perf_counter()
+    readers = [await _Wire.open(servers.reader_port, arrivals.note) for _ in range(n_readers)]
+    for number, reader in enumerate(readers):
+        await reader.subscribe([f"bench.{subject}.*" for subject in range(number, SUBJECTS, n_readers)])
+    publisher = await _Wire.open(servers.publisher_port)
+    await _wait_until_linked(publisher, arrivals)
+    cpu, start = servers.cpu(), time.perf_counter()
     for first in range(0, len(payloads), AT_ONCE):
         await publisher.publish(first, payloads[first : first + AT_ONCE])
     await arrivals.wait(len(payloads))
     rate = len(payloads) / (time.perf_counter() - start)
+    used = servers.cpu_per_event(cpu, len(payloads))
     arrivals.seen.clear()
-    moments = await _paced(publisher, payloads, rate / 2, load.seconds)
+    moments = await _paced(publisher, payloads, rate / 2, seconds)
     await arrivals.wait(len(moments))
-    times = np.array([moment - moments[number] for number, moment in arrivals.seen]) * 1e3
-    p50, p99 = np.percentile(times, (50, 99)).tolist()
-    for one in (publisher, *readers):
-        one.close()
-    note = "nats: one subject per event, at most once, no disk"
-    return [
-        Row(work, load.n, "nats", "serve single", rate, note=note),
-        Row(work, load.n, "nats", "serve p50", p50),
-        Row(work, load.n, "nats", "serve p99", p99),
-    ]
+    for wire in (publisher, *readers):
+        wire.close()
+    return Passage(rate, used, *percentiles(arrivals.seen, moments))
 
 
-async def _paced(publisher: _Wire, payloads: list[bytes], rate: float, seconds: float) -> list[float]:
+async def _wait_until_linked(publisher: _Wire, arrivals: _Arrivals) -> None:
+    """Wait until a probe of every subject reached its reader: a leaf node learns of subscriptions a moment later."""
+    async with asyncio.timeout(PATIENCE):
+        while len(arrivals.probed) < SUBJECTS:
+            await publisher.probe(subject for subject in range(SUBJECTS) if f"bench.{subject}" not in arrivals.probed)
+            await asyncio.sleep(PROBE_SECONDS)
+
+
+async def _paced(publisher: _Wire, payloads: Sequence[bytes], rate: float, seconds: float) -> list[float]:
     """Publish at a steady rate; return when each event was."""
     count, frame, moments = min(int(rate * seconds), len(payloads)), max(1, int(rate / 100)), list[float]()
     start = time.perf_counter()
@@ -99,10 +120,16 @@ class _Arrivals:
 
     def __init__(self) -> None:
         self.seen: list[tuple[int, float]] = []
+        #: Subjects of which a probe came through.
+        self.probed: set[str] = set()
         self._news = asyncio.Event()
 
     def note(self, subject: str) -> None:
-        self.seen.append((int(subject.rpartition(".")[2]), time.perf_counter()))
+        family, _, number = subject.rpartition(".")
+        if int(number) == _PROBE:
+            self.probed.add(family)
+            return
+        self.seen.append((int(number), time.perf_counter()))
         self._news.set()
 
     async def wait(self, wanted: int) -> None:
@@ -136,7 +163,11 @@ class _Wire:
             self._writer.write(f"SUB {subject} {number}\r\n".encode())
         await self._ping()
 
-    async def publish(self, first: int, payloads: list[bytes]) -> None:
+    async def probe(self, subjects: Iterable[int]) -> None:
+        self._writer.write(b"".join(b"PUB bench.%d.%d 0\r\n\r\n" % (subject, _PROBE) for subject in subjects))
+        await self._writer.drain()
+
+    async def publish(self, first: int, payloads: Sequence[bytes]) -> None:
         parts = [
             b"PUB bench.%d.%d %d\r\n%b\r\n" % (number % SUBJECTS, number, len(payload), payload)
             for number, payload in enumerate(payloads, first)
@@ -168,9 +199,3 @@ class _Wire:
                     self._pong.set()
                 elif word == "-ERR":
                     raise InvariantError(f"NATS says {rest}")
-
-
-def _start(program: str) -> tuple[subprocess.Popen[bytes], int]:
-    port = free_port()
-    command = [program, "-a", "127.0.0.1", "-p", str(port)]
-    return started(subprocess.Popen(command, stderr=subprocess.DEVNULL), port), port

@@ -15,6 +15,7 @@ The same name, sizes and seed give the same numbers everywhere.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,7 +25,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["BOX_WORKS", "WORKS", "BoxWork", "TextWork", "make_boxes", "make_texts", "make_work"]
+__all__ = [
+    "BOX_WORKS",
+    "WORKS",
+    "BoxWork",
+    "TextWork",
+    "box_events",
+    "box_payloads",
+    "box_texts",
+    "make_boxes",
+    "make_texts",
+    "make_work",
+]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -102,6 +114,29 @@ def make_texts(n: int, n_events: int, seed: int = 1) -> TextWork:
             text = f"({text}) OR ({others[i]})"
         texts.append(text)
     return TextWork("mixed", texts, _mixed_events(rng, n_events))
+
+
+def box_texts(work: BoxWork) -> list[str]:
+    """Return closed boxes without open sides as CQL2 text.
+
+    >>> print(box_texts(make_boxes("uniform4", 1, 1))[0][:24])
+    a0 BETWEEN 496.230052099
+    """
+    return [
+        " AND ".join(f"{name} BETWEEN {lo!r} AND {hi!r}" for name, lo, hi in zip(work.names, low, high, strict=True))
+        for low, high in zip(work.lo.tolist(), work.hi.tolist(), strict=True)
+    ]
+
+
+def box_events(work: BoxWork, indices: range) -> list[dict[str, Any]]:
+    """Return the events at some indices as clients publish them."""
+    points = work.points[indices.start : indices.stop : indices.step].tolist()
+    return [dict(zip(work.names, point, strict=True)) for point in points]
+
+
+def box_payloads(name: str, n: int) -> list[bytes]:
+    """Return ``n`` events of a work as JSON, for systems that do not read them."""
+    return [json.dumps(event).encode() for event in box_events(make_boxes(name, 1, n), range(n))]
 
 
 # ---- boxes

@@ -72,3 +72,12 @@ def test_a_broken_table_is_noticed() -> None:
     table.remove(np.array([[3, 5]]))
     with pytest.raises(InvariantError):
         table.check_invariants()
+
+
+def test_a_range_over_all_keys_is_not_no_range() -> None:
+    table = RangeTable(8)
+    assert table.is_empty
+    table.add(merged([[0, 7]]))
+    assert not table.is_empty
+    table.remove(merged([[0, 7]]))
+    assert table.is_empty

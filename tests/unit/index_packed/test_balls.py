@@ -162,12 +162,12 @@ def test_balls_with_other_constraints_are_decided_without_raw_values(d, monkeypa
     events += [{"x": 1}, {"look": points[0]}, {"look": points[1], "x": 2}]
     want = [oracle.match(event) for event in events]
     table = {name: [event.get(name) for event in events] for name in ("look", "x", "name")}
-    from tamis.index.packed import core
+    from tamis.index.packed import search
 
     def refuse(*_: object) -> bool:
         raise AssertionError("a filter was asked")
 
-    monkeypatch.setattr(core, "matches", refuse)
+    monkeypatch.setattr(search, "matches", refuse)
     assert [engine.match(event) for event in events] == want
     found = engine.match_table(table)
     assert [found.of(i) for i in range(len(events))] == want

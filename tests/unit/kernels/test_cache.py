@@ -48,7 +48,8 @@ ONLY_READ = """
 import os, pathlib, sys, tempfile
 from tamis.kernels import _is_writable
 with tempfile.TemporaryDirectory() as directory:
-    closed = pathlib.Path(directory, "closed")
+    os.chdir(directory)  # its parents may be closed to other users
+    closed = pathlib.Path("closed")
     closed.mkdir()
     if os.getuid() == 0:  # root may write everywhere: look as a user who may not
         for path in (directory, closed):

@@ -173,7 +173,7 @@ def test_two_nodes_in_other_hands_are_answered_one_by_one() -> None:
 @pytest.mark.parametrize("incomplete", ["c/0", "d/0", None])
 def test_an_event_is_complete_when_all_children_say_so(incomplete: str | None) -> None:
     seat = new_seat("x/0", "c/0", "d/0")
-    seat.parent = "root/0"
+    seat.up.name = "root/0"
     forwards = [one for one in hear(seat, coming_down("x/0", level=1)) if isinstance(one, m.Forward)]
     assert [one.to for one in forwards] == ["c/0", "d/0"]
     said: list[m.Message] = []

@@ -14,7 +14,8 @@ from tamis.node.core import LinkUp
 from tamis.node.effects import Deliver, Effect, Persist, Send
 from tamis.routing import messages as m
 from tamis.routing.core.broker import BrokerCore, client_key
-from tamis.routing.core.routing_table import SMALL_BATCH, SMALL_TABLE
+from tamis.routing.core.event_batch import SMALL_BATCH
+from tamis.routing.core.routing_table import SMALL_TABLE
 from tamis.routing.policies import POLICIES, find_policy
 
 CONTENT = Content(

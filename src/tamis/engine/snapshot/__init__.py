@@ -26,8 +26,10 @@ from tamis.engine.snapshot.manifest import FORMAT, Manifest, Part, check_files, 
 from tamis.engine.snapshot.parts import SavedPart, read_part, write_parts
 from tamis.engine.snapshot.versions import Lease, building, newest, prune, publish, version_at, versions
 from tamis.engine.stored import Record, StoredSubscriptions
+from tamis.errors import ModelError, SnapshotError
 from tamis.index.protocols import MappedMatcher
 from tamis.index.registry import MATCHERS
+from tamis.index.saved_arrays import MOST_ROWS
 from tamis.model.schema import Schema
 from tamis.model.subscription import Subscription
 
@@ -98,8 +100,9 @@ def read(version: Path, parts: Sequence[Part] | None = None) -> Saved:
     if parts is not None:
         manifest = msgspec.structs.replace(manifest, parts=list(parts), beside={})
     check_files(version, manifest)
-    state = State(manifest.read_schema(version), manifest.learns, manifest.matcher, manifest.next_id)
-    return Saved(state, [read_part(version, part) for part in manifest.parts])
+    schema = manifest.read_schema(version)
+    state = State(schema, manifest.learns, manifest.matcher, manifest.next_id)
+    return Saved(state, [read_part(version, part, schema) for part in manifest.parts])
 
 
 def restore(parts: Sequence[SavedPart], space: Namespace, compile: Callable[[Record], Subscription]) -> None:
@@ -116,15 +119,20 @@ def restore(parts: Sequence[SavedPart], space: Namespace, compile: Callable[[Rec
 
 def _open_part(saved: SavedPart, space: Namespace, compile: Callable[[Record], Subscription]) -> None:
     first = space.ids.n_rows
-    stored = StoredSubscriptions(saved.table, compile, first)
-    ranges_lack = saved.arrays.get("removed")
-    matcher = space.open_part(saved.part.blocks, [] if ranges_lack is None else ranges_lack.tolist(), stored)
+    if first + saved.part.n_rows > MOST_ROWS:
+        raise SnapshotError(str(saved.path), f"the parts of a namespace have more than {MOST_ROWS:,} rows")
+    stored = StoredSubscriptions(saved.table, compile, first, f"{saved.path}.subscriptions.arrow")
+    matcher = space.open_part(saved.part.blocks, saved.lacking.tolist(), stored)
     if saved.description is None:
         for row in stored.rows.tolist():
             one = stored.find(row)
             assert one is not None
             matcher.add(row - first, one)
     elif isinstance(matcher, MappedMatcher):
-        matcher.open_arrays(saved.description, saved.arrays)
+        try:
+            needed = matcher.open_arrays(saved.description, saved.arrays, saved.rows)
+        except ModelError as error:
+            raise SnapshotError(f"{saved.path}.axes.json", str(error)) from error
+        stored.demand_filters(needed[stored.rows - first])
     for row in saved.removed.tolist():
         space.remove_row(first + row)

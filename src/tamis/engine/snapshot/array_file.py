@@ -28,6 +28,9 @@ __all__ = ["map_arrays", "write_arrays"]
 
 _MAGIC = b"tamisarr"
 _ALIGN = 64
+_MOST_DIMENSIONS = 8
+#: The types of numbers, little end first, and booleans.
+_DTYPES = frozenset({"|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f4", "<f8"})
 
 
 class _Entry(msgspec.Struct):
@@ -61,21 +64,30 @@ def map_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
     Copy-on-write rather than read-only: to Numba a read-only array is of another type, and whoever opened a file would
     compile every kernel a second time for it.
     """
-    data: npt.NDArray[np.uint8] = np.memmap(path, np.uint8, mode="c")
+    try:
+        data: npt.NDArray[np.uint8] = np.memmap(path, np.uint8, mode="c")
+    except ValueError as error:
+        raise SnapshotError(str(path), "not a file of arrays: it is empty") from error
     length = int.from_bytes(data[8:16].tobytes(), "little")
-    if data[:8].tobytes() != _MAGIC or 16 + length > data.size:
+    if data[:8].tobytes() != _MAGIC or 16 + length > data.size or (16 + length) % _ALIGN:
         raise SnapshotError(str(path), "not a file of arrays")
     try:
         entries = msgspec.json.decode(data[16 : 16 + length].tobytes(), type=list[_Entry])
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise SnapshotError(str(path), f"not a file of arrays: {error}") from error
-    return {entry.name: _view(path, data[16 + length :], entry) for entry in entries}
+    arrays = {entry.name: _view(path, data[16 + length :], entry) for entry in entries}
+    if len(arrays) != len(entries):
+        raise SnapshotError(str(path), "not a file of arrays: two have the same name")
+    return arrays
 
 
 def _view(path: Path, data: npt.NDArray[np.uint8], entry: _Entry) -> npt.NDArray[Any]:
-    dtype = np.dtype(entry.dtype)
-    stop = entry.offset + math.prod(entry.shape) * dtype.itemsize
-    if dtype.hasobject or entry.offset % _ALIGN or not 0 <= entry.offset <= stop <= data.size:
+    if entry.dtype not in _DTYPES:
+        raise SnapshotError(str(path), f"the array {entry.name!r} is of the unknown type {entry.dtype!r}")
+    dtype, numbers = np.dtype(entry.dtype), math.prod(entry.shape)
+    stop = entry.offset + numbers * dtype.itemsize
+    is_shape = len(entry.shape) <= _MOST_DIMENSIONS and all(0 <= n <= data.size for n in entry.shape)
+    if not is_shape or entry.offset % _ALIGN or not 0 <= entry.offset <= stop <= data.size:
         raise SnapshotError(str(path), f"the array {entry.name!r} does not fit the file")
     flat = np.asarray(data[entry.offset : stop])
     return flat.view(dtype).reshape(entry.shape)

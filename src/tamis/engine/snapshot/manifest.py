@@ -7,6 +7,7 @@ checksum of its contents, so that a torn or foreign manifest is known before a w
 from __future__ import annotations
 
 import re
+import stat
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,6 +17,7 @@ import msgspec
 
 from tamis.engine.ids import IdsState
 from tamis.errors import SchemaError, SnapshotError
+from tamis.index.saved_arrays import MOST_ROWS
 from tamis.model.schema import Schema
 
 __all__ = ["FORMAT", "MANIFEST", "File", "IdKind", "Manifest", "Part", "check_files", "measure", "read_manifest"]
@@ -26,6 +28,10 @@ MANIFEST = "manifest.json"
 
 #: What the ids of a part are; a part without subscriptions has ids of no kind.
 IdKind = Literal["number", "text", "mixed", "none"]
+
+#: Ids are int64; a manifest of a hundred thousand parts has some 50 MB.
+_MOST_IDS = 2**63
+_MOST_BYTES = 1 << 28
 
 _HOME = re.compile(r"(v\d{6,})?")
 _FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -108,12 +114,10 @@ class _Envelope(msgspec.Struct):
 def read_manifest(version: Path) -> Manifest:
     """Return the manifest of a version, or raise `SnapshotError` when it cannot be trusted."""
     path = version / MANIFEST
+    data = _read(path)
     try:
-        data = path.read_bytes()
         header = msgspec.json.decode(data)
-    except OSError as error:
-        raise SnapshotError(str(path), f"cannot be read: {error.strerror}") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise SnapshotError(str(path), f"not a manifest: {error}") from error
     found = header.get("format") if isinstance(header, dict) else None
     if found != FORMAT:
@@ -128,9 +132,13 @@ def read_manifest(version: Path) -> Manifest:
         if zlib.crc32(envelope.contents) != envelope.crc32:
             raise SnapshotError(str(path), "damaged: its checksum is not that of its contents")
         manifest = msgspec.json.decode(envelope.contents, type=Manifest)
-    except msgspec.ValidationError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise SnapshotError(str(path), f"not a manifest: {error}") from error
     _check_names(path, manifest)
+    for part in manifest.parts:
+        _check_part(path, part)
+    if not 0 <= manifest.next_id < _MOST_IDS:
+        raise SnapshotError(str(path), f"the next id {manifest.next_id} is not a number of 63 bits")
     return manifest
 
 
@@ -162,13 +170,43 @@ def _check_names(path: Path, manifest: Manifest) -> None:
             raise SnapshotError(str(path), f"{name!r} is a file outside the version")
 
 
-def _check_file(path: Path, file: File) -> None:
-    if path.is_symlink():
-        raise SnapshotError(str(path), "a file outside the version")
+def _check_part(path: Path, part: Part) -> None:
+    """Refuse a part whose rows cannot be, or that reads a file which the manifest does not list."""
+    endings = ["subscriptions.arrow", *(["arrays", "axes.json"] if part.packed else [])]
+    if set(part.files) != {f"{part.prefix}.{ending}" for ending in endings}:
+        raise SnapshotError(str(path), f"the files of the part {part.prefix!r} are not {', '.join(endings)}")
+    sizes = [n for _, n in part.blocks]
+    ranges = [(start, n) for start, n in part.blocks if start is not None]
+    if min(sizes, default=0) < 0 or sum(sizes) > MOST_ROWS or (ranges and not part.packed):
+        raise SnapshotError(str(path), f"the part {part.prefix!r} has rows that cannot be")
+    if any(not -_MOST_IDS <= start <= start + n <= _MOST_IDS for start, n in ranges):
+        raise SnapshotError(str(path), f"the part {part.prefix!r} has ids beyond 64 bits")
+    if sum(n for _, n in ranges) + part.listed > sum(file.bytes for file in part.files.values()):
+        raise SnapshotError(str(path), f"the part {part.prefix!r} has more subscriptions than bytes")
+
+
+def _read(path: Path) -> bytes:
+    """Return what a manifest's file holds, if it is of a size that a manifest can have."""
     try:
-        size = path.stat().st_size
+        with path.open("rb") as file:
+            data = file.read(_MOST_BYTES + 1)
     except OSError as error:
         raise SnapshotError(str(path), f"cannot be read: {error.strerror}") from error
+    if len(data) > _MOST_BYTES:
+        raise SnapshotError(str(path), f"not a manifest: it is larger than {_MOST_BYTES:,} bytes")
+    return data
+
+
+def _check_file(path: Path, file: File) -> None:
+    try:
+        status = path.lstat()
+    except OSError as error:
+        raise SnapshotError(str(path), f"cannot be read: {error.strerror}") from error
+    if stat.S_ISLNK(status.st_mode):
+        raise SnapshotError(str(path), "a file outside the version")
+    if not stat.S_ISREG(status.st_mode):
+        raise SnapshotError(str(path), "not a regular file")
+    size = status.st_size
     if size != file.bytes:
         raise SnapshotError(str(path), f"torn: {size} bytes, the manifest says {file.bytes}")
     if _checksum(path) != file.crc32:

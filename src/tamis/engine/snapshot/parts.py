@@ -26,9 +26,10 @@ import pyarrow as pa
 from tamis.engine.namespace import Namespace
 from tamis.engine.snapshot.array_file import map_arrays, write_arrays
 from tamis.engine.snapshot.manifest import IdKind, Part, measure
-from tamis.engine.stored import COLUMNS, record_table
+from tamis.engine.stored import COLUMNS, find_problem, record_table
 from tamis.errors import SnapshotError
-from tamis.index.protocols import MappedMatcher, Matcher
+from tamis.index.protocols import MappedMatcher, Matcher, SavedRows
+from tamis.index.saved_arrays import Ascending, Declared, SavedArrays
 from tamis.model.language.unbind import format_filters
 from tamis.model.schema import Schema
 from tamis.model.subscription import SubscriptionId
@@ -36,16 +37,23 @@ from tamis.model.subscription import SubscriptionId
 __all__ = ["SavedPart", "read_part", "write_parts", "write_removed"]
 
 
+_REMOVED = {"removed": Declared(np.int32, ("removed",), Ascending("rows"))}
+
+
 @dataclass(frozen=True, slots=True)
 class SavedPart:
     """A part as it was read."""
 
     part: Part
+    #: Where its files lie, with the beginning of their names.
+    path: Path
     table: pa.Table
-    arrays: dict[str, npt.NDArray[Any]]
+    arrays: SavedArrays
     #: What the matcher's arrays mean; None when there are none.
     description: Any
-    #: Rows that later versions took away.
+    rows: SavedRows
+    #: Rows of ranges that were removed before it was written, and rows that later versions took away.
+    lacking: npt.NDArray[np.int32]
     removed: npt.NDArray[np.int32]
 
 
@@ -67,24 +75,69 @@ def write_removed(place: Path, name: str, rows: npt.NDArray[np.int32]) -> None:
     write_arrays(place / name, {"removed": np.unique(rows).astype(np.int32)})
 
 
-def read_part(version: Path, part: Part) -> SavedPart:
-    """Map the files of a part; whether they are whole was checked before."""
+def read_part(version: Path, part: Part, schema: Schema) -> SavedPart:
+    """Map the files of a part, and check all but what only its matcher knows of its arrays.
+
+    Whether the files are whole was checked before.
+    """
     home = version.parent / part.home if part.home else version
-    path = home / f"{part.prefix}.subscriptions.arrow"
+    path = home / part.prefix
+    table = _read_table(Path(f"{path}.subscriptions.arrow"), part)
+    arrays = SavedArrays(map_arrays(Path(f"{path}.arrays")) if part.packed else {}, f"{path}.arrays")
+    lacking = arrays.take(_REMOVED, rows=part.n_rows)[0]["removed"] if part.packed else np.empty(0, np.int32)
+    rows = _saved_rows(Path(f"{path}.subscriptions.arrow"), part, table, lacking, schema)
+    removed = _read_removed(version, part, rows)
+    description = _read_description(Path(f"{path}.axes.json")) if part.packed else None
+    return SavedPart(part, path, table, arrays, description, rows, lacking, removed)
+
+
+def _read_table(path: Path, part: Part) -> pa.Table:
     try:
         table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
-        table.validate()
-    except (pa.ArrowInvalid, OSError) as error:
+    except (pa.ArrowException, OSError) as error:
         raise SnapshotError(str(path), f"not an Arrow file: {error}") from error
-    if table.schema != COLUMNS:
-        raise SnapshotError(str(path), "its columns are not those of this format")
-    gone = [map_arrays(version / name)["removed"] for name in part.removed]
-    removed = np.unique(np.concatenate([np.empty(0, np.int32), *gone]))
-    if not part.packed:
-        return SavedPart(part, table, {}, None, removed)
-    arrays = map_arrays(home / f"{part.prefix}.arrays")
-    description = msgspec.json.decode((home / f"{part.prefix}.axes.json").read_bytes())
-    return SavedPart(part, table, arrays, description, removed)
+    problem = find_problem(table, part.n_rows)
+    if problem is None and len(table) != part.listed:
+        problem = f"has {len(table)} subscriptions; the manifest says {part.listed}"
+    if problem is None and not part.packed and table["filter"].null_count:
+        problem = "a subscription has no filter, and there is no index that holds it"
+    if problem is not None:
+        raise SnapshotError(str(path), problem)
+    return table
+
+
+def _saved_rows(path: Path, part: Part, table: pa.Table, lacking: npt.NDArray[np.int32], schema: Schema) -> SavedRows:
+    """Return which rows live: those of ranges that were not removed, and those of the table."""
+    living, written = np.zeros(part.n_rows, np.bool_), np.zeros(part.n_rows, np.bool_)
+    first = 0
+    for start, n in part.blocks:
+        living[first : first + n] = start is not None
+        first += n
+    listed = np.asarray(table["row"])
+    if living[listed].any() or not living[lacking].all():
+        raise SnapshotError(str(path), "its rows are not those that the manifest says")
+    living[lacking] = False
+    living[listed] = True
+    written[listed] = np.asarray(table["filter"].is_valid())
+    return SavedRows(living, written, schema)
+
+
+def _read_removed(version: Path, part: Part, rows: SavedRows) -> npt.NDArray[np.int32]:
+    """Return the rows that left the part after it was written."""
+    removed = [np.empty(0, np.int32)]
+    for name in part.removed:
+        arrays = SavedArrays(map_arrays(version / name), str(version / name))
+        removed.append(arrays.take(_REMOVED, rows=part.n_rows)[0]["removed"])
+        if not rows.living[removed[-1]].all():
+            arrays.refuse("removed", "names a row that the part does not have")
+    return np.unique(np.concatenate(removed))
+
+
+def _read_description(path: Path) -> Any:
+    try:
+        return msgspec.json.decode(path.read_bytes())
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise SnapshotError(str(path), f"not a description of axes: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from tamis.index.balls.part import Part
 from tamis.index.balls.projections import Projections
 from tamis.index.balls.search import Search
 from tamis.index.balls.ways import Choice
+from tamis.index.saved_arrays import MOST_ROWS, Below, Declared, Finite, SavedArrays
 from tamis.kernels.vectors import INSIDE, UNCERTAIN
 
 __all__ = ["BallIndex"]
@@ -31,6 +32,15 @@ _Rows = npt.NDArray[np.int32]
 
 #: A part is laid out again when more than this share of it is dead.
 _MOST_DEAD: Final = 0.5
+
+_ARRAYS: Final = {
+    "vectors": Declared(np.float64, ("vectors", "dimension"), Finite()),
+    "rows": Declared(np.int32, ("balls",), Below("rows")),
+    "centers": Declared(np.float64, ("balls", "dimension"), Finite()),
+    "radii": Declared(np.float64, ("balls",), Finite(least=0.0)),
+}
+#: How far the length of a saved vector may be from 1.
+_ROUNDING: Final = 1e-6
 
 
 class _State(NamedTuple):
@@ -179,11 +189,23 @@ class BallIndex:
 
     @classmethod
     def from_arrays(
-        cls, arrays: Mapping[str, npt.NDArray[Any]], *, points: bool = False, way: str = "auto"
+        cls,
+        arrays: Mapping[str, npt.NDArray[Any]],
+        *,
+        n_rows: int = MOST_ROWS,
+        points: bool = False,
+        way: str = "auto",
     ) -> BallIndex:
-        """Lay saved balls out again, on the vectors they were saved with."""
-        index = cls(Projections(np.array(arrays["vectors"])), points=points, way=way)
-        index.add_many(*(np.array(arrays[name]) for name in ("rows", "centers", "radii")))
+        """Lay saved balls out again, checked, on the vectors they were saved with; rows are below ``n_rows``."""
+        saved = SavedArrays.of(arrays)
+        kept, _ = saved.take(_ARRAYS, rows=n_rows)
+        vectors = np.array(kept["vectors"])
+        if not vectors.size or (np.abs(np.einsum("ij,ij->i", vectors, vectors) - 1.0) > _ROUNDING).any():
+            saved.refuse("vectors", "must have unit vectors")
+        if np.unique(kept["rows"]).size != kept["rows"].size:
+            saved.refuse("rows", "names a row twice")
+        index = cls(Projections(vectors), points=points, way=way)
+        index.add_many(*(np.array(kept[name]) for name in ("rows", "centers", "radii")))
         return index
 
     # ---- inside

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tamis.algebra.covers import is_covered
+from tamis.algebra.covers import Prover
 from tamis.index.dominance.corners import NOBODY, CornerIndex
 from tamis.index.dominance.insets import insets_of
 from tamis.index.dominance.outline import Outline, outline_of
@@ -56,11 +56,14 @@ class DominanceIndex:
     dimensions see "projection".
     """
 
-    guarantee = Guarantee.EXACT
     kind = "exact"
 
-    def __init__(self) -> None:
+    def __init__(self, pieces: int | None = None) -> None:
         self._space = Space()
+        #: What all proofs of one question may cost together; None: each as much as it needs.
+        self._pieces = pieces
+        #: With a budget some covers are not seen.
+        self.guarantee = Guarantee.EXACT if pieces is None else Guarantee.SOUND
         self._plain = CornerIndex(1)
         self._special = CornerIndex(1)
         #: ``{row: subscription}``: those that were added one by one; boxes of a table are read from the index.
@@ -131,7 +134,7 @@ class DominanceIndex:
 
     def find_cover(self, subscription: Subscription) -> int | None:
         """Return the least row whose subscription covers the given one."""
-        return self._find_cover(subscription, _Patience(_always))
+        return self._find_cover(subscription, _Patience(_always, self._pieces))
 
     def find_covers(self, table: SubscriptionTable) -> Rows:
         """Return for each box of a table the least row that covers it, -1 where nobody does."""
@@ -149,7 +152,7 @@ class DominanceIndex:
 
     def find_covered(self, subscription: Subscription) -> Rows:
         """Return the rows the given subscription covers, ascending."""
-        return self._find_covered(subscription, _Patience(_always))
+        return self._find_covered(subscription, _Patience(_always, self._pieces))
 
     def find_around(self, subscription: Subscription, go_on: Callable[[], bool]) -> Around:
         """Return `find_cover` and `find_covered`, or what is known of them when ``go_on`` says that it takes too long.
@@ -252,7 +255,7 @@ class DominanceIndex:
         """Return the first candidate that covers on raw values: one that fails does not end the search."""
         for row in patience.each(candidates):
             self._n_verified += 1
-            if is_covered(filters, self._filters(row)):
+            if patience.prover.is_covered(filters, self._filters(row)):
                 return row
         return otherwise
 
@@ -286,7 +289,7 @@ class DominanceIndex:
         found = []
         for row in patience.each(candidates):
             self._n_verified += 1
-            if is_covered(self._filters(row), filters):
+            if patience.prover.is_covered(self._filters(row), filters):
                 found.append(row)
         return found
 
@@ -305,13 +308,14 @@ class DominanceIndex:
 class _Patience:
     """Gives out candidates for as long as it is told to go on, and knows whether that was long enough."""
 
-    def __init__(self, go_on: Callable[[], bool]) -> None:
+    def __init__(self, go_on: Callable[[], bool], pieces: int | None = None) -> None:
         self._go_on = go_on
+        self.prover = Prover(pieces)
         self.lasted = True
 
     def each(self, candidates: Rows) -> Iterator[int]:
         for row in candidates.tolist():
-            if not self._go_on():
+            if self.prover.is_exhausted or not self._go_on():
                 self.lasted = False
                 return
             yield row

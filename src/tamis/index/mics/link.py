@@ -165,18 +165,23 @@ class RangeReceiver:
         self.is_lost = False
         self._tables = [RangeTable(space.n_keys) for space in self.spaces]
 
-    def apply(self, plan: RangePlan) -> None:
-        """Take over a change: what is added first, then what is removed."""
+    def apply(self, plan: RangePlan) -> tuple[RangeDelta, ...]:
+        """Take over a change, what is added first, then what is removed; return how the set of each space changed.
+
+        Costs in proportion to the plan, and for a snapshot to what was known, too.
+        """
         if plan.version != self.version or len(plan.parts) != len(self._tables):
             self.is_lost = True
-            return
+            return tuple(RangeDelta(NO_RUNS, NO_RUNS) for _ in self._tables)
         if plan.is_full:
-            self._tables = [RangeTable(space.n_keys) for space in self.spaces]
-            self.is_lost = False
+            return self._replace(plan)
+        changes = []
         for table, delta in zip(self._tables, plan.parts, strict=True):
             # Counts are 0 or 1 here: what is there is not added again, what is not there is not removed.
-            table.add(table.uncovered(delta.added))
-            table.remove(difference(delta.removed, table.uncovered(delta.removed)))
+            gained = table.add(table.uncovered(delta.added))
+            lost = table.remove(difference(delta.removed, table.uncovered(delta.removed)))
+            changes.append(RangeDelta(difference(gained, lost), difference(lost, gained)))
+        return tuple(changes)
 
     def matches(self, event: Event) -> bool:
         """Whether an event has to go over the link."""
@@ -223,6 +228,26 @@ class RangeReceiver:
             table.check_invariants()
             if table.most_over_a_key > 1:
                 raise InvariantError("a receiver holds a range twice")
+
+    def within(self, space: int, first: int, last: int) -> Runs:
+        """Return the keys asked for from ``first`` to ``last`` in one space."""
+        return self._tables[space].within(first, last)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no key is asked for; a lost receiver lets all events pass."""
+        return not self.is_lost and all(table.is_empty for table in self._tables)
+
+    def _replace(self, plan: RangePlan) -> tuple[RangeDelta, ...]:
+        """Take over a snapshot; return how the set of each space changed."""
+        before = self.ranges()
+        self._tables = [RangeTable(space.n_keys) for space in self.spaces]
+        self.is_lost = False
+        for table, delta in zip(self._tables, plan.parts, strict=True):
+            table.add(difference(delta.added, delta.removed))
+        after = self.ranges()
+        pairs = zip(before, after, strict=True)
+        return tuple(RangeDelta(difference(new, old), difference(old, new)) for old, new in pairs)
 
     def _meets(self, table: RangeTable, ranges: Runs) -> bool:
         """Whether a key of these ranges is in the table."""

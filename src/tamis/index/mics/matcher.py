@@ -141,6 +141,10 @@ class MicsMatcher:
         """Return the rows that may match an event, ascending: the first phase alone, COMPLETE and not SOUND."""
         return self._groups.candidates(event)
 
+    def candidates_of_table(self, events: EventTable) -> list[IntArray]:
+        """Return the rows that may match each event of a table, as `candidates` does."""
+        return self._groups.candidates_of_table(events)
+
     def match(self, event: Event) -> Rows:
         """Return the rows that match a canonical event, ascending."""
         return self._confirmed(event, self._groups.candidates(event))

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from tamis.curves.runs import NO_RUNS, Runs, difference, merged
+from tamis.curves.runs import NO_RUNS, Runs, merged
 from tamis.errors import InvariantError, ModelError
 
 if TYPE_CHECKING:
@@ -115,7 +115,17 @@ class RangeTable:
 
     def ranges(self) -> Runs:
         """Return the union as merged ranges, ascending."""
-        return self._covered(0, self.n_keys - 1)
+        return self.within(0, self.n_keys - 1)
+
+    def within(self, first: int, last: int) -> Runs:
+        """Return the merged ranges of the union within ``first`` to ``last``, cut at both ends."""
+        gaps = self.gaps(first, last)
+        if self.gap:
+            gaps = gaps[[not self._is_closed(a, b) for a, b in gaps.tolist()]]
+        between = np.empty((len(gaps) + 1, 2), np.int64)
+        between[0, 0], between[-1, 1] = first, last
+        between[1:, 0], between[:-1, 1] = gaps[:, 1] + 1, gaps[:, 0] - 1
+        return between[between[:, 0] <= between[:, 1]]
 
     def gaps(self, first: int, last: int) -> Runs:
         """Return the stretches of keys without any range that meet ``first`` to ``last``, whole."""
@@ -131,7 +141,7 @@ class RangeTable:
     @property
     def is_empty(self) -> bool:
         """Whether no range lies anywhere."""
-        return self.n_steps == 1
+        return self.n_steps == 1 and not self.counts([0])[0]  # one range over all keys is one step, too
 
     @property
     def n_steps(self) -> int:
@@ -172,11 +182,6 @@ class RangeTable:
             parts.append(tree.key[leaf, : tree.size[leaf]])
             leaf = int(tree.next[leaf])
         return np.concatenate(parts)
-
-    def _covered(self, first: int, last: int) -> Runs:
-        """Return the merged ranges of the union within ``first`` to ``last``."""
-        open_gaps = [[a, b] for a, b in self.gaps(first, last).tolist() if not self._is_closed(a, b)]
-        return difference(np.array([[first, last]]), merged(open_gaps))
 
     def _is_closed(self, first: int, last: int) -> bool:
         return first > 0 and last < self.n_keys - 1 and last - first < self.gap

@@ -23,11 +23,16 @@ import enum
 import math
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import shapely
 
+from tamis.errors import ModelError
+from tamis.model.schema import Schema
+from tamis.model.types import AttributeType, Boolean, Region, String, Timestamp, Vector
+from tamis.model.types import Number as NumberType
 from tamis.model.values import Number, Value
 
 __all__ = ["COORDINATES", "SIDES", "Axes", "AxesState", "Axis", "Part", "float_above", "float_below", "string_key"]
@@ -62,6 +67,16 @@ SIDES = {
     Part.Y_MIN: (1, 1),
     Part.X_MAX: (2, 2),
     Part.Y_MAX: (3, 3),
+}
+
+
+#: The types whose values an axis can show.
+_TYPES: dict[Part, tuple[type[AttributeType], ...]] = {
+    Part.NUMBER: (NumberType, Timestamp, Boolean),
+    Part.CODE: (String,),
+    Part.KEY: (String,),
+    Part.COORDINATE: (Vector,),
+    **dict.fromkeys(SIDES, (Region,)),
 }
 
 
@@ -117,14 +132,30 @@ class Axes:
         return axes, {name: list(codes) for name, codes in self.codes.items()}
 
     @classmethod
-    def from_state(cls, state: AxesState) -> Axes:
-        """Return the axes that `to_state` described."""
+    def from_state(cls, state: Any) -> Axes:
+        """Return the axes that `to_state` described; `ModelError` when it cannot have described them so."""
         axes = cls()
-        for attribute, part, i in state[0]:
-            axes.number(attribute, Part(part), i)
-        for name, texts in state[1].items():
+        try:
+            described, codes = msgspec.convert(state, AxesState)
+            for attribute, part, i in described:
+                axes.number(attribute, Part(part), i)
+        except (msgspec.ValidationError, ValueError) as error:
+            raise ModelError(f"not a description of axes: {error}") from None
+        if len(axes) != len(described) or any(i < 0 for _, _, i in described):
+            raise ModelError("not a description of axes: one is named twice, or counts from below 0")
+        for name, texts in codes.items():
             axes.codes[name] = {text: code for code, text in enumerate(texts)}
         return axes
+
+    def find_unfit(self, schema: Schema) -> str | None:
+        """Return an attribute that has an axis which its type in a schema cannot have; None: there is none."""
+        for axis in self._order:
+            kind = schema.get(axis.attribute)
+            if kind is None or axis.part is Part.PRESENT:
+                continue
+            if not isinstance(kind, _TYPES[axis.part]) or (isinstance(kind, Vector) and axis.i >= kind.n):
+                return axis.attribute
+        return None
 
     def place(self, event: Mapping[str, Value], n_axes: int) -> tuple[list[float], list[float], bool]:
         """Return where an event lies, low and high (one list when it is a point), and whether numbers are points."""

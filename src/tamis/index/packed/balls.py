@@ -6,7 +6,6 @@ the balls that cover the point. So no candidate is asked in Python, in two dimen
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy.typing as npt
 from tamis.index.balls.ball_index import BallIndex
 from tamis.index.balls.projections import Projections
 from tamis.index.protocols import NO_ROWS, Rows
+from tamis.index.saved_arrays import SavedArrays
 from tamis.model.schema import Event
 from tamis.model.subscription import Ball, Subscription
 from tamis.model.tables import EventTable
@@ -128,20 +128,22 @@ class PackedBalls:
         return arrays
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> PackedBalls:
-        """Lay out again what `to_arrays` gave."""
+    def from_arrays(cls, arrays: SavedArrays, n_rows: int) -> PackedBalls:
+        """Lay out again what `to_arrays` gave, checked."""
         balls = cls()
-        for attribute, own in _by_number(arrays):
-            index = BallIndex.from_arrays(own, points=True)
-            balls._indexes[_Key(attribute, index.projections.d)] = index
+        for i in range(sum(name.endswith(".attribute") for name in arrays)):
+            own = arrays.under(f"{i}.")
+            index = BallIndex.from_arrays(own, n_rows=n_rows, points=True)
+            key = _Key(own.text("attribute"), index.projections.d)
+            if key in balls._indexes:
+                own.refuse("attribute", f"names {key.attribute!r} a second time")
+            balls._indexes[key] = index
         return balls
 
+    def rows(self) -> Rows:
+        """Return all rows; one that stands in two indexes comes twice."""
+        return np.concatenate([NO_ROWS, *(index.rows() for index in self._indexes.values())])
 
-def _by_number(arrays: Mapping[str, npt.NDArray[Any]]) -> Iterator[tuple[str, dict[str, npt.NDArray[Any]]]]:
-    """Yield the attribute and the arrays of each index."""
-    for name, array in arrays.items():
-        number, _, what = name.partition(".")
-        if what == "attribute":
-            prefix = f"{number}."
-            own = {name.removeprefix(prefix): one for name, one in arrays.items() if name.startswith(prefix)}
-            yield bytes(array).decode(), own
+    def dimensions(self) -> list[tuple[str, int]]:
+        """Return the attribute and dimension of every index."""
+        return list(self._indexes)

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from tamis.index.packed.axes import AxesState
@@ -18,7 +19,7 @@ from tamis.index.packed.deciders.regions import RegionTests
 from tamis.index.packed.saving import open_store, save_store
 from tamis.index.packed.search import PackedSearch
 from tamis.index.packed.store import PackedStore
-from tamis.index.protocols import Guarantee, IndexStatistics, Lookup, MatchRows, Rows
+from tamis.index.protocols import Guarantee, IndexStatistics, Lookup, MatchRows, Rows, SavedRows
 from tamis.model.schema import Event
 from tamis.model.subscription import Ball, Subscription
 from tamis.model.tables import EventTable, SubscriptionTable
@@ -57,9 +58,19 @@ class PackedCore:
         self._search = PackedSearch(self._store, lookup)
 
     @classmethod
-    def from_arrays(cls, lookup: Lookup, axes: AxesState, arrays: Mapping[str, npt.NDArray[Any]]) -> PackedCore:
-        """Open a core on arrays that may be read-only and mapped; they stay in use."""
-        return cls(lookup, open_store(lookup, axes, arrays))
+    def from_arrays(
+        cls, lookup: Lookup, axes: AxesState, arrays: Mapping[str, npt.NDArray[Any]], rows: SavedRows | None = None
+    ) -> PackedCore:
+        """Open a core on arrays, checked, that may be read-only and mapped; they stay in use."""
+        return cls(lookup, open_store(lookup, axes, arrays, rows))
+
+    def filters_needed(self, n_rows: int) -> npt.NDArray[np.int32]:
+        """Return how many filters the subscription of each row must at least have: int32[n_rows]."""
+        entries, needed = self._store.entries, np.zeros(n_rows, np.int32)
+        np.maximum.at(needed, entries.row[: len(entries)], entries.filter[: len(entries)].astype(np.int32) + 1)
+        for row, filters in self._store.loose.items():
+            needed[row] = max(needed[row], max(filters, default=-1) + 1)
+        return needed
 
     def to_arrays(self) -> tuple[AxesState, dict[str, npt.NDArray[Any]]]:
         """Return what `from_arrays` opens: the axes, and named arrays. For the writer only."""
@@ -71,6 +82,10 @@ class PackedCore:
     def add(self, row: int, subscription: Subscription) -> None:
         """Add a subscription under a row above all others."""
         self._store.add(row, subscription)
+
+    def add_many(self, rows: Rows, subscriptions: Sequence[Subscription]) -> None:
+        """Add subscriptions under ascending rows above all others: all or, if it raises, none."""
+        self._store.add_many(rows.tolist(), subscriptions)
 
     def add_boxes(self, rows: Rows, table: SubscriptionTable) -> None:
         """Add the boxes of a table under rows above all others."""
@@ -103,6 +118,14 @@ class PackedCore:
     def match_table(self, events: EventTable) -> MatchRows:
         """Return the rows that match each event of a table; a bad row matches nothing."""
         return self._search.match_table(events)
+
+    def matches_any(self, event: Event) -> bool:
+        """Whether some row matches a canonical event."""
+        return self._search.matches_any(event)
+
+    def matches_any_of(self, events: EventTable) -> npt.NDArray[np.bool_]:
+        """Say for each event of a table whether some row matches it; a bad row matches nothing."""
+        return self._search.matches_any_of(events)
 
     def wants_merge(self) -> bool:
         """Whether one of the box indexes has something to merge."""

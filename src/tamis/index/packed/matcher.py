@@ -7,13 +7,14 @@ subscriptions are few.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import numpy.typing as npt
 
 from tamis.index.linear_scan import LinearMatcher
-from tamis.index.protocols import Guarantee, IndexStatistics, Lookup, MatchRows, Rows
+from tamis.index.protocols import Guarantee, IndexStatistics, Lookup, MatchRows, Rows, SavedRows
 from tamis.model.schema import Event
 from tamis.model.subscription import Ball, Subscription
 from tamis.model.tables import EventTable, SubscriptionTable
@@ -58,6 +59,14 @@ class PackedMatcher:
         else:
             self._packed().add(row, subscription)
 
+    def add_many(self, rows: Rows, subscriptions: Sequence[Subscription]) -> None:
+        """Add subscriptions under ascending rows above all rows added before: all or, if it raises, none."""
+        if self._core is None and len(self._few) + len(subscriptions) <= self._room:
+            for row, subscription in zip(rows.tolist(), subscriptions, strict=True):
+                self._few.add(row, subscription)
+        else:
+            self._packed().add_many(rows, subscriptions)
+
     def add_boxes(self, rows: Rows, table: SubscriptionTable) -> None:
         """Add the boxes of a table under rows above all rows added before, ascending."""
         self._packed().add_boxes(rows, table)
@@ -81,6 +90,14 @@ class PackedMatcher:
         if len(self._few) * len(events) < LARGE_TABLE:
             return self._few.match_table(events)
         return self._pack_few().match_table(events)
+
+    def matches_any(self, event: Event) -> bool:
+        """Whether some row matches a canonical event; ends at the first that does."""
+        return (self._few if self._core is None else self._core).matches_any(event)
+
+    def matches_any_of(self, events: EventTable) -> npt.NDArray[np.bool_]:
+        """Say for each event of a table whether some row matches it; a bad row matches nothing."""
+        return (self._few if self._core is None else self._core).matches_any_of(events)
 
     def statistics(self) -> IndexStatistics:
         """Return how many subscriptions took which road."""
@@ -118,11 +135,17 @@ class PackedMatcher:
         """Return what `open_arrays` opens; None while the subscriptions are few and best added again."""
         return None if self._core is None else self._core.to_arrays()
 
-    def open_arrays(self, axes: AxesState, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Take over a saved core, whose arrays may be mapped read-only; the matcher must be empty."""
+    def open_arrays(
+        self, axes: AxesState, arrays: Mapping[str, npt.NDArray[Any]], rows: SavedRows
+    ) -> npt.NDArray[np.int32]:
+        """Take over a saved core, checked, whose arrays may be mapped read-only; the matcher must be empty.
+
+        Return how many filters each row must have.
+        """
         from tamis.index.packed.core import PackedCore
 
-        self._core = PackedCore.from_arrays(self._lookup, axes, arrays)
+        self._core = PackedCore.from_arrays(self._lookup, axes, arrays, rows)
+        return self._core.filters_needed(len(rows.living))
 
     def _packed(self) -> PackedCore:
         if self._core is None:

@@ -8,22 +8,32 @@ int64[1], the number of special rows. The axes are plain values, not arrays.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from tamis.index.packed.axes import Axes, AxesState
+from tamis.errors import ModelError
+from tamis.index.packed.axes import SIDES, Axes, AxesState, Part
 from tamis.index.packed.balls import PackedBalls
 from tamis.index.packed.boxes.box_index import BoxIndex
-from tamis.index.packed.deciders.combined import Deciders, arrays_under
+from tamis.index.packed.deciders.combined import Deciders
 from tamis.index.packed.deciders.entries import Entries
 from tamis.index.packed.store import PackedStore
-from tamis.index.protocols import Lookup
+from tamis.index.protocols import Lookup, SavedRows
+from tamis.index.saved_arrays import MOST_ROWS, Below, Declared, SavedArrays
+from tamis.model.schema import Schema
+from tamis.model.types import Vector
 
 __all__ = ["open_store", "save_store"]
 
 Arrays = Mapping[str, npt.NDArray[Any]]
+
+#: Rows and filters that have no box, and the number of special rows.
+_OWN: Final = {
+    "loose": Declared(np.int32, ("loose", 2), Below(MOST_ROWS, least=-1)),
+    "special": Declared(np.int64, (1,), Below(MOST_ROWS)),
+}
 
 
 def save_store(store: PackedStore) -> tuple[AxesState, dict[str, npt.NDArray[Any]]]:
@@ -42,18 +52,80 @@ def save_store(store: PackedStore) -> tuple[AxesState, dict[str, npt.NDArray[Any
     return store.axes.to_state(), arrays
 
 
-def open_store(lookup: Lookup, axes: AxesState, arrays: Arrays) -> PackedStore:
-    """Open a store on arrays that may be read-only and mapped; they stay in use."""
+def open_store(lookup: Lookup, axes: AxesState, arrays: Arrays, rows: SavedRows | None = None) -> PackedStore:
+    """Open a store on arrays that may be read-only and mapped; they stay in use.
+
+    Every array is checked, and with ``rows`` also that exactly the living ones stand in the store.
+    """
+    saved, n_rows = SavedArrays.of(arrays), MOST_ROWS if rows is None else len(rows.living)
     loose: dict[int, tuple[int, ...]] = {}
-    for row, i in arrays["loose"].tolist():
+    own, _ = saved.take(_OWN)
+    for row, i in own["loose"].tolist():
         loose[row] = (*loose.get(row, ()), i) if i >= 0 else ()
-    return PackedStore(
-        Deciders.from_arrays(lookup, arrays_under(arrays, "deciders.")),
+    entries = Entries.from_arrays(saved.under("entries."), n_rows)
+    special = BoxIndex.from_arrays(saved.under("special."), len(entries))
+    store = PackedStore(
+        Deciders.from_arrays(lookup, saved.under("deciders."), len(entries), special.n_axes),
         Axes.from_state(axes),
-        BoxIndex.from_arrays(arrays_under(arrays, "plain.")),
-        BoxIndex.from_arrays(arrays_under(arrays, "special.")),
-        Entries.from_arrays(arrays_under(arrays, "entries.")),
-        PackedBalls.from_arrays(arrays_under(arrays, "balls.")),
-        int(arrays["special"][0]),
+        BoxIndex.from_arrays(saved.under("plain."), n_rows),
+        special,
+        entries,
+        PackedBalls.from_arrays(saved.under("balls."), n_rows),
+        int(own["special"][0]),
         loose,
     )
+    _check_axes(store, saved)
+    if rows is not None:
+        _check_types(store, rows.schema, saved)
+        _check_places(store, rows, saved)
+    return store
+
+
+def _check_types(store: PackedStore, schema: Schema, arrays: SavedArrays) -> None:
+    """Refuse axes and balls of attributes whose values in events are of another type."""
+    unfit = store.axes.find_unfit(schema)
+    if unfit is not None:
+        raise ModelError(f"the attribute {unfit!r} has an axis that its type cannot have")
+    for name, balls in (("balls", store.balls.dimensions()), ("deciders.balls", store.deciders.ball_dimensions)):
+        for attribute, dimension in balls:
+            if schema.get(attribute, Vector(dimension)) != Vector(dimension):
+                arrays.refuse_all(f"{name}: {attribute!r} is not a vector of {dimension} dimensions")
+
+
+def _check_axes(store: PackedStore, arrays: SavedArrays) -> None:
+    """Refuse boxes on axes that are not described, and tests of regions on axes that are none of regions."""
+    n_axes = max(1, len(store.axes))
+    for name, index in (("plain", store.plain), ("special", store.special)):
+        if index.n_axes != store.plain.n_axes or index.n_axes > n_axes:
+            arrays.refuse(f"{name}.index", f"speaks of {index.n_axes} axes; {n_axes} are described")
+    of_regions = {number for number, axis in store.axes if axis.part in SIDES}
+    if not store.deciders.region_axes <= of_regions:
+        arrays.refuse("deciders.regions.axis", "names an axis that is not one of regions")
+
+
+def _check_places(store: PackedStore, rows: SavedRows, arrays: SavedArrays) -> None:
+    """Refuse a store in which a living row stands nowhere or twice, or a dead one somewhere."""
+    plain, balls, entry_rows = store.plain.rows(), store.balls.rows(), store.entries.row[: len(store.entries)]
+    loose = np.array(sorted(store.loose), np.int64)
+    if loose.size and not 0 <= loose[0] <= loose[-1] < len(rows.living):
+        arrays.refuse("loose", f"names a row outside 0 to {len(rows.living) - 1}")
+    special = np.zeros(len(rows.living), np.bool_)
+    live_entries = store.special.rows()
+    special[entry_rows[live_entries]] = True
+    if special[entry_rows].sum() != live_entries.size:
+        arrays.refuse_all("its arrays keep some boxes of a subscription and lack others")
+    special[loose] = True
+    places = special.astype(np.uint8)
+    places[plain] += 1
+    np.add.at(places, balls, np.uint8(1))
+    if not np.array_equal(places, rows.living):
+        row = int(np.flatnonzero(places != rows.living)[0])
+        arrays.refuse_all(f"its arrays hold row {row} {places[row]} times, not {rows.living[row]:d}")
+    if store.n_special != np.count_nonzero(special):
+        arrays.refuse("special", f"says {store.n_special}, but {np.count_nonzero(special)} rows are special")
+    no_number = np.array([axis.part is not Part.NUMBER for _, axis in store.axes] or [True])
+    textless = special & ~rows.written
+    textless[store.plain.rows_with_sides_on(no_number)] |= ~rows.written[store.plain.rows_with_sides_on(no_number)]
+    if (textless & rows.living).any():
+        row = int(np.flatnonzero(textless & rows.living)[0])
+        arrays.refuse_all(f"its arrays do not say all of row {row}, whose filter is not stored")

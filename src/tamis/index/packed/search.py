@@ -11,7 +11,7 @@ is never the narrower one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,9 @@ __all__ = ["PackedSearch"]
 
 #: Events and rows, int32 each.
 _Pairs = tuple[npt.NDArray[np.int32], Rows]
+
+#: Candidates of an event that are decided first when one match is enough, and how many times as many come next.
+_FIRST_LOOK, _NEXT_LOOK = 8, 8
 
 
 class PackedSearch:
@@ -55,7 +58,8 @@ class PackedSearch:
             rows = np.concatenate((rows, store.balls.match(event)))
         if store.n_special:
             entries = store.special.match_point(lowest, highest, special)
-            return np.union1d(rows, self._decided(event, entries, is_point)).astype(np.int32)
+            found = [*self._decided(event, entries, is_point=is_point), *self._ask_loose(event)]
+            return np.union1d(rows, found).astype(np.int32)
         rows.sort()
         return rows
 
@@ -73,6 +77,61 @@ class PackedSearch:
             found = _joined(found, _without(bad, store.balls.pairs(events)))
         return found
 
+    def matches_any(self, event: Event) -> bool:
+        """Whether some row matches a canonical event."""
+        store = self._store
+        plain, special = store.plain.snapshot, store.special.snapshot
+        low, high, is_point = store.axes.place(event, special.n_axes)
+        if not is_point:
+            return bool(len(self.match(event)))
+        lowest = np.array([low])
+        highest = lowest if high is low else np.array([high])
+        met = np.zeros(1, np.bool_)
+        store.plain.meet_points(lowest, highest, met, plain)
+        if met[0] or (len(store.balls) and len(store.balls.match(event))):
+            return True
+        if not store.n_special:
+            return False
+        entries = store.special.match_point(lowest[0], highest[0], special)
+        looks = (entries[begin:end] for begin, end in _looks(len(entries)))
+        return any(self._decided(event, some, is_point=True) for some in looks) or bool(self._ask_loose(event))
+
+    def matches_any_of(self, events: EventTable) -> npt.NDArray[np.bool_]:
+        """Say for each event of a table whether some row matches it; a bad row matches nothing."""
+        store, bad = self._store, list(events.bad)
+        plain, special = store.plain.snapshot, store.special.snapshot
+        points = points_of(events, store.axes, special.n_axes)
+        met = np.zeros(len(events), np.bool_)
+        met[points.between] = met[bad] = True  # not for the boxes
+        store.plain.meet_points(points.low, points.high, met, plain)
+        if len(store.balls) and not met.all():
+            met[store.balls.pairs(events)[0]] = True
+        if store.n_special and not met.all():
+            self._meet_special(events, points, special, met)
+        met[points.between] = [bool(len(self.match(events.event(i)))) for i in points.between.tolist()]
+        met[bad] = False
+        return met
+
+    def _meet_special(self, events: EventTable, points: Points, snapshot: Snapshot, met: npt.NDArray[np.bool_]) -> None:
+        """Set ``met`` of the events that special or loose subscriptions match; a few candidates of each come first."""
+        left = np.flatnonzero(~met)
+        low = points.low[left]
+        high = low if points.high is points.low else points.high[left]
+        starts, entries = self._store.special.match_points(low, high, snapshot)
+        counts = np.diff(starts)
+        event = np.repeat(left, counts)
+        rank = np.arange(len(entries)) - np.repeat(starts[:-1], counts)
+        for begin, end in _looks(int(counts.max(initial=0))):
+            chosen = np.flatnonzero((rank >= begin) & (rank < end) & ~met[event])
+            verdicts = self._verdicts(entries[chosen], event[chosen], events, points)
+            met[event[chosen[verdicts == YES]]] = True
+            for pair in chosen[verdicts == OPEN].tolist():
+                if not met[event[pair]]:
+                    met[event[pair]] = bool(self._asked(events.event(int(event[pair])), entries[pair : pair + 1]))
+        if self._store.loose:
+            for i in np.flatnonzero(~met).tolist():
+                met[i] = bool(self._ask_loose(events.event(i)))
+
     def _settled(self, events: EventTable, bad: Mapping[int, object], points: Points, plain: MatchRows) -> MatchRows:
         """Ask raw values about the events that are no points, and take all matches from bad ones."""
         found = [plain.rows[plain.offsets[i] : plain.offsets[i + 1]] for i in range(len(events))]
@@ -88,8 +147,8 @@ class PackedSearch:
         kept = [row for row, one in found if one is not None and matches_subscription(event, one)]
         return np.array(kept, np.int32)
 
-    def _decided(self, event: Event, entries: Rows, is_point: bool) -> list[int]:
-        """Return the rows among special candidates and loose filters that match; a row may come twice."""
+    def _decided(self, event: Event, entries: Rows, *, is_point: bool) -> list[int]:
+        """Return the rows among special candidates that match; a row may come twice."""
         store, known = self._store, self._store.entries
         sure = known.exact[entries] & is_point
         found: list[int] = known.row[entries[sure]].tolist()
@@ -102,11 +161,18 @@ class PackedSearch:
         return found + self._asked(event, left)
 
     def _asked(self, event: Event, entries: Rows) -> list[int]:
-        """Return the rows of the entries and loose filters whose raw values match; a row may come twice."""
+        """Return the rows of the entries whose raw values match; a row may come twice."""
         known = self._store.entries
-        questions = [(int(known.row[i]), (int(known.filter[i]),)) for i in entries]
+        return self._ask(event, [(int(known.row[i]), (int(known.filter[i]),)) for i in entries])
+
+    def _ask_loose(self, event: Event) -> list[int]:
+        """Return the rows of the loose filters whose raw values match."""
+        return self._ask(event, list(self._store.loose.items())) if self._store.loose else []
+
+    def _ask(self, event: Event, questions: list[tuple[int, tuple[int, ...]]]) -> list[int]:
+        """Return the rows of the questions, a row and numbers of its filters each, whose raw values match."""
         found = []
-        for row, filters in [*questions, *list(self._store.loose.items())]:
+        for row, filters in questions:
             one = self._lookup(row)
             if one is not None and any(matches(event, one.filters[i]) for i in filters):
                 found.append(row)
@@ -162,9 +228,22 @@ class PackedSearch:
         pairs = [(NO_ROWS, NO_ROWS)]
         for i in range(len(events)) if self._store.loose else np.unique(event).tolist():
             mine = entries[order[starts[i] : starts[i + 1]]]
-            found = np.array(self._asked(events.event(i), mine), np.int32)
+            values = events.event(i)
+            found = np.array([*self._asked(values, mine), *self._ask_loose(values)], np.int32)
             pairs.append((np.full(len(found), i, np.int32), found))
         return np.concatenate([one for one, _ in pairs]), np.concatenate([rows for _, rows in pairs])
+
+
+def _looks(n: int) -> Iterator[tuple[int, int]]:
+    """Yield spans of n candidates, each several times as long as the one before.
+
+    >>> list(_looks(100))
+    [(0, 8), (8, 72), (72, 584)]
+    """
+    begin, length = 0, _FIRST_LOOK
+    while begin < n:
+        yield begin, begin + length
+        begin, length = begin + length, _NEXT_LOOK * length
 
 
 def _without(bad: Mapping[int, object], pairs: _Pairs) -> _Pairs:

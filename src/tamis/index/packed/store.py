@@ -19,7 +19,7 @@ box needs (axis, entry, decider) is there before the box is.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -32,12 +32,17 @@ from tamis.index.packed.boxes_of import Box, boxes_of
 from tamis.index.packed.deciders.combined import Deciders
 from tamis.index.packed.deciders.entries import Entries
 from tamis.index.protocols import IndexStatistics, Rows
-from tamis.model.subscription import Subscription
+from tamis.model.subscription import Ball, Subscription
 from tamis.model.tables import SubscriptionTable
 
 __all__ = ["PackedStore"]
 
 _Corners = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
+#: A row, and the boxes of its subscription with the numbers of their filters.
+_Rowed = tuple[int, list[tuple[int, Box]]]
+
+#: Rows that are added at once: as many as make so many float64 in all, each a side of a box, but not fewer than that.
+_MOST_CORNERS, _LEAST_STEP = 1 << 22, 1 << 10
 
 
 @dataclass(slots=True)
@@ -60,23 +65,42 @@ class PackedStore:
 
     def add(self, row: int, subscription: Subscription) -> None:
         """Add a subscription under a row above all others."""
-        ball = only_ball(subscription)
-        if ball is not None:
-            self.balls.add(row, ball)
-            return
-        boxes = [(i, box) for i, filter in enumerate(subscription.filters) for box in boxes_of(filter, self.axes)]
+        self.add_many([row], [subscription])
+
+    def add_many(self, rows: Sequence[int], subscriptions: Sequence[Subscription]) -> None:
+        """Add subscriptions under ascending rows above all others: all or, if a filter has no boxes, none."""
+        plain, special, balls = list[_Rowed](), list[_Rowed](), list[tuple[int, Ball]]()
+        for row, subscription in zip(rows, subscriptions, strict=True):
+            ball = only_ball(subscription)
+            if ball is not None:
+                balls.append((row, ball))
+                continue
+            boxes = [(i, box) for i, filter in enumerate(subscription.filters) for box in boxes_of(filter, self.axes)]
+            (plain if len(boxes) == 1 and boxes[0][1].exact else special).append((row, boxes))
         self._grow()
-        if len(boxes) == 1 and boxes[0][1].exact:
-            self.plain.add_boxes(*self._corners([boxes[0][1]]), np.array([row], np.int32))
-            return
-        bounded = [(i, box) for i, box in boxes if box.sides or box.exact]
-        if len(bounded) < len(boxes) or not boxes:
-            self.loose[row] = tuple(i for i, box in boxes if not (box.sides or box.exact))
+        for row, ball in balls:
+            self.balls.add(row, ball)
+        step = max(_LEAST_STEP, _MOST_CORNERS // len(self.axes)) if len(self.axes) else _LEAST_STEP
+        for start in range(0, len(plain), step):
+            some = plain[start : start + step]
+            self.plain.add_boxes(*self._corners([boxes[0][1] for _, boxes in some]), _as_rows(row for row, _ in some))
+        for start in range(0, len(special), step):
+            self._add_special(special[start : start + step])
+
+    def _add_special(self, rowed: Sequence[_Rowed]) -> None:
+        """Add rows whose boxes do not decide alone, or that have several, or none."""
+        entries, bounded = list[int](), list[Box]()
+        for row, boxes in rowed:
+            mine = [(i, box) for i, box in boxes if box.sides or box.exact]
+            if len(mine) < len(boxes) or not boxes:
+                self.loose[row] = tuple(i for i, box in boxes if not (box.sides or box.exact))
+            if mine:
+                entries += self.entries.append(row, [(i, box.exact) for i, box in mine])
+                bounded += [box for _, box in mine]
         if bounded:
-            entries = self.entries.append(row, [(i, box.exact) for i, box in bounded])
-            self.deciders.append(entries, [box for _, box in bounded])
-            self.special.add_boxes(*self._corners([box for _, box in bounded]), np.array(entries, np.int32))
-        self.n_special += 1
+            self.deciders.append(entries, bounded)
+            self.special.add_boxes(*self._corners(bounded), _as_rows(entries))
+        self.n_special += len(rowed)
 
     def add_boxes(self, rows: Rows, table: SubscriptionTable) -> None:
         """Add the boxes of a table under rows above all others."""
@@ -143,3 +167,7 @@ class PackedStore:
             for axis, (low, high) in box.sides.items():
                 lo[i, axis], hi[i, axis] = low, high
         return lo, hi
+
+
+def _as_rows(numbers: Iterable[int]) -> Rows:
+    return np.fromiter(numbers, np.int32)

@@ -76,6 +76,7 @@ __all__ = [
     "join_csr",
     "match_pairs",
     "match_pairs_one",
+    "meet_pairs_one",
 ]
 
 #: Survivors that are collected before they are tested.
@@ -286,6 +287,26 @@ def match_pairs_one(
             both = (low_0, _code_at(codes[1], axis_0), low_1, _code_at(codes[1], axis_1))
             n, count = _visit(segment, group, both, event, np.int64(0), output, (n, count))
     return _deliver(segment, event, n, output, count)
+
+
+@inline_kernel
+def meet_pairs_one(
+    segment: npt.NDArray[np.int64], codes: npt.NDArray[np.int16], event: TabledEvents, output: PairOutput
+) -> bool:
+    """Whether one event, codes int16[2, d], matches in some group; groups behind the first such one are not visited.
+
+    There is room in ``output.rows`` for twice ``SURVIVORS``, so it is full only when something was found.
+    """
+    for g in range(segment[N_GROUPS]):
+        group = segment[GROUPS] + 8 * GROUP_WIDTH * g
+        axis_0, axis_1 = int64_at(group, AXIS_0), int64_at(group, AXIS_1)
+        low_0, low_1 = _code_at(codes[0], axis_0), _code_at(codes[0], axis_1)
+        if low_0 >= 0 and low_1 >= 0:
+            both = (low_0, _code_at(codes[1], axis_0), low_1, _code_at(codes[1], axis_1))
+            n, count = _visit(segment, group, both, event, np.int64(0), output, (np.int64(0), np.int64(0)))
+            if _deliver(segment, event, n, output, count) != 0:
+                return True
+    return False
 
 
 @hot_kernel

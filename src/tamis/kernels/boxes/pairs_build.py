@@ -34,6 +34,7 @@ __all__ = [
     "coarse_code",
     "count_cells",
     "fill_cells",
+    "find_bad_group",
     "write_records",
     "zorder_keys",
 ]
@@ -57,6 +58,8 @@ NO_COLUMN: Final = 63
 
 #: A cell is at least 256 codes wide, so that a uint8 can tell where in the cell a bound lies.
 _MOST_BITS: Final = 7
+#: Bits of a code that is not negative.
+_CODE_BITS: Final = 15
 _MOST_CELLS: Final = 13
 #: Copies of a rectangle are worth this many blocks read; more than the limit are never made.
 _COPY_COST: Final = 0.3
@@ -79,6 +82,22 @@ class CellArrays(NamedTuple):
     corners: npt.NDArray[np.uint8]
     axes: npt.NDArray[np.uint8]
     members: npt.NDArray[np.int32]
+
+
+def find_bad_group(groups: npt.NDArray[np.int64], n_axes: int, n_cells: int, n_slots: int) -> int:
+    """Return the number of a group int64[groups, GROUP_WIDTH] that leads beyond axes, cells or slots; -1: none does."""
+    shifts = groups[:, SHIFT_0 : SHIFT_1 + 1]
+    good = np.all((shifts >= _CODE_BITS - _MOST_BITS) & (shifts <= _CODE_BITS), axis=1)
+    bits = np.where(good.reshape(-1, 1), _CODE_BITS - shifts, 0)
+    good &= (groups[:, AXIS_0 : AXIS_1 + 1] >= NO_AXIS).all(axis=1) & (groups[:, BITS_1] == bits[:, 1])
+    good &= (groups[:, AXIS_0 : AXIS_1 + 1] < n_axes).all(axis=1)
+    for first, count, limit in (
+        (groups[:, FIRST_CELL], 1 << bits.sum(axis=1), n_cells),
+        (groups[:, START], groups[:, N_MEMBERS], n_slots),
+    ):
+        good &= (first >= 0) & (count >= 0) & (first <= limit) & (count <= limit - first)
+    bad = np.flatnonzero(~good)
+    return int(bad[0]) if bad.size else -1
 
 
 @hot_kernel

@@ -41,6 +41,8 @@ __all__ = [
     "ANY_VALUE",
     "FREE",
     "MISSING",
+    "N_AXIS_CELLS",
+    "N_AXIS_FIELDS",
     "OPEN",
     "PRESENT",
     "Quantiser",
@@ -66,8 +68,10 @@ _MOST_KNOTS: Final = 4_000
 _N_QUANTILES: Final = 256
 #: Cells of the table that brackets the search for a knot.
 _N_CELLS: Final = 1_024
+#: Numbers per axis in ``Quantiser.cells``.
+N_AXIS_CELLS: Final = _N_CELLS + 2
 #: Numbers per axis in ``Quantiser.axes``: first knot, knots, levels per knot, origin, cells per unit.
-_AXIS_FIELDS: Final = 5
+N_AXIS_FIELDS: Final = 5
 
 
 class Quantiser(NamedTuple):
@@ -80,13 +84,31 @@ class Quantiser(NamedTuple):
     cells
         int16[n_axes * (1_024 + 2)]; how many knots lie before each cell of an even grid.
     axes
-        float64[n_axes, 5]; see ``_AXIS_FIELDS``. An axis without knots was never constrained.
+        float64[n_axes, 5]; see ``N_AXIS_FIELDS``. An axis without knots was never constrained.
     """
 
     knots: npt.NDArray[np.float64]
     slopes: npt.NDArray[np.float64]
     cells: npt.NDArray[np.int16]
     axes: npt.NDArray[np.float64]
+
+    def find_problem(self) -> str | None:
+        """Return what a kernel could not live with, as the end of a sentence; None: nothing.
+
+        The arrays have their types and finite numbers; a look-up must stay inside knots and cells, and a code
+        inside int16.
+        """
+        first, n_knots, step, _, scale = self.axes.T
+        used = n_knots != 0
+        whole = (first == np.floor(first)) & (n_knots == np.floor(n_knots)) & (first >= 0) & (n_knots >= 0)
+        if not (whole & (n_knots <= _MOST_KNOTS) & (first + n_knots <= self.knots.size) & (scale >= 0)).all():
+            return "names knots that do not exist"
+        if (step[used] != _N_LEVELS // n_knots[used]).any() or step[~used].any():
+            return "has an axis whose levels do not fit its knots"
+        cells = self.cells.reshape(len(self.axes), N_AXIS_CELLS)
+        if (cells < 0).any() or (cells > n_knots[:, None]).any():
+            return "has a cell that names knots of another axis"
+        return None
 
     def has_axes(self, axes: npt.NDArray[np.integer]) -> bool:
         """Say whether every one of ``axes`` was seen in training."""
@@ -113,8 +135,8 @@ def train_quantiser(n_axes: int, axis: npt.NDArray[np.int16], ends: npt.NDArray[
     limits = np.searchsorted(axis[order], np.arange(n_axes + 1))
     knots: list[npt.NDArray[np.float64]] = []
     slopes: list[npt.NDArray[np.float64]] = []
-    cells = np.zeros((n_axes, _N_CELLS + 2), np.int16)
-    fields = np.zeros((n_axes, _AXIS_FIELDS))
+    cells = np.zeros((n_axes, N_AXIS_CELLS), np.int16)
+    fields = np.zeros((n_axes, N_AXIS_FIELDS))
     first = 0
     for k in range(n_axes):
         if limits[k] == limits[k + 1]:

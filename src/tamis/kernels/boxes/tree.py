@@ -53,6 +53,8 @@ __all__ = [
     "append_lanes",
     "build_blocks",
     "dense_codes",
+    "find_loose_lane",
+    "levels_of",
     "match_flat",
     "match_tree",
     "order_boxes",
@@ -221,6 +223,32 @@ def build_blocks(
                     blocks[hull + 32 * k] = min(blocks[hull + 32 * k], blocks[lane + i])
                     blocks[hull + 32 * k + 16] = max(blocks[hull + 32 * k + 16], blocks[lane + 16 + i])
     return blocks, levels
+
+
+def levels_of(n: int) -> npt.NDArray[np.int64]:
+    """Return the first block of each level of a tree of n boxes, and the number of blocks, as `build_blocks` does.
+
+    >>> levels_of(16), levels_of(17)
+    (array([0, 1, 2]), array([0, 1, 3]))
+    """
+    counts = [max(1, -(-n // LANES))]
+    while counts[-1] > 1 or len(counts) == 1:
+        counts.append(-(-counts[-1] // LANES))
+    return np.cumsum([0, *reversed(counts)])
+
+
+def find_loose_lane(blocks: npt.NDArray[np.int16], levels: npt.NDArray[np.int64], columns: int) -> int:
+    """Return a block above the leaves that has a lane without a child which some event could fit; -1: there is none.
+
+    Only the last block of a level has lanes without a child. One that never fits says so in the first column.
+    """
+    for level in range(len(levels) - 2):
+        children = int(levels[level + 2] - levels[level + 1])
+        block = int(levels[level + 1]) - 1
+        lanes = blocks[32 * columns * block :][:LANES]
+        if (lanes[(children - 1) % LANES + 1 :] != _NEVER_LOW).any():
+            return block
+    return -1
 
 
 @inline_kernel

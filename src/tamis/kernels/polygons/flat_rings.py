@@ -28,6 +28,7 @@ __all__ = [
     "Corners",
     "Rings",
     "are_points",
+    "find_bad_ring",
     "measure",
     "middle",
     "new_corners",
@@ -119,6 +120,16 @@ def new_rings(xy: npt.NDArray[np.float64], start: npt.NDArray[np.int64]) -> Ring
 def are_points(rings: Rings) -> bool:
     """Whether every ring is a point."""
     return bool((np.diff(rings.start) == 1).all())
+
+
+def find_bad_ring(rings: Rings) -> int:
+    """Return the number of a ring that is neither a point nor closed, or lacks blocks for its edges; -1: none is."""
+    rows = np.diff(rings.start)
+    good = (rows == 1) | (rows >= 4)
+    good &= np.diff(rings.block_start) == (rows - 1 + BLOCK - 1) // BLOCK
+    good[good] &= (rings.xy[rings.start[:-1][good]] == rings.xy[rings.start[1:][good] - 1]).all(axis=1)
+    bad = np.flatnonzero(~good)
+    return int(bad[0]) if bad.size else -1
 
 
 @hot_kernel

@@ -24,33 +24,41 @@ from typing import Any
 
 import msgspec
 
+from tamis.engine.shelf import Merging
 from tamis.errors import InvariantError, ModelError, RemoteProtocolError, TamisError
 from tamis.model.schema import Event
 from tamis.model.subscription import Subscription
+from tamis.node import records
 from tamis.node.content import Content
 from tamis.node.core import LinkFree, LinkFull, LinkUp
-from tamis.node.effects import Deliver, Effect, Key, Link, Persist, Send
+from tamis.node.effects import Again, Deliver, Effect, Key, Link, Send
 from tamis.node.story import Story
 from tamis.routing import messages as m
 from tamis.routing.core.confirmations import Confirmations
 from tamis.routing.core.counters import Counters
+from tamis.routing.core.event_batch import EventBatch
+from tamis.routing.core.expiry import Expiry
 from tamis.routing.core.flow import Flow
 from tamis.routing.core.routing_table import ALL_NAMESPACES, Readers, RoutingTable
 from tamis.routing.core.summary import Changes
 from tamis.routing.policies import CellOptions, Policy
 from tamis.routing.policies.cell_tables import USUAL_CELLS
 
-__all__ = ["BrokerCore"]
+__all__ = ["PATIENCE_SECONDS", "BrokerCore"]
 
 #: What only neighbours say. It is about a life of theirs, so what was not acknowledged is never said again to another.
 _OF_BROKERS = m.Update | m.Confirm | m.Pause | m.Resume
+
+#: Seconds after which a client hears why its subscription is not active.
+PATIENCE_SECONDS = 30.0
 
 
 class BrokerCore:
     """One broker of an acyclic network; ``neighbours`` gives the policy of the link to each of them.
 
     ``counters`` go on counting when a broker restarts, if they are given. ``cells`` are those in which neighbours speak
-    that tell ranges, when no policy here says.
+    that tell ranges, when no policy here says. ``merging`` runs the merges of the table's indexes. After ``patience``
+    seconds the client of a subscription that is not active hears which neighbours have not confirmed it.
     """
 
     def __init__(
@@ -60,24 +68,25 @@ class BrokerCore:
         content: Content,
         counters: dict[Link, Counters] | None = None,
         cells: CellOptions = USUAL_CELLS,
+        merging: Merging | None = None,
+        patience: float = PATIENCE_SECONDS,
     ) -> None:
         self.name = name
         self.counters = {link: Counters() for link in neighbours} if counters is None else counters
-        self.table = RoutingTable(neighbours, content.schema, counters=self.counters, cells=cells)
+        self.table = RoutingTable(neighbours, content.schema, self.counters, cells, merging)
         self._neighbours = dict(neighbours)
         self._content = content
-        self._confirmations = Confirmations(neighbours)
+        self._confirmations = Confirmations(neighbours, patience)
         #: Which links take no more events now.
         self.flow = Flow(neighbours)
         #: Neighbours that are there and know nothing of us; each gets its table once all others have spoken.
         self._waiting_for_table: set[Link] = set()
         #: Neighbours that have our table, so that changes are enough.
         self._has_table: set[Link] = set()
-        #: ``{(client, key): microseconds}`` of the subscriptions that expire.
-        self._expires: dict[tuple[Link, str], int] = {}
+        self._expiry = Expiry()
         self.story = Story()
         self._handlers: dict[type, Callable[[Any, Link, float], list[Effect]]] = {
-            m.Subscribe: lambda message, sender, now: self.subscribe([(sender, message)]),
+            m.Subscribe: lambda message, sender, now: self.subscribe([(sender, message)], now),
             m.Unsubscribe: self._unsubscribe,
             m.Publish: lambda message, sender, now: self._publish((message.event,), sender, now),
             m.PublishBatch: lambda message, sender, now: self._publish(message.events, sender, now),
@@ -108,30 +117,34 @@ class BrokerCore:
     @property
     def first_expiry(self) -> int | None:
         """The moment, in microseconds, at which the first subscription expires; None: none does."""
-        return min(self._expires.values(), default=None)
+        return self._expiry.first
 
-    def subscribe(self, asked: Iterable[tuple[Link, m.Subscribe]]) -> list[Effect]:
+    def subscribe(self, asked: Iterable[tuple[Link, m.Subscribe]], now: float) -> list[Effect]:
         """Take subscriptions of clients, and make known in one step what follows from all of them."""
-        effects, places = list[Effect](), list[tuple[Link, str]]()
+        effects, places, interests = list[Effect](), list[tuple[Link, str]](), list[tuple[Link, str, Subscription]]()
+        is_new: dict[tuple[Link, str], bool] = {}
         for client, message in asked:
             try:
                 if message.namespace == ALL_NAMESPACES:
                     raise ModelError(f"namespace {ALL_NAMESPACES!r} is not for clients")
-                subscription = self._subscription(message)
+                subscription = _subscription(message, self._content)
             except TamisError as error:
                 effects.append(Send(client, m.Refusal(f"subscription {message.id!r}", str(error))))
                 continue
             place = (client, client_key(client, message.namespace, message.id))
-            self.table.put(*place, subscription)
-            self._expires.pop(place, None)
-            if message.expires is not None:
-                self._expires[place] = message.expires
-            effects.append(Persist(("interest", *place), m.encode(message)))
+            # Said again, as a client does that missed the answer, it is not new: it may have been active for long.
+            known = self.table.interests(client).get(place[1])
+            is_new[place] = known is None or known.filters != subscription.filters
+            interests.append((*place, subscription))
+            self._expiry.put(place, message.expires)
+            effects.append(records.INTEREST.put(*place, value=m.encode(message)))
             effects.append(Send(client, m.Status(message.id, message.namespace, m.State.ACCEPTED)))
             places.append(place)
+        self.table.put_many(interests)
         effects += self._announce()
+        owed = self._neighbours.keys() - self._has_table
         for place in places:
-            self._confirmations.expect(*place, self._neighbours.keys() - self._has_table)
+            self._confirmations.expect(*place, owed, now=now, is_new=is_new[place])
         return effects + self._settle()
 
     def _unsubscribe(self, message: m.Unsubscribe, sender: Link, now: float) -> list[Effect]:
@@ -143,37 +156,53 @@ class BrokerCore:
 
     def _cancel(self, client: Link, key: str) -> list[Effect]:
         self.table.drop(client, key)
-        self._expires.pop((client, key), None)
+        self._expiry.put((client, key), None)
         self._confirmations.forget(client, key)
-        return [Persist(("interest", client, key), None), *self._announce()]
+        return [records.INTEREST.drop(client, key), *self._announce()]
 
     def _tick(self, message: m.Tick, sender: Link, now: float) -> list[Effect]:
         effects: list[Effect] = []
-        for (client, key), moment in sorted(self._expires.items()):
-            if moment <= now * 1e6:
-                ended = self.table.interests(client)[key]
-                effects += self._cancel(client, key)
-                effects.append(Send(client, m.Status(ended.id, ended.namespace, m.State.CANCELLED)))
+        for client, key in self._expiry.take(now * 1e6):
+            ended = self.table.interests(client)[key]
+            effects += self._cancel(client, key)
+            effects.append(Send(client, m.Status(ended.id, ended.namespace, m.State.CANCELLED)))
+        busy = [one for link in self._neighbours for one in self.table.summaries(link) if one.is_busy]
+        for summary in busy:
+            summary.advance()
+        return [*effects, *(self._announce() if busy else ()), *self._report_late(now)]
+
+    def _report_late(self, now: float) -> list[Effect]:
+        """Tell clients whose subscriptions are not active after a while which neighbours have not confirmed them."""
+        effects: list[Effect] = []
+        for client, key in self._confirmations.take_late(now):
+            if client not in self._neighbours:
+                waiting = self.table.interests(client)[str(key)]
+                missing = tuple(self._confirmations.missing(client, key))
+                effects.append(Send(client, m.Delayed(waiting.id, waiting.namespace, missing)))
         return effects
+
+    def missing(self, client: Link, key: str) -> list[Link]:
+        """Return the neighbours that have not confirmed a subscription yet, sorted."""
+        return self._confirmations.missing(client, key)
 
     # Neighbours
 
     def _update(self, message: m.Update, sender: Link, now: float) -> list[Effect]:
-        entries = [(entry, self._entry(entry, sender)) for entry in message.announce]
+        entries = [(entry, _entry(entry, sender, self._content)) for entry in message.announce]
         effects = self._update_ranges(message, sender)
         held, gone = self.table.interests(sender), set(message.retract)
         if message.replace:
             gone = held.keys() - {entry.key for entry in message.announce}
             self.table.note_spoken(sender)
-        for entry, subscription in entries:
-            self.table.put(sender, entry.key, subscription)
-            effects.append(Persist(("interest", sender, entry.key), msgspec.msgpack.encode(entry)))
+        self.table.put_many((sender, entry.key, subscription) for entry, subscription in entries)
+        for entry, _ in entries:
+            effects.append(records.INTEREST.put(sender, entry.key, value=msgspec.msgpack.encode(entry)))
         for key in sorted(gone & held.keys()):
             self.table.drop(sender, key)
-            effects.append(Persist(("interest", sender, key), None))
-        effects.append(Persist(("spoken", sender), b"%d" % message.number))
+            effects.append(records.INTEREST.drop(sender, key))
+        effects.append(records.SPOKEN.put(sender, value=message.number))
         effects += self._announce()
-        self._confirmations.expect(sender, message.number, self._neighbours.keys() - self._has_table)
+        self._confirmations.expect(sender, message.number, self._neighbours.keys() - self._has_table, now=now)
         return effects + self._settle()
 
     def _update_ranges(self, message: m.Update, sender: Link) -> list[Effect]:
@@ -186,7 +215,7 @@ class BrokerCore:
             plans |= {name: cells.empty_plan() for name in cells.namespaces(sender) if name not in plans}
         for namespace, plan in plans.items():
             self.table.put_ranges(sender, namespace, plan)
-            effects.append(Persist(("ranges", sender, namespace), cells.stored(sender, namespace)))
+            effects += cells.take_records(sender, namespace)
         return effects
 
     def _confirm(self, message: m.Confirm, sender: Link, now: float) -> list[Effect]:
@@ -200,7 +229,7 @@ class BrokerCore:
         self._confirmations.forget(sender)
         self._has_table.discard(sender)
         self._waiting_for_table.add(sender)
-        known: list[Effect] = [Persist(("spoken", sender), b"0")] if sender not in self.table.unspoken else []
+        known: list[Effect] = [records.SPOKEN.put(sender, value=0)] if sender not in self.table.unspoken else []
         return [*known, *self._announce(), *self.flow.meet(sender), *(Send(sender, one) for one in again)]
 
     def _link_full(self, message: LinkFull, sender: Link, now: float) -> list[Effect]:
@@ -224,16 +253,15 @@ class BrokerCore:
             if link in self._has_table:
                 if changes:
                     effects += self._send_update(link, changes, replace=False)
-            elif self._may_hear_table(link):
+            elif link in self._waiting_for_table - self.flow.full.keys() and not self.table.unspoken - {link}:
+                # It waits for our table, takes it, and all others have said what is to be in it.
                 self._waiting_for_table.discard(link)
                 self._has_table.add(link)
                 whole = Changes(list(self.table.contents(link)), [], self.table.cells.snapshots(link))
                 effects += self._send_update(link, whole, replace=True)
+            if changes.again:
+                effects.append(Again())
         return effects
-
-    def _may_hear_table(self, link: Link) -> bool:
-        """Whether a neighbour waits for our table, takes it, and all others have said what is to be in it."""
-        return link in self._waiting_for_table - self.flow.full.keys() and not self.table.unspoken - {link}
 
     def _send_update(self, link: Link, changes: Changes, *, replace: bool) -> list[Effect]:
         number = self._confirmations.number_next(link)
@@ -243,7 +271,7 @@ class BrokerCore:
         ranges = tuple(m.Ranges(namespace, plan) for namespace, plan in changes.plans)
         update = m.Update(number, entries, tuple(changes.retract), replace, ranges)
         self.counters[link].count_update(update)
-        return [Persist(("number", link), b"%d" % number), Send(link, update)]
+        return [records.NUMBER.put(link, value=number), Send(link, update)]
 
     def _settle(self) -> list[Effect]:
         """Pass on what all neighbours have confirmed: ACTIVE to clients, a confirmation to neighbours."""
@@ -262,8 +290,7 @@ class BrokerCore:
     def _publish(self, events: Sequence[m.Published], sender: Link, now: float) -> list[Effect]:
         going: dict[Link, list[m.Published]] = {}
         readable, effects = self._read(events, sender)
-        for event, values, readers in self._with_readers(readable):
-            links = self.table.next_hops(values, event.namespace, sender) if self._neighbours else []
+        for event, links, readers in self._routed(readable, sender):
             if not self.flow.is_open and sender not in self._neighbours and (why := self.flow.find_refusal(links)):
                 effects += self._refuse(event, sender, *why)
                 continue
@@ -298,13 +325,21 @@ class BrokerCore:
                 refusals.append(Send(sender, m.Refusal(f"event {event.id.seq}", str(error), event.id)))
         return readable, refusals
 
-    def _with_readers(self, events: list[tuple[m.Published, Event]]) -> Iterator[tuple[m.Published, Event, Readers]]:
-        """Yield the events in order with the clients that want them; all of a namespace are matched at once."""
-        schema, spaces = self._content.schema, dict[str, list[Event]]()
+    def _routed(
+        self, events: list[tuple[m.Published, Event]], sender: Link
+    ) -> Iterator[tuple[m.Published, list[Link], Readers]]:
+        """Yield the events in order with their next hops and readers; all of a namespace are matched at once."""
+        spaces: dict[str, list[Event]] = {}
         for event, values in events:
             spaces.setdefault(event.namespace, []).append(values)
-        found = {name: iter(self.table.readers_of_batch(mine, name, schema)) for name, mine in spaces.items()}
-        return ((event, values, next(found[event.namespace])) for event, values in events)
+        routes = {
+            name: self._routes(EventBatch(mine, name, self._content.schema), sender) for name, mine in spaces.items()
+        }
+        return ((event, *next(routes[event.namespace])) for event, _ in events)
+
+    def _routes(self, batch: EventBatch, sender: Link) -> Iterator[tuple[list[Link], Readers]]:
+        hops = self.table.next_hops_of_batch(batch, sender) if self._neighbours else [[]] * len(batch)
+        return zip(hops, self.table.readers_of_batch(batch), strict=True)
 
     def _deliver(self, event: m.Published, readers: Readers, sender: Link, now: float) -> list[Effect]:
         effects: list[Effect] = []
@@ -326,38 +361,47 @@ class BrokerCore:
 
     def restore(self, stored: Mapping[Key, bytes], *, now: float) -> list[Effect]:
         """Take back what an earlier life persisted; every neighbour gets its table anew, in one step."""
-        for key in sorted(stored):
-            if key[0] == "interest":
-                self._restore_interest(key[1], key[2], stored[key])
-            elif key[0] == "ranges":
-                self.table.put_ranges(key[1], key[2], self.table.cells.read(stored[key]))
+        self.table.put_many(self._restored_interests(stored))
+        changes = self._restore_ranges(stored)
         for link in self._neighbours:
-            self._confirmations.sent[link] = int(stored.get(("number", link), 0))
-            if ("spoken", link) in stored:
+            self._confirmations.sent[link] = records.NUMBER.find(stored, link) or 0
+            if records.SPOKEN.key(link) in stored:
                 self.table.note_spoken(link)
             # A neighbour that we have met holds a table of ours that our memory of what it holds died with.
-            if ("link", link) in stored:
+            if records.LINK.key(link) in stored:
                 self._waiting_for_table.add(link)
-        effects = [*self._announce(), *self.flow.restore(stored)]
+        effects = [*changes, *self._announce(), *self.flow.restore(stored)]
         without = self._neighbours.keys() - self._has_table
         for link in self._neighbours:
-            if ("spoken", link) in stored:
-                self._confirmations.expect(link, int(stored["spoken", link]), without)
+            spoken = records.SPOKEN.find(stored, link)
+            if spoken is not None:
+                self._confirmations.expect(link, spoken, without, now=now)
         for client in self.table.clients():
             for place in self.table.interests(client):
-                self._confirmations.expect(client, place, without, is_new=False)
+                self._confirmations.expect(client, place, without, now=now, is_new=False)
         return effects + self._settle()
 
-    def _restore_interest(self, source: Link, key: str, value: bytes) -> None:
-        if source in self._neighbours:
-            self.table.put(source, key, self._entry(msgspec.msgpack.decode(value, type=m.Entry), source))
-            return
-        message = m.decode(value, source)
-        if not isinstance(message, m.Subscribe):
-            raise InvariantError(f"the disk holds {message!r} as a subscription")
-        self.table.put(source, key, self._subscription(message))
-        if message.expires is not None:
-            self._expires[source, key] = message.expires
+    def _restored_interests(self, stored: Mapping[Key, bytes]) -> Iterator[tuple[Link, str, Subscription]]:
+        for (source, key), value in sorted(records.INTEREST.items(stored)):
+            if source in self._neighbours:
+                entry = msgspec.msgpack.decode(value, type=m.Entry)
+                yield source, key, _entry(entry, source, self._content)
+                continue
+            message = m.decode(value, source)
+            if not isinstance(message, m.Subscribe):
+                raise InvariantError(f"the disk holds {message!r} as a subscription")
+            self._expiry.put((source, key), message.expires)
+            yield source, key, _subscription(message, self._content)
+
+    def _restore_ranges(self, stored: Mapping[Key, bytes]) -> list[Effect]:
+        """Take back the ranges of neighbours; return what to persist of those that an earlier format wrote."""
+        changes: list[Effect] = []
+        for (link, namespace), ranges in self.table.cells.read_stored(stored):
+            self.table.put_ranges(link, namespace, ranges.plan)
+            saved = self.table.cells.take_records(link, namespace)
+            if not ranges.is_current:
+                changes += [*ranges.stale, *saved]
+        return changes
 
     def check_invariants(self) -> None:
         """Raise `InvariantError`, with the story, unless every neighbour is told of everything it must know."""
@@ -367,15 +411,19 @@ class BrokerCore:
         except InvariantError as error:
             raise InvariantError(f"broker {self.name}: {error.broken}", self.story.lines()) from None
 
-    def _subscription(self, message: m.Subscribe) -> Subscription:
-        filters = self._content.read_filter(message.filter)
-        return Subscription(message.id, filters, None, message.namespace, message.expires)
 
-    def _entry(self, entry: m.Entry, link: Link) -> Subscription:
-        try:
-            return Subscription(entry.key, self._content.read_filter(entry.filter), None, entry.namespace)
-        except Exception as error:  # nothing is applied yet, so whatever is wrong is wrong with this entry
-            raise RemoteProtocolError(link, f"entry {entry.key!r}: {error}") from None
+def _subscription(message: m.Subscribe, content: Content) -> Subscription:
+    """Return what a client asks for."""
+    filters = content.read_filter(message.filter)
+    return Subscription(message.id, filters, None, message.namespace, message.expires)
+
+
+def _entry(entry: m.Entry, link: Link, content: Content) -> Subscription:
+    """Return what a neighbour asks for."""
+    try:
+        return Subscription(entry.key, content.read_filter(entry.filter), None, entry.namespace)
+    except Exception as error:  # nothing is applied yet, so whatever is wrong is wrong with this entry
+        raise RemoteProtocolError(link, f"entry {entry.key!r}: {error}") from None
 
 
 def client_key(client: Link, namespace: str, id: int | str) -> str:

@@ -15,8 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tamis.errors import InvariantError
+from tamis.node import records
 from tamis.node.core import LinkFull
-from tamis.node.effects import Effect, Key, Link, Persist, Send
+from tamis.node.effects import Effect, Key, Link, Send
 from tamis.routing.messages import Pause, Resume
 
 __all__ = ["Flow"]
@@ -58,34 +59,34 @@ class Flow:
             is_due = bool(shut - {link})
             if is_due and link not in self.pausing:
                 self.pausing.add(link)
-                effects += [Persist(("pausing", link), b""), Send(link, Pause())]
+                effects += [records.PAUSING.put(link, value=True), Send(link, Pause())]
             elif not is_due and link in self.pausing:
                 self.pausing.discard(link)
-                effects += [Persist(("pausing", link), None), Send(link, Resume())]
+                effects += [records.PAUSING.drop(link), Send(link, Resume())]
         return effects
 
     def pause(self, link: Link) -> list[Effect]:
         """Take note that a neighbour asks for a pause."""
         self.paused[link] = None
-        return [Persist(("paused", link), b""), *self.settle()]
+        return [records.PAUSED.put(link, value=True), *self.settle()]
 
     def resume(self, link: Link) -> list[Effect]:
         """Take note that a neighbour takes events again."""
         self.paused.pop(link, None)
-        return [Persist(("paused", link), None), *self.settle()]
+        return [records.PAUSED.drop(link), *self.settle()]
 
     def meet(self, link: Link) -> list[Effect]:
         """Start over with a neighbour that knows nothing of us: it asked for nothing yet, and was asked for nothing."""
         forgotten: list[Effect] = []
         if link in self.pausing:
             self.pausing.discard(link)
-            forgotten.append(Persist(("pausing", link), None))
+            forgotten.append(records.PAUSING.drop(link))
         return forgotten + (self.resume(link) if link in self.paused else self.settle())
 
     def restore(self, stored: Mapping[Key, bytes]) -> list[Effect]:
         """Take back who asked whom; which outboxes are full is told anew."""
-        self.paused = {link: None for link in self._neighbours if ("paused", link) in stored}
-        self.pausing = {link for link in self._neighbours if ("pausing", link) in stored}
+        self.paused = {link: None for link in self._neighbours if records.PAUSED.find(stored, link)}
+        self.pausing = {link for link in self._neighbours if records.PAUSING.find(stored, link)}
         return self.settle()
 
     def check_invariants(self) -> None:

@@ -1,7 +1,8 @@
 """The routing table of a broker: who asks for what, where an event goes, and what each neighbour must hear.
 
 *Interests* are what came in: the subscriptions of clients, and the entries that neighbours announced. From them follow
-both directions. Inwards, a matcher per namespace says which neighbours and which clients want an event. Outwards, one
+both directions. Inwards, each namespace has an index of all clients' subscriptions, which says who wants an event, and
+an index for each neighbour, which says whether it does and ends at the first filter that matches. Outwards, one
 `Summary` per neighbour and namespace has the interests of everybody but that neighbour as its members (promise
 R3), and says what to announce and retract.
 
@@ -10,22 +11,23 @@ A neighbour that has not spoken yet is taken to want everything (promise R6: whe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from operator import itemgetter
+from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from tamis.engine.shelf import MergeAtOnce, Merging, Shelf
 from tamis.errors import InvariantError
-from tamis.index.counting import CountingMatcher
-from tamis.index.protocols import Guarantee, Lookup, Matcher, demand
-from tamis.index.registry import DEFAULT_MATCHER, MATCHERS
+from tamis.index.packed.matcher import PackedMatcher
+from tamis.index.protocols import Lookup, Matcher
 from tamis.model.schema import Event, Schema
-from tamis.model.subscription import EVERYTHING, Subscription
-from tamis.model.tables import EventTable
+from tamis.model.subscription import EVERYTHING, Subscription, SubscriptionId
 from tamis.node.effects import Link
 from tamis.routing.core.counters import Counters
+from tamis.routing.core.event_batch import EventBatch
 from tamis.routing.core.summary import Changes, Origin, Summary
 from tamis.routing.policies import CellOptions, Policy
 from tamis.routing.policies.cell_tables import USUAL_CELLS, CellTables
@@ -36,8 +38,8 @@ __all__ = ["ALL_NAMESPACES", "Readers", "RoutingTable"]
 #: The namespace of an entry that asks for every event of every namespace. No client may use it.
 ALL_NAMESPACES = "*"
 
-#: Events of a batch, and subscriptions of clients, from which on they meet as one table.
-SMALL_BATCH, SMALL_TABLE = 16, 129
+#: Subscriptions of clients, and filters of a neighbour, from which on a batch meets them as a table.
+SMALL_TABLE = 129
 
 #: The clients that want an event, each with its subscriptions that match.
 Readers = dict[Link, list[Subscription]]
@@ -47,37 +49,31 @@ _ALL = Subscription("*", (EVERYTHING,), None, ALL_NAMESPACES)
 
 
 @dataclass
-class _Namespace:
-    """The matchers of one namespace: neighbours by link, in one stage or in two, and clients' subscriptions by row."""
+class _Space:
+    """One namespace: the subscriptions of all clients, and the filters of each neighbour, by key."""
 
-    clients: Matcher
-    neighbours: CountingMatcher = field(default_factory=CountingMatcher)
-    staged: dict[Link, TwoStageTable] = field(default_factory=dict)
-
-    def next_hops(self, event: Event, came_from: Link) -> set[Link]:
-        """Return the neighbours with a filter that matches."""
-        found = set(map(str, self.neighbours.next_hops(event, came_from)))
-        found.update(link for link, table in self.staged.items() if link != came_from and table.wants(event))
-        return found
+    clients: Shelf
+    links: dict[Link, Shelf] = field(default_factory=dict)
 
 
 class RoutingTable:
     """The interests of a broker's neighbours and clients; ``neighbours`` gives the policy of each link.
 
     ``counters`` note what the tables did, by link; ``cells`` are those of links that are told ranges by others.
+    ``merging`` runs the merges of the indexes; without it they are run at once.
     """
 
     def __init__(
         self,
         neighbours: Mapping[Link, Policy],
         schema: Schema,
-        make_matcher: Callable[[Lookup], Matcher] = MATCHERS[DEFAULT_MATCHER],
         counters: Mapping[Link, Counters] | None = None,
         cells: CellOptions = USUAL_CELLS,
+        merging: Merging | None = None,
     ) -> None:
         self._neighbours = dict(neighbours)
+        self._merging = MergeAtOnce() if merging is None else merging
         self._counters = counters or {link: Counters() for link in neighbours}
-        self._make_matcher = make_matcher
         #: ``{source: {key: subscription}}``: exactly what each client and neighbour asks for now.
         self._interests: dict[Link, dict[str, Subscription]] = {link: {} for link in neighbours}
         #: Neighbours that have not said yet what they ask for.
@@ -85,10 +81,9 @@ class RoutingTable:
         self._summaries: dict[Link, dict[str, Summary]] = {link: {} for link in neighbours}
         #: What came and goes as ranges of cells.
         self.cells = CellTables(schema, {link: policy.cells for link, policy in neighbours.items()}, cells)
-        self._namespaces: dict[str, _Namespace] = {}
-        self._rows: dict[Origin, int] = {}
-        self._origins: dict[int, Origin] = {}
-        self._next_row = 0
+        self._namespaces: dict[str, _Space] = {}
+        #: ``{key: client}`` of every interest of a client: a key tells which client it is of, so no two share one.
+        self._client_of: dict[SubscriptionId, Link] = {}
 
     def note_spoken(self, link: Link) -> None:
         """Take note that a neighbour has said all it asks for."""
@@ -107,29 +102,29 @@ class RoutingTable:
         """Return the clients that ask for something."""
         return [source for source, held in self._interests.items() if held and source not in self._neighbours]
 
-    def put(self, source: Link, key: str, subscription: Subscription) -> None:
-        """Add an interest, or change the one under this key."""
-        held = self._interests.setdefault(source, {})
-        if key in held:
-            if (held[key].filters, held[key].namespace) == (subscription.filters, subscription.namespace):
-                held[key] = subscription
-                return
-            self.drop(source, key)
-        held[key] = subscription
-        origin = Origin(source, key)
-        self._admit(origin, subscription)
-        announced = subscription if subscription.id == key else replace(subscription, id=key)
-        for link in self._others(source):
-            if self._neighbours[link].cells:
-                self.cells.add(link, origin, announced)
-            else:
-                self._summary(link, subscription.namespace).add(origin, announced)
+    def put_many(self, interests: Iterable[tuple[Link, str, Subscription]]) -> None:
+        """Add interests, or change those under these keys, in order; what is new is added to the indexes at once."""
+        new: dict[Origin, Subscription] = {}
+        for source, key, subscription in interests:
+            held = self._interests.setdefault(source, {})
+            if key in held:
+                if (held[key].filters, held[key].namespace) == (subscription.filters, subscription.namespace):
+                    held[key] = subscription
+                    continue
+                self._admit(new)  # the earlier one may be among these
+                new = {}
+                self.drop(source, key)
+            held[key] = subscription
+            new[Origin(source, key)] = subscription
+        self._admit(new)
 
     def drop(self, source: Link, key: str) -> None:
         """Remove an interest; KeyError when it is not there."""
         subscription = self._interests[source].pop(key)
         origin = Origin(source, key)
-        self._expel(origin, subscription)
+        self._shelf(source, subscription.namespace).remove(key)
+        if source not in self._neighbours:  # a neighbour may know a client of the same name elsewhere
+            del self._client_of[key]
         for link in self._others(source):
             if self._neighbours[link].cells:
                 self.cells.remove(link, origin, subscription.namespace)
@@ -147,6 +142,7 @@ class RoutingTable:
             found = summary.take_changes()
             changes.announce += found.announce
             changes.retract += found.retract
+            changes.again |= found.again
         changes.plans = self.cells.take_plans(link)
         return changes
 
@@ -165,28 +161,39 @@ class RoutingTable:
         """Return the neighbours that want an event, sorted; the one it came from is never among them."""
         wanted = set(self.unspoken)
         for name in (namespace, ALL_NAMESPACES):
-            if name in self._namespaces:
-                wanted |= self._namespaces[name].next_hops(event, came_from)
+            links = self._namespaces[name].links if name in self._namespaces else {}
+            asked = (link for link in links if link not in wanted and link != came_from)
+            wanted.update([link for link in asked if links[link].matches_any(event)])
             wanted.update(self.cells.wanting(event, name, {came_from, *wanted}))
         wanted.discard(came_from)
         return sorted(wanted)
 
+    def next_hops_of_batch(self, batch: EventBatch, came_from: Link) -> list[list[Link]]:
+        """Return the next hops of each event; each neighbour is asked once about all of them."""
+        if batch.is_small or not self._is_large(batch.namespace):
+            return [self.next_hops(event, batch.namespace, came_from) for event in batch.events]
+        hops: list[list[Link]] = [[] for _ in batch.events]
+        for link in sorted(self._neighbours.keys() - {came_from}):
+            for i in np.flatnonzero(self._wanted_by(link, batch)).tolist():
+                hops[i].append(link)
+        for i in batch.table.bad:
+            hops[i] = self.next_hops(batch.events[i], batch.namespace, came_from)
+        return hops
+
     def readers(self, event: Event, namespace: str) -> Readers:
         """Return the clients that want an event, each with its subscriptions that match; exact."""
         home = self._namespaces.get(namespace)
-        return {} if home is None else self._readers(home.clients.match(event).tolist())
+        return {} if home is None else self._readers(home.clients.match(event))
 
-    def readers_of_batch(self, events: Sequence[Event], namespace: str, schema: Schema) -> list[Readers]:
+    def readers_of_batch(self, batch: EventBatch) -> list[Readers]:
         """Return the readers of each event; many events meet many subscriptions as one table."""
-        home = self._namespaces.get(namespace)
-        if home is None or len(events) < SMALL_BATCH or len(home.clients) < SMALL_TABLE:
-            return [self.readers(event, namespace) for event in events]
-        table = EventTable.of(_columns(events, schema), schema, presence=True)
-        offsets, rows = (found.tolist() for found in home.clients.match_table(table))
-        bad = table.bad  # a column has no place for a long decimal
+        home = self._namespaces.get(batch.namespace)
+        if home is None or batch.is_small or len(home.clients) < SMALL_TABLE:
+            return [self.readers(event, batch.namespace) for event in batch.events]
+        found, bad = home.clients.match_table(batch.table), batch.table.bad
         return [
-            self.readers(event, namespace) if i in bad else self._readers(sorted(rows[offsets[i] : offsets[i + 1]]))
-            for i, event in enumerate(events)
+            self.readers(event, batch.namespace) if i in bad else self._readers(found[i])
+            for i, event in enumerate(batch.events)
         ]
 
     def check_invariants(self) -> None:
@@ -202,16 +209,25 @@ class RoutingTable:
             if told != due:
                 more, less = sorted(told - due), sorted(due - told)
                 raise InvariantError(f"link {link!r} was told too much, {more}, or too little, {less}")
-        for table in (one for home in self._namespaces.values() for one in home.staged.values()):
-            table.check_invariants()
-        if self._rows.keys() != known:
-            raise InvariantError(f"the matchers know {sorted(self._rows.keys() ^ known)} wrongly")
+        self._check_shelves(known)
 
-    def _readers(self, rows: Sequence[int]) -> Readers:
+    def _check_shelves(self, known: set[Origin]) -> None:
+        """Raise `InvariantError` unless the indexes hold the known interests."""
+        shelved: set[Origin] = set()
+        for home in self._namespaces.values():
+            shelved |= {Origin(self._client_of[one.id], str(one.id)) for one in home.clients}
+            for link, shelf in home.links.items():
+                shelved |= {Origin(link, str(one.id)) for one in shelf}
+                if isinstance(shelf.now.matcher, TwoStageTable):
+                    shelf.now.matcher.check_invariants()
+        if shelved != known:
+            raise InvariantError(f"the matchers know {sorted(shelved ^ known)} wrongly")
+
+    def _readers(self, keys: Iterable[SubscriptionId]) -> Readers:
         readers: Readers = {}
-        for row in rows:
-            origin = self._origins[row]
-            readers.setdefault(origin.source, []).append(self._interests[origin.source][origin.key])
+        for key in keys:
+            client = self._client_of[key]
+            readers.setdefault(client, []).append(self._interests[client][str(key)])
         return readers
 
     def _others(self, source: Link) -> Iterator[Link]:
@@ -224,49 +240,52 @@ class RoutingTable:
             summaries[namespace] = Summary(self._neighbours[link].make())
         return summaries[namespace]
 
-    def _admit(self, origin: Origin, subscription: Subscription) -> None:
-        row, home = self._next_row, self._namespace(subscription.namespace)
-        self._next_row += 1
-        self._rows[origin], self._origins[row] = row, origin
-        stages = self._neighbours[origin.source].stages if origin.source in self._neighbours else None
-        if stages is not None:
-            if origin.source not in home.staged:
-                home.staged[origin.source] = TwoStageTable(stages, self._counters[origin.source])
-            home.staged[origin.source].add(row, subscription)
-        elif origin.source in self._neighbours:
-            home.neighbours.add(row, subscription, origin.source)
-        else:
-            home.clients.add(row, subscription)
+    def _is_large(self, namespace: str) -> bool:
+        """Whether some neighbour asks for so much that a batch of events is best put to it as a table."""
+        spaces = [self._namespaces[name] for name in (namespace, ALL_NAMESPACES) if name in self._namespaces]
+        if any(len(table) >= SMALL_TABLE for space in spaces for table in space.links.values()):
+            return True
+        return self.cells.are_asked(namespace) or self.cells.are_asked(ALL_NAMESPACES)
 
-    def _expel(self, origin: Origin, subscription: Subscription) -> None:
-        row, home = self._rows.pop(origin), self._namespace(subscription.namespace)
-        del self._origins[row]
-        if origin.source in home.staged:
-            home.staged[origin.source].remove(row)
-        else:
-            (home.neighbours if origin.source in self._neighbours else home.clients).remove(row)
+    def _wanted_by(self, link: Link, batch: EventBatch) -> npt.NDArray[np.bool_]:
+        """Say for each event of a batch whether a neighbour wants it; bad rows of its table are not decided."""
+        wanted = np.full(len(batch), link in self.unspoken)
+        for name in (batch.namespace, ALL_NAMESPACES):
+            table = self._namespaces[name].links.get(link) if name in self._namespaces else None
+            if table is not None and len(table) and not wanted.all():
+                wanted |= table.matches_any_of(batch.table)
+            if not wanted.all():
+                wanted |= self.cells.wanted_of(link, name, batch.table)
+        return wanted
 
-    def _namespace(self, name: str) -> _Namespace:
-        if name not in self._namespaces:
-            matcher = self._make_matcher(self._find)
-            demand(Guarantee.EXACT, matcher.guarantee)
-            self._namespaces[name] = _Namespace(matcher)
-        return self._namespaces[name]
+    def _admit(self, new: Mapping[Origin, Subscription]) -> None:
+        """Put interests, all of them new, into the indexes and the summaries."""
+        shelves: dict[int, tuple[Shelf, list[Subscription]]] = {}
+        for origin, subscription in new.items():
+            if origin.source not in self._neighbours:
+                self._client_of[origin.key] = origin.source
+            named = subscription if subscription.id == origin.key else replace(subscription, id=origin.key)
+            shelf = self._shelf(origin.source, subscription.namespace)
+            shelves.setdefault(id(shelf), (shelf, []))[1].append(named)
+            for link in self._others(origin.source):
+                if self._neighbours[link].cells:
+                    self.cells.add(link, origin, named)
+                else:
+                    self._summary(link, subscription.namespace).add(origin, named)
+        for shelf, subscriptions in shelves.values():
+            shelf.add(subscriptions)
 
-    def _find(self, row: int) -> Subscription | None:
-        origin = self._origins.get(row)
-        return None if origin is None else self._interests[origin.source].get(origin.key)
+    def _shelf(self, source: Link, namespace: str) -> Shelf:
+        """Return where the interests of a client or neighbour stand."""
+        if namespace not in self._namespaces:
+            self._namespaces[namespace] = _Space(Shelf(namespace, PackedMatcher, self._merging))
+        home = self._namespaces[namespace]
+        if source not in self._neighbours:
+            return home.clients
+        if source not in home.links:
+            home.links[source] = Shelf(namespace, partial(self._link_matcher, source), self._merging)
+        return home.links[source]
 
-
-def _columns(events: Sequence[Event], schema: Schema) -> dict[str, Any]:
-    """Return the values of events by name, None where there is none."""
-    names = set(schema).union(*events)
-    if all(len(event) == len(names) for event in events):  # all have the same: read without a question
-        return {name: _column(list(map(itemgetter(name), events))) for name in sorted(names)}
-    return {name: _column([event.get(name) for event in events]) for name in sorted(names)}
-
-
-def _column(values: list[Any]) -> Any:
-    """Return values as a column; floats and gaps become an array, which is read as a whole."""
-    kinds = set(map(type, values))
-    return np.array(values, dtype=np.float64) if float in kinds and kinds <= {float, type(None)} else values
+    def _link_matcher(self, link: Link, lookup: Lookup) -> Matcher:
+        stages = self._neighbours[link].stages
+        return PackedMatcher(lookup) if stages is None else TwoStageTable(stages, self._counters[link])

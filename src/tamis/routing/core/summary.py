@@ -12,10 +12,16 @@ for covering, subsumption and merging:
 
 Whatever happens between two calls of `take_changes` is one change for the neighbour: the difference between what it
 had and what it must have, announced before it is retracted (promise R2).
+
+A change moves at most `SLICE` members from one home to another, however many there are (promise R14). A group that
+ends is *ending* until its last member has found another home: no member finds a home in it any more, but the neighbour
+holds it for that long, so that nothing is lost meanwhile. What is left to do follows in further calls of `advance`.
+Nothing of this is on disk: a broker that restarts makes its summaries from its interests.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
@@ -24,7 +30,10 @@ from tamis.algebra.covers import is_covered
 from tamis.errors import InvariantError
 from tamis.model.subscription import Subscription
 
-__all__ = ["Changes", "Growth", "Origin", "Strategy", "Summary"]
+__all__ = ["SLICE", "Changes", "Growth", "Origin", "Strategy", "Summary"]
+
+#: Members that one change may move to another home; each takes up to half a millisecond.
+SLICE = 64
 
 
 class Origin(NamedTuple):
@@ -35,10 +44,11 @@ class Origin(NamedTuple):
 
 
 class Growth(NamedTuple):
-    """A new group: its filter, and the keys of the groups that it absorbs."""
+    """A new group: its filter, the keys of the groups it is merged from, and of the others that it covers."""
 
     content: Subscription
     absorbed: tuple[str, ...] = ()
+    covered: tuple[str, ...] = ()
 
 
 class Strategy(Protocol):
@@ -59,23 +69,45 @@ class Strategy(Protocol):
 
 @dataclass
 class Changes:
-    """What a neighbour has to learn: filters by key, then the keys that end; and plans of ranges by namespace."""
+    """What a neighbour has to learn: filters by key, then the keys that end; and plans of ranges by namespace.
+
+    With ``again`` more follows when `Summary.advance` is called, which is to be soon.
+    """
 
     announce: list[Subscription] = field(default_factory=list)
     retract: list[str] = field(default_factory=list)
     plans: list[tuple[str, bytes]] = field(default_factory=list)
+    again: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.announce or self.retract or self.plans)
 
 
-@dataclass
+@dataclass(eq=False)
 class _Group:
     """An announced filter, the members at home in it, and those it was built from."""
 
     content: Subscription
     members: dict[Origin, None]
     contributors: set[Origin]
+    #: Whether members can find a home in it: it is not ending, and no other group has absorbed it.
+    is_open: bool = True
+
+
+@dataclass(eq=False)
+class _Ending:
+    """A group that ends, and its members that may still have to find another home, the next one last."""
+
+    group: _Group
+    members: list[Origin]
+
+
+@dataclass(eq=False)
+class _Absorbing:
+    """A group, and others that it covers and that it shall absorb, the next one last."""
+
+    group: _Group
+    covered: list[_Group]
 
 
 @dataclass
@@ -93,19 +125,36 @@ class Summary:
         self._groups: dict[str, _Group] = {}
         #: ``{origin: member}``: exactly what the neighbour must know of; each home is a group with it in its members.
         self._members: dict[Origin, _Member] = {}
+        #: What is left to do, in the order in which it came.
+        self._tasks: deque[_Ending | _Absorbing] = deque()
+        #: How many more members may move before changes are taken.
+        self._left = SLICE
+        #: Whether `take_changes` asked for `advance`, which was not called since.
+        self._is_due = False
         #: ``{key: filter}``: what the neighbour had when changes were last taken, of the groups touched since.
         self._before: dict[str, Subscription | None] = {}
 
     def __len__(self) -> int:
         return len(self._groups)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether `advance` has something to do."""
+        return bool(self._tasks)
+
     def add(self, origin: Origin, subscription: Subscription) -> None:
         """Let the neighbour know of a subscription, one way or the other."""
+        self._settle(origin, subscription)
+        self._work()
+
+    def _settle(self, origin: Origin, subscription: Subscription) -> None:
+        """Give a member a home."""
         homes = self._strategy.find_homes(subscription)
         if homes is None:
-            own = self._with_free_key(origin, subscription)
+            own = _with_free_key(origin, subscription, self._groups.get(str(subscription.id)))
             taken = self._groups.get(str(own.id))
-            homes = (self._open(origin, self._strategy.grow(own), own) if taken is None else str(own.id),)
+            is_open = taken is not None and taken.is_open
+            homes = (str(own.id) if is_open else self._open(origin, self._strategy.grow(own)),)
         self._members[origin] = _Member(subscription, homes)
         for key in homes:
             self._groups[key].members[origin] = None
@@ -115,13 +164,28 @@ class Summary:
         homes = self._leave(origin)
         for key in homes:
             group = self._groups.get(key)
-            if group is not None and origin in group.contributors:
-                self._dissolve(key, group)
+            if group is not None and group.is_open and origin in group.contributors:
+                self._dissolve(group)
+        self._work()
+
+    def advance(self) -> None:
+        """Go on with what is left to do, as far as one change may go."""
+        self._is_due = False
+        self._work()
+
+    def _work(self) -> None:
+        while self._tasks and self._left > 0:
+            task = self._tasks[0]
+            is_done = self._move_members(task) if isinstance(task, _Ending) else self._absorb_covered(task)
+            if is_done:
+                self._tasks.popleft()
 
     def take_changes(self) -> Changes:
         """Return what changed for the neighbour since the last call."""
         changes, before = Changes(), self._before
-        self._before = {}
+        self._before, self._left = {}, SLICE
+        changes.again = self.is_busy and not self._is_due
+        self._is_due = self.is_busy
         for key, old in before.items():
             group = self._groups.get(key)
             if group is None and old is not None:
@@ -157,52 +221,84 @@ class Summary:
             outer = [filter for home in homes for filter in home.content.filters]
             if not is_covered(member.subscription.filters, outer):
                 raise InvariantError(f"{origin} is withheld, but {member.homes} do not contain it")
+        ending = [task.group for task in self._tasks if isinstance(task, _Ending)]
         for key, group in self._groups.items():
-            if not group.contributors or not group.contributors <= group.members.keys() <= self._members.keys():
+            if not group.is_open:
+                if group not in ending or not group.members.keys() <= self._members.keys():
+                    raise InvariantError(f"group {key!r} ends and is not taken care of")
+                continue
+            if not group.contributors <= group.members.keys() <= self._members.keys():
                 raise InvariantError(f"group {key!r} is stale: built from {sorted(group.contributors)}")
             parts = [filter for one in group.contributors for filter in self._members[one].subscription.filters]
             if exact and not is_covered(group.content.filters, parts):
                 raise InvariantError(f"group {key!r} says more than {sorted(group.contributors)}, its parts")
 
-    def _with_free_key(self, origin: Origin, subscription: Subscription) -> Subscription:
-        """Return the subscription under a key that no group with another filter has."""
-        taken = self._groups.get(str(subscription.id))
-        if taken is None or taken.content.filters == subscription.filters:
-            return subscription
-        return replace(subscription, id=f"{subscription.id}@{origin.source}")
-
-    def _open(self, origin: Origin, growth: Growth, subscription: Subscription) -> str:
-        content, absorbed = growth
-        key = str(content.id)
-        contributors = {origin}
-        members: dict[Origin, None] = {}
-        for old in absorbed:
-            group = self._close(old)
-            members |= group.members
-            if content is not subscription:  # a merge is built from all its parts
-                contributors |= group.contributors
-        for one in members:
-            held = self._members[one]
-            held.homes = tuple(dict.fromkeys(key if home in absorbed else home for home in held.homes))
+    def _open(self, origin: Origin, growth: Growth) -> str:
+        content, key = growth.content, str(growth.content.id)
+        parts = [self._groups[old] for old in growth.absorbed]
+        covered = [self._groups[old] for old in growth.covered]
+        group = _Group(content, {}, {origin}.union(*(part.contributors for part in parts)))
+        ending = self._groups.get(key)  # it says the same, so its members are at home here
         self._touch(key)
-        self._groups[key] = _Group(content, members, contributors)
+        self._groups[key] = group
+        if ending is not None:
+            group.members |= ending.members
+        for part in parts:
+            self._absorb(group, part)
         self._strategy.opened(content)
+        if covered:
+            self._tasks.append(_Absorbing(group, covered[::-1]))
         return key
 
-    def _close(self, key: str) -> _Group:
-        self._touch(key)
-        group = self._groups.pop(key)
-        self._strategy.closed(group.content)
-        return group
+    def _absorb(self, group: _Group, part: _Group) -> None:
+        """End a group whose members are at home in another one."""
+        key, old = str(group.content.id), str(part.content.id)
+        self._touch(old)
+        del self._groups[old]
+        part.is_open = False
+        self._strategy.closed(part.content)
+        group.members |= part.members
+        for origin in part.members:
+            member = self._members[origin]
+            member.homes = tuple(dict.fromkeys(key if home == old else home for home in member.homes))
 
-    def _dissolve(self, key: str, group: _Group) -> None:
-        """End a group; its members look for a home again, in order, so that the outcome is the same everywhere."""
-        self._close(key)
-        orphans = {origin: self._members[origin].subscription for origin in sorted(group.members)}
-        for origin in orphans:
-            self._leave(origin)
-        for origin, subscription in orphans.items():
-            self.add(origin, subscription)
+    def _absorb_covered(self, task: _Absorbing) -> bool:
+        """Absorb groups that a group covers as long as members may move; whether none is left."""
+        while task.covered and self._left > 0 and task.group.is_open:
+            part = task.covered.pop()
+            if not part.is_open:
+                continue
+            if len(part.members) <= SLICE:
+                self._left -= 1 + len(part.members)
+                self._absorb(task.group, part)
+            else:  # its members find their new home one by one
+                self._left -= 1
+                self._dissolve(part)
+        return not task.covered or not task.group.is_open
+
+    def _dissolve(self, group: _Group) -> None:
+        """Begin to end a group; its members look for a home again, in order if they are few."""
+        self._strategy.closed(group.content)
+        group.is_open = False
+        few = len(group.members) <= SLICE
+        self._tasks.append(_Ending(group, sorted(group.members, reverse=True) if few else list(group.members)))
+
+    def _move_members(self, task: _Ending) -> bool:
+        """Find other homes for members of a group that ends as long as members may move; whether it has ended."""
+        group, key = task.group, str(task.group.content.id)
+        while task.members and self._left > 0 and self._groups.get(key) is group:
+            origin = task.members.pop()
+            if origin in group.members:
+                self._left -= 1
+                subscription = self._members[origin].subscription
+                self._leave(origin)
+                self._settle(origin, subscription)
+        if self._groups.get(key) is not group:  # the same was asked for again, and its members are at home there
+            return True
+        if not task.members:
+            self._touch(key)
+            del self._groups[key]
+        return not task.members
 
     def _leave(self, origin: Origin) -> tuple[str, ...]:
         homes = self._members.pop(origin).homes
@@ -215,3 +311,10 @@ class Summary:
         if key not in self._before:
             group = self._groups.get(key)
             self._before[key] = None if group is None else group.content
+
+
+def _with_free_key(origin: Origin, subscription: Subscription, taken: _Group | None) -> Subscription:
+    """Return the subscription under a key that no group with another filter has; ``taken`` has its own key."""
+    if taken is None or taken.content.filters == subscription.filters:
+        return subscription
+    return replace(subscription, id=f"{subscription.id}@{origin.source}")

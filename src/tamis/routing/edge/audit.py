@@ -17,6 +17,7 @@ from typing import Final
 import msgspec
 
 from tamis.errors import LimitError, RefusedError
+from tamis.node import records
 from tamis.node.effects import Effect, Key, Persist
 from tamis.routing.edge.rights import Rights
 from tamis.routing.messages import Subscribe
@@ -43,8 +44,6 @@ REFUSAL_SECONDS = 10.0
 
 #: Characters of a subject and of a detail that are kept.
 _LONGEST = 200
-
-_TOKENS: Key = ("tokens",)
 
 
 class Deed(msgspec.Struct, frozen=True, array_like=True):
@@ -106,8 +105,7 @@ class Trail:
 
     def restore(self, stored: Mapping[Key, bytes]) -> None:
         """Take back which tokens were seen last."""
-        if _TOKENS in stored:
-            self._tokens = frozenset(msgspec.msgpack.decode(stored[_TOKENS], type=list[tuple[str, str]]))
+        self._tokens = frozenset(records.TOKENS.find(stored) or ())
 
     def note(self, one: Deed) -> None:
         """Note a deed; a refusal of somebody who was refused just now is counted."""
@@ -146,14 +144,14 @@ class Trail:
             for name, _ in sorted(changed):
                 self.note(Deed(round(now * 1e6), "operator", what, name, address="file"))
         self._tokens = seen.tokens
-        return [Persist(_TOKENS, msgspec.msgpack.encode(sorted(seen.tokens)))]
+        return [records.TOKENS.put(value=sorted(seen.tokens))]
 
     def take(self) -> list[Persist]:
         """Return what was noted since, numbered, as changes of the disk."""
         found = []
         for one in self._noted:
             self.number += 1
-            found.append(Persist(("audit", str(self.number)), msgspec.msgpack.encode(one)))
+            found.append(records.AUDIT.put(str(self.number), value=msgspec.msgpack.encode(one)))
         self._noted.clear()
         return found
 

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from tamis.node.effects import Deliver, Effect, Key, Link, Persist, Send
+from tamis.node import records
+from tamis.node.effects import Deliver, Effect, Key, Link, Send
 from tamis.node.stream import StreamEnd
 from tamis.routing import messages as m
 from tamis.routing.edge.admission import MAX_BACKLOG
@@ -31,9 +32,8 @@ class Backlogs:
 
     def restore(self, stored: Mapping[Key, bytes]) -> None:
         """Take back what an earlier life persisted."""
-        for key, value in stored.items():
-            if key[0] == "gap":
-                self.gaps[key[1]] = msgspec.msgpack.decode(value, type=m.Gap)
+        for (link,), value in records.GAP.items(stored):
+            self.gaps[link] = msgspec.msgpack.decode(value, type=m.Gap)
 
     def begin(self) -> None:
         """Begin a call: what earlier calls delivered is in the outboxes now."""
@@ -47,7 +47,7 @@ class Backlogs:
             return delivery
         first = delivery.message.event.id if gap is None else gap.first
         self.gaps[link] = m.Gap(first, 1 if gap is None else gap.count + 1)
-        return Persist(("gap", link), msgspec.msgpack.encode(self.gaps[link]))
+        return records.GAP.put(link, value=msgspec.msgpack.encode(self.gaps[link]))
 
     def is_due(self, link: Link) -> bool:
         """Whether a suspended client has read enough to go on."""
@@ -57,12 +57,12 @@ class Backlogs:
         """Tell clients that have caught up what they missed, and deliver again."""
         effects: list[Effect] = []
         for link in sorted(link for link in self.gaps if self.is_due(link)):
-            effects += [Persist(("gap", link), None), Send(link, self.gaps.pop(link))]
+            effects += [records.GAP.drop(link), Send(link, self.gaps.pop(link))]
         return effects
 
     def forget(self, link: Link) -> list[Effect]:
         """Drop the gap of a client that has gone."""
-        return [Persist(("gap", link), None)] if self.gaps.pop(link, None) is not None else []
+        return [records.GAP.drop(link)] if self.gaps.pop(link, None) is not None else []
 
     def _waiting(self, link: Link) -> int:
         end = self._ends.get(link)

@@ -19,6 +19,7 @@ from tamis.model.language.parse import parse
 from tamis.model.schema import MAX_ATTRIBUTES, Schema
 from tamis.model.subscription import Filter
 from tamis.model.types import Region
+from tamis.node import records
 from tamis.node.content import Content
 from tamis.node.effects import Key, Persist
 from tamis.routing import messages as m
@@ -33,8 +34,6 @@ from tamis.routing.edge.requests import Draft
 from tamis.routing.edge.rights import Rights
 
 __all__ = ["Checks"]
-
-_SCHEMA: Key = ("schema",)
 
 #: Namespaces for which the last principal that was let in is remembered.
 MAX_GATES = 1_024
@@ -54,15 +53,16 @@ class Checks:
 
     def restore(self, stored: Mapping[Key, bytes]) -> None:
         """Take back the types that an earlier life learned."""
-        if self.content.learns and _SCHEMA in stored:
-            self.content.schema = self._kept = Schema.from_json(stored[_SCHEMA])
+        learned = records.SCHEMA.find(stored)
+        if self.content.learns and learned is not None:
+            self.content.schema = self._kept = Schema.from_json(learned)
 
     def take_learned(self) -> list[Persist]:
         """Return what to persist when types were learned since the last call."""
         if not self.content.learns or self.content.schema is self._kept:
             return []
         self._kept = self.content.schema
-        return [Persist(_SCHEMA, self._kept.to_json().encode())]
+        return [records.SCHEMA.put(value=self._kept.to_json().encode())]
 
     @contextlib.contextmanager
     def tentatively(self) -> Iterator[None]:

@@ -24,9 +24,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tamis.errors import DuplicateSubscriptionError, LimitError, RefusedError
+from tamis.node import records
 from tamis.node.content import Content
 from tamis.node.core import LinkFree, LinkFull, LinkUp
-from tamis.node.effects import Answer, Deliver, Effect, Key, Link, Persist, Send, Tell
+from tamis.node.effects import Again, Answer, Deliver, Effect, Key, Link, Persist, Send, Tell
 from tamis.node.stream import StreamEnd
 from tamis.routing import messages as m
 from tamis.routing.core.broker import BrokerCore, client_key
@@ -110,11 +111,10 @@ class EdgeCore:
         """Take back what an earlier life persisted."""
         for part in (self.checks, self.producers, self.refusals, self.trail, self.backlogs):
             part.restore(stored)
-        for key, value in stored.items():
-            if key[0] == "interest" and not self.broker.is_neighbour(key[1]):
-                message = m.decode(value, key[1])
-                if isinstance(message, m.Subscribe):
-                    self.registry.add(key[1], message)
+        for (link, _), value in records.INTEREST.items(stored):
+            message = None if self.broker.is_neighbour(link) else m.decode(value, link)
+            if isinstance(message, m.Subscribe):
+                self.registry.add(link, message)
         effects = self._outgoing(self.broker.restore(stored, now=now), now)
         return [effect for effect in effects if not isinstance(effect, Tell)]  # nothing is connected yet
 
@@ -294,7 +294,7 @@ class EdgeCore:
         for first, *others in spaces.values():
             detail = m.about(first).text if not others else f"and {len(others):,} more"
             self.trail.note_subscription(now, "subscribe", first, detail, self.broker.name)
-        return self.broker.subscribe(taken)
+        return self.broker.subscribe(taken, now)
 
     def _publish(self, events: Sequence[m.Published], sender: Link, now: float) -> list[Effect]:
         self.traffic.note_events(now, events)
@@ -305,7 +305,7 @@ class EdgeCore:
     def _outgoing(self, effects: list[Effect], now: float) -> list[Effect]:
         outgoing: list[Effect] = []
         for effect in effects:
-            if isinstance(effect, Persist | Answer | Tell):
+            if isinstance(effect, Persist | Answer | Tell | Again):
                 outgoing.append(effect)
             elif self.broker.is_neighbour(effect.link):
                 crossing = self._crossing(effect.link, effect.message)

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tamis.node.effects import Effect, Key, Persist
+from tamis.node import records
+from tamis.node.effects import Effect, Key
 
 __all__ = ["MAX_PRODUCERS", "Producers"]
 
@@ -36,12 +37,8 @@ class Producers:
 
     def restore(self, stored: Mapping[Key, bytes]) -> None:
         """Take back what an earlier life persisted."""
-        found = []
-        for key, value in stored.items():
-            if key[0] == "producer":
-                number, moment = map(int, value.split())
-                found.append((moment, key, number))
-        for _, (_, principal, producer), number in sorted(found):
+        batches = ((moment, key, number) for key, (number, moment) in records.PRODUCER.items(stored))
+        for _, (principal, producer), number in sorted(batches):
             self._last.setdefault(principal, {})[producer] = number
 
     def has(self, principal: str, producer: str, number: int) -> bool:
@@ -53,9 +50,9 @@ class Producers:
         mine = self._last.setdefault(principal, {})
         mine.pop(producer, None)
         mine[producer] = number
-        effects: list[Effect] = [Persist(("producer", principal, producer), b"%d %d" % (number, round(now * 1e6)))]
+        effects: list[Effect] = [records.PRODUCER.put(principal, producer, value=(number, round(now * 1e6)))]
         if len(mine) > self._most:
             oldest = next(iter(mine))
             del mine[oldest]
-            effects.append(Persist(("producer", principal, oldest), None))
+            effects.append(records.PRODUCER.drop(principal, oldest))
         return effects

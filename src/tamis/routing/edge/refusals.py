@@ -15,7 +15,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from tamis.node.effects import Effect, Key, Link, Persist
+from tamis.node import records
+from tamis.node.effects import Effect, Key, Link
 from tamis.routing import messages as m
 
 __all__ = ["MESSAGES", "Refusals"]
@@ -41,10 +42,9 @@ class Refusals:
 
     def restore(self, stored: Mapping[Key, bytes]) -> None:
         """Take back what an earlier life persisted."""
-        mine = sorted((key[1], int(key[2])) for key in stored if key[0] == "refused")
-        for link, number in mine:
-            found = msgspec.msgpack.decode(stored[_place(link, number)], type=tuple[m.Refusal, ...])
-            self._kept.setdefault(link, {})[number] = found
+        kept = sorted((link, int(number), value) for (link, number), value in records.REFUSED.items(stored))
+        for link, number, value in kept:
+            self._kept.setdefault(link, {})[number] = msgspec.msgpack.decode(value, type=tuple[m.Refusal, ...])
 
     def keep(self, client: Link, number: int, refusals: Sequence[m.Refusal]) -> list[Effect]:
         """Keep the refusals of one message, and drop those that the client has heard; return what to persist."""
@@ -52,7 +52,7 @@ class Refusals:
         if refusals:
             short = tuple(msgspec.structs.replace(one, reason=one.reason[:_REASON]) for one in refusals)
             self._kept.setdefault(client, {})[number] = short
-            effects.append(Persist(_place(client, number), msgspec.msgpack.encode(short)))
+            effects.append(records.REFUSED.put(client, str(number), value=msgspec.msgpack.encode(short)))
         return effects
 
     def upto(self, client: Link, number: int) -> list[m.Refusal]:
@@ -72,8 +72,4 @@ class Refusals:
             del kept[place]
         if not kept:
             del self._kept[client]
-        return [Persist(_place(client, place), None) for place in old]
-
-
-def _place(client: Link, number: int) -> Key:
-    return ("refused", client, str(number))
+        return [records.REFUSED.drop(client, str(place)) for place in old]

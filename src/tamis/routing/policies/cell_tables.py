@@ -13,20 +13,28 @@ Implements: [mics] section 2, one table per neighbour; section 3.6, imperfect me
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
 
 from tamis.errors import InvariantError, LimitError, ModelError
 from tamis.model.schema import Event, Schema
 from tamis.model.subscription import Subscription
-from tamis.node.effects import Link
+from tamis.model.tables import EventTable
+from tamis.node import records
+from tamis.node.effects import Key, Link, Persist
 from tamis.routing.core.summary import Origin
+from tamis.routing.policies.cell_records import StoredRanges, changed_blocks, read_ranges
 from tamis.routing.policies.cells import CellOptions
 
 if TYPE_CHECKING:
     from tamis.curves.runs import Runs
     from tamis.index.mics.link import RangeReceiver
-    from tamis.index.mics.plan import RangePlan
+    from tamis.index.mics.plan import RangeDelta, RangePlan
     from tamis.index.mics.space import ContentSpace
 
     #: Content spaces, one per group of attributes; and ranges of keys in each of them.
@@ -47,8 +55,10 @@ class CellSummary:
 
         self.spaces = spaces
         self._tables = [RangeTable(space.n_keys, gap) for space in spaces]
-        #: ``{origin: ranges}``: exactly what lies in the tables.
+        #: ``{origin: ranges}`` of subscriptions; with those of `_passed` exactly what lies in the tables.
         self._ranges: dict[Origin, Ranges] = {}
+        #: What gives the ranges of each origin that passes on ranges of its own.
+        self._passed: dict[Origin, Callable[[], Ranges]] = {}
         #: What the neighbour has to hear; None: nothing.
         self._plan: RangePlan | None = None
 
@@ -62,6 +72,19 @@ class CellSummary:
     def drop(self, origin: Origin) -> None:
         """Forget the ranges of an origin."""
         self._note(None, self._removed(self._ranges.pop(origin)))
+
+    def change(self, origin: Origin, deltas: Sequence[RangeDelta], ranges: Callable[[], Ranges] | None) -> None:
+        """Take over a change of the ranges that an origin passes on; ``ranges`` gives all of them, None: none is left.
+
+        Costs in proportion to the change.
+        """
+        gained = [table.add(delta.added) for table, delta in zip(self._tables, deltas, strict=True)]
+        lost = [table.remove(delta.removed) for table, delta in zip(self._tables, deltas, strict=True)]
+        if ranges is None:
+            self._passed.pop(origin, None)
+        else:
+            self._passed[origin] = ranges
+        self._note(gained, lost)
 
     def take_plan(self) -> bytes | None:
         """Return what has changed for the neighbour since the last call."""
@@ -78,15 +101,16 @@ class CellSummary:
 
     def origins(self) -> Set[Origin]:
         """Return where the ranges come from."""
-        return self._ranges.keys()
+        return self._ranges.keys() | self._passed.keys()
 
     def check_invariants(self) -> None:
         """Raise `InvariantError` unless each table is the union of the members' ranges."""
         for number, table in enumerate(self._tables):
             table.check_invariants()
-            if not all(table.covers(ranges[number]) for ranges in self._ranges.values()):
+            passed = [ranges() for ranges in self._passed.values()]
+            if not all(table.covers(ranges[number]) for ranges in [*self._ranges.values(), *passed]):
                 raise InvariantError("ranges of a member are not in the union")
-            if not self._ranges and not table.is_empty:
+            if not self.origins() and not table.is_empty:
                 raise InvariantError("ranges are left without a member")
 
     def _removed(self, ranges: Ranges | None) -> list[Runs] | None:
@@ -113,8 +137,10 @@ class CellTables:
         self._made: Spaces = ()
         #: ``{neighbour: {namespace: receiver}}``: what each neighbour asked for as ranges.
         self._asked: dict[Link, dict[str, RangeReceiver]] = {link: {} for link in options}
-        #: The same as plain ranges, everything for a receiver that is lost; namespaces without any are left out.
-        self._ranges: dict[Link, dict[str, Ranges]] = {link: {} for link in options}
+        #: The receivers that ask for something.
+        self._ranges: dict[Link, dict[str, RangeReceiver]] = {link: {} for link in options}
+        #: What of a neighbour's ranges in a namespace is not on disk yet.
+        self._unsaved: dict[tuple[Link, str], list[Persist]] = {}
         #: ``{neighbour: {namespace: summary}}``: what each neighbour is told as ranges.
         self._told: dict[Link, dict[str, CellSummary]] = {link: {} for link in options}
 
@@ -167,17 +193,21 @@ class CellTables:
     def apply(self, source: Link, namespace: str, plan: Any, others: Iterable[Link]) -> None:
         """Take over what a neighbour says, and tell the others."""
         receiver = self._receiver(source, namespace)
-        receiver.apply(plan)
-        ranges = tuple(space.everything for space in self.spaces) if receiver.is_lost else receiver.ranges()
-        asks = any(map(len, ranges))
+        was_lost, asked = receiver.is_lost, namespace in self._ranges[source]
+        deltas = receiver.apply(plan)
         self._ranges[source].pop(namespace, None)
-        if asks:
-            self._ranges[source][namespace] = ranges
+        if not receiver.is_empty:
+            self._ranges[source][namespace] = receiver
+        saved = changed_blocks(receiver, deltas, source, namespace)
+        unsaved = self._unsaved.setdefault((source, namespace), [])
+        unsaved += saved
+        if (was_lost, asked) != (receiver.is_lost, not receiver.is_empty):
+            unsaved.append(self._head(source, namespace))
+        if was_lost or receiver.is_lost:
+            deltas = _between_everything(self.spaces, receiver, was_lost=was_lost)
+        ranges = None if receiver.is_empty else partial(_all_of, self.spaces, receiver)
         for link in others:
-            if asks:
-                self._summary(link, namespace).put(Origin(source, ""), ranges)
-            elif Origin(source, "") in self._summary(link, namespace).origins():
-                self._summary(link, namespace).drop(Origin(source, ""))
+            self._summary(link, namespace).change(Origin(source, ""), deltas, ranges)
 
     def empty_plan(self) -> Any:
         """Return the plan of a neighbour that asks for nothing."""
@@ -187,14 +217,19 @@ class CellTables:
         """Return the namespaces in which a neighbour asks for ranges."""
         return sorted(self._ranges[source])
 
-    def stored(self, source: Link, namespace: str) -> bytes | None:
-        """Return what a neighbour asked for as it is kept on disk; None: nothing."""
-        ranges = self._ranges[source].get(namespace)
-        return None if ranges is None else _written(self.spaces, _plan(self.spaces, ranges, None, is_full=True))
+    def take_records(self, source: Link, namespace: str) -> list[Persist]:
+        """Return what to persist of a neighbour's ranges in a namespace since the last call."""
+        return self._unsaved.pop((source, namespace), [])
+
+    def read_stored(self, stored: Mapping[Key, bytes]) -> Iterator[tuple[tuple[Link, str], StoredRanges]]:
+        """Yield what neighbours asked for in an earlier life, to be applied and, if it is not current, saved again."""
+        if any(key[0] == records.RANGES.name for key in stored):  # without any, the spaces need not be made
+            yield from ((place, one) for place, one in read_ranges(stored, self.spaces) if place[0] in self._asked)
 
     def ranges(self, source: Link) -> Iterator[tuple[str, Ranges]]:
-        """Yield what a neighbour asked for, by namespace."""
-        return iter(sorted(self._ranges[source].items()))
+        """Yield what a neighbour asked for, by namespace; everything for a receiver that is lost."""
+        asking = sorted(self._ranges[source].items(), key=itemgetter(0))
+        return ((namespace, _all_of(self.spaces, receiver)) for namespace, receiver in asking)
 
     def told(self, link: Link) -> Iterator[tuple[str, Ranges]]:
         """Yield what a neighbour was told, by namespace."""
@@ -206,11 +241,30 @@ class CellTables:
             if namespace in ranges and link not in spared and self._asked[link][namespace].matches(event):
                 yield link
 
+    def are_asked(self, namespace: str) -> bool:
+        """Whether a neighbour asks for ranges in a namespace."""
+        return any(namespace in ranges for ranges in self._ranges.values())
+
+    def wanted_of(self, link: Link, namespace: str, events: EventTable) -> npt.NDArray[np.bool_]:
+        """Say for each event of a table whether a neighbour has a range around it."""
+        if namespace not in self._ranges[link]:
+            return np.zeros(len(events), np.bool_)
+        return self._asked[link][namespace].matches_table(events)
+
     def check_invariants(self) -> None:
         """Raise `InvariantError` unless every table is the union of what lies in it."""
         for summaries in self._told.values():
             for summary in summaries.values():
                 summary.check_invariants()
+
+    def _head(self, source: Link, namespace: str) -> Persist:
+        """Return the head of a neighbour's ranges: it says which cells the blocks are made of."""
+        receiver = self._asked[source][namespace]
+        if receiver.is_empty:
+            return records.RANGES.drop(source, namespace)
+        everything = _all_of(self.spaces, receiver) if receiver.is_lost else None
+        plan = _plan(self.spaces, everything, None, is_full=True)
+        return records.RANGES.put(source, namespace, value=_written(self.spaces, plan))
 
     def _summary(self, link: Link, namespace: str) -> CellSummary:
         told = self._told[link]
@@ -233,6 +287,23 @@ def common_cells(options: Iterable[CellOptions | None], usual: CellOptions = USU
     if len({(one.n_axes, one.n_groups, one.bits, one.spaces) for one in found}) > 1:
         raise ModelError("links speak of different cells; give their policies the same axes, groups, bits and spaces")
     return found[0] if found else usual
+
+
+def _all_of(spaces: Spaces, receiver: RangeReceiver) -> Ranges:
+    """Return what a neighbour asks for: everything when its cells are others than ours."""
+    return tuple(space.everything for space in spaces) if receiver.is_lost else receiver.ranges()
+
+
+def _between_everything(spaces: Spaces, receiver: RangeReceiver, *, was_lost: bool) -> tuple[RangeDelta, ...]:
+    """Return the change from what was known to everything, or back."""
+    from tamis.curves.runs import NO_RUNS, difference
+    from tamis.index.mics.plan import RangeDelta
+
+    pairs = zip(spaces, receiver.ranges(), strict=True)
+    rest = [difference(space.everything, ranges) for space, ranges in pairs]
+    if was_lost == receiver.is_lost:
+        return tuple(RangeDelta(NO_RUNS, NO_RUNS) for _ in rest)
+    return tuple(RangeDelta(NO_RUNS, one) if was_lost else RangeDelta(one, NO_RUNS) for one in rest)
 
 
 def _plan(

@@ -19,7 +19,11 @@ from tamis.index.protocols import CoveringIndex, Guarantee, demand
 from tamis.model.subscription import Subscription
 from tamis.routing.core.summary import Growth
 
-__all__ = ["Covering"]
+__all__ = ["PIECES", "Covering"]
+
+#: What all proofs of one question on a link may cost, in pieces of about 50 microseconds. What is not proved within it
+#: is announced (promise S19).
+PIECES = 500
 
 
 class Covering:
@@ -31,7 +35,7 @@ class Covering:
     def __init__(self, make_index: Callable[[], CoveringIndex], few: int = 0) -> None:
         self._few = few
         self._make_index = make_index
-        self._index: CoveringIndex = LinearCovering() if few else make_index()
+        self._index: CoveringIndex = LinearCovering(PIECES) if few else make_index()
         demand(Guarantee.SOUND, self._index.guarantee)
         #: ``{key: filter}`` of the groups, in the order they were made.
         self._contents: dict[str, Subscription] = {}
@@ -47,7 +51,7 @@ class Covering:
 
     def grow(self, subscription: Subscription) -> Growth:
         """Return the subscription itself, in place of all that it covers."""
-        return Growth(subscription, self.covered(subscription))
+        return Growth(subscription, covered=self.covered(subscription))
 
     def covered(self, subscription: Subscription) -> tuple[str, ...]:
         """Return the groups that a subscription covers."""

@@ -63,7 +63,7 @@ class Merging(Covering):
             content = _named(merged, subscription.namespace)
         if not absorbed:
             return super().grow(subscription)
-        return Growth(content, tuple(dict.fromkeys([*absorbed, *self.covered(content)])))
+        return Growth(content, tuple(absorbed), tuple(key for key in self.covered(content) if key not in absorbed))
 
     def _find_partner(self, content: Subscription, absorbed: Container[str]) -> tuple[str, Filter] | None:
         """Return the oldest group that a filter can be merged with, and the merge."""

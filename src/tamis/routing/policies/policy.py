@@ -10,11 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from tamis.errors import ModelError
-from tamis.index.registry import COVERING_INDEXES
+from tamis.index.protocols import CoveringIndex
+from tamis.index.registry import COVERING_INDEXES, CoveringOptions
 from tamis.model.subscription import Subscription
 from tamis.routing.core.summary import Strategy
 from tamis.routing.policies.cells import CellOptions
-from tamis.routing.policies.covering import Covering
+from tamis.routing.policies.covering import PIECES, Covering
 from tamis.routing.policies.identity import Every, Identity
 from tamis.routing.policies.merging import Merging
 from tamis.routing.policies.subsumption import Subsumption
@@ -44,29 +45,34 @@ class Policy:
         return self if self.cells is None else replace(self, cells=self.cells.fitted_to(subscriptions))
 
 
-#: The index that finds exact covers; up to `FEW` groups are asked one by one, which is quicker.
-_EXACT = COVERING_INDEXES["exact"]
+#: Up to this number of groups are asked one by one, which is quicker.
 FEW = 32
+
+
+def _exact() -> CoveringIndex:
+    """Return the index that finds exact covers, under the budget of a link."""
+    return COVERING_INDEXES["exact"](CoveringOptions(pieces=PIECES))
+
 
 _ALL = (
     Policy("flood", "every event goes everywhere", Identity, exact=False, floods=True),
     Policy("every", "every subscription is announced", Every),
     Policy("identity", "equal filters are announced once", Identity),
-    Policy("covering", "what an announced filter covers is not announced", lambda: Covering(_EXACT, FEW)),
+    Policy("covering", "what an announced filter covers is not announced", lambda: Covering(_exact, FEW)),
     Policy("zcurve", "covers found on the Z curve, some overlooked", lambda: Covering(COVERING_INDEXES["zcurve"])),
     Policy(
         "projection", "covers of balls found by random projections", lambda: Covering(COVERING_INDEXES["projection"])
     ),
-    Policy("subsumption", "what several filters cover together is not announced", lambda: Subsumption(_EXACT, FEW)),
-    Policy("merging", "filters that differ on one attribute become one", lambda: Merging(_EXACT, FEW)),
-    Policy("gap", "merging that fills gaps of up to half a range", lambda: Merging(_EXACT, FEW, gap=0.5), exact=False),
+    Policy("subsumption", "what several filters cover together is not announced", lambda: Subsumption(_exact, FEW)),
+    Policy("merging", "filters that differ on one attribute become one", lambda: Merging(_exact, FEW)),
+    Policy("gap", "merging that fills gaps of up to half a range", lambda: Merging(_exact, FEW, gap=0.5), exact=False),
     Policy("mics", "ranges of cells on a Hilbert curve", Identity, exact=False, cells=CellOptions()),
     Policy("mics-gap", "ranges of cells, merged over small gaps", Identity, exact=False, cells=CellOptions(gap=16)),
     Policy("mics-groups", "ranges on two curves", Identity, exact=False, cells=CellOptions(n_axes=2, n_groups=2)),
     Policy(
         "two-stage",
         "covering; cells reject before filters are asked",
-        lambda: Covering(_EXACT, FEW),
+        lambda: Covering(_exact, FEW),
         stages=CellOptions(),
     ),
 )

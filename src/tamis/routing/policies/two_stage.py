@@ -12,58 +12,48 @@ Implements: [mics] section 5, Subscription Indexing, as the table of a link.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import numpy as np
+import numpy.typing as npt
 
 from tamis.algebra.evaluate import matches_subscription
 from tamis.errors import InvariantError
+from tamis.index.mics.matcher import MicsMatcher
 from tamis.model.schema import Event
-from tamis.model.subscription import Subscription
+from tamis.model.tables import EventTable
 from tamis.routing.core.counters import Counters
 from tamis.routing.policies.cells import CellOptions
-
-if TYPE_CHECKING:
-    from tamis.index.mics.matcher import MicsMatcher
 
 __all__ = ["TwoStageTable"]
 
 
-class TwoStageTable:
+class TwoStageTable(MicsMatcher):
     """The filters of one neighbour in one namespace; ``counters`` note what each stage did."""
 
     def __init__(self, options: CellOptions, counters: Counters) -> None:
-        from tamis.index.mics.matcher import MicsMatcher  # late: it loads numba
-
-        self._cells: MicsMatcher = MicsMatcher(n_axes=options.n_axes, n_groups=options.n_groups)
-        #: ``{row: filter}``: exactly what lies in the cells.
-        self._held: dict[int, Subscription] = {}
+        super().__init__(n_axes=options.n_axes, n_groups=options.n_groups)
         self._counters = counters
 
-    def __len__(self) -> int:
-        return len(self._held)
-
-    def add(self, row: int, subscription: Subscription) -> None:
-        """Add a filter under a row above all rows added before."""
-        self._cells.add(row, subscription)
-        self._held[row] = subscription
-
-    def remove(self, row: int) -> None:
-        """Remove a filter; KeyError when it is not there."""
-        self._cells.remove(row)
-        del self._held[row]
-
-    def wants(self, event: Event) -> bool:
+    def matches_any(self, event: Event) -> bool:
         """Whether a filter matches."""
-        proposed = self._cells.candidates(event).tolist()
-        found, asked = False, 0
-        for row in proposed:
-            asked += 1
-            if matches_subscription(event, self._held[row]):
-                found = True
-                break
-        self._counters.count_stages(held=len(self._held), proposed=len(proposed), asked=asked)
-        return found
+        return self._is_confirmed(event, self.candidates(event).tolist())
+
+    def matches_any_of(self, events: EventTable) -> npt.NDArray[np.bool_]:
+        """Say for each event of a table whether a filter matches; the cells of all are looked up at once."""
+        bad, proposed = events.bad, self.candidates_of_table(events)
+        found = [i not in bad and self._is_confirmed(events.event(i), rows.tolist()) for i, rows in enumerate(proposed)]
+        return np.array(found, np.bool_)
 
     def check_invariants(self) -> None:
         """Raise `InvariantError` unless the cells hold the filters."""
-        if len(self._cells) != len(self._held):
-            raise InvariantError(f"{len(self._cells)} filters lie in cells, {len(self._held)} are held")
+        if len(self._groups.ranges) != len(self):
+            raise InvariantError(f"{len(self._groups.ranges)} filters lie in cells, {len(self)} are held")
+
+    def _is_confirmed(self, event: Event, proposed: list[int]) -> bool:
+        found, asked = False, 0
+        for row in proposed:
+            asked += 1
+            if matches_subscription(event, self._subscriptions[row]):
+                found = True
+                break
+        self._counters.count_stages(held=len(self), proposed=len(proposed), asked=asked)
+        return found

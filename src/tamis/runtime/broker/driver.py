@@ -50,6 +50,7 @@ class Driver:
     def __init__(self, node: Node[EdgeCore], store: Store, *, min_free: int = 64 * 1024 * 1024) -> None:
         self.machine = BrokerMachine(node, clock=time.time, commit=self._commit, read=store.read_outbox)
         self.machine.on_failure, self.machine.on_news = self._failed, self._wake_watchers
+        self.machine.on_work = self._tick_soon
         self.view = BrokerView(self.machine, store, lambda: self.committer)
         self.failed: asyncio.Future[None] | None = None
         self._store = store
@@ -235,10 +236,13 @@ class Driver:
         for event in self._watchers.get(link, ()):
             event.set()
 
+    def _tick_soon(self) -> None:
+        asyncio.get_running_loop().call_soon(self.machine.tick)  # after others had their turn
+
     async def _tick(self) -> None:
         await asyncio.sleep(TICK_SECONDS)
         while self.machine.failure is None:
-            self.machine.submit(m.Tick())
+            self.machine.tick()
             await asyncio.sleep(TICK_SECONDS)
 
     def _failed(self, error: BaseException) -> None:

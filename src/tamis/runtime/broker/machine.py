@@ -91,6 +91,8 @@ class BrokerMachine:
         #: Called when something fails, and when something new is committed for a link.
         self.on_failure: Callable[[BaseException], None] = lambda error: None
         self.on_news: Callable[[Link], None] = lambda link: None
+        #: Called when the core has work left: `tick` soon.
+        self.on_work: Callable[[], None] = lambda: None
         self._clock = clock
         self._commit = commit
         self._read = read
@@ -117,10 +119,17 @@ class BrokerMachine:
             done(transaction.answer)
 
         self._commit(transaction.changes, release)
+        if transaction.again:
+            self.on_work()
 
     def submit(self, message: Any, link: Link = "", done: Callable[[Any], None] = lambda answer: None) -> None:
         """Let the node take a message of this process in one step."""
         self.step(lambda node, now: node.submit(message, sender=link, now=now), done)
+
+    def tick(self) -> None:
+        """Let the core look at what is due, and go on with work that was too much for one step."""
+        if self.failure is None:
+            self.submit(m.Tick())
 
     def demand_sound(self) -> None:
         """Raise once a step or a commit has failed: nothing may be built on this memory."""
@@ -234,4 +243,4 @@ class BrokerMachine:
 
     def _look_at_gap(self, link: Link) -> None:
         if self.node.core.backlogs.is_due(link):
-            self.submit(m.Tick())
+            self.tick()

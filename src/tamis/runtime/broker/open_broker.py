@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 
+from tamis.engine.merging import BackgroundMerge
 from tamis.node.content import Content
 from tamis.node.effects import Link
 from tamis.node.node import Codec, Node
@@ -29,7 +31,7 @@ def open_broker(config: BrokerConfig) -> Driver:
     neighbours = {link.name: find_policy(link.policy) for link in config.links}
     ends: dict[Link, StreamEnd] = {}
     edge = EdgeCore(
-        BrokerCore(config.name, neighbours, content),
+        BrokerCore(config.name, neighbours, content, merging=BackgroundMerge(threading.RLock())),
         content,
         ends,
         policies={tenant.namespace: tenant.policy for tenant in config.tenants},

@@ -1,7 +1,7 @@
 """A broker's disk: one SQLite file, one writer, every record with a checksum.
 
-``state`` holds what cores and links persist under a key; ``outbox`` the messages of each link by number; ``audit`` who
-did what (`tamis.runtime.broker.audit_log`).
+A record goes into the table that the `Form` of its kind names (`tamis.node.records`): ``state`` holds values under
+keys; ``outbox`` the messages of each stream by number; ``audit`` a sealed log (`tamis.runtime.broker.audit_log`).
 A message that was acknowledged is not deleted at once: the *floor* of its link moves over it, and `trim` deletes it
 when its retention is over. Until then it can be replayed (promise G10).
 
@@ -19,14 +19,16 @@ import contextlib
 import os
 import struct
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from tamis.errors import DiskFullError, StoreError
+from tamis.errors import DiskFullError, ModelError, StoreError
+from tamis.node import records
 from tamis.node.effects import Key, Link, Persist
+from tamis.node.records import Form
 from tamis.runtime.broker.audit_log import AUDIT_SCHEMA, AuditLog, AuditRecord
 from tamis.runtime.extra import demand_server
 
@@ -85,7 +87,7 @@ class Store:
             self.audit.load(self._db)
         self._head = os.open(self._head_path, os.O_WRONLY | os.O_CREAT, 0o600)
         self._write_head()
-        return {key: value for key, value in stored.items() if key[0] != "floor"}
+        return {key: value for key, value in stored.items() if key[0] != records.FLOOR.name}
 
     def commit(self, changes: Iterable[Persist], *, now: float) -> None:
         """Make changes durable, all or none.
@@ -93,10 +95,11 @@ class Store:
         `DiskFullError`: nothing was written, and the same call may succeed later. `StoreError`: stop the process.
         """
         batch = _Batch(self, round(now * 1e6))
-        for change in changes:
-            batch.take(change)
-        with self._telling(), self._transaction():
-            batch.write(self._db)
+        with self._telling():
+            for change in changes:
+                batch.take(change)
+            with self._transaction():
+                batch.write(self._db)
         batch.settle()
         self._write_head()
 
@@ -184,24 +187,26 @@ class Store:
         row = self._db.execute("SELECT format, number, records, total FROM books").fetchone()
         if row is None or row[0] != FORMAT:
             raise StoreError(str(self.path), f"expected format {FORMAT}, found {row}")
-        _, self.number, records, total = row
+        _, self.number, n_records, total = row
         stored: dict[Key, bytes] = {}
         for packed, value, crc in self._db.execute("SELECT key, value, crc FROM state"):
             if not isinstance(value, bytes) or crc != zlib.crc32(value, zlib.crc32(packed)):
                 raise StoreError(str(self.path), f"the record {packed!r} is damaged")
             self._known[packed] = crc
-            stored[_unpacked(packed)] = value
+            key = _unpacked(packed)
+            records.find_kind(key)
+            stored[key] = value
         self._total = sum(self._known.values())
-        if (len(self._known), self._total) != (records, total):
-            raise StoreError(str(self.path), f"{records:,} records were kept, {len(self._known):,} are found")
+        if (len(self._known), self._total) != (n_records, total):
+            raise StoreError(str(self.path), f"{n_records:,} records were kept, {len(self._known):,} are found")
         head = _read_head(self._head_path)
         if head > self.number:
             raise StoreError(str(self.path), f"commit {head:,} was confirmed, the file ends at {self.number:,}")
         return stored
 
     def _load_outbox(self, stored: dict[Key, bytes]) -> None:
-        self._floors = {key[1]: int(value) for key, value in stored.items() if key[0] == "floor"}
-        ends = {key[1]: msgspec.msgpack.decode(value)[2] for key, value in stored.items() if key[0] == "link"}
+        self._floors = {link: floor for (link,), floor in records.FLOOR.items(stored)}
+        ends = dict(_stream_ends(stored))
         last = dict(self._floors)
         question = "SELECT link, number, at, body, crc FROM outbox ORDER BY link, number"
         for link, number, at, body, crc in self._db.execute(question):
@@ -211,7 +216,7 @@ class Store:
                 if number != last.get(link, 0) + 1:
                     raise StoreError(str(self.path), f"message {last.get(link, 0) + 1} of link {link!r} is missing")
                 last[link] = number
-                stored["out", link, str(number)] = body
+                stored[records.OUT.key(link, str(number))] = body
         for link, end in ends.items():
             if last.get(link, 0) < end:
                 raise StoreError(str(self.path), f"message {end} of link {link!r} is missing")
@@ -241,14 +246,17 @@ class _Batch:
         self.audited = (store.audit.number, b"")
 
     def take(self, change: Persist) -> None:
-        if change.key[0] == "audit" and change.value is not None:
-            self.deeds.append((int(change.key[1]), change.value))
-            return
-        if change.key[0] != "out":
+        kind = records.find_kind(change.key)
+        if kind.form is Form.VALUE:
             self.state[_packed(change.key)] = change.value
-            if change.key[0] == "link" and change.value is None:
+            if kind.stream_end is not None and change.value is None:
                 self.forgotten.add(change.key[1])
-            return
+        elif kind.form is Form.STREAM:
+            self._take_message(change)
+        elif change.value is not None:
+            self.deeds.append((int(change.key[1]), change.value))
+
+    def _take_message(self, change: Persist) -> None:
         link, number = change.key[1], int(change.key[2])
         floor = self.floors.get(link, self.store._floors.get(link, 0))
         if change.value is None:
@@ -264,7 +272,8 @@ class _Batch:
     def write(self, db: Any) -> None:
         self.floors |= dict.fromkeys(self.forgotten, 0)
         for link, floor in self.floors.items():
-            self.state[_packed(("floor", link))] = None if link in self.forgotten else b"%d" % floor
+            record = records.FLOOR.drop(link) if link in self.forgotten else records.FLOOR.put(link, value=floor)
+            self.state[_packed(record.key)] = record.value
         db.executemany("DELETE FROM outbox WHERE link = ?", [(link,) for link in self.restarted | self.forgotten])
         db.executemany("INSERT OR REPLACE INTO outbox VALUES (?, ?, ?, ?, ?)", self._message_rows())
         self.known = {
@@ -275,8 +284,7 @@ class _Batch:
         db.executemany("DELETE FROM state WHERE key = ?", gone)
         db.executemany("INSERT OR REPLACE INTO state VALUES (?, ?, ?)", kept)
         self.audited = self.store.audit.write(db, self.deeds, self.at)
-        records, total = self._books()
-        db.execute("UPDATE books SET number = number + 1, records = ?, total = ?", (records, total))
+        db.execute("UPDATE books SET number = number + 1, records = ?, total = ?", self._books())
 
     def settle(self) -> None:
         """Take over into memory what is on the disk now."""
@@ -298,12 +306,12 @@ class _Batch:
             yield link, number, self.at, body, _outbox_crc(link, number, self.at, body)
 
     def _books(self) -> tuple[int, int]:
-        known, records, total = self.store._known, len(self.store._known), self.store._total
+        known, n_records, total = self.store._known, len(self.store._known), self.store._total
         for key, crc in self.known.items():
             old = known.get(key)
-            records += (crc is not None) - (old is not None)
+            n_records += (crc is not None) - (old is not None)
             total += (crc or 0) - (old or 0)
-        return records, total
+        return n_records, total
 
 
 class _Telling:
@@ -322,8 +330,16 @@ class _Telling:
             raise DiskFullError(self.path) from error
         if isinstance(error, apsw.Error):
             raise StoreError(self.path, f"{type(error).__name__}: {error}") from error
-        if isinstance(error, msgspec.MsgspecError | UnicodeDecodeError):
+        if isinstance(error, msgspec.MsgspecError | UnicodeDecodeError | ModelError):
             raise StoreError(self.path, f"a record cannot be read: {error}") from error
+
+
+def _stream_ends(stored: Mapping[Key, bytes]) -> Iterator[tuple[Link, int]]:
+    """Yield the links whose streams have an end on disk, with the number of the last message."""
+    for key, value in stored.items():
+        kind = records.find_kind(key)
+        if kind.stream_end is not None:
+            yield key[1], kind.stream_end(kind.layout.decode(value))
 
 
 def _packed(key: Key) -> bytes:

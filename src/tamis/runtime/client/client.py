@@ -129,6 +129,11 @@ class Client:
             await self._task
         self._give_up(ConnectionLostError(self._door.url, "the client was closed"))
 
+    async def until_ended(self) -> None:
+        """Wait until the connection has ended for good, and raise the reason."""
+        await asyncio.wait([self._task])
+        self._demand_open()
+
     # What users do
 
     @property

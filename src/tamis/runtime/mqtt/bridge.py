@@ -159,6 +159,7 @@ class _Bridge:
             ready()
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._take_in())
+                tasks.create_task(self._client.until_ended())  # a bridge without messages must notice it, too
                 for one in asked:
                     tasks.create_task(self._send_out(one))
         except ExceptionGroup as group:

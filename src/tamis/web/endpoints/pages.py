@@ -12,7 +12,7 @@ from starlette.types import Scope
 
 __all__ = ["page_routes"]
 
-_CONSOLE = Path(__file__).with_name("console")
+_CONSOLE = Path(__file__).parents[1] / "console"
 
 
 class _Files(StaticFiles):

@@ -29,7 +29,10 @@ class Metrics(Collector):
         #: Everything, for admins; and everything but the names of clients.
         self.registry, self.without_names = CollectorRegistry(), CollectorRegistry()
         self.registry.register(_Slowest(server))
-        self.requests = Histogram("tamis_request_seconds", "Time to answer an HTTP request", ["route", "status"])
+        # Not in the registry of the process: several brokers may run in one.
+        self.requests = Histogram(
+            "tamis_request_seconds", "Time to answer an HTTP request", ["route", "status"], registry=None
+        )
         for registry in (self.registry, self.without_names):
             registry.register(self)
             registry.register(self.requests)

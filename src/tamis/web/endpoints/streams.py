@@ -12,11 +12,13 @@ what was written counts as read, as a live display wants it. Others use ``POST .
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import contextlib
+from collections.abc import AsyncGenerator
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from tamis.errors import ModelError
 from tamis.node.cursor import Cursor
@@ -52,7 +54,19 @@ async def stream(request: Request) -> Response:
     count = int(limit) if limit and limit.isascii() and limit.isdecimal() and len(limit) < 10 else None
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     body = _Stream(server, rights, link, key, count, acknowledges="ack" in query).messages(after)
-    return StreamingResponse(body, media_type="text/event-stream", headers=headers)
+    return _Closing(body, media_type="text/event-stream", headers=headers)
+
+
+class _Closing(StreamingResponse):
+    """A response that closes its generator when it ends: a reader who was cut off is gone at once.
+
+    Left to the garbage collector, the generator of an aborted connection would go on watching its subscription.
+    """
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        assert isinstance(self.body_iterator, AsyncGenerator)
+        async with contextlib.aclosing(self.body_iterator):
+            await super().__call__(scope, receive, send)
 
 
 class _Stream:
@@ -71,7 +85,7 @@ class _Stream:
         #: Why the reader may not stay, "" as long as it may.
         self._ended = ""
 
-    async def messages(self, after: int) -> AsyncIterator[bytes]:
+    async def messages(self, after: int) -> AsyncGenerator[bytes]:
         """Yield messages behind a cursor; ends when the subscription does or its reader may not stay."""
         try:
             with self._server.visitors.staying(self._rights.digest, self._end):

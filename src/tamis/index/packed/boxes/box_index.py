@@ -24,6 +24,7 @@ from tamis.index.packed.boxes.coding import boxes_from_dense
 from tamis.index.packed.boxes.matching import ReaderPool, Snapshot, find_order, make_snapshot
 from tamis.index.packed.boxes.merge import MergePlan
 from tamis.index.packed.boxes.parts import BoxParts
+from tamis.index.saved_arrays import MOST_ROWS, SavedArrays
 
 __all__ = ["BoxIndex", "MergePlan", "checked_matrix"]
 
@@ -111,6 +112,17 @@ class BoxIndex:
         self._readers.give(reader)
         return rows
 
+    def meet_points(self, low: _FloatArray, high: _FloatArray, met: npt.NDArray[np.bool_], snapshot: Snapshot) -> None:
+        """Set ``met`` bool[n] of each of n events float64[n, n_axes] that meets a box; a set one is passed over.
+
+        ``snapshot`` as in :meth:`match_point`.
+        """
+        n_axes = max(low.shape[-1], snapshot.n_axes)
+        low, same = checked_matrix(low, n_axes), high is low
+        reader = self._readers.take(n_axes)
+        reader.meet(snapshot, low, low if same else checked_matrix(high, n_axes), met)
+        self._readers.give(reader)
+
     def match_points(
         self, low: _FloatArray, high: _FloatArray | None = None, snapshot: Snapshot | None = None
     ) -> tuple[npt.NDArray[np.int64], _RowArray]:
@@ -146,6 +158,15 @@ class BoxIndex:
         boxes = part.boxes
         own = slice(int(boxes.first[slot]), int(boxes.first[slot + 1]))
         return boxes.axis[own].tolist(), boxes.ends[own, 0].tolist(), boxes.ends[own, 1].tolist()
+
+    def rows_with_sides_on(self, chosen: npt.NDArray[np.bool_]) -> _RowArray:
+        """Return the rows, dead ones too, that constrain an axis with ``chosen[axis]``; a row may come twice."""
+        rows = [np.zeros(0, np.int32)]
+        for part in self._parts.present():
+            first, axis, _ = part.boxes
+            slots = np.repeat(np.arange(first.size - 1), np.diff(first)) if chosen.any() else np.zeros(0, np.int64)
+            rows.append(part.rows[slots[chosen[axis[: slots.size]]]])
+        return np.concatenate(rows)
 
     def rows(self) -> _RowArray:
         """Return the living rows, ascending."""
@@ -187,10 +208,17 @@ class BoxIndex:
         return arrays
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> BoxIndex:
-        """Open an index on arrays as :meth:`to_arrays` gave them; they may be read-only and stay in use."""
-        index = cls(int(arrays["index"][0]))
-        index._parts.open_arrays(arrays)
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], n_rows: int = MOST_ROWS) -> BoxIndex:
+        """Open an index on arrays as :meth:`to_arrays` gave them; they may be read-only and stay in use.
+
+        All of them are checked: `SnapshotError` when a kernel could not live with them, or a row is not below
+        ``n_rows``.
+        """
+        index, saved = cls(0), SavedArrays.of(arrays)
+        n_axes = index._parts.open_arrays(saved, n_rows)
+        if not 0 < n_axes <= _MOST_AXES:
+            saved.refuse("index", f"speaks of {n_axes} axes; there are 1 to {_MOST_AXES:,}")
+        index.grow(n_axes)
         index._publish()
         return index
 

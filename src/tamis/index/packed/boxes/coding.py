@@ -7,18 +7,27 @@ built that is much larger than its training data, or that has an axis it never s
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from tamis.kernels.boxes.quantise import Quantiser, code_sides, train_quantiser
+from tamis.index.saved_arrays import Below, Declared, Finite, SavedArrays, Size
+from tamis.kernels.boxes.quantise import N_AXIS_CELLS, N_AXIS_FIELDS, Quantiser, code_sides, train_quantiser
 from tamis.kernels.boxes.sparse import Boxes, count_boxes, pack_boxes
 
 __all__ = ["Coding", "boxes_from_dense"]
 
 #: Boxes looked at to choose the knots.
 _SAMPLE: Final = 100_000
+
+_ARRAYS: Final = {
+    "trained_on": Declared(np.int64, (1,), Below(2**62)),
+    "knots": Declared(np.float64, ("knots",), Finite()),
+    "slopes": Declared(np.float64, ("knots",), Finite(least=0.0)),
+    "cells": Declared(np.int16, (Size("axes", times=N_AXIS_CELLS),)),
+    "axes": Declared(np.float64, ("axes", N_AXIS_FIELDS), Finite()),
+}
 
 
 def boxes_from_dense(lo: npt.NDArray[np.float64], hi: npt.NDArray[np.float64]) -> Boxes:
@@ -49,6 +58,21 @@ class Coding:
         self.quantiser = quantiser
         self.table = quantiser.addresses()
         self.trained_on = trained_on
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the maps by name."""
+        return {"trained_on": np.array([self.trained_on], np.int64), **self.quantiser._asdict()}
+
+    @classmethod
+    def from_arrays(cls, arrays: SavedArrays) -> Coding:
+        """Open maps as `to_arrays` gave them, checked; they may be read-only."""
+        kept, _ = arrays.take(_ARRAYS)
+        trained_on = int(kept.pop("trained_on")[0])
+        quantiser = Quantiser(**kept)
+        problem = quantiser.find_problem()
+        if problem is not None:
+            arrays.refuse("axes", problem)
+        return cls(quantiser, trained_on)
 
     @classmethod
     def train(cls, boxes: Boxes) -> Coding:

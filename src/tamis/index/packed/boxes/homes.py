@@ -71,11 +71,15 @@ class RowHomes:
         self.move(part, rows, slots)
         self._n_rows += rows.size
 
-    def add_living(self, part: Segment) -> None:
-        """Give the rows of a part that was built earlier its living slots."""
+    def add_living(self, part: Segment) -> bool:
+        """Give the rows of a part that was built earlier its living slots; False when a row has a home already."""
         live = part.find_live()
-        self._make_room(part.rows[live])
-        self.add(part, part.rows[live], live.astype(np.int32))
+        rows = part.rows[live]
+        self._make_room(rows)
+        if self._home[rows].any():
+            return False
+        self.add(part, rows, live.astype(np.int32))
+        return bool((self._slot_of[rows] == live).all())
 
     def move(self, part: BoxPart, rows: _RowArray, slots: _RowArray) -> None:
         """Give rows that have a home these slots of a part instead."""
@@ -152,8 +156,14 @@ class RowHomes:
     def _make_room(self, rows: _RowArray) -> None:
         if rows.size and int(rows.max()) >= self._home.size:
             size = max(int(rows.max()) + 1, self._home.size * 3 // 2)
-            self._home = np.concatenate((self._home, np.zeros(size - self._home.size, np.int32)))
-            self._slot_of = np.concatenate((self._slot_of, np.zeros(size - self._slot_of.size, np.int32)))
+            self._home, self._slot_of = _widened(self._home, size), _widened(self._slot_of, size)
+
+
+def _widened(array: _RowArray, size: int) -> _RowArray:
+    """Return a longer array that goes on with zeros; the system gives it memory only where something is written."""
+    wider = np.zeros(size, np.int32)
+    wider[: array.size] = array
+    return wider
 
 
 def _check_distinct(rows: _RowArray, scratch: _RowArray) -> None:

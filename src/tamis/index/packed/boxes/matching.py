@@ -20,6 +20,7 @@ from tamis.index.packed.boxes.segment import Segment
 from tamis.kernels import directory as at
 from tamis.kernels.boxes.event_order import event_keys, reorder_csr
 from tamis.kernels.boxes.match import Scratch, match_events
+from tamis.kernels.boxes.meet import meet_events
 from tamis.kernels.boxes.pairs import SURVIVORS, PairOutput, TabledEvents, code_events, join_csr, match_pairs
 from tamis.kernels.boxes.quantise import MISSING
 from tamis.kernels.boxes.staged import emit_staged, stage_events
@@ -113,6 +114,12 @@ class Reader:
         out = np.empty(parts[1].size + found[0].size, np.int32)
         join_csr(parts, found, offsets, cursor, out)
         return offsets, out
+
+    def meet(self, snapshot: Snapshot, low: _FloatArray, high: _FloatArray, met: npt.NDArray[np.bool_]) -> None:
+        """Set ``met`` of each event that meets a box; events whose ``met`` is set are passed over."""
+        if self._out.size < 2 * SURVIVORS:
+            self._out = np.empty(2 * SURVIVORS, np.int32)
+        meet_events(snapshot.directory, (low, high), met, self._out, self._scratch)
 
     def _match_blocks(
         self, directory: npt.NDArray[np.int64], low: _FloatArray, high: _FloatArray, guess: float

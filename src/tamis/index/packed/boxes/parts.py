@@ -11,7 +11,7 @@ segments is the one trained on most boxes, unless new boxes do not suit it. All 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -22,7 +22,7 @@ from tamis.index.packed.boxes.delta import CAPACITY, ENTRIES, Delta
 from tamis.index.packed.boxes.homes import BoxPart, RowHomes
 from tamis.index.packed.boxes.merge import MergePlan, choose_segments, gather, wants_merge
 from tamis.index.packed.boxes.segment import Segment
-from tamis.kernels.boxes.quantise import Quantiser
+from tamis.index.saved_arrays import MOST_ROWS, Below, Declared, SavedArrays
 from tamis.kernels.boxes.sparse import Boxes
 
 __all__ = ["BoxParts"]
@@ -33,6 +33,10 @@ _RowArray = npt.NDArray[np.int32]
 _INLINE: Final = 16_384
 #: A batch larger than this becomes a segment of its own.
 _BULK: Final = CAPACITY // 2
+
+#: Numbers of axes, segments and codings; and the coding of a segment.
+_INDEX: Final = {"index": Declared(np.int64, (3,), Below(MOST_ROWS))}
+_SEGMENT: Final = {"coding": Declared(np.int64, (1,), Below("codings"))}
 
 
 class BoxParts:
@@ -112,28 +116,29 @@ class BoxParts:
         codings = list({id(segment.coding): segment.coding for segment in self._segments}.values())
         arrays: dict[str, npt.NDArray[Any]] = {"index": np.array([n_axes, len(self._segments), len(codings)], np.int64)}
         for i, coding in enumerate(codings):
-            arrays[f"coding{i}.trained_on"] = np.array([coding.trained_on], np.int64)
-            arrays |= {f"coding{i}.{name}": array for name, array in coding.quantiser._asdict().items()}
+            arrays |= {f"coding{i}.{name}": array for name, array in coding.to_arrays().items()}
         for i, segment in enumerate(self._segments):
             arrays[f"segment{i}.coding"] = np.array([codings.index(segment.coding)], np.int64)
             arrays |= {f"segment{i}.{name}": array for name, array in segment.to_arrays().items()}
         return arrays
 
-    def open_arrays(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Take over the arrays of `to_arrays`, which may be read-only and stay in use; there must be no part yet."""
-        _, n_segments, n_codings = (int(number) for number in arrays["index"])
-        codings = []
-        for i in range(n_codings):
-            maps = [arrays[f"coding{i}.{name}"] for name in Quantiser._fields]
-            codings.append(Coding(Quantiser(*maps), int(arrays[f"coding{i}.trained_on"][0])))
+    def open_arrays(self, arrays: SavedArrays, n_rows: int) -> int:
+        """Take over the arrays of `to_arrays`, checked, whose rows are below ``n_rows``; return the number of axes.
+
+        They may be read-only and stay in use; there must be no part yet.
+        """
+        n_axes, n_segments, n_codings = (int(number) for number in arrays.take(_INDEX)[0]["index"])
+        codings = [Coding.from_arrays(arrays.under(f"coding{i}.")) for i in range(n_codings)]
         for i in range(n_segments):
-            prefix = f"segment{i}."
-            own = {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
-            segment = Segment.from_arrays(own, codings[int(own.pop("coding")[0])])
-            self.homes.add_living(segment)
+            own = arrays.under(f"segment{i}.")
+            number = int(own.take(_SEGMENT, codings=n_codings)[0]["coding"][0])
+            segment = Segment.from_arrays(own, codings[number], n_axes, n_rows)
+            if not self.homes.add_living(segment):
+                own.refuse("rows", "names a row twice, or one of another segment")
             self._segments.append(segment)
         if codings:
             self._coding = max(codings, key=lambda coding: coding.trained_on)
+        return n_axes
 
     # ---- inside
 

@@ -16,14 +16,41 @@ import numpy.typing as npt
 from tamis.index.packed.boxes.coding import Coding
 from tamis.index.packed.boxes.grouping import is_sparse, pair_arrays
 from tamis.index.packed.boxes.slots import Slots
+from tamis.index.saved_arrays import MOST_ROWS, Ascending, Below, Declared, Intervals, Offsets, SavedArrays, Size
 from tamis.kernels import directory as at
+from tamis.kernels.boxes.pairs_build import GROUP_WIDTH, N_FILTERED, NO_COLUMN, find_bad_group
 from tamis.kernels.boxes.sparse import Boxes, take_boxes
-from tamis.kernels.boxes.tree import build_blocks, dense_codes, order_boxes
+from tamis.kernels.boxes.tree import build_blocks, dense_codes, find_loose_lane, levels_of, order_boxes
 from tamis.kernels.vector_ir import LANES
 
 __all__ = ["Segment", "all_alive", "columns_of", "padded"]
 
 _LAYOUT_NAMES: Final = {at.FLAT: "flat", at.TREE: "tree", at.PAIRS: "pairs"}
+
+#: What every segment has, and what a tree and pair grids have besides. ``lanes`` are the slots in whole blocks.
+_META: Final = {"meta": Declared(np.int64, (2,))}
+_BOXES: Final = {
+    "rows": Declared(np.int32, ("lanes",), Below("rows")),
+    "alive": Declared(np.uint8, ("lane_bytes",)),
+    "first": Declared(np.uint32, (Size("slots", plus=1),), Offsets("sides")),
+    "axis": Declared(np.int16, ("sides",), Below("axes")),
+    "ends": Declared(np.float64, ("sides", 2), Intervals()),
+}
+_LAYOUT: Final = {
+    at.TREE: {
+        "column_axes": Declared(np.int32, ("columns",), Ascending("axes")),
+        "blocks": Declared(np.int16, ("codes",)),
+        "levels": Declared(np.int64, ("levels",)),
+    },
+    at.PAIRS: {
+        "column_axes": Declared(np.int32, ("columns",), Ascending("axes")),
+        "groups": Declared(np.int64, ("groups", GROUP_WIDTH)),
+        "cells": Declared(np.uint32, (Size("cells", plus=1),), Offsets("blocks")),
+        "corners": Declared(np.uint8, (Size("blocks", times=128),)),
+        "axes": Declared(np.uint8, (Size("blocks", times=32),), Below(NO_COLUMN + 1)),
+        "members": Declared(np.int32, (Size("blocks", times=16),), Below("slots", complement=True)),
+    },
+}
 
 
 def padded(rows: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
@@ -147,9 +174,47 @@ class Segment(Slots):
         return {**self.arrays, "alive": self.alive}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], coding: Coding) -> Segment:
-        """Open a segment on arrays as :meth:`to_arrays` gave them; they may be read-only."""
-        kept = {name: array for name, array in arrays.items() if name != "alive"}
-        segment = cls(kept, np.array(arrays["alive"], np.uint8), coding)
-        segment.count_dead(segment.n_slots - segment.find_live().size)
+    def from_arrays(cls, arrays: SavedArrays, coding: Coding, n_axes: int, n_rows: int) -> Segment:
+        """Open a segment on arrays as :meth:`to_arrays` gave them, checked; they may be read-only."""
+        n, layout = _read_meta(arrays)
+        lanes = (n // LANES + 1) * LANES
+        declared = _META | _BOXES | _LAYOUT[layout]
+        kept, sizes = arrays.take(declared, slots=n, lanes=lanes, lane_bytes=lanes // 8, axes=n_axes, rows=n_rows)
+        alive = np.array(kept.pop("alive"))
+        if (alive & ~all_alive(n)).any():
+            arrays.refuse("alive", f"has a bit beyond the last of {n} slots")
+        (_check_tree if layout == at.TREE else _check_pairs)(arrays, sizes)
+        segment = cls(kept, alive, coding)
+        segment.count_dead(n - segment.find_live().size)
         return segment
+
+
+def _read_meta(arrays: SavedArrays) -> tuple[int, int]:
+    """Return how many slots a saved segment has, and its layout."""
+    n, layout = (int(number) for number in arrays.take(_META)[0]["meta"])
+    if layout not in _LAYOUT or not 0 < n <= MOST_ROWS:
+        arrays.refuse("meta", f"speaks of {n} slots in the layout {layout}; there are layouts {sorted(_LAYOUT)}")
+    return n, layout
+
+
+def _check_tree(arrays: SavedArrays, sizes: Mapping[str, int]) -> None:
+    """Refuse a tree whose walk would leave its blocks: the levels follow from the slots, and no lane leads beyond."""
+    levels, columns = levels_of(sizes["slots"]), sizes["columns"]
+    if not columns:
+        arrays.refuse("column_axes", "is empty")
+    if not np.array_equal(arrays["levels"], levels):
+        arrays.refuse("levels", f"is not {levels.tolist()}, the levels of a tree of {sizes['slots']} slots")
+    if sizes["codes"] != 32 * columns * levels[-1]:
+        arrays.refuse("blocks", f"has {sizes['codes']} codes; {levels[-1]} blocks of {columns} columns have 32 each")
+    block = find_loose_lane(arrays["blocks"], levels, columns)
+    if block >= 0:
+        arrays.refuse("blocks", f"leads from block {block} to one that does not exist")
+
+
+def _check_pairs(arrays: SavedArrays, sizes: Mapping[str, int]) -> None:
+    """Refuse grids with a group whose axes or cells do not exist."""
+    if sizes["columns"] > N_FILTERED:
+        arrays.refuse("column_axes", f"has {sizes['columns']} columns; lanes can name {N_FILTERED}")
+    group = find_bad_group(arrays["groups"], sizes["axes"], sizes["cells"], sizes["slots"])
+    if group >= 0:
+        arrays.refuse("groups", f"has axes, cells or slots that do not exist in group {group}")

@@ -7,12 +7,13 @@ is asked on raw values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from tamis.index.saved_arrays import Ascending, Declared, Finite, Flags, SavedArrays
 from tamis.kernels.balls import ball_table, pair_sides
 from tamis.kernels.vectors import UNCERTAIN
 from tamis.model.subscription import Ball
@@ -21,6 +22,13 @@ __all__ = ["MixedBalls"]
 
 _FloatArray = npt.NDArray[np.float64]
 _FIRST_ROOM = 64
+
+_ARRAYS: Final = {
+    "entries": Declared(np.int32, ("balls",), Ascending("entries")),
+    "centers": Declared(np.float64, ("balls", "dimension"), Finite()),
+    "radii": Declared(np.float64, ("balls",), Finite(least=0.0)),
+    "negated": Declared(np.uint8, ("balls",), Flags()),
+}
 
 
 class _Columns(NamedTuple):
@@ -92,6 +100,10 @@ class MixedBalls:
             found[mine] = sides
         return found
 
+    def dimensions(self) -> list[tuple[str, int]]:
+        """Return the attributes and dimensions of the balls."""
+        return list(self._columns)
+
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return the columns by name."""
         arrays: dict[str, npt.NDArray[Any]] = {}
@@ -102,11 +114,11 @@ class MixedBalls:
         return arrays
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> MixedBalls:
-        """Open columns that may be read-only; the first ball that is added moves them."""
+    def from_arrays(cls, arrays: SavedArrays, n_entries: int) -> MixedBalls:
+        """Open columns, checked, that may be read-only; the first ball that is added moves them."""
         balls = cls()
         for i in range(sum(name.endswith(".attribute") for name in arrays)):
-            own = [arrays[f"{i}.{name}"] for name in _Columns._fields if name != "n"]
-            columns = _Columns._make([*own, len(own[0])])
-            balls._columns[bytes(arrays[f"{i}.attribute"]).decode(), columns.centers.shape[1]] = columns
+            own = arrays.under(f"{i}.")
+            columns, sizes = own.take(_ARRAYS, entries=n_entries)
+            balls._columns[own.text("attribute"), sizes["dimension"]] = _Columns(**columns, n=sizes["balls"])
         return balls

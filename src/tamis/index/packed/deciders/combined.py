@@ -6,7 +6,7 @@ What a box leaves open is most often of one kind: LIKE patterns (`patterns`), re
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,13 +20,14 @@ from tamis.index.packed.deciders.entries import Entries
 from tamis.index.packed.deciders.patterns import ASK, Questions
 from tamis.index.packed.deciders.regions import RegionTests, Verdicts
 from tamis.index.protocols import Lookup, Rows
+from tamis.index.saved_arrays import SavedArrays
 from tamis.kernels.polygons.flat_rings import Rings
 from tamis.kernels.polygons.region_tests import OPEN
 from tamis.kernels.vectors import INSIDE, UNCERTAIN
 from tamis.model.schema import Event
 from tamis.model.tables import EventTable
 
-__all__ = ["Deciders", "OneEvent", "TableOfEvents", "arrays_under"]
+__all__ = ["Deciders", "OneEvent", "TableOfEvents"]
 
 _IntArray = npt.NDArray[np.int64]
 _FloatArray = npt.NDArray[np.float64]
@@ -54,7 +55,9 @@ class TableOfEvents:
 
     def shapes(self, name: str) -> Rings:
         """Return the regions of the events; none where there is no value. A column that is whole keeps them."""
-        column = self.table.columns[name]
+        column = self.table.columns.get(name)
+        if column is None:
+            return rings_of(np.full(len(self.table), None))
         if column.rings is not None:
             return column.rings
         if not column.present.all():
@@ -79,8 +82,8 @@ class OneEvent:
         self._event = event
 
     def shapes(self, name: str) -> Rings:
-        """Return the region of the event."""
-        return rings_of(np.array([self._event[name]], dtype=object))
+        """Return the region of the event; none when it has no value."""
+        return rings_of(np.array([self._event.get(name)], dtype=object))
 
     def vectors(self, name: str) -> _FloatArray | None:
         """Return the vector of the event as a table of one."""
@@ -116,6 +119,16 @@ class Deciders:
             self._ask_strings(verdicts, entries, event, values.table, known, axes)
         return verdicts
 
+    @property
+    def region_axes(self) -> frozenset[int]:
+        """The axes that tests of regions are about."""
+        return self._regions.axes
+
+    @property
+    def ball_dimensions(self) -> list[tuple[str, int]]:
+        """The attributes that balls are about, with the dimension of each."""
+        return self._balls.dimensions()
+
     def laid_out(self, entries: Rows) -> RegionTests:
         """Return the regions laid out in the order of entries, for `adopt`; changes nothing that others see."""
         return self._regions.laid_out(entries)
@@ -130,11 +143,11 @@ class Deciders:
         return arrays | {f"balls.{name}": array for name, array in self._balls.to_arrays().items()}
 
     @classmethod
-    def from_arrays(cls, lookup: Lookup, arrays: Mapping[str, npt.NDArray[Any]]) -> Deciders:
-        """Open columns that may be read-only and mapped."""
+    def from_arrays(cls, lookup: Lookup, arrays: SavedArrays, n_entries: int, n_axes: int) -> Deciders:
+        """Open columns, checked, that may be read-only and mapped."""
         deciders = cls(lookup)
-        deciders._regions = RegionTests.from_arrays(arrays_under(arrays, "regions."))
-        deciders._balls = MixedBalls.from_arrays(arrays_under(arrays, "balls."))
+        deciders._regions = RegionTests.from_arrays(arrays.under("regions."), n_entries, n_axes)
+        deciders._balls = MixedBalls.from_arrays(arrays.under("balls."), n_entries)
         return deciders
 
     def _ask_strings(
@@ -144,8 +157,3 @@ class Deciders:
         numbers = self._questions.numbers(entries[left], known, axes)
         left, numbers = left[numbers != ASK], numbers[numbers != ASK]
         verdicts[left] = self._questions.answers(numbers, event[left], table)
-
-
-def arrays_under(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
-    """Return the arrays whose names start with a prefix, under the rest of their names."""
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

@@ -6,15 +6,23 @@ bisection. Nothing here is an object per subscription: the columns can be saved 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from tamis.index.saved_arrays import Ascending, Declared, Flags, SavedArrays
+
 __all__ = ["Entries"]
 
 _FIRST_ROOM = 64
+
+_ARRAYS: Final = {
+    "row": Declared(np.int32, ("entries",), Ascending("rows", strict=False)),
+    "filter": Declared(np.uint16, ("entries",)),
+    "exact": Declared(np.bool_, ("entries",), Flags()),
+}
 
 
 class Entries:
@@ -76,10 +84,10 @@ class Entries:
         return {"row": self.row[:n], "filter": self.filter[:n], "exact": self.exact[:n]}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Entries:
-        """Open columns that may be read-only; the first entry that is added moves them."""
-        entries = cls()
-        entries.row, entries.filter, entries.exact = arrays["row"], arrays["filter"], arrays["exact"]
+    def from_arrays(cls, arrays: SavedArrays, n_rows: int) -> Entries:
+        """Open columns, checked, that may be read-only; the first entry that is added moves them."""
+        entries, (columns, _) = cls(), arrays.take(_ARRAYS, rows=n_rows)
+        entries.row, entries.filter, entries.exact = columns["row"], columns["filter"], columns["exact"]
         entries._n = len(entries.row)
         entries.has_several = bool((entries.row[1:] == entries.row[:-1]).any())
         entries.has_exact = bool(entries.exact.any())

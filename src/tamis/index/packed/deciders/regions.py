@@ -13,14 +13,15 @@ fetch them from memory would take longer than to compare them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from tamis.geometry.relations import relation_set, rings_of
 from tamis.index.protocols import Rows
-from tamis.kernels.polygons.flat_rings import Rings, are_points, new_corners
+from tamis.index.saved_arrays import Below, Declared, Finite, Offsets, SavedArrays, Size
+from tamis.kernels.polygons.flat_rings import Rings, are_points, find_bad_ring, new_corners
 from tamis.kernels.polygons.region_tests import ANY, OPEN, YES, Asked, decide_points, decide_regions, mark_axes
 from tamis.model.subscription import Spatial
 
@@ -30,18 +31,18 @@ _IntArray = npt.NDArray[np.int64]
 Verdicts = npt.NDArray[np.int8]
 
 #: The columns: per entry, per polygon, and those of `Rings`.
-_COLUMNS: dict[str, tuple[type[np.generic], tuple[int, ...]]] = {
-    "first": (np.int32, ()),
-    "count": (np.uint8, ()),
-    "axis": (np.int32, ()),
-    "wanted": (np.uint8, ()),
-    "xy": (np.float64, (2,)),
-    "start": (np.int64, ()),
-    "turn": (np.int8, ()),
-    "bounds": (np.float64, (8,)),
-    "block_start": (np.int64, ()),
-    "blocks": (np.float64, (4,)),
-    "inner": (np.float64, (4,)),
+_COLUMNS: Final = {
+    "first": Declared(np.int32, ("entries",), Below("tests_and_end")),
+    "count": Declared(np.uint8, ("entries",)),
+    "axis": Declared(np.int32, ("tests",), Below("axes")),
+    "wanted": Declared(np.uint8, ("tests",)),
+    "xy": Declared(np.float64, ("points", 2), Finite()),
+    "start": Declared(np.int64, (Size("tests", plus=1),), Offsets("points")),
+    "turn": Declared(np.int8, ("tests",), Below(2, least=-1)),
+    "bounds": Declared(np.float64, ("tests", 8), Finite()),
+    "block_start": Declared(np.int64, (Size("tests", plus=1),), Offsets("blocks")),
+    "blocks": Declared(np.float64, ("blocks", 4)),
+    "inner": Declared(np.float64, ("tests", 4)),
 }
 
 
@@ -75,11 +76,14 @@ class RegionTests:
     """
 
     def __init__(self) -> None:
-        self._columns = {name: _Growing(np.empty((0, *more), kind)) for name, (kind, more) in _COLUMNS.items()}
+        self._columns = {
+            name: _Growing(np.empty((0, *(n for n in one.shape if isinstance(n, int))), one.dtype))
+            for name, one in _COLUMNS.items()
+        }
         for name in ("start", "block_start"):
             self._columns[name].append(np.zeros(1, np.int64))
         #: The axes of all tests there are; replaced, never changed, as readers may be at it.
-        self._axes: frozenset[int] = frozenset()
+        self.axes: frozenset[int] = frozenset()
 
     def append(self, tests: Sequence[Sequence[tuple[int, Spatial]]]) -> None:
         """Add the tests (axis, constraint) of the next entries; none: the entry is unknown here."""
@@ -88,7 +92,7 @@ class RegionTests:
         flat = [one for some in tests for one in some]
         if flat:
             self._add_rings(rings_of(np.array([one.region for _, one in flat], dtype=object)))
-            self._axes |= {axis for axis, _ in flat}
+            self.axes |= {axis for axis, _ in flat}
             self._columns["axis"].append(np.array([axis for axis, _ in flat]))
             self._columns["wanted"].append(np.array([relation_set(one.relations) for _, one in flat]))
         self._columns["first"].append(known + np.cumsum([0, *counts[:-1]]))
@@ -108,14 +112,14 @@ class RegionTests:
             return np.full(len(entries), OPEN, np.int8), len(entries)
         n_open, verdicts, corners = 0, np.full(len(entries), YES, np.int8), new_corners()
         for axis in axes:
-            regions, only = shapes(axis), ANY if len(self._axes) == 1 else axis
+            regions, only = shapes(axis), ANY if len(self.axes) == 1 else axis
             decide = decide_points if are_points(regions) else decide_regions
             n_open = int(decide(tests, entries, regions, event, only, verdicts, corners))
         return verdicts, n_open
 
     def _asked_axes(self, tests: Asked, entries: Rows) -> list[int]:
         """Return the axes that tests of these entries are about."""
-        known = self._axes
+        known = self.axes
         asked = np.zeros(max(known, default=-1) + 1, np.bool_)
         mark_axes(tests, entries, len(known), asked)
         found: list[int] = np.flatnonzero(asked).tolist()
@@ -139,7 +143,7 @@ class RegionTests:
         result._columns["first"].append(moved)
         result._columns["count"].append(count[: len(order)])
         result._append_tests(columns, tests)
-        result._axes = self._axes
+        result.axes = self.axes
         return result
 
     def adopt(self, laid_out: RegionTests) -> None:
@@ -166,11 +170,17 @@ class RegionTests:
         return {name: column.rows for name, column in self._columns.items()}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> RegionTests:
-        """Open columns that may be read-only; the first entry that is added moves them."""
-        tests = cls()
-        tests._columns = {name: _Growing(arrays[name]) for name in _COLUMNS}
-        tests._axes = frozenset(np.flatnonzero(np.bincount(arrays["axis"])).tolist())
+    def from_arrays(cls, arrays: SavedArrays, n_entries: int, n_axes: int) -> RegionTests:
+        """Open columns, checked, that may be read-only; the first entry that is added moves them."""
+        tests, n_tests = cls(), len(arrays["wanted"]) if arrays["wanted"].ndim else 0
+        columns, _ = arrays.take(_COLUMNS, entries=n_entries, axes=n_axes, tests=n_tests, tests_and_end=n_tests + 1)
+        if (columns["first"].astype(np.int64) + columns["count"] > n_tests).any():
+            arrays.refuse("count", f"names tests beyond the last of {n_tests}")
+        ring = find_bad_ring(Rings(*(columns[name] for name in Rings._fields)))
+        if ring >= 0:
+            arrays.refuse("start", f"begins polygon {ring}, which is not closed or lacks blocks for its edges")
+        tests._columns = {name: _Growing(column) for name, column in columns.items()}
+        tests.axes = frozenset(np.flatnonzero(np.bincount(arrays["axis"])).tolist())
         return tests
 
     def _add_rings(self, more: Rings) -> None:

@@ -1,0 +1,243 @@
+"""Every kind of record on a broker's disk: its key, the form of its value, and the module that owns it.
+
+A record is a value under a key, and the first part of a key names its kind. Cores write records with `Kind.put` and
+`Kind.drop` and read them back with `Kind.find` and `Kind.items`; the store asks a kind how its records are kept
+(`Form`) and knows none of them by name. ``docs/disk-format.md`` is written from this module (`scripts/disk_format.py`),
+and the store refuses to write a kind that is not here, so that page is complete.
+
+What a value holds that this package cannot know, such as a message of the brokers, is named by its struct and is bytes
+here: its owner packs and unpacks it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import msgspec
+
+from tamis.errors import ModelError
+from tamis.node.effects import Key, Persist
+
+__all__ = ["KINDS", "Cursor", "Form", "Kind", "Layout", "find_kind"]
+
+Value = TypeVar("Value")
+
+
+class Form(enum.Enum):
+    """How the store keeps the records of a kind."""
+
+    #: One value under each key, in the table ``state``.
+    VALUE = "state"
+    #: Numbered messages without holes, in the table ``outbox``; a removed one stays readable for its retention.
+    STREAM = "outbox"
+    #: Numbered lines that are only ever appended, each sealed with the one before, in the table ``audit``.
+    LOG = "audit"
+
+
+@dataclass(frozen=True)
+class Layout(Generic[Value]):
+    """How a value becomes bytes and bytes become the value; ``words`` say it on the page of the disk format."""
+
+    words: str
+    encode: Callable[[Value], bytes]
+    decode: Callable[[bytes], Value]
+
+
+class Cursor(msgspec.Struct, frozen=True, array_like=True):
+    """Where one end of a link stands: the life of the other end, and the numbers of the last messages both ways."""
+
+    peer_epoch: int
+    received: int
+    sent: int
+
+
+@dataclass(frozen=True)
+class Kind(Generic[Value]):
+    """One kind of record.
+
+    ``parts`` name what follows the kind in a key. A kind with a ``stream_end`` heads the stream of its link: its value
+    says the number of the last message, and when it is removed the stream ends.
+
+    >>> NUMBER.put("east", value=7)
+    Persist(key=('number', 'east'), value=b'7')
+    >>> NUMBER.find({("number", "east"): b"7"}, "east"), NUMBER.find({}, "east")
+    (7, None)
+    """
+
+    name: str
+    parts: tuple[str, ...]
+    layout: Layout[Value]
+    owner: str
+    holds: str
+    form: Form = Form.VALUE
+    stream_end: Callable[[Value], int] | None = None
+
+    def key(self, *parts: str) -> Key:
+        """Return the key of a record."""
+        return (self.name, *parts)
+
+    def put(self, *parts: str, value: Value) -> Persist:
+        """Return the change that writes a record."""
+        return Persist((self.name, *parts), self.layout.encode(value))
+
+    def drop(self, *parts: str) -> Persist:
+        """Return the change that removes a record."""
+        return Persist((self.name, *parts), None)
+
+    def find(self, stored: Mapping[Key, bytes], *parts: str) -> Value | None:
+        """Return the value of a record, None when there is none."""
+        value = stored.get((self.name, *parts))
+        return None if value is None else self.layout.decode(value)
+
+    def items(self, stored: Mapping[Key, bytes]) -> Iterator[tuple[Key, Value]]:
+        """Yield the records of this kind: the parts of the key after the kind's name, and the value."""
+        name, decode = self.name, self.layout.decode
+        return ((key[1:], decode(value)) for key, value in stored.items() if key[0] == name)
+
+
+def _struct(words: str) -> Layout[bytes]:
+    """Return the layout of a value that its owner packs."""
+    return Layout(words, bytes, bytes)
+
+
+def _packed(words: str, kind: type[Value]) -> Layout[Value]:
+    return Layout(words, msgspec.msgpack.encode, msgspec.msgpack.Decoder(kind).decode)
+
+
+_NUMBER = Layout[int]("decimal number", lambda number: b"%d" % number, int)
+_FLAG = Layout[bool]("empty", lambda _: b"", lambda _: True)
+_TWO_NUMBERS = Layout[tuple[int, int]](
+    "two decimal numbers with a space between them",
+    lambda pair: b"%d %d" % pair,
+    lambda value: (int(value.split()[0]), int(value.split()[1])),
+)
+
+EPOCH = Kind("epoch", (), _NUMBER, "node/node.py", "the life of this broker")
+LINK = Kind(
+    "link",
+    ("link",),
+    _packed("MessagePack array of three integers (`node/records.py::Cursor`)", Cursor),
+    "node/stream.py",
+    "the life of the other end, the number of the last message taken from it and of the last one given to it",
+    stream_end=lambda cursor: cursor.sent,
+)
+OUT = Kind(
+    "out",
+    ("link", "number"),
+    _struct("MessagePack of a message (`routing/messages.py`)"),
+    "node/stream.py",
+    "a message for the other end of a link",
+    Form.STREAM,
+)
+INTEREST = Kind(
+    "interest",
+    ("source", "key"),
+    _struct("MessagePack of `routing/messages.py::Subscribe` for a client, of `Entry` for a neighbour"),
+    "routing/core/broker.py",
+    "what a client or a neighbour asks for",
+)
+RANGES = Kind(
+    "ranges",
+    ("neighbour", "namespace"),
+    _struct("a plan of ranges (`index/mics/plan.py::RangePlan`)"),
+    "routing/core/broker.py",
+    "which cells the ranges are made of that a neighbour asks for in a namespace; all keys when its cells are others",
+)
+BLOCK = Kind(
+    "block",
+    ("neighbour", "namespace", "space", "block"),
+    _struct("pairs of little-endian 64-bit integers: the first and the last key of each range"),
+    "routing/policies/cell_records.py",
+    "the ranges that a neighbour asks for within one block of keys",
+)
+SPOKEN = Kind(
+    "spoken", ("neighbour",), _NUMBER, "routing/core/broker.py", "the number of the last update of a neighbour"
+)
+NUMBER = Kind(
+    "number", ("neighbour",), _NUMBER, "routing/core/broker.py", "the number of the last update sent to a neighbour"
+)
+PAUSED = Kind("paused", ("neighbour",), _FLAG, "routing/core/flow.py", "this neighbour asked for a pause")
+PAUSING = Kind("pausing", ("neighbour",), _FLAG, "routing/core/flow.py", "this neighbour was asked for a pause")
+SCHEMA = Kind(
+    "schema", (), _struct("JSON of a schema"), "routing/edge/checks.py", "the types of attributes that were learned"
+)
+GAP = Kind(
+    "gap",
+    ("link",),
+    _struct("MessagePack of `routing/messages.py::Gap`"),
+    "routing/edge/backlogs.py",
+    "what a suspended client has missed so far",
+)
+PRODUCER = Kind(
+    "producer",
+    ("principal", "producer"),
+    _TWO_NUMBERS,
+    "routing/edge/producers.py",
+    "the number of the last batch of a producer, and when it came in microseconds UTC",
+)
+REFUSED = Kind(
+    "refused",
+    ("client", "number"),
+    _struct("MessagePack array of `routing/messages.py::Refusal`"),
+    "routing/edge/refusals.py",
+    "the refused events of one message of a client",
+)
+TOKENS = Kind(
+    "tokens",
+    (),
+    _packed("MessagePack array of pairs of strings", list[tuple[str, str]]),
+    "routing/edge/audit.py",
+    "the names of the tokens seen last, and the beginnings of their digests",
+)
+AUDIT = Kind(
+    "audit",
+    ("number",),
+    _struct("MessagePack of `routing/edge/audit.py::Deed`"),
+    "routing/edge/audit.py",
+    "who did what, and when",
+    Form.LOG,
+)
+FLOOR = Kind(
+    "floor",
+    ("link",),
+    _NUMBER,
+    "runtime/broker/store.py",
+    "the number of the last message of a stream that was acknowledged; the store's own record",
+)
+
+_ALL: tuple[Kind[object], ...] = (  # type: ignore[assignment]  # a tuple of different values
+    EPOCH,
+    LINK,
+    OUT,
+    FLOOR,
+    INTEREST,
+    RANGES,
+    BLOCK,
+    SPOKEN,
+    NUMBER,
+    PAUSED,
+    PAUSING,
+    SCHEMA,
+    GAP,
+    PRODUCER,
+    REFUSED,
+    TOKENS,
+    AUDIT,
+)
+
+KINDS: dict[str, Kind[object]] = {kind.name: kind for kind in _ALL}
+
+
+def find_kind(key: Key) -> Kind[object]:
+    """Return the kind of a record; `ModelError` when there is none.
+
+    >>> find_kind(("out", "east", "7")).form
+    <Form.STREAM: 'outbox'>
+    """
+    kind = KINDS.get(key[0])
+    if kind is None or len(key) != 1 + len(kind.parts):
+        raise ModelError(f"the record {key!r} is of no kind that tamis/node/records.py has")
+    return kind

@@ -1,0 +1,58 @@
+"""When subscriptions end by themselves: a heap of moments, so that a look costs what has ended (promise R14)."""
+
+from __future__ import annotations
+
+import heapq
+
+from tamis.node.effects import Link
+
+__all__ = ["Expiry"]
+
+#: A client, and the key of its subscription.
+Place = tuple[Link, str]
+
+
+class Expiry:
+    """The moments, in microseconds UTC, at which subscriptions end.
+
+    >>> expiry = Expiry()
+    >>> expiry.put(("alice", "a"), 10)
+    >>> expiry.put(("alice", "b"), 5)
+    >>> expiry.put(("alice", "b"), 20)
+    >>> expiry.take(15), expiry.take(15), len(expiry)
+    ([('alice', 'a')], [], 1)
+    """
+
+    def __init__(self) -> None:
+        #: Exactly the subscriptions that end, with their moments.
+        self._moments: dict[Place, int] = {}
+        #: All of them, the next first, and some that were dropped or put off.
+        self._heap: list[tuple[int, Place]] = []
+
+    def __len__(self) -> int:
+        return len(self._moments)
+
+    @property
+    def first(self) -> int | None:
+        """The moment at which the next subscription ends; None: none does."""
+        return min(self._moments.values(), default=None)
+
+    def put(self, place: Place, moment: int | None) -> None:
+        """Let a subscription end at a moment, in place of an earlier one; None: never."""
+        self._moments.pop(place, None)
+        if moment is not None:
+            self._moments[place] = moment
+            heapq.heappush(self._heap, (moment, place))
+        if len(self._heap) > 2 * len(self._moments) + 64:
+            self._heap = [(moment, place) for place, moment in self._moments.items()]
+            heapq.heapify(self._heap)
+
+    def take(self, now: float) -> list[Place]:
+        """Return the subscriptions whose moment has come, the earliest first, and forget them."""
+        ended = []
+        while self._heap and self._heap[0][0] <= now:
+            moment, place = heapq.heappop(self._heap)
+            if self._moments.get(place) == moment:
+                del self._moments[place]
+                ended.append(place)
+        return ended

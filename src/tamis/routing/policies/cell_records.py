@@ -1,0 +1,104 @@
+"""The ranges that neighbours asked for, on disk: a record per block of keys, so that a change writes what it changes.
+
+The keys of a space are cut into at most `BLOCKS` blocks of equal width. A block record holds the ranges within its
+block, cut at its ends; a block without any has no record. The *head* record of a neighbour and namespace says by an
+empty snapshot plan which spaces the blocks belong to. For a neighbour whose cells are others than ours, which is
+forwarded everything, the head is a snapshot of all keys instead, and so is every head that a broker wrote before there
+were blocks: a head with ranges is taken as it is, and written anew as blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tamis.errors import ModelError
+from tamis.node import records
+from tamis.node.effects import Key, Link, Persist
+
+if TYPE_CHECKING:
+    from tamis.curves.runs import Runs
+    from tamis.index.mics.link import RangeReceiver
+    from tamis.index.mics.plan import RangeDelta, RangePlan
+    from tamis.index.mics.space import ContentSpace
+
+__all__ = ["StoredRanges", "changed_blocks", "read_ranges"]
+
+#: Blocks of one space. A narrow subscription touches a few of them, one without bounds all.
+BLOCKS = 1_024
+
+_INT = np.dtype("<i8")
+
+
+class StoredRanges:
+    """What is on disk for one neighbour and namespace: the plan to begin with, and whether it is to be written anew."""
+
+    def __init__(self, plan: RangePlan) -> None:
+        self.plan = plan
+        #: What removes records that no longer belong to the plan.
+        self.stale: list[Persist] = []
+        #: Whether the blocks on disk are what the plan says.
+        self.is_current = True
+
+
+def changed_blocks(
+    receiver: RangeReceiver, deltas: Sequence[RangeDelta], source: Link, namespace: str
+) -> Iterator[Persist]:
+    """Yield the records of the blocks that a change touches, as they are after it."""
+    for number, (space, delta) in enumerate(zip(receiver.spaces, deltas, strict=True)):
+        width = _width(space)
+        for block in _touched(delta, width):
+            runs = receiver.within(number, block * width, min((block + 1) * width, space.n_keys) - 1)
+            parts = (source, namespace, str(number), str(block))
+            if len(runs):
+                yield records.BLOCK.put(*parts, value=runs.astype(_INT).tobytes())
+            else:
+                yield records.BLOCK.drop(*parts)
+
+
+def read_ranges(
+    stored: Mapping[Key, bytes], spaces: Sequence[ContentSpace]
+) -> Iterator[tuple[tuple[Link, str], StoredRanges]]:
+    """Yield what neighbours asked for, by neighbour and namespace."""
+    from tamis.index.mics.link import version_of
+    from tamis.index.mics.plan import RangePlan
+
+    blocks: dict[tuple[str, str], list[tuple[int, int, bytes]]] = {}
+    for (source, namespace, space, block), value in records.BLOCK.items(stored):
+        blocks.setdefault((source, namespace), []).append((int(space), int(block), value))
+    for (source, namespace), value in sorted(records.RANGES.items(stored)):
+        head = StoredRanges(RangePlan.from_bytes(value))
+        mine = sorted(blocks.get((source, namespace), ()))
+        if head.plan.version == version_of(spaces) and not head.plan.n_ranges:
+            head.plan = _joined(head.plan, spaces, mine)
+        else:
+            head.is_current = False
+            head.stale = [records.BLOCK.drop(source, namespace, str(space), str(block)) for space, block, _ in mine]
+        yield (source, namespace), head
+
+
+def _joined(head: RangePlan, spaces: Sequence[ContentSpace], blocks: Sequence[tuple[int, int, bytes]]) -> RangePlan:
+    """Return the snapshot that an empty one and some blocks are together."""
+    from tamis.curves.runs import NO_RUNS, merged
+    from tamis.index.mics.plan import RangeDelta, RangePlan
+
+    parts: list[list[Runs]] = [[] for _ in spaces]
+    for space, block, value in blocks:
+        if len(value) % (2 * _INT.itemsize) or space >= len(spaces):
+            raise ModelError(f"block {block} of space {space} holds {len(value)} bytes, which are no ranges")
+        parts[space].append(np.frombuffer(value, _INT).astype(np.int64).reshape(-1, 2))
+    unions = (merged(np.concatenate([NO_RUNS, *runs])) for runs in parts)
+    return RangePlan(head.version, tuple(RangeDelta(one, NO_RUNS) for one in unions), is_full=True)
+
+
+def _width(space: ContentSpace) -> int:
+    """Return the number of keys in a block."""
+    return -(-space.n_keys // BLOCKS)
+
+
+def _touched(delta: RangeDelta, width: int) -> list[int]:
+    """Return the blocks that a change meets, ascending."""
+    both = np.concatenate([delta.added, delta.removed]) // width
+    return sorted({block for first, last in both.tolist() for block in range(first, last + 1)})
