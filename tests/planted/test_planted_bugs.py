@@ -26,7 +26,14 @@ SLOW = {
 
 def world_of(plant: Plant, seed: int) -> World:
     weather = None if plant.weather is None else WEATHERS[plant.weather]
-    return World(seed, policy=plant.policy, weather=weather, quota=plant.quota or Quota())
+    return World(
+        seed,
+        policy=plant.policy,
+        weather=weather,
+        quota=plant.quota or Quota(),
+        backlog=plant.backlog,
+        window=plant.window,
+    )
 
 
 def find(plant: Plant, within: int = WITHIN) -> int:

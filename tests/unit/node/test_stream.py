@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tamis.errors import ModelError, RemoteProtocolError
+from tamis.node import stream
 from tamis.node.core import LinkFree, LinkFull
 from tamis.node.effects import Persist
 from tamis.node.frames import Frame, decode_frame, encode_frame
-from tamis.node.stream import WINDOW, Quota, StreamEnd
+from tamis.node.stream import Mark, Quota, StreamEnd, Window, Wire
+
+WIDE = Window()
 
 
 def met(epoch: int = 1, peer: int = 7) -> StreamEnd:
@@ -17,16 +20,26 @@ def met(epoch: int = 1, peer: int = 7) -> StreamEnd:
     return end
 
 
+def nothing(link: str, after: int, limit: int) -> list[tuple[int, bytes]]:
+    raise AssertionError("everything is in memory")
+
+
+def sent(wire: Wire, end: StreamEnd, mark: Mark | None = None, window: Window = WIDE) -> list[int]:
+    """Return the numbers of the frames that may leave now."""
+    return [frame.seq for frame in wire.take(end, end.mark if mark is None else mark, window, nothing)]
+
+
 def test_messages_wait_until_they_are_acknowledged() -> None:
     end = met()
     assert end.append(b"a") == [Persist(("out", "east", "1"), b"a")]
     end.append(b"b")
-    assert [(frame.seq, frame.body) for frame in end.frames()] == [(1, b"a"), (2, b"b")]
+    wire = Wire.of(end)
+    assert sent(wire, end) == [1, 2]
+    assert sent(wire, end) == []  # nothing is sent twice on one wire
     assert end.acknowledge(1) == [Persist(("out", "east", "1"), None)]
-    assert [frame.seq for frame in end.frames()] == [2]
-    assert end.is_waiting
+    assert sent(Wire.of(end), end) == [2]
     end.acknowledge(2)
-    assert not end.is_waiting
+    assert (end.acknowledged, sent(Wire.of(end), end)) == (2, [0])  # a greeting
 
 
 def test_only_the_next_message_is_taken() -> None:
@@ -38,11 +51,22 @@ def test_only_the_next_message_is_taken() -> None:
 
 
 def test_nothing_is_sent_before_the_other_end_has_spoken() -> None:
-    end = StreamEnd("east", 1)
+    end, wire = StreamEnd("east", 1), Wire()
     end.append(b"a")
-    assert list(end.frames()) == []
-    assert end.is_waiting
-    assert end.greeting() == Frame(1, 0, 0, 0)
+    wire.words.append(b"word")
+    assert wire.take(end, end.mark, WIDE, nothing) == [Frame(1, 0, 0, 0)]
+    end.meet(7)
+    end.append(b"b")
+    assert [frame.body for frame in wire.take(end, end.mark, WIDE, nothing)] == [b"word", b"b"]
+
+
+def test_nothing_is_sent_that_is_not_committed() -> None:
+    end = met()
+    mark, wire = end.mark, Wire.of(end)
+    end.append(b"a")
+    end.received = 3
+    assert wire.take(end, mark, WIDE, nothing) == [Frame(1, 7, 0, 0)]
+    assert [(frame.seq, frame.ack) for frame in wire.take(end, end.mark, WIDE, nothing)] == [(1, 3)]
 
 
 def test_a_new_life_starts_the_stream_over() -> None:
@@ -76,11 +100,65 @@ def test_a_restart_goes_on_where_it_was() -> None:
     assert list(again.outbox) == list(range(1, 13))
 
 
-def test_the_window_bounds_what_is_sent_at_once() -> None:
+def test_the_window_bounds_messages_and_bytes_under_way() -> None:
+    for window, most in ((Window(3), 3), (Window(bytes=25), 2), (Window(bytes=5), 1)):
+        end = met()
+        for _ in range(8):
+            end.append(b"0123456789")
+        wire = Wire.of(end)
+        assert sent(wire, end, window=window) == list(range(1, most + 1))
+        assert sent(wire, end, window=window) == []
+        end.acknowledge(1)
+        assert sent(wire, end, window=window) == [most + 1]
+
+
+def test_a_packet_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "PACKET_BYTES", 10)
     end = met()
-    for _ in range(WINDOW + 5):
-        end.append(b"x")
-    assert len(list(end.frames())) == WINDOW
+    for body in (b"123456", b"1234", b"1", b"more than ten", b"1"):
+        end.append(body)
+    wire = Wire.of(end)
+    assert [sent(wire, end) for _ in range(4)] == [[1, 2], [3], [4], [5]]
+
+
+def test_old_messages_are_left_to_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "KEPT", 2)
+    end, disk = met(), {number: b"%d" % number for number in range(1, 7)}
+    for body in disk.values():
+        end.append(body)
+    end.spill(5)
+    assert [number for number, body in end.outbox.items() if body] == [4, 5, 6]
+    assert end.waiting_bytes == 3
+
+    def read(link: str, after: int, limit: int) -> list[tuple[int, bytes]]:
+        return [pair for pair in disk.items() if pair[0] > after][:limit]
+
+    wire, frames = Wire.of(end), list[Frame]()
+    while packet := wire.take(end, end.mark, WIDE, read):
+        frames += packet
+    assert [(frame.seq, frame.body) for frame in frames] == list(disk.items())
+
+
+def test_a_replay_begins_with_what_is_acknowledged() -> None:
+    end = met()
+    for body in (b"a", b"b", b"c"):
+        end.append(body)
+    end.acknowledge(2)
+    disk = [(1, b"a"), (2, b"b"), (3, b"c")]
+    wire = Wire.of(end, replay_after=1)
+    frames = wire.take(end, end.mark, WIDE, lambda link, after, limit: [pair for pair in disk if pair[0] > after])
+    assert [frame.seq for frame in frames] == [2, 3]
+    assert sent(Wire.of(end), end) == [3]
+
+
+def test_a_stream_goes_on_where_the_other_end_stands() -> None:
+    end = StreamEnd("east", 1)
+    end.append(b"a")
+    end.append(b"b")
+    assert end.resume(7, 5) == {}  # it has five messages of a life that is forgotten here
+    end.append(b"c")
+    assert list(end.outbox) == [6]
+    assert end.resume(7, 5) == {6: 6}
 
 
 @pytest.mark.parametrize("data", [b"", b"\x02abc", b"\x01", b"\x01\x90", encode_frame(Frame(1, 1, 1, 1))[:-1]])
