@@ -83,7 +83,7 @@ class BrokerCore:
         self._waiting_for_table: set[Link] = set()
         #: Neighbours that have our table, so that changes are enough.
         self._has_table: set[Link] = set()
-        self._expiry = Expiry()
+        self.expiry = Expiry()
         self.story = Story()
         self._handlers: dict[type, Callable[[Any, Link, float], list[Effect]]] = {
             m.Subscribe: lambda message, sender, now: self.subscribe([(sender, message)], now),
@@ -114,11 +114,6 @@ class BrokerCore:
 
     # Clients
 
-    @property
-    def first_expiry(self) -> int | None:
-        """The moment, in microseconds, at which the first subscription expires; None: none does."""
-        return self._expiry.first
-
     def subscribe(self, asked: Iterable[tuple[Link, m.Subscribe]], now: float) -> list[Effect]:
         """Take subscriptions of clients, and make known in one step what follows from all of them."""
         effects, places, interests = list[Effect](), list[tuple[Link, str]](), list[tuple[Link, str, Subscription]]()
@@ -136,7 +131,7 @@ class BrokerCore:
             known = self.table.interests(client).get(place[1])
             is_new[place] = known is None or known.filters != subscription.filters
             interests.append((*place, subscription))
-            self._expiry.put(place, message.expires)
+            self.expiry.put(place, message.expires)
             effects.append(records.INTEREST.put(*place, value=m.encode(message)))
             effects.append(Send(client, m.Status(message.id, message.namespace, m.State.ACCEPTED)))
             places.append(place)
@@ -156,13 +151,13 @@ class BrokerCore:
 
     def _cancel(self, client: Link, key: str) -> list[Effect]:
         self.table.drop(client, key)
-        self._expiry.put((client, key), None)
+        self.expiry.put((client, key), None)
         self._confirmations.forget(client, key)
         return [records.INTEREST.drop(client, key), *self._announce()]
 
     def _tick(self, message: m.Tick, sender: Link, now: float) -> list[Effect]:
         effects: list[Effect] = []
-        for client, key in self._expiry.take(now * 1e6):
+        for client, key in self.expiry.take(now * 1e6):
             ended = self.table.interests(client)[key]
             effects += self._cancel(client, key)
             effects.append(Send(client, m.Status(ended.id, ended.namespace, m.State.CANCELLED)))
@@ -390,7 +385,7 @@ class BrokerCore:
             message = m.decode(value, source)
             if not isinstance(message, m.Subscribe):
                 raise InvariantError(f"the disk holds {message!r} as a subscription")
-            self._expiry.put((source, key), message.expires)
+            self.expiry.put((source, key), message.expires)
             yield source, key, _subscription(message, self._content)
 
     def _restore_ranges(self, stored: Mapping[Key, bytes]) -> list[Effect]:
