@@ -17,6 +17,11 @@ def effort(work: Callable[[], object], rounds: int = 3) -> float:
     return min(_seconds(work) for _ in range(rounds)) / min(unit, *(_seconds(_one_unit) for _ in range(3)))
 
 
+def unit_seconds() -> float:
+    """Return the CPU time of one unit on this machine, the best of three."""
+    return min(_seconds(_one_unit) for _ in range(3))
+
+
 def _one_unit() -> int:
     total = 0
     for i in range(100_000):

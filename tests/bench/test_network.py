@@ -9,13 +9,15 @@ import sys
 
 import pyarrow as pa
 import pytest
+from typer.testing import CliRunner
 
 from tamis.engine import Engine
 from tamis.errors import InvariantError
 from tamis.model.tables import SubscriptionTable
+from tamis_bench.commands.app import app
 from tamis_bench.network.brokers import Network
 from tamis_bench.network.link_bytes import link_bytes
-from tamis_bench.network.measure import NetworkLoad, Workload, _subscribe, measure_network
+from tamis_bench.network.measure import POLICIES, NetworkLoad, Workload, _subscribe, measure_network
 from tamis_bench.network.peers import PEERS, measure_peers
 from tamis_bench.network.tables import network_notes, network_sheets
 from tamis_bench.network.topology import ONE_BROKER, TOPOLOGIES
@@ -131,6 +133,35 @@ def test_tables_have_a_line_for_each_system() -> None:
     assert speed.lines == [["one broker", "40.0k"], ["pair covering", "30.0k (0.750x)"]]
     assert cost.lines == [["one broker", ""], ["pair covering", "4.00, 9.00"]]
     assert network_notes(rows) == ["topics, nats: not run: nats-server is not installed"]
+
+
+@pytest.mark.parametrize(
+    ("options", "printed"),
+    [
+        ([], "(0.750x)"),
+        (["--markdown"], "| pair covering | 30.0k (0.750x) |"),
+        (["--json"], '"system":"pair covering","what":"network","rate":30000.0'),
+    ],
+)
+def test_the_command_shows_what_was_measured(options: list[str], printed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    requests = list[object]()
+
+    def measured(kinds: object, sizes: object, topologies: object, policies: object, *_: object) -> list[Row]:
+        requests.extend([kinds, sizes, topologies, policies])
+        return [Row("ranges", 1_000, "pair covering", "network", 30_000.0, 0.75)]
+
+    monkeypatch.setattr("tamis_bench.network.measure.measure_network", measured)
+    answer = CliRunner().invoke(
+        app, ["network", "--sizes", "1k,2000", "--topology", "pair,tree", "--policy", "all", "--peer", "none", *options]
+    )
+    assert answer.exit_code == 0, answer.output
+    assert requests == [["ranges"], [1_000, 2_000], ["pair", "tree"], list(POLICIES)]
+    assert printed in answer.stdout
+
+
+def test_the_command_names_the_topologies_there_are() -> None:
+    answer = CliRunner().invoke(app, ["network", "--topology", "ring"])
+    assert str(answer.exception) == "there is no topology 'ring'; choose from pair, line, tree"
 
 
 @pytest.mark.parametrize("name", PEERS)

@@ -965,10 +965,10 @@ def a_refusal_is_lost_with_its_connection(real: Any) -> Any:
     return lambda self, client, number: []
 
 
-@plant(Trail, "take", weather=NOISY)
-def the_audit_keeps_one_deed_of_a_step(real: Any) -> Any:
-    def take(self: Trail) -> list[Persist]:
-        self._noted[1:] = []
-        return list(real(self))
+@plant(Trail, "note_subscription", weather=NOISY)
+def the_audit_does_not_note_who_unsubscribed(real: Any) -> Any:
+    def note(self: Trail, now: float, what: str, *rest: Any) -> None:
+        if what != "unsubscribe":
+            real(self, now, what, *rest)
 
-    return take
+    return note

@@ -129,7 +129,7 @@ def test_what_nobody_attends_to_ends(tmp_path: Path) -> None:
         await asyncio.sleep(0.1)
         assert len(driver.view.asked) == 2  # somebody attends
         driver.unwatch("c:local:passing", watched)
-        while "c:local:passing" in driver.view.waiting:
+        while "c:local:passing" in driver.view.links:
             await asyncio.sleep(0.01)
         ending.cancel()
         await driver.stop()

@@ -18,7 +18,7 @@ from tamis.files.batches import Item
 from tamis.files.text import MAX_LINE, chunks, lines, shown_name
 from tamis.model.schema import MAX_ATTRIBUTES
 
-__all__ = ["json_items", "line_items", "read_object", "read_value"]
+__all__ = ["array_objects", "json_items", "line_items", "read_object", "read_value"]
 
 #: Objects and lists inside one another.
 MAX_DEPTH = 32
@@ -55,6 +55,68 @@ def read_value(text: str) -> object:
         raise ValueError(f"nested more than {MAX_DEPTH} deep") from None
     except ValueError as error:
         raise ValueError(str(error)) from None
+
+
+def array_objects(text: str, longest: int) -> Iterator[Object]:
+    """Yield the objects of a text that is a JSON array, each parsed when it is asked for.
+
+    ValueError for what is no such array, and for an object of more than ``longest`` characters, of which no more than
+    that is parsed.
+
+    >>> list(array_objects('[{"mag": 4.5}, {"mag": 6}]', 1_000))
+    [{'mag': 4.5}, {'mag': 6}]
+    """
+    window, place = _Window(text, longest), _after_blanks(text, 0)
+    if not text.startswith("[", place):
+        raise ValueError("expected a JSON array of objects")
+    place = _after_blanks(text, place + 1)
+    mark = "]" if text.startswith("]", place) else ","
+    while mark == ",":
+        value, place = window.read_object(place)
+        yield value
+        place = _after_blanks(text, place)
+        mark = text[place : place + 1]
+        place = _after_blanks(text, place + 1) if mark == "," else place
+    if mark != "]":
+        raise ValueError(f"not JSON: expected ',' or ']' at column {place + 1}")
+    if (place := _after_blanks(text, place + 1)) < len(text):
+        raise ValueError(f"not JSON: extra data at column {place + 1}")
+
+
+class _Window:
+    """The part of a long text that the parser may see: ``longest`` characters, moved along as objects are read."""
+
+    def __init__(self, text: str, longest: int) -> None:
+        self._text = text
+        self._longest = longest
+        self._move(0)
+
+    def read_object(self, place: int) -> tuple[Object, int]:
+        """Return the object at a place of the text, and the place behind it."""
+        try:
+            try:
+                value, end = _DECODER.raw_decode(self._part, place - self._start)
+            except json.JSONDecodeError:
+                if place == self._start or self._has_all:
+                    raise
+                self._move(place)
+                value, end = _DECODER.raw_decode(self._part, 0)
+        except json.JSONDecodeError as error:
+            column = self._start + error.pos + 1
+            why = "" if self._has_all else f"longer than {self._longest:,} characters, or "
+            raise ValueError(f"{why}not JSON: {_lower(error.msg)} at column {column}") from None
+        except RecursionError:
+            raise ValueError(f"nested more than {MAX_DEPTH} deep") from None
+        if not isinstance(value, dict):
+            raise ValueError("expected a JSON array of objects")
+        return _checked(value), self._start + end
+
+    @property
+    def _has_all(self) -> bool:
+        return self._start + self._longest >= len(self._text)
+
+    def _move(self, place: int) -> None:
+        self._start, self._part = place, self._text[place : place + self._longest]
 
 
 def line_items(path: str) -> Iterator[Item[Object]]:
@@ -159,6 +221,10 @@ class _Text:
             self.fail(f"not UTF-8 text ({error.reason})")
         self._text, self._at = self._text[self._at :] + more, 0
         return chunk is not None
+
+
+def _after_blanks(text: str, place: int) -> int:
+    return _BLANKS.match(text, place).end()  # type: ignore[union-attr]
 
 
 def _checked(value: object) -> Object:

@@ -10,14 +10,12 @@ import struct
 from collections.abc import Iterable, Iterator
 
 from tamis.errors import RemoteProtocolError
+from tamis.routing.edge.limits import MAX_PACKET, MAX_PACKET_OF_BROKER
 
 __all__ = ["MAX_PACKET", "MAX_PACKET_OF_BROKER", "SUBPROTOCOL", "join_frames", "split_frames"]
 
 #: The name of this protocol in the WebSocket handshake.
 SUBPROTOCOL = "tamis.v1"
-
-#: Bytes of one WebSocket message; a broker may have to send a whole routing table.
-MAX_PACKET, MAX_PACKET_OF_BROKER = 4 * 1024 * 1024, 256 * 1024 * 1024
 
 _LENGTH = struct.Struct(">I")
 
@@ -27,14 +25,17 @@ def join_frames(frames: Iterable[bytes]) -> bytes:
     return b"".join(part for frame in frames for part in (_LENGTH.pack(len(frame)), frame))
 
 
-def split_frames(packet: bytes, link: str) -> Iterator[bytes]:
-    """Yield the frames of a packet; what is none raises `RemoteProtocolError`.
+def split_frames(packet: bytes, link: str, most: int | None = None) -> Iterator[bytes]:
+    """Yield the frames of a packet; what is none, and the frame after ``most``, raises `RemoteProtocolError`.
 
     >>> list(split_frames(join_frames([b"one", b"two"]), "east"))
     [b'one', b'two']
     """
-    place = 0
+    place = count = 0
     while place < len(packet):
+        count += 1
+        if most is not None and count > most:
+            raise RemoteProtocolError(link, f"a packet has more than {most:,} frames")
         start = place + _LENGTH.size
         if start > len(packet):
             raise RemoteProtocolError(link, "a packet ends within a length")

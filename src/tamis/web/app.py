@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import importlib
 import time
 from collections.abc import Awaitable, Callable
 
@@ -20,6 +18,7 @@ from tamis.web.access import Access
 from tamis.web.addresses import SlashesInNames
 from tamis.web.endpoints import (
     audit,
+    comparison,
     delivery_log,
     events,
     explanations,
@@ -39,13 +38,6 @@ __all__ = ["make_app"]
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-async def _compare(request: Request) -> Response:
-    """Compare link policies; the simulator and the overlay are imported at the first such request, beside the loop."""
-    comparing = await asyncio.to_thread(importlib.import_module, "tamis.web.endpoints.comparison")
-    response: Response = await comparing.compare(request)
-    return response
-
-
 ENDPOINTS: tuple[tuple[str, str, Endpoint], ...] = (
     ("POST", "/v1/events", events.publish),
     ("GET", "/v1/events", events.recent_events),
@@ -60,7 +52,7 @@ ENDPOINTS: tuple[tuple[str, str, Endpoint], ...] = (
     ("POST", "/v1/explain", explanations.explain_event),
     ("POST", "/v1/trial", trial.trial),
     ("POST", "/v1/matches", trial.matching),
-    ("POST", "/v1/comparison", _compare),
+    ("POST", "/v1/comparison", comparison.compare),
     ("GET", "/v1/statistics", statistics.statistics),
     ("GET", "/v1/audit", audit.read_audit),
     ("GET", "/healthz", statistics.health),
@@ -109,6 +101,7 @@ def _measured(path: str, endpoint: Endpoint) -> Endpoint:
             status = str(response.status_code)
             return response
         finally:
+            request.app.state.server.intake.release(request)
             request.app.state.metrics.requests.labels(path, status).observe(time.perf_counter() - start)
 
     return measured

@@ -1,33 +1,40 @@
-"""What people post: events as one JSON object, NDJSON, a JSON array or CloudEvents; bounded before it is read."""
+"""What people post: events as one JSON object, NDJSON, a JSON array or CloudEvents; bounded before it is read.
+
+Bytes and lines are counted chunk by chunk, the items of an array as they are parsed, and a long list gives way to other
+requests between two items. The limits are in `tamis.routing.edge.limits`.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from tamis.errors import EventError, LimitError, ModelError, RefusedError
-from tamis.files.strict_json import read_object, read_value
-from tamis.routing.edge.admission import MAX_EVENT_WITH_REGION
+from tamis.files.strict_json import array_objects, read_object
+from tamis.routing.edge.limits import (
+    BODY_SECONDS,
+    MAX_BODY,
+    MAX_EVENT_TEXT,
+    MAX_EVENT_WITH_REGION,
+    MAX_EVENTS,
+    MAX_PAGE,
+    MAX_SUBSCRIPTIONS_AT_ONCE,
+)
+from tamis.web.server import server_of
+from tamis.web.work.pacing import Pace
 
 __all__ = [
-    "MAX_BODY",
-    "MAX_EVENTS",
     "MAX_PAGE",
-    "read_body",
     "read_events",
     "read_json",
     "read_objects",
     "whole_number",
 ]
-
-#: Bytes and events of one request.
-MAX_BODY, MAX_EVENTS = 16 * 1024 * 1024, 10_000
-
-#: Subscriptions, events or deliveries on one page.
-MAX_PAGE = 1_000
 
 #: How lines of JSON are called.
 _LINES = frozenset({"application/x-ndjson", "application/jsonl", "application/ndjson"})
@@ -40,90 +47,128 @@ _Json = TypeVar("_Json")
 _CONTEXT = ("id", "source", "type", "subject", "time", "dataschema")
 
 
-async def read_body(request: Request, limit: int = MAX_BODY) -> str:
-    """Return the text of a request; it is never read beyond the limit, and never unpacked (promise S15)."""
+async def read_json(request: Request, limit: int = MAX_EVENT_WITH_REGION) -> dict[str, Any]:
+    """Return the object that a request holds, strictly read."""
+    return _object(await _read_body(request, limit), None)
+
+
+async def read_objects(request: Request) -> tuple[list[dict[str, Any]], bool]:
+    """Return the subscriptions of a request, one object, a JSON array or NDJSON; and whether it is one by itself."""
+    text = await _read_body(request, most=MAX_SUBSCRIPTIONS_AT_ONCE)
+    items = _items(request, text)
+    if items is None:
+        _check_length(text, MAX_EVENT_WITH_REGION)
+        return [_object(text, None)], True
+    return await _counted(items, "subscriptions of one request", MAX_SUBSCRIPTIONS_AT_ONCE), False
+
+
+async def read_events(request: Request) -> list[dict[str, Any]]:
+    """Return the events of a request, whichever way they were written."""
+    kind = _kind(request)
+    text = await _read_body(request, most=MAX_EVENTS)
+    items = _items(request, text)
+    if kind == "application/cloudevents-batch+json":
+        items = (_structured(one, row) for row, one in enumerate(_array(text)))
+    if items is not None and "ce-specversion" not in request.headers:
+        return await _counted(items, "events of one request", MAX_EVENTS)
+    _check_length(text, MAX_EVENT_TEXT)
+    event = _object(text, None)
+    if kind == "application/cloudevents+json":
+        return [_structured(event, None)]
+    if "ce-specversion" in request.headers:
+        context = {name: request.headers[f"ce-{name}"] for name in _CONTEXT if f"ce-{name}" in request.headers}
+        return [_with_context(event, context, None)]
+    return [event]
+
+
+async def _read_body(request: Request, limit: int = MAX_BODY, most: int | None = None) -> str:
+    """Return the text of a request; it is never read beyond the limits, and never unpacked (promise S15).
+
+    ``most`` is the number of lines that NDJSON may have.
+    """
     if request.headers.get("content-encoding", "identity") != "identity":
         raise RefusedError(415, "send the body as it is, without Content-Encoding")
+    intake, lines, has_lines = server_of(request).intake, 0, _kind(request) in _LINES
     body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > limit:
-            raise LimitError("bytes of a request", len(body), limit)
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for chunk in request.stream():
+                intake.take(request, len(chunk))
+                body += chunk
+                if len(body) > limit:
+                    raise LimitError("bytes of a request", len(body), limit)
+                lines += chunk.count(b"\n") if has_lines else 0
+                if most is not None and lines > most:
+                    raise LimitError("lines of one request", lines, most)
+    except ClientDisconnect:
+        raise RefusedError(400, "the connection ended within the body") from None
+    except TimeoutError:
+        raise RefusedError(408, f"the body did not come within {BODY_SECONDS:g} s") from None
     try:
         return body.decode("utf-8")
     except UnicodeDecodeError as error:
         raise RefusedError(400, f"not UTF-8 text ({error.reason})") from None
 
 
-async def read_json(request: Request, limit: int = MAX_EVENT_WITH_REGION) -> dict[str, Any]:
-    """Return the object that a request holds, strictly read."""
-    return _object(await read_body(request, limit), None)
-
-
-async def read_objects(request: Request) -> tuple[list[dict[str, Any]], bool]:
-    """Return the objects of a request, one by itself, a JSON array or NDJSON; and whether it is one by itself."""
-    text = await read_body(request)
+def _items(request: Request, text: str) -> Iterator[dict[str, Any]] | None:
+    """Return the objects of NDJSON or of a JSON array, to be parsed one by one; None for what is one object."""
     if _kind(request) in _LINES:
-        return _lines(text), False
-    if text.lstrip().startswith("["):
-        return _array(text), False
-    if len(text.encode()) > MAX_EVENT_WITH_REGION:
-        raise LimitError("bytes of a request", len(text.encode()), MAX_EVENT_WITH_REGION)
-    return [_object(text, None)], True
+        return _lines(text)
+    return _array(text) if text.lstrip().startswith("[") else None
 
 
-async def read_events(request: Request) -> list[dict[str, Any]]:
-    """Return the events of a request, whichever way they were written."""
-    kind = _kind(request)
-    text = await read_body(request)
-    if kind == "application/cloudevents+json":
-        events = [_structured(_object(text, None), None)]
-    elif kind == "application/cloudevents-batch+json":
-        events = [_structured(one, row) for row, one in enumerate(_array(text))]
-    elif "ce-specversion" in request.headers:
-        context = {name: request.headers[f"ce-{name}"] for name in _CONTEXT if f"ce-{name}" in request.headers}
-        events = [_with_context(_object(text, None), context, None)]
-    elif kind in _LINES:
-        events = _lines(text)
-    elif text.lstrip().startswith("["):
-        events = _array(text)
-    else:
-        events = [_object(text, None)]
-    if len(events) > MAX_EVENTS:
-        raise LimitError("events of one request", len(events), MAX_EVENTS)
-    return events
+async def _counted(items: Iterator[dict[str, Any]], what: str, most: int) -> list[dict[str, Any]]:
+    """Return all items; `LimitError` at the first one beyond ``most``: the rest is not parsed."""
+    pace = Pace()
+    objects: list[dict[str, Any]] = []
+    for item in items:
+        if len(objects) == most:
+            raise LimitError(what, most + 1, most)
+        objects.append(item)
+        await pace.breathe()
+    return objects
 
 
 def _kind(request: Request) -> str:
     return request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
 
 
-def _lines(text: str) -> list[dict[str, Any]]:
-    lines = [line for line in text.split("\n") if line.strip()]
-    return [_object(line, row) for row, line in enumerate(lines)]
+def _lines(text: str) -> Iterator[dict[str, Any]]:
+    lines = (line for line in text.split("\n") if line.strip())
+    for row, line in enumerate(lines):
+        _check_length(line, MAX_EVENT_TEXT)
+        yield _object(line, row)
 
 
 def _object(text: str, row: int | None) -> dict[str, Any]:
     try:
-        return _writable(read_object(text), text)
+        return _writable(read_object(text), has_half=bool(_HALF.search(text)))
     except ValueError as error:
         where = "" if row is None else f"line {row}: "
         raise RefusedError(400, f"{where}{error}") from None
 
 
-def _array(text: str) -> list[dict[str, Any]]:
+def _array(text: str) -> Iterator[dict[str, Any]]:
+    has_half = bool(_HALF.search(text))
     try:
-        found = _writable(read_value(text), text)
+        for item in array_objects(text, MAX_EVENT_TEXT):
+            yield _writable(item, has_half=has_half)
     except ValueError as error:
         raise RefusedError(400, str(error)) from None
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-        raise RefusedError(400, "expected a JSON array of objects")
-    return found
 
 
-def _writable(found: _Json, text: str) -> _Json:
-    """Return what was read; ValueError when a string of it is no text, because an escape is half of a pair."""
-    if _HALF.search(text):
+def _check_length(text: str, most: int) -> None:
+    """Raise `LimitError` when one object is too long to be parsed."""
+    if len(text) > most or (len(text) > most // 4 and len(text.encode()) > most):
+        raise LimitError("bytes of one object", len(text.encode()), most)
+
+
+def _writable(found: _Json, *, has_half: bool) -> _Json:
+    """Return what was read; ValueError when a string of it is no text, because an escape is half of a pair.
+
+    ``has_half`` says whether the text has an escape that may be one.
+    """
+    if has_half:
         try:
             json.dumps(found, ensure_ascii=False).encode()
         except UnicodeEncodeError as error:

@@ -17,6 +17,7 @@ from tamis.index.dominance.index import DominanceIndex
 from tamis.model.subscription import Subscription, SubscriptionId
 from tamis.node.effects import Link
 from tamis.routing import messages as m
+from tamis.web.work.fair_queue import FairQueue
 
 if TYPE_CHECKING:
     from tamis.runtime.broker.view import BrokerView
@@ -59,11 +60,11 @@ class Covering:
         self._next = 0
         #: What the broker held when the last question was asked.
         self._seen: Mapping[Place, m.Subscribe] = {}
-        #: One question at a time; a caller waits here, and may have left when its turn comes.
-        self.turn = asyncio.Lock()
+        #: One question at a time, principals in turn; a caller waits here, and may have left when its turn comes.
+        self.queue = FairQueue(1)
 
     async def around(self, subscription: Subscription, most: int) -> Around:
-        """Compare a subscription with all of its namespace; the caller has the `turn`."""
+        """Compare a subscription with all of its namespace; the caller has a turn of the `queue`."""
         # The thread sees a copy of what the broker holds: to look through a hundred thousand here takes too long.
         return await asyncio.to_thread(self._answer, dict(self._broker.asked), subscription, most)
 

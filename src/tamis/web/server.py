@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -16,10 +18,16 @@ from tamis.runtime.broker.driver import Driver
 from tamis.runtime.broker.view import BrokerView
 from tamis.web.access import Access, address_of
 from tamis.web.covering import Covering
+from tamis.web.intake import Intake
 from tamis.web.views import View
 from tamis.web.visitors import Visitors
+from tamis.web.work.pool import Pool
 
 __all__ = ["Server", "event_id", "server_of", "shown_event"]
+
+
+#: Bytes of events that a worker process is given.
+MAX_TO_WORKER = 16 * 1024 * 1024
 
 
 @dataclass
@@ -33,6 +41,8 @@ class Server:
     def __post_init__(self) -> None:
         self.covering = Covering(self.driver.view)
         self.visitors = Visitors(self.access)
+        self.intake = Intake()
+        self.pool = Pool()
 
     def rights(self, connection: HTTPConnection) -> Rights:
         """Return the rights of a client; an endpoint that shows something asks for a `view` instead."""
@@ -47,6 +57,16 @@ class Server:
         by = getattr(connection.state, "rights", None) or Rights("stranger", address=address_of(connection))
         namespace = connection.query_params.get("namespace", "")
         self.driver.note(deed(time.time(), by, "refuse", subject=subject, namespace=namespace, detail=reason))
+
+    def content_for_worker(self) -> dict[str, Any]:
+        """Return what a worker process must know to read filters and events as this broker does."""
+        return {"schema": self.broker.schema.to_json(), "learns": self.broker.learns}
+
+    def recent_payloads(self, events: Sequence[m.Published]) -> list[bytes]:
+        """Return the payloads of the newest of some events, in their order: at most `MAX_TO_WORKER` bytes."""
+        sizes = itertools.accumulate(len(event.payload) for event in reversed(events))
+        count = sum(1 for size in sizes if size <= MAX_TO_WORKER)
+        return [event.payload for event in events[len(events) - count :]]
 
     @property
     def broker(self) -> BrokerView:

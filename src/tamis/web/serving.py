@@ -28,7 +28,7 @@ from tamis.runtime.broker.tokens import Tokens, tokens_of
 from tamis.runtime.long_lived import keep_frozen, paused_collection
 from tamis.runtime.packets import MAX_PACKET, MAX_PACKET_OF_BROKER
 from tamis.web.app import make_app
-from tamis.web.write_deadline import with_write_deadline
+from tamis.web.port.write_deadline import with_write_deadline
 
 __all__ = ["serve"]
 
@@ -69,6 +69,7 @@ async def serve(config: BrokerConfig, ready: Callable[[str], None] = lambda url:
         await asyncio.gather(*around, return_exceptions=True)
         with contextlib.suppress(Exception):
             await running
+        await app.state.server.pool.close()
         note_stop(driver)
         await driver.stop()
 

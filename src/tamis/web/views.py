@@ -6,21 +6,25 @@ namespaces, and matching its policy and the tenant's. Names of clients are for t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+import msgspec
 
 from tamis.algebra.evaluate import matches
 from tamis.model.language.bind import learn_from_node
 from tamis.model.language.compiler import compile_node
 from tamis.model.language.cql2_json import to_json
 from tamis.model.language.parse import parse
-from tamis.model.subscription import Filter
+from tamis.model.subscription import Filter, SubscriptionId
+from tamis.node.content import Content
 from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.routing.edge.link_names import client_of
 from tamis.routing.edge.rights import Rights
 from tamis.runtime.broker.view import BrokerView
 
-__all__ = ["View"]
+__all__ = ["View", "compile_filter", "join_policies", "shown_key"]
 
 
 class View:
@@ -37,7 +41,7 @@ class View:
         """Whether the principal may see an event."""
         if not self.rights.sees(event.namespace):
             return False
-        policies = self._policies_of(event.namespace)
+        policies = self._compiled_policies(event.namespace)
         if not policies:
             return True
         found = self._broker.read_event(event.payload)
@@ -50,22 +54,47 @@ class View:
 
     def compile(self, source: str | dict[str, Any], namespace: str) -> tuple[Filter, ...]:
         """Return what a subscription with this filter would match here, without teaching the broker its types."""
-        policies = self._broker.checks.policies_of(namespace, self.rights)
-        if not policies:
-            return self._compile(source, [])
-        parts = [to_json(parse(one)) for one in (*policies, source)]
-        return self._compile({"op": "and", "args": parts}, policies)
+        policies = self.policies_of(namespace)
+        return compile_filter(self._broker.checks.content, join_policies(source, policies), policies)
 
-    def _policies_of(self, namespace: str) -> list[tuple[Filter, ...]]:
+    def policies_of(self, namespace: str) -> list[str]:
+        """Return the policies that hold for the principal in a namespace, as CQL2 text."""
+        return self._broker.checks.policies_of(namespace, self.rights)
+
+    def _compiled_policies(self, namespace: str) -> list[tuple[Filter, ...]]:
         if namespace not in self._policies:
-            texts = self._broker.checks.policies_of(namespace, self.rights)
-            self._policies[namespace] = [self._compile(one, texts) for one in texts]
+            texts = self.policies_of(namespace)
+            self._policies[namespace] = [compile_filter(self._broker.checks.content, text, texts) for text in texts]
         return self._policies[namespace]
 
-    def _compile(self, source: str | dict[str, Any], policies: list[str]) -> tuple[Filter, ...]:
-        """Compile a filter. A policy may name attributes that no event had yet: then no event matches it."""
-        schema, learns = self._broker.schema, self._broker.learns
-        for policy in policies if learns else ():
-            schema = learn_from_node(schema, parse(policy))
-        text = source if isinstance(source, str) else None
-        return compile_node(parse(source), schema, text, open=learns)
+
+def join_policies(source: str | dict[str, Any], policies: Sequence[str]) -> str | dict[str, Any]:
+    """Return a filter joined to policies with AND; without policies the filter itself."""
+    if not policies:
+        return source
+    return {"op": "and", "args": [to_json(parse(part)) for part in (*policies, source)]}
+
+
+def compile_filter(content: Content, source: str | dict[str, Any], policies: Sequence[str]) -> tuple[Filter, ...]:
+    """Return what a filter means, without teaching ``content`` its types.
+
+    A policy may name attributes that no event had yet: the types of ``policies`` are known here, and no event matches.
+    """
+    schema = content.schema
+    for policy in policies if content.learns else ():
+        schema = learn_from_node(schema, parse(policy))
+    text = source if isinstance(source, str) else None
+    return compile_node(parse(source), schema, text, open=content.learns)
+
+
+def shown_key(key: str) -> str:
+    """Return the id of a subscription, from the key that it has in a network.
+
+    >>> shown_key('["c:alice:laptop","default","strong"]')
+    'strong'
+    """
+    try:
+        _, _, id = msgspec.json.decode(key, type=tuple[str, str, SubscriptionId])
+    except msgspec.DecodeError:
+        return key  # a merged entry has a name of its own
+    return str(id)

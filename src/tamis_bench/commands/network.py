@@ -35,8 +35,8 @@ def network(
     peer: Annotated[
         str, typer.Option(metavar="A,B", help="Other servers, alone and as a pair: nats, mosquitto, all or none.")
     ] = "all",
-    events: Annotated[int, typer.Option(min=100, help="Events published for the rate, at most.")] = 40_000,
-    seconds: Annotated[float, typer.Option(min=0.1, help="About how long each part is measured.")] = 3.0,
+    events: Annotated[int, typer.Option(min=100, help="Events published for the rate, at most.")] = 20_000,
+    seconds: Annotated[float, typer.Option(min=0.1, help="About how long each part is measured.")] = 2.0,
     patience: Annotated[float, typer.Option(min=1, help="Seconds within which subscriptions must be active.")] = 120.0,
     json: Json = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the tables of docs/benchmarks.md.")] = False,

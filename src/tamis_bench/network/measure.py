@@ -49,8 +49,8 @@ class NetworkLoad:
 
     readers: int = 8
     #: Drawn events at most, and seconds after which no longer round is begun.
-    events: int = 40_000
-    seconds: float = 3.0
+    events: int = 20_000
+    seconds: float = 2.0
     #: Aimed events per second, at most.
     rate: float = 300.0
     #: Seconds within which the subscriptions must be active.

@@ -19,7 +19,7 @@ _SPEED: Final = (
     ("home", ("network cpu home",)),
 )
 _COST: Final = (
-    *((f"p50, p99 ms: {n} links", (f"network p50 {n} hops", f"network p99 {n} hops")) for n in range(4)),
+    *((f"p50, p99 ms, {n} hops", (f"network p50 {n} hops", f"network p99 {n} hops")) for n in range(4)),
     ("B/subscription", ("network bytes subscription",)),
     ("B/event", ("network bytes event",)),
     ("MB", ("network memory",)),

@@ -125,6 +125,8 @@ class Summary:
         self._groups: dict[str, _Group] = {}
         #: ``{origin: member}``: exactly what the neighbour must know of; each home is a group with it in its members.
         self._members: dict[Origin, _Member] = {}
+        #: How many members were never announced themselves.
+        self.n_suppressed = 0
         #: What is left to do, in the order in which it came.
         self._tasks: deque[_Ending | _Absorbing] = deque()
         #: How many more members may move before changes are taken.
@@ -156,6 +158,7 @@ class Summary:
             is_open = taken is not None and taken.is_open
             homes = (str(own.id) if is_open else self._open(origin, self._strategy.grow(own)),)
         self._members[origin] = _Member(subscription, homes)
+        self.n_suppressed += homes != (origin.key,)
         for key in homes:
             self._groups[key].members[origin] = None
 
@@ -204,6 +207,11 @@ class Summary:
             if member.homes != (origin.key,):
                 yield origin, member.homes
 
+    def stand_ins(self, origin: Origin) -> tuple[str, ...]:
+        """Return the keys that were announced in place of a member; none if it was announced itself."""
+        member = self._members.get(origin)
+        return () if member is None or member.homes == (origin.key,) else member.homes
+
     def members(self) -> Iterator[tuple[Origin, Subscription]]:
         """Yield everything the neighbour must know of."""
         return ((origin, member.subscription) for origin, member in self._members.items())
@@ -221,6 +229,8 @@ class Summary:
             outer = [filter for home in homes for filter in home.content.filters]
             if not is_covered(member.subscription.filters, outer):
                 raise InvariantError(f"{origin} is withheld, but {member.homes} do not contain it")
+        if self.n_suppressed != sum(1 for _ in self.suppressed()):
+            raise InvariantError(f"{self.n_suppressed} members are counted as suppressed, which is not their number")
         ending = [task.group for task in self._tasks if isinstance(task, _Ending)]
         for key, group in self._groups.items():
             if not group.is_open:
@@ -260,7 +270,9 @@ class Summary:
         group.members |= part.members
         for origin in part.members:
             member = self._members[origin]
+            self.n_suppressed -= member.homes != (origin.key,)
             member.homes = tuple(dict.fromkeys(key if home == old else home for home in member.homes))
+            self.n_suppressed += member.homes != (origin.key,)
 
     def _absorb_covered(self, task: _Absorbing) -> bool:
         """Absorb groups that a group covers as long as members may move; whether none is left."""
@@ -302,6 +314,7 @@ class Summary:
 
     def _leave(self, origin: Origin) -> tuple[str, ...]:
         homes = self._members.pop(origin).homes
+        self.n_suppressed -= homes != (origin.key,)
         for key in homes:
             if key in self._groups:
                 del self._groups[key].members[origin]

@@ -9,12 +9,13 @@ from typing import Any
 
 import msgspec
 
-from tamis.errors import EventError, LimitError, ModelError, TamisError
+from tamis.errors import EventError, LimitError, ModelError, RemoteProtocolError, TamisError
 from tamis.model.subscription import SubscriptionId
 from tamis.model.values import INT64_MAX, INT64_MIN, has_lone_surrogate
 from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.routing.core.routing_table import ALL_NAMESPACES
+from tamis.routing.edge.limits import MAX_ABOUT, MAX_BACKLOG, MAX_EVENT, MAX_EVENT_WITH_REGION, MAX_NAME
 
 __all__ = [
     "MAX_ABOUT",
@@ -25,22 +26,11 @@ __all__ = [
     "MAX_REASON",
     "Traffic",
     "check_namespace",
+    "check_pieces",
     "read_raw",
     "refusal_reason",
     "subscription_id",
 ]
-
-#: Bytes of an event, and of one with a region (promise S14).
-MAX_EVENT, MAX_EVENT_WITH_REGION = 256 * 1024, 1024 * 1024
-
-#: Messages that wait for one client before it is suspended.
-MAX_BACKLOG = 100_000
-
-#: Bytes of the text and the metadata of a subscription; a geometry may be long.
-MAX_ABOUT = 1024 * 1024
-
-#: Characters of a namespace and of a client's name.
-MAX_NAME = 128
 
 #: Characters of the reason of a refusal.
 MAX_REASON = 1_000
@@ -80,6 +70,12 @@ def check_namespace(name: str) -> str:
     if not name or len(name) > MAX_NAME or name == ALL_NAMESPACES or not name.isprintable():
         raise ModelError(f"a namespace is 1 to {MAX_NAME} printable characters and not '*', got {name[:MAX_NAME]!r}")
     return name
+
+
+def check_pieces(link: Link, what: str, count: int, most: int) -> None:
+    """Raise `RemoteProtocolError`, which ends the connection, when a client's message holds more than ``most``."""
+    if count > most:
+        raise RemoteProtocolError(link, f"a message has {count:,} {what}, at most {most:,} are taken")
 
 
 def read_raw(payload: bytes) -> dict[str, Any]:

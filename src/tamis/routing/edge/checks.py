@@ -30,7 +30,7 @@ from tamis.routing.edge.admission import (
     check_namespace,
     subscription_id,
 )
-from tamis.routing.edge.requests import Draft
+from tamis.routing.edge.requests import Draft, EventDraft
 from tamis.routing.edge.rights import Rights
 
 __all__ = ["Checks"]
@@ -118,6 +118,20 @@ class Checks:
         return msgspec.structs.replace(
             message, filter=self.content.write_filter(meaning), about=msgspec.json.encode(about)
         )
+
+    def begin_events(self) -> EventDraft:
+        """Return a draft without events under the types of now."""
+        return EventDraft(self.content.schema, self.content.schema)
+
+    def draft_event(self, draft: EventDraft, raw: Mapping[str, Any], namespace: str, rights: Rights) -> None:
+        """Check one more event of a draft; the broker learns nothing from it."""
+        schema = self.content.schema
+        self.content.schema = draft.learned
+        try:
+            draft.payloads.append(self.event(raw, namespace, rights))
+            draft.learned = self.content.schema
+        finally:
+            self.content.schema = schema
 
     def draft(self, before: Draft | None, message: m.Subscribe, rights: Rights) -> Draft:
         """Return a draft with one more checked subscription; the broker learns nothing from it."""

@@ -32,11 +32,12 @@ from tamis.node.stream import StreamEnd
 from tamis.routing import messages as m
 from tamis.routing.core.broker import BrokerCore, client_key
 from tamis.routing.edge import requests as r
-from tamis.routing.edge.admission import MAX_BACKLOG, Traffic, read_raw, refusal_reason
+from tamis.routing.edge.admission import MAX_BACKLOG, Traffic, check_pieces, read_raw, refusal_reason
 from tamis.routing.edge.audit import Deed, TokensSeen, Trail
 from tamis.routing.edge.backlogs import Backlogs
 from tamis.routing.edge.border import cut_message
 from tamis.routing.edge.checks import Checks
+from tamis.routing.edge.limits import MAX_EVENTS, MAX_SUBSCRIPTIONS_AT_ONCE
 from tamis.routing.edge.producers import Producers
 from tamis.routing.edge.refusals import Refusals
 from tamis.routing.edge.registry import Registry
@@ -173,19 +174,31 @@ class EdgeCore:
 
     def _post(self, call: r.Post) -> tuple[r.Accepted | r.Rejection, list[m.Published]]:
         """Return the verdict on one request, and its events when they are new."""
-        events: list[m.Published] = []
+        payloads: list[bytes] = []
         try:
             with self.checks.tentatively():
-                for raw in call.events:
-                    id = m.EventId(call.publisher, call.epoch, call.first + len(events))
-                    events.append(m.Published(id, call.namespace, self.checks.event(raw, call.namespace, call.by)))
+                self._check_events(call, payloads)
         except Exception as error:  # checking is about this one request, whatever is wrong with it
-            return r.Rejection(len(events), error), []
+            return r.Rejection(len(payloads), error), []
+        events = [
+            m.Published(m.EventId(call.publisher, call.epoch, number), call.namespace, payload)
+            for number, payload in enumerate(payloads, call.first)
+        ]
         ids = tuple(event.id for event in events)
         if call.producer and self.producers.has(call.by.principal, call.producer, call.epoch):
             return r.Accepted(ids, is_new=False), []
         refusal = self._find_refusal(events)
         return (r.Accepted(ids), events) if refusal is None else (r.Rejection(None, RefusedError(503, refusal)), [])
+
+    def _check_events(self, call: r.Post, payloads: list[bytes]) -> None:
+        """Add the payloads of a request's events, from its draft where that still holds."""
+        draft, content = call.draft, self.checks.content
+        if draft is not None and draft.base is content.schema:
+            content.schema = draft.learned
+            payloads += draft.payloads
+            return
+        for raw in call.events:
+            payloads.append(self.checks.event(raw, call.namespace, call.by))
 
     def _find_refusal(self, events: Iterable[m.Published]) -> str | None:
         """Return why one of some events cannot be accepted now, because a link it must take is full; else None."""
@@ -239,9 +252,11 @@ class EdgeCore:
         rights = self.rights[sender]
         if isinstance(message, m.Publish | m.PublishBatch):
             events = (message.event,) if isinstance(message, m.Publish) else message.events
+            check_pieces(sender, "events", len(events), MAX_EVENTS)
             return self._published_by(events, sender, rights, now)
         if isinstance(message, m.Subscribe | m.SubscribeBatch):
             many = message.subscriptions if isinstance(message, m.SubscribeBatch) else (message,)
+            check_pieces(sender, "subscriptions", len(many), MAX_SUBSCRIPTIONS_AT_ONCE)
             refusals: list[Effect] = []
             return self._subscribe(self._checked(many, sender, rights, now, refusals), now) + refusals
         if isinstance(message, m.Unsubscribe):

@@ -7,7 +7,7 @@ with what was accepted, or with a `Rejection` that names the first row that was 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tamis.model.schema import Schema
@@ -22,6 +22,7 @@ __all__ = [
     "Departed",
     "Disconnect",
     "Draft",
+    "EventDraft",
     "LearnTypes",
     "Post",
     "Posts",
@@ -57,6 +58,15 @@ class LearnTypes:
     schema: Schema
 
 
+@dataclass
+class EventDraft:
+    """The payloads of events that were checked under the types of ``base``; they taught the types of ``learned``."""
+
+    base: Schema
+    learned: Schema
+    payloads: list[bytes] = field(default_factory=list)
+
+
 @dataclass(frozen=True)
 class Post:
     """Events of one request, as they were written: all of them are accepted, or none.
@@ -72,6 +82,8 @@ class Post:
     epoch: int
     first: int = 1
     producer: str = ""
+    #: Saves checking the events again, unless the types have changed since.
+    draft: EventDraft | None = None
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tamis.errors import RefusedError
+from tamis.routing.edge.limits import MAX_SUBSCRIPTIONS
 
-__all__ = ["MAX_SUBSCRIPTIONS", "Rights"]
-
-#: Subscriptions of one client (promise S19).
-MAX_SUBSCRIPTIONS = 100_000
+__all__ = ["Rights"]
 
 
 @dataclass(frozen=True)

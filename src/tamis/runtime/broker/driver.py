@@ -25,6 +25,7 @@ from tamis.routing.edge.requests import (
     Accepted,
     Departed,
     Draft,
+    EventDraft,
     LearnTypes,
     Post,
     Posts,
@@ -105,19 +106,31 @@ class Driver:
             raise DiskFullError(str(self._store.directory))
 
     async def publish(
-        self, events: Sequence[Mapping[str, Any]], namespace: str, by: Rights, publisher: str
+        self,
+        events: Sequence[Mapping[str, Any]],
+        namespace: str,
+        by: Rights,
+        publisher: str,
+        draft: EventDraft | None = None,
     ) -> Accepted | Rejection:
         """Publish the events of one request, all that come at once as one batch; returns when they are durable."""
         first = self._published + 1
         self._published += len(events)
-        return await self._post(Post(tuple(events), namespace, by, self._named(publisher), self._born, first))
+        name = self._named(publisher)
+        return await self._post(Post(tuple(events), namespace, by, name, self._born, first, draft=draft))
 
     async def publish_once(
-        self, events: Sequence[Mapping[str, Any]], namespace: str, by: Rights, producer: str, number: int
+        self,
+        events: Sequence[Mapping[str, Any]],
+        namespace: str,
+        by: Rights,
+        producer: str,
+        number: int,
+        draft: EventDraft | None = None,
     ) -> Accepted | Rejection:
         """Publish a numbered batch of a producer unless it was accepted before; returns when it is durable."""
         publisher = self._named(f"once:{by.principal}:{producer}")
-        return await self._post(Post(tuple(events), namespace, by, publisher, number, producer=producer))
+        return await self._post(Post(tuple(events), namespace, by, publisher, number, producer=producer, draft=draft))
 
     async def subscribe(
         self,

@@ -22,6 +22,7 @@ from tamis.node.node import Node, Transaction
 from tamis.node.stream import CLIENT_EPOCH, Mark, ReadOutbox, StreamEnd, Window, Wire
 from tamis.routing import messages as m
 from tamis.routing.edge.core import EdgeCore
+from tamis.routing.edge.limits import MAX_FRAMES
 from tamis.routing.edge.requests import Connect, Disconnect, Rejection, SubscribeFor
 from tamis.routing.edge.rights import Rights
 from tamis.runtime.packets import join_frames, split_frames
@@ -205,8 +206,8 @@ class BrokerMachine:
     def receive(self, connection: Connection, packet: bytes) -> None:
         """Take a packet from a wire; `RemoteProtocolError` says that the wire must be cut."""
         link = connection.link
-        only_epoch = None if self.is_neighbour(link) else CLIENT_EPOCH
-        for data in split_frames(packet, link):
+        only_epoch, most = (None, None) if self.is_neighbour(link) else (CLIENT_EPOCH, MAX_FRAMES)
+        for data in split_frames(packet, link, most):
             self._receive(data, link, only_epoch)
         connection.wake()  # an acknowledgement may have made room
         self._look_at_gap(link)

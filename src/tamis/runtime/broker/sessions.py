@@ -28,7 +28,7 @@ async def end_sessions(
         await asyncio.sleep(look)
         now = time.monotonic()
         away = [
-            link for link in driver.view.waiting if not driver.view.is_neighbour(link) and not driver.is_attended(link)
+            link for link in driver.view.links if not driver.view.is_neighbour(link) and not driver.is_attended(link)
         ]
         absent = {link: absent.get(link, now) for link in away}
         with contextlib.suppress(TamisError):  # a full disk: it is tried again

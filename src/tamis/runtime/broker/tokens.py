@@ -23,7 +23,8 @@ from pathlib import Path
 import msgspec
 
 from tamis.errors import RefusedError, StoreError
-from tamis.routing.edge.rights import MAX_SUBSCRIPTIONS, Rights
+from tamis.routing.edge.limits import MAX_SUBSCRIPTIONS
+from tamis.routing.edge.rights import Rights
 from tamis.runtime.broker.config import BrokerConfig
 
 __all__ = ["LOCAL", "Token", "Tokens", "tokens_of"]

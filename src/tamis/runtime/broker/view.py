@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, KeysView, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from tamis.node.cursor import Cursor
 from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.routing.core.counters import Counters
+from tamis.routing.core.summary import Origin
 from tamis.routing.edge.admission import Traffic
 from tamis.routing.edge.checks import Checks
 from tamis.routing.edge.registry import Place
@@ -84,7 +85,7 @@ class BrokerView:
     # Subscriptions
 
     @property
-    def asked(self) -> Mapping[Place, m.Subscribe]:
+    def asked(self) -> dict[Place, m.Subscribe]:
         """Every subscription of a client; it changes while the broker runs."""
         return self._edge.registry.asked
 
@@ -117,11 +118,14 @@ class BrokerView:
         """Return the subscriptions that an event would match, by client."""
         return self._edge.broker.table.readers(self.schema.event(raw), namespace)
 
-    def stand_ins(self, neighbour: Link) -> Iterable[tuple[Place, tuple[str, ...]]]:
-        """Yield the subscriptions that a neighbour was not told of, and the keys of those that stand for each."""
-        for summary in self._edge.broker.table.summaries(neighbour):
-            for origin, homes in summary.suppressed():
-                yield (origin.source, origin.key), homes
+    def stand_ins(self, neighbour: Link, place: Place) -> list[str]:
+        """Return the keys of the subscriptions that stand for one that a neighbour was not told of."""
+        summaries = self._edge.broker.table.summaries(neighbour)
+        return [key for summary in summaries for key in summary.stand_ins(Origin(*place))]
+
+    def n_suppressed(self, neighbour: Link) -> int:
+        """Return how many subscriptions a neighbour was not told of."""
+        return sum(summary.n_suppressed for summary in self._edge.broker.table.summaries(neighbour))
 
     # Events
 
@@ -145,9 +149,9 @@ class BrokerView:
         return StreamView(self._machine, self._store, link)
 
     @property
-    def waiting(self) -> dict[Link, int]:
-        """How many messages wait for each link."""
-        return {link: len(end.outbox) for link, end in self._machine.node.ends.items()}
+    def links(self) -> KeysView[Link]:
+        """All links, connected or not."""
+        return self._machine.node.ends.keys()
 
     def waiting_for(self, link: Link) -> int:
         """Return how many messages wait for a link; 0 for one that is not there."""

@@ -14,6 +14,7 @@ from tamis.routing.edge.requests import Accepted, Rejection
 from tamis.web.bodies import MAX_PAGE, read_events, whole_number
 from tamis.web.failures import status_of
 from tamis.web.server import event_id, server_of, shown_event
+from tamis.web.work.pacing import Pace
 
 __all__ = ["publish", "recent_deliveries", "recent_events"]
 
@@ -26,13 +27,20 @@ async def publish(request: Request) -> Response:
     server.driver.demand_room()
     events = await read_events(request)
     server.access.demand_live(rights)
+    draft, pace = server.broker.checks.begin_events(), Pace()
+    for row, event in enumerate(events):
+        try:
+            server.broker.checks.draft_event(draft, event, namespace, rights)
+        except TamisError as error:
+            raise _rejected(Rejection(row, error), len(events)) from None
+        await pace.breathe()
     more: dict[str, bool] = {}
     if "producer" in request.query_params:
         producer, number = _batch(request)
-        verdict = await server.driver.publish_once(events, namespace, rights, producer, number)
+        verdict = await server.driver.publish_once(events, namespace, rights, producer, number, draft)
         more["duplicate"] = isinstance(verdict, Accepted) and not verdict.is_new
     else:
-        verdict = await server.driver.publish(events, namespace, rights, f"http:{rights.principal}")
+        verdict = await server.driver.publish(events, namespace, rights, f"http:{rights.principal}", draft)
     if isinstance(verdict, Rejection):
         raise _rejected(verdict, len(events))
     ids = [event_id(id) for id in verdict.ids]

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
 from typing import Any
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from tamis.algebra.explain import explain
 from tamis.errors import ModelError, UnknownSubscriptionError
-from tamis.model.subscription import DEFAULT_NAMESPACE, SubscriptionId
+from tamis.model.subscription import DEFAULT_NAMESPACE
 from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.routing.core.broker import client_key
 from tamis.routing.edge.link_names import client_link, http_link
 from tamis.web.bodies import read_json
 from tamis.web.server import Server, server_of
+from tamis.web.views import View, shown_key
 
-__all__ = ["explain_event", "shown_key"]
+__all__ = ["explain_event"]
 
+
+#: Where a subscription is kept: its link and its key.
+Place = tuple[Link, str]
 
 #: What can be asked.
 EXPECTED = 'expected {"event": {...}, "filter": "..."} or {"event": {...}, "id": "..."}'
@@ -35,25 +39,25 @@ async def explain_event(request: Request) -> Response:
     shown: dict[str, Any] = {}
     text, id = asked.get("filter"), asked.get("id")
     if id is not None:
-        place = _place(server, namespace, id, asked.get("client"), rights.principal)
+        place = await _place(server, namespace, id, asked.get("client"), rights.principal)
         text = m.about(server.broker.asked[place]).text
         shown["links"] = _links(server, *place, with_names=rights.is_admin)
     if "event" in asked:
-        shown |= _explained(server, text, asked["event"], id)
+        shown |= await _explained(server, view, text, asked["event"], id)
     if not shown:
         raise ModelError(EXPECTED)
     return JSONResponse(shown)
 
 
-def _place(server: Server, namespace: str, id: object, client: object, principal: str) -> tuple[Link, str]:
+async def _place(server: Server, namespace: str, id: object, client: object, principal: str) -> Place:
     if not isinstance(id, str | int) or isinstance(id, bool):
         raise ModelError("an id is a string or an integer")
     link = client_link(principal, client) if isinstance(client, str) else http_link(namespace, id)
     place, known = (link, client_key(link, namespace, id)), server.broker.asked
     if place in known:
         return place
-    # Whoever looks at a page knows the id, not the client that asked.
-    others = [one for one, asked in known.items() if (str(asked.id), asked.namespace) == (str(id), namespace)]
+    # A page shows the id, not the client that asked. The search reads all of them, so it is made beside the loop.
+    others = await asyncio.to_thread(_places_of, dict(known), str(id), namespace)
     if client is not None or not others:
         raise UnknownSubscriptionError(id)
     if len(others) > 1:
@@ -61,14 +65,19 @@ def _place(server: Server, namespace: str, id: object, client: object, principal
     return others[0]
 
 
-def _explained(server: Server, text: object, raw: object, id: object) -> dict[str, Any]:
+def _places_of(known: Mapping[Place, m.Subscribe], id: str, namespace: str) -> list[Place]:
+    return [place for place, message in known.items() if (str(message.id), message.namespace) == (id, namespace)]
+
+
+async def _explained(server: Server, view: View, text: object, raw: object, id: object) -> dict[str, Any]:
     if text is None:
         raise ModelError(EXPECTED)
     if not isinstance(text, str) or not isinstance(raw, dict):
         raise ModelError("a filter is CQL2 text, an event an object")
-    schema = server.broker.schema
     name = id if isinstance(id, str | int) else "filter"
-    return explain(schema.event(raw), raw, text, schema, name).as_json()
+    arguments = server.content_for_worker() | {"filter": text, "event": raw, "name": name}
+    explanation: dict[str, Any] = await server.pool.run(view.rights.principal, "explain", arguments)
+    return explanation
 
 
 def _links(server: Server, link: Link, key: str, *, with_names: bool) -> list[dict[str, Any]]:
@@ -78,24 +87,9 @@ def _links(server: Server, link: Link, key: str, *, with_names: bool) -> list[di
     """
     shown: list[dict[str, Any]] = []
     for neighbour in (one.name for one in server.config.links):
-        stand_in = [
-            home for place, homes in server.broker.stand_ins(neighbour) if place == (link, key) for home in homes
-        ]
+        stand_in = server.broker.stand_ins(neighbour, (link, key))
         forwarded, named = not stand_in, stand_in if with_names else [shown_key(one) for one in stand_in]
         covers = ", ".join(map(shown_key, stand_in))
         reason = "forwarded" if forwarded else f"not forwarded because covered by {covers}"
         shown.append({"link": neighbour, "forwarded": forwarded, "covered_by": named, "reason": reason})
     return shown
-
-
-def shown_key(key: str) -> str:
-    """Return the id of a subscription, from the key that it has in a network.
-
-    >>> shown_key('["c:alice:laptop","default","strong"]')
-    'strong'
-    """
-    try:
-        _, _, id = msgspec.json.decode(key, type=tuple[str, str, SubscriptionId])
-    except msgspec.DecodeError:
-        return key  # a merged entry has a name of its own
-    return str(id)

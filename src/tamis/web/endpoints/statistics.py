@@ -2,44 +2,90 @@
 
 from __future__ import annotations
 
+import asyncio
+import heapq
+import time
 from collections.abc import Iterator
 from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from tamis.errors import RefusedError
+from tamis.node.effects import Link
 from tamis.web.server import Server, server_of
 from tamis.web.views import View
+from tamis.web.work.pacing import Pace
 
-__all__ = ["Metrics", "demand_overview", "health", "metrics", "statistics"]
+__all__ = ["Metrics", "Overview", "demand_overview", "health", "metrics", "statistics"]
 
 #: Clients whose backlog is shown, the longest first.
 SLOWEST = 10
 
+#: The share of one core that counting may take, and the seconds of a count that is made whenever it is asked for.
+SHARE, MOST_ALWAYS = 0.02, 0.005
 
-class Metrics(Collector):
-    """Reads the broker's own counters when somebody asks; only latencies are measured here."""
+
+class Overview:
+    """What a broker did and holds now, for all who ask.
+
+    Clients with a queue are counted in slices, and a new count is made only when the last one took less than
+    `SHARE` of the time since: small brokers show the present, and on large ones a monitor that polls every second costs
+    no more than one that polls every minute.
+    """
 
     def __init__(self, server: Server) -> None:
         self._server = server
+        self._turn = asyncio.Lock()
+        self._next = 0.0
+        #: The last count.
+        self.last: dict[str, Any] = {}
+
+    async def fresh(self) -> dict[str, Any]:
+        """Return the last count, or a new one when it is time."""
+        async with self._turn:
+            if time.monotonic() >= self._next:
+                start = time.thread_time()
+                waiting = await self._waiting()
+                self.last = _statistics(self._server, waiting)
+                self._next = time.monotonic() + (time.thread_time() - start) / SHARE - MOST_ALWAYS / SHARE
+        return self.last
+
+    async def _waiting(self) -> dict[Link, int]:
+        """Return how many messages wait for each client and neighbour that has some."""
+        waiting, pace = dict[Link, int](), Pace()
+        for number, link in enumerate(list(self._server.broker.links)):
+            if n := self._server.broker.waiting_for(link):
+                waiting[link] = n
+            if number % 1_000 == 0:
+                await pace.breathe()
+        return waiting
+
+
+class Metrics(Collector):
+    """Shows the broker's own counters when a monitor asks; only latencies are measured here."""
+
+    def __init__(self, server: Server) -> None:
+        self.overview = Overview(server)
         #: Everything, for admins; and everything but the names of clients.
         self.registry, self.without_names = CollectorRegistry(), CollectorRegistry()
-        self.registry.register(_Slowest(server))
-        # Not in the registry of the process: several brokers may run in one.
-        self.requests = Histogram(
-            "tamis_request_seconds", "Time to answer an HTTP request", ["route", "status"], registry=None
-        )
+        self.registry.register(_Slowest(self.overview))
+        labels, about = ["route", "status"], "Time to answer an HTTP request"
+        self.requests = Histogram("tamis_request_seconds", about, labels, registry=None)  # not the process's own
         for registry in (self.registry, self.without_names):
             registry.register(self)
             registry.register(self.requests)
 
-    def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
-        """Yield what there is to know."""
-        found = _statistics(self._server)
+    def describe(self) -> list[Metric]:
+        """Return no names: without this the registry would collect before there is anything."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield what was counted last."""
+        found = self.overview.last
         for name, value in found["totals"].items():
             yield CounterMetricFamily(f"tamis_{name}", name.replace("_", " "), value=value)
         for name, value in found["now"].items():
@@ -54,13 +100,16 @@ class Metrics(Collector):
 class _Slowest(Collector):
     """The clients for which most waits, by name."""
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
+    def __init__(self, overview: Overview) -> None:
+        self._overview = overview
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
+    def describe(self) -> list[Metric]:
+        return []
+
+    def collect(self) -> Iterator[Metric]:
         """Yield what waits for each of them."""
         slow = GaugeMetricFamily("tamis_client_waiting", "messages that wait, for the slowest", labels=["client"])
-        for client in _slowest(self._server):
+        for client in self._overview.last["slowest"]:
             slow.add_metric([client["client"]], client["waiting"])
         yield slow
 
@@ -68,16 +117,19 @@ class _Slowest(Collector):
 async def metrics(request: Request) -> Response:
     """Show the metrics in the format of Prometheus."""
     metrics, view = request.app.state.metrics, demand_overview(request)
+    await metrics.overview.fresh()
     text = generate_latest(metrics.registry if view.rights.is_admin else metrics.without_names)
     return Response(text, media_type=CONTENT_TYPE_LATEST)
 
 
 async def statistics(request: Request) -> Response:
     """Show what the broker did, per link and per client."""
-    view, found = demand_overview(request), _statistics(server_of(request))
-    for one in found["slowest"]:
-        one["client"] = one["client"] if view.names(one["client"]) else None
-    return JSONResponse(found)
+    view = demand_overview(request)
+    found = await request.app.state.metrics.overview.fresh()
+    slowest = [
+        {**client, "client": client["client"] if view.names(client["client"]) else None} for client in found["slowest"]
+    ]
+    return JSONResponse({**found, "slowest": slowest})
 
 
 async def health(request: Request) -> Response:
@@ -97,9 +149,9 @@ def demand_overview(request: Request) -> View:
     return view
 
 
-def _statistics(server: Server) -> dict[str, Any]:
+def _statistics(server: Server, waiting: dict[Link, int]) -> dict[str, Any]:
     broker = server.broker
-    waiting, traffic, disk = broker.waiting, broker.traffic, broker.disk
+    traffic, disk = broker.traffic, broker.disk
     names = [link.name for link in server.config.links]
     return {
         "broker": server.config.name,
@@ -120,21 +172,19 @@ def _statistics(server: Server) -> dict[str, Any]:
             "disk_full": int(disk.is_full),
         },
         "links": [_link(server, name, waiting.get(name, 0)) for name in names],
-        "slowest": _slowest(server),
+        "slowest": _slowest(waiting, names),
         "schema": {name: kind.name for name, kind in broker.schema.items()},
     }
 
 
-def _slowest(server: Server) -> list[dict[str, Any]]:
-    names = {link.name for link in server.config.links}
-    waiting = ((n, link) for link, n in server.broker.waiting.items() if link not in names)
-    slowest = sorted((-n, link) for n, link in waiting if n)[:SLOWEST]
-    return [{"client": link, "waiting": -n} for n, link in slowest]
+def _slowest(waiting: dict[Link, int], links: list[str]) -> list[dict[str, Any]]:
+    clients = ((-n, link) for link, n in waiting.items() if link not in links)
+    return [{"client": link, "waiting": -n} for n, link in heapq.nsmallest(SLOWEST, clients)]
 
 
 def _link(server: Server, name: str, waiting: int) -> dict[str, Any]:
     counts, entries = server.broker.counters(name)
-    hidden = sum(1 for _ in server.broker.stand_ins(name))
+    hidden = server.broker.n_suppressed(name)
     return {
         "link": name,
         "connected": name in server.broker.connected,

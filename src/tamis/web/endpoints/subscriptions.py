@@ -19,7 +19,6 @@ from starlette.responses import JSONResponse, Response
 
 from tamis.errors import (
     DuplicateSubscriptionError,
-    LimitError,
     ModelError,
     RefusedError,
     TamisError,
@@ -42,12 +41,9 @@ from tamis.web.bodies import MAX_PAGE, read_objects, whole_number
 from tamis.web.failures import status_of
 from tamis.web.server import Server, server_of
 from tamis.web.views import View
+from tamis.web.work.pacing import Pace
 
 __all__ = ["create", "delete", "demand_owner", "find", "http_link", "listing", "show"]
-
-
-#: Subscriptions of one request, and those that are read before others are served.
-MAX_AT_ONCE, BREATH = 1_000, 50
 
 
 class NewSubscription(msgspec.Struct, forbid_unknown_fields=True):
@@ -68,10 +64,9 @@ async def create(request: Request) -> Response:
     rights = server.rights(request)
     documents, is_one = await read_objects(request)
     server.access.demand_live(rights)
-    if len(documents) > MAX_AT_ONCE:
-        raise LimitError("subscriptions of one request", len(documents), MAX_AT_ONCE)
     requests: list[tuple[Link, m.Subscribe]] = []
     draft: Draft | None = None
+    pace = Pace()
     for row, document in enumerate(documents):
         try:
             link, message = _asked(server, rights, _read(document))
@@ -79,8 +74,7 @@ async def create(request: Request) -> Response:
         except TamisError as error:
             raise _rejected(Rejection(row, error), is_one=is_one) from None
         requests.append((link, message))
-        if row % BREATH == BREATH - 1:
-            await asyncio.sleep(0)  # others are served in between
+        await pace.breathe()  # a costly filter takes up to 40 ms
     checked = await server.driver.subscribe(requests, rights, draft=draft, must_be_new=True)
     if isinstance(checked, Rejection):
         raise _rejected(checked, is_one=is_one)
@@ -122,16 +116,16 @@ async def listing(request: Request) -> Response:
     start = whole_number(query.get("after", "0"), "after", 2**53)
     wanted, namespace = query.get("search", "").casefold(), query.get("namespace")
     asked = server.broker.asked
+    is_long = bool(wanted) or start > MAX_PAGE  # it reads many, so it is made beside the loop
     places = (
         place
-        for place, one in (dict(asked) if wanted else asked).items()
+        for place, one in (dict(asked) if is_long else asked).items()
         if view.rights.sees(one.namespace)
         and namespace in (None, one.namespace)
         and (not wanted or wanted in _words(one))
     )
     cut = itertools.islice(places, start, start + limit + 1)
-    # A search may read all of them, so it is made beside the broker; meanwhile one of them may go.
-    page = await asyncio.to_thread(list, cut) if wanted else list(cut)
+    page = await asyncio.to_thread(list, cut) if is_long else list(cut)  # one of them may end meanwhile
     shown = [describe(server, view, *place) for place in page[:limit] if place in asked]
     return JSONResponse({"subscriptions": shown, "next": start + limit if len(page) > limit else None})
 

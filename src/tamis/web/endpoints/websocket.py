@@ -89,7 +89,7 @@ async def _read(driver: Driver, connection: Connection, socket: WebSocket) -> No
 async def _write(driver: Driver, connection: Connection, socket: WebSocket) -> None:
     try:
         while (packet := await driver.next_packet(connection)) is not None:
-            await socket.send_bytes(packet)  # who does not read is cut off below: `tamis.web.write_deadline`
+            await socket.send_bytes(packet)  # who does not read is cut off below: `tamis.web.port.write_deadline`
         code = _TRY_AGAIN_LATER if connection.may_return else _POLICY_VIOLATION
         await socket.close(code, connection.closed[:120])
     except (RuntimeError, WebSocketDisconnect):

@@ -1,0 +1,139 @@
+"""What each door of a broker accepts: the one page of limits for HTTP, frames, tokens and connections.
+
+A limit is checked before the parser that would pay for exceeding it. Bytes and pieces (lines, array items, frames) are
+counted while they are read, so that what is refused was never held as a whole. `DOORS` is the table of docs/server.md;
+``tests/server/test_limits_page.py`` compares the two. Limits of filter texts are in `tamis.model.language.limits`.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from tamis.model.language.limits import TEXT
+from tamis.model.schema import MAX_ATTRIBUTES
+from tamis.node.content import MAX_DEPTH
+
+__all__ = [
+    "BODY_SECONDS",
+    "DOORS",
+    "HEAD_SECONDS",
+    "IDLE_SECONDS",
+    "MAX_ABOUT",
+    "MAX_BACKLOG",
+    "MAX_BODY",
+    "MAX_CONNECTIONS",
+    "MAX_CONNECTIONS_OF_ADDRESS",
+    "MAX_EVENT",
+    "MAX_EVENTS",
+    "MAX_EVENT_TEXT",
+    "MAX_EVENT_WITH_REGION",
+    "MAX_FRAMES",
+    "MAX_NAME",
+    "MAX_PACKET",
+    "MAX_PACKET_OF_BROKER",
+    "MAX_PAGE",
+    "MAX_READING",
+    "MAX_READING_OF_PRINCIPAL",
+    "MAX_SUBSCRIPTIONS",
+    "MAX_SUBSCRIPTIONS_AT_ONCE",
+    "MAX_TOKEN",
+    "MAX_WORK",
+    "MAX_WORK_OF_PRINCIPAL",
+    "Door",
+]
+
+#: Bytes of an event as the broker keeps it, and of one with a region (promise S14).
+MAX_EVENT: Final = 256 * 1024
+MAX_EVENT_WITH_REGION: Final = 1024 * 1024
+
+#: Bytes of one JSON object: an event of 1 MiB, written with escapes and blanks.
+MAX_EVENT_TEXT: Final = 2 * 1024 * 1024
+
+#: Bytes of the text and the metadata of a subscription; a geometry may be long.
+MAX_ABOUT: Final = 1024 * 1024
+
+#: Characters of a namespace, an id and a client's name.
+MAX_NAME: Final = 128
+
+#: Bytes of a request; events and subscriptions in one request or one message of a client.
+MAX_BODY: Final = 16 * 1024 * 1024
+MAX_EVENTS: Final = 10_000
+MAX_SUBSCRIPTIONS_AT_ONCE: Final = 1_000
+
+#: Bytes of requests that are held at the same time, from reading until the answer.
+MAX_READING_OF_PRINCIPAL: Final = 64 * 1024 * 1024
+MAX_READING: Final = 256 * 1024 * 1024
+
+#: Subscriptions, events or deliveries on one page of an answer.
+MAX_PAGE: Final = 1_000
+
+#: Bytes of one WebSocket message; a broker may have to send a whole routing table. Frames in a
+#: client's message: one that follows the protocol has 64 messages under way at most.
+MAX_PACKET: Final = 4 * 1024 * 1024
+MAX_PACKET_OF_BROKER: Final = 256 * 1024 * 1024
+MAX_FRAMES: Final = 256
+
+#: Messages that wait for one client before it is suspended.
+MAX_BACKLOG: Final = 100_000
+
+#: Subscriptions of one principal (promise S19).
+MAX_SUBSCRIPTIONS: Final = 100_000
+
+#: Characters of a bearer token; a JWT with a certificate chain in its header has about 6,000.
+MAX_TOKEN: Final = 8 * 1024
+
+#: Costly questions (trial, comparison, explain) that wait or run.
+MAX_WORK_OF_PRINCIPAL: Final = 4
+MAX_WORK: Final = 64
+
+#: Connections of one address and of all clients. Links and loopback have a reserve beyond `MAX_CONNECTIONS`.
+MAX_CONNECTIONS_OF_ADDRESS: Final = 1_000
+MAX_CONNECTIONS: Final = 10_000
+
+#: Seconds for the head of a request, for its body, and between two requests.
+HEAD_SECONDS: Final = 10.0
+BODY_SECONDS: Final = 60.0
+IDLE_SECONDS: Final = 30.0
+
+
+class Door(NamedTuple):
+    """One row of the table: what is limited, for whom, and to how much."""
+
+    what: str
+    per: str
+    limit: str
+
+
+def _bytes(n: int) -> str:
+    return f"{n // 1024**2:,} MiB" if n >= 1024**2 else f"{n // 1024:,} KiB"
+
+
+DOORS: Final = (
+    Door("bytes of an event", "event", _bytes(MAX_EVENT)),
+    Door("bytes of an event with a region", "event", _bytes(MAX_EVENT_WITH_REGION)),
+    Door("bytes of one JSON object", "object", _bytes(MAX_EVENT_TEXT)),
+    Door("attributes of an event", "event", f"{MAX_ATTRIBUTES:,}"),
+    Door("levels of nesting in JSON", "object", f"{MAX_DEPTH:,}"),
+    Door("characters of filter text, geometries and IN lists apart", "subscription", f"{TEXT.most:,}"),
+    Door("bytes of text and metadata", "subscription", _bytes(MAX_ABOUT)),
+    Door("characters of an id, a namespace, a client's name", "name", f"{MAX_NAME:,}"),
+    Door("bytes of a request", "request", _bytes(MAX_BODY)),
+    Door("events", "request or message", f"{MAX_EVENTS:,}"),
+    Door("subscriptions", "request or message", f"{MAX_SUBSCRIPTIONS_AT_ONCE:,}"),
+    Door("bytes of requests held at once", "principal", _bytes(MAX_READING_OF_PRINCIPAL)),
+    Door("bytes of requests held at once", "broker", _bytes(MAX_READING)),
+    Door("rows of a page", "answer", f"{MAX_PAGE:,}"),
+    Door("bytes of a packet", "client message", _bytes(MAX_PACKET)),
+    Door("frames of a packet", "client message", f"{MAX_FRAMES:,}"),
+    Door("bytes of a packet", "message of a link", _bytes(MAX_PACKET_OF_BROKER)),
+    Door("messages that wait (`max_backlog`)", "client", f"{MAX_BACKLOG:,}"),
+    Door("subscriptions", "principal", f"{MAX_SUBSCRIPTIONS:,}"),
+    Door("characters of a token", "request", f"{MAX_TOKEN:,}"),
+    Door("costly questions that wait or run", "principal", f"{MAX_WORK_OF_PRINCIPAL:,}"),
+    Door("costly questions that wait or run", "broker", f"{MAX_WORK:,}"),
+    Door("connections (`max_connections_of_address`)", "address", f"{MAX_CONNECTIONS_OF_ADDRESS:,}"),
+    Door("connections (`max_connections`)", "broker", f"{MAX_CONNECTIONS:,}"),
+    Door("seconds for the head of a request", "request", f"{HEAD_SECONDS:g}"),
+    Door("seconds for the body of a request", "request", f"{BODY_SECONDS:g}"),
+    Door("seconds without a request", "connection", f"{IDLE_SECONDS:g}"),
+)

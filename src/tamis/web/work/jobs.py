@@ -1,0 +1,61 @@
+"""What a worker process can do. Arguments come as JSON text and byte strings, the answer is what JSON can say.
+
+Only `tamis.web.work.worker` imports this: a broker does not load what its workers need.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tamis.algebra.evaluate import matches
+from tamis.algebra.explain import explain
+from tamis.model.schema import Schema
+from tamis.node.content import Content
+from tamis.web.views import compile_filter, join_policies
+
+__all__ = ["JOBS"]
+
+Job = Callable[[str, Sequence[bytes]], object]
+
+
+def _content(arguments: dict[str, Any]) -> Content:
+    """Return the content of the broker that asks: its schema, and whether it learns types."""
+    content = Content(Schema.from_json(arguments["schema"]))
+    content.learns = arguments["learns"]
+    return content
+
+
+def try_filter(text: str, payloads: Sequence[bytes]) -> list[list[int]]:
+    """Return which of some events the policies show, and which of those a filter matches, by their places."""
+    arguments = json.loads(text)
+    content, policies = _content(arguments), arguments["policies"]
+    filters = compile_filter(content, join_policies(arguments["filter"], policies), policies)
+    held = [compile_filter(content, policy, policies) for policy in policies]
+    shown, matched = [], []
+    for place, payload in enumerate(payloads):
+        event = content.read_event(payload)
+        if all(any(matches(event, one) for one in policy) for policy in held):
+            shown.append(place)
+            if any(matches(event, one) for one in filters):
+                matched.append(place)
+    return [shown, matched]
+
+
+def explain_event(text: str, _: Sequence[bytes]) -> object:
+    """Explain an event against a filter."""
+    arguments = json.loads(text)
+    schema, raw = Schema.from_json(arguments["schema"]), arguments["event"]
+    return explain(schema.event(raw), raw, arguments["filter"], schema, arguments["name"]).as_json()
+
+
+def compare_policies(text: str, payloads: Sequence[bytes]) -> object:
+    """Return what each policy costs; the simulator is imported by the first such question."""
+    from tamis.web.work.comparing import compared
+
+    arguments = json.loads(text)
+    return compared(arguments, _content(arguments), payloads)
+
+
+JOBS: dict[str, Job] = {"try": try_filter, "explain": explain_event, "compare": compare_policies}

@@ -1,0 +1,198 @@
+"""Attack: requests that cost seconds of computing, sent to a broker that others use.
+
+Trials, explanations and comparisons are computed in worker processes with a budget, principals in turn; lists are read
+in slices. The longest step of the event loop is measured for each kind of request (`tests.attacks.stalls`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tamis.errors import LimitError, RefusedError
+from tamis.web.endpoints import statistics
+from tamis.web.work.fair_queue import FairQueue
+from tamis.web.work.pool import Budget, Pool
+from tests.attacks.stalls import Watched, watched_broker
+from tests.attacks.wire import HANGS
+
+#: 256 filters: what one text can grow to.
+COSTLY = " AND ".join(f"(a{i} = 1 OR b{i} = 2)" for i in range(8))
+
+#: Units of CPU time, about 5 ms each, that one step of the loop may take: about 100 ms. One costly filter takes 14 when
+#: the parser is used first; what these requests cost as a whole is 100 to 10,000.
+MOST_UNITS = 25.0
+
+EVENTS = [{f"a{i}": n for i in range(8)} for n in range(500)]
+
+#: ``{name: (path, body, status)}``.
+REQUESTS: dict[str, tuple[str, Any, int]] = {
+    "trial": ("/v1/trial", {"filter": COSTLY}, 200),
+    "explain": ("/v1/explain", {"filter": COSTLY, "event": {"a1": 1}}, 200),
+    "matches": ("/v1/matches", {"event": {"n": 10**6}}, 200),
+    "comparison": ("/v1/comparison", {"brokers": 7, "policies": ["merging", "every"]}, 200),
+    "many names": ("/v1/comparison", {"brokers": 31, "policies": ["merging"] * 90_000}, 400),
+    "refused subscriptions": ("/v1/subscriptions", [*({"filter": COSTLY} for _ in range(100)), {"filter": "("}], 400),
+    "refused events": ("/v1/events", [*({"n": n, "s": "x" * 100} for n in range(9_000)), {"n": "no number"}], 400),
+}
+
+
+def test_no_request_holds_the_loop(tmp_path: Path) -> None:
+    async def story() -> dict[str, float]:
+        units: dict[str, float] = {}
+        async with watched_broker(tmp_path) as watched:
+            assert (await watched.ask("/v1/subscriptions", "POST", {"filter": COSTLY, "id": "first"})).status == 201
+            many = [{"filter": f"n > {n}", "id": f"n{n}"} for n in range(1_000)]
+            assert (await watched.ask("/v1/subscriptions", "POST", many)).status == 201
+            assert (await watched.ask("/v1/events", "POST", EVENTS)).status == 200
+            for name, (path, body, status) in REQUESTS.items():
+                watched.reset()
+                answer = await watched.ask(path, "POST", body)
+                units[name] = watched.units()
+                assert answer.status == status, answer.body
+        return units
+
+    units = asyncio.run(asyncio.wait_for(story(), HANGS))
+    assert units.keys() == REQUESTS.keys()
+    assert {name: n for name, n in units.items() if n > MOST_UNITS} == {}
+
+
+def test_the_heartbeat_notices_a_stall(tmp_path: Path) -> None:
+    """The measurement can fail: a loop that sums in place is seen."""
+
+    async def story() -> float:
+        async with watched_broker(tmp_path) as watched:
+            watched.reset()
+            sum(range(30_000_000))
+            await asyncio.sleep(0.01)
+            return watched.units()
+
+    assert asyncio.run(asyncio.wait_for(story(), HANGS)) > MOST_UNITS
+
+
+def test_monitors_do_not_count_again_for_each_poll(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A count that was cheap is made for each poll; one that was not is shown to the next polls, too."""
+
+    async def counted(watched: Watched) -> tuple[int, int]:
+        assert (await watched.ask("/v1/events", "POST", {"n": 1})).status == 200
+        metrics = (await watched.ask("/metrics")).body.decode()
+        shown = (await watched.ask("/v1/statistics")).json["totals"]["events"]
+        return int(shown), int(float(metrics.partition("\ntamis_events_total ")[2].split()[0]))
+
+    async def story() -> None:
+        async with watched_broker(tmp_path) as watched:
+            assert [await counted(watched), await counted(watched)] == [(1, 1), (2, 2)]
+            monkeypatch.setattr(statistics, "MOST_ALWAYS", -1_000.0)
+            assert [await counted(watched), await counted(watched)] == [(3, 3), (3, 3)]
+
+    asyncio.run(asyncio.wait_for(story(), HANGS))
+
+
+def run(story: Any) -> Any:
+    return asyncio.run(asyncio.wait_for(story, HANGS))
+
+
+SCHEMA = {"schema": json.dumps({"attributes": {"n": {"type": "number"}}}), "learns": False}
+
+
+def test_a_budget_of_cpu_time_is_enforced_and_the_next_question_is_answered() -> None:
+    async def story() -> None:
+        pool = Pool(1)
+        arguments = SCHEMA | {"filter": "n > 1", "policies": []}
+        payloads = [b"\x81\xa1n" + bytes([n % 128]) for n in range(5_000_000)]
+        try:
+            with pytest.raises(RefusedError, match="more than 1 s of computing") as refused:
+                await pool.run("eve", "try", arguments, payloads, budget=Budget(1, HANGS))
+            assert refused.value.code == 413
+            shown, matched = await pool.run("bob", "try", arguments, payloads[:4])
+            assert (shown, matched) == ([0, 1, 2, 3], [2, 3])
+        finally:
+            await pool.close()
+
+    run(story())
+
+
+def test_a_deadline_is_enforced_and_a_killed_worker_is_replaced() -> None:
+    async def story() -> None:
+        pool = Pool(1)
+        arguments = SCHEMA | {"filter": "n > 1", "policies": []}
+        try:
+            assert await pool.run("bob", "try", arguments, [b"\x81\xa1n\x05"]) == [[0], [0]]
+            (worker,) = pool._all
+            os.kill(worker.pid, signal.SIGSTOP)
+            with pytest.raises(RefusedError, match="no answer within"):
+                await pool.run("bob", "try", arguments, [b"\x81\xa1n\x05"], budget=Budget(5, 0.5))
+            assert worker.returncode is not None
+            assert await pool.run("bob", "try", arguments, [b"\x81\xa1n\x00"]) == [[0], []]
+            (worker,) = pool._all
+            worker.kill()
+            with pytest.raises(RefusedError, match="ask again"):
+                await pool.run("bob", "try", arguments, [])
+            assert await pool.run("bob", "try", arguments, []) == [[], []]
+        finally:
+            await pool.close()
+        assert not pool._all
+
+    run(story())
+
+
+def test_errors_of_a_filter_come_back_as_they_are() -> None:
+    async def story() -> None:
+        pool = Pool(1)
+        try:
+            with pytest.raises(LimitError, match="filter|text|characters"):
+                await pool.run("bob", "try", SCHEMA | {"filter": "n > 1 AND " * 5_000 + "n > 1", "policies": []})
+        finally:
+            await pool.close()
+
+    run(story())
+
+
+def test_principals_take_turns_and_a_queue_has_an_end() -> None:
+    async def story() -> list[str]:
+        queue, order = FairQueue(1, of_principal=3, in_all=5), list[str]()
+
+        async def work(name: str) -> None:
+            async with queue.turn(name):
+                order.append(name)
+                await asyncio.sleep(0)
+
+        tasks = [asyncio.create_task(work(name)) for name in ("eve", "eve", "eve", "bob", "ann")]
+        await asyncio.sleep(0)
+        with pytest.raises(RefusedError, match="5 questions"):
+            await work("sue")
+        await asyncio.gather(*tasks)
+        full = [asyncio.create_task(work("eve")) for _ in range(3)]
+        await asyncio.sleep(0)
+        with pytest.raises(RefusedError, match="3 questions of 'eve'"):
+            await work("eve")
+        await asyncio.gather(*full)
+        return order
+
+    assert run(story())[:5] == ["eve", "bob", "ann", "eve", "eve"]
+
+
+def test_a_caller_that_leaves_gives_its_turn_away() -> None:
+    async def story() -> str:
+        queue = FairQueue(1)
+        hold = asyncio.Event()
+
+        async def work(name: str) -> str:
+            async with queue.turn(name):
+                await hold.wait()
+            return name
+
+        first, second, third = (asyncio.create_task(work(name)) for name in ("eve", "bob", "ann"))
+        await asyncio.sleep(0)
+        second.cancel()
+        first.cancel()
+        hold.set()
+        return await third
+
+    assert run(story()) == "ann"
