@@ -589,20 +589,18 @@ def send_no_events_again_to_a_new_life(real: Any) -> Any:
     return lambda self, message, sender, now: real(self, LinkUp(), sender, now)
 
 
-@plant(BrokerCore, "_restore_interest", weather=CRASHES)
+@plant(BrokerCore, "_restored_interests", weather=CRASHES)
 def restore_no_subscriptions_of_clients(real: Any) -> Any:
-    def restore(self: Any, source: str, key: str, value: bytes) -> None:
-        if source in self._neighbours:
-            real(self, source, key, value)
+    def restore(self: Any, stored: Any) -> Any:
+        return (interest for interest in real(self, stored) if interest[0] in self._neighbours)
 
     return restore
 
 
-@plant(BrokerCore, "_restore_interest", weather=CRASHES)
+@plant(BrokerCore, "_restored_interests", weather=CRASHES)
 def restore_no_entries_of_neighbours(real: Any) -> Any:
-    def restore(self: Any, source: str, key: str, value: bytes) -> None:
-        if source not in self._neighbours:
-            real(self, source, key, value)
+    def restore(self: Any, stored: Any) -> Any:
+        return (interest for interest in real(self, stored) if interest[0] not in self._neighbours)
 
     return restore
 
