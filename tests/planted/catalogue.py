@@ -891,16 +891,6 @@ def spill_what_is_not_on_disk_yet(real: Any) -> Any:
     return lambda self, upto: [self.outbox.update({number: b"?"}) for number in self.outbox if number <= upto - 2]
 
 
-@plant(ClientLink, "acknowledge", weather=NOISY)
-def a_cursor_that_passes_what_was_not_read(real: Any) -> Any:
-    def acknowledge(self: ClientLink, number: int) -> bool:
-        for unread in list(self.unread):
-            self.unread[unread] = 0
-        return bool(self._move())
-
-    return acknowledge
-
-
 @plant(ClientLink, "_go_on", weather=NOISY)
 def a_client_sends_confirmed_messages_again(real: Any) -> Any:
     def go_on(self: ClientLink, frame: Any) -> None:
