@@ -61,6 +61,7 @@ NOT_IN_A_BROKER = (
     "tamis.overlay",
     "tamis.demo",
     "tamis.runtime.simulation.simulator",
+    "tamis.runtime.simulation.brokers",
     "tamis.runtime.simulation.network",
     "tamis.runtime.simulation.peer_network",
     "tamis.spark",
@@ -70,6 +71,8 @@ NOT_IN_A_BROKER = (
 )
 UNSAFE_MODULES = {"pickle", "cPickle", "marshal", "shelve", "dill", "cloudpickle"}
 UNSAFE_CALLS = {"eval", "exec", "yaml.load", "yaml.unsafe_load"}
+#: What only the driver knows; web reads `tamis.runtime.broker.view`.
+BEHIND_THE_DRIVER = {"edge", "node", "store", "_store", "connections", "committer"}
 VAGUE_NAMES = {"utils", "util", "misc", "common", "helpers"}
 
 MODULE_LINES, FUNCTION_LINES, KERNEL_LINES, KERNEL_PARAMETERS = 500, 30, 60, 8
@@ -86,13 +89,13 @@ LARGE_CLASSES = {
     "overlay/peer.py::PeerCore": (24, 18),
     "overlay/seat.py::Seat": (18, 15),
     "routing/core/broker.py::BrokerCore": (29, 12),
-    "routing/edge/core.py::EdgeCore": (26, 23),
+    "routing/edge/core.py::EdgeCore": (28, 12),
+    "runtime/broker/view.py::BrokerView": (25, 4),
     "routing/core/routing_table.py::RoutingTable": (22, 11),
-    "runtime/client/client.py::Client": (24, 18),
-    "runtime/broker/driver.py::Driver": (34, 15),
-    "runtime/simulation/network.py::Network": (24, 9),
+    "runtime/broker/driver.py::Driver": (29, 12),
+    "runtime/simulation/network.py::Network": (22, 9),
     "runtime/simulation/peer_network.py::PeerNetwork": (23, 11),
-    "runtime/simulation/simulator.py::Simulator": (22, 15),
+    "runtime/simulation/brokers.py::BrokerSimulator": (28, 7),
     "runtime/simulation/statistics.py::LinkStatistics": (1, 16),
     "runtime/simulation/statistics.py::NetworkStatistics": (1, 15),
     "runtime/broker/store.py::Store": (16, 13),
@@ -321,6 +324,19 @@ def functions_say_what_they_return(module: Module) -> Iterator[Fault]:
             yield Fault(function.lineno, f"{function.name} has no return annotation")
 
 
+def web_reads_a_view(module: Module) -> Iterator[Fault]:
+    """Endpoints read a broker through `BrokerView`; what is behind the driver may change without them."""
+    if module.layer != "web":
+        return
+    for node in module.walk(ast.Attribute):
+        assert isinstance(node, ast.Attribute)
+        owner = dotted(node.value).split(".")[-1]
+        if (owner in {"driver", "_driver"} and node.attr in BEHIND_THE_DRIVER) or (
+            owner == "machine" and node.attr == "node"
+        ):
+            yield Fault(node.lineno, f"{owner}.{node.attr} reaches through the driver: read its view")
+
+
 RULES: tuple[Callable[[Module], Iterator[Fault]], ...] = (
     every_module_has_a_layer,
     imports_point_down,
@@ -333,6 +349,7 @@ RULES: tuple[Callable[[Module], Iterator[Fault]], ...] = (
     classes_do_one_thing,
     inner_kernels_are_called_by_kernels,
     names_say_what_is_inside,
+    web_reads_a_view,
     public_things_have_docstrings,
     functions_say_what_they_return,
 )
@@ -420,6 +437,13 @@ BAD = [
         1,
     ),
     (names_say_what_is_inside, "index/utils.py", "", 1),
+    (
+        web_reads_a_view,
+        "web/endpoints/events.py",
+        "def f(server) -> int:\n    return len(server.driver.edge.asked)\n",
+        2,
+    ),
+    (web_reads_a_view, "web/server.py", "x = driver.machine.node.ends\n", 1),
     (names_say_what_is_inside, "common/boxes.py", "", 1),
     (public_things_have_docstrings, "engine.py", "x = 1\n", 1),
     (public_things_have_docstrings, "engine.py", '"""Module."""\ndef f() -> None: ...\n', 2),

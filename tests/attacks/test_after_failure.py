@@ -17,10 +17,10 @@ from tamis.errors import RefusedError
 from tamis.node.effects import Persist
 from tamis.node.node import Node, Transaction
 from tamis.routing import messages as m
-from tamis.routing.edge.producers import Once
 from tamis.routing.edge.rights import Rights
 from tamis.runtime.broker.config import BrokerConfig
 from tamis.runtime.broker.driver import Driver
+from tamis.runtime.broker.machine import Connection
 from tamis.runtime.broker.open_broker import open_broker
 from tamis.runtime.broker.store import Store
 from tests.attacks.wire import run
@@ -40,7 +40,7 @@ def broken(node: Node[Any], now: float) -> Transaction:
 async def failed_driver(directory: Path) -> Driver:
     driver = open_broker(BrokerConfig(data=str(directory)))
     await driver.start()
-    await driver.publish([("default", driver.edge.content.write_event({"n": 1}))], "test")
+    await driver.publish([{"n": 1}], "default", RIGHTS, "test")
     with pytest.raises(Broken):
         driver._step(broken)
     assert driver.failed is not None
@@ -54,21 +54,18 @@ def test_every_way_to_change_something_raises(tmp_path: Path) -> None:
         driver = await failed_driver(tmp_path)
         written: list[list[Persist]] = []
         driver.committer.put = lambda changes, then: written.append(changes)  # type: ignore[method-assign]
-        payload = driver.edge.content.write_event({"n": 2})
-        event = m.Published(m.EventId("p", 1, 1), "default", payload)
-        checked = driver.edge.write_subscription(SUBSCRIBE, LINK, RIGHTS)
         ways = [
-            lambda: driver.publish([("default", payload)], "test"),
-            lambda: driver.publish_once(Once(m.PublishBatch((event,)), "local", "producer", 1)),
-            lambda: driver.submit(checked, LINK, RIGHTS),
-            lambda: driver.subscribe([(LINK, checked)], RIGHTS),
+            lambda: driver.publish([{"n": 2}], "default", RIGHTS, "test"),
+            lambda: driver.publish_once([{"n": 2}], "default", RIGHTS, "producer", 1),
+            lambda: driver.unsubscribe(m.Unsubscribe("s"), LINK, RIGHTS),
+            lambda: driver.subscribe([(LINK, SUBSCRIBE)], RIGHTS),
             lambda: driver.forget(LINK),
         ]
         for way in ways:
             with pytest.raises(RefusedError, match="failed"):
                 await way()
         with pytest.raises(RefusedError, match="failed"):
-            driver.connect(LINK, RIGHTS)
+            driver.machine.connect(Connection(LINK, RIGHTS))
         with pytest.raises(RefusedError, match="failed"):
             driver.acknowledge("test", 1)
         assert not written
@@ -81,7 +78,7 @@ def test_what_waits_to_be_published_is_refused(tmp_path: Path) -> None:
     async def story() -> None:
         driver = open_broker(BrokerConfig(data=str(tmp_path)))
         await driver.start()
-        waiting = asyncio.create_task(driver.publish([("default", driver.edge.content.write_event({"n": 2}))], "test"))
+        waiting = asyncio.create_task(driver.publish([{"n": 2}], "default", RIGHTS, "test"))
         asyncio.get_running_loop().call_soon(fail, driver)  # after the publish, before it is given to the node
         with pytest.raises(RefusedError, match="failed"):
             await asyncio.wait_for(waiting, 60)
@@ -102,7 +99,7 @@ def test_the_disk_keeps_what_the_last_good_step_left(tmp_path: Path) -> None:
     async def story() -> None:
         driver = await failed_driver(tmp_path)
         with pytest.raises(tamis.TamisError):
-            await driver.publish([("default", driver.edge.content.write_event({"n": 2}))], "test")
+            await driver.publish([{"n": 2}], "default", RIGHTS, "test")
         await asyncio.sleep(1.2)  # the ticker must not step either
         await driver.stop()
 

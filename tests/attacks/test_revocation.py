@@ -19,7 +19,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from tamis.errors import StoreError
-from tamis.runtime.broker.connections import Connection
+from tamis.runtime.broker.machine import Connection
 from tamis.runtime.broker.tokens import Tokens
 from tamis.web.endpoints.websocket import _read
 from tests.attacks.callers import Guarded, guarded_broker

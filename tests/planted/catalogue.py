@@ -20,21 +20,28 @@ from tamis.index.mics.space import ContentSpace
 from tamis.model.subscription import Values
 from tamis.node.core import LinkUp
 from tamis.node.effects import Deliver, Persist, Send
-from tamis.node.link_end import LinkEnd, Quota
-from tamis.node.node import Node, Transaction, _Step
+from tamis.node.node import _Step
+from tamis.node.stream import Quota, StreamEnd, Window, Wire
 from tamis.routing import messages as m
 from tamis.routing.core.broker import BrokerCore
-from tamis.routing.core.client import ClientCore
 from tamis.routing.core.confirmations import Confirmations
 from tamis.routing.core.flow import Flow
 from tamis.routing.core.routing_table import RoutingTable
 from tamis.routing.core.summary import Changes, Summary
+from tamis.routing.edge.audit import Trail
+from tamis.routing.edge.backlogs import Backlogs
+from tamis.routing.edge.core import EdgeCore
+from tamis.routing.edge.producers import Producers
+from tamis.routing.edge.refusals import Refusals
 from tamis.routing.policies import merging
 from tamis.routing.policies.covering import Covering
 from tamis.routing.policies.identity import Identity
 from tamis.routing.policies.subsumption import Subsumption
 from tamis.routing.policies.two_stage import TwoStageTable
-from tamis.runtime.simulation.simulator import Simulator
+from tamis.runtime.broker.machine import BrokerMachine
+from tamis.runtime.client.client_link import ClientLink
+from tamis.runtime.client.session import ClientSession
+from tamis.runtime.simulation.brokers import BrokerSimulator
 from tests.simulation.world import SCHEMA
 
 FIFO, NOISY, CRASHES, LOST_DISKS = range(4)
@@ -53,6 +60,8 @@ class Plant:
     policy: str | None = None
     weather: int | None = None
     quota: Quota | None = None
+    backlog: int | None = None
+    window: Window | None = None
 
     @contextlib.contextmanager
     def planted(self) -> Iterator[None]:
@@ -71,11 +80,13 @@ def plant(
     policy: str | None = None,
     weather: int | None = None,
     quota: Quota | None = None,
+    backlog: int | None = None,
+    window: Window | None = None,
 ) -> Callable[..., Any]:
     """Put a bug into the catalogue: the function gets what it replaces and returns the replacement."""
 
     def enter(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        CATALOGUE.append(Plant(make.__name__, target, attribute, make, policy, weather, quota))
+        CATALOGUE.append(Plant(make.__name__, target, attribute, make, policy, weather, quota, backlog, window))
         return make
 
     return enter
@@ -84,28 +95,18 @@ def plant(
 # The link protocol
 
 
-@plant(LinkEnd, "accept", weather=NOISY)
+@plant(StreamEnd, "accept", weather=NOISY)
 def skip_the_sequence_check(real: Any) -> Any:
-    def accept(self: LinkEnd, frame: Any) -> bool:
+    def accept(self: StreamEnd, frame: Any) -> bool:
         self.received = max(self.received, frame.seq)
         return True
 
     return accept
 
 
-@plant(LinkEnd, "accept", weather=NOISY)
-def accept_what_is_newer_than_the_next(real: Any) -> Any:
-    def accept(self: LinkEnd, frame: Any) -> bool:
-        newer = frame.seq > self.received
-        self.received = max(self.received, frame.seq)
-        return bool(newer)
-
-    return accept
-
-
-@plant(LinkEnd, "accept", weather=NOISY)
+@plant(StreamEnd, "accept", weather=NOISY)
 def accept_the_last_one_again(real: Any) -> Any:
-    def accept(self: LinkEnd, frame: Any) -> bool:
+    def accept(self: StreamEnd, frame: Any) -> bool:
         fits = frame.seq in (self.received, self.received + 1)
         self.received = frame.seq if fits else self.received
         return fits
@@ -113,59 +114,59 @@ def accept_the_last_one_again(real: Any) -> Any:
     return accept
 
 
-@plant(Node, "tick", weather=NOISY)
+@plant(Wire, "of", weather=NOISY)
 def never_send_again(real: Any) -> Any:
-    return lambda self, now: Transaction()
+    return staticmethod(lambda end, replay_after=None: Wire(end.peer_epoch, end.sent))
 
 
-@plant(LinkEnd, "acknowledge", weather=NOISY)
+@plant(StreamEnd, "acknowledge", weather=NOISY)
 def acknowledge_one_too_many(real: Any) -> Any:
     return lambda self, ack: real(self, ack + 1)
 
 
-@plant(LinkEnd, "acknowledge", weather=CRASHES)
+@plant(StreamEnd, "acknowledge", weather=CRASHES)
 def leave_acknowledged_messages_on_the_disk(real: Any) -> Any:
-    def acknowledge(self: LinkEnd, ack: int) -> list[Persist]:
+    def acknowledge(self: StreamEnd, ack: int) -> list[Persist]:
         real(self, ack)
         return []
 
     return acknowledge
 
 
-@plant(LinkEnd, "append", weather=CRASHES)
+@plant(StreamEnd, "append", weather=CRASHES)
 def keep_the_outbox_in_memory_only(real: Any) -> Any:
-    def append(self: LinkEnd, body: bytes) -> list[Persist]:
+    def append(self: StreamEnd, body: bytes) -> list[Persist]:
         real(self, body)
         return []
 
     return append
 
 
-@plant(LinkEnd, "cursor", weather=CRASHES)
+@plant(StreamEnd, "cursor", weather=CRASHES)
 def keep_the_cursor_in_memory_only(real: Any) -> Any:
     return lambda self: Persist(("nowhere",), None)
 
 
-@plant(LinkEnd, "restore", weather=CRASHES)
+@plant(StreamEnd, "restore", weather=CRASHES)
 def restore_no_outbox(real: Any) -> Any:
-    def restore(self: LinkEnd, stored: Any) -> None:
+    def restore(self: StreamEnd, stored: Any) -> None:
         real(self, stored)
         self.outbox = {}
 
     return restore
 
 
-@plant(LinkEnd, "meet", weather=LOST_DISKS)
+@plant(StreamEnd, "meet", weather=LOST_DISKS)
 def forget_what_a_former_life_did_not_acknowledge(real: Any) -> Any:
-    def meet(self: LinkEnd, epoch: int) -> Any:
+    def meet(self: StreamEnd, epoch: int) -> Any:
         return [], real(self, epoch)[1]
 
     return meet
 
 
-@plant(LinkEnd, "meet", weather=LOST_DISKS)
+@plant(StreamEnd, "meet", weather=LOST_DISKS)
 def go_on_counting_what_a_former_life_sent(real: Any) -> Any:
-    def meet(self: LinkEnd, epoch: int) -> Any:
+    def meet(self: StreamEnd, epoch: int) -> Any:
         received = self.received
         found = real(self, epoch)
         self.received = received
@@ -174,9 +175,9 @@ def go_on_counting_what_a_former_life_sent(real: Any) -> Any:
     return meet
 
 
-@plant(LinkEnd, "meet", weather=LOST_DISKS)
+@plant(StreamEnd, "meet", weather=LOST_DISKS)
 def go_on_numbering_for_a_new_life(real: Any) -> Any:
-    def meet(self: LinkEnd, epoch: int) -> Any:
+    def meet(self: StreamEnd, epoch: int) -> Any:
         sent = self.sent
         found = real(self, epoch)
         self.sent = sent
@@ -185,43 +186,42 @@ def go_on_numbering_for_a_new_life(real: Any) -> Any:
     return meet
 
 
-@plant(LinkEnd, "is_for_me", weather=LOST_DISKS)
+@plant(StreamEnd, "is_for_me", weather=LOST_DISKS)
 def listen_to_what_was_meant_for_a_former_life(real: Any) -> Any:
     return lambda self, frame: frame.epoch == self.peer_epoch
 
 
-@plant(Simulator, "start", weather=LOST_DISKS)
+@plant(BrokerSimulator, "start", weather=LOST_DISKS)
 def take_a_new_life_for_the_old_one(real: Any) -> Any:
-    def start(self: Simulator, host: Any) -> None:
-        if not host.disk and host.epoch and host.node is None:
+    def start(self: BrokerSimulator, host: Any) -> None:
+        if not host.disk.state and host.epoch and host.machine is None:
             host.epoch -= 1
         real(self, host)
 
     return start
 
 
-@plant(Simulator, "_crash_within", weather=CRASHES)
+@plant(BrokerMachine, "committed", weather=CRASHES)
 def send_before_the_disk_has_it(real: Any) -> Any:
-    def crash_within(self: Simulator, host: Any, transaction: Transaction) -> None:
-        self.send(host, transaction.frames)
-        self.crash(host, restart_after=1.0)
-
-    return crash_within
+    return lambda self, link: self.node.ends[link].mark
 
 
-@plant(Simulator, "_crash_within", weather=CRASHES)
+@plant(BrokerSimulator, "_flush", weather=CRASHES)
 def commit_half_a_transaction(real: Any) -> Any:
-    def crash_within(self: Simulator, host: Any, transaction: Transaction) -> None:
-        half = transaction.changes[len(transaction.changes) // 2 :]  # what comes first can be done again, this cannot
-        self.commit(host, Transaction(half))
-        self.crash(host, restart_after=1.0)
+    def flush(self: BrokerSimulator, host: Any, machine: BrokerMachine) -> None:
+        if host.machine is not machine or not self.happens(self.faults.crash):
+            real(self, host, machine)
+            return
+        changes = [change for changes, _ in host.commits for change in changes]
+        host.disk.commit(changes[len(changes) // 2 :])  # what comes first can be done again, this cannot
+        self._crash(host, machine)
 
-    return crash_within
+    return flush
 
 
 @plant(_Step, "meet", weather=LOST_DISKS)
 def take_no_notice_of_a_new_life(real: Any) -> Any:
-    def meet(self: Any, end: LinkEnd, epoch: int) -> None:
+    def meet(self: Any, end: StreamEnd, epoch: int) -> None:
         end.peer_epoch = epoch
 
     return meet
@@ -523,7 +523,7 @@ def do_not_persist_retractions(real: Any) -> Any:
     return _without_persisting(real, lambda one: one.key[0] == "interest" and one.value is None)
 
 
-@plant(BrokerCore, "_subscribe", weather=CRASHES)
+@plant(BrokerCore, "subscribe", weather=CRASHES)
 def do_not_persist_subscriptions(real: Any) -> Any:
     return _without_persisting(real, lambda one: one.key[0] == "interest")
 
@@ -591,12 +591,18 @@ def send_no_events_again_to_a_new_life(real: Any) -> Any:
 
 @plant(BrokerCore, "_restored_interests", weather=CRASHES)
 def restore_no_subscriptions_of_clients(real: Any) -> Any:
-    return lambda self, stored: (one for one in real(self, stored) if one[0] in self._neighbours)
+    def restore(self: Any, stored: Any) -> Any:
+        return (interest for interest in real(self, stored) if interest[0] in self._neighbours)
+
+    return restore
 
 
 @plant(BrokerCore, "_restored_interests", weather=CRASHES)
 def restore_no_entries_of_neighbours(real: Any) -> Any:
-    return lambda self, stored: (one for one in real(self, stored) if one[0] not in self._neighbours)
+    def restore(self: Any, stored: Any) -> Any:
+        return (interest for interest in real(self, stored) if interest[0] not in self._neighbours)
+
+    return restore
 
 
 @plant(BrokerCore, "restore", weather=CRASHES)
@@ -608,9 +614,9 @@ def believe_that_neighbours_hold_what_a_rebuild_says(real: Any) -> Any:
     return restore
 
 
-@plant(ClientCore, "_link_up", weather=LOST_DISKS)
+@plant(ClientSession, "_came_up", weather=LOST_DISKS)
 def a_client_does_not_ask_again(real: Any) -> Any:
-    return lambda self, message: [one for one in real(self, message) if not isinstance(one.message, m.Subscribe)]
+    return lambda self, *, is_new: real(self, is_new=False) if not is_new else None
 
 
 # Confirmations
@@ -793,19 +799,19 @@ def refuse_without_saying_what(real: Any) -> Any:
     return refuse
 
 
-@plant(LinkEnd, "take_crossing", weather=NOISY, quota=SMALL)
+@plant(StreamEnd, "take_crossing", weather=NOISY, quota=SMALL)
 def take_events_beyond_the_quota(real: Any) -> Any:
     return lambda self, quota: None
 
 
-@plant(LinkEnd, "take_crossing", weather=NOISY, quota=Quota(bytes=600))
+@plant(StreamEnd, "take_crossing", weather=NOISY, quota=Quota(bytes=600))
 def count_messages_and_not_their_bytes(real: Any) -> Any:
     return lambda self, quota: real(self, Quota(quota.messages))
 
 
-@plant(LinkEnd, "acknowledge", weather=NOISY, quota=Quota(bytes=600))
+@plant(StreamEnd, "acknowledge", weather=NOISY, quota=Quota(bytes=600))
 def count_bytes_that_are_gone(real: Any) -> Any:
-    def acknowledge(self: LinkEnd, ack: int) -> list[Persist]:
+    def acknowledge(self: StreamEnd, ack: int) -> list[Persist]:
         before = self.waiting_bytes
         changes: list[Persist] = real(self, ack)
         self.waiting_bytes = before
@@ -846,3 +852,111 @@ def forget_in_a_crash_who_was_paused(real: Any) -> Any:
 @plant(Flow, "meet", weather=LOST_DISKS, quota=SMALL)
 def stay_paused_for_a_life_that_ended(real: Any) -> Any:
     return lambda self, link: []
+
+
+# The edge, wires and clients
+
+#: A backlog that a slow reader fills, and a window that a burst fills.
+SHORT, NARROW = 3, Window(3, 400)
+
+
+@plant(BrokerCore, "subscribe", weather=NOISY)
+def take_a_repeated_subscription_for_a_new_one(real: Any) -> Any:
+    """A subscription that is active misses events of neighbours when its client says it again."""
+
+    def subscribe(self: BrokerCore, asked: Any, now: float) -> Any:
+        expect = self._confirmations.expect
+        with mock.patch.object(self._confirmations, "expect", lambda *a, **k: expect(*a, **(k | {"is_new": True}))):
+            return real(self, asked, now)
+
+    return subscribe
+
+
+@plant(Wire, "_bytes_under_way", weather=NOISY, window=NARROW)
+def a_window_that_ignores_bytes(real: Any) -> Any:
+    return lambda self, acknowledged: 0
+
+
+@plant(Wire, "take", weather=LOST_DISKS)
+def go_on_writing_where_a_former_life_was(real: Any) -> Any:
+    def take(self: Wire, end: StreamEnd, mark: Any, *rest: Any) -> Any:
+        self.peer_epoch = mark.peer_epoch
+        return real(self, end, mark, *rest)
+
+    return take
+
+
+@plant(StreamEnd, "spill", weather=NOISY)
+def spill_what_is_not_on_disk_yet(real: Any) -> Any:
+    return lambda self, upto: [self.outbox.update({number: b"?"}) for number in self.outbox if number <= upto - 2]
+
+
+@plant(ClientLink, "_go_on", weather=NOISY)
+def a_client_sends_confirmed_messages_again(real: Any) -> Any:
+    def go_on(self: ClientLink, frame: Any) -> None:
+        before = list(self._sent.values())
+        real(self, frame)
+        self.unsent[:0] = [one for one in before if one not in self._sent.values()]
+        self._acknowledged.clear()
+
+    return go_on
+
+
+@plant(ClientSession, "_is_new", weather=LOST_DISKS)
+def hand_out_what_came_before(real: Any) -> Any:
+    return lambda self, id: True
+
+
+@plant(Backlogs, "admit", weather=NOISY, backlog=SHORT)
+def a_gap_that_is_not_counted(real: Any) -> Any:
+    def admit(self: Backlogs, delivery: Deliver) -> Any:
+        before = self.gaps.get(delivery.link)
+        admitted = real(self, delivery)
+        if before is not None:
+            self.gaps[delivery.link] = before
+        return admitted
+
+    return admit
+
+
+@plant(Backlogs, "resume", weather=NOISY, backlog=SHORT)
+def a_gap_that_nobody_is_told(real: Any) -> Any:
+    return lambda self: [one for one in real(self) if not isinstance(one, Send)]
+
+
+@plant(Backlogs, "restore", weather=CRASHES, backlog=SHORT)
+def a_gap_that_a_restart_forgets(real: Any) -> Any:
+    return lambda self, stored: None
+
+
+@plant(Producers, "has", weather=NOISY)
+def a_batch_is_taken_twice(real: Any) -> Any:
+    return lambda self, principal, producer, number: False
+
+
+@plant(Producers, "restore", weather=CRASHES)
+def a_restart_forgets_which_batches_were_taken(real: Any) -> Any:
+    return lambda self, stored: None
+
+
+@plant(EdgeCore, "_connect", weather=NOISY)
+def rights_outlive_their_revocation(real: Any) -> Any:
+    def connect(self: EdgeCore, message: Any, sender: str, now: float) -> Any:
+        first = self.__dict__.setdefault("first_rights", {}).setdefault(sender, message.rights)
+        return real(self, replace(message, rights=first), sender, now)
+
+    return connect
+
+
+@plant(Refusals, "upto", weather=NOISY, quota=SMALL)
+def a_refusal_is_lost_with_its_connection(real: Any) -> Any:
+    return lambda self, client, number: []
+
+
+@plant(Trail, "note_subscription", weather=NOISY)
+def the_audit_does_not_note_who_unsubscribed(real: Any) -> Any:
+    def note(self: Trail, now: float, what: str, *rest: Any) -> None:
+        if what != "unsubscribe":
+            real(self, now, what, *rest)
+
+    return note

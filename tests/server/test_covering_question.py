@@ -60,14 +60,12 @@ def test_what_was_not_compared_is_not_claimed(monkeypatch: pytest.MonkeyPatch, t
         messages = [
             (f"s:{n}", m.Subscribe(n, b'{"op":"like","args":[{"property":"word"},"%%a%d%%b"]}' % n)) for n in range(40)
         ]
-        await driver.subscribe(
-            [(link, driver.edge.write_subscription(one, link, rights)) for link, one in messages], rights
-        )
-        ours, asked = covering.Covering(driver.edge), compile_text("word LIKE '%b'")
+        await driver.subscribe(messages, rights)
+        ours, asked = covering.Covering(driver.view), compile_text("word LIKE '%b'")
         whole = await ours.around(asked, 5)
         monkeypatch.setattr(covering, "PATIENCE", -1.0)
         some = await ours.around(asked, 5)
-        await driver.submit(m.Unsubscribe(7), "s:7", rights)
+        await driver.unsubscribe(m.Unsubscribe(7), "s:7", rights)
         monkeypatch.undo()
         assert (await ours.around(asked, 5)).covers_count == 39, "it is up to date"
         await driver.stop()

@@ -77,7 +77,7 @@ def published(namespace: str) -> m.Publish:
 def test_other_namespaces_cross_a_link_in_neither_direction() -> None:
     content = Content(tamis.Schema.from_json(SCHEMA))
     broker = BrokerCore("here", {"there": find_policy("covering")}, content)
-    edge = EdgeCore(broker, content, borders={"there": frozenset({"open"})})
+    edge = EdgeCore(broker, content, {}, borders={"there": frozenset({"open"})})
     edge.handle(m.Update(1, (entry("a", "open"), entry("b", "secret")), replace=True), sender="there", now=0)
     assert list(broker.table.interests("there")) == ["a"]
     assert edge.handle(published("secret"), sender="there", now=0) == []

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from tamis.errors import ConnectionLostError, RefusedError
-from tamis.routing import messages as m
-from tamis.routing.edge.producers import Once, Producers
+from tamis.routing.edge.producers import Producers
 from tamis.runtime.broker.store import Store
 from tamis.runtime.client.http_calls import HttpCalls
 from tests.server.processes import BrokerProcess, ReservedPort, ask
@@ -105,14 +104,14 @@ def test_the_producer_that_was_silent_longest_is_forgotten() -> None:
     stored: dict[Any, bytes] = {}
 
     def take(name: str, number: int, now: float) -> None:
-        for one in producers.take(Once(m.PublishBatch(()), "alice", name, number), now=now):
+        for one in producers.take("alice", name, number, now=now):
             if one.value is None:
                 del stored[one.key]
             else:
                 stored[one.key] = one.value
 
     def has(name: str, number: int) -> bool:
-        return producers.has(Once(m.PublishBatch(()), "alice", name, number))
+        return producers.has("alice", name, number)
 
     take("z", 5, now=1.0)
     take("b", 7, now=2.0)

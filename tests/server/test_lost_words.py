@@ -128,22 +128,24 @@ def test_refusals_are_kept_as_long_as_they_can_be_missed() -> None:
 def test_what_a_client_that_left_was_refused_is_forgotten(tmp_path: Path) -> None:
     from tamis.routing.edge.rights import Rights
     from tamis.runtime.broker.config import BrokerConfig
+    from tamis.runtime.broker.machine import Connection
     from tamis.runtime.broker.open_broker import open_broker
     from tamis.runtime.client.client_link import ClientLink, Outgoing
 
     async def story() -> None:
         driver = open_broker(BrokerConfig(data=str(tmp_path)))
         await driver.start()
-        link, connection = ClientLink("x"), driver.connect("c:local:x", Rights("local"))
-        driver.receive(connection, link.greeting())
+        link, connection = ClientLink("x"), Connection("c:local:x", Rights("local"))
+        driver.machine.connect(connection)
+        driver.machine.receive(connection, link.greeting())
         while not link.is_up:
             link.take(await driver.next_packet(connection) or b"")
         bad = m.Published(m.EventId("", 1, 1), "default", b"none")
         link.unsent.append(Outgoing(m.encode(m.PublishBatch((bad,))), lambda: None))
-        driver.receive(connection, link.packet() or b"")
-        while not driver.edge.refusals.upto("c:local:x", driver.committed("c:local:x").received):
+        driver.machine.receive(connection, link.packet() or b"")
+        while not driver.machine.node.core.refusals.upto("c:local:x", driver.machine.committed("c:local:x").received):
             await asyncio.sleep(0.01)
-        driver.disconnect(connection)
+        driver.machine.disconnect(connection)
         await driver.forget("c:local:x")
         await driver.stop()
 

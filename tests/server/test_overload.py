@@ -13,16 +13,18 @@ from websockets.exceptions import ConnectionClosed
 
 import tamis
 from tamis.errors import RefusedError
-from tamis.node.frames import Frame, encode_frame
+from tamis.node import stream
+from tamis.node.frames import Frame, decode_frame, encode_frame
 from tamis.routing import messages as m
+from tamis.routing.edge.requests import Accepted
 from tamis.routing.edge.rights import Rights
-from tamis.runtime.broker import driver as driver_module
 from tamis.runtime.broker.config import BrokerConfig
 from tamis.runtime.broker.driver import Driver
+from tamis.runtime.broker.machine import Connection
 from tamis.runtime.broker.open_broker import open_broker
 from tamis.runtime.broker.sessions import end_sessions
 from tamis.runtime.broker.store import Store
-from tamis.runtime.packets import join_frames
+from tamis.runtime.packets import join_frames, split_frames
 from tests.server.processes import HANGS, BrokerProcess, ask, running
 
 
@@ -73,6 +75,15 @@ def test_a_stream_shows_the_gap(tmp_path: Path) -> None:
         assert '"count":3}' in body
 
 
+RIGHTS = Rights("local")
+
+
+async def publish(driver: Driver, *numbers: int) -> tuple[m.EventId, ...]:
+    verdict = await driver.publish([{"n": n} for n in numbers], "default", RIGHTS, "test")
+    assert isinstance(verdict, Accepted)
+    return verdict.ids
+
+
 async def opened(directory: Path, **fields: Any) -> Driver:
     driver = open_broker(BrokerConfig(data=str(directory), **fields))
     await driver.start()
@@ -80,25 +91,26 @@ async def opened(directory: Path, **fields: Any) -> Driver:
 
 
 def test_what_waits_for_long_is_on_disk_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver_module, "KEPT", 10)
+    monkeypatch.setattr(stream, "KEPT", 10)
 
     async def story() -> None:
         driver = await opened(tmp_path)
         asked = m.Subscribe("s", b'{"op":">=","args":[{"property":"n"},0]}')
-        await driver.submit(driver.edge.write_subscription(asked, "c:local:x", Rights("local")), "c:local:x")
-        payloads = [("default", driver.edge.content.write_event({"n": n})) for n in range(100)]
-        await driver.publish(payloads, "test")
-        bodies = driver.node.ends["c:local:x"].outbox.values()
+        await driver.subscribe([("c:local:x", asked)], RIGHTS)
+        await publish(driver, *range(100))
+        bodies = driver.machine.node.ends["c:local:x"].outbox.values()
         assert sum(map(bool, bodies)) == 10
-        connection = driver.connect("c:local:x", None)
+        connection = Connection("c:local:x", RIGHTS)
+        driver.machine.connect(connection)
         seen: list[int] = []
         while len(seen) < 100:
-            frames = driver._frames(connection)
-            seen += [m.decode(one, "x").event.id.seq for one in bodies_of(frames)]
+            packet = await driver.next_packet(connection)
+            messages = [m.decode(body, "x") for body in bodies_of(packet or b"")]
+            seen += [one.event.id.seq for one in messages if isinstance(one, m.Delivery)]
         assert seen == list(range(1, 101))
         await driver.stop()
         again = await opened(tmp_path)
-        assert len(again.node.ends["c:local:x"].outbox) == 100
+        assert len(again.machine.node.ends["c:local:x"].outbox) == 100
         await again.stop()
 
     run(story())
@@ -110,14 +122,14 @@ def test_what_nobody_attends_to_ends(tmp_path: Path) -> None:
         for name, durable in (("passing", b'{"durable":false}'), ("lasting", b"{}")):
             asked = m.Subscribe("s", b'{"op":">=","args":[{"property":"n"},0]}', about=durable)
             link = f"c:local:{name}"
-            await driver.submit(driver.edge.write_subscription(asked, link, Rights("local")), link)
-        await driver.publish([("default", driver.edge.content.write_event({"n": 1}))], "test")
+            await driver.subscribe([(link, asked)], RIGHTS)
+        await publish(driver, 1)
         watched = driver.watch("c:local:passing")
         ending = asyncio.create_task(end_sessions(driver, retention=0.0, grace=0.0, look=0.01))
         await asyncio.sleep(0.1)
-        assert len(driver.edge.asked) == 2  # somebody attends
+        assert len(driver.view.asked) == 2  # somebody attends
         driver.unwatch("c:local:passing", watched)
-        while "c:local:passing" in driver.node.ends:
+        while "c:local:passing" in driver.view.links:
             await asyncio.sleep(0.01)
         ending.cancel()
         await driver.stop()
@@ -130,11 +142,9 @@ def test_what_nobody_attends_to_ends(tmp_path: Path) -> None:
     run(story())
 
 
-def bodies_of(frames: list[bytes]) -> list[bytes]:
-    from tamis.node.frames import decode_frame
-
-    found = [decode_frame(one, "x") for one in frames]
-    return [one.body for one in found if one.seq]
+def bodies_of(packet: bytes) -> list[bytes]:
+    frames = [decode_frame(data, "x") for data in split_frames(packet, "x")]
+    return [frame.body for frame in frames if frame.seq]
 
 
 def test_a_full_disk_refuses_events_and_goes_on_when_there_is_room(
@@ -142,15 +152,14 @@ def test_a_full_disk_refuses_events_and_goes_on_when_there_is_room(
 ) -> None:
     async def story() -> None:
         driver = await opened(tmp_path)
-        payload = driver.edge.content.write_event({"n": 1})
-        await driver.publish([("default", payload)], "test")
-        monkeypatch.setattr(driver.store, "free", lambda: 0)
+        await publish(driver, 1)
+        monkeypatch.setattr(driver._store, "free", lambda: 0)
         driver._last_look = (0.0, True)
         with pytest.raises(tamis.TamisError, match="full"):
-            await driver.publish([("default", payload)], "test")
+            await publish(driver, 1)
         monkeypatch.undo()
         driver._last_look = (0.0, True)
-        assert len(await driver.publish([("default", payload)], "test")) == 1
+        assert len(await publish(driver, 1)) == 1
         await driver.stop()
 
     run(story())
@@ -161,16 +170,15 @@ def test_a_commit_that_finds_the_disk_full_is_tried_until_there_is_room(
 ) -> None:
     async def story() -> None:
         driver = await opened(tmp_path)
-        payload = driver.edge.content.write_event({"n": 1})
-        real, failures = driver.store.commit, iter(range(3))
+        real, failures = driver._store.commit, iter(range(3))
 
         def commit(*arguments: Any, **named: Any) -> None:
             if next(failures, None) is not None:
                 raise tamis.errors.DiskFullError("here")
             real(*arguments, **named)
 
-        monkeypatch.setattr(driver.store, "commit", commit)
-        assert len(await driver.publish([("default", payload)], "test")) == 1
+        monkeypatch.setattr(driver._store, "commit", commit)
+        assert len(await publish(driver, 1)) == 1
         assert not driver.committer.is_full
         await driver.stop()
 
@@ -184,9 +192,8 @@ def test_a_disk_that_fails_ends_the_broker(tmp_path: Path, monkeypatch: pytest.M
         def commit(*arguments: Any, **named: Any) -> None:
             raise tamis.errors.StoreError("here", "the disk does not answer")
 
-        monkeypatch.setattr(driver.store, "commit", commit)
-        payload = driver.edge.content.write_event({"n": 1})
-        waiting = asyncio.create_task(driver.publish([("default", payload)], "test"))
+        monkeypatch.setattr(driver._store, "commit", commit)
+        waiting = asyncio.create_task(publish(driver, 1))
         assert driver.failed is not None
         with pytest.raises(tamis.errors.StoreError, match="the disk does not answer"):
             await driver.failed

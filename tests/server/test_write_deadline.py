@@ -85,17 +85,17 @@ def test_a_client_that_does_not_read_is_cut_off_and_others_go_on(
             await ask_much(url)
             address = f"{url.replace('http', 'ws')}/v1/connect?client=stuck"
             async with open_socket(address, subprotocols=[SUBPROTOCOL], max_queue=1, proxy=None) as socket:
-                await socket.send(join_frames([encode_frame(Frame(1, driver.node.epoch, 0, 0))]))
-                await until(lambda: driver.connections["c:local:stuck"].written > 0)
+                await socket.send(join_frames([encode_frame(Frame(1, driver.view.epoch, 0, 0))]))
+                await until(lambda: driver.machine.connections["c:local:stuck"].wire.written > 0)
                 await is_served(url)
-                await until(lambda: "c:local:stuck" not in driver.connections)
+                await until(lambda: "c:local:stuck" not in driver.view.connected)
                 got = 0
                 with contextlib.suppress(ConnectionClosed):
                     while True:
                         got += len(await socket.recv())
             assert 0 < got < EVENTS * SIZE
             await is_served(url)
-            assert len(driver.node.ends["c:local:stuck"].outbox) == EVENTS  # nothing counts as read
+            assert driver.view.waiting_for("c:local:stuck") == EVENTS  # nothing counts as read
 
     asyncio.run(story())
 

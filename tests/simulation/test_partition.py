@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tamis
-from tamis.node.link_end import Quota
+from tamis.node.stream import Quota
 from tamis.routing.policies import POLICIES
 
 #: Events that may be under way, from the publishers of other brokers, when they are asked to pause.
@@ -37,7 +37,7 @@ def publish_for(network: tamis.Network, seconds: int, start: int) -> dict[str, i
 
 
 def backlog(network: tamis.Network, broker: str, neighbour: str) -> int:
-    return len(network._simulator.hosts[broker].node.ends[neighbour].outbox)  # type: ignore[union-attr]
+    return len(network._simulator.brokers[broker].ends[neighbour].outbox)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -65,7 +65,7 @@ def test_both_sides_accept_up_to_the_quota_then_refuse_then_resume(policy: str) 
 def test_a_quota_in_bytes_holds_as_well() -> None:
     network = cut_line("covering", Quota(bytes=500))
     publish_for(network, 5, 0)
-    held = network._simulator.hosts["b"].node.ends["c"].waiting_bytes  # type: ignore[union-attr]
+    held = network._simulator.brokers["b"].ends["c"].waiting_bytes
     assert 500 <= held <= 500 + UNDER_WAY * 100
     network.mend("b", "c")
     network.run()

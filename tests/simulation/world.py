@@ -12,6 +12,8 @@ hear of what is then arithmetic on integers, exact, and cheap enough to be asked
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import random
 from dataclasses import dataclass, field
 from functools import partial, reduce
@@ -19,27 +21,35 @@ from operator import and_
 from typing import Any
 from unittest import mock
 
+import msgspec
+
 from tamis import Number, Schema
 from tamis.algebra.evaluate import matches
-from tamis.errors import InvariantError, ModelError
+from tamis.errors import InvariantError, ModelError, TamisError
 from tamis.model.subscription import Filter
+from tamis.node import stream
 from tamis.node.content import Content
-from tamis.node.link_end import Quota
-from tamis.node.node import Codec
+from tamis.node.stream import Quota, StreamEnd, Window
 from tamis.routing import messages as m
 from tamis.routing.core import summary
 from tamis.routing.core.broker import BrokerCore
-from tamis.routing.core.client import USER, ClientCore
 from tamis.routing.core.routing_table import ALL_NAMESPACES
+from tamis.routing.edge.audit import Deed
+from tamis.routing.edge.core import EdgeCore
+from tamis.routing.edge.requests import Accepted, Post, Posts
+from tamis.routing.edge.rights import Rights
 from tamis.routing.policies import POLICIES, CellOptions, Policy
 from tamis.routing.policies.cell_tables import USUAL_CELLS, common_cells
-from tamis.runtime.simulation.simulator import NO_FAULTS, Faults, Host, Simulator
+from tamis.runtime.client.client_values import encode_event
+from tamis.runtime.client.session import ClientSession, Reader
+from tamis.runtime.simulation.brokers import BrokerHost, BrokerSimulator, ClientHost
+from tamis.runtime.simulation.inbox import take_waiting
+from tamis.runtime.simulation.simulator import NO_FAULTS, Faults
 from tamis.runtime.simulation.topology import Topology
 
 SIDE = 6
 NAMESPACES = ("default", "other")
 SCHEMA = Schema({"a": Number(0, SIDE - 1), "b": Number(0, SIDE - 1)})
-CODEC = Codec(m.encode, m.decode)
 #: Reading filters and events is pure, so all worlds share what was read.
 CONTENT = Content(SCHEMA)
 
@@ -60,6 +70,13 @@ WEATHERS = (
 
 #: How much may wait in an outbox; a seed takes one. Three messages are a burst, eight a cut link.
 TIGHT = (Quota(), Quota(3), Quota(8), Quota(bytes=600))
+
+#: How many messages may wait for a client, and how much may be under way on a wire; a seed takes one of each.
+BACKLOGS = (100_000, 100_000, 3)
+WINDOWS = (Window(), Window(3, 400))
+
+#: Sizes at which messages leave memory and packets are split; a world is too small to reach the usual ones.
+SMALL_STREAMS = {"KEPT": 2, "PACKET_MESSAGES": 3, "PACKET_BYTES": 300}
 
 _range_masks: dict[tuple[str, bytes], int] = {}
 _probe_keys: dict[str, list[int]] = {}
@@ -120,6 +137,7 @@ class Asked:
     broker: str
     namespace: str
     mask: int
+    message: m.Subscribe
     active_since: float | None = None
     ended: float | None = None
     cancelled: bool = False
@@ -134,10 +152,11 @@ class Sent:
     time: float
     namespace: str
     payload: bytes
-    #: A broker lost its disk while the event was in its sole custody.
+    #: A broker lost its disk while the event was in its sole custody, or its publisher crashed before it knew.
     excused: bool = False
-    #: Its publisher heard that it was not accepted.
+    #: Its publisher heard that it was not accepted, or that it was.
     refused: bool = False
+    confirmed: bool = False
 
 
 @dataclass
@@ -150,7 +169,20 @@ class Plan:
     unsubscriptions: int = 8
     events: int = 24
     cuts: int = 2
+    restarts: int = 2
+    revocations: int = 1
+    batches: int = 4
     seconds: float = 20.0
+
+
+class WatchedReader(Reader):
+    """A reader that tells the world which events it missed."""
+
+    gaps: dict[m.EventId, int]
+
+    def miss(self, gap: m.Gap) -> None:
+        super().miss(gap)
+        self.gaps[gap.first] = gap.count
 
 
 @dataclass
@@ -160,15 +192,18 @@ class World:
     seed: int
     plan: Plan = field(default_factory=Plan)
     broker_class: type[BrokerCore] = BrokerCore
-    simulator_class: type[Simulator] = Simulator
     policy: str | None = None
     weather: Faults | None = None
     quota: Quota | None = None
+    backlog: int | None = None
+    window: Window | None = None
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
         self.quota = self.quota or TIGHT[self.seed // 40 % len(TIGHT)]
         self.weather = self.weather or WEATHERS[self.seed % len(WEATHERS)]
+        self.backlog = self.backlog or BACKLOGS[self.seed // 4 % len(BACKLOGS)]
+        self.window = self.window or WINDOWS[self.seed // 8 % len(WINDOWS)]
         self.main = self._main_policy()
         shape = self.rng.choice(("line", "star", "balanced", "random"))
         self.topology = Topology.of(shape, self.plan.brokers, seed=self.seed)
@@ -177,12 +212,20 @@ class World:
         self.asked: dict[tuple[str, int], Asked] = {}
         self.sent: dict[m.EventId, Sent] = {}
         self.active = dict.fromkeys(self.topology.brokers, 0)
-        self.seen: dict[str, int] = {}
         self.got: dict[str, list[tuple[float, m.Delivery]]] = {}
+        #: ``{client: {first event: how many}}``: the gaps that a client was told of.
+        self.gaps: dict[str, dict[m.EventId, int]] = {}
+        #: ``{client: moment}``: clients that lost the right to publish.
+        self.muted: dict[str, float] = {}
+        #: Clients that crashed and came back.
+        self.restarted: set[str] = set()
+        #: ``{broker: batches}`` of its producer that are not accepted yet, the one under way first.
+        self.posting: dict[str, list[Post]] = {}
+        self.numbers = itertools.count(1)
         #: Outboxes at their quota after the last step of their broker: in which lives, and up to which message.
         self.full: dict[tuple[str, str], tuple[Any, int]] = {}
-        self.sim = self.simulator_class(CODEC, seed=self.seed, faults=NO_FAULTS)
-        self.sim.max_steps = 10_000
+        self.sim = BrokerSimulator(seed=self.seed, faults=NO_FAULTS)
+        self.sim.max_steps = 30_000
         self._build()
 
     def _main_policy(self) -> Policy:
@@ -202,13 +245,26 @@ class World:
         for broker in self.topology.brokers:
             around = self.topology.neighbours(broker)
             mine = {other: policies[broker, other] for other in around}
-            make_core = partial(self.broker_class, broker, mine, CONTENT, None, self.cells)
-            self.sim.add(broker, make_core, list(around), quota=self.quota)
+            host = self.sim.add_broker(
+                broker, partial(self._edge, broker, mine), tuple(around), quota=self.quota, window=self.window
+            )
+            host.skew = self.rng.uniform(-self.weather.skew, self.weather.skew)
         self.clients = {f"c{i}": self.rng.choice(self.topology.brokers) for i in range(self.plan.clients)}
         for client, broker in self.clients.items():
-            self.sim.attach(broker, client)
-            self.sim.add(client, lambda c=client, b=broker: ClientCore(c, b), [broker], mortal=False)
+            host = self.sim.add_client(client, broker, Rights(client))
+            host.on_news = self._news
+            self._equip(host)
+        self.publishers = {host.publisher: client for client, host in self.sim.clients.items()}
+        #: How long a client takes to read; most read at once.
+        self.slowness = {client: self.rng.choice((0.0, 0.0, 3.0)) for client in self.clients}
         self.sim.watch, self.sim.mourn = self._watch, self._mourn
+
+    def _edge(self, broker: str, neighbours: dict[str, Policy], ends: dict[str, StreamEnd], audited: int) -> EdgeCore:
+        core = self.broker_class(broker, neighbours, CONTENT, None, self.cells)
+        return EdgeCore(core, CONTENT, ends, max_backlog=self.backlog, audited=audited)
+
+    def _equip(self, host: ClientHost) -> None:
+        host.session.on_refusal = partial(self._refused, host)
 
     def _link_policies(self) -> dict[tuple[str, str], Policy]:
         """Give each direction of each link its policy: mostly the main one, for links may differ."""
@@ -223,17 +279,21 @@ class World:
     # Living
 
     def run(self) -> None:
-        """Live the whole life of the world and judge it; in most worlds a slice of members is so small that it ends."""
-        with mock.patch.object(summary, "SLICE", (1, 3, summary.SLICE)[self.seed % 3]):
-            self._live()
+        """Live the whole life of the world and judge it."""
+        with contextlib.ExitStack() as stack:
+            for name, value in SMALL_STREAMS.items():
+                stack.enter_context(mock.patch.object(stream, name, value))
+            # In most worlds a slice of members is so small that it ends.
+            stack.enter_context(mock.patch.object(summary, "SLICE", (1, 3, summary.SLICE)[self.seed % 3]))
+            self._run()
 
-    def _live(self) -> None:
+    def _run(self) -> None:
         plan, rng, sim = self.plan, self.rng, self.sim
         sim.faults = self.weather or NO_FAULTS
         actions = [self._subscribe] * plan.subscriptions + [self._unsubscribe] * plan.unsubscriptions
-        actions += [self._publish] * plan.events + [self._cut] * (plan.cuts if sim.faults is not NO_FAULTS else 0)
+        actions += [self._publish] * plan.events + [self._post] * plan.batches
         if sim.faults is not NO_FAULTS:
-            sim.slow(*rng.choice(self.topology.edges), rng.choice((1, 10, 100)))
+            actions += [self._cut] * plan.cuts + [self._restart] * plan.restarts + [self._mute] * plan.revocations
         for action in actions:
             sim.call_later(rng.uniform(0, plan.seconds), action)
         sim.run(until=plan.seconds)
@@ -252,17 +312,32 @@ class World:
             self._end(client, id)
         sim.run()
         self.check_empty()
+        self.check_audit()
 
     def _heal(self) -> None:
         for a, b in self.topology.edges:
             self.sim.mend(a, b)
+        self.slowness = dict.fromkeys(self.clients, 0.0)
 
     def _subscribe(self) -> None:
         client, id = self.rng.choice(list(self.clients)), len(self.asked)
         data, namespace = self.rng.choice(POOL), self.rng.choice((NAMESPACES[0], *NAMESPACES))
-        shift = WIDTH * NAMESPACES.index(namespace)
-        self.asked[client, id] = Asked(client, self.clients[client], namespace, MASKS[data] << shift)
-        self.sim.submit(client, m.Subscribe(id, data, namespace), sender=USER)
+        shift, message = WIDTH * NAMESPACES.index(namespace), m.Subscribe(id, data, namespace)
+        asked = self.asked[client, id] = Asked(client, self.clients[client], namespace, MASKS[data] << shift, message)
+        self._say(asked)
+
+    def _say(self, asked: Asked) -> None:
+        """Let a client ask for events, or ask no longer, as `tamis.connect` does."""
+        host = self.sim.clients[asked.client]
+        reader = host.session.readers.get((asked.namespace, asked.message.id))
+        if reader is None:
+            reader = WatchedReader(asked.message)
+            reader.gaps = self.gaps.setdefault(asked.client, {})
+            host.session.follow(reader)
+        if asked.ended is not None:
+            reader.message = m.Unsubscribe(asked.message.id, asked.namespace)
+        host.session.say(reader.message)
+        self.sim.pump(host)
 
     def _unsubscribe(self) -> None:
         live = [key for key, asked in self.asked.items() if asked.ended is None]
@@ -274,56 +349,148 @@ class World:
         if asked.ended is None:
             asked.ended = self.sim.now
             self._count_active()
-            self.sim.submit(client, m.Unsubscribe(id, asked.namespace), sender=USER)
+            self._say(asked)
 
     def _publish(self) -> None:
         client = self.rng.choice(list(self.clients))
-        batch = [self._event(client) for _ in range(self.rng.choice((1, 1, 1, 3)))]
-        message = m.Publish(batch[0]) if len(batch) == 1 else m.PublishBatch(tuple(batch))
-        self.sim.submit(client, message, sender=USER)
+        if client in self.muted and self.sim.faults is NO_FAULTS:
+            return
+        host, namespace = self.sim.clients[client], self.rng.choice((NAMESPACES[0], *NAMESPACES))
+        probes = [self.rng.randrange(len(PROBES)) for _ in range(self.rng.choice((1, 1, 1, 3)))]
+        raws = [encode_event(PROBES[probe]) for probe in probes]
+        mine: list[Sent] = []
+        ids = host.session.publish(namespace, raws, partial(self._confirmed, client, mine))
+        for id, probe in zip(ids, probes, strict=True):
+            mine.append(Sent(self.sim.now, namespace, PAYLOADS[probe]))
+            self.sent[m.EventId(host.publisher, id.epoch, id.seq)] = mine[-1]
+        self.sim.pump(host)
 
-    def _event(self, client: str) -> m.Published:
-        id = m.EventId(client, 1, 1 + sum(one.publisher == client for one in self.sent))
-        event = m.Published(id, self.rng.choice((NAMESPACES[0], *NAMESPACES)), self.rng.choice(PAYLOADS))
-        self.sent[id] = Sent(self.sim.now, event.namespace, event.payload)
-        return event
+    def _confirmed(self, client: str, mine: list[Sent], error: TamisError | None) -> None:
+        for sent in mine:
+            sent.confirmed = not sent.refused
+            if sent.confirmed and client in self.muted and sent.time > self.muted[client]:
+                raise InvariantError(f"{client} published though it has no right to any more (S4)")
+
+    def _refused(self, host: ClientHost, refusal: m.Refusal) -> None:
+        may_be = refusal.is_temporary or (host.name in self.muted and refusal.status == 403)
+        if refusal.event is None or not refusal.reason or not may_be:
+            raise InvariantError(f"{host.name} was refused {refusal}, which says neither what nor why")
+        self.sent[m.EventId(host.publisher, refusal.event.epoch, refusal.event.seq)].refused = True
+
+    def _post(self) -> None:
+        """Let a producer publish a numbered batch at a broker, again and again until it is accepted."""
+        broker, number = self.rng.choice(self.topology.brokers), next(self.numbers)
+        namespace, probes = self.rng.choice(NAMESPACES), [self.rng.randrange(len(PROBES)) for _ in range(2)]
+        producer = f"producer-{broker}"
+        publisher = f"once:local:{producer}@{broker}"
+        post = Post(
+            tuple(PROBES[probe] for probe in probes), namespace, Rights("local"), publisher, number, producer=producer
+        )
+        for place, probe in enumerate(probes, 1):
+            self.sent[m.EventId(publisher, number, place)] = Sent(self.sim.now, namespace, PAYLOADS[probe])
+        if self.posting.get(broker):  # a producer has one batch under way
+            self.posting[broker].append(post)
+        else:
+            self.posting[broker] = [post]
+            self._attempt(broker)
+
+    def _attempt(self, broker: str) -> None:
+        post, machine = self.posting[broker][0], self.sim.brokers[broker].machine
+        answers: list[Any] = []
+        if machine is not None:
+            machine.submit(Posts((post,)), done=answers.extend)
+        self.sim.call_later(self.rng.uniform(0.05, 1.0), self._heard, broker, post, answers)
+
+    def _heard(self, broker: str, post: Post, answers: list[Any]) -> None:
+        """Go on with the next batch; one without an answer, or half of the others, is sent again."""
+        if answers and isinstance(answers[0], Accepted) and self.rng.random() < 0.7:
+            self.posting[broker].pop(0)
+            for id in answers[0].ids:
+                self.sent[id].confirmed = True
+        if self.posting[broker]:
+            self._attempt(broker)
 
     def _cut(self) -> None:
         a, b = self.rng.choice(self.topology.edges)
         self.sim.cut(a, b)
         self.sim.call_later(self.rng.uniform(0.5, 5.0), self.sim.mend, a, b)
 
+    def _restart(self) -> None:
+        """Let a client crash: what it published and knows nothing of may or may not have been accepted."""
+        host = self.sim.clients[self.rng.choice(list(self.clients))]
+        for id, sent in self.sent.items():
+            if id.publisher == host.publisher and not sent.confirmed:
+                sent.excused = True
+        self.restarted.add(host.name)
+        self.sim.restart_client(host)
+        self._equip(host)
+        for asked in self.asked.values():
+            if asked.client == host.name and not asked.cancelled:
+                self._say(asked)
+
+    def _mute(self) -> None:
+        """Revoke the token of a client, and give it one that may not publish."""
+        host = self.sim.clients[self.rng.choice(list(self.clients))]
+        self.muted[host.name] = self.sim.now
+        self.sim.close(host, "the token was revoked")
+        host.rights = Rights(host.name, may_publish=False)
+        self.sim.call_later(1.0, self._readmit, host)
+
+    def _readmit(self, host: ClientHost) -> None:
+        host.refused = ""
+        self.sim.dial((host.name, host.broker))
+
     # Watching
 
-    def _watch(self, host: Host) -> None:
-        core = host.node.core if host.node is not None else None
-        if isinstance(core, ClientCore):
-            broker = self.sim.hosts[core.broker]
-            this_life = host.node.ends[core.broker].peer_epoch == broker.epoch and bool(broker.disk)
-            self._watch_client(core, knows_broker=this_life)
-        elif isinstance(core, BrokerCore):
-            self._watch_broker(host.name, core)
-            if self.quota != TIGHT[0]:
-                self._watch_quota(host)
+    def _watch(self, host: BrokerHost) -> None:
+        self._watch_broker(host.name, host.edge.broker)
+        if self.quota != TIGHT[0]:
+            self._watch_quota(host)
+        if self.window != WINDOWS[0]:
+            self._watch_windows(host)
 
-    def _watch_client(self, core: ClientCore, *, knows_broker: bool) -> None:
-        mine = self.got.setdefault(core.name, [])
-        for delivery in core.deliveries[len(mine) :]:
+    def _watch_windows(self, host: BrokerHost) -> None:
+        """No wire has more under way than its window, unless it is a single message."""
+        for link, connection in host.machine.connections.items():
+            end, last = host.ends[link], connection.wire.written
+            if connection.wire.peer_epoch == end.peer_epoch and last > end.acknowledged:
+                messages = host.disk.read_outbox(link, end.acknowledged, last - end.acknowledged)
+                size = sum(len(body) for _, body in messages)
+                if len(messages) > self.window.messages or (len(messages) > 1 and size > self.window.bytes):
+                    raise InvariantError(f"{host.name} has {len(messages)} messages, {size} bytes under way to {link}")
+
+    def _news(self, host: ClientHost) -> None:
+        seconds = self.slowness[host.name]
+        if seconds:
+            self.sim.call_later(self.rng.uniform(0, seconds), self._read, host, host.session)
+        else:
+            self._read(host, host.session)
+
+    def _read(self, host: ClientHost, session: ClientSession) -> None:
+        """Let a client read and acknowledge what waits, and keep its cursor."""
+        if host.session is not session:  # it crashed before it read this
+            return
+        mine = self.got.setdefault(host.name, [])
+        for cursor, delivery, readers in take_waiting(session):
             mine.append((self.sim.now, delivery))
-            for id in delivery.subscriptions:
-                if self.asked[core.name, int(id)].cancelled:
-                    raise InvariantError(f"{core.name} got {delivery.event.id} for {id} after it was cancelled (G9)")
-        for refusal in core.refusals:
-            if refusal.event is None or not refusal.is_temporary or not refusal.reason:
-                raise InvariantError(f"{core.name} was refused {refusal}, which says neither what nor why")
-            self.sent[refusal.event].refused = True
-        for (_, id), state in core.states.items():
-            asked = self.asked[core.name, int(id)]
-            # What a broker said before it lost its disk may come late; it counts for nothing.
-            if state is m.State.ACTIVE and asked.active_since is None and knows_broker:
-                asked.active_since = self.sim.now
-                self._count_active()
-            asked.cancelled = asked.cancelled or state is m.State.CANCELLED
+            for reader in readers:
+                session.acknowledge(reader, cursor)
+        host.kept = session.link.cursor if session.link.cursor.number else host.kept
+        broker = self.sim.brokers[host.broker]
+        knows_broker = session.link.broker == broker.epoch and bool(broker.disk.state)
+        for reader in list(session.readers.values()):
+            self._watch_reader(host, reader, knows_broker=knows_broker)
+        host.wake()
+
+    def _watch_reader(self, host: ClientHost, reader: Reader, *, knows_broker: bool) -> None:
+        asked = self.asked[host.name, int(reader.id)]
+        # What a broker said before it lost its disk may come late; it counts for nothing.
+        if reader.state is m.State.ACTIVE and asked.active_since is None and knows_broker:
+            asked.active_since = self.sim.now
+            self._count_active()
+        if reader.state is m.State.CANCELLED and asked.ended is not None:
+            asked.cancelled = True
+            host.session.leave(reader.place)
 
     def _count_active(self) -> None:
         self.active = dict.fromkeys(self.topology.brokers, 0)
@@ -339,15 +506,15 @@ class World:
             if needed & ~table_mask(core, neighbour):
                 raise InvariantError(f"{name} does not know all that is active behind {neighbour}", core.story.lines())
 
-    def _watch_quota(self, host: Host) -> None:
+    def _watch_quota(self, host: BrokerHost) -> None:
         """No broker takes an event of its own client for an outbox that was full before (G16)."""
         for neighbour in self.around[host.name]:
-            end, place = host.node.ends[neighbour], (host.name, neighbour)
-            life = (id(host.node), end.peer_epoch)
+            end, place = host.ends[neighbour], (host.name, neighbour)
+            life = (id(host.machine), end.peer_epoch)
             known, last = self.full.pop(place, (None, 0))
             new = [number for number in end.outbox if number > last] if known == life else []
             for event_id in (one for number in new for one in _events_of(m.decode(end.outbox[number], neighbour))):
-                if self.clients[event_id.publisher] == host.name:
+                if event_id.publisher.endswith(f"@{host.name}"):
                     raise InvariantError(f"{host.name} took {event_id} though {neighbour}'s outbox was full (G16)")
             if len(end.outbox) >= self.quota.messages or sum(map(len, end.outbox.values())) >= self.quota.bytes:
                 self.full[place] = (life, end.sent)
@@ -359,29 +526,30 @@ class World:
             needed |= by_broker[one]
         return needed
 
-    def _mourn(self, host: Host, lose_disk: bool) -> None:
+    def _mourn(self, host: BrokerHost, lose_disk: bool) -> None:
         """Note what a crash excuses; the loss of a disk: events in sole custody, and the host's own subscriptions."""
         for asked in self.asked.values():
             if asked.broker == host.name and asked.active_since is None:
                 asked.interrupted = True
         if not lose_disk:
             return
-        for key, body in host.disk.items():
+        for key, body in host.disk.state.items():
             if key[0] == "out":
-                message = m.decode(body, key[1])
-                for event_id in _events_of(message):
-                    self.sent[event_id].excused = True
+                for event_id in _events_of(m.decode(body, key[1])):
+                    self._excuse(event_id)
         for asked in self.asked.values():
             if asked.broker == host.name:
                 asked.active_since, asked.interrupted = None, True
         self._count_active()
 
+    def _excuse(self, id: m.EventId) -> None:
+        if id in self.sent:
+            self.sent[id].excused = True
+
     # Judging
 
     def core(self, broker: str) -> BrokerCore:
-        node = self.sim.hosts[broker].node
-        assert node is not None, f"{broker} is down"
-        return node.core
+        return self.sim.brokers[broker].edge.broker
 
     def check_quiet(self) -> None:
         """Everything is settled: tables mirror each other, cover what is live, and nothing waits."""
@@ -389,14 +557,21 @@ class World:
         for asked in self.asked.values():
             if asked.ended is None:
                 live[asked.broker] |= asked.mask
-        for broker in self.topology.brokers:
-            self.core(broker).check_invariants()
+        for broker, host in self.sim.brokers.items():
+            host.edge.check_invariants()
             if not self.core(broker).flow.is_open:
                 raise InvariantError(f"{broker} still refuses events though nothing waits (G16)")
+            waiting = [link for link, end in host.ends.items() if end.outbox]
+            if waiting or host.edge.backlogs.gaps:
+                raise InvariantError(f"{broker}: messages wait for {waiting}, suspended {[*host.edge.backlogs.gaps]}")
             for neighbour in self.topology.neighbours(broker):
                 self._check_link(broker, neighbour, live)
+        for client, host in self.sim.clients.items():
+            if len(host.session.publishing) or host.session.link.waiting or host.session.link.unread:
+                raise InvariantError(f"{client} waits for answers that do not come")
         for (client, id), asked in self.asked.items():
-            state = self.sim.hosts[client].node.core.states[asked.namespace, id]
+            reader = self.sim.clients[client].session.readers.get((asked.namespace, id))
+            state = m.State.CANCELLED if reader is None else reader.state
             if state is not (m.State.ACTIVE if asked.ended is None else m.State.CANCELLED):
                 raise InvariantError(f"{client}'s {id} is stuck: {state}")
 
@@ -415,40 +590,57 @@ class World:
 
     def check_deliveries(self) -> None:
         """The naive network delivered the same."""
-        for (client, id), asked in self.asked.items():
-            got = [d.event for _, d in self.got.get(client, ()) if id in d.subscriptions]
-            self._check_one(client, id, asked, got)
-        for client, got in self.got.items():
-            if self.sim.hosts[client].node.core.repeated and not self.sim.counts.get("disks lost"):
+        for client, host in self.sim.clients.items():
+            lost: set[m.EventId] = set()
+            for (owner, id), asked in self.asked.items():
+                if owner == client:
+                    got = [d.event for _, d in self.got.get(client, ()) if id in d.subscriptions]
+                    lost |= self._find_lost(client, id, asked, got)
+            missed = sum(self.gaps.get(client, {}).values())
+            if len(lost) > missed:
+                raise InvariantError(f"{client} lost {min(lost)} (G4): {len(lost)} lost, {missed} told as missed (G17)")
+            if host.session.repeated and not self.sim.counts.get("disks lost"):
                 raise InvariantError(f"{client} was sent an event again though no disk was lost (G12)")
-            ids = [delivery.event.id for _, delivery in got]
-            if len(set(ids)) != len(ids):
-                raise InvariantError(f"{client} got an event twice (G5, G8)")
-            for publisher in self.clients:
-                order = [id.seq for id in ids if id.publisher == publisher]
-                if order != sorted(order):
-                    raise InvariantError(f"{client} got the events of {publisher} out of order (G7)")
+            self._check_order(client)
 
-    def _check_one(self, client: str, id: int, asked: Asked, got: list[m.Published]) -> None:
+    def _check_order(self, client: str) -> None:
+        ids = [delivery.event.id for _, delivery in self.got.get(client, ())]
+        may_repeat = client in self.restarted and self.sim.counts.get("disks lost")
+        if len(set(ids)) != len(ids) and not may_repeat:
+            raise InvariantError(f"{client} got an event twice (G5, G8)")
+        for publisher in {id.publisher for id in ids}:
+            order = [(id.epoch, id.seq) for id in ids if id.publisher == publisher]
+            if order != sorted(order) and not may_repeat:
+                raise InvariantError(f"{client} got the events of {publisher} out of order (G7)")
+
+    def _find_lost(self, client: str, id: int, asked: Asked, got: list[m.Published]) -> set[m.EventId]:
+        """Return the events that a subscription must have got and did not; raise about those that it must not."""
         have = {event.id for event in got}
         for event in got:
             if self.sent[event.id].refused and not self.sim.counts.get("disks lost"):
                 raise InvariantError(f"{client} got {event.id}, which its publisher was refused (G16)")
             if event.payload != self.sent[event.id].payload or not self._matches(asked, self.sent[event.id]):
                 raise InvariantError(f"{client} got {event.id} for {id}, which never matched (G2, G3)")
-        for event_id, sent in self.sent.items():
-            due = asked.active_since is not None and asked.active_since <= sent.time and asked.ended is None
-            if due and not (sent.excused or sent.refused) and self._matches(asked, sent) and event_id not in have:
-                raise InvariantError(f"{client} lost {event_id} for {id} (G4)")
-        if not asked.interrupted:
+        if not asked.interrupted and not self.gaps.get(client):
             self._check_no_holes(client, id, asked, have)
+        return {
+            event_id
+            for event_id, sent in self.sent.items()
+            if asked.active_since is not None
+            and asked.active_since <= sent.time
+            and asked.ended is None
+            and not (sent.excused or sent.refused)
+            and self._matches(asked, sent)
+            and event_id not in have
+        }
 
     def _check_no_holes(self, client: str, id: int, asked: Asked, have: set[m.EventId]) -> None:
         """Once an event of a publisher came, all later ones come (R12)."""
-        for publisher in self.clients:
-            seqs = [one.seq for one in have if one.publisher == publisher]
+        for publisher in {one.publisher for one in have}:
+            places = [(one.epoch, one.seq) for one in have if one.publisher == publisher]
             for event_id, sent in self.sent.items():
-                inside = event_id.publisher == publisher and seqs and min(seqs) < event_id.seq < max(seqs)
+                place = (event_id.epoch, event_id.seq)
+                inside = event_id.publisher == publisher and min(places) < place < max(places)
                 if (
                     inside
                     and event_id not in have
@@ -456,6 +648,19 @@ class World:
                     and not (sent.excused or sent.refused)
                 ):
                     raise InvariantError(f"{client} has a hole at {event_id} for {id} (R12)")
+
+    def check_audit(self) -> None:
+        """Every subscription that was active and went is in the audit of its broker, unless a disk was lost."""
+        for broker, host in self.sim.brokers.items():
+            if sorted(host.disk.audit) != list(range(1, len(host.disk.audit) + 1)):
+                raise InvariantError(f"the audit of {broker} has holes: {sorted(host.disk.audit)}")
+            deeds = [msgspec.msgpack.decode(record, type=Deed) for record in host.disk.audit.values()]
+            noted = {(deed.who, deed.what, deed.subject) for deed in deeds}
+            for (client, id), asked in self.asked.items():
+                wanted = {(client, what, str(id)) for what in ("subscribe", "unsubscribe")}
+                is_due = asked.broker == broker and asked.active_since is not None
+                if is_due and not self.sim.counts.get("disks lost") and not wanted <= noted:
+                    raise InvariantError(f"the audit of {broker} does not hold {sorted(wanted - noted)} (S24)")
 
     def _matches(self, asked: Asked, sent: Sent) -> bool:
         return bool(asked.mask >> WIDTH * NAMESPACES.index(sent.namespace) & BITS[sent.payload]) and (
@@ -474,8 +679,9 @@ class World:
                 left = [key for key, one in core.table.interests(neighbour).items() if one.namespace != ALL_NAMESPACES]
                 if left or any(one.namespace != ALL_NAMESPACES for one in core.table.contents(neighbour)):
                     raise InvariantError(f"{broker} holds stale entries of {neighbour}: {left}")
-            disk = self.sim.hosts[broker].disk
-            stale = [key for key in disk if key[0] == "out" or (key[0] == "interest" and key[1] in self.clients)]
+            links = {host.link for host in self.sim.clients.values()}
+            disk = self.sim.brokers[broker].disk.state
+            stale = [key for key in disk if key[0] == "out" or (key[0] == "interest" and key[1] in links)]
             if stale:
                 raise InvariantError(f"the disk of {broker} holds {stale}")
 

@@ -9,14 +9,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from tamis.errors import RemoteProtocolError
 from tamis.node.core import Core
-from tamis.node.effects import Again, Deliver, Effect, Key, Link, Persist
+from tamis.node.effects import Again, Deliver, Effect, Key, Link, Persist, Send
 from tamis.node.node import Codec, Transaction
 
-__all__ = ["DatagramNode"]
+__all__ = ["DatagramNode", "Datagrams"]
+
+
+@dataclass
+class Datagrams(Transaction):
+    """A transaction whose messages leave as single frames."""
+
+    frames: list[tuple[Link, bytes]] = field(default_factory=list)
 
 
 class DatagramNode:
@@ -29,44 +37,34 @@ class DatagramNode:
         self.bytes: Counter[str] = Counter()
         #: Frames that were no message of this protocol.
         self.refused = 0
-        #: A tick would change nothing: rounds are somebody else's clock.
-        self.is_waiting = False
         self._codec = codec
         self._deliveries: list[Any] = []
         self._stored = stored or {}
 
-    def start(self, now: float) -> Transaction:
+    def start(self, now: float) -> Datagrams:
         """Take up life with what was persisted."""
         stored, self._stored = self._stored, {}
         return self._follow(self.core.restore(stored, now=now))
 
-    def attach(self, link: Link, now: float) -> Transaction:
-        """Nothing happens: anybody may write to anybody."""
-        return Transaction()
-
-    def receive(self, data: bytes, *, link: Link, now: float) -> Transaction:
+    def receive(self, data: bytes, *, link: Link, now: float) -> Datagrams:
         """Take a frame from the wire."""
         try:
             return self.submit(self._codec.decode(data, link), sender=link, now=now)
         except RemoteProtocolError:
             self.refused += 1
-            return Transaction()
+            return Datagrams()
 
-    def submit(self, message: Any, *, sender: Link, now: float) -> Transaction:
+    def submit(self, message: Any, *, sender: Link, now: float) -> Datagrams:
         """Give the core a message of somebody in this process: a user, a timer."""
         return self._follow(self.core.handle(message, sender=sender, now=now))
-
-    def tick(self, now: float) -> Transaction:
-        """Nothing waits for time alone."""
-        return Transaction()
 
     def take_deliveries(self) -> list[Any]:
         """Return what the user of the core gets since the last call, and forget it."""
         deliveries, self._deliveries = self._deliveries, []
         return deliveries
 
-    def _follow(self, effects: list[Effect]) -> Transaction:
-        transaction = Transaction()
+    def _follow(self, effects: list[Effect]) -> Datagrams:
+        transaction = Datagrams()
         for effect in effects:
             if isinstance(effect, Persist):
                 transaction.changes.append(effect)
@@ -74,7 +72,7 @@ class DatagramNode:
                 self._deliveries.append(effect.message)
             elif isinstance(effect, Again):
                 transaction.again = True
-            else:
+            elif isinstance(effect, Send):
                 data, kind = self._codec.encode(effect.message), type(effect.message).__name__
                 self.sent[kind] += 1
                 self.bytes[kind] += len(data)

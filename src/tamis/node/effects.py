@@ -1,7 +1,7 @@
 """What a core wants done: values, not calls, so that a test of a core compares two lists.
 
-All effects of one call are one transaction. Whoever drives a node commits every `Persist` before the first
-message leaves (promises G1, G11), so nothing that others have seen can be forgotten in a crash.
+All effects of one call are one transaction. The driver of a node commits every `Persist` before the first message
+leaves (promises G1, G11), so nothing that others have seen can be forgotten in a crash.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Again", "Deliver", "Effect", "Key", "Link", "Persist", "Send"]
+__all__ = ["Again", "Answer", "Deliver", "Effect", "Key", "Link", "Persist", "Send", "Tell"]
 
 #: What a node calls the way to a neighbour or to a client: the name of who is at the other end.
 Link = str
@@ -43,8 +43,23 @@ class Deliver:
 
 
 @dataclass(frozen=True, slots=True)
+class Tell:
+    """Say something on the connection that a link has now: at once, beside the queue, and lost with the connection."""
+
+    link: Link
+    message: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Return a value to the caller in this process that sent the message, once the transaction is durable."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
 class Again:
     """Give the core a `Tick` soon: work is left that one step does not do at once."""
 
 
-Effect = Persist | Send | Deliver | Again
+Effect = Persist | Send | Deliver | Tell | Answer | Again

@@ -120,7 +120,7 @@ LINK = Kind(
     "link",
     ("link",),
     _packed("MessagePack array of three integers (`node/records.py::Cursor`)", Cursor),
-    "node/link_end.py",
+    "node/stream.py",
     "the life of the other end, the number of the last message taken from it and of the last one given to it",
     stream_end=lambda cursor: cursor.sent,
 )
@@ -128,7 +128,7 @@ OUT = Kind(
     "out",
     ("link", "number"),
     _struct("MessagePack of a message (`routing/messages.py`)"),
-    "node/link_end.py",
+    "node/stream.py",
     "a message for the other end of a link",
     Form.STREAM,
 )
@@ -162,13 +162,13 @@ NUMBER = Kind(
 PAUSED = Kind("paused", ("neighbour",), _FLAG, "routing/core/flow.py", "this neighbour asked for a pause")
 PAUSING = Kind("pausing", ("neighbour",), _FLAG, "routing/core/flow.py", "this neighbour was asked for a pause")
 SCHEMA = Kind(
-    "schema", (), _struct("JSON of a schema"), "routing/edge/core.py", "the types of attributes that were learned"
+    "schema", (), _struct("JSON of a schema"), "routing/edge/checks.py", "the types of attributes that were learned"
 )
 GAP = Kind(
     "gap",
     ("link",),
     _struct("MessagePack of `routing/messages.py::Gap`"),
-    "routing/edge/core.py",
+    "routing/edge/backlogs.py",
     "what a suspended client has missed so far",
 )
 PRODUCER = Kind(

@@ -35,10 +35,10 @@ async def keep_frozen(driver: Driver) -> None:
     """Freeze what is there at the start, and again whenever many subscriptions came or went."""
     gc.collect()
     gc.freeze()
-    known = len(driver.edge.asked)
+    known = len(driver.view.asked)
     while True:
         await asyncio.sleep(LOOK_SECONDS)
-        n = len(driver.edge.asked)
+        n = len(driver.view.asked)
         if abs(n - known) >= MOVED:
             known = n
             gc.freeze()  # without a collection before it: that would be the pause

@@ -18,6 +18,7 @@ from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Inp
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from tamis.errors import ModelError
+from tamis.node.cursor import Cursor
 from tamis.runtime.client.http_calls import HttpCalls
 from tamis.spark.broker_options import calls_of, whole_number
 from tamis.spark.broker_rows import batch_of, check_columns
@@ -99,13 +100,13 @@ class Log:
 
     def read(self, span: Span, columns: T.StructType) -> Iterator[pa.RecordBatch]:
         """Yield the messages of a span as batches, all of them or an error."""
-        number = span.after
+        number, upto = span.after, Cursor(span.epoch, span.upto)
         while number < span.upto:
             page = self.calls.read_log(
-                self.subscription, after=f"{span.epoch}-{number}", upto=f"{span.epoch}-{span.upto}", limit=PAGE
+                self.subscription, after=str(Cursor(span.epoch, number)), upto=str(upto), limit=PAGE
             )
             if not page.messages:
-                raise ModelError(f"subscription {self.subscription!r}: the log ends before {span.epoch}-{span.upto}")
+                raise ModelError(f"subscription {self.subscription!r}: the log ends before {upto}")
             yield batch_of([one for one in page.messages if self._is_event(one)], columns)
             number = _offset(page.next)["number"]
 
@@ -189,9 +190,9 @@ class BrokerStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: Offset) -> None:
         """Acknowledge what Spark has in its checkpoint."""
-        self._log.calls.acknowledge(self._log.subscription, f"{end['epoch']}-{end['number']}")
+        self._log.calls.acknowledge(self._log.subscription, str(Cursor(end["epoch"], end["number"])))
 
 
 def _offset(cursor: str) -> Offset:
-    epoch, _, number = cursor.partition("-")
-    return {"epoch": int(epoch), "number": int(number)}
+    found = Cursor.parse(cursor)
+    return {"epoch": found.epoch, "number": found.number}

@@ -20,7 +20,7 @@ from tamis.routing import messages as m
 from tamis.web.work.fair_queue import FairQueue
 
 if TYPE_CHECKING:
-    from tamis.routing.edge.core import EdgeCore
+    from tamis.runtime.broker.view import BrokerView
 
 __all__ = ["Around", "Covering"]
 
@@ -49,24 +49,24 @@ class _Indexed(NamedTuple):
 
 
 class Covering:
-    """An index of all subscriptions of an edge, by namespace."""
+    """An index of all subscriptions of a broker's clients, by namespace."""
 
-    def __init__(self, edge: EdgeCore) -> None:
-        self._edge = edge
+    def __init__(self, broker: BrokerView) -> None:
+        self._broker = broker
         self._indexes: dict[str, DominanceIndex] = {}
         #: What is indexed, and back. Only whoever has the turn looks at these, or at the indexes.
         self._held: dict[Place, _Indexed] = {}
         self._places: dict[int, Place] = {}
         self._next = 0
-        #: What the edge held when the last question was asked.
+        #: What the broker held when the last question was asked.
         self._seen: Mapping[Place, m.Subscribe] = {}
         #: One question at a time, principals in turn; a caller waits here, and may have left when its turn comes.
         self.queue = FairQueue(1)
 
     async def around(self, subscription: Subscription, most: int) -> Around:
         """Compare a subscription with all of its namespace; the caller has a turn of the `queue`."""
-        # The thread sees a copy of what the edge holds; to look through a hundred thousand of them here would be felt.
-        return await asyncio.to_thread(self._answer, self._edge.asked.copy(), subscription, most)
+        # The thread sees a copy of what the broker holds: to look through a hundred thousand here takes too long.
+        return await asyncio.to_thread(self._answer, dict(self._broker.asked), subscription, most)
 
     def _answer(self, asked: Mapping[Place, m.Subscribe], subscription: Subscription, most: int) -> Around:
         self._update(asked)
@@ -103,9 +103,7 @@ class Covering:
             self._places[row] = place
 
     def _read(self, place: Place, message: m.Subscribe) -> Subscription:
-        known = self._edge.broker.table.interests(place[0]).get(place[1])  # one look: it may be gone meanwhile
-        filters = self._edge.content.read_filter(message.filter) if known is None else known.filters
-        return Subscription(message.id, filters, None, message.namespace)
+        return Subscription(message.id, self._broker.filters_of(place, message), None, message.namespace)
 
     def _id(self, row: int) -> SubscriptionId:
         return self._held[self._places[row]].message.id

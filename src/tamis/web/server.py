@@ -15,7 +15,7 @@ from tamis.routing.edge.audit import deed
 from tamis.routing.edge.rights import Rights
 from tamis.runtime.broker.config import BrokerConfig
 from tamis.runtime.broker.driver import Driver
-from tamis.runtime.event_json import event_as_json
+from tamis.runtime.broker.view import BrokerView
 from tamis.web.access import Access, address_of
 from tamis.web.covering import Covering
 from tamis.web.intake import Intake
@@ -39,7 +39,7 @@ class Server:
     access: Access
 
     def __post_init__(self) -> None:
-        self.covering = Covering(self.driver.edge)
+        self.covering = Covering(self.driver.view)
         self.visitors = Visitors(self.access)
         self.intake = Intake()
         self.pool = Pool()
@@ -50,7 +50,7 @@ class Server:
 
     def view(self, connection: HTTPConnection) -> View:
         """Return what a client may see; `RefusedError` for one that may only publish."""
-        return View(self.driver.edge, self.access.rights(connection))
+        return View(self.driver.view, self.access.rights(connection))
 
     def note_refusal(self, connection: HTTPConnection, subject: str, reason: str) -> None:
         """Note in the audit that somebody was refused; who has shown no good token is a ``stranger``."""
@@ -60,8 +60,7 @@ class Server:
 
     def content_for_worker(self) -> dict[str, Any]:
         """Return what a worker process must know to read filters and events as this broker does."""
-        content = self.driver.edge.content
-        return {"schema": content.schema.to_json(), "learns": content.learns}
+        return {"schema": self.broker.schema.to_json(), "learns": self.broker.learns}
 
     def recent_payloads(self, events: Sequence[m.Published]) -> list[bytes]:
         """Return the payloads of the newest of some events, in their order: at most `MAX_TO_WORKER` bytes."""
@@ -69,10 +68,10 @@ class Server:
         count = sum(1 for size in sizes if size <= MAX_TO_WORKER)
         return [event.payload for event in events[len(events) - count :]]
 
-    def event_as_json(self, payload: bytes) -> dict[str, Any]:
-        """Return the attributes of an event under way."""
-        content = self.driver.edge.content
-        return event_as_json(content.read_event(payload), content.schema)
+    @property
+    def broker(self) -> BrokerView:
+        """What may be read of the broker."""
+        return self.driver.view
 
 
 def shown_event(server: Server, at: float, published: m.Published) -> dict[str, Any]:
@@ -81,7 +80,7 @@ def shown_event(server: Server, at: float, published: m.Published) -> dict[str, 
         "id": event_id(published.id),
         "namespace": published.namespace,
         "at": round(at * 1e6),
-        "event": server.event_as_json(published.payload),
+        "event": server.broker.event_as_json(published.payload),
     }
 
 

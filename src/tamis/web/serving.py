@@ -24,6 +24,7 @@ from tamis.runtime.broker.open_broker import open_broker
 from tamis.runtime.broker.self_audit import note_start, note_stop, watch_tokens
 from tamis.runtime.broker.sessions import end_sessions
 from tamis.runtime.broker.snapshot_subscriptions import follow_snapshot, open_snapshot
+from tamis.runtime.broker.store import Store
 from tamis.runtime.broker.tokens import Tokens, tokens_of
 from tamis.runtime.disk.retention import TRIM_ROWS
 from tamis.runtime.long_lived import keep_frozen, paused_collection
@@ -164,12 +165,11 @@ def _listener(config: BrokerConfig) -> socket.socket:
 async def _trim(driver: Driver, config: BrokerConfig) -> None:
     while True:
         await asyncio.sleep(TRIM_SECONDS)
-        driver.committer.run_between(lambda: _trim_once(driver, config, time.time()))
+        driver.run_between_commits(lambda store: _trim_once(driver, store, config, time.time()))
 
 
-def _trim_once(driver: Driver, config: BrokerConfig, now: float) -> None:
-    store = driver.store
+def _trim_once(driver: Driver, store: Store, config: BrokerConfig, now: float) -> None:
     with contextlib.suppress(DiskFullError):  # it is tried again
         if store.trim(now - config.retention, config.retention_bytes) >= TRIM_ROWS:
-            driver.committer.run_between(lambda: _trim_once(driver, config, now))  # commits come in between
+            driver.run_between_commits(lambda again: _trim_once(driver, again, config, now))  # commits come in between
         store.trim_audit(keep=config.max_audit, before=now - config.audit_retention)

@@ -7,7 +7,7 @@ namespaces, and matching its policy and the tenant's. Names of clients are for t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -20,10 +20,9 @@ from tamis.model.subscription import Filter, SubscriptionId
 from tamis.node.content import Content
 from tamis.node.effects import Link
 from tamis.routing import messages as m
+from tamis.routing.edge.link_names import client_of
 from tamis.routing.edge.rights import Rights
-
-if TYPE_CHECKING:
-    from tamis.routing.edge.core import EdgeCore
+from tamis.runtime.broker.view import BrokerView
 
 __all__ = ["View", "compile_filter", "join_policies", "shown_key"]
 
@@ -31,10 +30,10 @@ __all__ = ["View", "compile_filter", "join_policies", "shown_key"]
 class View:
     """A broker as one principal sees it; `RefusedError` for a token that may only publish."""
 
-    def __init__(self, edge: EdgeCore, rights: Rights) -> None:
+    def __init__(self, broker: BrokerView, rights: Rights) -> None:
         rights.demand_reading()
         self.rights = rights
-        self._edge = edge
+        self._broker = broker
         #: ``{namespace: policies}``, compiled for this request.
         self._policies: dict[str, list[tuple[Filter, ...]]] = {}
 
@@ -45,27 +44,27 @@ class View:
         policies = self._compiled_policies(event.namespace)
         if not policies:
             return True
-        found = self._edge.content.read_event(event.payload)
+        found = self._broker.read_event(event.payload)
         return all(any(matches(found, one) for one in policy) for policy in policies)
 
     def names(self, link: Link) -> bool:
         """Whether the principal may see the name of the client behind a link."""
-        kind, _, rest = link.partition(":")
-        return kind != "c" or self.rights.is_admin or rest.partition(":")[0] == self.rights.principal
+        client = client_of(link)
+        return client is None or self.rights.is_admin or client[0] == self.rights.principal
 
     def compile(self, source: str | dict[str, Any], namespace: str) -> tuple[Filter, ...]:
         """Return what a subscription with this filter would match here, without teaching the broker its types."""
         policies = self.policies_of(namespace)
-        return compile_filter(self._edge.content, join_policies(source, policies), policies)
+        return compile_filter(self._broker.checks.content, join_policies(source, policies), policies)
 
     def policies_of(self, namespace: str) -> list[str]:
         """Return the policies that hold for the principal in a namespace, as CQL2 text."""
-        return self._edge.policies_of(namespace, self.rights)
+        return self._broker.checks.policies_of(namespace, self.rights)
 
     def _compiled_policies(self, namespace: str) -> list[tuple[Filter, ...]]:
         if namespace not in self._policies:
             texts = self.policies_of(namespace)
-            self._policies[namespace] = [compile_filter(self._edge.content, text, texts) for text in texts]
+            self._policies[namespace] = [compile_filter(self._broker.checks.content, text, texts) for text in texts]
         return self._policies[namespace]
 
 

@@ -87,10 +87,10 @@ class BrokerCore:
         self._waiting_for_table: set[Link] = set()
         #: Neighbours that have our table, so that changes are enough.
         self._has_table: set[Link] = set()
-        self._expiry = Expiry()
+        self.expiry = Expiry()
         self.story = Story()
         self._handlers: dict[type, Callable[[Any, Link, float], list[Effect]]] = {
-            m.Subscribe: self._subscribe,
+            m.Subscribe: lambda message, sender, now: self.subscribe([(sender, message)], now),
             m.Unsubscribe: self._unsubscribe,
             m.Publish: lambda message, sender, now: self._publish((message.event,), sender, now),
             m.PublishBatch: lambda message, sender, now: self._publish(message.events, sender, now),
@@ -118,12 +118,10 @@ class BrokerCore:
 
     # Clients
 
-    def _subscribe(self, message: m.Subscribe, sender: Link, now: float) -> list[Effect]:
-        return self.subscribe([(sender, message)], now)
-
     def subscribe(self, asked: Iterable[tuple[Link, m.Subscribe]], now: float) -> list[Effect]:
         """Take subscriptions of clients, and make known in one step what follows from all of them."""
         effects, places, interests = list[Effect](), list[tuple[Link, str]](), list[tuple[Link, str, Subscription]]()
+        is_new: dict[tuple[Link, str], bool] = {}
         for client, message in asked:
             try:
                 if message.namespace == ALL_NAMESPACES:
@@ -133,15 +131,19 @@ class BrokerCore:
                 effects.append(Send(client, m.Refusal(f"subscription {message.id!r}", str(error))))
                 continue
             place = (client, client_key(client, message.namespace, message.id))
+            # Said again, as a client does that missed the answer, it is not new: it may have been active for long.
+            known = self.table.interests(client).get(place[1])
+            is_new[place] = known is None or known.filters != subscription.filters
             interests.append((*place, subscription))
-            self._expiry.put(place, message.expires)
+            self.expiry.put(place, message.expires)
             effects.append(records.INTEREST.put(*place, value=m.encode(message)))
             effects.append(Send(client, m.Status(message.id, message.namespace, m.State.ACCEPTED)))
             places.append(place)
         self.table.put_many(interests)
         effects += self._announce()
+        owed = self._neighbours.keys() - self._has_table
         for place in places:
-            self._confirmations.expect(*place, self._neighbours.keys() - self._has_table, now=now)
+            self._confirmations.expect(*place, owed, now=now, is_new=is_new[place])
         return effects + self._settle()
 
     def _unsubscribe(self, message: m.Unsubscribe, sender: Link, now: float) -> list[Effect]:
@@ -153,13 +155,13 @@ class BrokerCore:
 
     def _cancel(self, client: Link, key: str) -> list[Effect]:
         self.table.drop(client, key)
-        self._expiry.put((client, key), None)
+        self.expiry.put((client, key), None)
         self._confirmations.forget(client, key)
         return [records.INTEREST.drop(client, key), *self._announce()]
 
     def _tick(self, message: m.Tick, sender: Link, now: float) -> list[Effect]:
         effects: list[Effect] = []
-        for client, key in self._expiry.take(now * 1e6):
+        for client, key in self.expiry.take(now * 1e6):
             ended = self.table.interests(client)[key]
             effects += self._cancel(client, key)
             effects.append(Send(client, m.Status(ended.id, ended.namespace, m.State.CANCELLED)))
@@ -387,7 +389,7 @@ class BrokerCore:
             message = m.decode(value, source)
             if not isinstance(message, m.Subscribe):
                 raise InvariantError(f"the disk holds {message!r} as a subscription")
-            self._expiry.put((source, key), message.expires)
+            self.expiry.put((source, key), message.expires)
             yield source, key, _subscription(message, self._content)
 
     def check_invariants(self) -> None:

@@ -32,6 +32,11 @@ class Expiry:
     def __len__(self) -> int:
         return len(self._moments)
 
+    @property
+    def first(self) -> int | None:
+        """The moment at which the next subscription ends; None: none does."""
+        return min(self._moments.values(), default=None)
+
     def put(self, place: Place, moment: int | None) -> None:
         """Let a subscription end at a moment, in place of an earlier one; None: never."""
         self._moments.pop(place, None)

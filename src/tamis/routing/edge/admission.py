@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +16,6 @@ from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.routing.core.routing_table import ALL_NAMESPACES
 from tamis.routing.edge.limits import MAX_ABOUT, MAX_BACKLOG, MAX_EVENT, MAX_EVENT_WITH_REGION, MAX_NAME
-from tamis.routing.edge.rights import Rights
 
 __all__ = [
     "MAX_ABOUT",
@@ -24,11 +24,7 @@ __all__ = [
     "MAX_EVENT_WITH_REGION",
     "MAX_NAME",
     "MAX_REASON",
-    "Admitted",
-    "AdmittedMany",
-    "Departed",
-    "EdgeCounts",
-    "Recent",
+    "Traffic",
     "check_namespace",
     "check_pieces",
     "read_raw",
@@ -39,49 +35,34 @@ __all__ = [
 #: Characters of the reason of a refusal.
 MAX_REASON = 1_000
 
-#: Events and deliveries that are remembered for whoever looks; a dry run asks these events.
+#: Events and deliveries that are remembered for pages; a dry run matches these events.
 RECENT_EVENTS, RECENT_DELIVERIES = 2_000, 500
 
 _event_decoder = msgspec.msgpack.Decoder(dict[str, Any])
 
 
-@dataclass(frozen=True)
-class Admitted:
-    """A message that was checked already: it goes to the broker as it is."""
-
-    message: m.Message
-    #: Who wants it, for the audit; None: the broker itself.
-    by: Rights | None = None
-
-
-@dataclass(frozen=True)
-class AdmittedMany:
-    """Subscriptions that were checked already, each with its link: all go to the broker in one step."""
-
-    asked: tuple[tuple[Link, m.Subscribe], ...]
-    by: Rights
-
-
-@dataclass(frozen=True)
-class Departed:
-    """A client has gone for good: what is remembered of it can go, too."""
-
-
 @dataclass
-class EdgeCounts:
-    """Events of clients that came in, copies that went out to clients, and copies that suspended clients missed."""
+class Traffic:
+    """What passed the edge: counts since the start, and the last of it with the moments; nothing of it is persisted."""
 
+    #: Events of clients that came in, copies that went out to clients, and copies that suspended clients missed.
     events: int = 0
     deliveries: int = 0
     missed: int = 0
+    recent_events: deque[tuple[float, m.Published]] = field(default_factory=lambda: deque(maxlen=RECENT_EVENTS))
+    recent_deliveries: deque[tuple[float, Link, m.Delivery]] = field(
+        default_factory=lambda: deque(maxlen=RECENT_DELIVERIES)
+    )
 
+    def note_events(self, now: float, events: Sequence[m.Published]) -> None:
+        """Count events of clients."""
+        self.events += len(events)
+        self.recent_events.extend((now, event) for event in events)
 
-@dataclass
-class Recent:
-    """The last events of clients and the last copies that went out, with the moments; nothing of it is persisted."""
-
-    events: deque[tuple[float, m.Published]] = field(default_factory=lambda: deque(maxlen=RECENT_EVENTS))
-    deliveries: deque[tuple[float, Link, m.Delivery]] = field(default_factory=lambda: deque(maxlen=RECENT_DELIVERIES))
+    def note_delivery(self, now: float, link: Link, delivery: m.Delivery) -> None:
+        """Count a copy that goes out to a client."""
+        self.deliveries += 1
+        self.recent_deliveries.append((now, link, delivery))
 
 
 def check_namespace(name: str) -> str:

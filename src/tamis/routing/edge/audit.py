@@ -20,6 +20,7 @@ from tamis.errors import LimitError, RefusedError
 from tamis.node import records
 from tamis.node.effects import Effect, Key, Persist
 from tamis.routing.edge.rights import Rights
+from tamis.routing.messages import Subscribe
 
 __all__ = ["AUDITED", "Deed", "TokensSeen", "Trail", "deed"]
 
@@ -92,9 +93,11 @@ class Trail:
     ([('audit', '1')], [])
     """
 
-    def __init__(self) -> None:
+    def __init__(self, number: int = 0) -> None:
         #: The number of the last deed on disk, or on its way there.
-        self.number = 0
+        self.number = number
+        #: Who wants what is being done; None: the broker itself.
+        self.actor: Rights | None = None
         self._noted: list[Deed] = []
         #: ``{who: (moment of the refusal that was noted, the last one since, how many since)}``.
         self._refused: dict[str, tuple[int, Deed, int]] = {}
@@ -116,6 +119,11 @@ class Trail:
             self._settle(one.who)
             self._noted.append(one)
             self._refused[one.who] = (one.at, one, 0)
+
+    def note_subscription(self, now: float, what: str, subscription: Subscribe, detail: str, broker: str) -> None:
+        """Note that the actor subscribed or unsubscribed, or that a subscription ended."""
+        subject, namespace = str(subscription.id), subscription.namespace
+        self.note(deed(now, self.actor, what, subject=subject, namespace=namespace, detail=detail, broker=broker))
 
     def note_error(self, now: float, by: Rights, subject: str, namespace: str, error: Exception) -> None:
         """Note that somebody was refused because of who it is or how much it wants; plain mistakes are not noted."""

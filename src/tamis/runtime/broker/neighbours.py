@@ -11,8 +11,8 @@ from urllib.parse import quote
 
 from tamis.errors import RemoteProtocolError, TamisError
 from tamis.runtime.broker.config import BrokerConfig, LinkConfig
-from tamis.runtime.broker.connections import Connection
 from tamis.runtime.broker.driver import Driver
+from tamis.runtime.broker.machine import Connection
 from tamis.runtime.packets import MAX_PACKET_OF_BROKER, SUBPROTOCOL
 
 __all__ = ["FIRST_PAUSE", "LONGEST_PAUSE", "keep_linked", "websocket_url"]
@@ -66,7 +66,8 @@ async def _serve(driver: Driver, config: BrokerConfig, link: LinkConfig) -> None
         open_timeout=5,
         proxy=None,
     ) as socket:
-        connection = driver.connect(link.name, None)
+        connection = Connection(link.name)
+        driver.machine.connect(connection)
         writer = asyncio.create_task(_write(driver, connection, socket))
         try:
             async for packet in socket:
@@ -75,7 +76,7 @@ async def _serve(driver: Driver, config: BrokerConfig, link: LinkConfig) -> None
                 driver.receive(connection, packet)
         finally:
             connection.close("the link is down")
-            driver.disconnect(connection)
+            driver.machine.disconnect(connection)
             await writer
 
 

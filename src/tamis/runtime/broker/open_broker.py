@@ -8,8 +8,9 @@ from pathlib import Path
 
 from tamis.engine.merging import BackgroundMerge
 from tamis.node.content import Content
-from tamis.node.link_end import Quota
+from tamis.node.effects import Link
 from tamis.node.node import Codec, Node
+from tamis.node.stream import Quota, StreamEnd
 from tamis.routing import messages as m
 from tamis.routing.core.broker import BrokerCore
 from tamis.routing.edge.core import EdgeCore
@@ -28,6 +29,7 @@ def open_broker(config: BrokerConfig) -> Driver:
     stored = store.load()
     content = Content(config.read_schema())
     neighbours = {link.name: find_policy(link.policy) for link in config.links}
+    ends: dict[Link, StreamEnd] = {}
     edge = EdgeCore(
         BrokerCore(
             config.name,
@@ -37,13 +39,14 @@ def open_broker(config: BrokerConfig) -> Driver:
             patience=config.active_seconds,
         ),
         content,
+        ends,
         policies={tenant.namespace: tenant.policy for tenant in config.tenants},
         max_backlog=config.max_backlog,
         borders={link.name: frozenset(link.namespaces) for link in config.links if link.namespaces},
+        audited=store.audit.number,
     )
-    edge.trail.number = store.audit.number
     # A life without a disk before it begins a new epoch, above that of every earlier one.
     epoch = round(time.time() * 1e6)
     quota = Quota(config.max_link_messages, config.max_link_bytes)
-    node = Node(edge, list(neighbours), Codec(m.encode, m.decode), epoch, stored, quota)
+    node = Node(edge, list(neighbours), Codec(m.encode, m.decode), epoch, stored, quota, ends)
     return Driver(node, store, min_free=config.min_free)

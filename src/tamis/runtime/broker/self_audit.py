@@ -67,5 +67,5 @@ async def watch_tokens(driver: Driver, tokens: Tokens) -> None:
 
 
 def _note(driver: Driver, what: str, detail: str = "") -> None:
-    name = driver.edge.broker.name
+    name = driver.view.name
     driver.note(Deed(round(time.time() * 1e6), name, what, name, detail=detail))

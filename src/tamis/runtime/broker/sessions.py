@@ -28,9 +28,7 @@ async def end_sessions(
         await asyncio.sleep(look)
         now = time.monotonic()
         away = [
-            link
-            for link in driver.node.ends
-            if not driver.edge.broker.is_neighbour(link) and not driver.is_attended(link)
+            link for link in driver.view.links if not driver.view.is_neighbour(link) and not driver.is_attended(link)
         ]
         absent = {link: absent.get(link, now) for link in away}
         with contextlib.suppress(TamisError):  # a full disk: it is tried again
@@ -40,13 +38,13 @@ async def end_sessions(
 
 async def _withdraw(driver: Driver, links: set[Link]) -> None:
     """Withdraw what was not durable."""
-    ended = [(link, one) for (link, _), one in driver.edge.asked.items() if link in links and not m.about(one).durable]
+    ended = [(link, one) for (link, _), one in driver.view.asked.items() if link in links and not m.about(one).durable]
     for link, one in ended:
-        await driver.submit(m.Unsubscribe(one.id, one.namespace), link)
+        await driver.unsubscribe(m.Unsubscribe(one.id, one.namespace), link)
 
 
 async def _forget(driver: Driver, links: set[Link]) -> None:
     """Forget clients that ask for nothing."""
-    for link in links - {link for link, _ in driver.edge.asked}:
+    for link in links - {link for link, _ in driver.view.asked}:
         if not driver.is_attended(link):
             await driver.forget(link)

@@ -12,7 +12,6 @@ import itertools
 import logging
 import sys
 import time
-from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -24,13 +23,14 @@ from tamis.model.language.cql2_json import to_json
 from tamis.model.language.parse import parse
 from tamis.model.language.unbind import format_filters
 from tamis.model.schema import Schema
-from tamis.model.subscription import Subscription
+from tamis.model.subscription import Filter, Subscription
 from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.routing.core.broker import client_key
+from tamis.routing.edge.link_names import http_link
+from tamis.routing.edge.requests import Rejection
 from tamis.routing.edge.rights import Rights
 from tamis.runtime.broker.driver import Driver
-from tamis.runtime.broker.link_names import http_link
 from tamis.runtime.long_lived import paused_collection
 
 __all__ = ["OWNER", "follow_snapshot", "open_snapshot"]
@@ -53,22 +53,20 @@ async def open_snapshot(driver: Driver, path: Path) -> Path:
     """Let a broker have exactly the subscriptions of a version, or of the newest in a directory; return which."""
     version = version_at(path)
     engine = await asyncio.to_thread(Engine.load, version)
-    content, asked = driver.edge.content, driver.edge.asked
-    if content.learns and not content.schema:
-        content.schema = engine.schema
-    mine = {place: one for place, one in asked.items() if m.about(one).owner == OWNER}
+    await driver.learn_types(engine.schema)
+    schema = driver.view.schema
+    mine = {place: one for place, one in driver.view.asked.items() if m.about(one).owner == OWNER}
     kept: set[_Place] = set()
     subscriptions = iter(engine)
-    means_the_same = all(content.schema.get(name) == kind for name, kind in engine.schema.items())
+    means_the_same = all(schema.get(name) == kind for name, kind in engine.schema.items())
     while batch := list(itertools.islice(subscriptions, BATCH)):
         wanted = [(_place(one), one, _message(one, engine.schema)) for one in batch]
         kept.update(place for place, _, _ in wanted)
         changed = [one for one in wanted if not _is_same(mine.get(one[0]), one[2])]
-        admit = partial(_admitted, driver, version, means_the_same)
-        await driver.subscribe([(place[0], admit(place, one, message)) for place, one, message in changed], _RIGHTS)
+        await _subscribe(driver, version, means_the_same, changed)
     for place, one in mine.items():
         if place not in kept:
-            await driver.submit(m.Unsubscribe(one.id, one.namespace), place[0], _RIGHTS)
+            await driver.unsubscribe(m.Unsubscribe(one.id, one.namespace), place[0], _RIGHTS)
     return version
 
 
@@ -107,22 +105,32 @@ def _is_same(there: m.Subscribe | None, one: m.Subscribe) -> bool:
     return (there.expires, old.text, old.metadata) == (one.expires, new.text, new.metadata)
 
 
-def _admitted(
-    driver: Driver, version: Path, means_the_same: bool, place: _Place, one: Subscription, message: m.Subscribe
-) -> m.Subscribe:
-    """Return a subscription as the broker takes it, held to the policies like everybody's (promise S6)."""
-    edge = driver.edge
-    there = edge.asked.get(place)
-    if there is not None and m.about(there).owner != OWNER:
-        raise SnapshotError(str(version), f"subscription {one.id!r} is at the broker already, and somebody else's")
-    try:
-        if means_the_same and _is_typed(one, edge.content.schema):  # what was compiled there need not be parsed here
-            filter, meaning = edge.content.write_filter(one.filters), one.filters
-        else:
-            filter, meaning = msgspec.json.encode(to_json(parse(m.about(message).text))), None
-        return edge.write_subscription(msgspec.structs.replace(message, filter=filter), place[0], _RIGHTS, meaning)
-    except TamisError as error:
-        raise SnapshotError(str(version), f"subscription {one.id!r}: {error}") from error
+async def _subscribe(
+    driver: Driver, version: Path, means_the_same: bool, changed: list[tuple[_Place, Subscription, m.Subscribe]]
+) -> None:
+    """Give subscriptions to the broker, held to the policies like those of clients (promise S6)."""
+    requests: list[tuple[Link, m.Subscribe]] = []
+    meanings: list[tuple[Filter, ...] | None] = []
+    checks, schema = driver.view.checks, driver.view.schema
+    for place, subscription, message in changed:
+        there = driver.view.asked.get(place)
+        if there is not None and m.about(there).owner != OWNER:
+            raise SnapshotError(
+                str(version), f"subscription {subscription.id!r} is at the broker already, and not ours"
+            )
+        try:
+            if means_the_same and _is_typed(subscription, schema):  # what was compiled there need not be parsed here
+                filter, meaning = checks.content.write_filter(subscription.filters), subscription.filters
+            else:
+                filter, meaning = msgspec.json.encode(to_json(parse(m.about(message).text))), None
+        except TamisError as error:
+            raise SnapshotError(str(version), f"subscription {subscription.id!r}: {error}") from error
+        requests.append((place[0], msgspec.structs.replace(message, filter=filter)))
+        meanings.append(meaning)
+    answer = await driver.subscribe(requests, _RIGHTS, meanings=meanings)
+    if isinstance(answer, Rejection):
+        id = requests[answer.row][1].id if answer.row is not None else ""
+        raise SnapshotError(str(version), f"subscription {id!r}: {answer.error}") from answer.error
 
 
 def _is_typed(one: Subscription, schema: Schema) -> bool:

@@ -2,7 +2,7 @@
 
 One task keeps the connection: it writes what waits, hands out what comes, and connects again with growing pauses when
 the wire breaks. Nothing that was published or asked for is forgotten meanwhile, and nothing is delivered twice: the
-link is numbered in both directions (`client_link`).
+link is numbered in both directions (`tamis.runtime.client.session`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import secrets
 import ssl
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -26,13 +28,13 @@ from tamis.model.language.cql2_json import to_json
 from tamis.model.language.parse import parse
 from tamis.model.schema import Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE, SubscriptionId
+from tamis.node.cursor import Cursor
 from tamis.routing import messages as m
 from tamis.runtime.broker.neighbours import FIRST_PAUSE, LONGEST_PAUSE, websocket_url
 from tamis.runtime.client.clear_text import check_encrypted
-from tamis.runtime.client.client_link import ClientLink, Cursor, Outgoing
 from tamis.runtime.client.client_values import encode_event
-from tamis.runtime.client.deliveries import ClientSubscription, Missed
-from tamis.runtime.client.publishing import Publishing
+from tamis.runtime.client.deliveries import ClientSubscription
+from tamis.runtime.client.session import ClientSession, Reader
 from tamis.runtime.extra import demand_server
 from tamis.runtime.packets import MAX_PACKET, SUBPROTOCOL
 
@@ -42,6 +44,37 @@ __all__ = ["Client"]
 MAX_WAITING, AT_ONCE = 16_384, 100
 
 _GONE_FOR_GOOD = 1008
+
+
+@dataclass(frozen=True)
+class _Door:
+    """Where a broker is, and how to enter; ``timeout`` is in seconds."""
+
+    url: str
+    token: str | None
+    timeout: float
+    ssl: ssl.SSLContext | None
+
+
+class _CursorFile:
+    """A file that says how far a client has read; it is replaced, never half written."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._kept = Cursor()
+
+    def read(self) -> Cursor | None:
+        """Return what was kept; None when nothing was."""
+        text = self._path.read_text().strip() if self._path.exists() else ""
+        return Cursor.parse(text, str(self._path)) if text else None
+
+    def keep(self, cursor: Cursor) -> None:
+        """Keep a cursor, unless it is the one that was kept last."""
+        if cursor.number and cursor != self._kept:
+            draft = self._path.with_name(self._path.name + ".new")
+            draft.write_text(str(cursor))
+            os.replace(draft, self._path)
+            self._kept = cursor
 
 
 class Client:
@@ -61,23 +94,16 @@ class Client:
     ) -> None:
         demand_server("tamis.connect")
         check_encrypted(url, token, insecure=insecure)
-        self.url = url
         self.name = client or f"client-{secrets.token_hex(8)}"
-        #: The types of attributes, as the broker knows them.
-        self.schema = Schema()
-        self._token = token
-        self._timeout = timeout
-        self._ssl = ssl
-        self._file = None if cursor_file is None else Path(cursor_file)
-        kept = self._file.read_text() if self._file is not None and self._file.exists() else ""
-        self._link = ClientLink(self.name, Cursor.parse(replay_after or kept))
-        self._replay_after = replay_after
-        self._publishing = Publishing()
-        self._subscriptions: dict[tuple[str, SubscriptionId], ClientSubscription] = {}
-        self._unclaimed: list[tuple[int, m.Delivery]] = []
+        self._door = _Door(url, token, timeout, ssl)
+        self._file = None if cursor_file is None else _CursorFile(Path(cursor_file))
+        self._is_replay = replay_after is not None
+        cursor = self._file.read() if self._file is not None else None
+        if replay_after is not None:
+            cursor = Cursor.parse(replay_after, "replay_after")
+        self._session = ClientSession(self.name, cursor, round(time.time() * 1e6))
         self._news = asyncio.Event()
         self._room = asyncio.Condition()
-        self._closed = False
         #: Why the connection ended for good; every later call raises it.
         self._ended: TamisError | None = None
 
@@ -88,21 +114,20 @@ class Client:
         self._first: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._keep_connected())
         try:
-            async with asyncio.timeout(self._timeout):
+            async with asyncio.timeout(self._door.timeout):
                 await asyncio.shield(self._first)
         except TimeoutError:
             self._first.cancel()
             await self.close()
-            raise ConnectionLostError(self.url, f"no broker answered within {self._timeout:g} s") from None
+            raise ConnectionLostError(self._door.url, f"no broker answered within {self._door.timeout:g} s") from None
         return self
 
     async def close(self) -> None:
         """End the connection; what was published and not confirmed is given up."""
-        self._closed = True
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
-        self._give_up(ConnectionLostError(self.url, "the client was closed"))
+        self._give_up(ConnectionLostError(self._door.url, "the client was closed"))
 
     async def until_ended(self) -> None:
         """Wait until the connection has ended for good, and raise the reason."""
@@ -112,9 +137,19 @@ class Client:
     # What users do
 
     @property
+    def url(self) -> str:
+        """Where the broker is."""
+        return self._door.url
+
+    @property
     def cursor(self) -> str:
         """How far everything was acknowledged; `tamis.connect(replay_after=...)` goes on from there."""
-        return str(self._link.cursor)
+        return str(self._session.link.cursor)
+
+    @property
+    def schema(self) -> Schema:
+        """The types of attributes, as the broker knows them."""
+        return self._session.schema
 
     async def publish(
         self, events: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, namespace: str = DEFAULT_NAMESPACE
@@ -127,9 +162,10 @@ class Client:
         given = [events] if isinstance(events, Mapping) else list(events)
         payloads = [encode_event(one) for one in given]
         async with self._room:
-            await self._room.wait_for(lambda: len(self._publishing) < MAX_WAITING)
+            await self._room.wait_for(lambda: len(self._session.publishing) < MAX_WAITING)
             self._demand_open()
-            done = self._publishing.add(namespace, payloads)
+            done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._session.publish(namespace, payloads, partial(_resolve, done))
         self._news.set()
         try:
             await done
@@ -184,33 +220,36 @@ class Client:
 
     async def unsubscribe(self, id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Ask no longer; returns when the broker knows."""
-        found = self._subscriptions.get((namespace, id))
-        if found is None:
-            found = self._subscriptions[namespace, id] = ClientSubscription(self, m.Subscribe(id, b"", namespace))
-        self._say(found.end())
-        await found.reached(m.State.CANCELLED)
-        self._subscriptions.pop((namespace, id), None)
+        reader = self._session.readers.get((namespace, id))
+        if not isinstance(reader, ClientSubscription):
+            reader = ClientSubscription(self, m.Subscribe(id, b"", namespace))
+            self._session.follow(reader)
+        reader.message = m.Unsubscribe(id, namespace)
+        self._say(reader.message)
+        await reader.reached(m.State.CANCELLED)
+        self._session.leave(reader.place)
+        self._news.set()
 
-    def acknowledge(self, number: int) -> None:
-        """Take note that one reader is done with a message; `Delivery.ack` calls it."""
-        if self._link.acknowledge(number):
+    def acknowledge(self, reader: Reader, cursor: Cursor) -> None:
+        """Take note that a reader is done with a message; `Delivery.ack` calls it."""
+        if self._session.acknowledge(reader, cursor):
             self._news.set()
 
     # Inside
 
     async def _all_reached(self, messages: Sequence[m.Subscribe], wait: m.State) -> list[ClientSubscription]:
         """Have a reader for each subscription, and wait until all have come so far; none is kept otherwise."""
-        many = {(one.namespace, one.id): ClientSubscription(self, one) for one in messages}
-        self._subscriptions |= many
-        self._claim()
+        readers = [ClientSubscription(self, message) for message in messages]
+        for reader in readers:
+            self._session.follow(reader)
         try:
-            for found in many.values():
-                await found.reached(wait)
+            for reader in readers:
+                await reader.reached(wait)
         except BaseException:
-            for place in many:
-                self._subscriptions.pop(place, None)
+            for reader in readers:
+                self._session.readers.pop(reader.place, None)
             raise
-        return list(many.values())
+        return readers
 
     def _demand_open(self) -> None:
         """Raise why the connection ended, if it did: a call would wait for an answer that cannot come."""
@@ -219,13 +258,13 @@ class Client:
 
     def _say(self, message: m.Message) -> None:
         self._demand_open()
-        self._link.unsent.append(Outgoing(m.encode(message), lambda: None))
+        self._session.say(message)
         self._news.set()
 
     async def _keep_connected(self) -> None:
         pause = FIRST_PAUSE
         lost: tuple[type[Exception], ...] = (OSError, TimeoutError, TamisError, *_socket_errors())
-        while not self._closed:
+        while self._ended is None:
             try:
                 await self._converse()
                 pause = FIRST_PAUSE
@@ -234,7 +273,7 @@ class Client:
                 return
             except lost:  # the wire broke; that is what this loop is for
                 pass
-            self._link.lost()
+            self._session.link.lost()
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(2 * pause, LONGEST_PAUSE)
 
@@ -243,21 +282,21 @@ class Client:
         from websockets.asyncio.client import connect
         from websockets.exceptions import ConnectionClosed
 
-        asked = {"client": self.name} | ({"after": self._replay_after} if self._replay_after else {})
-        headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
+        query = {"client": self.name} | ({"after": self.cursor} if self._is_replay else {})
+        headers = {"Authorization": f"Bearer {self._door.token}"} if self._door.token else {}
         async with connect(
-            f"{websocket_url(self.url)}?{urlencode(asked, quote_via=quote)}",
+            f"{websocket_url(self._door.url)}?{urlencode(query, quote_via=quote)}",
             additional_headers=headers,
             subprotocols=[SUBPROTOCOL],  # type: ignore[list-item]
             max_size=MAX_PACKET,
             compression=None,
-            open_timeout=self._timeout,
+            open_timeout=self._door.timeout,
             proxy=None,
-            ssl=self._ssl,
+            ssl=self._door.ssl,
         ) as socket:
             writer = asyncio.create_task(self._write(socket))
             try:
-                await socket.send(self._link.greeting())
+                await socket.send(self._session.link.greeting())
                 async for packet in socket:
                     self._take(packet if isinstance(packet, bytes) else packet.encode())
             except ConnectionClosed as error:
@@ -273,93 +312,27 @@ class Client:
         while True:
             await self._news.wait()
             self._news.clear()
-            self._pack_events()
-            self._keep_cursor()
-            while (packet := self._link.packet()) is not None:
+            if self._file is not None:
+                self._file.keep(self._session.link.cursor)
+            while (packet := self._session.next_packet()) is not None:
                 await socket.send(packet)
-                self._pack_events()
-
-    def _pack_events(self) -> None:
-        """Put waiting events into messages, as long as few are on their way."""
-        while len(self._link.unsent) < 2 and (message := self._publishing.pack()) is not None:
-            self._link.unsent.append(message)
 
     def _take(self, packet: bytes) -> None:
-        was_up, broker = self._link.is_up, self._link.broker
-        for number, message in self._link.take(packet):
-            if isinstance(message, m.Delivery):
-                self._unclaimed.append((number, message))
-            elif isinstance(message, m.Gap):
-                self._link.hand_out(number, 0)
-                for one in self._subscriptions.values():
-                    one.put(Missed(message.count, message.first))
-            elif isinstance(message, m.Status):
-                self._status(message)
-            elif isinstance(message, m.Delayed) and (message.namespace, message.id) in self._subscriptions:
-                self._subscriptions[message.namespace, message.id].delay(message.missing)
-            elif isinstance(message, m.Refusal):
-                self._refused(message)
-            elif isinstance(message, m.Types):
-                self.schema = Schema.from_json(message.schema)
-        self._link.settle()
-        self._claim()
-        if self._link.unsent or len(self._publishing):  # an acknowledgement may have made room in the window
-            self._news.set()
-        if self._link.is_up and not was_up:
-            self._came_up(is_new=bool(broker) and broker != self._link.broker)
-
-    def _came_up(self, *, is_new: bool) -> None:
-        """Say again what the broker may not know: all it was asked if it lost its disk, else what is open."""
-        waiting = {one.body for one in self._link.unsent}
-        for one in self._subscriptions.values():
-            body = m.encode(one.message)
-            if (is_new or one.is_open) and body not in waiting:
-                self._link.unsent.insert(0, Outgoing(body, lambda: None))
-        if not self._first.done():
+        self._session.take(packet)
+        if self._session.link.is_up and not self._first.done():
             self._first.set_result(None)
-        self._news.set()
-
-    def _claim(self) -> None:
-        """Hand deliveries to the subscriptions they are for; what nobody asks for yet waits."""
-        waiting, self._unclaimed = self._unclaimed, []
-        for number, delivery in waiting:
-            places = [(delivery.event.namespace, id) for id in delivery.subscriptions]
-            readers = [self._subscriptions[place] for place in places if place in self._subscriptions]
-            if readers:
-                self._link.hand_out(number, len(readers))
-                for one in readers:
-                    one.deliver(number, delivery)
-            else:
-                self._link.unread.setdefault(number, 1)
-                self._unclaimed.append((number, delivery))
-
-    def _status(self, message: m.Status) -> None:
-        found = self._subscriptions.get((message.namespace, message.id))
-        if found is not None:
-            found.came_to(message.state)
-
-    def _refused(self, message: m.Refusal) -> None:
-        kind, _, rest = message.subject.partition(" ")
-        error = RefusedError(503 if message.is_temporary else message.status, message.reason)
-        if message.event is not None:
-            self._publishing.refuse(message.event, error)
-        for one in self._subscriptions.values():
-            if kind == "subscription" and repr(one.id) == rest:
-                one.fail(error)
-
-    def _keep_cursor(self) -> None:
-        if self._file is not None and self._link.cursor.number:
-            draft = self._file.with_name(self._file.name + ".new")
-            draft.write_text(str(self._link.cursor))
-            os.replace(draft, self._file)
+        self._news.set()  # the cursor may have moved, or an acknowledgement made room in the window
 
     def _give_up(self, error: TamisError) -> None:
-        self._closed, self._ended = True, self._ended or error
+        self._ended = self._ended or error
         if not self._first.done():
             self._first.set_exception(error)
-        self._publishing.give_up(error)
-        for one in self._subscriptions.values():
-            one.fail(error)
+        self._session.give_up(error)
+
+
+def _resolve(done: asyncio.Future[None], error: TamisError | None) -> None:
+    if not done.done():
+        done.set_result(None) if error is None else done.set_exception(error)
 
 
 def _asking(

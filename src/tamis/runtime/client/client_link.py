@@ -11,71 +11,63 @@ number is the *cursor*: what the broker is told, and what a client may keep in a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tamis.errors import RemoteProtocolError
+from tamis.node.cursor import Cursor
 from tamis.node.frames import Frame, decode_frame, encode_frame
+from tamis.node.stream import CLIENT_EPOCH, Mark, StreamEnd, Window, Wire
 from tamis.routing import messages as m
 from tamis.routing.edge.refusals import MESSAGES
-from tamis.runtime.broker.connections import CLIENT_EPOCH
 from tamis.runtime.packets import join_frames, split_frames
 
-__all__ = ["ClientLink", "Cursor", "Outgoing"]
+__all__ = ["ClientLink", "Outgoing"]
 
-#: Messages on their way that the broker has not acknowledged.
-WINDOW = MESSAGES
-
-
-@dataclass(frozen=True)
-class Cursor:
-    """How far a client has read: the broker's life, and the number of its last message.
-
-    >>> Cursor.parse("17-4"), str(Cursor(17, 4))
-    (Cursor(epoch=17, number=4), '17-4')
-    """
-
-    epoch: int = 0
-    number: int = 0
-
-    def __str__(self) -> str:
-        return f"{self.epoch}-{self.number}"
-
-    @classmethod
-    def parse(cls, text: str) -> Cursor:
-        """Read what ``str`` wrote; anything else is the beginning."""
-        epoch, _, number = text.strip().partition("-")
-        return cls(int(epoch), int(number)) if epoch.isdecimal() and number.isdecimal() else cls()
+#: What may be under way without an acknowledgement; the broker keeps refusals for as many messages.
+WINDOW = Window(MESSAGES)
 
 
 @dataclass
 class Outgoing:
-    """A message for the broker, and who waits for it to be durable there."""
+    """A message for the broker, and what to call when it is durable there."""
 
     body: bytes
-    confirmed: Callable[[], None]
+    confirmed: Callable[[], None] = lambda: None
 
 
-@dataclass
 class ClientLink:
     """The state of a client's end."""
 
-    name: str
-    cursor: Cursor = field(default_factory=Cursor)
-    #: The broker's life; 0 until it has greeted.
-    broker: int = 0
-    #: The last message taken from the broker; None: the next one says.
-    received: int | None = None
-    sent: int = 0
-    is_up: bool = False
-    #: Not sent yet; and sent, by number, not acknowledged.
-    unsent: list[Outgoing] = field(default_factory=list)
-    outbox: dict[int, Outgoing] = field(default_factory=dict)
-    #: ``{number: handles}``: the messages that somebody still has to acknowledge, in order.
-    unread: dict[int, int] = field(default_factory=dict)
-    _told: int = 0
-    _heard: int = 0
-    #: Acknowledged by the first frame of a wire; confirmed when the words beside it were dealt with.
-    _acknowledged: list[Outgoing] = field(default_factory=list)
+    def __init__(self, name: str, cursor: Cursor | None = None) -> None:
+        self.name = name
+        self.cursor = Cursor() if cursor is None else cursor
+        #: Whether the broker has greeted on the present wire.
+        self.is_up = False
+        #: Messages without a number yet.
+        self.unsent: list[Outgoing] = []
+        #: ``{number: handles}``: the messages that readers still have to acknowledge, in order.
+        self.unread: dict[int, int] = {}
+        self._end = StreamEnd(name, CLIENT_EPOCH)
+        self._wire = Wire()
+        #: What was sent and not acknowledged, by number.
+        self._sent: dict[int, Outgoing] = {}
+        #: Whether a message has said where the broker's stream stands.
+        self._is_placed = False
+        #: The cursor that the broker was told, and the last message that it has acknowledged.
+        self._told = 0
+        self._heard = 0
+        #: Acknowledged by the first frame of a wire; confirmed when the words beside it were dealt with.
+        self._acknowledged: list[Outgoing] = []
+
+    @property
+    def broker(self) -> int:
+        """The broker's life; 0 until it has greeted."""
+        return self._end.peer_epoch
+
+    @property
+    def waiting(self) -> set[bytes]:
+        """The messages that the broker has not acknowledged."""
+        return {one.body for one in (*self._sent.values(), *self.unsent)}
 
     def lost(self) -> None:
         """Take note that the wire is gone."""
@@ -87,51 +79,50 @@ class ClientLink:
 
     def take(self, packet: bytes) -> list[tuple[int, m.Message]]:
         """Take a packet; return what is new in it, words under number 0. Deal with it, then call `settle`."""
-        found: list[tuple[int, m.Message]] = []
+        messages: list[tuple[int, m.Message]] = []
         for data in split_frames(packet, self.name):
             frame = decode_frame(data, self.name)
-            if frame.to != CLIENT_EPOCH or (frame.epoch < self.broker):
+            if frame.to != CLIENT_EPOCH or frame.epoch < self.broker:
                 continue
             if frame.epoch != self.broker:
                 self._meet(frame)
             elif not self.is_up:
                 self._go_on(frame)
             if frame.body:
-                found += self._message(frame)
+                messages += self._message(frame)
             self._heard = max(self._heard, frame.ack)
-        return found
+        return messages
 
     def settle(self) -> None:
         """Confirm what the broker has acknowledged; after its words, for a refusal comes with the acknowledgement."""
         acknowledged, self._acknowledged = self._acknowledged, []
-        for one in acknowledged:
-            one.confirmed()
-        for number in [number for number in self.outbox if number <= self._heard]:
-            self.outbox.pop(number).confirmed()
+        self._end.acknowledge(self._heard)
+        acknowledged += [self._sent.pop(number) for number in list(self._sent) if number <= self._heard]
+        for outgoing in acknowledged:
+            outgoing.confirmed()
 
     def packet(self) -> bytes | None:
         """Return what is to be sent now, None when there is nothing."""
         if not self.is_up:
             return None
-        frames = []
-        while self.unsent and len(self.outbox) < WINDOW:
-            self.sent += 1
-            self.outbox[self.sent] = self.unsent.pop(0)
-            frames.append(Frame(CLIENT_EPOCH, self.broker, self.sent, self.cursor.number, self.outbox[self.sent].body))
-        if not frames and self._told != self.cursor.number:
-            frames.append(Frame(CLIENT_EPOCH, self.broker, 0, self.cursor.number))
-        self._told = self.cursor.number
+        while self.unsent and len(self._sent) < WINDOW.messages:
+            self._end.append(self.unsent[0].body)
+            self._sent[self._end.sent] = self.unsent.pop(0)
+        self._wire.owes_answer = self._told != self.cursor.number
+        mark = Mark(self.broker, self.cursor.number, self._end.sent)
+        frames = self._wire.take(self._end, mark, WINDOW, lambda link, after, limit: [])
+        self._told = self.cursor.number if frames else self._told
         return join_frames(map(encode_frame, frames)) if frames else None
 
     def hand_out(self, number: int, handles: int) -> None:
-        """Take note that a message was handed to so many readers."""
+        """Take note of how many readers a message was handed to."""
         self.unread[number] = handles
         if not handles:
             self._move()
 
     def acknowledge(self, number: int) -> bool:
         """Take note that one reader is done with a message; returns whether the cursor moved."""
-        if number not in self.unread:
+        if not self.unread.get(number):
             return False
         self.unread[number] -= 1
         return self._move()
@@ -141,33 +132,39 @@ class ClientLink:
     def _meet(self, frame: Frame) -> None:
         """Begin with a life of the broker: the first one that is met, or one that lost its disk."""
         is_first = not self.broker
-        self.unsent = [*self.outbox.values(), *self.unsent]
-        self.outbox, self.broker, self.sent, self.received = {}, frame.epoch, frame.ack, None
+        self.unsent = [*self._sent.values(), *self.unsent]
+        self._sent, self._end = {}, StreamEnd(self.name, CLIENT_EPOCH)
+        self._end.resume(frame.epoch, frame.ack)
         if not is_first or self.cursor.epoch != frame.epoch:
             self.unread.clear()
             self.cursor = Cursor(frame.epoch, 0)
-        self._told, self._heard, self.is_up = 0, frame.ack, True
+        self._is_placed = False
+        self._come_up(frame)
+        self._told = 0
 
     def _go_on(self, frame: Frame) -> None:
         """Go on on a new wire: what the broker has is confirmed, the rest is sent again under the same numbers."""
-        self._heard = frame.ack
-        self._acknowledged += [self.outbox.pop(number) for number in list(self.outbox) if number <= frame.ack]
-        self.unsent = [*self.outbox.values(), *self.unsent]
-        self.outbox, self.sent, self.is_up = {}, frame.ack, True
+        self._acknowledged += [self._sent.pop(number) for number in list(self._sent) if number <= frame.ack]
+        numbers = self._end.resume(frame.epoch, frame.ack)
+        self._sent = {numbers[old]: outgoing for old, outgoing in self._sent.items()}
+        self._come_up(frame)
+
+    def _come_up(self, frame: Frame) -> None:
+        self._heard, self.is_up, self._wire = frame.ack, True, Wire.of(self._end)
 
     def _message(self, frame: Frame) -> list[tuple[int, m.Message]]:
         message = m.decode(frame.body, self.name)
         if not frame.seq:
             return [(0, message)]
-        if self.received is None:
-            self.received = frame.seq - 1
-            if self.cursor.number < self.received and not self.unread:
-                self.cursor = Cursor(self.broker, self.received)
-        if frame.seq <= self.received:
+        end = self._end
+        if not self._is_placed:
+            self._is_placed, end.received = True, frame.seq - 1
+            if self.cursor.number < end.received and not self.unread:
+                self.cursor = Cursor(self.broker, end.received)
+        if frame.seq <= end.received:
             return []
-        if frame.seq != self.received + 1:
-            raise RemoteProtocolError(self.name, f"message {frame.seq} came after {self.received}")
-        self.received = frame.seq
+        if not end.accept(frame):
+            raise RemoteProtocolError(self.name, f"message {frame.seq} came after {end.received}")
         return [] if frame.seq <= self.cursor.number else [(frame.seq, message)]
 
     def _move(self) -> bool:

@@ -1,17 +1,15 @@
 """What a client publishes, until it is known what became of it: on the broker's disk, refused, or given up.
 
-The events of one call share one future. A message is confirmed by its number on the link; a refusal names its event and
+The events of one call have one outcome. A message is confirmed by its number on the link; a refusal names its event and
 comes before the confirmation of its message, again on every new connection for as long as it could have been missed
 (`tamis.routing.edge.refusals`). So an event whose message is confirmed and that was not refused is accepted.
 """
 
 from __future__ import annotations
 
-import asyncio
 import itertools
-import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -27,30 +25,26 @@ BATCH_EVENTS, BATCH_BYTES = 256, 512 * 1024
 
 @dataclass(eq=False)
 class _Call:
-    """One call of `publish`: how many of its events are open, and who waits for them."""
+    """One call of `publish`: how many of its events are open, and what to call with the first error or None."""
 
     left: int
-    done: asyncio.Future[None]
+    done: Callable[[TamisError | None], None]
     error: TamisError | None = None
 
     def close_one(self, error: TamisError | None = None) -> None:
         """Take note of what became of one event; the first error is the call's."""
         self.error = self.error or error
         self.left -= 1
-        if self.left or self.done.done():
-            return
-        if self.error is None:
-            self.done.set_result(None)
-        else:
-            self.done.set_exception(self.error)
+        if not self.left:
+            self.done(self.error)
 
 
 class Publishing:
     """The events that a client has published and knows nothing of yet, by number."""
 
-    def __init__(self) -> None:
+    def __init__(self, epoch: int) -> None:
         #: The life of this publisher; its events count from 1.
-        self.epoch = round(time.time() * 1e6)
+        self.epoch = epoch
         self._numbers = itertools.count(1)
         #: Not in a message yet, in order.
         self._waiting: deque[m.Published] = deque()
@@ -60,16 +54,20 @@ class Publishing:
     def __len__(self) -> int:
         return len(self._open)
 
-    def add(self, namespace: str, payloads: Sequence[bytes]) -> asyncio.Future[None]:
-        """Queue the events of one call; the future is done when all of them are confirmed or refused."""
-        call = _Call(len(payloads), asyncio.get_running_loop().create_future())
+    def add(
+        self, namespace: str, payloads: Sequence[bytes], done: Callable[[TamisError | None], None]
+    ) -> list[m.EventId]:
+        """Queue the events of one call; ``done`` is called when all of them are confirmed or refused."""
+        call = _Call(len(payloads), done)
+        ids: list[m.EventId] = []
         for payload in payloads:
             number = next(self._numbers)
             self._open[number] = call
-            self._waiting.append(m.Published(m.EventId("", self.epoch, number), namespace, payload))
+            ids.append(m.EventId("", self.epoch, number))
+            self._waiting.append(m.Published(ids[-1], namespace, payload))
         if not payloads:
-            call.done.set_result(None)
-        return call.done
+            done(None)
+        return ids
 
     def pack(self) -> Outgoing | None:
         """Return a message with the next events that wait; None when none do."""

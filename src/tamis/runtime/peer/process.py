@@ -19,8 +19,8 @@ from tamis.errors import LimitError, LocalProtocolError, ModelError, RemoteProto
 from tamis.model.schema import Event, Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE, SubscriptionId
 from tamis.node.content import Content
-from tamis.node.datagrams import DatagramNode
-from tamis.node.node import Codec, Transaction
+from tamis.node.datagrams import DatagramNode, Datagrams
+from tamis.node.node import Codec
 from tamis.overlay import messages as m
 from tamis.overlay.peer import USER, PeerCore
 from tamis.overlay.seat import Shape
@@ -200,7 +200,7 @@ class PeerProcess:
     def _submit(self, message: Any) -> None:
         self._carry_out(self._running.node.submit(message, sender=USER, now=time.time()))
 
-    def _carry_out(self, transaction: Transaction) -> None:
+    def _carry_out(self, transaction: Datagrams) -> None:
         wires = self._running
         for link, frame in transaction.frames:
             wires.receivers.put(link, frame)

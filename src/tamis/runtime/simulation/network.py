@@ -7,25 +7,27 @@ delivers and the brokers do not is counted as lost.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tamis.errors import LocalProtocolError, ModelError, UnknownSubscriptionError
+from tamis.errors import ModelError, UnknownSubscriptionError
 from tamis.model.schema import Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE, SubscriptionId
 from tamis.node.content import Content
-from tamis.node.link_end import Quota
-from tamis.node.node import Codec
+from tamis.node.effects import Link
+from tamis.node.stream import Quota, StreamEnd
 from tamis.routing import messages as m
 from tamis.routing.core.broker import BrokerCore
-from tamis.routing.core.client import USER, ClientCore
 from tamis.routing.core.counters import Counters
 from tamis.routing.core.routing_table import ALL_NAMESPACES
+from tamis.routing.edge.core import EdgeCore
 from tamis.routing.policies import Policy, find_policy
 from tamis.routing.policies.cell_tables import common_cells
+from tamis.runtime.client.client_values import encode_event
+from tamis.runtime.simulation.brokers import BrokerHost, BrokerSimulator
+from tamis.runtime.simulation.inbox import ClientInbox
 from tamis.runtime.simulation.naive_network import NaiveNetwork, NetworkDelivery, Place
-from tamis.runtime.simulation.simulator import NO_FAULTS, Faults, Simulator
+from tamis.runtime.simulation.simulator import NO_FAULTS, Faults
 from tamis.runtime.simulation.statistics import LinkStatistics, NetworkStatistics
 from tamis.runtime.simulation.topology import Topology
 
@@ -80,9 +82,9 @@ class Network:
         self._policies = self._by_link(policy)
         self._cells = common_cells(policy.cells for policy in self._policies.values())
         self._content = Content(schema)
-        self._simulator = Simulator(Codec(m.encode, m.decode), seed=seed, faults=faults)
+        self._simulator = BrokerSimulator(seed=seed, faults=faults)
         self._naive = NaiveNetwork()
-        self._published: Counter[str] = Counter()
+        self._inboxes: dict[str, ClientInbox] = {}
         self._counters: dict[str, dict[str, Counters]] = {}
         for broker in self.topology.brokers:
             self._add_broker(broker)
@@ -93,11 +95,10 @@ class Network:
         name = self.topology.brokers[turn] if broker is None else broker
         if name not in self._counters:
             raise ModelError(f"there is no broker {name!r}; there are {', '.join(self.topology.brokers[:8])} ...")
-        if not client or client in self._simulator.hosts:
+        if not client or client in self._inboxes or client in self._counters:
             raise ModelError(f"the name {client!r} is taken" if client else "a client needs a name")
         self._naive.attach(client, name)
-        self._simulator.attach(name, client)
-        self._simulator.add(client, lambda: ClientCore(client, name), [name], mortal=False)
+        self._inboxes[client] = ClientInbox(self._simulator, client, name)
         return client
 
     def subscribe(
@@ -113,21 +114,20 @@ class Network:
 
         With ``lasts`` it ends by itself after so many seconds of the network's time.
         """
-        broker, filters = self._naive.node_of(client), self._content.compile(source)
+        self._naive.node_of(client)
+        filters = self._content.compile(source)
         if namespace == ALL_NAMESPACES:
             raise ModelError(f"namespace {namespace!r} is not for clients")
         data = self._content.write_filter(filters)
-        given = self._naive.subscribe(client, filters, id, namespace)
+        subscription_id = self._naive.subscribe(client, filters, id, namespace)
         expires = None if lasts is None else round((self._simulator.now + lasts) * 1e6)
-        self._simulator.submit(client, m.Subscribe(given, data, namespace, expires), sender=USER)
-        if lasts is not None:
-            self._simulator.call_later(lasts + 1e-3, self._look_for_expired, broker)
-        return given
+        self._inboxes[client].subscribe(m.Subscribe(subscription_id, data, namespace, expires))
+        return subscription_id
 
     def unsubscribe(self, client: str, id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Let a client ask no longer."""
         self._naive.unsubscribe(client, id, namespace)
-        self._simulator.submit(client, m.Unsubscribe(id, namespace), sender=USER)
+        self._inboxes[client].unsubscribe(m.Unsubscribe(id, namespace))
 
     def publish(
         self,
@@ -138,16 +138,11 @@ class Network:
     ) -> None:
         """Let a client publish an event, or several in one batch."""
         self._naive.node_of(client)
-        payloads = [self._content.write_event(one) for one in ([events] if isinstance(events, Mapping) else events)]
-        batch = []
-        for payload in payloads:
-            self._published[client] += 1
-            id = m.EventId(client, self._simulator.hosts[client].epoch, self._published[client])
-            batch.append(m.Published(id, namespace, payload))
-            self._naive.publish(id, namespace, self._content.read_event(payload), self._is_active)
-        if batch:
-            message = m.Publish(batch[0]) if len(batch) == 1 else m.PublishBatch(tuple(batch))
-            self._simulator.submit(client, message, sender=USER)
+        raws = [events] if isinstance(events, Mapping) else list(events)
+        values = [self._content.read_event(self._content.write_event(raw)) for raw in raws]
+        ids = self._inboxes[client].publish(namespace, [encode_event(raw) for raw in raws])
+        for id, event in zip(ids, values, strict=True):
+            self._naive.publish(id, namespace, event, self._is_active)
 
     def run(self, seconds: float | None = None) -> None:
         """Let the network come to rest, or let so much of its time pass."""
@@ -155,7 +150,8 @@ class Network:
 
     def state(self, client: str, id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE) -> m.State:
         """Return how far a subscription has come, as its client knows."""
-        states: dict[tuple[str, SubscriptionId], m.State] = self._core(client, ClientCore).states
+        self._naive.node_of(client)
+        states = self._inboxes[client].states
         if (namespace, id) not in states:
             raise UnknownSubscriptionError(id)
         return states[namespace, id]
@@ -164,14 +160,14 @@ class Network:
         """Return what a client got, in order."""
         self._naive.node_of(client)
         return [
-            NetworkDelivery(one.event.id.publisher, self._content.read_event(one.event.payload), one.subscriptions)
-            for one in self._core(client, ClientCore).deliveries
+            NetworkDelivery(_publisher(one), self._content.read_event(one.event.payload), one.subscriptions)
+            for one in self._inboxes[client].deliveries
         ]
 
     def refusals(self, client: str) -> list[str]:
         """Return what brokers refused a client, and why, in order."""
         self._naive.node_of(client)
-        return [f"{one.subject}: {one.reason}" for one in self._core(client, ClientCore).refusals]
+        return [f"{one.subject}: {one.reason}" for one in self._inboxes[client].refusals]
 
     def crash(self, broker: str, *, lose_disk: bool = False) -> None:
         """Stop a broker at once; its clients and neighbours wait for it."""
@@ -191,9 +187,9 @@ class Network:
 
     def check_invariants(self) -> None:
         """Raise `InvariantError` unless every broker that is up tells its neighbours all they must know."""
-        for broker in self.topology.brokers:
-            if self._simulator.hosts[broker].node is not None:
-                self._core(broker, BrokerCore).check_invariants()
+        for host in self._simulator.brokers.values():
+            if host.machine is not None:
+                host.edge.check_invariants()
 
     def digest(self) -> str:
         """Return a fingerprint of everything that was sent so far; the same seed gives the same."""
@@ -202,8 +198,7 @@ class Network:
     def statistics(self) -> NetworkStatistics:
         """Return what the network did so far, and what it cost; every broker must be up."""
         counts = [one for by_link in self._counters.values() for one in by_link.values()]
-        clients = self._naive.clients
-        got = {client: [one.event.id for one in self._core(client, ClientCore).deliveries] for client in clients}
+        got = {name: [one.event.id for one in inbox.deliveries] for name, inbox in self._inboxes.items()}
         names = {policy.name for policy in self._policies.values()}
         links = self.link_statistics()
         return NetworkStatistics(
@@ -228,7 +223,7 @@ class Network:
         """Return what each direction of each link carried."""
         found = []
         for (source, target), policy in self._policies.items():
-            sender, receiver = self._core(source, BrokerCore), self._core(target, BrokerCore)
+            sender, receiver = self._host(source).edge.broker, self._host(target).edge.broker
             sent, taken = self._counters[source][target], self._counters[target][source]
             summaries = sender.table.summaries(target)
             hidden = {origin.key: homes for summary in summaries for origin, homes in summary.suppressed()}
@@ -267,37 +262,29 @@ class Network:
         around = self.topology.neighbours(broker)
         policies = {other: self._policies[broker, other] for other in around}
         counters = self._counters[broker] = {other: Counters() for other in around}
-        self._simulator.add(
-            broker,
-            lambda: BrokerCore(broker, policies, self._content, counters, self._cells),
-            list(around),
-            quota=self._quota,
-        )
 
-    def _look_for_expired(self, broker: str) -> None:
-        if self._simulator.hosts[broker].node is None:  # it looks when it is back
-            self._simulator.call_later(1.0, self._look_for_expired, broker)
-        else:
-            self._simulator.submit(broker, m.Tick(), sender=broker)
+        def make_edge(ends: dict[Link, StreamEnd], audited: int) -> EdgeCore:
+            core = BrokerCore(broker, policies, self._content, counters, self._cells)
+            return EdgeCore(core, self._content, ends, audited=audited)
+
+        self._simulator.add_broker(broker, make_edge, tuple(around), quota=self._quota)
 
     def _is_active(self, client: str, place: Place) -> bool:
-        return bool(self._core(client, ClientCore).states[place] is m.State.ACTIVE)
+        return self._inboxes[client].states[place] is m.State.ACTIVE
 
     def _refused(self) -> set[m.EventId]:
         """Return the events that were not accepted, as their publishers know."""
-        refusals = (one for client in self._naive.clients for one in self._core(client, ClientCore).refusals)
-        return {one.event for one in refusals if one.event is not None}
+        return {id for inbox in self._inboxes.values() for id in inbox.refused}
 
-    def _host(self, broker: str) -> Any:
+    def _host(self, broker: str) -> BrokerHost:
         if broker not in self._counters:
             raise ModelError(f"there is no broker {broker!r}")
-        return self._simulator.hosts[broker]
+        return self._simulator.brokers[broker]
 
-    def _core(self, name: str, kind: type[Any]) -> Any:
-        node = self._simulator.hosts[name].node
-        if node is None:
-            raise LocalProtocolError(f"{name!r} is down; restart it first")
-        return node.core
+
+def _publisher(delivery: m.Delivery) -> str:
+    """Return the client that published an event; its broker follows in the id."""
+    return delivery.event.id.publisher.rpartition("@")[0]
 
 
 def _tree(topology: Topology | int | Iterable[tuple[str, str]]) -> Topology:

@@ -27,8 +27,9 @@ from tamis.overlay.peer import USER, PeerCore
 from tamis.overlay.seat import Seat, Shape
 from tamis.overlay.space import Space
 from tamis.overlay.state import PATIENCE
+from tamis.runtime.simulation.datagrams import DatagramSimulator
 from tamis.runtime.simulation.naive_network import NaiveNetwork, NetworkDelivery, Place
-from tamis.runtime.simulation.simulator import NO_FAULTS, Faults, Host, Simulator
+from tamis.runtime.simulation.simulator import NO_FAULTS, Faults
 from tamis.runtime.simulation.statistics import LinkStatistics, NetworkStatistics
 
 __all__ = ["PeerNetwork"]
@@ -39,14 +40,6 @@ MAX_ROUNDS = 500
 _EVENTS = ("Forward", "Receipt")
 
 _Key = tuple[str, str, SubscriptionId]
-
-
-class _PeerSimulator(Simulator):
-    """A simulator whose wires carry single messages."""
-
-    def make_node(self, host: Host) -> Any:
-        """Return a node without reliable links."""
-        return DatagramNode(host.make_core(), self._codec, host.disk)
 
 
 class PeerNetwork:
@@ -90,7 +83,7 @@ class PeerNetwork:
         self.shape = Shape() if shape is None else shape
         self._content = Content(schema)
         self._space = Space(schema)
-        self._simulator = _PeerSimulator(Codec(m.encode, m.decode), seed=seed, faults=faults)
+        self._simulator = DatagramSimulator(Codec(m.encode, m.decode), seed=seed, faults=faults)
         self._rng = random.Random(seed)
         self._naive = NaiveNetwork()
         #: What each peer has delivered to its clients.
@@ -252,7 +245,7 @@ class PeerNetwork:
             return PeerCore(name, self._content, self._space, self.shape, contact, one_seat=one_seat)
 
         self._peers[name] = []
-        self._simulator.add(name, make, [], mortal=False)
+        self._simulator.add(name, make)
 
     def _contact(self) -> str | None:
         """Return a seat of some peer that sits in the tree: what a directory of peers would say."""

@@ -25,7 +25,7 @@ async def read_audit(request: Request) -> Response:
         raise RefusedError(403, "the audit is for admins: tamis serve token add NAME --admin")
     limit = whole_number(query.get("limit", "100"), "limit", MAX_PAGE)
     before = whole_number(query["before"], "before", 2**53) if "before" in query else None
-    page = server.driver.store.read_audit(before, limit)
+    page = server.broker.read_audit(before, limit)
     shown = [_shown(one) for one in page if _may_see(rights, one)]
     return JSONResponse({"deeds": shown, "next": page[-1].number if page and len(page) == limit else None})
 

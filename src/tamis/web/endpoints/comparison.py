@@ -44,14 +44,14 @@ async def compare(request: Request) -> Response:
         raise ModelError("policies: a list of names")
     if len(policies) > MOST_POLICIES:
         raise ModelError(f"policies: at most {MOST_POLICIES}")
-    edge = server.driver.edge
-    newest = itertools.islice(reversed(edge.asked.values()), MOST_SUBSCRIPTIONS)
+    broker = server.broker
+    newest = itertools.islice(reversed(broker.asked.values()), MOST_SUBSCRIPTIONS)
     arguments = server.content_for_worker() | {
         "brokers": brokers,
         "policies": list(dict.fromkeys(policies)),
         "subscriptions": [(one.id, msgspec.json.decode(one.filter), one.namespace) for one in newest][::-1],
     }
-    payloads = server.recent_payloads([event for _, event in edge.recent.events][-MOST_EVENTS:])
+    payloads = server.recent_payloads([event for _, event in broker.traffic.recent_events][-MOST_EVENTS:])
     rows = await server.pool.run(rights.principal, "compare", arguments, payloads, budget=COMPARISON)
     sizes = {"brokers": brokers, "subscriptions": len(arguments["subscriptions"]), "events": len(payloads)}
     return JSONResponse({**sizes, "policies": rows})

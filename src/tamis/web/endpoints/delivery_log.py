@@ -13,10 +13,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from tamis.errors import ModelError, RefusedError
+from tamis.node.cursor import Cursor
 from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.web.bodies import MAX_PAGE, read_json, whole_number
-from tamis.web.cursors import read_cursor
 from tamis.web.endpoints.subscriptions import demand_owner, find
 from tamis.web.server import Server, event_id, server_of
 
@@ -31,7 +31,7 @@ async def read_log(request: Request) -> Response:
     server = server_of(request)
     rights, query = server.rights(request), request.query_params
     link, key = find(server, rights, request)
-    demand_owner(rights, server.driver.edge.asked[link, key])
+    demand_owner(rights, server.broker.asked[link, key])
     log = _Log(server, link)
     after = log.place("after", query["after"]) if "after" in query else log.first
     upto = min(log.place("upto", query["upto"]) if "upto" in query else log.last, log.last)
@@ -40,7 +40,7 @@ async def read_log(request: Request) -> Response:
             410, f"messages up to {log.cursor(log.first)} are beyond retention; {query['after']} is before"
         )
     limit = whole_number(query.get("limit", str(PAGE)), "limit", MAX_PAGE)
-    found = [log.shown(*one) for one in log.read(after, upto, limit)]
+    found = [log.shown(*one) for one in log.read(after, limit, upto)]
     places = {name: log.cursor(getattr(log, name)) for name in ("first", "acknowledged", "last")}
     return JSONResponse(places | {"next": found[-1]["cursor"] if found else log.cursor(after), "messages": found})
 
@@ -50,7 +50,7 @@ async def acknowledge(request: Request) -> Response:
     server = server_of(request)
     rights, given = server.rights(request), await read_json(request)
     link, key = find(server, rights, request)
-    demand_owner(rights, server.driver.edge.asked[link, key])
+    demand_owner(rights, server.broker.asked[link, key])
     if given.keys() != {"cursor"} or not isinstance(given["cursor"], str):
         raise ModelError('expected {"cursor": "..."}')
     log = _Log(server, link)
@@ -67,25 +67,16 @@ class _Log:
     def __init__(self, server: Server, link: Link) -> None:
         self._server = server
         self._link = link
-        end = server.driver.node.ends[link]
-        self.last = server.driver.committed(link).sent
-        self.acknowledged = min(next(iter(end.outbox), end.sent + 1) - 1, self.last)
-        oldest = server.driver.store.read_outbox(link, 0, 1)
-        self.first = oldest[0][0] - 1 if oldest else self.last
-
-    def cursor(self, number: int) -> str:
-        return f"{self._server.driver.node.epoch}-{number}"
+        self._queue = server.broker.stream(link)
+        self.cursor, self.read = self._queue.cursor, self._queue.read
+        self.last, self.acknowledged, self.first = self._queue.last, self._queue.acknowledged, self._queue.first
 
     def place(self, name: str, text: str) -> int:
         """Return the number in a cursor; 410 when it is of a life whose messages are gone."""
-        epoch, number = read_cursor(name, text)
-        if epoch != self._server.driver.node.epoch:
+        cursor = Cursor.parse(text, name)
+        if cursor.epoch != self._queue.epoch:
             raise RefusedError(410, f"{name}: {text} is of a former life of this broker, which lost its disk since")
-        return number
-
-    def read(self, after: int, upto: int, limit: int) -> list[tuple[int, bytes]]:
-        found = self._server.driver.store.read_outbox(self._link, after, min(limit, max(upto - after, 0)))
-        return [one for one in found if one[0] <= upto]
+        return cursor.number
 
     def shown(self, number: int, body: bytes) -> dict[str, Any]:
         message = m.decode(body, self._link)
@@ -97,6 +88,6 @@ class _Log:
         return {
             "cursor": self.cursor(number),
             "id": event_id(message.event.id),
-            "event": self._server.event_as_json(message.event.payload),
+            "event": self._server.broker.event_as_json(message.event.payload),
             "subscriptions": list(message.subscriptions),
         }

@@ -9,9 +9,8 @@ from starlette.responses import JSONResponse, Response
 
 from tamis.errors import EventError, ModelError, RefusedError, TamisError
 from tamis.model.subscription import DEFAULT_NAMESPACE
-from tamis.routing import messages as m
 from tamis.routing.edge.admission import MAX_NAME
-from tamis.routing.edge.producers import Once
+from tamis.routing.edge.requests import Accepted, Rejection
 from tamis.web.bodies import MAX_PAGE, read_events, whole_number
 from tamis.web.failures import status_of
 from tamis.web.server import event_id, server_of, shown_event
@@ -28,39 +27,45 @@ async def publish(request: Request) -> Response:
     server.driver.demand_room()
     events = await read_events(request)
     server.access.demand_live(rights)
-    pairs, pace = [], Pace()
+    draft, pace = server.broker.checks.begin_events(), Pace()
     for row, event in enumerate(events):
         try:
-            pairs.append((namespace, server.driver.edge.write_event(event, namespace, rights)))
-        except EventError as error:
-            raise EventError(error.attribute, error.value, error.problem, row if len(events) > 1 else None) from None
+            server.broker.checks.draft_event(draft, event, namespace, rights)
         except TamisError as error:
-            raise RefusedError(status_of(error), f"event {row}: {error}") from None
+            raise _rejected(Rejection(row, error), len(events)) from None
         await pace.breathe()
     more: dict[str, bool] = {}
     if "producer" in request.query_params:
-        found, is_new = await _publish_once(request, rights.principal, pairs)
-        more["duplicate"] = not is_new
+        producer, number = _batch(request)
+        verdict = await server.driver.publish_once(events, namespace, rights, producer, number, draft)
+        more["duplicate"] = isinstance(verdict, Accepted) and not verdict.is_new
     else:
-        found = await server.driver.publish(pairs, f"http:{rights.principal}")
-    ids = [event_id(id) for id in found]
+        verdict = await server.driver.publish(events, namespace, rights, f"http:{rights.principal}", draft)
+    if isinstance(verdict, Rejection):
+        raise _rejected(verdict, len(events))
+    ids = [event_id(id) for id in verdict.ids]
     return JSONResponse({"accepted": len(ids), "ids": ids, **more})
 
 
-async def _publish_once(
-    request: Request, principal: str, pairs: list[tuple[str, bytes]]
-) -> tuple[list[m.EventId], bool]:
-    """Publish a numbered batch of a producer; return its ids, the same for the same batch, and whether it is new."""
-    server, query = server_of(request), request.query_params
+def _rejected(rejection: Rejection, n: int) -> Exception:
+    """Return the error of a request whose events were not accepted; it names the row."""
+    error, row = rejection.error, rejection.row
+    if isinstance(error, EventError):
+        return EventError(error.attribute, error.value, error.problem, row if n > 1 else None)
+    if isinstance(error, TamisError) and row is not None:
+        return RefusedError(status_of(error), f"event {row}: {error}")
+    return error
+
+
+def _batch(request: Request) -> tuple[str, int]:
+    """Return the producer of a numbered batch, and its number."""
+    query = request.query_params
     producer, number = query["producer"], query.get("number", "")
     if not producer or len(producer) > MAX_NAME or not producer.isprintable():
         raise ModelError(f"producer: expected a name of 1 to {MAX_NAME} characters")
     if not (number.isascii() and number.isdecimal() and len(number) < 19):
         raise ModelError(f"number: a batch of a producer has a whole number below 10^18, got {number[:40]!r}")
-    publisher = f"once:{principal}:{producer}@{server.driver.edge.broker.name}"
-    ids = [m.EventId(publisher, int(number), place) for place in range(1, len(pairs) + 1)]
-    events = tuple(m.Published(id, *pair) for id, pair in zip(ids, pairs, strict=True))
-    return ids, await server.driver.publish_once(Once(m.PublishBatch(events), principal, producer, int(number)))
+    return producer, int(number)
 
 
 async def recent_events(request: Request) -> Response:
@@ -68,7 +73,7 @@ async def recent_events(request: Request) -> Response:
     server = server_of(request)
     view = server.view(request)
     limit = whole_number(request.query_params.get("limit", "200"), "limit", MAX_PAGE)
-    seen = ((at, event) for at, event in reversed(server.driver.edge.recent.events) if view.shows(event))
+    seen = ((at, event) for at, event in reversed(server.broker.traffic.recent_events) if view.shows(event))
     shown = [shown_event(server, at, event) for at, event in itertools.islice(seen, limit)]
     return JSONResponse({"events": shown})
 
@@ -78,7 +83,7 @@ async def recent_deliveries(request: Request) -> Response:
     server = server_of(request)
     view = server.view(request)
     limit = whole_number(request.query_params.get("limit", "50"), "limit", MAX_PAGE)
-    seen = (one for one in reversed(server.driver.edge.recent.deliveries) if view.shows(one[2].event))
+    seen = (one for one in reversed(server.broker.traffic.recent_deliveries) if view.shows(one[2].event))
     shown = [
         {
             **shown_event(server, at, delivery.event),

@@ -14,9 +14,8 @@ from tamis.model.subscription import DEFAULT_NAMESPACE
 from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.routing.core.broker import client_key
-from tamis.routing.core.summary import Origin
+from tamis.routing.edge.link_names import client_link, http_link
 from tamis.web.bodies import read_json
-from tamis.web.endpoints.subscriptions import http_link
 from tamis.web.server import Server, server_of
 from tamis.web.views import View, shown_key
 
@@ -41,7 +40,7 @@ async def explain_event(request: Request) -> Response:
     text, id = asked.get("filter"), asked.get("id")
     if id is not None:
         place = await _place(server, namespace, id, asked.get("client"), rights.principal)
-        text = m.about(server.driver.edge.asked[place]).text
+        text = m.about(server.broker.asked[place]).text
         shown["links"] = _links(server, *place, with_names=rights.is_admin)
     if "event" in asked:
         shown |= await _explained(server, view, text, asked["event"], id)
@@ -53,12 +52,12 @@ async def explain_event(request: Request) -> Response:
 async def _place(server: Server, namespace: str, id: object, client: object, principal: str) -> Place:
     if not isinstance(id, str | int) or isinstance(id, bool):
         raise ModelError("an id is a string or an integer")
-    link = f"c:{principal}:{client}" if isinstance(client, str) else http_link(namespace, id)
-    place, known = (link, client_key(link, namespace, id)), server.driver.edge.asked
+    link = client_link(principal, client) if isinstance(client, str) else http_link(namespace, id)
+    place, known = (link, client_key(link, namespace, id)), server.broker.asked
     if place in known:
         return place
     # A page shows the id, not the client that asked. The search reads all of them, so it is made beside the loop.
-    others = await asyncio.to_thread(_places_of, known.copy(), str(id), namespace)
+    others = await asyncio.to_thread(_places_of, dict(known), str(id), namespace)
     if client is not None or not others:
         raise UnknownSubscriptionError(id)
     if len(others) > 1:
@@ -86,15 +85,9 @@ def _links(server: Server, link: Link, key: str, *, with_names: bool) -> list[di
 
     Their keys hold the names of clients; without names their ids are shown.
     """
-    table = server.driver.edge.broker.table
     shown: list[dict[str, Any]] = []
     for neighbour in (one.name for one in server.config.links):
-        stand_in = [
-            home
-            for summary in table.summaries(neighbour)
-            for _, homes in summary.suppressed(Origin(link, key))
-            for home in homes
-        ]
+        stand_in = server.broker.stand_ins(neighbour, (link, key))
         forwarded, named = not stand_in, stand_in if with_names else [shown_key(one) for one in stand_in]
         covers = ", ".join(map(shown_key, stand_in))
         reason = "forwarded" if forwarded else f"not forwarded because covered by {covers}"

@@ -57,9 +57,9 @@ class Overview:
     async def _waiting(self) -> dict[Link, int]:
         """Return how many messages wait for each client and neighbour that has some."""
         waiting, pace = dict[Link, int](), Pace()
-        for number, (link, end) in enumerate(list(self._server.driver.node.ends.items())):
-            if end.outbox:
-                waiting[link] = len(end.outbox)
+        for number, link in enumerate(list(self._server.broker.links)):
+            if n := self._server.broker.waiting_for(link):
+                waiting[link] = n
             if number % 1_000 == 0:
                 await pace.breathe()
         return waiting
@@ -136,7 +136,7 @@ async def health(request: Request) -> Response:
     """Say whether the broker takes events now."""
     server = server_of(request)
     server.access.check_origin(request)
-    full = server.driver.committer.is_full
+    full = server.broker.disk.is_full
     return JSONResponse({"status": "disk full" if full else "ok", "broker": server.config.name}, 503 if full else 200)
 
 
@@ -150,29 +150,30 @@ def demand_overview(request: Request) -> View:
 
 
 def _statistics(server: Server, waiting: dict[Link, int]) -> dict[str, Any]:
-    driver, edge = server.driver, server.driver.edge
+    broker = server.broker
+    traffic, disk = broker.traffic, broker.disk
     names = [link.name for link in server.config.links]
     return {
         "broker": server.config.name,
         "totals": {
-            "events": edge.counts.events,
-            "deliveries": edge.counts.deliveries,
-            "missed": edge.counts.missed,
-            "commits": driver.committer.commits,
-            "commit_changes": driver.committer.changes,
-            "commit_seconds": driver.committer.seconds,
+            "events": traffic.events,
+            "deliveries": traffic.deliveries,
+            "missed": traffic.missed,
+            "commits": disk.commits,
+            "commit_changes": disk.changes,
+            "commit_seconds": disk.seconds,
         },
         "now": {
-            "subscriptions": len(edge.asked),
-            "connections": len(driver.connections),
+            "subscriptions": len(broker.asked),
+            "connections": len(broker.connected),
             "waiting": sum(waiting.values()),
-            "suspended": len(edge.gaps),
-            "disk_bytes": driver.store.size(),
-            "disk_full": int(driver.committer.is_full),
+            "suspended": len(broker.suspended),
+            "disk_bytes": disk.bytes,
+            "disk_full": int(disk.is_full),
         },
         "links": [_link(server, name, waiting.get(name, 0)) for name in names],
         "slowest": _slowest(waiting, names),
-        "schema": {name: kind.name for name, kind in edge.content.schema.items()},
+        "schema": {name: kind.name for name, kind in broker.schema.items()},
     }
 
 
@@ -182,16 +183,15 @@ def _slowest(waiting: dict[Link, int], links: list[str]) -> list[dict[str, Any]]
 
 
 def _link(server: Server, name: str, waiting: int) -> dict[str, Any]:
-    broker = server.driver.edge.broker
-    counts = broker.counters[name]
-    hidden = sum(summary.n_suppressed for summary in broker.table.summaries(name))
+    counts, entries = server.broker.counters(name)
+    hidden = server.broker.n_suppressed(name)
     return {
         "link": name,
-        "connected": name in server.driver.connections,
+        "connected": name in server.broker.connected,
         "announced": counts.announced,
         "retracted": counts.retracted,
         "suppressed": hidden,
-        "table_entries": broker.table.n_entries(name),
+        "table_entries": entries,
         "events": counts.events,
         "false_positives": counts.false_positives,
         "waiting": waiting,

@@ -21,10 +21,10 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from tamis.errors import ModelError
+from tamis.node.cursor import Cursor
 from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.routing.edge.rights import Rights
-from tamis.web.cursors import read_cursor
 from tamis.web.endpoints.subscriptions import demand_owner, find
 from tamis.web.server import Server, event_id, server_of
 
@@ -42,14 +42,15 @@ async def stream(request: Request) -> Response:
     server, query = server_of(request), request.query_params
     rights = server.rights(request)
     link, key = find(server, rights, request)
-    demand_owner(rights, server.driver.edge.asked[link, key])
+    demand_owner(rights, server.broker.asked[link, key])
     if query.get("ack", "auto") != "auto":
         raise ModelError(f"ack: expected auto, or no ack, got {query['ack'][:40]!r}")
     limit, last = query.get("limit"), request.headers.get("last-event-id")
     given = last or query.get("after")
-    after = _cursor(server, given) if given else _floor(server, link)
+    queue = server.broker.stream(link)
+    after = _cursor(server, given) if given else queue.acknowledged
     if last:
-        server.driver.acknowledge(link, min(after, server.driver.committed(link).sent))
+        server.driver.acknowledge(link, min(after, queue.last))
     count = int(limit) if limit and limit.isascii() and limit.isdecimal() and len(limit) < 10 else None
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     body = _Stream(server, rights, link, key, count, acknowledges="ack" in query).messages(after)
@@ -100,7 +101,7 @@ class _Stream:
                     if page and self._acknowledges:
                         self._server.driver.acknowledge(self._link, after)
                     if not page and not await self._wait(self._news):
-                        if (self._link, self._key) not in self._server.driver.edge.asked:
+                        if (self._link, self._key) not in self._server.broker.asked:
                             return
                         yield b": alive\n\n"
         finally:
@@ -108,9 +109,7 @@ class _Stream:
 
     def _page(self, after: int) -> list[tuple[int, bytes]]:
         """Return the next messages that are on disk, and count them."""
-        driver = self._server.driver
-        last = driver.committed(self._link).sent
-        page = [one for one in driver.store.read_outbox(self._link, after, PAGE) if one[0] <= last][: self._left]
+        page = self._server.broker.stream(self._link).read(after, PAGE)[: self._left]
         self._left = None if self._left is None else self._left - len(page)
         return page
 
@@ -130,7 +129,7 @@ class _Stream:
         return not self._ended and (not digest or self._server.access.is_live(digest))
 
     def _message(self, number: int, body: bytes) -> bytes:
-        cursor = f"{self._server.driver.node.epoch}-{number}"
+        cursor = Cursor(self._server.broker.epoch, number)
         message = m.decode(body, self._link)
         if isinstance(message, m.Gap):
             gap = msgspec.json.encode({"gap": {"first": event_id(message.first), "count": message.count}}).decode()
@@ -139,7 +138,7 @@ class _Stream:
             raise ModelError(f"the queue of {self._link!r} holds a {type(message).__name__}")
         data: dict[str, object] = {
             "id": event_id(message.event.id),
-            "event": self._server.event_as_json(message.event.payload),
+            "event": self._server.broker.event_as_json(message.event.payload),
             "subscriptions": list(message.subscriptions),
         }
         return f"id: {cursor}\ndata: {msgspec.json.encode(data).decode()}\n\n".encode()
@@ -147,10 +146,5 @@ class _Stream:
 
 def _cursor(server: Server, text: str) -> int:
     """Return the number in a cursor; one of a former life of the broker is behind everything."""
-    epoch, number = read_cursor("Last-Event-ID", text)
-    return number if epoch == server.driver.node.epoch else 0
-
-
-def _floor(server: Server, link: Link) -> int:
-    end = server.driver.node.ends[link]
-    return next(iter(end.outbox), end.sent + 1) - 1
+    cursor = Cursor.parse(text, "Last-Event-ID")
+    return cursor.number if cursor.epoch == server.broker.epoch else 0

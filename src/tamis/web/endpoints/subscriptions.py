@@ -19,7 +19,6 @@ from starlette.responses import JSONResponse, Response
 
 from tamis.errors import (
     DuplicateSubscriptionError,
-    LimitError,
     ModelError,
     RefusedError,
     TamisError,
@@ -34,8 +33,9 @@ from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.routing.core.broker import client_key
 from tamis.routing.edge.admission import check_namespace, subscription_id
+from tamis.routing.edge.link_names import client_link, client_of, http_link
+from tamis.routing.edge.requests import Draft, Rejection
 from tamis.routing.edge.rights import Rights
-from tamis.runtime.broker.link_names import http_link
 from tamis.web.addresses import id_in
 from tamis.web.bodies import MAX_PAGE, read_objects, whole_number
 from tamis.web.failures import status_of
@@ -64,53 +64,48 @@ async def create(request: Request) -> Response:
     rights = server.rights(request)
     documents, is_one = await read_objects(request)
     server.access.demand_live(rights)
-    asked: dict[Link, m.Subscribe] = {}
+    requests: list[tuple[Link, m.Subscribe]] = []
+    draft: Draft | None = None
     pace = Pace()
     for row, document in enumerate(documents):
         try:
             link, message = _asked(server, rights, _read(document))
-            if link in asked:
-                raise DuplicateSubscriptionError(message.id)
-            asked[link] = message
+            draft = server.broker.checks.draft(draft, message, rights)
         except TamisError as error:
-            if is_one:
-                raise
-            raise RefusedError(status_of(error), f"subscription {row}: {error}") from None
+            raise _rejected(Rejection(row, error), is_one=is_one) from None
+        requests.append((link, message))
         await pace.breathe()  # a costly filter takes up to 40 ms
-    _check_room(rights, server, len(asked))
-    await server.driver.subscribe(list(asked.items()), rights)
-    view = View(server.driver.edge, rights)
-    shown = [describe(server, view, link, client_key(link, one.namespace, one.id), one) for link, one in asked.items()]
+    checked = await server.driver.subscribe(requests, rights, draft=draft, must_be_new=True)
+    if isinstance(checked, Rejection):
+        raise _rejected(checked, is_one=is_one)
+    view = View(server.broker, rights)
+    places = ((link, client_key(link, one.namespace, one.id)) for link, one in requests)
+    shown = [describe(server, view, *place, one) for place, one in zip(places, checked, strict=True)]
     if is_one:
         place = quote(str(shown[0]["id"]), safe="")  # an id may be any text, a header may not
         return JSONResponse(shown[0], 201, {"Location": f"/v1/subscriptions/{place}"})
     return JSONResponse({"subscriptions": shown, "next": None}, 201)
 
 
+def _rejected(rejection: Rejection, *, is_one: bool) -> Exception:
+    """Return the error of a request whose subscriptions were not accepted; it names the row where there are many."""
+    error, row = rejection.error, rejection.row
+    if is_one or row is None or not isinstance(error, TamisError):
+        return error
+    return RefusedError(status_of(error), f"subscription {row}: {error}")
+
+
 def _asked(server: Server, rights: Rights, given: NewSubscription) -> tuple[Link, m.Subscribe]:
-    """Return a subscription as the broker takes it, and its link."""
+    """Return a subscription as it was written, and its link."""
     rights.demand("subscribe", check_namespace(given.namespace))
     id = subscription_id(secrets.token_hex(8) if given.id is None else given.id)
     link = http_link(given.namespace, id)
-    if (link, client_key(link, given.namespace, id)) in server.driver.edge.asked:
+    if (link, client_key(link, given.namespace, id)) in server.broker.asked:
         raise DuplicateSubscriptionError(id)
     text = given.filter if isinstance(given.filter, str) else msgspec.json.encode(given.filter).decode()
     about = m.About(rights.principal, text, given.durable, round(time.time() * 1e6), given.metadata)
-    asked = m.Subscribe(
-        id,
-        msgspec.json.encode(to_json(parse(given.filter))),
-        given.namespace,
-        _moment(given.expires),
-        msgspec.json.encode(about),
-    )
-    return link, server.driver.edge.write_subscription(asked, link, rights)
-
-
-def _check_room(rights: Rights, server: Server, n: int) -> None:
-    """Raise `LimitError` when all together are more than somebody may have."""
-    held = server.driver.edge.count_of(rights.principal)
-    if held + n > rights.max_subscriptions:
-        raise LimitError("subscriptions", held + n, rights.max_subscriptions)
+    filter = msgspec.json.encode(to_json(parse(given.filter)))
+    return link, m.Subscribe(id, filter, given.namespace, _moment(given.expires), msgspec.json.encode(about))
 
 
 async def listing(request: Request) -> Response:
@@ -120,11 +115,11 @@ async def listing(request: Request) -> Response:
     limit = whole_number(query.get("limit", "100"), "limit", MAX_PAGE)
     start = whole_number(query.get("after", "0"), "after", 2**53)
     wanted, namespace = query.get("search", "").casefold(), query.get("namespace")
-    asked = server.driver.edge.asked
+    asked = server.broker.asked
     is_long = bool(wanted) or start > MAX_PAGE  # it reads many, so it is made beside the loop
     places = (
         place
-        for place, one in (asked.copy() if is_long else asked).items()
+        for place, one in (dict(asked) if is_long else asked).items()
         if view.rights.sees(one.namespace)
         and namespace in (None, one.namespace)
         and (not wanted or wanted in _words(one))
@@ -147,9 +142,9 @@ async def delete(request: Request) -> Response:
     server = server_of(request)
     rights = server.rights(request)
     link, key = find(server, rights, request)
-    asked = server.driver.edge.asked[link, key]
+    asked = server.broker.asked[link, key]
     demand_owner(rights, asked)
-    await server.driver.submit(m.Unsubscribe(asked.id, asked.namespace), link, rights)
+    await server.driver.unsubscribe(m.Unsubscribe(asked.id, asked.namespace), link, rights)
     return Response(status_code=204)
 
 
@@ -165,10 +160,10 @@ def find(server: Server, rights: Rights, request: Request) -> tuple[Link, str]:
         for id in ids:
             links = [http_link(namespace, id)]
             if client := request.query_params.get("client"):
-                links = [f"c:{rights.principal}:{client}"]
+                links = [client_link(rights.principal, client)]
             for link in links:
                 key = client_key(link, namespace, id)
-                if (link, key) in server.driver.edge.asked:
+                if (link, key) in server.broker.asked:
                     return link, key
     raise UnknownSubscriptionError(text)
 
@@ -183,24 +178,23 @@ def demand_owner(rights: Rights, asked: m.Subscribe) -> None:
 
 def describe(server: Server, view: View, link: Link, key: str, asked: m.Subscribe | None = None) -> dict[str, Any]:
     """Return a subscription as JSON; ``asked`` is one that may have ended by now, as one that expires at once has."""
-    edge, ends = server.driver.edge, server.driver.node.ends
-    state = m.State.PENDING if (link, key) in edge.asked else m.State.CANCELLED
-    asked = edge.asked[link, key] if asked is None else asked
+    broker, client = server.broker, client_of(link)
+    asked = broker.asked[link, key] if asked is None else asked
     about = m.about(asked)
     return {
         "id": asked.id,
         "namespace": asked.namespace,
         "filter": about.text or asked.filter.decode(),
-        "state": edge.states.get((link, key), state).value,
+        "state": broker.state_of((link, key)).value,
         "durable": about.durable,
         "owner": about.owner,
-        "client": link.split(":", 2)[2] if link.startswith("c:") and view.names(link) else None,
+        "client": client[1] if client is not None and view.names(link) else None,
         "expires": asked.expires,
         "created": about.created,
         "metadata": about.metadata,
-        "waiting": len(ends[link].outbox) if link in ends else 0,
-        "suspended": edge.is_suspended(link),
-        "waiting_for": edge.broker.missing(link, key),
+        "waiting": broker.waiting_for(link),
+        "suspended": link in broker.suspended,
+        "waiting_for": broker.missing((link, key)),
     }
 
 

@@ -76,10 +76,9 @@ async def matching(request: Request) -> Response:
     raw = asked.get("event")
     if not isinstance(raw, dict):
         raise EventError("", raw, "an event is an object")
-    edge, content = server.driver.edge, server.driver.edge.content
-    readers = edge.broker.table.readers(content.schema.event(raw), namespace)
+    readers = server.broker.readers_of(raw, namespace)
     # A wide event matches all subscriptions; to name the first of a hundred thousand takes 0.2 s.
-    return JSONResponse(await asyncio.to_thread(_named, edge.asked, readers, namespace))
+    return JSONResponse(await asyncio.to_thread(_named, server.broker.asked, readers, namespace))
 
 
 def _named(asked: Mapping[tuple[Link, str], m.Subscribe], readers: Readers, namespace: str) -> dict[str, Any]:
@@ -104,7 +103,7 @@ async def _asked(request: Request, server: Server) -> tuple[View, str, dict[str,
 
 async def _tried(server: Server, view: View, namespace: str, source: str | dict[str, Any]) -> tuple[Recent, Recent]:
     """Return those of the last events that may be seen, and those of them that a filter matches."""
-    recent = [(at, event) for at, event in server.driver.edge.recent.events if event.namespace == namespace]
+    recent = [(at, event) for at, event in server.broker.traffic.recent_events if event.namespace == namespace]
     payloads = server.recent_payloads([event for _, event in recent])
     recent = recent[len(recent) - len(payloads) :]
     arguments = server.content_for_worker() | {"filter": source, "policies": view.policies_of(namespace)}

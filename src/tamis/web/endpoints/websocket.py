@@ -9,12 +9,13 @@ import logging
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from tamis.errors import ModelError, RemoteProtocolError, TamisError
+from tamis.node.cursor import Cursor
 from tamis.routing.edge.admission import MAX_NAME
+from tamis.routing.edge.link_names import client_link
 from tamis.routing.edge.rights import Rights
-from tamis.runtime.broker.connections import Connection
 from tamis.runtime.broker.driver import Driver
+from tamis.runtime.broker.machine import Connection
 from tamis.runtime.packets import MAX_PACKET_OF_BROKER, SUBPROTOCOL
-from tamis.web.cursors import read_cursor
 from tamis.web.port.connection_limits import ALLOW_PACKETS
 from tamis.web.server import Server
 
@@ -39,14 +40,15 @@ async def connect(socket: WebSocket) -> None:
     await socket.accept(SUBPROTOCOL if SUBPROTOCOL in offered else None)
     if rights is None:
         getattr(socket.state, ALLOW_PACKETS)(MAX_PACKET_OF_BROKER)
-    connection = server.driver.connect(link, rights, replay_after=replay_after)
+    connection = Connection(link, rights, replay_after)
+    server.driver.machine.connect(connection)
     writer = asyncio.create_task(_write(server.driver, connection, socket))
     try:
         with server.visitors.staying(digest, connection.close):
             await _read(server.driver, connection, socket)
     finally:
         connection.close()
-        server.driver.disconnect(connection)
+        server.driver.machine.disconnect(connection)
         with contextlib.suppress(asyncio.CancelledError):
             await writer
 
@@ -59,9 +61,9 @@ def _admit(server: Server, socket: WebSocket) -> tuple[str, Rights | None, str, 
     rights, name = server.access.rights(socket), query.get("client", "")
     if not name or len(name) > MAX_NAME or not name.isprintable():
         raise ModelError(f"a client has a name of 1 to {MAX_NAME} characters: /v1/connect?client=NAME")
-    epoch, number = read_cursor("after", query["after"]) if "after" in query else (0, 0)
-    replay_after = number if epoch == server.driver.node.epoch else None
-    return f"c:{rights.principal}:{name}", rights, rights.digest, replay_after
+    cursor = Cursor.parse(query["after"], "after") if "after" in query else Cursor()
+    replay_after = cursor.number if cursor.epoch == server.broker.epoch else None
+    return client_link(rights.principal, name), rights, rights.digest, replay_after
 
 
 async def _read(driver: Driver, connection: Connection, socket: WebSocket) -> None:

@@ -1,0 +1,264 @@
+"""A numbered, acknowledged, resumable stream of messages: one end of a link, and what one wire of it may carry.
+
+Brokers on both sides of a link, clients and the simulator use the same two classes.
+
+`StreamEnd` is what lasts. Every message gets a number and waits in the *outbox* until the other end has acknowledged
+it. The other end takes number ``received + 1`` and nothing else (promise R4). An acknowledgement is cumulative and
+leaves only after what it acknowledges is on disk.
+
+Each end has an *epoch*, the number of its life; a life ends when its disk is lost. An end that meets a greater epoch
+starts the stream over, and hands back what the former life had not acknowledged. A restart with the disk is no new
+life: both ends go on where they were.
+
+`Wire` is the position on one connection. A wire delivers in order until it breaks, so nothing is sent twice on it; a
+new wire begins with the first message that is not acknowledged. What may leave is bounded by what is committed
+(`Mark`), by a `Window` of messages and bytes that are not acknowledged, and by the size of one packet.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import takewhile
+
+from tamis.errors import ModelError
+from tamis.node import records
+from tamis.node.core import LinkFree, LinkFull
+from tamis.node.effects import Key, Link, Persist
+from tamis.node.frames import Frame
+
+__all__ = ["CLIENT_EPOCH", "KEPT", "Mark", "Quota", "ReadOutbox", "StreamEnd", "Window", "Wire"]
+
+#: The life that every client claims: a client goes on with the stream of its name, whatever it remembers.
+CLIENT_EPOCH = 1
+
+#: Messages and bytes of one packet; a single message may be larger.
+PACKET_MESSAGES, PACKET_BYTES = 256, 256 * 1024
+
+#: What stands in memory for a message that is on disk only; and how many of the last ones are kept in memory.
+SPILLED, KEPT = b"", 1_024
+
+#: Returns (number, message) pairs of a link with numbers above the second argument, at most as many as the third says.
+ReadOutbox = Callable[[Link, int, int], list[tuple[int, bytes]]]
+
+
+@dataclass(frozen=True)
+class Quota:
+    """How much may wait in one outbox before it is called full."""
+
+    messages: int = 100_000
+    bytes: int = 256 << 20
+
+    def __post_init__(self) -> None:
+        if min(self.messages, self.bytes) < 1:
+            raise ModelError(f"a quota is at least one message and one byte, not {self.messages} and {self.bytes}")
+
+
+@dataclass(frozen=True)
+class Window:
+    """How much may be under way on one wire without an acknowledgement; one message always may."""
+
+    messages: int = 4_096
+    bytes: int = 16 << 20
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Where a stream stands: the life of its other end, and the numbers of the last messages received and sent."""
+
+    peer_epoch: int = 0
+    received: int = 0
+    sent: int = 0
+
+
+class StreamEnd:
+    """The state of one end. Whatever changes it says what to persist."""
+
+    def __init__(self, link: Link, epoch: int) -> None:
+        self.link = link
+        self.epoch = epoch
+        #: The life of the other end that this stream belongs to; 0 until it has spoken.
+        self.peer_epoch = 0
+        #: The number of the last message taken from the other end.
+        self.received = 0
+        #: The number of the last message given to the other end.
+        self.sent = 0
+        #: ``{number: message}``: exactly those not acknowledged yet, ascending; it ends with ``sent``.
+        self.outbox: dict[int, bytes] = {}
+        #: The bytes of the messages in the outbox that are in memory.
+        self.waiting_bytes = 0
+        #: Whether the outbox reached its quota and has not emptied to half since, as last told by `take_crossing`.
+        self.is_full = False
+        #: The last message whose body is on disk only.
+        self._spilled = 0
+
+    def append(self, body: bytes) -> list[Persist]:
+        """Put a message behind all others."""
+        self.sent += 1
+        self.outbox[self.sent] = body
+        self.waiting_bytes += len(body)
+        return [records.OUT.put(self.link, str(self.sent), value=body)]
+
+    def meet(self, peer_epoch: int) -> tuple[list[bytes], list[Persist]]:
+        """Start over with a new life of the other end; return what the former one had not acknowledged."""
+        waiting = list(self.outbox.values())
+        forgotten = [records.OUT.drop(self.link, str(number)) for number in self.outbox]
+        self.peer_epoch, self.received, self.sent = peer_epoch, 0, 0
+        self.outbox, self.waiting_bytes, self._spilled = {}, 0, 0
+        return waiting, forgotten
+
+    def acknowledge(self, ack: int) -> list[Persist]:
+        """Drop everything up to a number from the outbox."""
+        done = list(takewhile(lambda number: number <= ack, self.outbox))
+        for number in done:
+            self.waiting_bytes -= len(self.outbox.pop(number))
+        return [records.OUT.drop(self.link, str(number)) for number in done]
+
+    @property
+    def acknowledged(self) -> int:
+        """The number of the last message that the other end has acknowledged."""
+        return next(iter(self.outbox), self.sent + 1) - 1
+
+    @property
+    def mark(self) -> Mark:
+        """Where the stream stands now."""
+        return Mark(self.peer_epoch, self.received, self.sent)
+
+    def resume(self, peer_epoch: int, ack: int) -> dict[int, int]:
+        """Go on with a stream of which the other end has ``ack`` messages; number what waits from there on.
+
+        Returns the new number of each message that waits, by its old one. They differ when the other end has more than
+        this one remembers, as it does of a client that was started anew under its name.
+        """
+        self.acknowledge(ack)
+        numbers = {old: ack + place for place, old in enumerate(self.outbox, 1)}
+        self.outbox = {numbers[old]: body for old, body in self.outbox.items()}
+        self.peer_epoch, self.sent = peer_epoch, ack + len(numbers)
+        return numbers
+
+    def spill(self, upto: int) -> None:
+        """Leave the bodies of waiting messages to the disk, except for the last `KEPT` of those up to a number."""
+        for number in range(max(self._spilled, self.acknowledged) + 1, upto - KEPT + 1):
+            self.waiting_bytes -= len(self.outbox[number])
+            self.outbox[number] = SPILLED
+            self._spilled = number
+
+    def take_crossing(self, quota: Quota) -> LinkFull | LinkFree | None:
+        """Return whether the outbox has become full, or free again, since the last call; None: neither.
+
+        It is full from the quota on and free from half of it on, so that a link at its limit does not flicker.
+        """
+        n, size = len(self.outbox), self.waiting_bytes
+        reached = n >= quota.messages or size >= quota.bytes
+        emptied = 2 * n <= quota.messages and 2 * size <= quota.bytes
+        was_full, self.is_full = self.is_full, reached or (self.is_full and not emptied)
+        if was_full == self.is_full:
+            return None
+        return LinkFull(n, size) if self.is_full else LinkFree()
+
+    def accept(self, frame: Frame) -> bool:
+        """Whether a frame carries the next message; it then counts as received."""
+        if frame.seq != self.received + 1:
+            return False
+        self.received = frame.seq
+        return True
+
+    def is_for_me(self, frame: Frame) -> bool:
+        """Whether a frame belongs to the stream of these two lives."""
+        return frame.to == self.epoch and frame.epoch == self.peer_epoch
+
+    def cursor(self) -> Persist:
+        """Return the numbers that a restart goes on with."""
+        return records.LINK.put(self.link, value=records.Cursor(self.peer_epoch, self.received, self.sent))
+
+    def restore(self, stored: Mapping[Key, bytes]) -> None:
+        """Take back cursor and outbox."""
+        cursor = records.LINK.find(stored, self.link)
+        if cursor is not None:
+            self.peer_epoch, self.received, self.sent = cursor.peer_epoch, cursor.received, cursor.sent
+        waiting = ((int(number), body) for (link, number), body in records.OUT.items(stored) if link == self.link)
+        self.outbox = dict(sorted(waiting))
+        self.waiting_bytes = sum(map(len, self.outbox.values()))
+
+
+@dataclass
+class Wire:
+    """The sender's position on one connection of a stream."""
+
+    #: The life of the other end that ``written`` counts for; -1 until something was sent.
+    peer_epoch: int = -1
+    #: The number of the last message written.
+    written: int = 0
+    #: What to say at once, beside the numbered messages: each is said once and not kept.
+    words: deque[bytes] = field(default_factory=deque)
+    #: Whether the other end waits for an acknowledgement or a greeting.
+    owes_answer: bool = True
+    #: Whether to begin with messages that are acknowledged already.
+    is_replay: bool = False
+    #: (number, bytes) of the messages written and not acknowledged, and their bytes.
+    _under_way: deque[tuple[int, int]] = field(default_factory=deque)
+    _bytes: int = 0
+
+    @classmethod
+    def of(cls, end: StreamEnd, replay_after: int | None = None) -> Wire:
+        """Return the position of a new connection: behind what is acknowledged, or behind an earlier message."""
+        if replay_after is None:
+            return cls(end.peer_epoch, end.acknowledged)
+        return cls(end.peer_epoch, min(end.acknowledged, replay_after), is_replay=True)
+
+    def take(self, end: StreamEnd, mark: Mark, window: Window, read: ReadOutbox) -> list[Frame]:
+        """Return the frames that may leave now, and count them as written.
+
+        ``mark`` is what of the stream is committed. ``read`` gives messages that are not in memory.
+        """
+        if self.peer_epoch != mark.peer_epoch:  # the other end began a new life
+            self.peer_epoch, self.written = mark.peer_epoch, 0
+            self._under_way.clear()
+            self._bytes = 0
+        frames = []
+        while self.words and mark.peer_epoch:  # an end that has not spoken yet would not take them
+            frames.append(Frame(end.epoch, mark.peer_epoch, 0, mark.received, self.words.popleft()))
+        for number, body in self._waiting(end, mark, window, read):
+            frames.append(Frame(end.epoch, mark.peer_epoch, number, mark.received, body))
+            self.written = number
+            self._under_way.append((number, len(body)))
+            self._bytes += len(body)
+        if not frames and self.owes_answer:
+            frames.append(Frame(end.epoch, mark.peer_epoch, 0, mark.received))
+        self.owes_answer = False
+        return frames
+
+    def _waiting(self, end: StreamEnd, mark: Mark, window: Window, read: ReadOutbox) -> Iterator[tuple[int, bytes]]:
+        """Yield the messages that are committed, not written yet, and within the window."""
+        if not mark.peer_epoch or end.peer_epoch != mark.peer_epoch:
+            return
+        size, room = 0, window.bytes - self._bytes_under_way(end.acknowledged)
+        for number, body in self._candidates(end, mark, window, read):
+            size += len(body)
+            is_first = size == len(body)
+            if (size > PACKET_BYTES and not is_first) or (size > room and not (is_first and not self._under_way)):
+                return
+            yield number, body
+
+    def _candidates(self, end: StreamEnd, mark: Mark, window: Window, read: ReadOutbox) -> Iterator[tuple[int, bytes]]:
+        if self.is_replay and self.written < end.acknowledged:
+            replayed = read(end.link, self.written, PACKET_MESSAGES)
+            if replayed and replayed[0][0] <= mark.sent:
+                yield from takewhile(lambda pair: pair[0] <= mark.sent, replayed)
+                return
+        self.written = max(self.written, end.acknowledged)
+        last = min(mark.sent, self.written + PACKET_MESSAGES, end.acknowledged + window.messages)
+        numbers = range(self.written + 1, last + 1)
+        if numbers and end.outbox[numbers[0]] == SPILLED:
+            yield from read(end.link, self.written, len(numbers))
+            return
+        for number in numbers:
+            if end.outbox[number] == SPILLED:
+                return
+            yield number, end.outbox[number]
+
+    def _bytes_under_way(self, acknowledged: int) -> int:
+        while self._under_way and self._under_way[0][0] <= acknowledged:
+            self._bytes -= self._under_way.popleft()[1]
+        return self._bytes

@@ -1,0 +1,69 @@
+"""How much may wait for a client (promise G17).
+
+A client that reads too slowly is suspended when its backlog is full. What it misses is counted, and it is told by one
+`Gap` when it has caught up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from tamis.node import records
+from tamis.node.effects import Deliver, Effect, Key, Link, Send
+from tamis.node.stream import StreamEnd
+from tamis.routing import messages as m
+from tamis.routing.edge.admission import MAX_BACKLOG
+
+__all__ = ["Backlogs"]
+
+
+class Backlogs:
+    """What suspended clients have missed; ``ends`` are the streams of all links, which the node keeps."""
+
+    def __init__(self, ends: Mapping[Link, StreamEnd], limit: int = MAX_BACKLOG) -> None:
+        self._ends = ends
+        self._limit = limit
+        #: ``{link: gap}``: exactly the clients that are suspended.
+        self.gaps: dict[Link, m.Gap] = {}
+        #: Deliveries of the call under way, by client: they are not in the outbox yet.
+        self._added: dict[Link, int] = {}
+
+    def restore(self, stored: Mapping[Key, bytes]) -> None:
+        """Take back what an earlier life persisted."""
+        for (link,), value in records.GAP.items(stored):
+            self.gaps[link] = msgspec.msgpack.decode(value, type=m.Gap)
+
+    def begin(self) -> None:
+        """Begin a call: what earlier calls delivered is in the outboxes now."""
+        self._added.clear()
+
+    def admit(self, delivery: Deliver) -> Effect:
+        """Return the delivery, or the record that its client missed it."""
+        link, gap, added = delivery.link, self.gaps.get(delivery.link), self._added.get(delivery.link, 0)
+        if gap is None and self._waiting(link) + added < self._limit:
+            self._added[link] = added + 1
+            return delivery
+        first = delivery.message.event.id if gap is None else gap.first
+        self.gaps[link] = m.Gap(first, 1 if gap is None else gap.count + 1)
+        return records.GAP.put(link, value=msgspec.msgpack.encode(self.gaps[link]))
+
+    def is_due(self, link: Link) -> bool:
+        """Whether a suspended client has read enough to go on."""
+        return link in self.gaps and 2 * self._waiting(link) <= self._limit
+
+    def resume(self) -> list[Effect]:
+        """Tell clients that have caught up what they missed, and deliver again."""
+        effects: list[Effect] = []
+        for link in sorted(link for link in self.gaps if self.is_due(link)):
+            effects += [records.GAP.drop(link), Send(link, self.gaps.pop(link))]
+        return effects
+
+    def forget(self, link: Link) -> list[Effect]:
+        """Drop the gap of a client that has gone."""
+        return [records.GAP.drop(link)] if self.gaps.pop(link, None) is not None else []
+
+    def _waiting(self, link: Link) -> int:
+        end = self._ends.get(link)
+        return 0 if end is None else len(end.outbox)

@@ -1,0 +1,39 @@
+"""What a broker calls the links to its clients: built and taken apart here alone."""
+
+from __future__ import annotations
+
+import msgspec
+
+from tamis.model.subscription import SubscriptionId
+from tamis.node.effects import Link
+
+__all__ = ["client_link", "client_of", "http_link"]
+
+
+def client_link(principal: str, client: str) -> Link:
+    """Return the link of a client that connects by name.
+
+    >>> client_link("alice", "laptop")
+    'c:alice:laptop'
+    """
+    return f"c:{principal}:{client}"
+
+
+def client_of(link: Link) -> tuple[str, str] | None:
+    """Return the principal and the name of the client behind a link; None for a link of another kind.
+
+    >>> client_of("c:alice:lap:top"), client_of('s:default:"strong"')
+    (('alice', 'lap:top'), None)
+    """
+    kind, _, rest = link.partition(":")
+    principal, _, client = rest.partition(":")
+    return (principal, client) if kind == "c" else None
+
+
+def http_link(namespace: str, id: SubscriptionId) -> Link:
+    """Return the link of a subscription that is a client of its own, as those made over HTTP are.
+
+    >>> http_link("default", "alice")
+    's:default:"alice"'
+    """
+    return f"s:{namespace}:{msgspec.json.encode(id).decode()}"

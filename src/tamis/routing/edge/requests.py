@@ -1,0 +1,141 @@
+"""What the process around a broker's edge asks of it. These messages never cross a wire.
+
+Each is handled in one transaction. `Post` and `SubscribeFor` carry what a client wrote; they are answered (`Answer`)
+with what was accepted, or with a `Rejection` that names the first row that was not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tamis.model.schema import Schema
+from tamis.model.subscription import Filter
+from tamis.node.effects import Link
+from tamis.routing import messages as m
+from tamis.routing.edge.rights import Rights
+
+__all__ = [
+    "Accepted",
+    "Connect",
+    "Departed",
+    "Disconnect",
+    "Draft",
+    "EventDraft",
+    "LearnTypes",
+    "Post",
+    "Posts",
+    "Rejection",
+    "SubscribeFor",
+    "UnsubscribeFor",
+]
+
+
+@dataclass(frozen=True)
+class Connect:
+    """A link has a connection from now on; ``rights`` are those of its client, None stands for a broker."""
+
+    rights: Rights | None
+
+
+@dataclass(frozen=True)
+class Disconnect:
+    """The connection of a link is gone."""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Departed:
+    """A client has gone for good: what is remembered of it can go, too."""
+
+
+@dataclass(frozen=True)
+class LearnTypes:
+    """The types of a snapshot, for a broker that learns types and knows none yet."""
+
+    schema: Schema
+
+
+@dataclass
+class EventDraft:
+    """The payloads of events that were checked under the types of ``base``; they taught the types of ``learned``."""
+
+    base: Schema
+    learned: Schema
+    payloads: list[bytes] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Post:
+    """Events of one request, as they were written: all of them are accepted, or none.
+
+    They get the ids ``publisher``, ``epoch``, ``first``, ``first + 1`` and so on. With a ``producer`` the epoch is the
+    number of the producer's batch, and a batch whose number was accepted before is not published again.
+    """
+
+    events: tuple[Mapping[str, Any], ...]
+    namespace: str
+    by: Rights
+    publisher: str
+    epoch: int
+    first: int = 1
+    producer: str = ""
+    #: Saves checking the events again, unless the types have changed since.
+    draft: EventDraft | None = None
+
+
+@dataclass(frozen=True)
+class Posts:
+    """Requests that came at the same time, to be matched as one batch; the answer has a verdict for each."""
+
+    calls: tuple[Post, ...]
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """The ids of the events of a `Post`, and whether they are new."""
+
+    ids: tuple[m.EventId, ...]
+    is_new: bool = True
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """The first row of a request that cannot be accepted, and why; None: the request as a whole."""
+
+    row: int | None
+    error: Exception
+
+
+@dataclass(frozen=True)
+class Draft:
+    """Subscriptions that were checked under the types of ``base``; they taught the types of ``learned``."""
+
+    base: Schema
+    learned: Schema
+    checked: tuple[m.Subscribe, ...] = ()
+
+
+@dataclass(frozen=True)
+class SubscribeFor:
+    """Subscriptions of clients that speak through this process: all of them are accepted, or none.
+
+    ``meanings`` are what filters were compiled to under the same types, where they were. A ``draft`` saves checking
+    them again, unless the types have changed since. With ``must_be_new`` an id that is there already is rejected.
+    """
+
+    requests: tuple[tuple[Link, m.Subscribe], ...]
+    by: Rights
+    must_be_new: bool = False
+    meanings: tuple[tuple[Filter, ...] | None, ...] = ()
+    draft: Draft | None = None
+
+
+@dataclass(frozen=True)
+class UnsubscribeFor:
+    """The end of a subscription of the sender; ``by`` is who wants it, None the broker itself."""
+
+    message: m.Unsubscribe
+    by: Rights | None = None

@@ -1,0 +1,247 @@
+"""A broker without sockets, threads and asyncio: steps, commits, and what may leave on which connection.
+
+A *step* is one call of the node. Its changes are handed to ``commit``, and only when they are on disk does anything of
+it leave (promises G1, G11): each step notes where its links stood (`Mark`), and a connection sends nothing beyond the
+mark that was last committed. Nothing is pushed at a connection: its writer asks for the next packet when the wire is
+free, so a slow reader costs nothing but its queue on disk.
+
+The driver of `tamis serve` (`tamis.runtime.broker.driver`) and the simulator run the same machine; they differ in the
+clock, the disk and the wires.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tamis.errors import RefusedError, RemoteProtocolError
+from tamis.node.effects import Link, Persist
+from tamis.node.frames import encode_frame
+from tamis.node.node import Node, Transaction
+from tamis.node.stream import CLIENT_EPOCH, Mark, ReadOutbox, StreamEnd, Window, Wire
+from tamis.routing import messages as m
+from tamis.routing.edge.core import EdgeCore
+from tamis.routing.edge.limits import MAX_FRAMES
+from tamis.routing.edge.requests import Connect, Disconnect, Rejection, SubscribeFor
+from tamis.routing.edge.rights import Rights
+from tamis.runtime.packets import join_frames, split_frames
+
+__all__ = ["FAILED", "BrokerMachine", "Call", "Commit", "Connection"]
+
+#: What callers hear after a step or a commit has failed.
+FAILED = "the broker has failed and stops; try again when it has been started anew"
+
+#: What a step calls: the node, with the time.
+Call = Callable[[Node[EdgeCore], float], Transaction]
+
+#: Makes changes durable after all earlier ones, then calls back.
+Commit = Callable[[list[Persist], Callable[[], None]], None]
+
+
+@dataclass(eq=False)
+class Connection:
+    """A wire to the other end of a link, as long as it lasts; ``rights`` are a client's, None stands for a broker."""
+
+    link: Link
+    rights: Rights | None = None
+    #: The number behind which a client wants everything again; None: behind what it has acknowledged.
+    replay_after: int | None = None
+    wire: Wire = field(default_factory=Wire)
+    #: Whether anything may leave: not before the broker has taken note of the connection on disk.
+    is_open: bool = False
+    #: Why the connection is to be closed; "" as long as it is open.
+    closed: str = ""
+    #: Whether the other end may try again.
+    may_return: bool = False
+    #: Called when there may be something to send, or when the connection is to be closed.
+    wake: Callable[[], None] = field(default=lambda: None, repr=False)
+
+    def open(self) -> None:
+        """Let messages leave."""
+        self.is_open = True
+        self.wake()
+
+    def close(self, reason: str = "closed") -> None:
+        """Tell the writer of this wire to end it."""
+        self.closed = self.closed or reason
+        self.wake()
+
+    def close_for_now(self, reason: str) -> None:
+        """Tell the writer of this wire to end it; the other end may connect again."""
+        self.may_return = self.may_return or not self.closed
+        self.close(reason)
+
+
+class BrokerMachine:
+    """Runs one node; ``read`` gives messages of a link that are on disk."""
+
+    def __init__(
+        self,
+        node: Node[EdgeCore],
+        *,
+        clock: Callable[[], float],
+        commit: Commit,
+        read: ReadOutbox,
+        window: Window | None = None,
+    ) -> None:
+        self.node = node
+        self.connections: dict[Link, Connection] = {}
+        #: What made a step or a commit fail: the memory is not to be trusted any more, start again from the disk.
+        self.failure: BaseException | None = None
+        #: Called when something fails, and when something new is committed for a link.
+        self.on_failure: Callable[[BaseException], None] = lambda error: None
+        self.on_news: Callable[[Link], None] = lambda link: None
+        #: Called when the core has work left: `tick` soon.
+        self.on_work: Callable[[], None] = lambda: None
+        self._clock = clock
+        self._commit = commit
+        self._read = read
+        self._marks: dict[Link, Mark] = {}
+        self._window = Window() if window is None else window
+
+    # Steps
+
+    def step(self, call: Call, done: Callable[[Any], None] = lambda answer: None) -> None:
+        """Let the node take one step; ``done`` gets the answer when the step is durable."""
+        self.demand_sound()
+        try:
+            transaction = call(self.node, self._clock())
+        except RemoteProtocolError:
+            raise
+        except Exception as error:
+            self.fail(error)
+            raise
+        ends = [self.node.ends[link] for link in sorted(transaction.links) if link in self.node.ends]
+        marks = [(end, end.mark) for end in ends]
+
+        def release() -> None:
+            self._release(marks, transaction.words)
+            done(transaction.answer)
+
+        self._commit(transaction.changes, release)
+        if transaction.again:
+            self.on_work()
+
+    def submit(self, message: Any, link: Link = "", done: Callable[[Any], None] = lambda answer: None) -> None:
+        """Let the node take a message of this process in one step."""
+        self.step(lambda node, now: node.submit(message, sender=link, now=now), done)
+
+    def tick(self) -> None:
+        """Let the core look at what is due, and go on with work that was too much for one step."""
+        if self.failure is None:
+            self.submit(m.Tick())
+
+    def demand_sound(self) -> None:
+        """Raise once a step or a commit has failed: nothing may be built on this memory."""
+        if self.failure is not None:
+            raise RefusedError(503, FAILED)
+
+    def fail(self, error: BaseException) -> None:
+        """Take note that nothing of this memory may be trusted any more."""
+        if self.failure is None:
+            self.failure = error
+            self.on_failure(error)
+
+    def committed(self, link: Link) -> Mark:
+        """Return where a link stands on disk."""
+        return self._marks.get(link, Mark())
+
+    # Links
+
+    def is_neighbour(self, link: Link) -> bool:
+        """Whether a link leads to another broker."""
+        return self.node.core.broker.is_neighbour(link)
+
+    def attach(self, links: Iterable[Link], epoch: int | None = None) -> None:
+        """Have links that are new; with ``epoch`` their clients speak through this process."""
+        new = [link for link in dict.fromkeys(links) if link not in self.node.ends]
+        if new:
+            self.step(lambda node, now: node.attach(new, now, epoch=epoch))
+
+    def subscribe(self, request: SubscribeFor, done: Callable[[Any], None] = lambda answer: None) -> None:
+        """Take subscriptions of clients that speak through this process, and have links for those that are accepted."""
+
+        def call(node: Node[EdgeCore], now: float) -> Transaction:
+            whole = node.submit(request, sender="", now=now)
+            if not isinstance(whole.answer, Rejection):
+                links = node.attach((link for link, _ in request.requests), now, epoch=CLIENT_EPOCH)
+                whole.changes += links.changes
+                whole.links |= links.links
+            return whole
+
+        self.step(call, done)
+
+    def forget(self, link: Link, done: Callable[[Any], None] = lambda answer: None) -> None:
+        """Forget a link, and what is kept for it."""
+        self._marks.pop(link, None)
+        self.step(lambda node, now: node.detach(link, now), done)
+
+    def acknowledge(self, link: Link, number: int) -> None:
+        """Take note that a client of this process has read everything up to a number."""
+        self.step(lambda node, now: node.acknowledge(link, number, now))
+        self._look_at_gap(link)
+
+    # Wires
+
+    def connect(self, connection: Connection) -> None:
+        """Add a wire to a link; an earlier one is closed. Nothing leaves before the broker has taken note of it."""
+        self.demand_sound()
+        link = connection.link
+        earlier = self.connections.get(link)
+        if earlier is not None:
+            earlier.close("another connection took its place")
+        self.attach([link])
+        self.connections[link] = connection
+        connection.wire = Wire.of(self.node.ends[link], connection.replay_after)
+        self.submit(Connect(connection.rights), link, lambda answer: connection.open())
+
+    def disconnect(self, connection: Connection) -> None:
+        """Remove a wire."""
+        if self.connections.get(connection.link) is connection:
+            del self.connections[connection.link]
+            if self.failure is None:
+                self.submit(Disconnect(connection.closed), connection.link)
+
+    def receive(self, connection: Connection, packet: bytes) -> None:
+        """Take a packet from a wire; `RemoteProtocolError` says that the wire must be cut."""
+        link = connection.link
+        only_epoch, most = (None, None) if self.is_neighbour(link) else (CLIENT_EPOCH, MAX_FRAMES)
+        for data in split_frames(packet, link, most):
+            self._receive(data, link, only_epoch)
+        connection.wake()  # an acknowledgement may have made room
+        self._look_at_gap(link)
+
+    def take_packet(self, connection: Connection) -> bytes | None:
+        """Return the next bytes for a wire, None when there is nothing to send now."""
+        end = self.node.ends.get(connection.link)
+        if end is None or not connection.is_open:
+            return None
+        frames = connection.wire.take(end, self.committed(connection.link), self._window, self._read)
+        return join_frames(map(encode_frame, frames)) if frames else None
+
+    # Inside
+
+    def _receive(self, data: bytes, link: Link, only_epoch: int | None) -> None:
+        self.step(lambda node, now: node.receive(data, link=link, now=now, only_epoch=only_epoch))
+
+    def _release(self, marks: list[tuple[StreamEnd, Mark]], words: list[tuple[Link, m.Message]]) -> None:
+        """Let leave what is durable now."""
+        for end, mark in marks:
+            if self.node.ends.get(end.link) is end:  # not forgotten meanwhile
+                self._marks[end.link] = mark
+                if end.peer_epoch == mark.peer_epoch and not self.is_neighbour(end.link):
+                    end.spill(mark.sent)
+        for link, word in words:
+            if link in self.connections:
+                self.connections[link].wire.words.append(m.encode(word))
+                self.connections[link].wake()
+        for end, _ in marks:
+            if end.link in self.connections:
+                self.connections[end.link].wire.owes_answer = True
+                self.connections[end.link].wake()
+            self.on_news(end.link)
+
+    def _look_at_gap(self, link: Link) -> None:
+        if self.node.core.backlogs.is_due(link):
+            self.tick()

@@ -1,0 +1,195 @@
+"""What may be read of a running broker: subscriptions, streams, traffic, tables. Nothing is changed through it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, KeysView, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tamis.model.schema import Event, Schema
+from tamis.model.subscription import Filter, Subscription
+from tamis.node.cursor import Cursor
+from tamis.node.effects import Link
+from tamis.routing import messages as m
+from tamis.routing.core.counters import Counters
+from tamis.routing.core.summary import Origin
+from tamis.routing.edge.admission import Traffic
+from tamis.routing.edge.checks import Checks
+from tamis.routing.edge.registry import Place
+from tamis.runtime.broker.audit_log import AuditRecord
+from tamis.runtime.broker.committer import Committer
+from tamis.runtime.broker.machine import BrokerMachine
+from tamis.runtime.broker.store import Store
+from tamis.runtime.event_json import event_as_json
+
+__all__ = ["BrokerView", "DiskView", "StreamView"]
+
+
+@dataclass(frozen=True)
+class DiskView:
+    """What the disk has taken so far: its bytes, whether it is full, transactions, changes in them, and seconds."""
+
+    bytes: int
+    is_full: bool
+    commits: int
+    changes: int
+    seconds: float
+
+
+class StreamView:
+    """The queue of one client: ``first`` is behind what is gone, ``last`` is on disk."""
+
+    def __init__(self, machine: BrokerMachine, store: Store, link: Link) -> None:
+        self.link = link
+        self.epoch = machine.node.epoch
+        self.last = machine.committed(link).sent
+        self.acknowledged = min(machine.node.ends[link].acknowledged, self.last)
+        self._store = store
+
+    @property
+    def first(self) -> int:
+        """The number before the oldest message that is retained."""
+        oldest = self._store.read_outbox(self.link, 0, 1)
+        return oldest[0][0] - 1 if oldest else self.last
+
+    def cursor(self, number: int) -> str:
+        """Return the cursor of a message."""
+        return str(Cursor(self.epoch, number))
+
+    def read(self, after: int, limit: int, upto: int | None = None) -> list[tuple[int, bytes]]:
+        """Return messages behind a number that are on disk, up to another number."""
+        last = self.last if upto is None else min(upto, self.last)
+        messages = self._store.read_outbox(self.link, after, min(limit, max(last - after, 0)))
+        return [message for message in messages if message[0] <= last]
+
+
+class BrokerView:
+    """One running broker, to look at."""
+
+    def __init__(self, machine: BrokerMachine, store: Store, committer: Callable[[], Committer]) -> None:
+        self._machine = machine
+        self._edge = machine.node.core
+        self._store = store
+        self._committer = committer
+
+    @property
+    def name(self) -> str:
+        """The name of the broker."""
+        return self._edge.broker.name
+
+    @property
+    def epoch(self) -> int:
+        """The life of the broker."""
+        return self._machine.node.epoch
+
+    # Subscriptions
+
+    @property
+    def asked(self) -> dict[Place, m.Subscribe]:
+        """Every subscription of a client; it changes while the broker runs."""
+        return self._edge.registry.asked
+
+    @property
+    def checks(self) -> Checks:
+        """Rights, limits and policies."""
+        return self._edge.checks
+
+    @property
+    def schema(self) -> Schema:
+        """The types of attributes."""
+        return self._edge.checks.content.schema
+
+    @property
+    def learns(self) -> bool:
+        """Whether types are learned."""
+        return self._edge.checks.content.learns
+
+    def state_of(self, place: Place) -> m.State:
+        """Return how far a subscription has come."""
+        unheard = m.State.PENDING if place in self.asked else m.State.CANCELLED
+        return self._edge.registry.states.get(place, unheard)
+
+    def filters_of(self, place: Place, message: m.Subscribe) -> tuple[Filter, ...]:
+        """Return what a subscription means; it may be gone meanwhile."""
+        known = self._edge.broker.table.interests(place[0]).get(place[1])  # one look: another thread may remove it
+        return self._edge.checks.content.read_filter(message.filter) if known is None else known.filters
+
+    def readers_of(self, raw: Mapping[str, Any], namespace: str) -> dict[Link, list[Subscription]]:
+        """Return the subscriptions that an event would match, by client."""
+        return self._edge.broker.table.readers(self.schema.event(raw), namespace)
+
+    def stand_ins(self, neighbour: Link, place: Place) -> list[str]:
+        """Return the keys of the subscriptions that stand for one that a neighbour was not told of."""
+        summaries = self._edge.broker.table.summaries(neighbour)
+        homes = (homes for summary in summaries for _, homes in summary.suppressed(Origin(*place)))
+        return [key for keys in homes for key in keys]
+
+    def missing(self, place: Place) -> list[Link]:
+        """Return the neighbours that have not confirmed a subscription yet."""
+        return self._edge.broker.missing(*place)
+
+    def n_suppressed(self, neighbour: Link) -> int:
+        """Return how many subscriptions a neighbour was not told of."""
+        return sum(summary.n_suppressed for summary in self._edge.broker.table.summaries(neighbour))
+
+    # Events
+
+    @property
+    def traffic(self) -> Traffic:
+        """Counts, and the last events and deliveries."""
+        return self._edge.traffic
+
+    def read_event(self, payload: bytes) -> Event:
+        """Return the canonical values of an event."""
+        return self._edge.checks.content.read_event(payload)
+
+    def event_as_json(self, payload: bytes) -> dict[str, Any]:
+        """Return the attributes of an event as JSON has them."""
+        return event_as_json(self.read_event(payload), self.schema)
+
+    # Links
+
+    def stream(self, link: Link) -> StreamView:
+        """Return the queue of a client."""
+        return StreamView(self._machine, self._store, link)
+
+    @property
+    def links(self) -> KeysView[Link]:
+        """All links, connected or not."""
+        return self._machine.node.ends.keys()
+
+    def waiting_for(self, link: Link) -> int:
+        """Return how many messages wait for a link; 0 for one that is not there."""
+        end = self._machine.node.ends.get(link)
+        return 0 if end is None else len(end.outbox)
+
+    @property
+    def suspended(self) -> frozenset[Link]:
+        """The clients that miss events now because they read too slowly."""
+        return frozenset(self._edge.backlogs.gaps)
+
+    @property
+    def connected(self) -> frozenset[Link]:
+        """The links that have a connection."""
+        return frozenset(self._machine.connections)
+
+    def is_neighbour(self, link: Link) -> bool:
+        """Whether a link leads to another broker."""
+        return self._machine.is_neighbour(link)
+
+    def counters(self, neighbour: Link) -> tuple[Counters, int]:
+        """Return what a link carried so far, and how many entries the neighbour has in our table."""
+        broker = self._edge.broker
+        return broker.counters[neighbour], broker.table.n_entries(neighbour)
+
+    # Disk
+
+    @property
+    def disk(self) -> DiskView:
+        """The state of the disk."""
+        committer = self._committer()
+        return DiskView(self._store.size(), committer.is_full, committer.commits, committer.changes, committer.seconds)
+
+    def read_audit(self, before: int | None, limit: int) -> list[AuditRecord]:
+        """Return the newest records of the audit with numbers below ``before``, the newest first."""
+        return self._store.read_audit(before, limit)

@@ -1,0 +1,47 @@
+"""A simulated disk: what a broker committed, and the messages that it retains after they were acknowledged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tamis.node.effects import Key, Link, Persist
+
+__all__ = ["SimulatedDisk"]
+
+
+class SimulatedDisk:
+    """The same promises as `tamis.runtime.broker.store.Store`: all changes of a commit or none, and replays."""
+
+    def __init__(self) -> None:
+        self.state: dict[Key, bytes] = {}
+        #: ``{link: {number: message}}``: every message of a stream, acknowledged ones included.
+        self._streams: dict[Link, dict[int, bytes]] = {}
+        #: Records of the audit, by number.
+        self.audit: dict[int, bytes] = {}
+
+    def commit(self, changes: Iterable[Persist]) -> None:
+        """Make changes durable."""
+        for change in changes:
+            kind = change.key[0]
+            if kind == "out" and change.value is not None:
+                self._append(change.key[1], int(change.key[2]), change.value)
+            elif kind == "link" and change.value is None:
+                self._streams.pop(change.key[1], None)
+            elif kind == "audit" and change.value is not None:
+                self.audit[int(change.key[1])] = change.value
+                continue
+            if change.value is None:
+                self.state.pop(change.key, None)
+            else:
+                self.state[change.key] = change.value
+
+    def read_outbox(self, link: Link, after: int, limit: int) -> list[tuple[int, bytes]]:
+        """Return the oldest messages of a link with numbers above ``after``, acknowledged ones included."""
+        stream = self._streams.get(link, {})
+        return [(number, body) for number, body in stream.items() if number > after][:limit]
+
+    def _append(self, link: Link, number: int, body: bytes) -> None:
+        stream = self._streams.setdefault(link, {})
+        if number in stream:  # the stream began anew
+            stream.clear()
+        stream[number] = body

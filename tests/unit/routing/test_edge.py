@@ -1,0 +1,66 @@
+"""The edge as a core: requests in, effects out, and nothing learned outside a transaction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tamis.node import records
+from tamis.node.content import Content
+from tamis.node.effects import Answer, Deliver, Persist, Send
+from tamis.node.stream import StreamEnd
+from tamis.routing import messages as m
+from tamis.routing.core.broker import BrokerCore
+from tamis.routing.edge.core import EdgeCore
+from tamis.routing.edge.requests import Accepted, Departed, Post, Posts, Rejection
+from tamis.routing.edge.rights import Rights
+
+RIGHTS = Rights("alice")
+
+
+def learning_edge(**options: Any) -> tuple[EdgeCore, dict[str, StreamEnd]]:
+    content, ends = Content(), dict[str, StreamEnd]()
+    return EdgeCore(BrokerCore("here", {}, content), content, ends, **options), ends
+
+
+def post(edge: EdgeCore, *events: dict[str, Any]) -> tuple[Any, list[Persist]]:
+    """Return the verdict on a request, and what is persisted with it."""
+    effects = edge.handle(Posts((Post(events, "default", RIGHTS, "p", 1),)), sender="", now=0.0)
+    [answer] = [effect.value for effect in effects if isinstance(effect, Answer)]
+    return answer[0], [effect for effect in effects if isinstance(effect, Persist)]
+
+
+def test_a_request_that_is_rejected_teaches_nothing() -> None:
+    edge, _ = learning_edge()
+    verdict, changes = post(edge, {"n": 1}, {"n": "text"})
+    assert isinstance(verdict, Rejection)
+    assert (verdict.row, changes, dict(edge.checks.content.schema)) == (1, [], {})
+
+
+def test_types_are_persisted_with_the_event_that_taught_them() -> None:
+    edge, _ = learning_edge()
+    verdict, changes = post(edge, {"n": 1})
+    assert isinstance(verdict, Accepted)
+    assert [change.key for change in changes] == [records.SCHEMA.key()]
+
+
+def test_a_draft_is_taken_only_under_the_types_it_was_made_with() -> None:
+    edge, _ = learning_edge()
+    draft = edge.checks.begin_events()
+    edge.checks.draft_event(draft, {"n": 1}, "default", RIGHTS)
+    assert dict(edge.checks.content.schema) == {}  # a draft teaches nothing
+    post(edge, {"n": "text"})
+    call = Post(({"n": 1},), "default", RIGHTS, "p", 2, draft=draft)
+    effects = edge.handle(Posts((call,)), sender="", now=0.0)
+    assert [type(effect.value[0]) for effect in effects if isinstance(effect, Answer)] == [Rejection]
+
+
+def test_a_suspended_client_that_has_gone_is_not_told_its_gap() -> None:
+    edge, ends = learning_edge(max_backlog=1)
+    ends["c"] = StreamEnd("c", 1)
+    event = m.Published(m.EventId("p", 1, 1), "default", b"\x80")
+    for _ in range(2):
+        edge.backlogs.admit(Deliver("c", m.Delivery(event, ("s",))))
+    assert list(edge.backlogs.gaps) == ["c"]
+    assert records.GAP.drop("c") in edge.handle(Departed(), sender="c", now=0.0)
+    del ends["c"]
+    assert not [one for one in edge.handle(m.Tick(), sender="", now=1.0) if isinstance(one, Send)]
