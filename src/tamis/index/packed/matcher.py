@@ -57,7 +57,7 @@ class PackedMatcher:
         if self._core is None and len(self._few) < self._room:
             self._few.add(row, subscription)
         else:
-            self._packed().add(row, subscription)
+            _packed(self).add(row, subscription)
 
     def add_many(self, rows: Rows, subscriptions: Sequence[Subscription]) -> None:
         """Add subscriptions under ascending rows above all rows added before: all or, if it raises, none."""
@@ -65,15 +65,15 @@ class PackedMatcher:
             for row, subscription in zip(rows.tolist(), subscriptions, strict=True):
                 self._few.add(row, subscription)
         else:
-            self._packed().add_many(rows, subscriptions)
+            _packed(self).add_many(rows, subscriptions)
 
     def add_boxes(self, rows: Rows, table: SubscriptionTable) -> None:
         """Add the boxes of a table under rows above all rows added before, ascending."""
-        self._packed().add_boxes(rows, table)
+        _packed(self).add_boxes(rows, table)
 
     def add_balls(self, rows: Rows, table: SubscriptionTable) -> None:
         """Add the balls of a table under rows above all rows added before, ascending."""
-        self._packed().add_balls(rows, table)
+        _packed(self).add_balls(rows, table)
 
     def remove(self, row: int) -> None:
         """Remove a row; KeyError when it is not there."""
@@ -89,7 +89,7 @@ class PackedMatcher:
             return self._core.match_table(events)
         if len(self._few) * len(events) < LARGE_TABLE:
             return self._few.match_table(events)
-        return self._pack_few().match_table(events)
+        return _pack(self._few, self._lookup).match_table(events)
 
     def matches_any(self, event: Event) -> bool:
         """Whether some row matches a canonical event; ends at the first that does."""
@@ -149,15 +149,18 @@ class PackedMatcher:
         self._core = PackedCore(self._lookup, store)
         return filters_needed(store, len(rows.living))
 
-    def _packed(self) -> PackedCore:
-        if self._core is None:
-            self._core = self._pack_few()
-        return self._core
 
-    def _pack_few(self) -> PackedCore:
-        from tamis.index.packed.core import PackedCore  # late: few subscriptions need no numba
+def _packed(matcher: PackedMatcher) -> PackedCore:
+    """Return the core of a matcher; from now on it has one."""
+    if matcher._core is None:
+        matcher._core = _pack(matcher._few, matcher._lookup)
+    return matcher._core
 
-        core = PackedCore(self._lookup)
-        for row, subscription in self._few.items():
-            core.add(row, subscription)
-        return core
+
+def _pack(few: LinearMatcher, lookup: Lookup) -> PackedCore:
+    from tamis.index.packed.core import PackedCore  # late: few subscriptions need no numba
+
+    core = PackedCore(lookup)
+    for row, subscription in few.items():
+        core.add(row, subscription)
+    return core

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.algebra.evaluate import matches, matches_subscription
-from tamis.index.packed.boxes.matching import Snapshot
+from tamis.index.packed.boxes.matching import Snapshot, find_order
 from tamis.index.packed.deciders.combined import OneEvent, TableOfEvents
 from tamis.index.packed.deciders.regions import Verdicts
 from tamis.index.packed.points_of import Points, points_of
@@ -180,7 +180,7 @@ class PackedSearch:
 
     def _special_pairs(self, events: EventTable, points: Points, snapshot: Snapshot) -> _Pairs:
         """Return event and row of each match of special and loose subscriptions, each once, in any order."""
-        order = self._store.special.find_order(points.low, snapshot)
+        order = find_order(snapshot, points.low)
         order = np.arange(len(events)) if order is None else order
         low = points.low[order]
         high = low if points.high is points.low else points.high[order]

@@ -55,6 +55,19 @@ class _Space:
     clients: Shelf
     links: dict[Link, Shelf] = field(default_factory=dict)
 
+    @property
+    def is_large(self) -> bool:
+        """Whether some neighbour asks for so much that a batch of events is best put to it as a table."""
+        return any(len(shelf) >= SMALL_TABLE for shelf in self.links.values())
+
+    def origins(self, client_of: Mapping[SubscriptionId, Link]) -> Iterator[Origin]:
+        """Yield what stands on the shelves, each of which is checked on the way."""
+        yield from (Origin(client_of[subscription.id], str(subscription.id)) for subscription in self.clients)
+        for link, shelf in self.links.items():
+            yield from (Origin(link, str(subscription.id)) for subscription in shelf)
+            if isinstance(shelf.now.matcher, TwoStageTable):
+                shelf.now.matcher.check_invariants()
+
 
 class RoutingTable:
     """The interests of a broker's neighbours and clients; ``neighbours`` gives the policy of each link.
@@ -170,7 +183,9 @@ class RoutingTable:
 
     def next_hops_of_batch(self, batch: EventBatch, came_from: Link) -> list[list[Link]]:
         """Return the next hops of each event; each neighbour is asked once about all of them."""
-        if batch.is_small or not self._is_large(batch.namespace):
+        names = (batch.namespace, ALL_NAMESPACES)
+        is_large = any(name in self._namespaces and self._namespaces[name].is_large for name in names)
+        if batch.is_small or not (is_large or any(map(self.cells.are_asked, names))):
             return [self.next_hops(event, batch.namespace, came_from) for event in batch.events]
         hops: list[list[Link]] = [[] for _ in batch.events]
         for link in sorted(self._neighbours.keys() - {came_from}):
@@ -209,17 +224,7 @@ class RoutingTable:
             if told != due:
                 more, less = sorted(told - due), sorted(due - told)
                 raise InvariantError(f"link {link!r} was told too much, {more}, or too little, {less}")
-        self._check_shelves(known)
-
-    def _check_shelves(self, known: set[Origin]) -> None:
-        """Raise `InvariantError` unless the indexes hold the known interests."""
-        shelved: set[Origin] = set()
-        for home in self._namespaces.values():
-            shelved |= {Origin(self._client_of[one.id], str(one.id)) for one in home.clients}
-            for link, shelf in home.links.items():
-                shelved |= {Origin(link, str(one.id)) for one in shelf}
-                if isinstance(shelf.now.matcher, TwoStageTable):
-                    shelf.now.matcher.check_invariants()
+        shelved = {origin for home in self._namespaces.values() for origin in home.origins(self._client_of)}
         if shelved != known:
             raise InvariantError(f"the matchers know {sorted(shelved ^ known)} wrongly")
 
@@ -239,13 +244,6 @@ class RoutingTable:
         if namespace not in summaries:
             summaries[namespace] = Summary(self._neighbours[link].make())
         return summaries[namespace]
-
-    def _is_large(self, namespace: str) -> bool:
-        """Whether some neighbour asks for so much that a batch of events is best put to it as a table."""
-        spaces = [self._namespaces[name] for name in (namespace, ALL_NAMESPACES) if name in self._namespaces]
-        if any(len(table) >= SMALL_TABLE for space in spaces for table in space.links.values()):
-            return True
-        return self.cells.are_asked(namespace) or self.cells.are_asked(ALL_NAMESPACES)
 
     def _wanted_by(self, link: Link, batch: EventBatch) -> npt.NDArray[np.bool_]:
         """Say for each event of a batch whether a neighbour wants it; bad rows of its table are not decided."""
@@ -283,9 +281,12 @@ class RoutingTable:
         if source not in self._neighbours:
             return home.clients
         if source not in home.links:
-            home.links[source] = Shelf(namespace, partial(self._link_matcher, source), self._merging)
+            home.links[source] = Shelf(
+                namespace, partial(_link_matcher, self._neighbours[source], self._counters[source]), self._merging
+            )
         return home.links[source]
 
-    def _link_matcher(self, link: Link, lookup: Lookup) -> Matcher:
-        stages = self._neighbours[link].stages
-        return PackedMatcher(lookup) if stages is None else TwoStageTable(stages, self._counters[link])
+
+def _link_matcher(policy: Policy, counters: Counters, lookup: Lookup) -> Matcher:
+    """Return the index of a neighbour's filters."""
+    return PackedMatcher(lookup) if policy.stages is None else TwoStageTable(policy.stages, counters)

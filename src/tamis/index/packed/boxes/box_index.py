@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.index.packed.boxes.coding import boxes_from_dense
-from tamis.index.packed.boxes.matching import ReaderPool, Snapshot, find_order, make_snapshot
+from tamis.index.packed.boxes.matching import ReaderPool, Snapshot, make_snapshot
 from tamis.index.packed.boxes.merge import MergePlan
 from tamis.index.packed.boxes.parts import BoxParts
 from tamis.index.saved_arrays import MOST_ROWS, SavedArrays
@@ -144,10 +144,6 @@ class BoxIndex:
         if low.shape[0]:
             self._rows_per_event = rows.size / low.shape[0]
         return offsets, rows
-
-    def find_order(self, low: _FloatArray, snapshot: Snapshot | None = None) -> npt.NDArray[np.int64] | None:
-        """Return an order of many events float64[n, n_axes] in which neighbours meet the same boxes; None: any."""
-        return find_order(self.snapshot if snapshot is None else snapshot, low)
 
     def find_box(self, row: int) -> tuple[list[int], list[float], list[float]] | None:
         """Return the axes, lower and upper ends that a row constrains; None when it is not here."""
