@@ -425,7 +425,9 @@ class World:
         self.sim.restart_client(host)
         self._equip(host)
         for asked in self.asked.values():
-            if asked.client == host.name and not asked.cancelled:
+            if asked.client == host.name and asked.cancelled:  # its program says so, or what is left of it would wait
+                host.session.leave((asked.namespace, asked.message.id))
+            elif asked.client == host.name:
                 self._say(asked)
 
     def _mute(self) -> None:

@@ -36,6 +36,9 @@ __all__ = [
     "whole_number",
 ]
 
+#: Bytes behind a limit that are read for the sake of an answer.
+MAX_DROPPED = 16 * 1024 * 1024
+
 #: How lines of JSON are called.
 _LINES = frozenset({"application/x-ndjson", "application/jsonl", "application/ndjson"})
 
@@ -88,18 +91,9 @@ async def _read_body(request: Request, limit: int = MAX_BODY, most: int | None =
     """
     if request.headers.get("content-encoding", "identity") != "identity":
         raise RefusedError(415, "send the body as it is, without Content-Encoding")
-    intake, lines, has_lines = server_of(request).intake, 0, _kind(request) in _LINES
-    body = bytearray()
     try:
         async with asyncio.timeout(BODY_SECONDS):
-            async for chunk in request.stream():
-                intake.take(request, len(chunk))
-                body += chunk
-                if len(body) > limit:
-                    raise LimitError("bytes of a request", len(body), limit)
-                lines += chunk.count(b"\n") if has_lines else 0
-                if most is not None and lines > most:
-                    raise LimitError("lines of one request", lines, most)
+            body = await _bounded_body(request, limit, most if _kind(request) in _LINES else None)
     except ClientDisconnect:
         raise RefusedError(400, "the connection ended within the body") from None
     except TimeoutError:
@@ -108,6 +102,32 @@ async def _read_body(request: Request, limit: int = MAX_BODY, most: int | None =
         return body.decode("utf-8")
     except UnicodeDecodeError as error:
         raise RefusedError(400, f"not UTF-8 text ({error.reason})") from None
+
+
+async def _bounded_body(request: Request, limit: int, most: int | None) -> bytearray:
+    """Return the bytes of a request; `LimitError` beyond the limits.
+
+    What comes behind a limit is read and dropped, up to `MAX_DROPPED` bytes: a client that still writes when the
+    connection is closed would see a reset instead of the answer.
+    """
+    intake, lines, dropped = server_of(request).intake, 0, 0
+    body, error = bytearray(), None
+    async for chunk in request.stream():
+        if error is not None:
+            dropped += len(chunk)
+            if dropped > MAX_DROPPED:
+                break
+            continue
+        intake.take(request, len(chunk))
+        body += chunk
+        lines += chunk.count(b"\n")
+        if len(body) > limit:
+            error = LimitError("bytes of a request", len(body), limit)
+        elif most is not None and lines > most:
+            error = LimitError("lines of one request", lines, most)
+    if error is not None:
+        raise error
+    return body
 
 
 def _items(request: Request, text: str) -> Iterator[dict[str, Any]] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -12,12 +13,14 @@ import msgspec
 from tamis.errors import EventError, LimitError, ModelError, RemoteProtocolError, TamisError
 from tamis.model.subscription import SubscriptionId
 from tamis.model.values import INT64_MAX, INT64_MIN, has_lone_surrogate
+from tamis.node.content import MAX_DEPTH
 from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.routing.core.routing_table import ALL_NAMESPACES
 from tamis.routing.edge.limits import MAX_ABOUT, MAX_BACKLOG, MAX_EVENT, MAX_EVENT_WITH_REGION, MAX_NAME
 
 __all__ = [
+    "DECIMAL",
     "MAX_ABOUT",
     "MAX_BACKLOG",
     "MAX_EVENT",
@@ -35,10 +38,25 @@ __all__ = [
 #: Characters of the reason of a refusal.
 MAX_REASON = 1_000
 
+#: Bytes of one decimal: its digits, a sign, a point and an exponent.
+MAX_DECIMAL = 420
+
 #: Events and deliveries that are remembered for pages; a dry run matches these events.
 RECENT_EVENTS, RECENT_DELIVERIES = 2_000, 500
 
-_event_decoder = msgspec.msgpack.Decoder(dict[str, Any])
+#: The extension of MessagePack that is a decimal as text; MessagePack has floats only.
+DECIMAL = 1
+
+
+def _read_extension(code: int, data: memoryview) -> Decimal:
+    if code != DECIMAL or len(data) > MAX_DECIMAL:
+        raise ModelError(
+            f"extension {code} of {len(data):,} bytes: only decimals of up to {MAX_DECIMAL} bytes are read"
+        )
+    return Decimal(bytes(data).decode("ascii"))
+
+
+_event_decoder = msgspec.msgpack.Decoder(dict[str, Any], ext_hook=_read_extension)
 
 
 @dataclass
@@ -83,9 +101,22 @@ def read_raw(payload: bytes) -> dict[str, Any]:
     if len(payload) > MAX_EVENT_WITH_REGION:
         raise LimitError("bytes of an event", len(payload), MAX_EVENT_WITH_REGION)
     try:
-        return _event_decoder.decode(payload)
+        raw = _event_decoder.decode(payload)
     except Exception as error:  # whatever the parser raises is the client's doing
         raise EventError("", payload, f"not an event: {error}") from None
+    odd = next((name for name, value in raw.items() if _has_odd_name(value, MAX_DEPTH)), None)
+    if odd is not None:
+        raise EventError(odd, "...", "an object in it has a name that is not text")
+    return raw
+
+
+def _has_odd_name(value: object, levels: int) -> bool:
+    """Whether an object within so many levels has a name that is not text; JSON cannot say that, MessagePack can."""
+    if levels == 0 or not isinstance(value, dict | list):
+        return False
+    if isinstance(value, list):
+        return any(_has_odd_name(item, levels - 1) for item in value)
+    return any(not isinstance(name, str) or _has_odd_name(item, levels - 1) for name, item in value.items())
 
 
 def refusal_reason(error: Exception) -> str:

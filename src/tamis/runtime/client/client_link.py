@@ -51,8 +51,9 @@ class ClientLink:
         self._wire = Wire()
         #: What was sent and not acknowledged, by number.
         self._sent: dict[int, Outgoing] = {}
-        #: Whether a message has said where the broker's stream stands.
+        #: Whether a message has said where the broker's stream stands: ever, and on the present wire.
         self._is_placed = False
+        self._is_placed_here = False
         #: The cursor that the broker was told, and the last message that it has acknowledged.
         self._told = 0
         self._heard = 0
@@ -151,16 +152,20 @@ class ClientLink:
 
     def _come_up(self, frame: Frame) -> None:
         self._heard, self.is_up, self._wire = frame.ack, True, Wire.of(self._end)
+        self._is_placed_here = False
 
     def _message(self, frame: Frame) -> list[tuple[int, m.Message]]:
         message = m.decode(frame.body, self.name)
         if not frame.seq:
             return [(0, message)]
         end = self._end
-        if not self._is_placed:
+        # The first message of a wire may be beyond the next one: an acknowledgement that an earlier life of this
+        # client sent has arrived since, and the broker has dropped what it covers.
+        if not self._is_placed or (not self._is_placed_here and frame.seq > end.received):
             self._is_placed, end.received = True, frame.seq - 1
             if self.cursor.number < end.received and not self.unread:
                 self.cursor = Cursor(self.broker, end.received)
+        self._is_placed_here = True
         if frame.seq <= end.received:
             return []
         if not end.accept(frame):

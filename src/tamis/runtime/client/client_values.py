@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ import numpy as np
 import shapely
 
 from tamis.errors import EventError
+from tamis.routing.edge.admission import DECIMAL
 
 __all__ = ["encode_event"]
 
@@ -22,12 +24,20 @@ def encode_event(raw: Mapping[str, Any]) -> bytes:
     """
     if not isinstance(raw, Mapping):
         raise EventError("", raw, "an event is a mapping from attribute to value")
+    values = raw if isinstance(raw, dict) else dict(raw)
+    if any(isinstance(value, Decimal) for value in values.values()):
+        values = {name: _with_decimals(value) for name, value in values.items()}
     try:
-        return _encoder.encode(raw if isinstance(raw, dict) else dict(raw))
+        return _encoder.encode(values)
     except RecursionError:
         raise EventError("", "...", "cannot be sent: nested too deep") from None
     except (TypeError, OverflowError, msgspec.EncodeError) as error:
         raise EventError("", raw, f"cannot be sent: {error}") from None
+
+
+def _with_decimals(value: Any) -> Any:
+    """Return a decimal as the extension of MessagePack that the broker reads exactly; anything else as it is."""
+    return msgspec.msgpack.Ext(DECIMAL, str(value).encode()) if isinstance(value, Decimal) else value
 
 
 def _plain(value: Any) -> Any:

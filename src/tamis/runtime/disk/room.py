@@ -38,6 +38,8 @@ class Room:
 
     def keep_reserve(self) -> None:
         """Make the reserve when it is not there and its making leaves as much again."""
+        if self._reserve.exists():
+            self._reserve.chmod(0o600)
         if self._reserve.exists() or self._left() < 2 * RESERVE_BYTES:
             return
         handle = os.open(self._reserve, os.O_WRONLY | os.O_CREAT, 0o600)
