@@ -32,7 +32,7 @@ def compile_source(source: str | Mapping[str, Any], schema: Schema, *, learns: b
     """Compile CQL2 text or JSON under a schema, which it extends if it ``learns``.
 
     >>> compile_source("price < 100", Schema(), learns=True).schema
-    Schema({'price': Number()})
+    Schema({'price': Number(lo=None, hi=None)})
     """
     node = parse(source)
     text = source_text(source, node)

@@ -17,14 +17,12 @@ class Intake:
 
     >>> from types import SimpleNamespace
     >>> intake, request = Intake(of_principal=10), SimpleNamespace(state=SimpleNamespace())
-    >>> intake.take(request, 7)
-    ... intake.held
+    >>> intake.take(request, 7) or intake.held
     7
     >>> intake.take(request, 7)
     Traceback (most recent call last):
     tamis.errors.RefusedError: other requests of 'stranger' are being read; send this one again later
-    >>> intake.release(request)
-    ... intake.held
+    >>> intake.release(request) or intake.held
     0
     """
 

@@ -260,7 +260,8 @@ def _with_digests(folder: Path, files: Mapping[str, File]) -> dict[str, File]:
 def _check_part(path: Path, part: Part) -> None:
     """Refuse a part whose rows cannot be, or that reads a file which the manifest does not list."""
     endings = ["subscriptions.arrow", *(["arrays", "axes.json"] if part.packed else [])]
-    if set(part.files) != {f"{part.prefix}.{ending}" for ending in endings}:
+    beside = {f"{part.prefix}.low"}  # a part of a tiled snapshot has it; see tamis.spark.tiles
+    if set(part.files) - beside != {f"{part.prefix}.{ending}" for ending in endings}:
         raise SnapshotError(str(path), f"the files of the part {part.prefix!r} are not {', '.join(endings)}")
     sizes = [n for _, n in part.blocks]
     ranges = [(start, n) for start, n in part.blocks if start is not None]

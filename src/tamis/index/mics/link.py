@@ -72,12 +72,12 @@ class LinkTable:
     >>> plan = table.absorb(sub("s", "x BETWEEN 4.2 AND 6.7 AND y BETWEEN 2.5 AND 5.5"))  # Fig. 3 of the paper
     >>> plan.parts[0].added.tolist()
     [[32, 35], [45, 46], [50, 55]]
-    >>> receiver.apply(plan)
+    >>> _ = receiver.apply(plan)
     >>> receiver.matches({"x": 5.0, "y": 3.0}), receiver.matches({"x": 1.0, "y": 1.0})
     (True, False)
     >>> table.absorb(sub("t", "x BETWEEN 5 AND 6 AND y = 4")).is_empty  # covered
     True
-    >>> receiver.apply(table.release("s"))
+    >>> _ = receiver.apply(table.release("s"))
     >>> receiver.matches({"x": 5.0, "y": 3.0}), receiver.matches({"x": 5.5, "y": 4.0})
     (False, True)
     """
