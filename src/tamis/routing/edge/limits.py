@@ -83,7 +83,7 @@ MAX_SUBSCRIPTIONS: Final = 100_000
 MAX_TOKEN: Final = 8 * 1024
 
 #: Costly questions (trial, comparison, explain) that wait or run.
-MAX_WORK_OF_PRINCIPAL: Final = 4
+MAX_WORK_OF_PRINCIPAL: Final = 16
 MAX_WORK: Final = 64
 
 #: Connections of one address and of all clients. Links and admins have a reserve beyond.
