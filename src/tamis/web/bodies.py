@@ -7,9 +7,10 @@ requests between two items. The limits are in `tamis.routing.edge.limits`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
@@ -36,8 +37,8 @@ __all__ = [
     "whole_number",
 ]
 
-#: Bytes behind a limit that are read for the sake of an answer.
-MAX_DROPPED = 16 * 1024 * 1024
+#: Bytes behind a limit that are read for the sake of an answer, and seconds for that.
+MAX_DROPPED, DROP_SECONDS = 16 * 1024 * 1024, 1.0
 
 #: How lines of JSON are called.
 _LINES = frozenset({"application/x-ndjson", "application/jsonl", "application/ndjson"})
@@ -105,29 +106,31 @@ async def _read_body(request: Request, limit: int = MAX_BODY, most: int | None =
 
 
 async def _bounded_body(request: Request, limit: int, most: int | None) -> bytearray:
-    """Return the bytes of a request; `LimitError` beyond the limits.
-
-    What comes behind a limit is read and dropped, up to `MAX_DROPPED` bytes: a client that still writes when the
-    connection is closed would see a reset instead of the answer.
-    """
-    intake, lines, dropped = server_of(request).intake, 0, 0
-    body, error = bytearray(), None
-    async for chunk in request.stream():
-        if error is not None:
-            dropped += len(chunk)
-            if dropped > MAX_DROPPED:
-                break
-            continue
+    """Return the bytes of a request; `LimitError` beyond the limits."""
+    intake, lines, body = server_of(request).intake, 0, bytearray()
+    chunks = request.stream()
+    async for chunk in chunks:
         intake.take(request, len(chunk))
         body += chunk
         lines += chunk.count(b"\n")
         if len(body) > limit:
-            error = LimitError("bytes of a request", len(body), limit)
-        elif most is not None and lines > most:
-            error = LimitError("lines of one request", lines, most)
-    if error is not None:
-        raise error
+            await _drop(chunks)
+            raise LimitError("bytes of a request", len(body), limit)
+        if most is not None and lines > most:
+            await _drop(chunks)
+            raise LimitError("lines of one request", lines, most)
     return body
+
+
+async def _drop(chunks: AsyncIterator[bytes]) -> None:
+    """Read what a client is still writing, for a moment: closing the connection would hide the answer from it."""
+    dropped = 0
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(DROP_SECONDS):
+            async for chunk in chunks:
+                dropped += len(chunk)
+                if dropped > MAX_DROPPED:
+                    return
 
 
 def _items(request: Request, text: str) -> Iterator[dict[str, Any]] | None:
