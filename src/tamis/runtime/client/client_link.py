@@ -51,9 +51,8 @@ class ClientLink:
         self._wire = Wire()
         #: What was sent and not acknowledged, by number.
         self._sent: dict[int, Outgoing] = {}
-        #: Whether a message has said where the broker's stream stands: ever, and on the present wire.
+        #: Whether a message of the present wire has said where the broker's stream stands.
         self._is_placed = False
-        self._is_placed_here = False
         #: The cursor that the broker was told, and the last message that it has acknowledged.
         self._told = 0
         self._heard = 0
@@ -139,7 +138,6 @@ class ClientLink:
         if not is_first or self.cursor.epoch != frame.epoch:
             self.unread.clear()
             self.cursor = Cursor(frame.epoch, 0)
-        self._is_placed = False
         self._come_up(frame)
         self._told = 0
 
@@ -152,7 +150,7 @@ class ClientLink:
 
     def _come_up(self, frame: Frame) -> None:
         self._heard, self.is_up, self._wire = frame.ack, True, Wire.of(self._end)
-        self._is_placed_here = False
+        self._is_placed = False
 
     def _message(self, frame: Frame) -> list[tuple[int, m.Message]]:
         message = m.decode(frame.body, self.name)
@@ -161,11 +159,11 @@ class ClientLink:
         end = self._end
         # The first message of a wire may be beyond the next one: an acknowledgement that an earlier life of this
         # client sent has arrived since, and the broker has dropped what it covers.
-        if not self._is_placed or (not self._is_placed_here and frame.seq > end.received):
-            self._is_placed, end.received = True, frame.seq - 1
+        if not self._is_placed and frame.seq > end.received:
+            end.received = frame.seq - 1
             if self.cursor.number < end.received and not self.unread:
                 self.cursor = Cursor(self.broker, end.received)
-        self._is_placed_here = True
+        self._is_placed = True
         if frame.seq <= end.received:
             return []
         if not end.accept(frame):
