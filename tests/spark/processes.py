@@ -21,7 +21,7 @@ import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from pyspark.find_spark_home import _find_spark_home
 
@@ -29,6 +29,7 @@ import tamis
 
 __all__ = [
     "SHORT_LIVED",
+    "Caller",
     "Driver",
     "DriverError",
     "Family",
@@ -131,6 +132,13 @@ class DriverError(Exception):
 
     def __str__(self) -> str:
         return self.trace
+
+
+class Caller(Protocol):
+    """What does the commands of ``driver.py``."""
+
+    def call(self, do: str, **arguments: Any) -> Any:
+        """Return the answer to a command."""
 
 
 class _ConnectPort:
