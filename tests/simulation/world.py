@@ -514,11 +514,12 @@ class World:
             end, place = host.ends[neighbour], (host.name, neighbour)
             life = (id(host.machine), end.peer_epoch)
             known, last = self.full.pop(place, (None, 0))
-            new = [number for number in end.outbox if number > last] if known == life else []
-            for event_id in (one for number in new for one in _events_of(m.decode(end.outbox[number], neighbour))):
+            waiting = _waiting(host, neighbour)
+            new = [body for number, body in waiting.items() if number > last] if known == life else []
+            for event_id in (one for body in new for one in _events_of(m.decode(body, neighbour))):
                 if event_id.publisher.endswith(f"@{host.name}"):
                     raise InvariantError(f"{host.name} took {event_id} though {neighbour}'s outbox was full (G16)")
-            if len(end.outbox) >= self.quota.messages or sum(map(len, end.outbox.values())) >= self.quota.bytes:
+            if len(waiting) >= self.quota.messages or sum(map(len, waiting.values())) >= self.quota.bytes:
                 self.full[place] = (life, end.sent)
 
     def _needed(self, broker: str, neighbour: str, by_broker: dict[str, int]) -> int:
@@ -716,6 +717,14 @@ def table_mask(core: BrokerCore, link: str) -> int:
 def plain(ranges: Any) -> dict[str, list[list[list[int]]]]:
     """Return ranges by namespace and space as plain numbers, without empty ones."""
     return {namespace: [one.tolist() for one in found] for namespace, found in ranges if any(map(len, found))}
+
+
+def _waiting(host: BrokerHost, link: str) -> dict[int, bytes]:
+    """Return the messages that wait for a link, from memory or from disk."""
+    end = host.ends[link]
+    numbers = range(end.acknowledged + 1, end.sent + 1)
+    bodies = ((number, end.outbox.find(number)) for number in numbers)
+    return {n: host.disk.read_outbox(link, n - 1, 1)[0][1] if body is None else body for n, body in bodies}
 
 
 def _events_of(message: Any) -> list[m.EventId]:

@@ -18,7 +18,8 @@ from tamis.node import records
 from tamis.node.core import Core, LinkUp
 from tamis.node.effects import Again, Answer, Deliver, Effect, Key, Link, Persist, Send, Tell
 from tamis.node.frames import decode_frame
-from tamis.node.stream import Quota, StreamEnd
+from tamis.node.outbox import Backlog, ReadOutbox
+from tamis.node.stream import Quota, StreamEnd, read_nothing
 
 __all__ = ["Codec", "Node", "Transaction"]
 
@@ -57,6 +58,8 @@ class Node(Generic[AnyCore]):
     ``epoch`` is the number of this life, above that of every earlier one; with ``stored``, what an earlier life
     persisted, the node goes on with that life instead. With a ``quota`` the core hears when the outbox of a link
     becomes full (`LinkFull`) and when it is free again (`LinkFree`), in the transaction that makes it so.
+
+    ``backlogs`` says what an earlier life left for links, and ``read`` gives messages that are on disk.
     """
 
     def __init__(
@@ -68,11 +71,16 @@ class Node(Generic[AnyCore]):
         stored: Mapping[Key, bytes] | None = None,
         quota: Quota | None = None,
         ends: dict[Link, StreamEnd] | None = None,
+        *,
+        backlogs: Mapping[Link, Backlog] | None = None,
+        read: ReadOutbox = read_nothing,
     ) -> None:
         self.core = core
         self.quota = quota
         self._codec = codec
         self._stored = stored or {}
+        self._backlogs = backlogs or {}
+        self._read = read
         life = records.EPOCH.find(self._stored)
         self.epoch = epoch if life is None else life
         #: A core that must know what waits for its links shares this mapping, and only reads it.
@@ -82,14 +90,11 @@ class Node(Generic[AnyCore]):
     def start(self, now: float) -> Transaction:
         """Take up life: restore what was persisted, and have something to say to every link."""
         stored, self._stored = self._stored, {}
-        of_link: dict[Link, dict[Key, bytes]] = {}  # sorted out once: there may be a link for each subscription
-        for key, value in stored.items():
-            if key[0] in (records.LINK.name, records.OUT.name):
-                of_link.setdefault(key[1], {})[key] = value
+        backlogs, self._backlogs = self._backlogs, {}
         for (link,), _ in records.LINK.items(stored):
             self.ends.setdefault(link, StreamEnd(link, self.epoch))
         for link, end in self.ends.items():
-            end.restore(of_link.get(link, {}))
+            end.restore(records.LINK.find(stored, link), backlogs.get(link))
         step = _Step(self, now)
         step.transaction.changes.append(records.EPOCH.put(value=self.epoch))
         step.follow(self.core.restore(stored, now=now))
@@ -173,7 +178,7 @@ class _Step:
         self.resized: set[Link] = set()
 
     def meet(self, end: StreamEnd, epoch: int) -> None:
-        waiting, forgotten = end.meet(epoch)
+        waiting, forgotten = end.meet(epoch, self.node._read)
         self.transaction.changes += forgotten
         self.moved.add(end.link)
         self.resized.add(end.link)

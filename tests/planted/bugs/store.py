@@ -27,7 +27,7 @@ BUGS = [
     ),
     Bug(
         "messages_are_not_checked",
-        "runtime/broker/store",
+        "runtime/disk/messages",
         "A damaged message is sent as it is.",
         'return zlib.crc32(body, zlib.crc32(f"{number} {at} {link}".encode()))',
         'return zlib.crc32(f"{number} {at} {link}".encode())',
@@ -67,7 +67,7 @@ BUGS = [
     ),
     Bug(
         "a_replay_begins_with_the_last_one_seen",
-        "runtime/broker/store",
+        "runtime/disk/messages",
         "Reading after message 1 returns message 1 again.",
         "WHERE link = ? AND number > ? ORDER BY number LIMIT ?",
         "WHERE link = ? AND number >= ? ORDER BY number LIMIT ?",

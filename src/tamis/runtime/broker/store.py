@@ -28,8 +28,10 @@ import msgspec
 from tamis.errors import DiskFullError, ModelError, StoreError
 from tamis.node import records
 from tamis.node.effects import Key, Link, Persist
+from tamis.node.outbox import Backlog
 from tamis.node.records import Form
 from tamis.runtime.broker.audit_log import AUDIT_SCHEMA, AuditLog, AuditRecord
+from tamis.runtime.disk.messages import OUTBOX_SCHEMA, MessageTable, message_crc
 from tamis.runtime.disk.retention import Retention
 from tamis.runtime.disk.room import Room, is_quota_error
 from tamis.runtime.extra import demand_server
@@ -46,9 +48,7 @@ _SCHEMA = f"""
 CREATE TABLE books (one INTEGER PRIMARY KEY CHECK (one = 1), format INTEGER, number INTEGER, records INTEGER,
                     total INTEGER);
 CREATE TABLE state (key BLOB PRIMARY KEY, value BLOB NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE outbox (link TEXT NOT NULL, number INTEGER NOT NULL, at INTEGER NOT NULL, body BLOB NOT NULL,
-                     crc INTEGER NOT NULL, PRIMARY KEY (link, number)) WITHOUT ROWID;
-{AUDIT_SCHEMA}"""
+{OUTBOX_SCHEMA}{AUDIT_SCHEMA}"""
 
 _HEAD = struct.Struct(">QI")
 
@@ -82,15 +82,22 @@ class Store:
         self.number = 0
         self._total = 0
         self.audit = AuditLog(str(self.path))
+        self._messages = MessageTable(str(self.path))
+        self._backlogs: dict[Link, Backlog] = {}
         with self._telling():
             self._db = self._connect(vfs)
             self._reader = self._db if vfs else self._connect(vfs)
 
     def load(self) -> dict[Key, bytes]:
-        """Return everything that was persisted and not removed, after checking all of it; called once, first."""
+        """Return everything that was persisted and not removed, after checking all of it; called once, first.
+
+        Messages stay on disk: `take_backlogs` says which wait, `read_outbox` reads them.
+        """
         with self._telling():
             stored = self._load_state()
-            self._load_outbox(stored)
+            floors = {link: floor for (link,), floor in records.FLOOR.items(stored)}
+            self._backlogs = self._messages.check(self._db, floors, dict(_stream_ends(stored)))
+            self.retention.load(self._db, floors)
             self.audit.load(self._db)
         self.room.keep_reserve()
         self._head = os.open(self.directory / "head", os.O_WRONLY | os.O_CREAT, 0o600)
@@ -110,15 +117,18 @@ class Store:
         batch.settle()
         self._write_head()
 
+    def take_backlogs(self) -> dict[Link, Backlog]:
+        """Return what waits for each link, as `load` found it; the store forgets it."""
+        backlogs, self._backlogs = self._backlogs, {}
+        return backlogs
+
     def read_outbox(self, link: Link, after: int, limit: int = 256) -> list[tuple[int, bytes]]:
-        """Return the oldest messages of a link with numbers above ``after``, acknowledged ones included."""
-        question = "SELECT number, at, body, crc FROM outbox WHERE link = ? AND number > ? ORDER BY number LIMIT ?"
+        """Return the oldest messages of a link with numbers above ``after``, acknowledged ones included.
+
+        They have at most `tamis.runtime.disk.messages.PAGE_BYTES`; one message may have more.
+        """
         with self._noticing():
-            rows = self._reader.execute(question, (link, after, limit)).fetchall()
-            for number, at, body, crc in rows:
-                if not _is_intact(link, number, at, body, crc):
-                    raise StoreError(str(self.path), f"message {number} of link {link!r} is damaged")
-        return [(number, body) for number, _, body, _ in rows]
+            return self._messages.read(self._reader, link, after, limit, self.retention.floors)
 
     def read_audit(self, before: int | None = None, limit: int = 100) -> list[AuditRecord]:
         """Return the newest records of the audit with numbers below ``before``, the newest first."""
@@ -233,24 +243,6 @@ class Store:
             raise StoreError(str(self.path), f"commit {head:,} was confirmed, the file ends at {self.number:,}")
         return stored
 
-    def _load_outbox(self, stored: dict[Key, bytes]) -> None:
-        floors = {link: floor for (link,), floor in records.FLOOR.items(stored)}
-        self.retention.load(self._db, floors)
-        ends = dict(_stream_ends(stored))
-        last = dict(floors)
-        question = "SELECT link, number, at, body, crc FROM outbox ORDER BY link, number"
-        for link, number, at, body, crc in self._db.execute(question):
-            if not _is_intact(link, number, at, body, crc):
-                raise StoreError(str(self.path), f"message {number} of link {link!r} is damaged")
-            if number > floors.get(link, 0):
-                if number != last.get(link, 0) + 1:
-                    raise StoreError(str(self.path), f"message {last.get(link, 0) + 1} of link {link!r} is missing")
-                last[link] = number
-                stored[records.OUT.key(link, str(number))] = body
-        for link, end in ends.items():
-            if last.get(link, 0) < end:
-                raise StoreError(str(self.path), f"message {end} of link {link!r} is missing")
-
     def _write_head(self) -> None:
         packed = struct.pack(">Q", self.number)
         os.pwrite(self._head, packed + struct.pack(">I", zlib.crc32(packed)), 0)
@@ -352,7 +344,7 @@ class _Batch:
 
     def _message_rows(self) -> Iterator[tuple[Link, int, int, bytes, int]]:
         for (link, number), body in self.messages.items():
-            yield link, number, self.at, body, _outbox_crc(link, number, self.at, body)
+            yield link, number, self.at, body, message_crc(link, number, self.at, body)
 
     def _books(self) -> tuple[int, int]:
         known, n_records, total = self.store._known, len(self.store._known), self.store._total
@@ -402,10 +394,6 @@ def _unpacked(data: bytes) -> Key:
     return msgspec.msgpack.decode(data, type=tuple[str, ...])
 
 
-def _outbox_crc(link: Link, number: int, at: int, body: bytes) -> int:
-    return zlib.crc32(body, zlib.crc32(f"{number} {at} {link}".encode()))
-
-
 def _keep_private(path: Path) -> None:
     """Have the files of a broker for its user only; SQLite gives a new log the mode of its database."""
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
@@ -413,11 +401,6 @@ def _keep_private(path: Path) -> None:
     for name in names:
         with contextlib.suppress(FileNotFoundError):
             path.with_name(name).chmod(0o600)
-
-
-def _is_intact(link: Link, number: int, at: int, body: object, crc: int) -> bool:
-    """Whether a message is the one that was written; a flipped bit may also have made a text of the bytes."""
-    return isinstance(body, bytes) and crc == _outbox_crc(link, number, at, body)
 
 
 def _locked(path: Path) -> int:

@@ -214,7 +214,17 @@ class BrokerSimulator(Simulator):
             host.epoch += 1
         ends: dict[Link, StreamEnd] = {}
         edge = host.make_edge(ends, len(host.disk.audit))
-        node = Node(edge, host.neighbours, _CODEC, host.epoch, dict(host.disk.state), host.quota, ends)
+        node = Node(
+            edge,
+            host.neighbours,
+            _CODEC,
+            host.epoch,
+            host.disk.load(),
+            host.quota,
+            ends,
+            backlogs=host.disk.backlogs(),
+            read=host.disk.read_outbox,
+        )
         host.machine = BrokerMachine(
             node,
             clock=lambda: self.now + host.skew,
