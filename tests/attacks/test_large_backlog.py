@@ -1,4 +1,4 @@
-"""H7: a backlog larger than memory is opened, sent and acknowledged; bodies in memory are bounded in bytes (G17, G19)."""
+"""H7: a backlog larger than memory is opened and sent; bodies in memory are bounded in bytes (G17, G19)."""
 
 from __future__ import annotations
 

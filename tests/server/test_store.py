@@ -64,7 +64,7 @@ def applied(disk: Disk, changes: list[Persist]) -> Disk:
 def messages_of(store: Store) -> Disk:
     """The messages that wait, each read from the disk."""
     waiting: Disk = {}
-    for link, backlog in store.take_backlogs().items():
+    for link, backlog in store.messages.take_backlogs().items():
         numbers = range(backlog.acknowledged + 1, backlog.acknowledged + len(backlog.sizes) + 1)
         for number, size in zip(numbers, backlog.sizes, strict=True):
             [(number_read, body)] = store.read_outbox(link, number - 1, 1)
@@ -166,7 +166,7 @@ def written(directory: Path) -> tuple[Disk, int]:
             store._db.wal_checkpoint()
     shutil.copytree(directory, directory.with_name("killed"))
     store.close()
-    return disk, store.number
+    return disk, store.books.number
 
 
 def test_every_bit_flip_is_detected_or_harmless(tmp_path: Path) -> None:
@@ -338,7 +338,7 @@ def test_a_file_of_format_2_opens_with_all_that_was_in_it(tmp_path: Path) -> Non
         assert [number for number, _ in store.read_outbox(link, 0, 1_000)] == numbers
     audit = [[record.number, msgspec.to_builtins(record.deed)] for record in store.read_audit(limit=1_000)]
     assert audit == expected["audit"]
-    assert store.number == expected["number"]
+    assert store.books.number == expected["number"]
     store.close()
 
 

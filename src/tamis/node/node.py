@@ -17,7 +17,7 @@ from tamis.errors import RemoteProtocolError
 from tamis.node import records
 from tamis.node.core import Core, LinkUp
 from tamis.node.effects import Again, Answer, Deliver, Effect, Key, Link, Persist, Send, Tell
-from tamis.node.frames import decode_frame
+from tamis.node.frames import Frame, decode_frame
 from tamis.node.outbox import Backlog, ReadOutbox
 from tamis.node.stream import Quota, StreamEnd, read_nothing
 
@@ -95,6 +95,7 @@ class Node(Generic[AnyCore]):
             self.ends.setdefault(link, StreamEnd(link, self.epoch))
         for link, end in self.ends.items():
             end.restore(records.LINK.find(stored, link), backlogs.get(link))
+            end.former = records.FORMER.find(stored, link)
         step = _Step(self, now)
         step.transaction.changes.append(records.EPOCH.put(value=self.epoch))
         step.follow(self.core.restore(stored, now=now))
@@ -135,7 +136,9 @@ class Node(Generic[AnyCore]):
         message = self._codec.decode(frame.body, link) if frame.seq else None  # before anything changes: it may raise
         if frame.epoch < end.peer_epoch:  # the voice of a former life
             return step.transaction
-        if frame.epoch > end.peer_epoch:
+        if end.former is not None:
+            step.go_on_restored(end, frame, is_client=only_epoch is not None)
+        elif frame.epoch > end.peer_epoch:
             step.meet(end, frame.epoch)
         if not end.is_for_me(frame):  # it speaks to a former life of ours: it must learn of this one
             step.transaction.links.add(link)
@@ -143,6 +146,8 @@ class Node(Generic[AnyCore]):
         step.acknowledge(end, frame.ack)
         if frame.seq:
             step.transaction.links.add(link)
+            if only_epoch is None:
+                end.demand_no_hole(frame)
             if end.accept(frame):
                 step.moved.add(link)
                 self._take(step, message, end)
@@ -184,6 +189,20 @@ class _Step:
         self.resized.add(end.link)
         unacknowledged = tuple(self.node._codec.decode(body, end.link) for body in waiting)
         self.node._handle(self, LinkUp(unacknowledged), end.link)
+
+    def go_on_restored(self, end: StreamEnd, frame: Frame, *, is_client: bool) -> None:
+        """Begin the new life of a restored disk on a link whose other end has spoken.
+
+        If that knows the former life, its acknowledgement says which of the restored messages it has. A client goes on
+        with the numbers of its stream; with a neighbour everything starts over.
+        """
+        former, end.former = end.former, None
+        self.transaction.changes.append(records.FORMER.drop(end.link))
+        self.transaction.links.add(end.link)
+        if former is not None and (frame.to, frame.epoch) == (former.epoch, end.peer_epoch):
+            self.acknowledge(end, min(frame.ack, former.sent))
+        if not is_client:
+            self.meet(end, frame.epoch)
 
     def acknowledge(self, end: StreamEnd, number: int) -> None:
         self.transaction.changes += end.acknowledge(number)

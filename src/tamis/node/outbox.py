@@ -10,6 +10,7 @@ from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from tamis.errors import InvariantError
 from tamis.node.effects import Link
 
 __all__ = ["Backlog", "Outbox", "ReadOutbox"]
@@ -96,8 +97,11 @@ class Outbox:
         """Yield the bodies of all that wait, from disk where they are not in memory."""
         number = self.acknowledged
         while number < self.last and number + 1 not in self._bodies:
-            for number, body in read(link, number, min(_PAGE, self.last - number)):  # noqa: B007  # goes on behind it
-                yield body
+            page = read(link, number, min(_PAGE, self.last - number))
+            if not page:
+                raise InvariantError(f"message {number + 1} of link {link!r} is neither in memory nor on disk")
+            yield from (body for _, body in page)
+            number = page[-1][0]
         yield from (self._bodies[one] for one in range(number + 1, self.last + 1))
 
     def _spillable(self, upto: int, messages: int, n_bytes: int) -> Iterator[int]:

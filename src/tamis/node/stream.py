@@ -8,7 +8,9 @@ leaves only after what it acknowledges is on disk.
 
 Each end has an *epoch*, the number of its life; a life ends when its disk is lost. An end that meets a greater epoch
 starts the stream over, and hands back what the former life had not acknowledged. A restart with the disk is no new
-life: both ends go on where they were.
+life: both ends go on where they were. A disk that was restored from a backup is behind what the other end has heard:
+that begins a new life, too, and until the other end has spoken this one only greets it, in the name of the life that
+the other end knows (`tamis.node.records.Former`).
 
 `Wire` is the position on one connection. A wire delivers in order until it breaks, so nothing is sent twice on it; a
 new wire begins with the first message that is not acknowledged. What may leave is bounded by what is committed
@@ -22,7 +24,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import takewhile
 
-from tamis.errors import ModelError
+from tamis.errors import ModelError, RemoteProtocolError
 from tamis.node import records
 from tamis.node.core import LinkFree, LinkFull
 from tamis.node.effects import Link, Persist
@@ -87,6 +89,8 @@ class StreamEnd:
         self.received = 0
         #: Exactly the messages that are not acknowledged yet.
         self.outbox = Outbox()
+        #: What the other end knows of this one, if this disk was restored and the other end has not spoken since.
+        self.former: records.Former | None = None
         #: Whether the outbox reached its quota and has not emptied to half since, as last told by `take_crossing`.
         self.is_full = False
 
@@ -155,6 +159,18 @@ class StreamEnd:
             return None
         return LinkFull(n, size) if self.is_full else LinkFree()
 
+    def demand_no_hole(self, frame: Frame) -> None:
+        """Raise `RemoteProtocolError` when messages are missing before this one: the other end has dropped them.
+
+        A wire begins behind what this end has acknowledged, so its disk has forgotten what it acknowledged.
+        """
+        if frame.seq > self.received + 1:
+            raise RemoteProtocolError(
+                self.link,
+                f"message {frame.seq} came, {self.received + 1} is next: the disk of this broker is older than the "
+                "link; stop the broker and run `tamis serve restore` with a backup or with the data directory itself",
+            )
+
     def accept(self, frame: Frame) -> bool:
         """Whether a frame carries the next message; it then counts as received."""
         if frame.seq != self.received + 1:
@@ -209,6 +225,9 @@ class Wire:
 
         ``mark`` is what of the stream is committed. ``read`` gives messages that are not in memory.
         """
+        if end.former is not None:  # it speaks as the life that is known: the answer says what that life has sent
+            was_owed, self.owes_answer = self.owes_answer, False
+            return [Frame(end.former.epoch, mark.peer_epoch, 0, mark.received)] if was_owed else []
         if self.peer_epoch != mark.peer_epoch:  # the other end began a new life
             self.peer_epoch, self.written = mark.peer_epoch, 0
             self._under_way.clear()

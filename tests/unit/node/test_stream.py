@@ -96,7 +96,9 @@ def test_a_restart_goes_on_where_it_was() -> None:
     end.acknowledge(3)
     end.received = 4
     again = StreamEnd("east", 1)
-    again.restore(records.LINK.find({end.cursor().key: end.cursor().value or b""}, "east"), Backlog(3, array("I", [1] * 9)))
+    again.restore(
+        records.LINK.find({end.cursor().key: end.cursor().value or b""}, "east"), Backlog(3, array("I", [1] * 9))
+    )
     assert (again.peer_epoch, again.received, again.acknowledged, again.sent) == (7, 4, 3, 12)
 
 

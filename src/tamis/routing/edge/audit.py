@@ -37,6 +37,7 @@ AUDITED: Final = (
     "token add",
     "token revoke",
     "token file",
+    "restore",
 )
 
 #: Seconds for which further refusals of somebody are only counted.

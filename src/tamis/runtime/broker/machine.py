@@ -225,6 +225,8 @@ class BrokerMachine:
         end = self.node.ends.get(connection.link)
         if end is None or not connection.is_open:
             return None
+        if end.former is not None and not self.is_neighbour(connection.link):
+            return None  # a client greets first, and says what it has of the life before the restore
         frames = connection.wire.take(end, self.committed(connection.link), self._window, self._read)
         return join_frames(map(encode_frame, frames)) if frames else None
 

@@ -49,6 +49,6 @@ def open_broker(config: BrokerConfig) -> Driver:
     epoch = round(time.time() * 1e6)
     quota = Quota(config.max_link_messages, config.max_link_bytes)
     codec = Codec(m.encode, m.decode)
-    backlogs, read = store.take_backlogs(), store.read_outbox
+    backlogs, read = store.messages.take_backlogs(), store.read_outbox
     node = Node(edge, list(neighbours), codec, epoch, stored, quota, ends, backlogs=backlogs, read=read)
     return Driver(node, store, min_free=config.min_free)
