@@ -879,7 +879,7 @@ def a_window_that_ignores_bytes(real: Any) -> Any:
 @plant(Wire, "take", weather=LOST_DISKS)
 def go_on_writing_where_a_former_life_was(real: Any) -> Any:
     def take(self: Wire, end: StreamEnd, mark: Any, *rest: Any) -> Any:
-        self.peer_epoch = mark.peer_epoch
+        self.lives = (mark.epoch, mark.peer_epoch)
         return real(self, end, mark, *rest)
 
     return take

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import re
 import shutil
 import threading
 from pathlib import Path
@@ -120,7 +121,7 @@ def test_a_client_that_was_ahead_of_the_backup_goes_on(tmp_path: Path) -> None:
     with running(broker):
 
         async def story() -> None:
-            async with tamis.connect(broker.url, client="reader", retry_for=HANGS) as client:
+            async with tamis.connect(broker.url, client="reader") as client:
                 before = await client.subscribe("n >= 0", id="before")
                 await client.publish([{"n": n} for n in (1, 2, 3)])
                 await asyncio.to_thread(write_backup, tmp_path / "data", tmp_path / "backup")
@@ -132,7 +133,7 @@ def test_a_client_that_was_ahead_of_the_backup_goes_on(tmp_path: Path) -> None:
                 await asyncio.to_thread(publish, broker, 5)
                 seen.append(await read_one(before))
                 assert seen == [1, 2, 3, 4, 5]
-                assert (before.restored, client.session.repeated) == (1, 0)
+                assert (before.restored, client._session.repeated) == (1, 0)
                 while len(ask(f"{broker.url}/v1/subscriptions").json["subscriptions"]) < 2:
                     await asyncio.sleep(0.02)
                 await asyncio.to_thread(publish, broker, 100)
@@ -271,7 +272,7 @@ def test_a_check_finds_damage_and_changes_nothing(broker_files: Path, tmp_path: 
     connection.close()
     code, found = shell("check", "--data", tmp_path / "data")
     assert (code, found["sound"]) == (1, False)
-    assert __import__("re").search(problem, found["problem"]), found
+    assert re.search(problem, found["problem"]), found
     with pytest.raises(StoreError):
         write_backup(tmp_path / "data", tmp_path / "backup")
     assert not (tmp_path / "backup").exists()

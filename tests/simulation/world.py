@@ -455,7 +455,7 @@ class World:
         """No wire has more under way than its window, unless it is a single message."""
         for link, connection in host.machine.connections.items():
             end, last = host.ends[link], connection.wire.written
-            if connection.wire.peer_epoch == end.peer_epoch and last > end.acknowledged:
+            if connection.wire.lives[1] == end.peer_epoch and last > end.acknowledged:
                 messages = host.disk.read_outbox(link, end.acknowledged, last - end.acknowledged)
                 size = sum(len(body) for _, body in messages)
                 if len(messages) > self.window.messages or (len(messages) > 1 and size > self.window.bytes):

@@ -95,7 +95,8 @@ class Node(Generic[AnyCore]):
             self.ends.setdefault(link, StreamEnd(link, self.epoch))
         for link, end in self.ends.items():
             end.restore(records.LINK.find(stored, link), backlogs.get(link))
-            end.former = records.FORMER.find(stored, link)
+            if (former := records.FORMER.find(stored, link)) is not None:
+                end.wait_restored(former)
         step = _Step(self, now)
         step.transaction.changes.append(records.EPOCH.put(value=self.epoch))
         step.follow(self.core.restore(stored, now=now))
@@ -196,7 +197,7 @@ class _Step:
         If that knows the former life, its acknowledgement says which of the restored messages it has. A client goes on
         with the numbers of its stream; with a neighbour everything starts over.
         """
-        former, end.former = end.former, None
+        former, end.former, end.epoch = end.former, None, self.node.epoch
         self.transaction.changes.append(records.FORMER.drop(end.link))
         self.transaction.links.add(end.link)
         if former is not None and (frame.to, frame.epoch) == (former.epoch, end.peer_epoch):

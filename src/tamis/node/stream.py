@@ -70,11 +70,12 @@ class Window:
 
 @dataclass(frozen=True)
 class Mark:
-    """Where a stream stands: the life of its other end, and the numbers of the last messages received and sent."""
+    """Where a stream stands: the lives of the other end and of this one, and the last messages received and sent."""
 
     peer_epoch: int = 0
     received: int = 0
     sent: int = 0
+    epoch: int = 0
 
 
 class StreamEnd:
@@ -125,7 +126,7 @@ class StreamEnd:
     @property
     def mark(self) -> Mark:
         """Where the stream stands now."""
-        return Mark(self.peer_epoch, self.received, self.sent)
+        return Mark(self.peer_epoch, self.received, self.sent, self.epoch)
 
     def resume(self, peer_epoch: int, ack: int) -> dict[int, int]:
         """Go on with a stream of which the other end has ``ack`` messages; number what waits from there on.
@@ -194,13 +195,17 @@ class StreamEnd:
             backlog = Backlog(0 if cursor is None else cursor.sent)
         self.outbox = Outbox(backlog)
 
+    def wait_restored(self, former: records.Former) -> None:
+        """Speak in the name of a former life until the other end has spoken."""
+        self.former, self.epoch = former, former.epoch
+
 
 @dataclass
 class Wire:
     """The sender's position on one connection of a stream."""
 
-    #: The life of the other end that ``written`` counts for; -1 until something was sent.
-    peer_epoch: int = -1
+    #: The lives of this end and of the other that ``written`` counts for; -1 until something was sent.
+    lives: tuple[int, int] = (-1, -1)
     #: The number of the last message written.
     written: int = 0
     #: What to say at once, beside the numbered messages: each is said once and not kept.
@@ -216,20 +221,20 @@ class Wire:
     @classmethod
     def of(cls, end: StreamEnd, replay_after: int | None = None) -> Wire:
         """Return the position of a new connection: behind what is acknowledged, or behind an earlier message."""
+        lives = (end.epoch, end.peer_epoch)
         if replay_after is None:
-            return cls(end.peer_epoch, end.acknowledged)
-        return cls(end.peer_epoch, min(end.acknowledged, replay_after), is_replay=True)
+            return cls(lives, end.acknowledged)
+        return cls(lives, min(end.acknowledged, replay_after), is_replay=True)
 
     def take(self, end: StreamEnd, mark: Mark, window: Window, read: ReadOutbox) -> list[Frame]:
         """Return the frames that may leave now, and count them as written.
 
         ``mark`` is what of the stream is committed. ``read`` gives messages that are not in memory.
         """
-        if end.former is not None:  # it speaks as the life that is known: the answer says what that life has sent
-            was_owed, self.owes_answer = self.owes_answer, False
-            return [Frame(end.former.epoch, mark.peer_epoch, 0, mark.received)] if was_owed else []
-        if self.peer_epoch != mark.peer_epoch:  # the other end began a new life
-            self.peer_epoch, self.written = mark.peer_epoch, 0
+        if end.epoch != mark.epoch:  # this end began a new life, which is not committed
+            return []
+        if self.lives != (lives := (mark.epoch, mark.peer_epoch)):  # one of the ends began a new life
+            self.lives, self.written = lives, 0
             self._under_way.clear()
             self._bytes = 0
         frames = []
@@ -247,7 +252,7 @@ class Wire:
 
     def _waiting(self, end: StreamEnd, mark: Mark, window: Window, read: ReadOutbox) -> Iterator[tuple[int, bytes]]:
         """Yield the messages that are committed, not written yet, and within the window."""
-        if not mark.peer_epoch or end.peer_epoch != mark.peer_epoch:
+        if not mark.peer_epoch or end.peer_epoch != mark.peer_epoch or end.former is not None:
             return
         size, room = 0, window.bytes - self._bytes_under_way(end.acknowledged)
         for number, body in self._candidates(end, mark, window, read):

@@ -240,7 +240,7 @@ class BrokerMachine:
         for end, mark in marks:
             if self.node.ends.get(end.link) is end:  # not forgotten meanwhile
                 self._marks[end.link] = mark
-                if end.peer_epoch == mark.peer_epoch:
+                if (end.epoch, end.peer_epoch) == (mark.epoch, mark.peer_epoch):
                     self._spill(end, mark.sent)
         for link, word in words:
             if link in self.connections:
