@@ -68,6 +68,9 @@ WEATHERS = (
     Faults(drop=0.05, late=0.1, crash=0.008, lose_disk=0.5),
 )
 
+#: Brokers whose disks are lost and restored from backups; beside the others, so that these keep their seeds.
+RESTORED = Faults(drop=0.05, late=0.1, crash=0.02, lose_disk=0.6, restore=0.8)
+
 #: How much may wait in an outbox; a seed takes one. Three messages are a burst, eight a cut link.
 TIGHT = (Quota(), Quota(3), Quota(8), Quota(bytes=600))
 
@@ -318,6 +321,10 @@ class World:
         for a, b in self.topology.edges:
             self.sim.mend(a, b)
         self.slowness = dict.fromkeys(self.clients, 0.0)
+        if self.sim.counts.get("disks restored"):  # what ended after the backup is back: users withdraw it again
+            for asked in self.asked.values():
+                if asked.ended is not None:
+                    self._say(asked)
 
     def _subscribe(self) -> None:
         client, id = self.rng.choice(list(self.clients)), len(self.asked)
@@ -455,7 +462,7 @@ class World:
         """No wire has more under way than its window, unless it is a single message."""
         for link, connection in host.machine.connections.items():
             end, last = host.ends[link], connection.wire.written
-            if connection.wire.lives[1] == end.peer_epoch and last > end.acknowledged:
+            if connection.wire.lives == (end.epoch, end.peer_epoch) and last > end.acknowledged:
                 messages = host.disk.read_outbox(link, end.acknowledged, last - end.acknowledged)
                 size = sum(len(body) for _, body in messages)
                 if len(messages) > self.window.messages or (len(messages) > 1 and size > self.window.bytes):

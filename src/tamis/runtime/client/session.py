@@ -215,6 +215,9 @@ class ClientSession:
             body = m.encode(reader.message)
             if (is_new or reader.is_open) and body not in waiting:
                 self.link.unsent.insert(0, Outgoing(body))
+        if is_new:  # a broker that was restored from a backup may have subscriptions again that ended since
+            for namespace, id in sorted(self._ended, key=repr):
+                self.say(m.Unsubscribe(id, namespace))
 
     def _claim(self) -> None:
         """Hand deliveries to the subscriptions they are for; what no reader follows yet waits."""

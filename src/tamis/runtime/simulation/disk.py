@@ -37,6 +37,13 @@ class SimulatedDisk:
             else:
                 self.state[change.key] = change.value
 
+    def copy(self) -> SimulatedDisk:
+        """Return a backup."""
+        backup = SimulatedDisk()
+        backup.state, backup.audit = dict(self.state), dict(self.audit)
+        backup._streams = {link: dict(stream) for link, stream in self._streams.items()}
+        return backup
+
     def load(self) -> dict[Key, bytes]:
         """Return everything but messages."""
         return {key: value for key, value in self.state.items() if key[0] != records.OUT.name}
