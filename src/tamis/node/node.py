@@ -202,7 +202,7 @@ class _Step:
         self.transaction.links.add(end.link)
         if former is not None and (frame.to, frame.epoch) == (former.epoch, end.peer_epoch):
             self.acknowledge(end, min(frame.ack, former.sent))
-        if not is_client:
+        if not is_client or frame.epoch != end.peer_epoch:  # a client that had not spoken yet is met for the first time
             self.meet(end, frame.epoch)
 
     def acknowledge(self, end: StreamEnd, number: int) -> None:
