@@ -194,7 +194,8 @@ def _with_conditions(component: Component, others: dict[str, list[Constraint]]) 
             component.sides[name, "w"] = (string_key(search.found),) * 2
         else:
             component.sides.setdefault((name, ""), PRESENT_SIDE)
-        regions += joined_by_region([one for one in conditions if isinstance(one, Spatial)])
+        spatial = [one for one in conditions if isinstance(one, Spatial)]
+        regions += joined_by_region(spatial) if len(spatial) > 1 else spatial
         balls += (one for one in conditions if isinstance(one, Ball))
     component.sides.update(_cube(balls))
     if not all(one.relations for one in regions) or (len(regions) + len(balls) > 1 and _is_impossible(component)):
@@ -227,7 +228,10 @@ def are_linked(filters: Sequence[Filter]) -> bool:
     other: walk inside the component from a place that only one of them holds to the place where it ends.
 
     >>> from tamis.model.language.compiler import compile_text
-    >>> [are_linked(compile_text(f"x < 1 AND y < 1 OR {rest}").filters) for rest in ("x > 2 AND y < 2", "x < 2 AND y < 0")]
+    >>> [
+    ...     are_linked(compile_text(f"x < 1 AND y < 1 OR {rest}").filters)
+    ...     for rest in ("x > 2 AND y < 2", "x < 2 AND y < 0")
+    ... ]
     [False, True]
     """
     if len(filters) < 2:

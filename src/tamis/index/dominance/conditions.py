@@ -105,10 +105,11 @@ def _compare_balls(outers: Sequence[Ball], inners: Sequence[Ball]) -> Verdicts:
     lengths = np.array([len(one.center) for one in outers])
     for n in np.unique(lengths).tolist():
         chosen = np.flatnonzero(lengths == n)
+        places = chosen.tolist()
         with np.errstate(over="ignore", invalid="ignore"):
-            apart = np.array([outers[k].center for k in chosen]) - np.array([inners[k].center for k in chosen])
+            apart = np.array([outers[k].center for k in places]) - np.array([inners[k].center for k in places])
             distance = np.sqrt((apart * apart).sum(axis=1))
-            bound = np.array([outers[k].radius - inners[k].radius for k in chosen])
+            bound = np.array([outers[k].radius - inners[k].radius for k in places])
             slack = (n + _EXTRA) * _UNIT
             is_safe = (distance > _SAFE_LOW) & (distance < _SAFE_HIGH) & (bound > _SAFE_LOW) & (bound < _SAFE_HIGH)
             found[chosen[is_safe & (distance * (1 + slack) < bound)]] = YES

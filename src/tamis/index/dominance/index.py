@@ -40,10 +40,10 @@ class Around(NamedTuple):
 class DominanceIndex:
     """Finds who covers a subscription and whom it covers, among any number.
 
-    Guarantee: EXACT, the least row of all coverers. Cost: a microsecond per box in batches at a million boxes, some ten
-    microseconds per component one by one; regions and balls besides as many exact comparisons as boxes propose. When not
-    to use it: when most subscriptions are patterns or large trees, for these are verified one by one; for balls of many
-    dimensions see "projection".
+    Guarantee: EXACT, the least row of all coverers. Cost: a microsecond per box of a table at a million boxes, some ten
+    microseconds per component of a subscription; for regions and balls as many exact comparisons as boxes propose.
+    When not to use it: when most subscriptions are patterns or large trees, for these are verified one by one; for
+    balls of many dimensions see "projection".
     """
 
     kind = "exact"

@@ -1,9 +1,9 @@
 """What two conditions on regions demand of the bounding boxes, if one is to cover the other.
 
-A condition (R1, A) covers (R2, B) only if A has one of certain relations to B: those q for which whatever has a relation
-of R2 to B has one of R1 to A. If all of them put B in A, so do the boxes; if all put A in B, the boxes too; if none is
-*disjoint*, the boxes meet; otherwise the boxes say nothing. Each set of relations has axes of its own, on which the
-boxes of its regions stand, because what is demanded depends on both sets.
+A condition (R1, A) covers (R2, B) only if A has one of certain relations to B: those under which whatever has a
+relation of R2 to B has one of R1 to A. If all of them put B in A, so do the boxes; if all put A in B, the boxes too;
+if none is *disjoint*, the boxes meet; otherwise the boxes say nothing. Each set of relations has axes of its own, on
+which the boxes of its regions stand, because what is demanded depends on both sets.
 
 Implements: [crtree] section 4.2, covering of two constraints, for many constraints at a time.
 Deviation: the paper compares constraints pair by pair; here their boxes are compared first, by an index.

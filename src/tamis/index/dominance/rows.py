@@ -7,7 +7,7 @@ there a proof on whole filters decides. A row that can never match stands in non
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +26,7 @@ from tamis.model.tables import SubscriptionTable
 __all__ = ["Candidates", "RowStore"]
 
 _IntArray = npt.NDArray[np.int64]
+_BoolArray = npt.NDArray[np.bool_]
 
 
 class Candidates(NamedTuple):
@@ -33,7 +34,7 @@ class Candidates(NamedTuple):
 
     question: _IntArray
     rows: Rows
-    sure: npt.NDArray[np.bool_]
+    sure: _BoolArray
 
 
 class RowStore:
@@ -177,13 +178,12 @@ class RowStore:
                     rows, is_sure = _whole_rows(store.find_pairs(components, outwards=False), counts_of)
                     sure.append(rows[is_sure])
                     maybe.append(rows[~is_sure])
-        outline = outline_of(filters)
-        if outline is not None:
-            if not whole or are_linked(filters):
-                maybe.append(self._lying_in(outline))
-                maybe.append(self._parts.find_meeting(*self.space.around(outline)))
-            if self._loose:
-                maybe.append(np.intersect1d(self._meeting_hulls(outline), np.fromiter(self._loose, np.int32)))
+        is_linked = not whole or are_linked(filters)
+        outline = outline_of(filters) if is_linked or self._loose else None
+        if outline is not None and is_linked:
+            maybe += self._lying_in(outline), self._parts.find_meeting(*self.space.around(outline))
+        if outline is not None and self._loose:
+            maybe.append(np.intersect1d(self._meeting_hulls(outline), np.fromiter(self._loose, np.int32)))
         certain = np.unique(np.concatenate(sure))
         return certain, np.setdiff1d(np.concatenate(maybe), certain)
 
@@ -252,24 +252,34 @@ def _ones(rows: Rows) -> _IntArray:
     return np.ones(len(rows), np.int64)
 
 
-def _joined(pairs: Pairs, owner: _IntArray, counts: _IntArray, whole: npt.NDArray[np.bool_]) -> Candidates:
+def _joined(pairs: Pairs, owner: _IntArray, counts: _IntArray, whole: _BoolArray) -> Candidates:
     """Return the rows that have something around each component of a question; sure if that is sure of each."""
     sure = pairs.verdicts == YES
     if counts.max(initial=0) <= 1 and pairs.rows is pairs.stored:
         question = owner[pairs.asked]
         return Candidates(question, pairs.rows, sure & whole[question])
-    keys, place = np.unique(pairs.asked << 32 | pairs.rows, return_inverse=True)
-    best = np.zeros(len(keys), np.bool_)
-    np.logical_or.at(best, place, sure)
+    keys, best = _by_key(pairs.asked << 32 | pairs.rows, sure, np.logical_or)
     question, rows = owner[keys >> 32], keys & 0xFFFFFFFF
-    keys, place, n_around = np.unique(question << 32 | rows, return_inverse=True, return_counts=True)
-    all_sure = np.ones(len(keys), np.bool_)
-    np.logical_and.at(all_sure, place, best)
+    keys, all_sure, n_around = _by_key_counted(question << 32 | rows, best)
     question = keys >> 32
     keep = n_around == counts[question]
-    return Candidates(
-        question[keep], (keys[keep] & 0xFFFFFFFF).astype(np.int32), (all_sure & whole[question])[keep]
-    )
+    return Candidates(question[keep], (keys[keep] & 0xFFFFFFFF).astype(np.int32), (all_sure & whole[question])[keep])
+
+
+def _by_key(keys: _IntArray, sure: _BoolArray, join: np.ufunc) -> tuple[_IntArray, _BoolArray]:
+    """Return the keys, ascending, each once, and what ``sure`` of those with the same key is together."""
+    if not len(keys):
+        return keys, sure
+    order = np.argsort(keys)
+    keys = keys[order]
+    starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
+    return keys[starts], join.reduceat(sure[order], starts)
+
+
+def _by_key_counted(keys: _IntArray, sure: _BoolArray) -> tuple[_IntArray, _BoolArray, _IntArray]:
+    """Return the keys, ascending, each once, whether all with the same key are sure, and how many there are."""
+    once, counts = np.unique(keys, return_counts=True)
+    return once, _by_key(keys, sure, np.logical_and)[1], counts
 
 
 def _merged(found: Sequence[Candidates]) -> Candidates:
@@ -282,13 +292,10 @@ def _merged(found: Sequence[Candidates]) -> Candidates:
     return Candidates(question[first], rows[first].astype(np.int32), sure[first])
 
 
-def _whole_rows(pairs: Pairs, counts_of: object) -> tuple[Rows, npt.NDArray[np.bool_]]:
+def _whole_rows(pairs: Pairs, counts_of: Callable[[Rows], _IntArray]) -> tuple[Rows, _BoolArray]:
     """Return the rows all of whose components were found, and whether each of them is surely covered."""
-    stored, first, place = np.unique(pairs.stored, return_index=True, return_inverse=True)
-    best = np.zeros(len(stored), np.bool_)
-    np.logical_or.at(best, place, pairs.verdicts == YES)
-    rows, place, n_found = np.unique(pairs.rows[first], return_inverse=True, return_counts=True)
-    all_sure = np.ones(len(rows), np.bool_)
-    np.logical_and.at(all_sure, place, best)
-    keep = n_found == counts_of(rows)  # type: ignore[operator]
+    keys, best = _by_key(pairs.rows.astype(np.int64) << 32 | pairs.stored, pairs.verdicts == YES, np.logical_or)
+    found, all_sure, n_found = _by_key_counted(keys >> 32, best)
+    rows = found.astype(np.int32)
+    keep = n_found == counts_of(rows)
     return rows[keep], all_sure[keep]

@@ -2,8 +2,8 @@
 
 * `stored_sides`: the box around a component, with the boxes of its regions.
 * `asked_sides`: what the box of every coverer must contain.
-* `fits_of`: what the box of whatever a component covers must be. A value may be covered as an interval, or as a pattern,
-  of which a witness is known; a region by conditions with one set of relations or another: each is a box of its own.
+* `fits_of`: what the box of a covered component must be. What is covered may be an interval of values or a pattern, of
+  which a witness is known; a region with one set of relations or another: each of these is a box of its own.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 
 from tamis.geometry.relations import relation_set
 from tamis.index.dominance.components import Component
-from tamis.index.dominance.outline import ANYWHERE, PRESENT, Place, Side, ball_sides
+from tamis.index.dominance.outline import ANYWHERE, Place, Side, ball_sides
 from tamis.index.dominance.region_sides import ALL, Demand, bounds_of, demand_of, places_of, stored_sides
 from tamis.index.dominance.space import Fit, Space
 from tamis.index.packed.axes import string_key
@@ -37,7 +37,7 @@ def component_sides(component: Component) -> dict[Place, Side]:
     if not component.regions and not component.balls:
         return component.sides
     sides = component.sides | dict(stored_sides(component.regions))
-    names = [one.attribute for one in (*component.regions, *component.balls)]
+    names = [*(one.attribute for one in component.regions), *(one.attribute for one in component.balls)]
     return sides | {(name, "*"): (0.0, 0.0) for name in names if names.count(name) > 1}
 
 
@@ -150,9 +150,7 @@ def _region_fits(
             drivers.setdefault(one.attribute, one)
     for one in drivers.values():
         options = [
-            fits
-            for inner in sorted(classes.get(one.attribute, ()))
-            if (fits := _bounds_fit(one, inner)) is not None
+            fits for inner in sorted(classes.get(one.attribute, ())) if (fits := _bounds_fit(one, inner)) is not None
         ]
         if space.has((one.attribute, "*")):
             options.append({(one.attribute, "*"): _FREE})

@@ -50,7 +50,7 @@ class Space:
     def __init__(self) -> None:
         self._axis_of: dict[Place, int] = {}
         self._codes: dict[tuple[str, str], float] = {}
-        #: Axes that tell something of covered subscriptions only: whoever is sought as a coverer may lie anywhere there.
+        #: Axes that tell something of covered subscriptions only: a coverer may lie anywhere there.
         self._silent: list[int] = []
         #: NaN for both sides of each axis; copying them is quicker than making them.
         self._nowhere = np.full((2, 1), math.nan)

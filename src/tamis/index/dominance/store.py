@@ -2,8 +2,8 @@
 
 * `BoxStore`: subscriptions that are one box, each end of which is meant. The tree's row is the subscription's.
 * `ComponentStore`: all others. A row may have several components; each is a box with a number of its own, its
-  conditions in columns. Where every end is meant, or lies strictly beyond, the box decides; regions and balls are decided
-  in batches (`conditions`); patterns and ends that tie are left `OPEN` for a proof on raw values.
+  conditions in columns. Where every end is meant, or lies strictly beyond, the box decides; regions and balls are
+  decided in batches (`conditions`); patterns and ends that tie are left `OPEN` for a proof on raw values.
 """
 
 from __future__ import annotations
@@ -124,7 +124,8 @@ class ComponentStore:
         exact = np.array([one.exact_numbers for one in components], np.bool_)
 
         def tie_counts(asked: _IntArray, stored: Rows) -> _BoolArray:
-            return exact[asked] & (self._flags[stored] & _NUMBERS != 0)
+            is_meant: _BoolArray = self._flags[stored] & _NUMBERS != 0
+            return exact[asked] & is_meant
 
         asked, stored, sure = _proposed(self.boxes, components, tie_counts, outwards=outwards)
         plain = np.array([one.exact_strings and not one.witnesses for one in components], np.bool_)
