@@ -51,6 +51,7 @@ def open_broker(config: BrokerConfig) -> Driver:
         ends,
         policies={tenant.namespace: tenant.policy for tenant in config.tenants},
         max_backlog=config.max_backlog,
+        max_backlog_bytes=config.max_backlog_bytes,
         borders={link.name: frozenset(link.namespaces) for link in config.links if link.namespaces},
         audited=store.audit.number,
     )
