@@ -11,12 +11,13 @@ segments is the one trained on most boxes, unless new boxes do not suit it. All 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from tamis.index.packed.boxes.choosing import MOST_BYTES, RecentEvents, build_segment
 from tamis.index.packed.boxes.coding import Coding
 from tamis.index.packed.boxes.delta import CAPACITY, ENTRIES, Delta
 from tamis.index.packed.boxes.homes import BoxPart, RowHomes
@@ -40,10 +41,11 @@ _SEGMENT: Final = {"coding": Declared(np.int64, (1,), Below("codings"))}
 
 
 class BoxParts:
-    """The delta and the segments of an index, and the homes of their rows; ``grids``: segments need not be trees."""
+    """The delta and the segments of an index, and the homes of their rows; segments have one of ``layouts``."""
 
-    def __init__(self, *, grids: bool) -> None:
-        self._grids = grids
+    def __init__(self, layouts: Collection[int]) -> None:
+        self._layouts = layouts
+        self.recent = RecentEvents()
         self._coding: Coding | None = None
         self._segments: list[Segment] = []
         self._delta: Delta | None = None
@@ -84,7 +86,7 @@ class BoxParts:
     def plan_merge(self) -> MergePlan | None:
         """Propose a merge, or None if there is nothing to gain. An earlier plan that is not installed lapses."""
         chosen = choose_segments(self._segments)
-        self._plan = MergePlan(chosen, self._coding, grids=self._grids) if chosen else None
+        self._plan = MergePlan(chosen, self._coding, self._layouts, self.recent) if chosen else None
         return self._plan
 
     def install(self, plan: MergePlan) -> bool:
@@ -102,11 +104,8 @@ class BoxParts:
             "rows": len(self.homes),
             "delta": sum(part.n_live for part in parts if isinstance(part, Delta)),
             "bytes": sum(part.n_bytes for part in parts),
-            "segments": [
-                {"layout": part.layout_name, "rows": part.n_live, "dead": part.n_dead, "bytes": part.n_bytes}
-                for part in parts
-                if isinstance(part, Segment)
-            ],
+            "most_bytes_per_row": MOST_BYTES,
+            "segments": [part.statistics() for part in parts if isinstance(part, Segment)],
         }
 
     def to_arrays(self, n_axes: int) -> dict[str, npt.NDArray[Any]]:
@@ -145,7 +144,7 @@ class BoxParts:
     def _build(self, boxes: Boxes, rows: _RowArray) -> Segment:
         if self._coding is None or not self._coding.suits(boxes):
             self._coding = Coding.train(boxes)
-        return Segment.build(boxes, rows, self._coding, grids=self._grids)
+        return build_segment(boxes, rows, self._coding, self._layouts, self.recent)
 
     def _delta_for(self, boxes: Boxes) -> Delta:
         """Return a delta with room and columns for these boxes."""
