@@ -18,7 +18,16 @@ from tamis.kernels.bitmaps.words import N_ROWS, N_WORDS, VECTOR
 from tamis.kernels.boxes.quantise import FREE, OPEN, PRESENT
 from tamis.kernels.compile import Int, hot_kernel
 
-__all__ = ["CODE_SHIFT", "MISSING_ROW", "N_STEPS", "bucket_corners", "bucket_map", "fill_tables", "list_tables", "take_codes"]
+__all__ = [
+    "CODE_SHIFT",
+    "MISSING_ROW",
+    "N_STEPS",
+    "bucket_corners",
+    "bucket_map",
+    "fill_tables",
+    "list_tables",
+    "take_codes",
+]
 
 #: Codes are put into buckets in steps of ``2 ** CODE_SHIFT``; a column of the map has so many steps.
 CODE_SHIFT: Final = 5
@@ -28,7 +37,10 @@ MISSING_ROW: Final = N_ROWS - 1
 
 
 def bucket_map(corners: npt.NDArray[np.int16]) -> npt.NDArray[np.uint8]:
-    """Return the bucket of each step of codes, uint8[columns, N_STEPS], never falling; see ``dense_codes`` for corners."""
+    """Return the bucket of each step of codes, uint8[columns, N_STEPS], never falling along a column.
+
+    ``corners`` int16[n, 2 * columns] are the lower and upper codes of boxes on each column.
+    """
     columns = corners.shape[1] // 2
     buckets = np.zeros((columns, N_STEPS), np.uint8)
     for k in range(columns):
@@ -41,9 +53,7 @@ def bucket_map(corners: npt.NDArray[np.int16]) -> npt.NDArray[np.uint8]:
 
 
 @hot_kernel
-def bucket_corners(
-    corners: npt.NDArray[np.int16], buckets: npt.NDArray[np.uint8], rows: npt.NDArray[np.uint8]
-) -> None:
+def bucket_corners(corners: npt.NDArray[np.int16], buckets: npt.NDArray[np.uint8], rows: npt.NDArray[np.uint8]) -> None:
     """Write the first and the last row that each box touches on each column, uint8[n, 2 * columns]."""
     for s in range(corners.shape[0]):
         for k in range(corners.shape[1] // 2):

@@ -51,7 +51,16 @@ from tamis.kernels.directory import (
 )
 from tamis.kernels.emit import int32_at, int64_at, lowest_bit, prefetch, prefetch_far, uint8_at, uint32_at
 
-__all__ = ["BucketedEvents", "Room", "bucket_event", "bucket_events", "make_events", "make_room", "match_bitmaps", "match_bitmaps_one"]
+__all__ = [
+    "BucketedEvents",
+    "Room",
+    "bucket_event",
+    "bucket_events",
+    "make_events",
+    "make_room",
+    "match_bitmaps",
+    "match_bitmaps_one",
+]
 
 #: Visits of a leaf from which on the whole next leaf is fetched ahead; with fewer, the rows they need.
 _MANY: Final = 24
@@ -143,7 +152,7 @@ def bucket_events(
 
 
 @inline_kernel
-def _deliver(
+def _settle(
     segment: npt.NDArray[np.int64], events: BucketedEvents, values: _Values, n: Int, output: PairOutput, count: Int
 ) -> Int:
     """Compare ``n`` collected boxes with their events and write those that match; return the new count or -1 (full)."""
@@ -184,7 +193,7 @@ def _and_spans(tables: Int, columns: Int, n: Int, buckets: npt.NDArray[np.uint8]
 
 
 @inline_kernel
-def _visit(
+def _visit_leaf(
     segment: npt.NDArray[np.int64],
     x: Int,
     events: BucketedEvents,
@@ -241,15 +250,15 @@ def _visit_queue(
     """Make the visits that wait; ``state`` is (visits, boxes collected, count), the last two are returned anew."""
     waiting, n, count = state
     for i in range(waiting):
-        n = _visit(segment, np.int64(room.queue[0, i]), events, np.int64(room.queue[1, i]), room, output.found, n)
+        n = _visit_leaf(segment, np.int64(room.queue[0, i]), events, np.int64(room.queue[1, i]), room, output.found, n)
         if n > SURVIVORS - LEAF_SIZE:
             room.counts[1] += n
-            count, n = _deliver(segment, events, values, n, output, count), np.int64(0)
+            count, n = _settle(segment, events, values, n, output, count), np.int64(0)
     room.counts[0] += waiting
     return n, count
 
 
-@hot_kernel
+@inline_kernel
 def match_bitmaps_one(
     segment: npt.NDArray[np.int64],
     events: BucketedEvents,
@@ -284,17 +293,17 @@ def match_bitmaps_one(
             n, count = _visit_queue(segment, events, values, room, output, (waiting, n, count))
             waiting = np.int64(0)
             if only_one and n > 0:
-                count, n = _deliver(segment, events, values, n, output, count), np.int64(0)
+                count, n = _settle(segment, events, values, n, output, count), np.int64(0)
             if count < 0 or (only_one and count > before):
                 return count
     n, count = _visit_queue(segment, events, values, room, output, (waiting, n, count))
     room.counts[1] += n
-    return _deliver(segment, events, values, n, output, count)
+    return _settle(segment, events, values, n, output, count)
 
 
 @inline_kernel
 def _narrow(node: Int, events: BucketedEvents, room: Room) -> tuple[Int, Int]:
-    """List the events of the parent's list that lie in the range of a node; return which list that is, and its length."""
+    """List the events of the parent's list that lie in the range of a node; return which list, and its length."""
     depth, column = np.int64(int32_at(node, DEPTH)), np.int64(int32_at(node, COLUMN))
     if column < 0:
         return room.levels[0, 0], room.levels[1, 0]
@@ -333,14 +342,14 @@ def _visit_all(
             if ahead < end:
                 prefetch_far(ahead)
                 ahead += ROW_BYTES
-        n = _visit(segment, x, events, np.int64(listed[i]), room, output.found, n)
+        n = _visit_leaf(segment, x, events, np.int64(listed[i]), room, output.found, n)
         if n > SURVIVORS - LEAF_SIZE:
             room.counts[1] += n
-            count, n = _deliver(segment, events, values, n, output, count), np.int64(0)
+            count, n = _settle(segment, events, values, n, output, count), np.int64(0)
     room.counts[0] += listed.size
     if n >= _ENOUGH:
         room.counts[1] += n
-        count, n = _deliver(segment, events, values, n, output, count), np.int64(0)
+        count, n = _settle(segment, events, values, n, output, count), np.int64(0)
     return n, count
 
 
@@ -371,9 +380,9 @@ def match_bitmaps(
             n, count = _visit_all(segment, x, events, values, listed, room, output, (n, count))
         elif leaf >= 0:
             for i in range(length):
-                e = np.int64(room.lists[own, i])
-                _fetch_rows(segment, leaf, events.buckets[0, e])
-                room.queue[0, waiting], room.queue[1, waiting] = x, e
+                event = np.int64(room.lists[own, i])
+                _fetch_rows(segment, leaf, events.buckets[0, event])
+                room.queue[0, waiting], room.queue[1, waiting] = x, event
                 waiting += 1
                 if waiting == _QUEUE:
                     n, count = _visit_queue(segment, events, values, room, output, (waiting, n, count))
@@ -383,7 +392,7 @@ def match_bitmaps(
         x += 1
     n, count = _visit_queue(segment, events, values, room, output, (waiting, n, count))
     room.counts[1] += n
-    count = _deliver(segment, events, values, n, output, count)
+    count = _settle(segment, events, values, n, output, count)
     for e in range(events.spans.size):
         if events.spans[e] != 0 and count >= 0:
             count = match_bitmaps_one(segment, events, values, np.int64(e), room, output, (count, False))

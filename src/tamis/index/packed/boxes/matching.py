@@ -41,23 +41,23 @@ _Csr: TypeAlias = tuple[npt.NDArray[np.int64], _RowArray]
 _Pairs: TypeAlias = tuple[_RowArray, _RowArray]
 _Events: TypeAlias = tuple[_FloatArray, _FloatArray]
 _FIRST_ROOM: Final = 4_096
-#: Fewer events than this are matched one by one against grids too.
+#: Fewer events than this are matched one by one against grids and bitmaps too.
 _FEW: Final = 16
 #: At least this many events are put in order, if a tree has so many boxes that caches matter. Answers that are so
 #: short are copied back into the order of the events; longer ones are staged.
 _MANY: Final = 512
 _LARGE: Final = 200_000
 _SHORT: Final = 100.0
-#: Events that are put in order, or walk through the grids, together.
+#: Events that are put in order, or walk through grids and bitmaps, together.
 _CHUNK: Final = 4_096
 
 
 class Snapshot(NamedTuple):
     """A directory int64[parts, WIDTH] and the parts that own its arrays.
 
-    ``blocks`` and ``batched`` are the directory's rows by kind: events visit trees and deltas one after the other, grids
-    and bitmaps together. No box constrains
-    an axis beyond ``n_axes``: an event needs so many values, or kernels would read past its end.
+    ``blocks`` and ``batched`` are the directory's rows by kind: the events of a batch visit trees and deltas one after
+    the other, grids and bitmaps together. No box constrains an axis beyond ``n_axes``: an event needs so many values,
+    or kernels would read past its end.
     """
 
     directory: npt.NDArray[np.int64]
@@ -132,7 +132,7 @@ class Reader:
     def _match_blocks(
         self, directory: npt.NDArray[np.int64], low: _FloatArray, high: _FloatArray, guess: float
     ) -> _Csr:
-        """Match trees and delta, and grids too if they are given; large batches in an order that suits the caches."""
+        """Match trees and delta, and other layouts too if given; large batches in an order that suits the caches."""
         n = low.shape[0]
         offsets = np.zeros(n + 1, np.int64)
         if not directory.size:

@@ -24,6 +24,7 @@ from tamis.index.packed.boxes.homes import BoxPart, RowHomes
 from tamis.index.packed.boxes.merge import MergePlan, choose_segments, gather, wants_merge
 from tamis.index.packed.boxes.segment import Segment
 from tamis.index.saved_arrays import MOST_ROWS, Below, Declared, SavedArrays
+from tamis.kernels import directory as at
 from tamis.kernels.boxes.sparse import Boxes
 
 __all__ = ["BoxParts"]
@@ -67,16 +68,19 @@ class BoxParts:
             delta = self._delta_for(boxes)
             self.homes.add(delta, rows, delta.append(boxes, rows))
 
-    def flush(self, absorb: int = 0) -> None:
-        """Turn the delta, and segments no larger than it up to ``absorb`` boxes in all, into one segment."""
+    def flush(self, absorb: int = 0, *, quick: bool = True) -> None:
+        """Turn the delta, and segments no larger than it up to ``absorb`` boxes in all, into one segment.
+
+        ``quick``: not into bitmaps, which take ten times as long to build, if there is another layout.
+        """
         sources = self._to_absorb(absorb)
         boxes, rows = gather([(part.boxes, part.rows, part.find_live()) for part in sources])
-        self._replace(sources, self._build(boxes, rows) if rows.size else None)
+        self._replace(sources, self._build(boxes, rows, quick=quick) if rows.size else None)
 
     def compact(self) -> _RowArray:
         """Merge everything into one segment, now; return the rows in its order."""
         self._plan = None
-        self.flush(absorb=len(self.homes) + 1)
+        self.flush(absorb=len(self.homes) + 1, quick=False)
         return np.concatenate([np.zeros(0, np.int32), *(segment.rows for segment in self._segments)])
 
     def wants_merge(self) -> bool:
@@ -141,10 +145,12 @@ class BoxParts:
 
     # ---- inside
 
-    def _build(self, boxes: Boxes, rows: _RowArray) -> Segment:
+    def _build(self, boxes: Boxes, rows: _RowArray, *, quick: bool = False) -> Segment:
+        """Make a segment; ``quick`` as in :meth:`flush`."""
         if self._coding is None or not self._coding.suits(boxes):
             self._coding = Coding.train(boxes)
-        return build_segment(boxes, rows, self._coding, self._layouts, self.recent)
+        layouts = tuple(layout for layout in self._layouts if layout != at.BITMAPS) if quick else ()
+        return build_segment(boxes, rows, self._coding, layouts or self._layouts, self.recent)
 
     def _delta_for(self, boxes: Boxes) -> Delta:
         """Return a delta with room and columns for these boxes."""
