@@ -89,11 +89,11 @@ def boxes_engine() -> tamis.Engine:
             lows[row, axis] = random_.uniform(0, 90)
             highs[row, axis] = lows[row, axis] + 9
     engine.subscribe_boxes(many, lows, highs, namespace="many")
-    wide = random_.uniform(0, 30, (4_000, 12))
-    engine.subscribe_boxes(many, wide, wide + 60, namespace="wide")
     engine.subscribe_balls("v", random_.normal(size=(600, 2)), np.full(600, 0.3))
     for id in (3, 5, 2200):
         engine.unsubscribe(id)
+    wide = random_.uniform(0, 50, (4_000, 12))
+    engine.subscribe_boxes(many, wide, wide + 40, namespace="wide")
     return engine
 
 

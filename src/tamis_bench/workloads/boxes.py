@@ -11,6 +11,7 @@ stock      a symbol (equality), a price (one- or two-sided), a volume (at least)
            (2,500 of a million)
 mixed      texts: one in ten with a condition that no box can say, one in ten with OR, symbols from 100,000
            values; events lack each attribute one time in five
+boolean    texts: 3 to 30 conditions on twenty attributes, nested with AND, OR and NOT
 ========== ==============================================================================================
 
 The same name, sizes and seed give the same numbers everywhere.
@@ -32,12 +33,14 @@ import pyarrow as pa
 __all__ = [
     "BOX_WORKS",
     "FAR_AWAY",
+    "TEXT_WORKS",
     "WORKS",
     "BoxWork",
     "TextWork",
     "box_events",
     "box_payloads",
     "box_texts",
+    "make_booleans",
     "make_boxes",
     "make_texts",
     "make_work",
@@ -53,6 +56,8 @@ _STOCK_NAMES: Final = ("symbol", "price", "volume", "change")
 #: Boxes of many attributes that are drawn together: the random numbers of all would fill the memory.
 _ROWS_AT_ONCE: Final = 50_000
 _N_SYMBOLS: Final = 100_000
+#: Attributes of the boolean work.
+_N_ATTRIBUTES: Final = 20
 _VENUES: Final = ("arca", "bats", "cboe", "euronext", "nasdaq", "nyse", "tokyo", "xetra")
 #: Parts of the names of venues: none is a prefix, so no range of strings says the same.
 _PARTS: Final = ("at", "as", "kyo", "yse")
@@ -106,7 +111,7 @@ class TextWork:
 
 def make_work(name: str, n: int, n_events: int, seed: int = 1) -> BoxWork | TextWork:
     """Make any of `WORKS`."""
-    return make_boxes(name, n, n_events, seed) if name in BOX_WORKS else make_texts(n, n_events, seed)
+    return make_boxes(name, n, n_events, seed) if name in BOX_WORKS else TEXT_WORKS[name](n, n_events, seed)
 
 
 def make_boxes(name: str, n: int, n_events: int, seed: int = 1) -> BoxWork:
@@ -139,6 +144,19 @@ def make_texts(n: int, n_events: int, seed: int = 1) -> TextWork:
             text = f"({text}) OR ({others[i]})"
         texts.append(text)
     return TextWork("mixed", texts, _mixed_events(rng, n_events))
+
+
+def make_booleans(n: int, n_events: int, seed: int = 1) -> TextWork:
+    """Make the boolean work: ``n`` nested texts and ``n_events`` events.
+
+    >>> print(min(make_booleans(20, 1).texts, key=len))
+    a7 = 68 AND NOT (a15 = 41 OR a4 = 82)
+    """
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(3, 31, n)
+    texts = [_nested(rng, int(size), is_and=True) for size in sizes]
+    values = rng.integers(0, 100, (n_events, _N_ATTRIBUTES))
+    return TextWork("boolean", texts, pa.table({f"a{k}": values[:, k].copy() for k in range(_N_ATTRIBUTES)}))
 
 
 def box_texts(work: BoxWork) -> list[str]:
@@ -278,6 +296,27 @@ def _plain_texts(rng: np.random.Generator, n: int) -> list[str]:
     ]
 
 
+def _nested(rng: np.random.Generator, size: int, *, is_and: bool) -> str:
+    """Return ``size`` conditions: some side by side, the others in groups of the other operator; a tenth is negated."""
+    parts = []
+    while size > 0:
+        own = 1 if rng.random() < 0.6 or size == 1 else int(rng.integers(2, min(size, 5) + 1))
+        part = _condition(rng) if own == 1 else f"({_nested(rng, own, is_and=not is_and)})"
+        if rng.random() < 0.1:
+            part = f"NOT {part}" if own > 1 else f"NOT ({part})"
+        parts.append(part)
+        size -= own
+    return (" AND " if is_and else " OR ").join(parts)
+
+
+def _condition(rng: np.random.Generator) -> str:
+    """Return an equality or a range of up to 60 of 100 values, on an attribute that is one of the first more often."""
+    attribute, value = int(_N_ATTRIBUTES * rng.random() ** 2), int(rng.integers(0, 100))
+    if rng.random() < 0.2:
+        return f"a{attribute} = {value}"
+    return f"a{attribute} BETWEEN {value} AND {value + int(rng.integers(5, 60))}"
+
+
 def _mixed_events(rng: np.random.Generator, n: int) -> pa.Table:
     symbol = rng.choice(_N_SYMBOLS, n, p=_popularity(_N_SYMBOLS))
     columns: dict[str, Any] = {
@@ -298,5 +337,7 @@ BOX_WORKS: Final[dict[str, Callable[[np.random.Generator, int, int], _Arrays]]] 
     "ads122": _ads122,
     "stock": _stock,
 }
-#: All workloads by name, `make_texts` last.
-WORKS: Final = (*BOX_WORKS, "mixed")
+#: Works of texts.
+TEXT_WORKS: Final[dict[str, Callable[[int, int, int], TextWork]]] = {"mixed": make_texts, "boolean": make_booleans}
+#: All workloads by name, texts last.
+WORKS: Final = (*BOX_WORKS, *TEXT_WORKS)
