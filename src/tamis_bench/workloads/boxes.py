@@ -230,13 +230,12 @@ def _dense20(rng: np.random.Generator, n: int, n_events: int) -> _Arrays:
 def _ads122(rng: np.random.Generator, n: int, n_events: int) -> _Arrays:
     """Whole numbers, up to 2,000 for an attribute, low ones often; a range is three tenths of the values wide."""
     d, chosen_per_box, n_present = 122, 8, 20
-    weights = np.arange(1, d + 1) ** -0.8
     n_values = rng.integers(2, 2_000, d)
 
     def draw(rows: int, size: int) -> tuple[npt.NDArray[np.int64], FloatArray]:
-        gumbel = np.log(weights).astype(np.float32) - np.log(-np.log(rng.random((rows, d), np.float32)))
+        gumbel = 1.5 * np.log(_popularity(d)) - np.log(-np.log(rng.random((rows, d))))
         chosen = np.argpartition(-gumbel, size, axis=1)[:, :size]
-        return chosen, np.floor(n_values[chosen] * rng.random((rows, size)) ** 3)
+        return chosen, np.floor(n_values[chosen] * rng.random((rows, size)) ** 8)
 
     lo, hi = np.full((n, d), -np.inf), np.full((n, d), np.inf)
     for begin in range(0, n, _ROWS_AT_ONCE):
