@@ -51,16 +51,7 @@ from tamis.kernels.directory import (
 )
 from tamis.kernels.emit import int32_at, int64_at, lowest_bit, prefetch, prefetch_far, uint8_at, uint32_at
 
-__all__ = [
-    "BucketedEvents",
-    "Room",
-    "bucket_event",
-    "bucket_events",
-    "make_events",
-    "make_room",
-    "match_bitmaps",
-    "match_bitmaps_one",
-]
+__all__ = ["BucketedEvents", "Room", "bucket_events", "make_events", "make_room", "match_bitmaps"]
 
 #: Visits of a leaf from which on the whole next leaf is fetched ahead; with fewer, the rows they need.
 _MANY: Final = 24
@@ -109,14 +100,14 @@ def make_events(n: int, columns: int) -> BucketedEvents:
 
 
 def make_room(n: int) -> Room:
-    """Return room for a batch of n events; one event alone needs no lists."""
-    lists = np.empty((MOST_DEPTH if n > 1 else 1, n), np.int32)
+    """Return room for a batch of n events."""
+    lists = np.empty((MOST_DEPTH, n), np.int32)
     levels, counts = np.zeros((2, MOST_DEPTH), np.int64), np.zeros(2, np.int64)
     return Room(np.zeros(N_WORDS, np.int64), np.zeros((2, _QUEUE), np.int32), lists, levels, counts)
 
 
 @inline_kernel
-def bucket_event(
+def _bucket_event(
     segment: npt.NDArray[np.int64],
     low: npt.NDArray[np.int16],
     high: npt.NDArray[np.int16],
@@ -148,7 +139,7 @@ def bucket_events(
     for e in range(values[0].shape[0]):
         code_values(segment[QUANTISER : QUANTISER + 5], values[0][e], codes[0])
         code_values(segment[QUANTISER : QUANTISER + 5], values[1][e], codes[1])
-        bucket_event(segment, codes[0], codes[1], events, e)
+        _bucket_event(segment, codes[0], codes[1], events, e)
 
 
 @inline_kernel
@@ -164,8 +155,7 @@ def _settle(
         low, high = events.codes[0, e].ctypes.data, events.codes[1, e].ctypes.data
         fits = fit_box(segment[BOX_CODES] + 4 * columns * slot, low, high, columns)
         output.rows[count] = int32_at(segment[ROWS], slot)
-        if output.events.size > 0:
-            output.events[count] = e
+        output.events[count] = e
         alive = np.int64(uint8_at(segment[ALIVE], slot >> 3)) >> (slot & 7) & 1
         if fits == 0:
             count += alive
@@ -259,44 +249,29 @@ def _visit_queue(
 
 
 @inline_kernel
-def match_bitmaps_one(
+def _match_span(
     segment: npt.NDArray[np.int64],
     events: BucketedEvents,
     values: _Values,
     e: Int,
     room: Room,
     output: PairOutput,
-    state: tuple[Int, bool],
+    count: Int,
 ) -> Int:
-    """Match event ``e`` alone; ``state`` is the count of rows, and whether one more of them is enough.
-
-    Returns the new count or -1 (full).
-    """
-    count, only_one = state
-    before = count
-    waiting, n, x = np.int64(0), np.int64(0), np.int64(0)
+    """Match event ``e`` alone, which touches several buckets of a column; return the new count or -1 (full)."""
+    n, x = np.int64(0), np.int64(0)
     while x < segment[N_NODES]:
         node = segment[NODES] + 4 * NODE_WIDTH * x
-        column, leaf = np.int64(int32_at(node, COLUMN)), np.int64(int32_at(node, LEAF))
+        column = np.int64(int32_at(node, COLUMN))
         if column >= 0:
             least, greatest = int32_at(node, LEAST), int32_at(node, GREATEST)
             if events.buckets[0, e, column] > greatest or events.buckets[1, e, column] < least:
                 x = np.int64(int32_at(node, SKIP))
                 continue
-        if leaf >= 0:
-            _fetch_rows(segment, leaf, events.buckets[0, e])
-            room.queue[0, waiting] = x
-            room.queue[1, waiting] = e
-            waiting += 1
+        if int32_at(node, LEAF) >= 0:
+            room.queue[0, 0], room.queue[1, 0] = x, e
+            n, count = _visit_queue(segment, events, values, room, output, (np.int64(1), n, count))
         x += 1
-        if waiting == _QUEUE:
-            n, count = _visit_queue(segment, events, values, room, output, (waiting, n, count))
-            waiting = np.int64(0)
-            if only_one and n > 0:
-                count, n = _settle(segment, events, values, n, output, count), np.int64(0)
-            if count < 0 or (only_one and count > before):
-                return count
-    n, count = _visit_queue(segment, events, values, room, output, (waiting, n, count))
     room.counts[1] += n
     return _settle(segment, events, values, n, output, count)
 
@@ -357,7 +332,7 @@ def _visit_all(
 def match_bitmaps(
     segment: npt.NDArray[np.int64], events: BucketedEvents, values: _Values, room: Room, output: PairOutput
 ) -> Int:
-    """Match many events; return how many (event, row) pairs were written, or -1 (full).
+    """Match events, one or many; return how many (event, row) pairs were written, or -1 (full).
 
     ``room.counts`` says afterwards how many leaves were visited and how many boxes collected.
     """
@@ -395,5 +370,5 @@ def match_bitmaps(
     count = _settle(segment, events, values, n, output, count)
     for e in range(events.spans.size):
         if events.spans[e] != 0 and count >= 0:
-            count = match_bitmaps_one(segment, events, values, np.int64(e), room, output, (count, False))
+            count = _match_span(segment, events, values, np.int64(e), room, output, count)
     return count

@@ -1,8 +1,9 @@
-"""Match events against all segments of an index in one call.
+"""Match events against the trees, grids and deltas of an index in one call.
 
 One kernel walks the directory (:mod:`tamis.kernels.directory`) for each event: a call costs about one
 microsecond however many segments there are, which is what one event at a time needs. Event values are
-coded once per quantiser; segments that share one stand together in the directory.
+coded once per quantiser; segments that share one stand together in the directory. Bitmaps have a kernel of their own
+(:mod:`tamis.kernels.bitmaps.match`): here it would cost everyone seven seconds of compiling, needed or not.
 
 Output is CSR: rows of event ``e`` are ``out[offsets[e]:offsets[e + 1]]``. When ``out`` is full the kernel stops at
 that event; the caller enlarges ``out`` and goes on from there, so nothing is computed twice and no
@@ -16,14 +17,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tamis.kernels.bitmaps.match import (
-    BucketedEvents,
-    Room,
-    bucket_event,
-    make_events,
-    make_room,
-    match_bitmaps_one,
-)
 from tamis.kernels.boxes.pairs import (
     SURVIVORS,
     PairOutput,
@@ -36,7 +29,6 @@ from tamis.kernels.boxes.quantise import MISSING, code_values
 from tamis.kernels.boxes.tree import Event, match_flat, match_tree
 from tamis.kernels.compile import Int, hot_kernel, inline_kernel
 from tamis.kernels.directory import (
-    BITMAPS,
     COLUMN_AXES,
     FLAT,
     LAYOUT,
@@ -52,23 +44,20 @@ __all__ = ["Scratch", "code_event", "make_scratch", "match_events"]
 class Scratch(NamedTuple):
     """Memory of one reader.
 
-    Event codes int16[4, d], tables uint8[2, 64], a stack int64[1_024], survivors int32[2, SURVIVORS]; and what a
-    bitmap segment needs for one event.
+    Event codes int16[4, d], tables uint8[2, 64], a stack int64[1_024], survivors int32[2, SURVIVORS].
     """
 
     codes: npt.NDArray[np.int16]
     tables: npt.NDArray[np.uint8]
     stack: npt.NDArray[np.int64]
     found: npt.NDArray[np.int32]
-    bucketed: BucketedEvents
-    room: Room
 
 
 def make_scratch(n_axes: int) -> Scratch:
     """Return the memory of a reader of events with ``n_axes`` values."""
     codes = np.full((4, max(1, n_axes)), MISSING, np.int16)
     stack, found = np.empty(1_024, np.int64), np.empty((2, SURVIVORS), np.int32)
-    return Scratch(codes, make_tables(2), stack, found, make_events(1, n_axes), make_room(1))
+    return Scratch(codes, make_tables(2), stack, found)
 
 
 @inline_kernel
@@ -104,10 +93,6 @@ def _match_segment(
         fill_table(segment, codes[1], scratch.tables[1])
         event = TabledEvents(scratch.tables[0:1], scratch.tables[1:2], low, high)
         return match_pairs_one(segment, codes, event, PairOutput(scratch.found, out, scratch.found[0, :0]), count)
-    if segment[LAYOUT] == BITMAPS:
-        bucket_event(segment, codes[0], codes[1], scratch.bucketed, np.int64(0))
-        output, state = PairOutput(scratch.found, out, scratch.found[0, :0]), (count, False)
-        return match_bitmaps_one(segment, scratch.bucketed, (low, high), np.int64(0), scratch.room, output, state)
     for k in range(segment[N_COLUMNS]):
         axis = int32_at(segment[COLUMN_AXES], k)
         codes[2, k] = codes[0, axis]

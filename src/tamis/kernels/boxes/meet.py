@@ -3,7 +3,7 @@
 A broker asks this of each neighbour: one filter that matches is enough to forward an event, and an event may match
 fifty thousand filters of one neighbour. So nothing is written but one byte per event. A tree and a delta stop at the
 first lane that fits, and only a lane that ties costs a look at float64; pair grids stop behind the first group with a
-match, bitmaps behind the first 32 leaves with one.
+match.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from tamis.kernels.bitmaps.match import bucket_event, match_bitmaps_one
 from tamis.kernels.boxes.fit import fit_event
 from tamis.kernels.boxes.match import Scratch, code_event
 from tamis.kernels.boxes.pairs import PairOutput, TabledEvents, fill_table, meet_pairs_one
@@ -20,7 +19,6 @@ from tamis.kernels.boxes.tree import Event
 from tamis.kernels.compile import Int, hot_kernel, inline_kernel
 from tamis.kernels.directory import (
     ALIVE,
-    BITMAPS,
     BLOCKS,
     COLUMN_AXES,
     FLAT,
@@ -101,11 +99,6 @@ def _meets_segment(
         fill_table(segment, codes[1], scratch.tables[1])
         event = TabledEvents(scratch.tables[0:1], scratch.tables[1:2], low, high)
         return meet_pairs_one(segment, codes, event, PairOutput(scratch.found, out, scratch.found[0, :0]))
-    if segment[LAYOUT] == BITMAPS:
-        bucket_event(segment, codes[0], codes[1], scratch.bucketed, np.int64(0))
-        output, state = PairOutput(scratch.found, out, scratch.found[0, :0]), (np.int64(0), True)
-        met = match_bitmaps_one(segment, scratch.bucketed, (low, high), np.int64(0), scratch.room, output, state)
-        return bool(met != 0)  # full: there is room for more than are looked at before the first
     for k in range(segment[N_COLUMNS]):
         axis = int32_at(segment[COLUMN_AXES], k)
         codes[2, k] = codes[0, axis]

@@ -18,7 +18,7 @@ from tamis.index.packed.boxes.delta import Delta
 from tamis.index.packed.boxes.outputs import Outputs
 from tamis.index.packed.boxes.segment import Segment
 from tamis.kernels import directory as at
-from tamis.kernels.bitmaps.match import bucket_events, make_events, make_room, match_bitmaps
+from tamis.kernels.bitmaps.match import BucketedEvents, Room, bucket_events, make_events, make_room, match_bitmaps
 from tamis.kernels.boxes.event_order import event_keys, reorder_csr
 from tamis.kernels.boxes.match import make_scratch, match_events
 from tamis.kernels.boxes.meet import meet_events
@@ -56,14 +56,16 @@ class Snapshot(NamedTuple):
     """A directory int64[parts, WIDTH] and the parts that own its arrays.
 
     ``blocks`` and ``batched`` are the directory's rows by kind: the events of a batch visit trees and deltas one after
-    the other, grids and bitmaps together. No box constrains an axis beyond ``n_axes``: an event needs so many values,
-    or kernels would read past its end.
+    the other, grids and bitmaps together. A few events visit all but the ``bitmaps`` one after the other (``walked``).
+    No box constrains an axis beyond ``n_axes``: an event needs so many values, or kernels would read past its end.
     """
 
     directory: npt.NDArray[np.int64]
     parts: tuple[Segment | Delta, ...]
     blocks: npt.NDArray[np.int64]
     batched: npt.NDArray[np.int64]
+    walked: npt.NDArray[np.int64]
+    bitmaps: npt.NDArray[np.int64]
     n_axes: int
 
 
@@ -71,8 +73,10 @@ def make_snapshot(parts: list[Segment | Delta], n_axes: int) -> Snapshot:
     """Write the directory of these parts; those with one coding stand together."""
     parts = sorted(parts, key=lambda part: id(part.coding))
     directory = np.array([part.row for part in parts], np.int64).reshape(len(parts), at.WIDTH)
-    by_segment = np.isin(directory[:, at.LAYOUT], (at.PAIRS, at.BITMAPS))
-    return Snapshot(directory, tuple(parts), directory[~by_segment], directory[by_segment], n_axes)
+    layout = directory[:, at.LAYOUT]
+    together, bits = np.isin(layout, (at.PAIRS, at.BITMAPS)), layout == at.BITMAPS
+    blocks, batched, walked, bitmaps = (directory[chosen] for chosen in (~together, together, ~bits, bits))
+    return Snapshot(directory, tuple(parts), blocks, batched, walked, bitmaps, n_axes)
 
 
 class Reader:
@@ -93,27 +97,34 @@ class Reader:
         self._pairs = np.empty((2, _FIRST_ROOM), np.int32)
         self._stage = np.empty(_FIRST_ROOM, np.int32)
         self._lanes = np.empty(_FIRST_ROOM, np.int64)
+        #: For one event that meets bitmaps, once there was one.
+        self._alone: tuple[BucketedEvents, Room] | None = None
 
     def match_one(self, snapshot: Snapshot, low: _FloatArray, high: _FloatArray) -> npt.NDArray[np.int32]:
         """Return the rows whose box meets the event, in no particular order."""
         events = (low.reshape(1, -1), high.reshape(1, -1))
-        while match_events(snapshot.directory, events, 0, self._offsets, self._out, self._scratch) == 0:
+        while match_events(snapshot.walked, events, 0, self._offsets, self._out, self._scratch) == 0:
             self._out = np.empty(4 * self._out.size, np.int32)
-        return self._out[: self._offsets[1]].copy()
+        rows = self._out[: self._offsets[1]].copy()
+        if not snapshot.bitmaps.size:
+            return rows
+        return np.concatenate([rows, *(self._match_bitmaps(segment, *events)[1] for segment in snapshot.bitmaps)])
 
     def match(self, snapshot: Snapshot, low: _FloatArray, high: _FloatArray, guess: float) -> _Csr:
         """Return CSR offsets and rows of many events; ``guess`` is the expected number of rows per event.
 
         The rows may be a view of an array that is used again once nobody has a view of it.
         """
-        if low.shape[0] < _FEW or not snapshot.batched.size:
-            return self._match_blocks(snapshot.directory, low, high, guess)
-        parts = self._match_blocks(snapshot.blocks, low, high, guess if snapshot.blocks.size else 0.0)
+        few = low.shape[0] < _FEW
+        blocks, batched = (snapshot.walked, snapshot.bitmaps) if few else (snapshot.blocks, snapshot.batched)
+        parts = self._match_blocks(blocks, low, high, guess if blocks.size else 0.0)
+        if not batched.size or not low.size:
+            return parts
         pairs = []
         for begin in range(0, low.shape[0], _CHUNK):
             lows = low[begin : begin + _CHUNK]
             highs = lows if high is low else high[begin : begin + _CHUNK]
-            for segment in snapshot.batched:
+            for segment in batched:
                 match = self._match_grid if segment[at.LAYOUT] == at.PAIRS else self._match_bitmaps
                 events, rows = match(segment, lows, highs)
                 pairs.append((events + np.int32(begin), rows))
@@ -127,7 +138,12 @@ class Reader:
         """Set ``met`` of each event that meets a box; events whose ``met`` is set are passed over."""
         if self._out.size < 2 * SURVIVORS:
             self._out = np.empty(2 * SURVIVORS, np.int32)
-        meet_events(snapshot.directory, (low, high), met, self._out, self._scratch)
+        meet_events(snapshot.walked, (low, high), met, self._out, self._scratch)
+        for segment in snapshot.bitmaps:
+            for begin in range(0, low.shape[0], _CHUNK):
+                open_ = begin + np.flatnonzero(~met[begin : begin + _CHUNK])
+                if open_.size:
+                    met[open_[self._match_bitmaps(segment, low[open_], high[open_])[0]]] = True
 
     def _match_blocks(
         self, directory: npt.NDArray[np.int64], low: _FloatArray, high: _FloatArray, guess: float
@@ -223,7 +239,10 @@ class Reader:
 
     def _match_bitmaps(self, segment: npt.NDArray[np.int64], low: _FloatArray, high: _FloatArray) -> _Pairs:
         """Match a chunk of events against the bitmaps of one segment; return events and rows of the pairs."""
-        events, room = make_events(len(low), int(segment[at.N_COLUMNS])), make_room(len(low))
+        if len(low) == 1:
+            events, room = self._alone = self._alone or (make_events(1, self.n_axes), make_room(1))
+        else:
+            events, room = make_events(len(low), int(segment[at.N_COLUMNS])), make_room(len(low))
         bucket_events(segment, (low, high), self._scratch.codes, events)
         return self._paired(lambda output: match_bitmaps(segment, events, (low, high), room, output))
 
