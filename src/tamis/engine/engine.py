@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tamis.algebra.compiling import compile_source
+from tamis.algebra.compiling_texts import compile_texts
 from tamis.algebra.explain import Explanation, explain
 from tamis.engine import snapshot
 from tamis.engine.ids import Ids
@@ -22,6 +23,7 @@ from tamis.engine.merging import BackgroundMerge
 from tamis.engine.namespace import Namespace
 from tamis.engine.shelf import Shelf
 from tamis.engine.stored import Record
+from tamis.engine.text_batch import TextBatch, compiled_subscriptions, text_batches
 from tamis.errors import ModelError, SubscriptionError, TableError, shorten
 from tamis.index.protocols import Guarantee, demand
 from tamis.index.registry import DEFAULT_MATCHER, MATCHERS
@@ -33,6 +35,9 @@ from tamis.model.types import AttributeType, Number, Vector
 from tamis.model.values import UnfitError, moment
 
 __all__ = ["Engine"]
+
+#: Texts of a table up to which each becomes an object at once.
+FEW_TEXTS = 128
 
 
 def _now() -> int:
@@ -285,11 +290,21 @@ class Engine:
         chosen = self._fresh_id(namespace) if id is None else id
         return schema, Subscription(chosen, filters, text, namespace, expires, dict(metadata or {}))
 
-    def _subscribe_texts(self, table: SubscriptionTable) -> list[SubscriptionId]:
-        taken = {one for one in table.ids or () if isinstance(one, int)}
-        added = [self._compile_row(table, row, taken) for row in range(len(table))]
-        self._admit(added)
-        return [one.id for one in added]
+    def _subscribe_texts(self, table: SubscriptionTable) -> Sequence[SubscriptionId]:
+        assert table.texts is not None
+        roles = [self._living(name).roles for name in dict.fromkeys(map(table.namespace, range(len(table))))]
+        columns = len(table) > FEW_TEXTS and all(one.columns is not None for one in roles)
+        compiled = compile_texts(table.texts, self._schema, learns=self._learns, columns=columns)
+        ids = self._row_ids(table)
+        if compiled.bad is not None:
+            row, error = compiled.bad
+            raise TableError(f"subscription {ids[row]!r}: {error}", row) from error
+        self._schema = compiled.schema
+        if columns:
+            self._admit_batches(text_batches(table, ids, compiled))
+        else:
+            self._admit([subscription for _, subscription in compiled_subscriptions(table, ids, compiled)])
+        return ids
 
     def _subscribe_boxes(self, table: SubscriptionTable, namespace: str) -> Sequence[SubscriptionId]:
         kind = Number() if table.centers is None else Vector(table.centers.shape[1])
@@ -307,18 +322,16 @@ class Engine:
         self._next_id += n
         return range(self._next_id - n, self._next_id)
 
-    def _compile_row(self, table: SubscriptionTable, row: int, taken: set[int]) -> Subscription:
-        id = table.ids[row] if table.ids is not None else None
-        namespace = table.namespace(row)
-        if id is None:
-            id = self._fresh_id(namespace, taken)
-        end = table.expires[row] if table.expires is not None else None
-        metadata = table.metadata[row] if table.metadata is not None else None
-        try:
-            self._schema, one = self._compile((table.texts or ())[row], id, namespace, end, metadata)
-        except ModelError as error:
-            raise TableError(f"subscription {id!r}: {error}", row) from error
-        return one
+    def _row_ids(self, table: SubscriptionTable) -> Sequence[SubscriptionId]:
+        """Return the id of each row; one that has none gets a number that is free."""
+        if table.ids is None and table.namespaces is None:
+            known, numbers = self._living(DEFAULT_NAMESPACE).ids, range(self._next_id, self._next_id + len(table))
+            if known.last_taken(numbers) is None:
+                self._next_id = numbers.stop
+                return numbers
+        ids: Sequence[SubscriptionId | None] = [None] * len(table) if table.ids is None else table.ids
+        taken = {id for id in ids if isinstance(id, int)}
+        return [self._fresh_id(table.namespace(row), taken) if id is None else id for row, id in enumerate(ids)]
 
     def _with_attributes(self, names: Sequence[str], kind: AttributeType) -> Schema:
         """Return the schema in which these names are of a type, as boxes and balls need."""
@@ -332,15 +345,32 @@ class Engine:
         spaces: dict[str, list[Subscription]] = {}
         for one in added:
             spaces.setdefault(one.namespace, []).append(one)
-        done: list[Subscription] = []
+        self._admit_spaces(
+            {name: (partial(self._shelf(name).add, some), [one.id for one in some]) for name, some in spaces.items()}
+        )
+
+    def _admit_batches(self, batches: Mapping[str, TextBatch]) -> None:
+        """Add the texts of all namespaces or none."""
+        compile = self._compile_record
+        self._admit_spaces(
+            {
+                name: (partial(self._shelf(name).add_texts, batch, partial(compile, name)), batch.ids)
+                for name, batch in batches.items()
+            }
+        )
+
+    def _admit_spaces(self, spaces: Mapping[str, tuple[Callable[[], None], Sequence[SubscriptionId]]]) -> None:
+        """Add to each namespace what its call adds, under these ids; when one raises, nothing stays."""
+        done: list[str] = []
         try:
-            for name, subscriptions in spaces.items():
+            for name, (add, _) in spaces.items():
                 self._living(name)
-                self._shelf(name).add(subscriptions)
-                done += subscriptions
+                add()
+                done.append(name)
         except BaseException:
-            for one in done:
-                self._shelves[one.namespace].remove(one.id)
+            for name in done:
+                for id in spaces[name][1]:
+                    self._shelves[name].remove(id)
             raise
 
     def _fresh_id(self, namespace: str, taken: set[int] | frozenset[int] = frozenset()) -> int:

@@ -2,12 +2,15 @@
 
 Rows are given out in order and never again, so whoever holds this map while a writer goes on reads no wrong
 id. Ids that the engine numbered in bulk are kept as a range, and those of a saved engine stay in its mapped
-file, not as a million objects; the way back from such an id to its row is built when first asked for.
+file or in Arrow columns, not as a million objects; the way back from such an id to its row is built when first asked
+for.
 """
 
 from __future__ import annotations
 
+import threading
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
@@ -22,7 +25,7 @@ __all__ = ["Ids", "IdsState", "SavedIds"]
 
 
 class SavedIds(Protocol):
-    """The ids of rows that lie in a saved engine."""
+    """The ids of rows that lie in a saved engine, or that came as a table of texts."""
 
     def id(self, row: int) -> SubscriptionId:
         """Return the id of a living row."""
@@ -58,8 +61,10 @@ class Ids:
         self.n_rows = 0
         #: Living ids.
         self._n_live = 0
-        #: ``{id: row}`` of living ids that do not stand in a range; None until the saved ones were asked for.
-        self._listed: dict[SubscriptionId, int] | None = {}
+        #: ``{id: row}`` of living ids that do not stand in a range, and the blocks whose ids are not in it yet.
+        self._listed: dict[SubscriptionId, int] = {}
+        self._unlisted: list[SavedIds] = []
+        self._listing = threading.Lock()
         #: (first number, first row, how many) of every range, ascending.
         self._ranges: list[tuple[int, int, int]] = []
         #: Removed rows of ranges, and of saved ids that left before ``_listed`` was built.
@@ -173,7 +178,7 @@ class Ids:
     def remove_row(self, row: int) -> None:
         """Forget the living id of a row of a range or a saved engine, without building the map of all ids."""
         block = self._blocks[bisect_right(self._first, row) - 1]
-        if self._listed is not None and not isinstance(block, range):
+        if not isinstance(block, range) and not any(one is block for one in self._unlisted):
             del self._listed[self[row]]
         self._removed.add(row)
         self._n_live -= 1
@@ -215,8 +220,21 @@ class Ids:
                 self.n_rows += n
         self._removed.update(first + row for row in removed)
         self._n_live += len(saved) - len(removed)
-        if len(saved):
-            self._listed = None
+        self._unlisted.append(saved)
+        return first
+
+    def append_stored(self, ids: Sequence[SubscriptionId] | range, stored: SavedIds) -> int:
+        """Give ids, which must be free and different, the next rows; ``stored`` keeps them. Return the first row."""
+        if not isinstance(ids, range) and len(set(ids)) < len(ids):
+            raise DuplicateSubscriptionError(Counter(ids).most_common(1)[0][0])
+        if len(self):
+            for id in ids:
+                if id in self:
+                    raise DuplicateSubscriptionError(id)
+        first = self.n_rows
+        self._open(stored)
+        self._unlisted.append(stored)
+        self._count(len(ids))
         return first
 
     def _find(self, id: object) -> int | None:
@@ -228,9 +246,12 @@ class Ids:
         return row if 0 <= id - start < n and row not in self._removed else None
 
     def _by_id(self) -> dict[SubscriptionId, int]:
-        if self._listed is None:
-            saved = {id(block): block for block in self._blocks if not isinstance(block, range | list)}
-            self._listed = {name: row for one in saved.values() for name, row in one.ids() if row not in self._removed}
+        if self._unlisted:
+            with self._listing:  # a reader that lists what the writer removes meanwhile would bring it back
+                while self._unlisted:
+                    ids = self._unlisted[0].ids()
+                    self._listed.update((name, row) for name, row in ids if row not in self._removed)
+                    del self._unlisted[0]
         return self._listed
 
     def _open(self, block: range | list[SubscriptionId] | SavedIds) -> None:

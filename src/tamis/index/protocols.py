@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.errors import WeakGuaranteeError
+from tamis.model.language.template_columns import TextColumns
 from tamis.model.schema import Event, Schema
 from tamis.model.subscription import Ball, Subscription
 from tamis.model.tables import EventTable, SubscriptionTable
@@ -141,6 +142,20 @@ class BoxMatcher(Matcher, Protocol):
 
     def find_sides(self, row: int) -> dict[str, tuple[float, float]] | None:
         """Return the closed sides of a box added so, by attribute; None when the row is not there."""
+
+
+@runtime_checkable
+class ColumnMatcher(Matcher, Protocol):
+    """A matcher that takes the bounds of texts as columns."""
+
+    def add_columns(self, columns: Sequence[TextColumns], rows: Rows, others: Sequence[Subscription]) -> None:
+        """Add texts as columns, and ``others`` under ``rows``, ascending: all or, if it raises, none.
+
+        All rows lie above the rows added before.
+        """
+
+    def decides_alone(self, row: int) -> bool:
+        """Whether the raw subscription of a row is asked for only by events with numbers that no float64 is."""
 
 
 @runtime_checkable
