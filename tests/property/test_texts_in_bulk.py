@@ -1,0 +1,171 @@
+"""Texts that are compiled together mean what each of them means alone: filters, types, bounds and errors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from unittest.mock import patch
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tamis.algebra import compiling_texts
+from tamis.algebra.compiling import compile_source
+from tamis.algebra.compiling_texts import CompiledTexts, compile_texts
+from tamis.errors import ModelError
+from tamis.index.packed.axes import Axes, Part
+from tamis.index.packed.boxes_of import boxes_of
+from tamis.kernels.boxes.quantise import ANY_VALUE
+from tamis.model.schema import Schema
+from tamis.model.subscription import Filter
+from tamis.model.types import Boolean, Number, String, Timestamp
+from tests.contract.strategies import few
+
+SCHEMA = Schema({"x": Number(), "y": Number(0, 9), "name": String(), "on": Boolean(), "at": Timestamp()})
+
+NUMBERS = (
+    *("0", "1", "2", "2.0", "2.5", "-0", "-0.0", "+5", "007", ".5", "5.", "1e3", "1E-400", "-3"),
+    *("9007199254740992", "9007199254740993", "18446744073709551615", "18446744073709551616", "1e999", "1e300"),
+)
+STRINGS = ("''", "'a'", "'ab'", "'b'", "'it''s'", "'a%'", "'%b'", "'a_'", "'é'", "'5'", "'x y'", r"'\%'", "'\0'")
+MOMENTS = (
+    *(
+        "TIMESTAMP('2026-01-01T00:00:00Z')",
+        "TIMESTAMP('2026-01-01T01:00:00+01:00')",
+        "timestamp( '1969-12-31T23:59:59Z')",
+    ),
+    *("DATE('2026-01-01')", "DATE('0001-01-01')", "TIMESTAMP('9999-12-31T23:59:59.999999Z')", "DATE ('2026-02-30')"),
+)
+LITERALS = {"N": NUMBERS, "S": STRINGS, "T": MOMENTS}
+OPERATORS = ("=", "<>", "<", "<=", ">", ">=")
+
+#: Conditions with a letter in braces for each literal: ranges, others, and those that no template can stand for.
+RANGES = (
+    *(f"{name} {op} {{{kind}}}" for name, kind in (("x", "N"), ("name", "S"), ("at", "T")) for op in OPERATORS),
+    *("x BETWEEN {N} AND {N}", "y between {N} and {N}", "at BETWEEN {T} AND {T}", "{N} < y", "{N}>=x", "{S} = name"),
+    *("x<{N}", "name = {S}", "y > {N}", "name = {S}"),
+)
+OTHERS = (
+    *("x NOT BETWEEN {N} AND {N}", "x IN ({N}, {N})", "name IN ({S},{S})", "at IN ({T}, {T})", "name LIKE {S}"),
+    *("name NOT LIKE {S}", "x NOT IN ({N})", "on = TRUE", "on", "name IS NULL", "y IS NOT NULL", "FALSE"),
+    *("name BETWEEN {S} AND {S}", "NOT x < {N}", '"x" > {N}'),
+)
+WRONG = (
+    *("new > {N}", "new = {S}", "x1 = {N}", "a.5 < {N}", "x = {N}{N}", "x = {S}", "x = {N} -5", "at < {S}"),
+    *("x LIKE {S}", "größe >= {N}", "x = = {N}", "missing"),
+)
+
+
+def _shape(random: Random) -> str:
+    """Return a shape: half of all are conjunctions of ranges, a few are wrong."""
+    if random.random() < 0.5:
+        return " AND ".join(random.choices(RANGES, k=random.randint(1, 3)))
+    conditions = random.choices(RANGES + OTHERS + WRONG if random.random() < 0.1 else RANGES + OTHERS, k=4)
+    joined = [random.choice(["{} AND {}", "{}  OR {}", "({} OR {})", "NOT ({} AND {})"]) for _ in range(3)]
+    whole = conditions[0]
+    for join, condition in zip(joined[: random.randint(0, 3)], conditions[1:], strict=False):
+        whole = join.replace("{}", whole, 1).replace("{}", condition, 1)
+    return whole
+
+
+def _filled(shape: str, random: Random) -> str:
+    """Return a text of a shape; one literal in five is unusual, one in a hundred of another type."""
+    pieces = shape.replace("}", "{").split("{")
+    for place in range(1, len(pieces), 2):
+        some = LITERALS[random.choice("NST") if random.random() < 0.01 else pieces[place]]
+        pieces[place] = random.choice(some if random.random() < 0.2 else some[:5])
+    return "".join(pieces)
+
+
+def make_texts(seed: int) -> list[str]:
+    """Return texts of few shapes, in any order."""
+    random = Random(seed)
+    texts = [_filled(shape, random) for shape in (_shape(random), _shape(random)) for _ in range(random.randint(2, 9))]
+    random.shuffle(texts)
+    return texts
+
+
+many_texts = st.integers(0, 2**32).map(make_texts)
+
+
+def one_by_one(texts: Sequence[str], schema: Schema, *, learns: bool) -> CompiledTexts:
+    compiled = CompiledTexts(schema)
+    for row, text in enumerate(texts):
+        try:
+            filters, compiled.schema, _ = compile_source(text, compiled.schema, learns=learns)
+        except ModelError as error:
+            compiled.bad = compiling_texts.BadText(row, error)
+            break
+        compiled.others.append((row, filters))
+    return compiled
+
+
+def assert_same_error(found: CompiledTexts, wanted: CompiledTexts) -> None:
+    assert (found.bad is None) == (wanted.bad is None), (found.bad, wanted.bad)
+    if found.bad is not None and wanted.bad is not None:
+        assert found.bad.row == wanted.bad.row
+        assert (type(found.bad.error), str(found.bad.error)) == (type(wanted.bad.error), str(wanted.bad.error))
+
+
+@settings(max_examples=few(400), deadline=None)
+@given(many_texts, st.booleans())
+def test_many_texts_mean_what_each_means(texts: list[str], learns: bool) -> None:
+    schema = Schema() if learns else SCHEMA
+    wanted, found = one_by_one(texts, schema, learns=learns), compile_texts(texts, schema, learns=learns, columns=False)
+    assert_same_error(found, wanted)
+    if wanted.bad is None:
+        assert found.schema == wanted.schema
+        assert list(found.schema) == list(wanted.schema)
+        # By their representation: 1 and 1.0 are equal, but are written back differently.
+        assert repr(found.others) == repr(wanted.others)
+
+
+@settings(max_examples=few(400), deadline=None)
+@given(many_texts, st.booleans())
+def test_columns_have_the_boxes_of_the_filters(texts: list[str], learns: bool) -> None:
+    schema = Schema() if learns else SCHEMA
+    wanted = one_by_one(texts, schema, learns=learns)
+    with patch.object(compiling_texts, "_COLUMN", 1), patch.object(compiling_texts, "_BATCH", 5):
+        found = compile_texts(texts, schema, learns=learns)
+    assert_same_error(found, wanted)
+    if wanted.bad is not None:
+        return
+    assert found.schema == wanted.schema
+    filters = dict(wanted.others)
+    assert all(repr(mine) == repr(filters.pop(row)) for row, mine in found.others)
+    for columns in found.columns:
+        for i, row in enumerate(columns.rows.tolist()):
+            ranges = {name: (max(lo[i], ANY_VALUE), hi[i]) for name, (lo, hi) in columns.ranges.items()}
+            strings = {name: some[i] for name, some in columns.strings.items()}
+            assert _box_of(filters.pop(row)) == (ranges, strings)
+    assert not filters
+
+
+def _box_of(filters: tuple[Filter, ...]) -> tuple[dict[str, tuple[float, float]], dict[str, str]]:
+    """Return the ranges and the strings of a subscription that is one exact box."""
+    axes = Axes()
+    (box,) = [box for filter in filters for box in boxes_of(filter, axes)]
+    assert box.exact
+    names = dict(axes)
+    ranges = {names[axis].attribute: side for axis, side in box.sides.items() if names[axis].part is Part.NUMBER}
+    strings = {}
+    for axis, (code, _) in box.sides.items():
+        if names[axis].part is not Part.NUMBER:
+            assert names[axis].part is Part.CODE
+            strings[names[axis].attribute] = list(axes.codes[names[axis].attribute])[int(code)]
+    return ranges, strings
+
+
+def test_most_texts_of_a_shape_are_columns() -> None:
+    texts = [
+        f"x BETWEEN {i} AND {i + 1.5} AND name = 'n{i % 7}' AND at > DATE('2026-01-{i % 28 + 1:02}')" for i in range(99)
+    ]
+    found = compile_texts(texts, Schema(), learns=True)
+    assert [len(columns.rows) for columns in found.columns] == [97]
+    assert [row for row, _ in found.others] == [0, 1]
+
+
+def test_of_two_equal_bounds_the_same_is_kept() -> None:
+    texts = [f"x <= {a} AND x <= {b} AND x > {c}" for a in ("2", "2.0") for b in ("2", "2.0", "3") for c in ("0", "2")]
+    found = compile_texts([*texts, *texts], SCHEMA, columns=False)
+    assert repr(found.others) == repr(one_by_one([*texts, *texts], SCHEMA, learns=False).others)
