@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from random import Random
 from unittest.mock import patch
 
+import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tamis.algebra import compiling_texts
-from tamis.algebra.compiling import compile_source
+from tamis.algebra.compiling import compile_filters, compile_source
 from tamis.algebra.compiling_texts import CompiledTexts, compile_texts
 from tamis.errors import ModelError
 from tamis.index.packed.axes import Axes, Part
 from tamis.index.packed.boxes_of import boxes_of
 from tamis.kernels.boxes.quantise import ANY_VALUE
+from tamis.model.language.cql2_json import from_json, to_json
+from tamis.model.language.nodes import And, Compare
+from tamis.model.language.parse import parse
+from tamis.model.language.unbind import unbind
 from tamis.model.schema import Schema
 from tamis.model.subscription import Filter
 from tamis.model.types import Boolean, Number, String, Timestamp
+from tamis.node.content import Content
 from tests.contract.strategies import few
 
 SCHEMA = Schema({"x": Number(), "y": Number(0, 9), "name": String(), "on": Boolean(), "at": Timestamp()})
@@ -27,7 +35,22 @@ NUMBERS = (
     *("0", "1", "2", "2.0", "2.5", "-0", "-0.0", "+5", "007", ".5", "5.", "1e3", "1E-400", "-3"),
     *("9007199254740992", "9007199254740993", "18446744073709551615", "18446744073709551616", "1e999", "1e300"),
 )
-STRINGS = ("''", "'a'", "'ab'", "'b'", "'it''s'", "'a%'", "'%b'", "'a_'", "'é'", "'5'", "'x y'", r"'\%'", "'\0'")
+STRINGS = (
+    "''",
+    "'a'",
+    "'ab'",
+    "'b'",
+    "'it''s'",
+    "'a%'",
+    "'%b'",
+    "'a_'",
+    "'é'",
+    "'5'",
+    "'x y'",
+    r"'\%'",
+    "'\0'",
+    "'a\0'",
+)
 MOMENTS = (
     *(
         "TIMESTAMP('2026-01-01T00:00:00Z')",
@@ -154,6 +177,66 @@ def _box_of(filters: tuple[Filter, ...]) -> tuple[dict[str, tuple[float, float]]
             assert names[axis].part is Part.CODE
             strings[names[axis].attribute] = list(axes.codes[names[axis].attribute])[int(code)]
     return ranges, strings
+
+
+def as_json(texts: Sequence[str]) -> list[bytes]:
+    """Return the texts that can be read as CQL2-JSON, each as it was written, and as its filters are written."""
+    documents = []
+    for text in texts:
+        try:
+            node = parse(text)
+            documents.append(msgspec.json.encode(to_json(node)))
+            documents.append(msgspec.json.encode(to_json(unbind(compile_filters(node, SCHEMA), SCHEMA))))
+        except ModelError:
+            continue  # it is wrong, or says something that cannot be written
+    return documents
+
+
+@settings(max_examples=few(400), deadline=None)
+@given(many_texts)
+def test_documents_of_one_shape_mean_what_each_means(texts: list[str]) -> None:
+    content = Content(SCHEMA)
+    for data in as_json(texts):
+        try:
+            wanted = compile_filters(from_json(msgspec.json.decode(data)), SCHEMA)
+            written = msgspec.json.encode(to_json(unbind(wanted, SCHEMA)))
+        except ModelError as error:
+            with pytest.raises(type(error), match=re.escape(str(error))):
+                content.write_filter(content.compile_json(data))
+            continue
+        content._filters.clear()  # every document is read, not remembered
+        content._texts.clear()
+        found = content.read_filter(data)
+        assert repr(found) == repr(wanted)
+        content._texts = {filters: text for filters, text in content._texts.items() if text == data}
+        assert content.write_filter(found) == written
+        assert repr(content.compile_json(data)) == repr(wanted)
+
+
+def test_a_document_of_a_known_shape_is_filled_in_and_not_written_again() -> None:
+    content = Content(SCHEMA)
+    documents = [msgspec.json.encode(to_json(parse(f"x BETWEEN {i} AND {i + 1.5} AND name = 'n'"))) for i in range(9)]
+    canonical = [
+        content.write_filter(compile_filters(from_json(msgspec.json.decode(data)), SCHEMA)) for data in documents
+    ]
+    reader = Content(SCHEMA)
+    with patch("tamis.node.content.compile_filters", side_effect=compile_filters) as compiled:
+        filters = [reader.read_filter(data) for data in canonical]
+    assert compiled.call_count == 2
+    with patch("tamis.node.content.unbind", side_effect=unbind) as written:
+        assert [reader.write_filter(one) for one in filters] == canonical
+    assert written.call_count == 1  # that of the first: the second one made the template
+
+
+@pytest.mark.parametrize("name", ["a,", "a[", ",", 'say ",', "a,5,b", 'q"],'])
+def test_a_name_that_looks_like_the_end_of_a_literal(name: str) -> None:
+    schema = Schema({name: String(), "x": Number()})
+    content = Content(schema)
+    for value in ("],x", "a", '","', "b", "],", ""):
+        for node in (Compare(name, "=", value), And((Compare(name, "=", value), Compare("x", "<", 5)))):
+            data = msgspec.json.encode(to_json(node))
+            content._filters.clear()
+            assert content.read_filter(data) == compile_filters(node, schema)
 
 
 def test_most_texts_of_a_shape_are_columns() -> None:

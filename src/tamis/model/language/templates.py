@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from tamis.errors import ModelError
 from tamis.model.language import limits, literals
@@ -45,7 +45,16 @@ from tamis.model.types import ScalarType
 from tamis.model.value_set import Cut, ValueSet
 from tamis.model.values import UnfitError, has_lone_surrogate
 
-__all__ = ["Condition", "Parts", "Template", "make_template", "split_text"]
+__all__ = [
+    "Condition",
+    "LiteralReader",
+    "Parts",
+    "Template",
+    "checked_template",
+    "literals_of",
+    "make_template",
+    "split_text",
+]
 
 #: A literal as the lexer reads it; a digit inside a name is none.
 _LITERAL = re.compile(rf"({STRING}|(?=[-+.0-9])(?<!{NAME_PART}){NUMBER}(?!{NAME_PART}))")
@@ -82,30 +91,33 @@ def split_text(text: str) -> Parts | None:
 def make_template(text: str, parts: Parts, schema: Schema, *, open: bool = False) -> Template | None:
     """Return the template of the texts that have the shape of this one; None when there is none.
 
-    ``schema`` knows the attributes of the text, and ``open`` is as in `tamis.model.language.bind.bind`.
+    The text was compiled under ``schema``; ``open`` is as in `tamis.model.language.bind.bind`.
     """
     shape, written = parts
     node = parse(text)
-    leaves = list(_literals_of(node))
-    if len(leaves) != len(written) or None in leaves:
-        return None
-    slots = [_slot(value, before) for value, before in zip(leaves, shape, strict=False)]
-    try:
-        read = [slot(one) for slot, one in zip(slots, written, strict=True)]
-    except (Refusal, UnfitError):
-        return None
-    if [(type(one), one) for one in read] != [(type(one), one) for one in leaves]:
-        return None
-    return Template(node, slots, schema, open)
+    known = list(literals_of(node))
+    reader = _TextReader([_slot(value, before) for value, before in zip(known, shape, strict=False)])
+    return checked_template(Template(node, reader, schema, open), written)
 
 
-def _literals_of(node: Node) -> Iterator[Literal | None]:
+def checked_template(template: Template, written: Sequence[Any]) -> Template | None:
+    """Return a template if its reader finds in ``written`` what the parser found there; else None."""
+    known = list(literals_of(template.node))
+    if len(known) != len(written) or None in known:
+        return None
+    read = template.read(written)
+    if read is None or [(type(one), one) for one in read] != [(type(one), one) for one in known]:
+        return None
+    return template
+
+
+def literals_of(node: Node) -> Iterator[Literal | None]:
     """Yield the literals of a tree in the order of its text, without TRUE and FALSE; None for any other value."""
     if isinstance(node, And | Or):
         for part in node.parts:
-            yield from _literals_of(part)
+            yield from literals_of(part)
     elif isinstance(node, Not):
-        yield from _literals_of(node.part)
+        yield from literals_of(node.part)
     elif isinstance(node, Compare | Between | IsIn | IsLike):
         yield from (value for value in _leaf_literals(node) if not isinstance(value, bool))
     elif not isinstance(node, IsNull | Constant):
@@ -141,40 +153,61 @@ def _number(written: str) -> int | float:
     return literals.number(written, 0)
 
 
+class LiteralReader(Protocol):
+    """Reads the literals of a shape as they are written; raises `Refusal` or `UnfitError`."""
+
+    def read(self, written: Sequence[Any]) -> list[Literal]:
+        """Return the values of all literals of a text."""
+
+
+class _TextReader:
+    """Reads literals of CQL2 text, each by the slot it stands in."""
+
+    def __init__(self, slots: Sequence[_Slot]) -> None:
+        self.slots = slots
+
+    def read(self, written: Sequence[str]) -> list[Literal]:
+        """Return the values of all literals of a text."""
+        return [slot(one) for slot, one in zip(self.slots, written, strict=True)]
+
+
 class Template:
     """The filters of all texts of one shape, under one schema."""
 
-    def __init__(self, node: Node, slots: Sequence[_Slot], schema: Schema, open: bool) -> None:
-        self._node = node
-        self._slots = slots
+    def __init__(self, node: Node, reader: LiteralReader, schema: Schema, open: bool) -> None:
+        self.node = node
+        self._reader = reader
         self._schema = schema
         self._open = open
         #: ``{attribute: (type, conditions)}``, ordered by attribute, where the text is a conjunction of ranges.
         self.ranges = _ranges_of(node, schema)
 
-    def read(self, written: Sequence[str]) -> list[Literal] | None:
+    def read(self, written: Sequence[Any]) -> list[Literal] | None:
         """Return the values of literals; None when one is of another type, or must be refused."""
         try:
-            return [slot(one) for slot, one in zip(self._slots, written, strict=True)]
+            return self._reader.read(written)
         except (Refusal, UnfitError):
             return None
 
     def read_one(self, number: int, written: str) -> Literal | None:
-        """Return the value of one literal; None as in `read`."""
+        """Return the value of one literal of a text; None as in `read`."""
+        assert isinstance(self._reader, _TextReader)
         try:
-            return self._slots[number](written)
+            return self._reader.slots[number](written)
         except (Refusal, UnfitError):
             return None
 
-    def fill(self, written: Sequence[str]) -> tuple[Filter, ...] | None:
+    def fill(self, written: Sequence[Any]) -> tuple[Filter, ...] | None:
         """Return the filters of a text with these literals; None when the text needs the ordinary road."""
         values = self.read(written)
-        if values is None:
-            return None
+        return None if values is None else self.filters(values)
+
+    def filters(self, values: Sequence[Literal]) -> tuple[Filter, ...] | None:
+        """Return the filters of a text with these values; None when the text needs the ordinary road."""
         try:
             if self.ranges is not None:
                 return _filled(self.ranges, values)
-            return normalise(bind(_with_values(self._node, iter(values)), self._schema, open=self._open))
+            return normalise(bind(_with_values(self.node, iter(values)), self._schema, open=self._open))
         except (ModelError, UnfitError):
             return None
 
