@@ -1,8 +1,8 @@
 """CQL2-JSON documents that differ in their literals only are read once: `templates`, for what brokers tell each other.
 
-A document is split as bytes, without decoding it: a number or string that stands in a list is a literal, and so is the
-text of a timestamp; every other string is a key, an operation or a name. That holds for JSON without spaces, as brokers
-write it; in any other form a document has no template, or one of its own.
+A document is split as bytes, without decoding it: a number or string in a list is a literal, and so is the text of a
+timestamp; every other string is a key, an operation or a name. That holds for JSON without spaces, as brokers write it;
+in any other form a document has no template, or one of its own.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from tamis.model.values import INT64_MIN, UINT64_MAX, UnfitError
 __all__ = ["Document", "JsonTemplates"]
 
 _STRING = rb'"(?:[^"\\]++|\\.)*+"'
+#: What stands before a literal, and the literal. Beginning with a set of characters, the pattern is searched quickly.
 _LITERAL = re.compile(
-    rb"((?<=[\[,])(?:" + _STRING + rb"|-?+[0-9][0-9.eE+-]*+)(?=[\],])|(?<=\"timestamp\":)" + _STRING + rb")"
+    rb'([\[,:])(?<!"op":)(?<!"property":)(' + _STRING + rb"|-?+[0-9][0-9.eE+-]*+)(?=[\],}])",
 )
 
 #: Shapes that are remembered before all are forgotten.
@@ -125,7 +126,7 @@ class JsonTemplates:
 def _split(data: bytes) -> tuple[_Shape, list[bytes]]:
     """Return what stands between the literals of a document, and the literals."""
     pieces = _LITERAL.split(data)
-    return tuple(pieces[::2]), pieces[1::2]
+    return (*pieces[::3], *pieces[1::3]), pieces[2::3]
 
 
 def _is_plain(template: Template) -> bool:
@@ -144,8 +145,6 @@ def _are_canonical(template: Template, values: Sequence[Literal], written: Seque
         first = values[conditions[0].literal]
         if len(conditions) > 1 and first == values[conditions[-1].literal]:
             return False
-        if isinstance(first, str) and (
-            not first or first[-1] == "\0"
-        ):  # written as a range
+        if isinstance(first, str) and (not first or first[-1] == "\0"):  # written as a range
             return False
     return msgspec.json.encode(values)[1:-1] == b",".join(written)
