@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tamis.algebra import compiling_texts
 from tamis.algebra.compiling import compile_filters, compile_source
-from tamis.algebra.compiling_texts import CompiledTexts, compile_texts
+from tamis.algebra.compiling_texts import CompiledTexts, TextTemplates, compile_texts
 from tamis.errors import ModelError
 from tamis.index.packed.axes import Axes, Part
 from tamis.index.packed.boxes_of import boxes_of
@@ -141,6 +141,22 @@ def test_many_texts_mean_what_each_means(texts: list[str], learns: bool) -> None
         assert list(found.schema) == list(wanted.schema)
         # By their representation: 1 and 1.0 are equal, but are written back differently.
         assert repr(found.others) == repr(wanted.others)
+
+
+@settings(max_examples=few(400), deadline=None)
+@given(many_texts, st.booleans())
+def test_templates_say_what_each_text_means(texts: list[str], learns: bool) -> None:
+    templates, schema = TextTemplates(), Schema() if learns else SCHEMA
+    for text in [*texts, *texts]:
+        try:
+            wanted = compile_source(text, schema, learns=learns)
+        except ModelError as error:
+            with pytest.raises(type(error)) as raised:
+                templates.compile(text, schema, learns=learns)
+            assert str(raised.value) == str(error)
+            continue
+        assert repr(templates.compile(text, schema, learns=learns)) == repr(wanted)
+        schema = wanted.schema
 
 
 @settings(max_examples=few(400), deadline=None)

@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
-from tamis.algebra.compiling import compile_source
+from tamis.algebra.compiling import Compiled, compile_source
 from tamis.errors import ModelError
 from tamis.model.language.template_columns import TextColumns, can_be_columns, columns_of
 from tamis.model.language.templates import Parts, Template, make_template, split_text
 from tamis.model.schema import Schema
 from tamis.model.subscription import Filter
 
-__all__ = ["BadText", "CompiledTexts", "compile_texts"]
+__all__ = ["BadText", "CompiledTexts", "TextTemplates", "compile_texts"]
 
 #: Texts whose literals wait to be filled in at once: about 100 MB.
 _BATCH = 65_536
@@ -28,6 +28,8 @@ _BATCH = 65_536
 _COLUMN = 16
 #: Texts of a shape from which on it gets a template, which costs as much as parsing one.
 _MANY = 2
+#: Shapes that are remembered before all are forgotten.
+_REMEMBERED = 4_096
 
 
 class BadText(NamedTuple):
@@ -76,6 +78,31 @@ def compile_texts(texts: Iterable[str], schema: Schema, *, learns: bool = False,
             break
     compiler.result.others.sort(key=lambda row: row[0])
     return compiler.result
+
+
+class TextTemplates:
+    """Compiles texts one by one, each shape once; for texts that come in no particular order, or late."""
+
+    def __init__(self) -> None:
+        self._schema: Schema | None = None
+        #: None for a shape that was seen once, or that has no template.
+        self._shapes: dict[tuple[str, ...], Template | None] = {}
+
+    def compile(self, text: str, schema: Schema, *, learns: bool = False) -> Compiled:
+        """Return what `tamis.algebra.compiling.compile_source` says of a text."""
+        if schema is not self._schema or len(self._shapes) >= _REMEMBERED:
+            self._shapes.clear()
+            self._schema = schema
+        parts = split_text(text)
+        template = None if parts is None else self._shapes.get(parts[0])
+        filters = None if template is None or parts is None else template.fill(parts[1])
+        if filters is not None:
+            return Compiled(filters, schema, text)
+        compiled = compile_source(text, schema, learns=learns)
+        if parts is not None and compiled.schema is schema and template is None:
+            is_known = parts[0] in self._shapes
+            self._shapes[parts[0]] = make_template(text, parts, schema, open=learns) if is_known else None
+        return compiled
 
 
 class _Compiler:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tamis.algebra.compiling import compile_source
-from tamis.algebra.compiling_texts import compile_texts
+from tamis.algebra.compiling_texts import TextTemplates, compile_texts
 from tamis.algebra.explain import Explanation, explain
 from tamis.engine import snapshot
 from tamis.engine.ids import Ids
@@ -81,6 +81,8 @@ class Engine:
         self._next_id = 0
         self._lock = threading.RLock()
         self._merge = BackgroundMerge(self._lock)
+        #: For subscriptions that are made of their texts when they are asked for.
+        self._templates = TextTemplates()
         #: Keeps the files of a loaded version from being pruned.
         self._lease: snapshot.Lease | None = None
 
@@ -272,10 +274,11 @@ class Engine:
 
     def _compile_record(self, namespace: str, record: Record) -> Subscription:
         text, id, expires, metadata = record
-        schema, subscription = self._compile(text, id, namespace, expires, metadata)
-        if schema is not self._schema:  # what was saved with a filter knows all its attributes
+        known = self._schema
+        filters, schema, _ = self._templates.compile(text, known, learns=self._learns)
+        if schema is not known:  # what was saved with a filter knows all its attributes
             raise ModelError(f"it names an attribute that the saved schema lacks: {shorten(text)}")
-        return subscription
+        return Subscription(id, filters, text, namespace, expires, metadata)
 
     def _compile(
         self,
