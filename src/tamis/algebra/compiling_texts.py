@@ -85,13 +85,16 @@ class TextTemplates:
 
     def __init__(self) -> None:
         self._schema: Schema | None = None
-        #: None for a shape that was seen once, or that has no template.
+        #: None for a shape that has no template.
         self._shapes: dict[tuple[str, ...], Template | None] = {}
+        #: Shapes that were seen once.
+        self._seen: set[tuple[str, ...]] = set()
 
     def compile(self, text: str, schema: Schema, *, learns: bool = False) -> Compiled:
         """Return what `tamis.algebra.compiling.compile_source` says of a text."""
-        if schema is not self._schema or len(self._shapes) >= _REMEMBERED:
+        if schema is not self._schema or len(self._seen) >= _REMEMBERED:
             self._shapes.clear()
+            self._seen.clear()
             self._schema = schema
         parts = split_text(text)
         template = None if parts is None else self._shapes.get(parts[0])
@@ -99,9 +102,10 @@ class TextTemplates:
         if filters is not None:
             return Compiled(filters, schema, text)
         compiled = compile_source(text, schema, learns=learns)
-        if parts is not None and compiled.schema is schema and template is None:
-            is_known = parts[0] in self._shapes
-            self._shapes[parts[0]] = make_template(text, parts, schema, open=learns) if is_known else None
+        if parts is not None and compiled.schema is schema and parts[0] not in self._shapes:
+            if parts[0] in self._seen:
+                self._shapes[parts[0]] = make_template(text, parts, schema, open=learns)
+            self._seen.add(parts[0])
         return compiled
 
 

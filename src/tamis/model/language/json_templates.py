@@ -82,13 +82,16 @@ class JsonTemplates:
 
     def __init__(self) -> None:
         self._schema: Schema | None = None
-        #: None for a shape that was seen once, or that has no template.
+        #: None for a shape that has no template.
         self._shapes: dict[_Shape, _Known | None] = {}
+        #: Shapes that were seen once.
+        self._seen: set[_Shape] = set()
 
     def find(self, data: bytes, schema: Schema) -> Document | None:
         """Return what a document means; None when it needs the ordinary road."""
-        if schema is not self._schema:
+        if schema is not self._schema or len(self._seen) >= _REMEMBERED:
             self._shapes.clear()
+            self._seen.clear()
             self._schema = schema
         shape, written = _split(data)
         known = self._shapes.get(shape)
@@ -105,10 +108,10 @@ class JsonTemplates:
         if len(data) > limits.TEXT.most or b',"}' in data or b'["}' in data:
             return False  # a name that ends so could be taken for the beginning of a literal
         shape, _ = _split(data)
-        if len(self._shapes) >= _REMEMBERED:
-            self._shapes.clear()
-        is_known = shape in self._shapes
-        self._shapes.setdefault(shape, None)
+        if shape in self._shapes:
+            return False
+        is_known = shape in self._seen
+        self._seen.add(shape)
         return is_known
 
     def add(self, data: bytes, node: Node, *, open: bool, write: Callable[[], bytes]) -> None:
@@ -119,8 +122,8 @@ class JsonTemplates:
         shape, written = _split(data)
         schema = Schema() if self._schema is None else self._schema
         template = checked_template(Template(node, _JsonReader(list(literals_of(node))), schema, open), written)
-        if template is not None:
-            self._shapes[shape] = _Known(template, _is_plain(template) and write() == data)
+        known = None if template is None else _Known(template, _is_plain(template) and write() == data)
+        self._shapes[shape] = known
 
 
 def _split(data: bytes) -> tuple[_Shape, list[bytes]]:
