@@ -84,7 +84,6 @@ LARGE_FOLDERS = {"spark": 37, "overlay": 15}
 LARGE_CLASSES = {
     "engine/engine.py::Engine": (36, 9),
     "engine/ids.py::Ids": (22, 7),
-    "index/dominance/index.py::DominanceIndex": (26, 9),
     "model/language/parse.py::_Builder": (21, 0),
     "overlay/peer.py::PeerCore": (24, 18),
     "overlay/seat.py::Seat": (18, 15),

@@ -289,7 +289,7 @@ class EdgeCore:
             try:
                 self.registry.demand_room(rights, sender, request)
                 with self.checks.tentatively():
-                    checked = self.checks.subscription(request, rights)
+                    checked = self.checks.subscription(self.checks.described(request), rights)
             except Exception as error:  # checking is about this one message, whatever is wrong with it
                 subject = f"subscription {request.id!r}"
                 refusals.append(Tell(sender, m.Refusal(subject, refusal_reason(error))))

@@ -17,6 +17,7 @@ import msgspec
 from tamis.errors import ModelError
 from tamis.model.schema import Schema
 from tamis.routing.core.broker import PATIENCE_SECONDS
+from tamis.routing.edge.audit import MAX_AUDIT
 from tamis.routing.edge.limits import MAX_BACKLOG, MAX_CONNECTIONS, MAX_CONNECTIONS_OF_ADDRESS
 from tamis.runtime.client.clear_text import check_encrypted, is_loopback
 
@@ -114,7 +115,7 @@ class BrokerLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     retention_bytes: int = 4 * 1024 * 1024 * 1024
     #: How long the audit is kept, in seconds, and how many records of it at most.
     audit_retention: float = 90 * 24 * 3600.0
-    max_audit: int = 100_000
+    max_audit: int = MAX_AUDIT
     #: Messages that wait for one client before it is suspended.
     max_backlog: int = MAX_BACKLOG
     #: Messages and bytes that wait for a neighbour before events that must go there are refused.

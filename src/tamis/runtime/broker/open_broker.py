@@ -48,5 +48,7 @@ def open_broker(config: BrokerConfig) -> Driver:
     # A life without a disk before it begins a new epoch, above that of every earlier one.
     epoch = round(time.time() * 1e6)
     quota = Quota(config.max_link_messages, config.max_link_bytes)
-    node = Node(edge, list(neighbours), Codec(m.encode, m.decode), epoch, stored, quota, ends)
+    codec = Codec(m.encode, m.decode)
+    backlogs, read = store.messages.take_backlogs(), store.read_outbox
+    node = Node(edge, list(neighbours), codec, epoch, stored, quota, ends, backlogs=backlogs, read=read)
     return Driver(node, store, min_free=config.min_free)
