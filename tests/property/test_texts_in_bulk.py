@@ -271,10 +271,8 @@ def test_a_shape_without_a_template_is_tried_once() -> None:
 
 def test_templates_are_those_of_one_schema() -> None:
     templates = TextTemplates()
-    for schema, text in (
-        (Schema({"x": Timestamp()}), "x < '2026-01-01T00:00:00Z'"),
-        (Schema({"x": String()}), "x < 'b'"),
-    ):
+    text = "x < '2026-01-01T00:00:00Z'"
+    for schema in (Schema({"x": String()}), Schema({"x": Timestamp()})):
         for _ in range(4):
             assert templates.compile(text, schema) == compile_source(text, schema)
 
