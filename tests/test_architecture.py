@@ -97,7 +97,6 @@ LARGE_CLASSES = {
     "runtime/simulation/brokers.py::BrokerSimulator": (28, 7),
     "runtime/simulation/statistics.py::LinkStatistics": (1, 16),
     "runtime/simulation/statistics.py::NetworkStatistics": (1, 15),
-    "runtime/broker/store.py::Store": (18, 13),
     "spark/report.py::Report": (2, 14),
 }
 

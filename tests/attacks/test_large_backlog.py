@@ -68,6 +68,28 @@ def test_a_backlog_larger_than_memory_is_opened_and_sent(tmp_path: Path) -> None
     assert run.stdout.split() == [str(MESSAGES).encode()], run.stderr.decode()[-2000:]
 
 
+def test_a_client_is_suspended_when_too_many_bytes_wait_for_it(tmp_path: Path) -> None:
+    async def story() -> None:
+        driver = open_broker(BrokerConfig(data=str(tmp_path), max_backlog_bytes=500_000))
+        await driver.start()
+        asked = m.Subscribe("s", b'{"op":">=","args":[{"property":"n"},0]}')
+        await driver.subscribe([("s:default:1", asked)], Rights("local"))
+        for n in range(10):
+            await driver.publish([{"n": n, "text": "x" * 100_000}], "default", Rights("local"), "test")
+        assert driver.view.waiting_for("s:default:1") == 5  # the fifth is the first that reaches the bound
+        assert driver.view.suspended == {"s:default:1"}
+        driver.acknowledge("s:default:1", 3)
+        while driver.view.suspended:
+            await asyncio.sleep(0.01)
+        await driver.publish([{"n": 10, "text": "x"}], "default", Rights("local"), "test")
+        [*_, (_, gap), (_, last)] = driver.view.stream("s:default:1").read(3, 10)
+        assert m.decode(gap, "s") == m.Gap(m.EventId("test@broker", driver._born, 6), 5)
+        assert isinstance(m.decode(last, "s"), m.Delivery)
+        await driver.stop()
+
+    asyncio.run(asyncio.wait_for(story(), HANGS))
+
+
 def test_what_is_kept_for_clients_is_bounded_in_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Twenty idle clients get large events: some MiB each would be kept if messages were counted alone."""
     monkeypatch.setattr(machine, "MEMORY_BYTES", 3 * KEPT_BYTES)

@@ -18,10 +18,15 @@ from typer.testing import CliRunner
 import tamis
 from tamis.cli.main import app
 from tamis.errors import StoreError
+from tamis.runtime.broker.config import BrokerConfig
+from tamis.runtime.broker.open_broker import open_broker
 from tamis.runtime.broker.tokens import Tokens
 from tamis.runtime.disk.backup import read_backup, restore_backup, write_backup
 from tamis.runtime.disk.checking import check_files
 from tests.server.processes import HANGS, BrokerProcess, a_line, ask, running, wait_until
+
+#: Data directories that earlier releases wrote, by format.
+STORES = Path(__file__).parent / "stores"
 
 
 def shell(*arguments: object) -> Any:
@@ -317,6 +322,24 @@ def test_compacting_gives_space_back_and_keeps_everything(broker_files: Path, tm
     again = Store(tmp_path / "data")
     assert again.load() == stored
     again.close()
+
+
+def test_a_file_of_format_1_is_migrated(tmp_path: Path) -> None:
+    """The code of the first format wrote the file: broker b of a line of two, with a subscription and its log."""
+    shutil.copytree(STORES / "format-1", tmp_path / "b" / "data")
+    data = tmp_path / "b" / "data"
+    with pytest.raises(StoreError, match="run `tamis serve migrate --data DIRECTORY` first"):
+        open_broker(BrokerConfig(data=str(data)))
+    before = (data / "broker.sqlite").read_bytes()
+    assert shell("migrate", "--data", data) == (0, {"format": 1, "kept": str(data / "broker.sqlite.format-1")})
+    assert (data / "broker.sqlite").read_bytes() != before
+    assert shell("check", "--data", data)[0] == 0
+    assert shell("migrate", "--data", data) == (0, {"format": 2, "kept": None})
+    with running(*a_line(tmp_path, "ab")) as (a, b):
+        assert log_of(b, "at-b") == [3, 4, 5]
+        wait_until(lambda: is_active(b, "at-b"), "the subscription")
+        publish(a, 6)
+        wait_for(b, "at-b", 6)
 
 
 def test_an_older_disk_without_a_new_life_is_noticed(tmp_path: Path) -> None:

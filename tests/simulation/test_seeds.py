@@ -14,7 +14,7 @@ from tamis.runtime.simulation.simulator import NO_FAULTS
 from tests.simulation.world import RESTORED, WEATHERS, Plan, World
 
 #: Seeds of `make test`: the first ones in every run, and a window that moves whenever the code under test changes.
-FIXED_SEEDS, MOVING_SEEDS, CHUNK = 100, 900, 25
+FIXED_SEEDS, MOVING_SEEDS, CHUNK = 100, 400, 25
 SOAK_SEEDS, SOAK_CHUNK = 100_000, 10_000
 ROOT = Path(__file__).parents[2]
 FILE = "tests/simulation/test_seeds.py"

@@ -51,7 +51,7 @@ BUGS = [
     ),
     Bug(
         "two_processes_share_a_directory",
-        "runtime/broker/store",
+        "runtime/disk/lock",
         "The lock of the data directory is shared.",
         "fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)",
         "fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)",

@@ -1,4 +1,4 @@
-"""``tamis serve backup``, ``restore``, ``check`` and ``compact``: what an operator does with the files of a broker."""
+"""``tamis serve backup``, ``restore``, ``check``, ``compact`` and ``migrate``: work on the files of a broker."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import typer
 from tamis.cli.failures import NO
 from tamis.cli.options import Json, examples
 
-__all__ = ["EPILOGS", "backup", "check", "compact", "restore"]
+__all__ = ["EPILOGS", "backup", "check", "compact", "migrate", "restore"]
 
 EPILOGS = {
     "backup": examples("tamis serve backup /backups/2026-11-17 --data /var/lib/tamis"),
     "restore": examples("tamis serve restore /backups/2026-11-17 --data /var/lib/tamis"),
     "check": examples("tamis serve check --data /var/lib/tamis", "tamis serve check --backup /backups/2026-11-17"),
     "compact": examples("tamis serve compact --data /var/lib/tamis"),
+    "migrate": examples("tamis serve migrate --data /var/lib/tamis"),
 }
 
 Data = Annotated[Path, typer.Option("--data", metavar="DIR", help="Where the broker keeps its state.")]
@@ -110,6 +111,20 @@ def compact(data: Data = _USUAL, json: Json = False) -> None:
         write_json({"before": before, "after": after})
     else:
         output().say(f"{data}: {before:,} bytes before, {after:,} after")
+
+
+def migrate(data: Data = _USUAL, json: Json = False) -> None:
+    """Bring the file that an earlier release wrote to the present format; the old file is kept beside it."""
+    from tamis.cli.screen import output, write_json
+    from tamis.runtime.disk.migration import migrate_store
+
+    format, kept = migrate_store(data)
+    if json:
+        write_json({"format": format, "kept": None if kept is None else str(kept)})
+    elif kept is None:
+        output().say(f"{data}: format {format} is the present one; nothing was done")
+    else:
+        output().say(f"{data}: migrated from format {format}; the old file is {kept}")
 
 
 def _size(files: object) -> int:

@@ -38,7 +38,13 @@ app = typer.Typer(
 tokens = typer.Typer(help="Who may speak to a broker: add, list and revoke tokens.", no_args_is_help=True)
 app.add_typer(tokens, name="token")
 app.command("audit", epilog=AUDIT_EPILOG)(audit)
-for command in (maintenance.backup, maintenance.restore, maintenance.check, maintenance.compact):
+for command in (
+    maintenance.backup,
+    maintenance.restore,
+    maintenance.check,
+    maintenance.compact,
+    maintenance.migrate,
+):
     app.command(command.__name__, epilog=maintenance.EPILOGS[command.__name__])(command)
 
 Config = Annotated[

@@ -54,7 +54,7 @@ class CornerIndex(BoxIndex):
     """
 
     def __init__(self, n_axes: int) -> None:
-        super().__init__(n_axes, grids=False)
+        super().__init__(n_axes, (at.TREE,))
         self._least = _Least(np.zeros(0, np.int64), {})
         self._walk = Walk(np.zeros((4, 1), np.int16), np.empty(1_024, np.int64), np.zeros(2, np.int64))
         self._room = np.empty(_FIRST_ROOM, np.int32)

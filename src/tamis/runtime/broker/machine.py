@@ -77,6 +77,27 @@ class Connection:
         self.close(reason)
 
 
+class _Memory:
+    """Which bodies of committed messages stay in memory: some of each link, and some of all links together."""
+
+    def __init__(self) -> None:
+        #: ``{link: bytes}`` in memory after the last commit for a link, and their sum.
+        self._kept: dict[Link, int] = {}
+        self._total = 0
+
+    def spill(self, end: StreamEnd, upto: int) -> None:
+        """Leave to the disk what is committed up to a number and beyond the bounds."""
+        self.forget(end.link)
+        end.spill(upto, keep_bytes=max(0, min(KEPT_BYTES, MEMORY_BYTES - self._total)))
+        if size := end.outbox.bytes_in_memory:
+            self._kept[end.link] = size
+            self._total += size
+
+    def forget(self, link: Link) -> None:
+        """Count nothing for a link."""
+        self._total -= self._kept.pop(link, 0)
+
+
 class BrokerMachine:
     """Runs one node; ``read`` gives messages of a link that are on disk."""
 
@@ -103,9 +124,7 @@ class BrokerMachine:
         self._read = read
         self._marks: dict[Link, Mark] = {}
         self._window = Window() if window is None else window
-        #: ``{link: bytes}`` of the messages that were in memory after the last commit for a link, and their sum.
-        self._kept: dict[Link, int] = {}
-        self._in_memory = 0
+        self._memory = _Memory()
 
     # Steps
 
@@ -182,7 +201,7 @@ class BrokerMachine:
     def forget(self, link: Link, done: Callable[[Any], None] = lambda answer: None) -> None:
         """Forget a link, and what is kept for it."""
         self._marks.pop(link, None)
-        self._in_memory -= self._kept.pop(link, 0)
+        self._memory.forget(link)
         self.step(lambda node, now: node.detach(link, now), done)
 
     def acknowledge(self, link: Link, number: int) -> None:
@@ -241,7 +260,7 @@ class BrokerMachine:
             if self.node.ends.get(end.link) is end:  # not forgotten meanwhile
                 self._marks[end.link] = mark
                 if (end.epoch, end.peer_epoch) == (mark.epoch, mark.peer_epoch):
-                    self._spill(end, mark.sent)
+                    self._memory.spill(end, mark.sent)
         for link, word in words:
             if link in self.connections:
                 self.connections[link].wire.words.append(m.encode(word))
@@ -251,15 +270,6 @@ class BrokerMachine:
                 self.connections[end.link].wire.owes_answer = True
                 self.connections[end.link].wake()
             self.on_news(end.link)
-
-    def _spill(self, end: StreamEnd, upto: int) -> None:
-        """Leave to the disk what is committed and beyond what a link, and all links together, may have in memory."""
-        others = self._in_memory - self._kept.pop(end.link, 0)
-        end.spill(upto, keep_bytes=max(0, min(KEPT_BYTES, MEMORY_BYTES - others)))
-        size = end.outbox.bytes_in_memory
-        self._in_memory = others + size
-        if size:
-            self._kept[end.link] = size
 
     def _look_at_gap(self, link: Link) -> None:
         if self.node.core.backlogs.is_due(link):

@@ -27,6 +27,7 @@ from tamis.node.records import Form
 from tamis.runtime.broker.audit_log import AUDIT_SCHEMA, AuditLog, AuditRecord
 from tamis.runtime.disk.books import FORMAT, STATE_SCHEMA, Books, packed
 from tamis.runtime.disk.head import Head, read_head
+from tamis.runtime.disk.lock import lock_directory
 from tamis.runtime.disk.messages import OUTBOX_SCHEMA, MessageTable, message_crc, stream_ends
 from tamis.runtime.disk.retention import Retention
 from tamis.runtime.disk.room import BUSY_MILLISECONDS, Room, is_quota_error
@@ -57,7 +58,7 @@ class Store:
         self.directory = Path(directory)
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path = self.directory / "broker.sqlite"
-        self._lock = _locked(self.directory / "lock")
+        self._lock = lock_directory(self.directory)
         if vfs is None:
             _keep_private(self.path)
         self.books = Books(str(self.path))
@@ -326,17 +327,3 @@ def _keep_private(path: Path) -> None:
     for name in names:
         with contextlib.suppress(FileNotFoundError):
             path.with_name(name).chmod(0o600)
-
-
-def _locked(path: Path) -> int:
-    import fcntl
-
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        raise StoreError(
-            str(path.parent), "another process has it open; one data directory is for one broker"
-        ) from None
-    return handle

@@ -28,7 +28,7 @@ from tamis.routing.new_life import begin_new_life
 from tamis.runtime.broker.store import Store
 from tamis.runtime.disk.checking import DATABASE, TOKENS, Checked, check_files, is_client, open_to_read
 
-__all__ = ["Backup", "compact", "read_backup", "restore_backup", "write_backup"]
+__all__ = ["Backup", "compact", "copy_database", "read_backup", "restore_backup", "write_backup"]
 
 MANIFEST = "manifest.json"
 
@@ -67,7 +67,7 @@ def write_backup(data: Path, target: Path, *, step_seconds: float = STEP_SECONDS
         raise StoreError(str(target), "is there already; a backup is a directory of its own")
     with _draft(target) as draft:
         at = round(time.time() * 1e6)
-        _copy_database(data / DATABASE, draft / DATABASE, step_seconds)
+        copy_database(data / DATABASE, draft / DATABASE, step_seconds)
         if (data / TOKENS).exists():
             _write(draft / TOKENS, (data / TOKENS).read_bytes())
         checked = check_files(draft)
@@ -137,7 +137,8 @@ def _deed(store: Store, backup: Backup) -> Persist:
     return records.AUDIT.put(str(store.audit.number + 1), value=msgspec.msgpack.encode(deed))
 
 
-def _copy_database(source: Path, target: Path, step_seconds: float) -> None:
+def copy_database(source: Path, target: Path, step_seconds: float) -> None:
+    """Copy a database as of one moment, in steps with pauses, into one new file."""
     import apsw
 
     os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))

@@ -90,6 +90,13 @@ class BrokerHost:
     commits: list[tuple[list[Persist], Callable[[], None]]] = field(default_factory=list)
     has_tick: bool = False
 
+    def restore(self, backup: SimulatedDisk, now: float) -> None:
+        """Put a copy of a backup in the place of the disk, as `tamis serve restore` does: a new life begins."""
+        self.disk = backup.copy()
+        self.epoch += 1
+        since = round(now * 1e6)
+        self.disk.commit(begin_new_life(self.disk.load(), self.neighbours, epoch=self.epoch, since=since))
+
     @property
     def edge(self) -> EdgeCore:
         """The core; raises when the broker is down."""
@@ -250,7 +257,10 @@ class BrokerSimulator(Simulator):
         self.mourn(host, lose_disk)
         if lose_disk:
             self.count("disks lost")
-            self._replace_disk(host)
+            host.disk = SimulatedDisk()
+            if host.backup is not None and self.happens(self.faults.restore):
+                self.count("disks restored")
+                host.restore(host.backup, self.now)
         host.machine, host.commits, host.has_tick = None, [], False
         for pair in self._pairs(host.name):
             self._break(self._wires.get(pair))
@@ -338,17 +348,6 @@ class BrokerSimulator(Simulator):
         if host.machine is machine:
             lose_disk = self.happens(self.faults.lose_disk)
             self.crash(host, lose_disk=lose_disk, restart_after=self.rng.uniform(0.1, max(self.faults.downtime, 0.2)))
-
-    def _replace_disk(self, host: BrokerHost) -> None:
-        """Put an empty disk in the place of a lost one, or the last backup, which begins a new life."""
-        if host.backup is None or not self.happens(self.faults.restore):
-            host.disk = SimulatedDisk()
-            return
-        self.count("disks restored")
-        host.disk = host.backup.copy()
-        host.epoch += 1
-        stored, since = host.disk.load(), round(self.now * 1e6)
-        host.disk.commit(begin_new_life(stored, host.neighbours, epoch=host.epoch, since=since))
 
     def _keep_ticking(self, host: BrokerHost) -> None:
         """Tick, as the driver does every second, when that can change something."""
