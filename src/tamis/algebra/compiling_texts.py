@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from tamis.algebra.compiling import Compiled, compile_source
 from tamis.errors import ModelError
-from tamis.model.language.template_columns import TextColumns, can_be_columns, columns_of
-from tamis.model.language.templates import Parts, Template, make_template, split_text
+from tamis.model.language.templates.columns import TextColumns, can_be_columns, columns_of
+from tamis.model.language.templates.texts import Parts, Template, make_template, split_text
 from tamis.model.schema import Schema
 from tamis.model.subscription import Filter
 

@@ -23,7 +23,7 @@ from tamis.engine.merging import BackgroundMerge
 from tamis.engine.namespace import Namespace
 from tamis.engine.shelf import Shelf
 from tamis.engine.stored import Record
-from tamis.engine.text_batch import TextBatch, compiled_subscriptions, text_batches
+from tamis.engine.text_batch import compiled_subscriptions, text_batches
 from tamis.engine.threads import match_parts
 from tamis.errors import ModelError, SubscriptionError, TableError, shorten
 from tamis.index.protocols import Guarantee, demand
@@ -82,8 +82,6 @@ class Engine:
         self._next_id = 0
         self._lock = threading.RLock()
         self._merge = BackgroundMerge(self._lock)
-        #: For subscriptions that are made of their texts when they are asked for.
-        self._templates = TextTemplates()
         #: Keeps the files of a loaded version from being pruned.
         self._lease: snapshot.Lease | None = None
 
@@ -272,13 +270,13 @@ class Engine:
         engine = cls(None if state.learns else state.schema, matcher or state.matcher, clock=clock)
         engine._schema, engine._next_id, engine._lease = state.schema, state.next_id, lease
         for name, parts in saved.by_namespace().items():
-            snapshot.restore(parts, engine._shelf(name).now, partial(engine._compile_record, name))
+            snapshot.restore(parts, engine._shelf(name).now, partial(engine._compile_record, name, TextTemplates()))
         return engine
 
-    def _compile_record(self, namespace: str, record: Record) -> Subscription:
+    def _compile_record(self, namespace: str, templates: TextTemplates, record: Record) -> Subscription:
         text, id, expires, metadata = record
         known = self._schema
-        filters, schema, _ = self._templates.compile(text, known, learns=self._learns)
+        filters, schema, _ = templates.compile(text, known, learns=self._learns)
         if schema is not known:  # what was saved with a filter knows all its attributes
             raise ModelError(f"it names an attribute that the saved schema lacks: {shorten(text)}")
         return Subscription(id, filters, text, namespace, expires, metadata)
@@ -307,7 +305,11 @@ class Engine:
             raise TableError(f"subscription {ids[row]!r}: {error}", row) from error
         self._schema = compiled.schema
         if columns:
-            self._admit_batches(text_batches(table, ids, compiled))
+            additions: list[_Addition] = []
+            for name, batch in text_batches(table, ids, compiled).items():
+                compile = partial(self._compile_record, name, TextTemplates())
+                additions.append((self._shelf(name), partial(Shelf.add_texts, batch=batch, compile=compile), batch.ids))
+            _add_all(additions)
         else:
             self._admit([subscription for _, subscription in compiled_subscriptions(table, ids, compiled)])
         return ids
@@ -351,33 +353,12 @@ class Engine:
         spaces: dict[str, list[Subscription]] = {}
         for one in added:
             spaces.setdefault(one.namespace, []).append(one)
-        self._admit_spaces(
-            {name: (partial(self._shelf(name).add, some), [one.id for one in some]) for name, some in spaces.items()}
+        _add_all(
+            [
+                (self._shelf(name), partial(Shelf.add, subscriptions=some), [one.id for one in some])
+                for name, some in spaces.items()
+            ]
         )
-
-    def _admit_batches(self, batches: Mapping[str, TextBatch]) -> None:
-        """Add the texts of all namespaces or none."""
-        compile = self._compile_record
-        self._admit_spaces(
-            {
-                name: (partial(self._shelf(name).add_texts, batch, partial(compile, name)), batch.ids)
-                for name, batch in batches.items()
-            }
-        )
-
-    def _admit_spaces(self, spaces: Mapping[str, tuple[Callable[[], None], Sequence[SubscriptionId]]]) -> None:
-        """Add to each namespace what its call adds, under these ids; when one raises, nothing stays."""
-        done: list[str] = []
-        try:
-            for name, (add, _) in spaces.items():
-                self._living(name)
-                add()
-                done.append(name)
-        except BaseException:
-            for name in done:
-                for id in spaces[name][1]:
-                    self._shelves[name].remove(id)
-            raise
 
     def _fresh_id(self, namespace: str, taken: set[int] | frozenset[int] = frozenset()) -> int:
         shelf = self._shelves.get(namespace)
@@ -429,6 +410,24 @@ class Engine:
     def _expire_in(self, shelf: Shelf) -> None:
         if shelf.now.next_end is not None:
             shelf.expire(self._clock())
+
+
+#: A shelf, what adds to it, and the ids that it adds.
+_Addition = tuple[Shelf, Callable[[Shelf], None], Sequence[SubscriptionId]]
+
+
+def _add_all(additions: Sequence[_Addition]) -> None:
+    """Add to each shelf what its call adds; when one raises, nothing stays."""
+    done: list[tuple[Shelf, Sequence[SubscriptionId]]] = []
+    try:
+        for shelf, add, ids in additions:
+            add(shelf)
+            done.append((shelf, ids))
+    except BaseException:
+        for shelf, ids in done:
+            for id in ids:
+                shelf.remove(id)
+        raise
 
 
 def _check_words(namespace: object, metadata: Mapping[Any, Any]) -> None:

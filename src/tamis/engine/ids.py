@@ -43,6 +43,28 @@ class SavedIds(Protocol):
 IdsState = list[tuple[int | None, int]]
 
 
+class _ListedIds:
+    """``{id: row}`` of living ids; those that are stored elsewhere are listed when one is first asked for."""
+
+    def __init__(self) -> None:
+        self._rows: dict[SubscriptionId, int] = {}
+        self.waiting: list[SavedIds] = []
+        self._lock = threading.Lock()
+
+    def has(self, block: object) -> bool:
+        """Whether the ids of a block are in the map."""
+        return not any(one is block for one in self.waiting)
+
+    def rows(self, removed: set[int]) -> dict[SubscriptionId, int]:
+        """Return the map, with all ids but those of removed rows."""
+        if self.waiting:
+            with self._lock:  # a reader that lists what the writer removes meanwhile would bring it back
+                while self.waiting:
+                    self._rows.update((name, row) for name, row in self.waiting[0].ids() if row not in removed)
+                    del self.waiting[0]
+        return self._rows
+
+
 class Ids:
     """A growing map from rows to ids and back.
 
@@ -61,10 +83,8 @@ class Ids:
         self.n_rows = 0
         #: Living ids.
         self._n_live = 0
-        #: ``{id: row}`` of living ids that do not stand in a range, and the blocks whose ids are not in it yet.
-        self._listed: dict[SubscriptionId, int] = {}
-        self._unlisted: list[SavedIds] = []
-        self._listing = threading.Lock()
+        #: The living ids that do not stand in a range.
+        self._listed = _ListedIds()
         #: (first number, first row, how many) of every range, ascending.
         self._ranges: list[tuple[int, int, int]] = []
         #: Removed rows of ranges, and of saved ids that left before ``_listed`` was built.
@@ -120,11 +140,11 @@ class Ids:
     def live_rows(self) -> Iterator[int]:
         """Yield the rows of the living ids, ascending."""
         ranged = (row for _, first, n in self._ranges for row in range(first, first + n) if row not in self._removed)
-        return iter(sorted([*self._by_id().values(), *ranged]))
+        return iter(sorted([*self._listed.rows(self._removed).values(), *ranged]))
 
     def listed_rows(self) -> list[int]:
         """Return the rows of the living ids that do not stand in a range, ascending."""
-        return sorted(self._by_id().values())
+        return sorted(self._listed.rows(self._removed).values())
 
     def row(self, id: SubscriptionId) -> int:
         """Return the row of a living id."""
@@ -149,7 +169,7 @@ class Ids:
             last.extend(ids)
         else:
             self._open(list(ids))
-        self._by_id().update(rows)
+        self._listed.rows(self._removed).update(rows)
         self._count(len(ids))
         return first
 
@@ -168,7 +188,7 @@ class Ids:
 
     def remove(self, id: SubscriptionId) -> int:
         """Forget a living id and return the row it had; the row keeps its id for those who still read."""
-        row = self._by_id().pop(id, None)
+        row = self._listed.rows(self._removed).pop(id, None)
         if row is None:
             row = self.row(id)
             self._removed.add(row)
@@ -178,14 +198,14 @@ class Ids:
     def remove_row(self, row: int) -> None:
         """Forget the living id of a row of a range or a saved engine, without building the map of all ids."""
         block = self._blocks[bisect_right(self._first, row) - 1]
-        if not isinstance(block, range) and not any(one is block for one in self._unlisted):
-            del self._listed[self[row]]
+        if not isinstance(block, range) and self._listed.has(block):
+            del self._listed.rows(self._removed)[self[row]]
         self._removed.add(row)
         self._n_live -= 1
 
     def last_taken(self, numbers: range) -> int | None:
         """Return the largest of these numbers, all above the ranges, that is a living id; None if all are free."""
-        listed = self._by_id()
+        listed = self._listed.rows(self._removed)
         if len(listed) < len(numbers):
             return max((id for id in listed if isinstance(id, int) and id in numbers), default=None)
         return next((number for number in reversed(numbers) if number in listed), None)
@@ -220,7 +240,7 @@ class Ids:
                 self.n_rows += n
         self._removed.update(first + row for row in removed)
         self._n_live += len(saved) - len(removed)
-        self._unlisted.append(saved)
+        self._listed.waiting.append(saved)
         return first
 
     def append_stored(self, ids: Sequence[SubscriptionId] | range, stored: SavedIds) -> int:
@@ -233,26 +253,17 @@ class Ids:
                     raise DuplicateSubscriptionError(id)
         first = self.n_rows
         self._open(stored)
-        self._unlisted.append(stored)
+        self._listed.waiting.append(stored)
         self._count(len(ids))
         return first
 
     def _find(self, id: object) -> int | None:
-        row: int | None = self._by_id().get(id)  # type: ignore[call-overload]
+        row: int | None = self._listed.rows(self._removed).get(id)  # type: ignore[call-overload]
         if row is not None or not self._ranges or not isinstance(id, int) or isinstance(id, bool):
             return row
         start, first, n = self._ranges[max(bisect_right(self._ranges, (id, self.n_rows, 0)) - 1, 0)]
         row = first + id - start
         return row if 0 <= id - start < n and row not in self._removed else None
-
-    def _by_id(self) -> dict[SubscriptionId, int]:
-        if self._unlisted:
-            with self._listing:  # a reader that lists what the writer removes meanwhile would bring it back
-                while self._unlisted:
-                    ids = self._unlisted[0].ids()
-                    self._listed.update((name, row) for name, row in ids if row not in self._removed)
-                    del self._unlisted[0]
-        return self._listed
 
     def _open(self, block: range | list[SubscriptionId] | SavedIds) -> None:
         self._first.append(self.n_rows)

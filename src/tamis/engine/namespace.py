@@ -133,7 +133,7 @@ class Namespace:
         try:
             others = {first + row: subscription for row, subscription in batch.others}
             self._single.update(others)  # the matcher may look them up at once
-            index.add_columns(
+            index.columns.add(
                 [one._replace(rows=one.rows + np.int32(first)) for one in batch.columns],
                 np.array(list(others), np.int32),
                 list(others.values()),
@@ -145,7 +145,7 @@ class Namespace:
                 self.ids.remove_row(row)
             raise
         for row in others:
-            if index.decides_alone(row):
+            if index.find_sides(row) is not None:  # its box decides alone
                 del self._single[row]
         self._ends += stored.ends()
         heapq.heapify(self._ends)
@@ -198,7 +198,7 @@ class Namespace:
         if found is None and self.roles.balls is not None:
             ball = self.roles.balls.find_ball(row)
             found = None if ball is None else Subscription(self.ids[row], (Filter((ball,)),), None, self.name)
-        return found if found is not None else self._find_box(row)
+        return found if found is not None else _find_box(self, row)
 
     def find_written(self, row: int) -> Subscription | None:
         """Return the subscription of a row; None when it is a box that only the matcher holds, or gone."""
@@ -245,12 +245,14 @@ class Namespace:
                     self.matcher.remove(earlier)
                 raise
 
-    def _find_box(self, row: int) -> Subscription | None:
-        sides = None if self.roles.boxes is None else self.roles.boxes.find_sides(row)
-        if sides is None:
-            return None
-        constraints = [
-            Values(name, ValueSet.between(None if lo == -math.inf else (lo, 0), None if hi == math.inf else (hi, 1)))
-            for name, (lo, hi) in sorted(sides.items())
-        ]
-        return Subscription(self.ids[row], (Filter(tuple(constraints)),), None, self.name)
+
+def _find_box(space: Namespace, row: int) -> Subscription | None:
+    """Return the subscription of a box that came in bulk; None when the row is not there."""
+    sides = None if space.roles.boxes is None else space.roles.boxes.find_sides(row)
+    if sides is None:
+        return None
+    constraints = [
+        Values(name, ValueSet.between(None if lo == -math.inf else (lo, 0), None if hi == math.inf else (hi, 1)))
+        for name, (lo, hi) in sorted(sides.items())
+    ]
+    return Subscription(space.ids[row], (Filter(tuple(constraints)),), None, space.name)

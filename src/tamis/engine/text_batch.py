@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tamis.algebra.compiling_texts import CompiledTexts
 from tamis.engine.stored import text_table
-from tamis.model.language.template_columns import TextColumns
+from tamis.model.language.templates.columns import TextColumns
 from tamis.model.subscription import Subscription, SubscriptionId
 from tamis.model.tables import SubscriptionTable
 

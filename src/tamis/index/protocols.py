@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.errors import WeakGuaranteeError
-from tamis.model.language.template_columns import TextColumns
+from tamis.model.language.templates.columns import TextColumns
 from tamis.model.schema import Event, Schema
 from tamis.model.subscription import Ball, Subscription
 from tamis.model.tables import EventTable, SubscriptionTable
@@ -28,6 +28,8 @@ __all__ = [
     "BallMatcher",
     "BoxMatcher",
     "BulkMatcher",
+    "ColumnLoader",
+    "ColumnMatcher",
     "CoveringIndex",
     "Guarantee",
     "IndexStatistics",
@@ -144,18 +146,23 @@ class BoxMatcher(Matcher, Protocol):
         """Return the closed sides of a box added so, by attribute; None when the row is not there."""
 
 
-@runtime_checkable
-class ColumnMatcher(Matcher, Protocol):
-    """A matcher that takes the bounds of texts as columns."""
+class ColumnLoader(Protocol):
+    """Adds texts to a matcher as columns of bounds."""
 
-    def add_columns(self, columns: Sequence[TextColumns], rows: Rows, others: Sequence[Subscription]) -> None:
+    def add(self, columns: Sequence[TextColumns], rows: Rows, others: Sequence[Subscription]) -> None:
         """Add texts as columns, and ``others`` under ``rows``, ascending: all or, if it raises, none.
 
         All rows lie above the rows added before.
         """
 
-    def decides_alone(self, row: int) -> bool:
-        """Whether the raw subscription of a row is asked for only by events with numbers that no float64 is."""
+
+@runtime_checkable
+class ColumnMatcher(BoxMatcher, Protocol):
+    """A matcher that takes the bounds of texts as columns; `find_sides` finds every row that is one exact box."""
+
+    @property
+    def columns(self) -> ColumnLoader:
+        """What adds them."""
 
 
 @runtime_checkable

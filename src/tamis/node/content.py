@@ -19,7 +19,7 @@ import shapely
 from tamis.algebra.compiling import compile_filters, compile_source
 from tamis.errors import EventError, SchemaError
 from tamis.model.language.cql2_json import from_json, to_json
-from tamis.model.language.json_templates import JsonTemplates
+from tamis.model.language.templates.documents import JsonTemplates
 from tamis.model.language.unbind import unbind
 from tamis.model.schema import Event, Schema, learn_from_event, presence_of
 from tamis.model.subscription import Filter

@@ -20,7 +20,7 @@ from tamis.index.packed.saving import open_store, save_store
 from tamis.index.packed.search import PackedSearch
 from tamis.index.packed.store import PackedStore
 from tamis.index.protocols import Guarantee, IndexStatistics, Lookup, MatchRows, Rows, SavedRows
-from tamis.model.language.template_columns import TextColumns
+from tamis.model.language.templates.columns import TextColumns
 from tamis.model.schema import Event
 from tamis.model.subscription import Ball, Subscription
 from tamis.model.tables import EventTable, SubscriptionTable
@@ -93,10 +93,6 @@ class PackedCore:
             for row in rows.tolist():
                 self._store.remove(row)
             raise
-
-    def decides_alone(self, row: int) -> bool:
-        """Whether the raw subscription of a row is asked for only by events with numbers that no float64 is."""
-        return self._store.plain.find_box(row) is not None
 
     def add_balls(self, rows: Rows, table: SubscriptionTable) -> None:
         """Add the balls of a table under rows above all others."""

@@ -34,7 +34,7 @@ from tamis.index.packed.deciders.combined import Deciders
 from tamis.index.packed.deciders.entries import Entries
 from tamis.index.protocols import IndexStatistics, Rows
 from tamis.kernels.boxes.quantise import ANY_VALUE
-from tamis.model.language.template_columns import TextColumns
+from tamis.model.language.templates.columns import TextColumns
 from tamis.model.subscription import Ball, Subscription
 from tamis.model.tables import SubscriptionTable
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from tamis.model.language import literals
 from tamis.model.language.nodes import Instant, Literal
-from tamis.model.language.templates import Condition, Template
+from tamis.model.language.templates.texts import Condition, Template
 from tamis.model.types import Number, ScalarType, String, Timestamp
 
 __all__ = ["TextColumns", "can_be_columns", "columns_of"]

@@ -3,7 +3,7 @@
 `split_text` takes the numbers and strings out of a text. What is left, the *shape*, is parsed once, with the literals
 of one text that has it, and becomes a `Template`: the syntax tree with holes. Filling a template with the literals of
 another text gives the tree that the parser would have made of it, and, for a conjunction of conditions on values,
-its filters or its bounds as columns (`template_columns`), without a tree at all.
+its filters or its bounds as columns (`columns`), without a tree at all.
 
 Whatever is unusual is not for a template: a text with a quoted name, a geometry or a vector; a literal of another type
 than the first one; one that changes the form of the filter (an empty range, two equal bounds) or that must be refused.

@@ -15,7 +15,7 @@ import msgspec
 
 from tamis.model.language import limits, literals
 from tamis.model.language.nodes import Instant, Literal, Node
-from tamis.model.language.templates import Template, checked_template, literals_of
+from tamis.model.language.templates.texts import Template, checked_template, literals_of
 from tamis.model.schema import Schema
 from tamis.model.subscription import Filter
 from tamis.model.types import Number, String
