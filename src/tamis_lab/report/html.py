@@ -127,7 +127,7 @@ def _finding(finding: Finding, judge: Judge) -> str:
 
 
 def _erratum(erratum: Erratum) -> list[str]:
-    test = f"<code>{escape(erratum.test)}</code>" if erratum.test else "no test"
+    test = ", ".join(f"<code>{escape(test)}</code>" for test in erratum.tests) or "no test"
     return [escape(erratum.item), escape(erratum.said), escape(erratum.shown), test]
 
 

@@ -23,8 +23,8 @@ def _lines(contents: Contents) -> Iterator[str]:
     yield f"Claims: {contents.summary}."
     yield ""
     yield "Written by `tamis lab report` from the rows beside this page and the rules of judges. Brackets are 95 %"
-    yield "intervals over seeds. Times are processor times, compared as ratios. What a paper states is quoted; the numbers"
-    yield "of an erratum are those of the test or row beside it."
+    yield "intervals over seeds. Times are processor times, compared as ratios. What a paper states is quoted. The"
+    yield "numbers of an erratum are those of the tests beside it."
     yield ""
     yield from _table(("claim", "verdict", "the paper", "here"), [_brief(each) for each in contents.findings])
     if contents.waiting:
@@ -106,7 +106,8 @@ def _finding(finding: Finding, judge: Judge) -> Iterator[str]:
 
 
 def _erratum(erratum: Erratum) -> tuple[str, ...]:
-    return erratum.item, erratum.said, erratum.shown, f"`{erratum.test}`" if erratum.test else "no test"
+    tests = ", ".join(f"`{test}`" for test in erratum.tests) or "no test"
+    return erratum.item, erratum.said, erratum.shown, tests
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
