@@ -14,7 +14,7 @@ from tamis.runtime.broker.config import BrokerConfig, LinkConfig
 from tamis.runtime.broker.driver import Driver
 from tamis.runtime.broker.machine import Connection
 from tamis.runtime.dialling import FIRST_PAUSE, LONGEST_PAUSE, dial, socket_errors, websocket_url
-from tamis.runtime.packets import MAX_PACKET_OF_BROKER
+from tamis.runtime.packets import MAX_PACKET_OF_BROKER, SUBPROTOCOL
 
 __all__ = ["keep_linked"]
 
@@ -43,6 +43,8 @@ async def keep_linked(driver: Driver, config: BrokerConfig, link: LinkConfig) ->
 async def _serve(driver: Driver, config: BrokerConfig, link: LinkConfig) -> None:
     url = f"{websocket_url(link.url)}?broker={quote(config.name)}"
     async with dial(url, config.token_of(link), max_size=MAX_PACKET_OF_BROKER, timeout=5) as socket:
+        if socket.subprotocol != SUBPROTOCOL:
+            raise RemoteProtocolError(link.name, f"it does not speak {SUBPROTOCOL}: upgrade the older of the two")
         connection = Connection(link.name)
         driver.machine.connect(connection)
         writer = asyncio.create_task(_write(driver, connection, socket))
