@@ -121,3 +121,9 @@ def test_seeds_that_disagree_leave_a_claim_undecided() -> None:
     judge = JUDGES["SP4"]
     rows = _undecided(judge.passing(), "ratio_seconds", 9.0)
     assert judge.judge(rows).verdict is Verdict.UNDECIDED
+
+
+def test_a_share_that_depends_on_the_size_is_undecided_at_another_size() -> None:
+    judge = JUDGES["D7"]
+    rows = [{**row, "n": 1_000} for row in judge.passing()]
+    assert judge.judge(rows).verdict is Verdict.UNDECIDED
