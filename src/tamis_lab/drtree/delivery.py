@@ -41,8 +41,8 @@ def _run(config: Config, rng: np.random.Generator) -> list[Row]:
             "wrong": wrong,
             "delivered": len(network.deliveries),
             "height": tree_statistics(list(network.seats())).height,
-            "hops": float(np.mean(distances)),
-            "most_hops": max(distances),
+            **({"hops": float(np.mean(distances))} if distances else {}),
+            "most_hops": max(distances, default=0),
             "messages": network.messages["Forward"] / config["events"],
         }
     ]
@@ -160,7 +160,7 @@ EXPERIMENT: Final = Experiment(
     set_up="Events published at random peers travel through the tree message by message; deliveries against the truth.",
     readings=READINGS,
     configs=lambda scale: grid(
-        split=SPLITS, n=scale.choose((50, 200), (400, 1_600, 6_400)), events=(scale.choose(10, 50),), seed=range(SEEDS)
+        split=SPLITS, n=scale.choose((100, 300), (400, 1_600, 6_400)), events=(50,), seed=range(SEEDS)
     ),
     run=_run,
     claims=CLAIMS,
