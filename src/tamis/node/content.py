@@ -6,8 +6,10 @@ bytes and the schema, so a `Content` remembers what it has read: a filter that c
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from math import isfinite
 from typing import Any
@@ -17,7 +19,7 @@ import numpy as np
 import shapely
 
 from tamis.algebra.compiling import compile_filters, compile_source
-from tamis.errors import EventError, SchemaError
+from tamis.errors import EventError, LimitError, SchemaError
 from tamis.model.language.cql2_json import from_json, to_json
 from tamis.model.language.unbind import unbind
 from tamis.model.schema import Event, Schema, learn_from_event, presence_of
@@ -38,30 +40,71 @@ _SAID_AS_THEY_ARE = frozenset({float, int, str, bool})
 #: Levels of an event, itself included (promise S14).
 MAX_DEPTH = 32
 
+#: Namespaces that have learned types, each of up to 256 attributes.
+MAX_NAMESPACES = 10_000
+
 #: Filters that are remembered before all are forgotten; and events, which are asked for again at once or never.
 REMEMBERED, REMEMBERED_EVENTS = 100_000, 4_096
+
+
+@dataclass
+class _Memory:
+    """What was read and written lately, by the number of the `Content` that did it; all namespaces share the room."""
+
+    filters: dict[tuple[int, bytes], tuple[Filter, ...]] = field(default_factory=dict)
+    texts: dict[tuple[int, tuple[Filter, ...]], bytes] = field(default_factory=dict)
+    events: dict[tuple[int, bytes], Event] = field(default_factory=dict)
+
+
+_numbers = itertools.count()
 
 
 class Content:
     """Reads and writes filters and events under one schema.
 
-    Without a schema the types are learned from the filters and events that are *written* here.
+    Without a schema the types are learned from the filters and events that are *written* here. Then each namespace
+    learns by itself (`of`): what one tenant writes says nothing about the names and types of another.
 
     >>> content = Content()
     >>> content.read_filter(content.write_filter(content.compile("price < 100"))) == content.compile("price < 100")
     True
     """
 
-    def __init__(self, schema: Schema | None = None) -> None:
+    def __init__(self, schema: Schema | None = None, memory: _Memory | None = None) -> None:
         self.learns = schema is None
         self.schema = Schema() if schema is None else schema
-        self._filters: dict[bytes, tuple[Filter, ...]] = {}
-        self._texts: dict[tuple[Filter, ...], bytes] = {}
-        self._events: dict[bytes, Event] = {}
+        #: The contents of namespaces, if they learn.
+        self.spaces: dict[str, Content] = {}
+        self._memory = _Memory() if memory is None else memory
+        self._number = next(_numbers)
         self._known_schema: Schema | None = None
         self._known_names: frozenset[str] = frozenset()
         #: The names of numbers, as long as the schema is the one that is known.
         self._numbers: frozenset[str] = frozenset()
+
+    def of(self, namespace: str) -> Content:
+        """Return the content of a namespace: this one under a configured schema, otherwise one that learns by itself.
+
+        >>> content = Content()
+        >>> filters = content.of("east").compile("price < 100")
+        >>> list(content.of("east").schema), list(content.of("west").schema)
+        (['price'], [])
+        """
+        if not self.learns:
+            return self
+        space = self.spaces.get(namespace)
+        if space is None:
+            if len(self.spaces) >= MAX_NAMESPACES:
+                self.spaces = {name: other for name, other in self.spaces.items() if other.schema}
+            if len(self.spaces) >= MAX_NAMESPACES:
+                raise LimitError("namespaces that learn types", len(self.spaces) + 1, MAX_NAMESPACES)
+            space = self.spaces[namespace] = Content(None, self._memory)
+        return space
+
+    def forget_types(self, kept: Container[str]) -> None:
+        """Forget the learned types of all attributes but those in ``kept``."""
+        self.schema = Schema({name: kind for name, kind in self.schema.items() if name in kept})
+        self._number = next(_numbers)  # what was read under the old types is not found any more
 
     def compile(self, source: str | Mapping[str, Any]) -> tuple[Filter, ...]:
         """Return the filters that CQL2 text or JSON means."""
@@ -70,25 +113,27 @@ class Content:
 
     def write_filter(self, filters: tuple[Filter, ...]) -> bytes:
         """Return filters as CQL2-JSON."""
-        known = self._texts.get(filters)
+        memory, key = self._memory, (self._number, filters)
+        known = memory.texts.get(key)
         if known is None:
-            _bound(self._texts)
-            known = self._texts[filters] = msgspec.json.encode(to_json(unbind(filters, self.schema)))
-            _bound(self._filters)
-            self._filters[known] = filters
+            _bound(memory.texts)
+            known = memory.texts[key] = msgspec.json.encode(to_json(unbind(filters, self.schema)))
+            _bound(memory.filters)
+            memory.filters[self._number, known] = filters
         return known
 
     def read_filter(self, data: bytes) -> tuple[Filter, ...]:
         """Return the filters that CQL2-JSON means; ModelError when it means none."""
-        known = self._filters.get(data)
+        memory, key = self._memory.filters, (self._number, data)
+        known = memory.get(key)
         if known is None:
-            _bound(self._filters)
+            _bound(memory)
             try:
                 document = msgspec.json.decode(data)
             except Exception as error:  # whatever the parser raises is the sender's doing
                 raise SchemaError("", f"a filter is CQL2-JSON: {error}") from None
             known = compile_filters(from_json(document), self.schema, open=self.learns)
-            self._filters[data] = known
+            memory[key] = known
         return known
 
     def write_event(self, raw: Mapping[str, Any]) -> bytes:
@@ -97,20 +142,22 @@ class Content:
             event, payload = raw, _encoder.encode(raw)
         else:
             event, payload = self._written(raw)
-        _bound(self._events, REMEMBERED_EVENTS)
-        self._events[payload] = event
+        memory = self._memory.events
+        _bound(memory, REMEMBERED_EVENTS)
+        memory[self._number, payload] = event
         return payload
 
     def read_event(self, payload: bytes) -> Event:
         """Return the canonical event of a payload; EventError when there is none."""
-        known = self._events.get(payload)
+        memory, key = self._memory.events, (self._number, payload)
+        known = memory.get(key)
         if known is None:
-            _bound(self._events, REMEMBERED_EVENTS)
+            _bound(memory, REMEMBERED_EVENTS)
             try:
                 raw = msgspec.msgpack.decode(payload, type=dict[str, Any])
             except Exception as error:  # whatever the parser raises is the sender's doing
                 raise EventError("", payload, f"not an event: {error}") from None
-            known = self._events[payload] = self._canonical(raw)
+            known = memory[key] = self._canonical(raw)
         return known
 
     def _is_canonical(self, raw: Mapping[str, Any]) -> bool:

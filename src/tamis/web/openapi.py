@@ -202,6 +202,10 @@ def _paths() -> Json:
         **_log_paths(one, limit),
         **_question_paths(),
         **_audit_path(limit),
+        "/v1/schema": {
+            "get": _operation("The types of attributes in a namespace", None, [namespace]),
+            "delete": _operation("Forget learned types that no subscription uses; for admins", None, [namespace]),
+        },
         "/v1/statistics": {"get": _operation("What the broker did, per link and client", None, [])},
         "/healthz": {"get": _operation("Whether the broker takes events", None, [])},
         "/metrics": {"get": _text("Metrics for Prometheus", "text/plain", [])},
