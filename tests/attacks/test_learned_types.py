@@ -50,7 +50,7 @@ def test_256_names_of_one_tenant_leave_another_its_own(guarded: Guarded) -> None
     made = guarded.ask("bob", "/v1/subscriptions", "POST", {"filter": "mag >= 5", "namespace": "bob", "id": "s"})
     assert made.status == 201, made.body
     assert guarded.ask("bob", "/v1/events?namespace=bob", "POST", {"mag": 6}).status == 200
-    log = guarded.ask("bob", "/v1/subscriptions/s/log?namespace=bob").json["deliveries"]
+    log = guarded.ask("bob", "/v1/subscriptions/s/log?namespace=bob").json["messages"]
     assert [one["event"] for one in log] == [{"mag": 6}]
 
 
@@ -77,7 +77,7 @@ def test_an_admin_resets_a_namespace_and_a_restart_keeps_that(guarded: Guarded) 
     assert len(answer.json["forgotten"]) == 255
     assert types_of(guarded, "eve", "eve") == {"a7": "number"}  # a subscription depends on it
     assert guarded.ask("eve", "/v1/events?namespace=eve", "POST", {"a1": "text", "a7": 1}).status == 200
-    log = guarded.ask("eve", "/v1/subscriptions/kept/log?namespace=eve").json["deliveries"]
+    log = guarded.ask("eve", "/v1/subscriptions/kept/log?namespace=eve").json["messages"]
     assert log[-1]["event"] == {"a1": "text", "a7": 1}
     assert guarded.ask("eve", "/v1/events").status == 200
     deeds = guarded.ask("admin", "/v1/audit").json["deeds"]

@@ -129,7 +129,7 @@ def test_another_tenant_sees_none_of_it(guarded: Guarded) -> None:
     assert guarded.ask("tenant", "/v1/matches", "POST", {"event": {"price": 1}}).status == 403
     assert guarded.ask("tenant", "/v1/schema").status == 403
     assert guarded.ask("tenant", "/v1/schema?namespace=acme").json["attributes"] == {}
-    assert guarded.ask("tenant", "/v1/events?namespace=acme", "POST", {"price": 3}).status == 200
+    assert guarded.ask("tenant", "/v1/events?namespace=acme", "POST", {"price": 3, "region": "eu"}).status == 200
     assert guarded.ask("tenant", "/v1/trial", "POST", {"filter": "price > 0", "namespace": "acme"}).status == 200
 
 

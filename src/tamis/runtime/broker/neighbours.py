@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import random
+import ssl
 from typing import Any
 from urllib.parse import quote
 
@@ -37,16 +38,18 @@ def websocket_url(url: str) -> str:
 
 async def keep_linked(driver: Driver, config: BrokerConfig, link: LinkConfig) -> None:
     """Stay connected to one neighbour, for ever."""
-    pause = FIRST_PAUSE
+    pause, trouble = FIRST_PAUSE, ""
     unreachable: tuple[type[Exception], ...] = (OSError, TamisError, TimeoutError, *_socket_errors())
     while True:
         try:
             await _serve(driver, config, link)
-            pause = FIRST_PAUSE
+            pause, trouble = FIRST_PAUSE, ""
         except RemoteProtocolError as error:
             _log.warning("%s", error)
-        except unreachable:  # it is down, or we are full: that is what this loop is for
-            pass
+        except unreachable as error:  # it is down, or we are full: that is what this loop is for
+            if str(error) != trouble:  # once for each kind of trouble, not for each attempt
+                _log.warning("link %s: %s", link.name, error)
+            trouble = str(error)
         await asyncio.sleep(pause * random.uniform(0.5, 1.0))
         pause = min(2 * pause, LONGEST_PAUSE)
 
@@ -65,6 +68,7 @@ async def _serve(driver: Driver, config: BrokerConfig, link: LinkConfig) -> None
         compression=None,
         open_timeout=5,
         proxy=None,
+        ssl=ssl.create_default_context(cafile=link.ca_file or None) if url.startswith("wss:") else None,
     ) as socket:
         connection = Connection(link.name)
         driver.machine.connect(connection)
