@@ -18,7 +18,7 @@ import pytest
 import tamis
 from tamis.engine.snapshot.array_file import map_arrays, write_arrays
 from tamis.errors import SnapshotError
-from tests import fuzz_snapshots
+from tests.fuzz import snapshots as fuzz_snapshots
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 

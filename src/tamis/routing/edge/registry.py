@@ -15,7 +15,13 @@ from tamis.errors import DuplicateSubscriptionError, LimitError
 from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.routing.core.broker import client_key
-from tamis.routing.edge.limits import SLICE_BYTES, SLICE_SUBSCRIPTIONS
+from tamis.routing.edge.limits import (
+    MAX_BYTES_OF_NAMESPACE,
+    MAX_BYTES_OF_SUBSCRIPTIONS,
+    MAX_SUBSCRIPTIONS_OF_NAMESPACE,
+    SLICE_BYTES,
+    SLICE_SUBSCRIPTIONS,
+)
 from tamis.routing.edge.requests import Rejection, SubscribeFor
 from tamis.routing.edge.rights import Rights
 
@@ -36,6 +42,7 @@ class Registry:
         self.states: dict[Place, m.State] = {}
         #: How many subscriptions each principal has, and each link in each namespace.
         self._counts: Counter[str] = Counter()
+        self._room = _Room()
         self._spaces: dict[Link, Counter[str]] = {}
         #: ``{principal: subscriptions}`` that are not in the routing table yet; the principal whose turn is next first.
         self._waiting: dict[str, dict[Place, Arrival]] = {}
@@ -49,27 +56,37 @@ class Registry:
         return self._spaces.get(link, Counter()).keys()
 
     def demand_room(self, rights: Rights, link: Link, message: m.Subscribe) -> None:
-        """Raise `LimitError` when a subscription is one more than its principal may have."""
-        if _place(link, message) not in self.asked and self._counts[rights.principal] >= rights.max_subscriptions:
-            raise LimitError("subscriptions", self._counts[rights.principal] + 1, rights.max_subscriptions)
+        """Raise `LimitError` when a subscription is one more than its principal or its namespace may have."""
+        if _place(link, message) not in self.asked:
+            if self._counts[rights.principal] >= rights.max_subscriptions:
+                raise LimitError("subscriptions", self._counts[rights.principal] + 1, rights.max_subscriptions)
+            self._room.demand(message.namespace, 1, _size(message))
 
     def find_rejection(self, message: SubscribeFor) -> Rejection | None:
         """Return why subscriptions cannot be accepted because of those that exist, or are in the same request."""
-        new = set[Place]()
+        new, pieces, sizes = set[Place](), Counter[str](), Counter[str]()
         for row, (link, request) in enumerate(message.requests):
             place = _place(link, request)
             if message.must_be_new and (place in self.asked or place in new):
                 return Rejection(row, DuplicateSubscriptionError(request.id))
             if place not in self.asked:
                 new.add(place)
+                pieces[request.namespace] += 1
+                sizes[request.namespace] += _size(request)
+        try:
+            for namespace, count in pieces.items():
+                self._room.demand(namespace, count, sizes[namespace])
+        except LimitError as error:
+            return Rejection(None, error)
         wanted, most = self.count_of(message.by.principal) + len(new), message.by.max_subscriptions
         return Rejection(None, LimitError("subscriptions", wanted, most)) if new and wanted > most else None
 
     def add(self, link: Link, message: m.Subscribe) -> bool:
         """Note a subscription, or what replaces one; return whether it is the client's first in its namespace."""
         place = _place(link, message)
-        is_new, self.asked[place] = place not in self.asked, message
-        if not is_new:
+        before, self.asked[place] = self.asked.get(place), message
+        self._room.add(message.namespace, int(before is None), _size(message) - (_size(before) if before else 0))
+        if before is not None:
             return False
         self._counts[m.about(message).owner] += 1
         spaces = self._spaces.setdefault(link, Counter())
@@ -86,6 +103,7 @@ class Registry:
         ended = self.asked.pop(place, None)
         if ended is not None:
             self._counts[m.about(ended).owner] -= 1
+            self._room.add(ended.namespace, -1, -_size(ended))
             self._leave(link, ended.namespace)
         return ended
 
@@ -140,6 +158,38 @@ class Registry:
                     del self._waiting[principal]
                 return [arrival]
         return []
+
+
+class _Room:
+    """How many subscriptions, and bytes of them, each namespace has."""
+
+    def __init__(self) -> None:
+        self._pieces: Counter[str] = Counter()
+        self._bytes: Counter[str] = Counter()
+        self._all = 0
+
+    def demand(self, namespace: str, pieces: int, size: int) -> None:
+        """Raise `LimitError` when a namespace, or the broker, cannot take so many more pieces and bytes."""
+        of = f"of namespace {namespace!r}"
+        for what, wanted, most in (
+            (f"subscriptions {of}", self._pieces[namespace] + pieces, MAX_SUBSCRIPTIONS_OF_NAMESPACE),
+            (f"bytes of subscriptions {of}", self._bytes[namespace] + size, MAX_BYTES_OF_NAMESPACE),
+            ("bytes of subscriptions", self._all + size, MAX_BYTES_OF_SUBSCRIPTIONS),
+        ):
+            if wanted > most:
+                raise LimitError(what, wanted, most)
+
+    def add(self, namespace: str, pieces: int, size: int) -> None:
+        """Count more or, with negative numbers, less."""
+        self._pieces[namespace] += pieces
+        self._bytes[namespace] += size
+        self._all += size
+        if not self._pieces[namespace]:
+            del self._pieces[namespace], self._bytes[namespace]
+
+
+def _size(message: m.Subscribe) -> int:
+    return len(message.filter) + len(message.about)
 
 
 def _place(link: Link, message: m.Subscribe) -> Place:
