@@ -76,6 +76,13 @@ class Checks:
             if not self._space(namespace).schema:
                 self._space(namespace).schema = schema
 
+    def types_of(self, namespace: str) -> list[m.Types]:
+        """Return the types of a namespace as its clients hear them; "" has those of a configured schema."""
+        schema = self.content.spaces[namespace].schema if namespace in self.content.spaces else None
+        if not self.content.learns and not namespace:
+            schema = self.content.schema
+        return [m.Types(schema.to_json().encode(), namespace)] if schema else []
+
     def forget_types(self, namespace: str, kept: Iterable[str]) -> None:
         """Forget what a namespace has learned but for the attributes in ``kept``; its subscriptions depend on those."""
         self._space(namespace).forget_types(frozenset(kept))

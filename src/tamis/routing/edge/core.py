@@ -135,7 +135,7 @@ class EdgeCore:
             return []
         self.rights[sender] = message.rights
         missed = self.refusals.upto(sender, self._ends[sender].received)
-        types = [word for name in ("", *self.registry.namespaces_of(sender)) for word in self._types(name)]
+        types = [word for name in ("", *self.registry.namespaces_of(sender)) for word in self.checks.types_of(name)]
         return [Tell(sender, word) for word in (*types, *missed)]
 
     def _disconnect(self, message: r.Disconnect, sender: Link, now: float) -> list[Effect]:
@@ -312,7 +312,7 @@ class EdgeCore:
         effects: list[Effect] = []
         for link, message in arrivals:
             if self.registry.add(link, message) and link in self.rights:
-                effects += [Tell(link, word) for word in self._types(message.namespace)]
+                effects += [Tell(link, word) for word in self.checks.types_of(message.namespace)]
             taken.append((link, message))
             spaces.setdefault(message.namespace, []).append(message)
         for first, *others in spaces.values():
@@ -382,14 +382,6 @@ class EdgeCore:
             Tell(link, word)
             for link in (sorted(self.rights) if changes else ())
             for name in changes.keys() & self.registry.namespaces_of(link)
-            for word in self._types(name)
+            for word in self.checks.types_of(name)
         ]
         return [*changes.values(), *words]
-
-    def _types(self, namespace: str) -> list[m.Types]:
-        """Return the types of a namespace as its clients hear them; "" has those of a configured schema."""
-        content = self.checks.content
-        schema = content.spaces[namespace].schema if namespace in content.spaces else None
-        if not content.learns and not namespace:
-            schema = content.schema
-        return [m.Types(schema.to_json().encode(), namespace)] if schema else []

@@ -164,7 +164,7 @@ class Driver:
         self.machine.subscribe(message, partial(_resolve, done))
         answer: tuple[m.Subscribe, ...] | Rejection = await done
         places = [(link, client_key(link, one.namespace, one.id)) for link, one in requests]
-        while self.view.is_entering(places):
+        while self.machine.node.core.registry.is_waiting(places):
             await asyncio.sleep(LOOK_SECONDS)
             self.machine.demand_sound()
         return answer

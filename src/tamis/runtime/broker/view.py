@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, KeysView, Mapping
+from collections.abc import Callable, KeysView, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,10 +107,6 @@ class BrokerView:
         """Return how far a subscription has come."""
         unheard = m.State.PENDING if place in self.asked else m.State.CANCELLED
         return self._edge.registry.states.get(place, unheard)
-
-    def is_entering(self, places: Iterable[Place]) -> bool:
-        """Whether one of some subscriptions is not in the routing table yet."""
-        return self._edge.registry.is_waiting(places)
 
     def filters_of(self, place: Place, message: m.Subscribe) -> tuple[Filter, ...]:
         """Return what a subscription means; it may be gone meanwhile."""
