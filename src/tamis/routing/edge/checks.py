@@ -18,6 +18,7 @@ import msgspec
 from tamis.algebra.evaluate import matches
 from tamis.errors import LimitError, RefusedError
 from tamis.model.language.cql2_json import to_json
+from tamis.model.language.format import format_node
 from tamis.model.language.parse import parse
 from tamis.model.schema import MAX_ATTRIBUTES, Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE, Filter
@@ -43,6 +44,9 @@ MAX_GATES, MAX_COMPILED = 1_024, 1_024
 
 #: Drafts of one subscription each, or why it is refused, by what was sent and whose rights hold.
 Drafts = dict[tuple[m.Subscribe, Rights], Draft | Exception]
+
+#: Characters of a filter's text that are kept for people.
+_LONGEST_TEXT = 4_096
 
 
 class Checks:
@@ -142,11 +146,6 @@ class Checks:
         subscription_id(message.id)
         if len(message.about) > MAX_ABOUT:
             raise LimitError("bytes of what is said about a subscription", len(message.about), MAX_ABOUT)
-        prepared = self._prepared.get((message, rights)) if self._prepared else None
-        if isinstance(prepared, Exception):
-            raise prepared
-        if prepared is not None and self.takes(prepared, message.namespace):
-            return prepared.checked[0]
         content, policies = self._space(message.namespace), self.policies_of(message.namespace, rights)
         if policies:
             parts = [*(to_json(parse(policy)) for policy in policies), msgspec.json.decode(message.filter)]
@@ -155,6 +154,22 @@ class Checks:
             meaning = content.compile(msgspec.json.decode(message.filter))
         about = msgspec.structs.replace(m.about(message), owner=rights.principal)
         return msgspec.structs.replace(message, filter=content.write_filter(meaning), about=msgspec.json.encode(about))
+
+    def said(self, message: m.Subscribe, rights: Rights) -> m.Subscribe:
+        """Return what a WebSocket client asks for as the broker takes it, from its draft where there is one."""
+        prepared = self._prepared.get((message, rights)) if self._prepared else None
+        if isinstance(prepared, Exception):
+            raise prepared
+        if prepared is not None and self.takes(prepared, message.namespace):
+            return prepared.checked[0]
+        return self.subscription(self.described(message), rights)
+
+    def described(self, message: m.Subscribe) -> m.Subscribe:
+        """Return a subscription whose text is what its filter says, whatever its client calls it (promise S24)."""
+        text = format_node(parse(msgspec.json.decode(message.filter)))
+        shown = text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]} ..."
+        about = msgspec.structs.replace(m.about(message), text=shown)
+        return msgspec.structs.replace(message, about=msgspec.json.encode(about))
 
     def takes(self, draft: Draft | EventDraft, namespace: str) -> bool:
         """Whether a draft still holds in a namespace, which then learns what the draft taught.
@@ -202,7 +217,7 @@ class Checks:
     def prepare(self, message: m.Subscribe, rights: Rights) -> Draft | Exception:
         """Return the draft of a subscription that a step will check soon, or why that step is to refuse it."""
         try:
-            return self.draft(None, message, rights)
+            return self.draft(None, self.described(message), rights)
         except Exception as error:  # whatever is wrong with it, the step says so
             return error
 

@@ -15,7 +15,7 @@ from tamis.runtime.broker.config import BrokerConfig, LinkConfig
 from tamis.runtime.broker.driver import Driver
 from tamis.runtime.broker.machine import Connection
 from tamis.runtime.dialling import FIRST_PAUSE, LONGEST_PAUSE, dial, socket_errors, websocket_url
-from tamis.runtime.packets import MAX_PACKET_OF_BROKER
+from tamis.runtime.packets import MAX_PACKET_OF_BROKER, SUBPROTOCOL
 
 __all__ = ["keep_linked"]
 
@@ -47,6 +47,8 @@ async def _serve(driver: Driver, config: BrokerConfig, link: LinkConfig) -> None
     url = f"{websocket_url(link.url)}?broker={quote(config.name)}"
     tls = ssl.create_default_context(cafile=link.ca_file) if link.ca_file else None
     async with dial(url, config.token_of(link), max_size=MAX_PACKET_OF_BROKER, timeout=5, ssl=tls) as socket:
+        if socket.subprotocol != SUBPROTOCOL:
+            raise RemoteProtocolError(link.name, f"it does not speak {SUBPROTOCOL}: upgrade the older of the two")
         connection = Connection(link.name)
         driver.machine.connect(connection)
         writer = asyncio.create_task(_write(driver, connection, socket))

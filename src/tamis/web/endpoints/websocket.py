@@ -20,7 +20,7 @@ from tamis.routing.edge.link_names import client_link
 from tamis.routing.edge.rights import Rights
 from tamis.runtime.broker.driver import Driver
 from tamis.runtime.broker.machine import Connection
-from tamis.runtime.packets import MAX_PACKET_OF_BROKER, SUBPROTOCOL, join_frames, split_frames
+from tamis.runtime.packets import MAX_PACKET_OF_BROKER, SUBPROTOCOL, check_version, join_frames, split_frames
 from tamis.web.port.connection_limits import ALLOW_PACKETS
 from tamis.web.server import Server
 from tamis.web.work.pacing import Pace
@@ -64,6 +64,7 @@ async def connect(socket: WebSocket) -> None:
 
 def _admit(server: Server, socket: WebSocket) -> tuple[str, Rights | None, str, int | None]:
     """Return the link of a connection, a client's rights, the digest of its token, and where to replay from."""
+    check_version(socket.scope.get("subprotocols", []))
     query = socket.query_params
     if broker := query.get("broker"):
         return broker, None, server.access.broker(socket, broker), None
