@@ -87,8 +87,8 @@ lint: $(STAMP) ## ruff, mypy and codespell only
 	$(BIN)/mypy
 	$(BIN)/codespell
 
-fuzz: $(STAMP) ## random input for FUZZ_SECONDS (600): AREA=language (texts of filters) or AREA=snapshots (saved engines)
-	$(BIN)/python -m tests.fuzz_$(or $(AREA),language) $(FUZZ_SECONDS)
+fuzz: $(STAMP) ## random input for FUZZ_SECONDS (600): AREA=language, or another module of tests/fuzz
+	$(BIN)/python -m tests.fuzz.$(or $(AREA),language) $(FUZZ_SECONDS)
 
 soak: $(STAMP) ## the large counts and new examples of every property, SOAK_MINUTES (40) at a time; AREA=x selects by name
 	SOAK_MINUTES=$(SOAK_MINUTES) HYPOTHESIS_PROFILE=soak $(PYTEST) -p tests.soak -m "soak or hypothesis" $(if $(AREA),-k "$(AREA)")

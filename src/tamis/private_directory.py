@@ -15,7 +15,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-__all__ = ["is_private", "private_directory"]
+__all__ = ["is_guarded", "is_private", "private_directory"]
 
 
 def private_directory(*names: str) -> Path:
@@ -42,6 +42,25 @@ def is_private(directory: Path) -> bool:
         return False
     owned = not hasattr(os, "getuid") or status.st_uid == os.getuid()
     return stat.S_ISDIR(status.st_mode) and owned and not stat.S_IMODE(status.st_mode) & 0o077
+
+
+def is_guarded(directory: Path) -> bool:
+    """Return whether a directory is this user's, and only root besides can replace it or a directory on its path.
+
+    Links are followed first. On the way, a directory that others can write to must have the sticky bit.
+    """
+    if not hasattr(os, "getuid"):
+        return True
+    real, mine = Path(os.path.realpath(directory)), os.getuid()
+    try:
+        levels = [os.stat(level) for level in (real, *real.parents)]
+    except OSError:
+        return False
+    own, *above = levels
+    is_closed = own.st_uid == mine and not own.st_mode & 0o022
+    return is_closed and all(
+        level.st_uid in (mine, 0) and (not level.st_mode & 0o022 or level.st_mode & stat.S_ISVTX) for level in above
+    )
 
 
 def _made_private(directory: Path) -> bool:

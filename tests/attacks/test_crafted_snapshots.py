@@ -20,7 +20,7 @@ from tamis.engine.snapshot.array_file import map_arrays, write_arrays
 from tamis.errors import SnapshotError
 from tamis.kernels import directory
 from tamis.kernels.bitmaps import order as node
-from tests import fuzz_snapshots
+from tests.fuzz import snapshots as fuzz_snapshots
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 

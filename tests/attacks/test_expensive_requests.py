@@ -13,14 +13,27 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tamis.errors import LimitError, RefusedError
+from tamis.model.language.cql2_json import to_json
+from tamis.model.language.parse import parse
+from tamis.node.content import Content
+from tamis.node.effects import Again, Answer, Persist
+from tamis.node.frames import Frame, encode_frame
+from tamis.routing import messages as m
+from tamis.routing.core.broker import BrokerCore
+from tamis.routing.edge.core import EdgeCore
+from tamis.routing.edge.registry import Registry
+from tamis.routing.edge.requests import Rejection, SubscribeFor, UnsubscribeFor
+from tamis.routing.edge.rights import Rights
+from tamis.runtime.packets import join_frames
 from tamis.web.endpoints import statistics
 from tamis.web.work.fair_queue import FairQueue
 from tamis.web.work.pool import Budget, Pool
 from tests.attacks.stalls import Watched, watched_broker
-from tests.attacks.wire import HANGS
+from tests.attacks.wire import HANGS, dialled
 
 #: 256 filters: what one text can grow to.
 COSTLY = " AND ".join(f"(a{i} = 1 OR b{i} = 2)" for i in range(8))
@@ -28,6 +41,8 @@ COSTLY = " AND ".join(f"(a{i} = 1 OR b{i} = 2)" for i in range(8))
 #: Units of CPU time, about 5 ms each, that one step of the loop may take: about 100 ms. One costly filter takes 14 when
 #: the parser is used first; what these requests cost as a whole is 100 to 10,000.
 MOST_UNITS = 25.0
+
+COSTLY_JSON = msgspec.json.encode(to_json(parse(COSTLY)))
 
 EVENTS = [{f"a{i}": n for i in range(8)} for n in range(500)]
 
@@ -38,6 +53,8 @@ REQUESTS: dict[str, tuple[str, Any, int]] = {
     "matches": ("/v1/matches", {"event": {"n": 10**6}}, 200),
     "comparison": ("/v1/comparison", {"brokers": 7, "policies": ["merging", "every"]}, 200),
     "many names": ("/v1/comparison", {"brokers": 31, "policies": ["merging"] * 90_000}, 400),
+    "costly subscriptions": ("/v1/subscriptions", [{"filter": f"{COSTLY} OR n = {n}"} for n in range(25)], 201),
+    "many subscriptions": ("/v1/subscriptions", [{"filter": f"n > {n}.5"} for n in range(1_000)], 201),
     "refused subscriptions": ("/v1/subscriptions", [*({"filter": COSTLY} for _ in range(100)), {"filter": "("}], 400),
     "refused events": ("/v1/events", [*({"n": n, "s": "x" * 100} for n in range(9_000)), {"n": "no number"}], 400),
 }
@@ -61,6 +78,75 @@ def test_no_request_holds_the_loop(tmp_path: Path) -> None:
     units = asyncio.run(asyncio.wait_for(story(), HANGS))
     assert units.keys() == REQUESTS.keys()
     assert {name: n for name, n in units.items() if n > MOST_UNITS} == {}
+
+
+def test_no_frame_holds_the_loop(tmp_path: Path) -> None:
+    """A WebSocket client sends costly filters as one message, and as the frames of one packet."""
+
+    def asking(n: int) -> m.Subscribe:
+        return m.Subscribe(f"s{n}", msgspec.json.encode(to_json(parse(f"{COSTLY} OR n = {n}"))))
+
+    async def story() -> tuple[float, int]:
+        async with watched_broker(tmp_path) as watched:
+            assert (await watched.ask("/v1/subscriptions", "POST", {"filter": COSTLY, "id": "first"})).status == 201
+            simple = [{"filter": f"n > {n}"} for n in range(300)]
+            assert (await watched.ask("/v1/subscriptions", "POST", simple)).status == 201
+            async with dialled(watched) as wire:
+                watched.reset()
+                await wire.say(m.encode(m.SubscribeBatch(tuple(asking(n) for n in range(12)))))
+                frames = [Frame(1, wire.epoch, wire.said + 1 + n, 0, m.encode(asking(12 + n))) for n in range(12)]
+                await wire.socket.send(join_frames(map(encode_frame, frames)))
+                active = await wire.count_active(24)
+            return watched.units(), active
+
+    units, active = asyncio.run(asyncio.wait_for(story(), HANGS))
+    assert active == 24
+    assert units < MOST_UNITS
+
+
+def test_principals_enter_the_routing_table_in_turn() -> None:
+    """A batch of one principal does not keep the subscription of another waiting."""
+    registry = Registry()
+    eve = [(f"e{n}", m.Subscribe("x", b"f" * 40_000)) for n in range(5)]
+    assert registry.admit("eve", eve) == (eve[:1], eve[1:])
+    bob = [("b0", m.Subscribe("x", b"f")), ("b1", m.Subscribe("x", b"f" * 60_000))]
+    assert registry.admit("bob", bob) == (bob[:1], bob[1:])
+    assert registry.admit("eve", eve[:1]) == ([], eve[:1])  # behind her own
+    assert [registry.next_slice() for _ in range(7)] == [[eve[1]], [bob[1]], [eve[2]], [eve[3]], [eve[4]], [eve[0]], []]
+
+
+def test_a_batch_is_on_disk_before_it_enters_and_one_that_ends_early_does_not_come_back() -> None:
+    content = Content()
+    edge, by = EdgeCore(BrokerCore("here", {}, content), content, {}), Rights("eve")
+    requests = tuple((f"s:default:{n}", m.Subscribe(n, COSTLY_JSON)) for n in range(3))
+    effects = edge.handle(SubscribeFor(requests, by), sender="", now=0.0)
+    written = {effect.key[1] for effect in effects if isinstance(effect, Persist) and effect.key[0] == "interest"}
+    assert written == {link for link, _ in requests}
+    assert Again() in effects
+    assert [link for link, _ in requests if edge.broker.table.interests(link)] == ["s:default:0"]
+    link, _ = requests[2]
+    ended = edge.handle(UnsubscribeFor(m.Unsubscribe(2), by), sender=link, now=0.0)
+    assert [effect for effect in ended if isinstance(effect, Persist) and effect.key[:2] == ("interest", link)][
+        -1
+    ].value is None
+    assert Again() not in edge.handle(m.Tick(), sender="", now=0.0)
+    assert [link for link, _ in requests if edge.broker.table.interests(link)] == ["s:default:0", "s:default:1"]
+    assert len(edge.registry.asked) == 2
+
+
+def test_a_draft_holds_when_others_taught_other_types_and_is_refused_when_they_contradict() -> None:
+    """A client that teaches types meanwhile cannot have a batch compiled again within one step."""
+    content = Content()
+    edge, by = EdgeCore(BrokerCore("here", {}, content), content, {}), Rights("eve")
+    space, request = content.of("default"), m.Subscribe("x", b'{"op":">","args":[{"property":"n"},1]}')
+    for taught, is_refused in (("other > 1", False), ("n = 'text'", True)):
+        space.forget_types(())
+        draft = edge.checks.draft(None, request, by)
+        space.compile(taught)
+        message = SubscribeFor((("s:default:x", request),), by, drafts={"default": draft})
+        [answer] = [one.value for one in edge.handle(message, sender="", now=0.0) if isinstance(one, Answer)]
+        assert isinstance(answer, Rejection) == is_refused
+        assert is_refused or answer[0] is draft.checked[0]  # not compiled again
 
 
 def test_the_heartbeat_notices_a_stall(tmp_path: Path) -> None:

@@ -89,3 +89,32 @@ def test_a_configured_directory_for_copies_must_be_private(
     monkeypatch.setenv("TAMIS_SNAPSHOT_CACHE", str(temporary / "copies"))
     with pytest.raises(SnapshotError, match="must be a directory of this user, closed to all others"):
         local_copy._cache()
+
+
+def replaceable(path: Path) -> None:
+    """Make a directory whose parent another user can write to: the directory can be renamed and another put there."""
+    path.parent.chmod(0o777)
+    path.mkdir(mode=0o700)
+
+
+@pytest.mark.parametrize("prepare", [open_to_all, of_another_user, replaceable])
+@pytest.mark.parametrize("levels", [(), ("inner",), ("inner", "inmost")])
+def test_a_cache_of_kernels_is_checked_at_every_level(
+    tmp_path: Path, prepare: Callable[[Path], None], levels: tuple[str, ...]
+) -> None:
+    prepared = tmp_path / "outer" / "cache"
+    prepared.parent.mkdir(mode=0o700)
+    assert kernels._is_writable(prepared.parent / "sound")
+    prepare(prepared)
+    assert not kernels._is_writable(prepared.joinpath(*levels))
+
+
+def test_a_cache_may_be_a_link_and_lie_below_a_sticky_directory(tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)
+    (tmp_path / "mine").mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to(tmp_path / "mine")
+    assert kernels._is_writable(tmp_path / "link" / "cache")
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    (tmp_path / "other").symlink_to(tmp_path / "open")
+    assert not kernels._is_writable(tmp_path / "other" / "cache")

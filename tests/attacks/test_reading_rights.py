@@ -34,17 +34,23 @@ SHOWING: dict[tuple[str, str], Any] = {
     ("POST", "/v1/comparison"): {"brokers": 2},
     ("GET", "/v1/statistics"): None,
     ("GET", "/v1/audit"): None,
+    ("GET", "/v1/schema"): None,
+    ("DELETE", "/v1/schema"): None,
     ("GET", "/metrics"): None,
 }
 
 #: What shows nothing of others: publishing answers with the ids of its own events.
 OPEN = {("POST", "/v1/events"), ("GET", "/healthz")}
 
+#: What shows the whole broker, and what is for admins.
+OVERVIEW = {("GET", "/v1/statistics"), ("GET", "/metrics"), ("POST", "/v1/comparison")}
+FOR_ADMINS = {("GET", "/v1/audit"), ("DELETE", "/v1/schema")}
+
 #: Who is refused, besides a token that may only publish.
 REFUSED = {
-    "tenant": {("GET", "/v1/statistics"), ("GET", "/metrics"), ("POST", "/v1/comparison"), ("GET", "/v1/audit")},
-    "cheap": {("GET", "/v1/statistics"), ("GET", "/metrics"), ("POST", "/v1/comparison"), ("GET", "/v1/audit")},
-    "reader": {("GET", "/v1/audit")},
+    "tenant": OVERVIEW | FOR_ADMINS,
+    "cheap": OVERVIEW | FOR_ADMINS,
+    "reader": FOR_ADMINS,
 }
 
 
@@ -121,6 +127,9 @@ def test_another_tenant_sees_none_of_it(guarded: Guarded) -> None:
     assert guarded.ask("tenant", "/v1/deliveries").json["deliveries"] == []
     assert guarded.ask("tenant", "/v1/trial", "POST", {"filter": "price > 0"}).status == 403
     assert guarded.ask("tenant", "/v1/matches", "POST", {"event": {"price": 1}}).status == 403
+    assert guarded.ask("tenant", "/v1/schema").status == 403
+    assert guarded.ask("tenant", "/v1/schema?namespace=acme").json["attributes"] == {}
+    assert guarded.ask("tenant", "/v1/events?namespace=acme", "POST", {"price": 3, "region": "eu"}).status == 200
     assert guarded.ask("tenant", "/v1/trial", "POST", {"filter": "price > 0", "namespace": "acme"}).status == 200
 
 

@@ -6,7 +6,7 @@ import asyncio
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from websockets.asyncio.client import connect as open_socket
 from websockets.exceptions import ConnectionClosed
@@ -42,6 +42,16 @@ class Wire:
                 if isinstance(word, m.Refusal):
                     return word
 
+    async def count_active(self, most: int) -> int:
+        """Return how many subscriptions have become active, once ``most`` have."""
+        active: set[object] = set()
+        while len(active) < most:
+            for frame in frames_of(await self.socket.recv()):
+                word = m.decode(frame.body, "broker") if frame.body else None
+                if isinstance(word, m.Status) and word.state is m.State.ACTIVE:
+                    active.add(word.id)
+        return len(active)
+
     async def closing(self) -> str:
         """Return the reason with which the broker closes this connection."""
         try:
@@ -49,6 +59,13 @@ class Wire:
                 await self.socket.recv()
         except ConnectionClosed as error:
             return error.rcvd.reason if error.rcvd is not None else ""
+
+
+class HasUrl(Protocol):
+    """A broker to connect to."""
+
+    @property
+    def url(self) -> str: ...
 
 
 def frames_of(packet: bytes) -> list[Frame]:
@@ -61,9 +78,9 @@ def packed(frame: bytes) -> bytes:
 
 
 @asynccontextmanager
-async def dialled(broker: BrokerProcess, query: str = "client=attacker", life: int = 1) -> AsyncIterator[Wire]:
+async def dialled(broker: HasUrl, query: str = "client=attacker", life: int = 1) -> AsyncIterator[Wire]:
     """Connect and greet as the epoch ``life``."""
-    url = f"ws://127.0.0.1:{broker.port}/v1/connect?{query}"
+    url = f"{broker.url.replace('http', 'ws', 1)}/v1/connect?{query}"
     async with open_socket(url, proxy=None, compression=None, ping_interval=None) as socket:
         await socket.send(join_frames([encode_frame(Frame(life, 0, 0, 0))]))
         while True:

@@ -23,7 +23,7 @@ from tamis.engine.snapshot.array_file import map_arrays, write_arrays
 from tamis.model.language.parse import parse
 from tests import naive
 from tests.effort import effort
-from tests.fuzz_snapshots import Changer
+from tests.fuzz.snapshots import Changer
 
 EVENTS = [
     {"id": "a", "mag": 4.5, "depth": 10, "place": "Alaska", "at": "2018-02-01T00:00:00Z", "where": "POINT (1 1)"},

@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tamis.private_directory import private_directory
+from tamis.private_directory import is_guarded, private_directory
 
 __all__ = ["HOT_KERNEL", "KERNEL", "checksum_of_sources"]
 
@@ -54,10 +54,10 @@ def _candidates() -> Iterator[Path]:
 
 
 def _is_writable(directory: Path) -> bool:
-    """Try it: permission bits lie on read-only mounts. A directory of another user is refused."""
+    """Try it: permission bits lie on read-only mounts. A directory that another user could replace is refused."""
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if hasattr(os, "getuid") and directory.stat().st_uid != os.getuid():
+        if not is_guarded(directory):
             return False
         with tempfile.TemporaryFile(dir=directory):
             return True

@@ -6,8 +6,10 @@ bytes and the schema, so a `Content` remembers what it has read: a filter that c
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from math import isfinite
 from typing import Any
@@ -17,7 +19,7 @@ import numpy as np
 import shapely
 
 from tamis.algebra.compiling import compile_filters, compile_source
-from tamis.errors import EventError, SchemaError
+from tamis.errors import EventError, LimitError, SchemaError
 from tamis.model.language.cql2_json import from_json, to_json
 from tamis.model.language.templates.documents import JsonTemplates
 from tamis.model.language.unbind import unbind
@@ -39,27 +41,47 @@ _SAID_AS_THEY_ARE = frozenset({float, int, str, bool})
 #: Levels of an event, itself included (promise S14).
 MAX_DEPTH = 32
 
+#: Namespaces that have learned types, each of up to 256 attributes.
+MAX_NAMESPACES = 10_000
+
 #: Filters that are remembered before all are forgotten; and events, which are asked for again at once or never.
 REMEMBERED, REMEMBERED_EVENTS = 100_000, 4_096
+
+#: Schemas whose shapes of documents are remembered.
+REMEMBERED_SCHEMAS = 64
+
+
+@dataclass
+class _Memory:
+    """What was read and written lately, by the number of the `Content` that did it; all namespaces share the room."""
+
+    filters: dict[tuple[int, bytes], tuple[Filter, ...]] = field(default_factory=dict)
+    texts: dict[tuple[int, tuple[Filter, ...]], bytes] = field(default_factory=dict)
+    events: dict[tuple[int, bytes], Event] = field(default_factory=dict)
+    templates: dict[int, JsonTemplates] = field(default_factory=dict)
+
+
+_numbers = itertools.count()
 
 
 class Content:
     """Reads and writes filters and events under one schema.
 
-    Without a schema the types are learned from the filters and events that are *written* here.
+    Without a schema the types are learned from the filters and events that are *written* here. Then each namespace
+    learns by itself (`of`): what one tenant writes says nothing about the names and types of another.
 
     >>> content = Content()
     >>> content.read_filter(content.write_filter(content.compile("price < 100"))) == content.compile("price < 100")
     True
     """
 
-    def __init__(self, schema: Schema | None = None) -> None:
+    def __init__(self, schema: Schema | None = None, memory: _Memory | None = None) -> None:
         self.learns = schema is None
         self.schema = Schema() if schema is None else schema
-        self._filters: dict[bytes, tuple[Filter, ...]] = {}
-        self._texts: dict[tuple[Filter, ...], bytes] = {}
-        self._templates = JsonTemplates()
-        self._events: dict[bytes, Event] = {}
+        #: The contents of namespaces, if they learn.
+        self.spaces: dict[str, Content] = {}
+        self._memory = _Memory() if memory is None else memory
+        self._number = next(_numbers)
         self._known_schema: Schema | None = None
         self._known_names: frozenset[str] = frozenset()
         #: The names of numbers, as long as the schema is the one that is known.
@@ -73,6 +95,30 @@ class Content:
             self._learn_shape(data, found)
         return found
 
+    def of(self, namespace: str) -> Content:
+        """Return the content of a namespace: this one under a configured schema, otherwise one that learns by itself.
+
+        >>> content = Content()
+        >>> filters = content.of("east").compile("price < 100")
+        >>> list(content.of("east").schema), list(content.of("west").schema)
+        (['price'], [])
+        """
+        if not self.learns:
+            return self
+        space = self.spaces.get(namespace)
+        if space is None:
+            if len(self.spaces) >= MAX_NAMESPACES:
+                self.spaces = {name: other for name, other in self.spaces.items() if other.schema}
+            if len(self.spaces) >= MAX_NAMESPACES:
+                raise LimitError("namespaces that learn types", len(self.spaces) + 1, MAX_NAMESPACES)
+            space = self.spaces[namespace] = Content(None, self._memory)
+        return space
+
+    def forget_types(self, kept: Container[str]) -> None:
+        """Forget the learned types of all attributes but those in ``kept``."""
+        self.schema = Schema({name: kind for name, kind in self.schema.items() if name in kept})
+        self._number = next(_numbers)  # what was read under the old types is not found any more
+
     def compile(self, source: str | Mapping[str, Any]) -> tuple[Filter, ...]:
         """Return the filters that CQL2 text or JSON means."""
         filters, self.schema, _ = compile_source(source, self.schema, learns=self.learns)
@@ -80,7 +126,7 @@ class Content:
 
     def write_filter(self, filters: tuple[Filter, ...]) -> bytes:
         """Return filters as CQL2-JSON."""
-        known = self._texts.get(filters)
+        known = self._memory.texts.get((self._number, filters))
         if known is None:
             known = msgspec.json.encode(to_json(unbind(filters, self.schema)))
             self._remember(filters, known)
@@ -88,24 +134,33 @@ class Content:
 
     def read_filter(self, data: bytes) -> tuple[Filter, ...]:
         """Return the filters that CQL2-JSON means; ModelError when it means none."""
-        known = self._filters.get(data)
+        memory, key = self._memory.filters, (self._number, data)
+        known = memory.get(key)
         if known is None:
             known = self._find_document(data)
             if known is None:
                 known = self._read_document(data)
                 self._learn_shape(data, known)
-            _bound(self._filters)
-            self._filters[data] = known
+            _bound(memory)
+            memory[key] = known
         return known
 
     def _find_document(self, data: bytes) -> tuple[Filter, ...] | None:
         """Return the filters of a document like others that were read; None if there was none like it."""
-        found = self._templates.find(data, self.schema)
+        found = self._templates().find(data, self.schema)
         if found is None:
             return None
         if found.is_canonical:
             self._remember(found.filters, data)
         return found.filters
+
+    def _templates(self) -> JsonTemplates:
+        """Return the shapes of documents that were read under this schema."""
+        templates = self._memory.templates
+        if self._number not in templates:
+            _bound(templates, REMEMBERED_SCHEMAS)
+            templates[self._number] = JsonTemplates()
+        return templates[self._number]
 
     def _read_document(self, data: bytes) -> tuple[Filter, ...]:
         try:
@@ -116,16 +171,17 @@ class Content:
 
     def _learn_shape(self, data: bytes, filters: tuple[Filter, ...]) -> None:
         """Keep the shape of a document that was compiled, if it was seen before."""
-        if self._templates.is_repeated(data, self.schema):
+        if self._templates().is_repeated(data, self.schema):
             node = from_json(msgspec.json.decode(data))
-            self._templates.add(data, node, open=self.learns, write=lambda: self.write_filter(filters))
+            self._templates().add(data, node, open=self.learns, write=lambda: self.write_filter(filters))
 
     def _remember(self, filters: tuple[Filter, ...], data: bytes) -> None:
         """Take note of filters and the form in which they are written."""
-        _bound(self._texts)
-        self._texts[filters] = data
-        _bound(self._filters)
-        self._filters[data] = filters
+        memory = self._memory
+        _bound(memory.texts)
+        memory.texts[self._number, filters] = data
+        _bound(memory.filters)
+        memory.filters[self._number, data] = filters
 
     def write_event(self, raw: Mapping[str, Any]) -> bytes:
         """Return an event's canonical values as bytes; EventError names a value that does not fit."""
@@ -133,20 +189,22 @@ class Content:
             event, payload = raw, _encoder.encode(raw)
         else:
             event, payload = self._written(raw)
-        _bound(self._events, REMEMBERED_EVENTS)
-        self._events[payload] = event
+        memory = self._memory.events
+        _bound(memory, REMEMBERED_EVENTS)
+        memory[self._number, payload] = event
         return payload
 
     def read_event(self, payload: bytes) -> Event:
         """Return the canonical event of a payload; EventError when there is none."""
-        known = self._events.get(payload)
+        memory, key = self._memory.events, (self._number, payload)
+        known = memory.get(key)
         if known is None:
-            _bound(self._events, REMEMBERED_EVENTS)
+            _bound(memory, REMEMBERED_EVENTS)
             try:
                 raw = msgspec.msgpack.decode(payload, type=dict[str, Any])
             except Exception as error:  # whatever the parser raises is the sender's doing
                 raise EventError("", payload, f"not an event: {error}") from None
-            known = self._events[payload] = self._canonical(raw)
+            known = memory[key] = self._canonical(raw)
         return known
 
     def _is_canonical(self, raw: Mapping[str, Any]) -> bool:

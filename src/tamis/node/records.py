@@ -183,8 +183,19 @@ NUMBER = Kind(
 )
 PAUSED = Kind("paused", ("neighbour",), _FLAG, "routing/core/flow.py", "this neighbour asked for a pause")
 PAUSING = Kind("pausing", ("neighbour",), _FLAG, "routing/core/flow.py", "this neighbour was asked for a pause")
+TYPES = Kind(
+    "types",
+    ("namespace",),
+    _struct("JSON of a schema"),
+    "routing/edge/checks.py",
+    "the types of attributes that were learned in a namespace",
+)
 SCHEMA = Kind(
-    "schema", (), _struct("JSON of a schema"), "routing/edge/checks.py", "the types of attributes that were learned"
+    "schema",
+    (),
+    _struct("JSON of a schema"),
+    "routing/edge/checks.py",
+    "the types that an earlier version learned for all namespaces; they become records of `types`",
 )
 GAP = Kind(
     "gap",
@@ -243,6 +254,7 @@ _ALL: tuple[Kind[object], ...] = (  # type: ignore[assignment]  # a tuple of dif
     NUMBER,
     PAUSED,
     PAUSING,
+    TYPES,
     SCHEMA,
     GAP,
     PRODUCER,

@@ -187,9 +187,13 @@ class Gap(Message, frozen=True, array_like=True, tag=20):
 
 
 class Types(Message, frozen=True, array_like=True, tag=21):
-    """A client hears the types of attributes, as the JSON of a schema, so that it can read payloads."""
+    """A client hears the types of attributes, as the JSON of a schema, so that it can read payloads.
+
+    They are those of one namespace where types are learned, of all (``""``) under a configured schema.
+    """
 
     schema: bytes
+    namespace: str = ""
 
 
 class Update(Message, frozen=True, array_like=True, tag=8):

@@ -34,6 +34,8 @@ async def dial(
     """
     from websockets.asyncio.client import connect
 
+    # Without a context, the authorities of the system hold for wss://; None would mean no TLS.
+    tls: dict[str, Any] = {} if ssl is None else {"ssl": ssl}
     socket = await connect(
         url,
         additional_headers={"Authorization": f"Bearer {token}"} if token else {},
@@ -42,7 +44,7 @@ async def dial(
         compression=None,
         open_timeout=timeout,
         proxy=None,
-        ssl=ssl,
+        **tls,
     )
     try:
         yield socket

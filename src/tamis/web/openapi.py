@@ -201,7 +201,7 @@ def _paths() -> Json:
         "/v1/subscriptions/{id}/events": {"get": _stream([*one, *reading, limit])},
         **_log_paths(one, limit),
         **_question_paths(),
-        **_audit_path(limit),
+        **_admin_paths(limit, namespace),
         "/v1/statistics": {"get": _operation("What the broker did, per link and client", None, [])},
         "/healthz": {"get": _operation("Whether the broker takes events", None, [])},
         "/metrics": {"get": _text("Metrics for Prometheus", "text/plain", [])},
@@ -223,9 +223,15 @@ def _question_paths() -> Json:
     }
 
 
-def _audit_path(limit: Json) -> Json:
+def _admin_paths(limit: Json, namespace: Json) -> Json:
     before = _parameter("before", "query", {"type": "integer", "minimum": 0})
-    return {"/v1/audit": {"get": _operation("Who did what, the newest first; for admins", "Audit", [before, limit])}}
+    return {
+        "/v1/audit": {"get": _operation("Who did what, the newest first; for admins", "Audit", [before, limit])},
+        "/v1/schema": {
+            "get": _operation("The types of attributes in a namespace", None, [namespace]),
+            "delete": _operation("Forget learned types that no subscription uses; for admins", None, [namespace]),
+        },
+    }
 
 
 def _log_paths(one: list[Json], limit: Json) -> Json:

@@ -58,9 +58,9 @@ class Server:
         namespace = connection.query_params.get("namespace", "")
         self.driver.note(deed(time.time(), by, "refuse", subject=subject, namespace=namespace, detail=reason))
 
-    def content_for_worker(self) -> dict[str, Any]:
-        """Return what a worker process must know to read filters and events as this broker does."""
-        return {"schema": self.broker.schema.to_json(), "learns": self.broker.learns}
+    def content_for_worker(self, namespace: str) -> dict[str, Any]:
+        """Return what a worker process must know to read filters and events of a namespace as this broker does."""
+        return {"schema": self.broker.schema_of(namespace).to_json(), "learns": self.broker.learns}
 
     def recent_payloads(self, events: Sequence[m.Published]) -> list[bytes]:
         """Return the payloads of the newest of some events, in their order: at most `MAX_TO_WORKER` bytes."""
@@ -80,7 +80,7 @@ def shown_event(server: Server, at: float, published: m.Published) -> dict[str, 
         "id": event_id(published.id),
         "namespace": published.namespace,
         "at": round(at * 1e6),
-        "event": server.broker.event_as_json(published.payload),
+        "event": server.broker.event_as_json(published),
     }
 
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import signal
 import socket
+import ssl
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
@@ -29,6 +30,7 @@ from tamis.runtime.broker.tokens import Tokens, tokens_of
 from tamis.runtime.disk.retention import TRIM_ROWS
 from tamis.runtime.long_lived import keep_frozen, paused_collection
 from tamis.web.app import make_app
+from tamis.web.port.certificate import follow_certificate
 from tamis.web.port.connection_limits import Gate, raise_file_limit, with_limits, with_small_packets
 from tamis.web.port.write_deadline import with_write_deadline
 from tamis.web.server import Server
@@ -49,9 +51,11 @@ async def serve(config: BrokerConfig, ready: Callable[[str], None] = lambda url:
     tokens = tokens_of(config)
     app = make_app(config, driver, tokens)
     listener = _listener(config)
-    server = _Port(_settings(config, app))
+    settings = _settings(config, app)
+    settings.load()
+    server = _Port(settings)
     around = [asyncio.create_task(one) for one in _around(driver, config, version, tokens)]
-    around += [asyncio.create_task(one) for one in _watches(app.state.server)]
+    around += [asyncio.create_task(one) for one in _watches(app.state.server, settings.ssl)]
     server.listen_to_signals()
     running = asyncio.create_task(server.serve(sockets=[listener]))
     scheme = "https" if config.tls_certificate else "http"
@@ -119,9 +123,11 @@ def _around(
         yield follow_snapshot(driver, Path(config.snapshot), version)
 
 
-def _watches(server: Server) -> Iterator[Coroutine[Any, Any, None]]:
-    """Yield what looks after tokens and keys."""
+def _watches(server: Server, tls: ssl.SSLContext | None) -> Iterator[Coroutine[Any, Any, None]]:
+    """Yield what looks after tokens, keys and certificates."""
     yield server.visitors.watch()
+    if tls is not None:
+        yield follow_certificate(tls, server.config.tls_certificate, server.config.tls_key)
     if server.access.jwt is not None:
         yield server.access.jwt.keys.follow()
 

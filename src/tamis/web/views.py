@@ -44,7 +44,7 @@ class View:
         policies = self._compiled_policies(event.namespace)
         if not policies:
             return True
-        found = self._broker.read_event(event.payload)
+        found = self._broker.read_event(event)
         return all(any(matches(found, one) for one in policy) for policy in policies)
 
     def names(self, link: Link) -> bool:
@@ -55,7 +55,7 @@ class View:
     def compile(self, source: str | dict[str, Any], namespace: str) -> tuple[Filter, ...]:
         """Return what a subscription with this filter would match here, without teaching the broker its types."""
         policies = self.policies_of(namespace)
-        return compile_filter(self._broker.checks.content, join_policies(source, policies), policies)
+        return compile_filter(self._broker.checks.content.of(namespace), join_policies(source, policies), policies)
 
     def policies_of(self, namespace: str) -> list[str]:
         """Return the policies that hold for the principal in a namespace, as CQL2 text."""
@@ -64,7 +64,8 @@ class View:
     def _compiled_policies(self, namespace: str) -> list[tuple[Filter, ...]]:
         if namespace not in self._policies:
             texts = self.policies_of(namespace)
-            self._policies[namespace] = [compile_filter(self._broker.checks.content, text, texts) for text in texts]
+            content = self._broker.checks.content.of(namespace)
+            self._policies[namespace] = [compile_filter(content, text, texts) for text in texts]
         return self._policies[namespace]
 
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests import fuzz_language
+from tests.fuzz import language as fuzz_language
 
 
 def test_some_hundred_sources_find_nothing(capsys: pytest.CaptureFixture[str]) -> None:

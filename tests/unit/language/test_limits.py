@@ -17,7 +17,7 @@ from tamis.model.language.format import format_node
 from tamis.model.language.limits import Limit
 from tamis.model.language.nodes import Node
 from tamis.model.language.parse import parse
-from tests.fuzz_language import slowness
+from tests.fuzz.language import slowness
 from tests.unit.language.strategies import assert_same
 
 A = {"property": "a"}

@@ -33,21 +33,21 @@ def test_a_request_that_is_rejected_teaches_nothing() -> None:
     edge, _ = learning_edge()
     verdict, changes = post(edge, {"n": 1}, {"n": "text"})
     assert isinstance(verdict, Rejection)
-    assert (verdict.row, changes, dict(edge.checks.content.schema)) == (1, [], {})
+    assert (verdict.row, changes, dict(edge.checks.content.of("default").schema)) == (1, [], {})
 
 
 def test_types_are_persisted_with_the_event_that_taught_them() -> None:
     edge, _ = learning_edge()
     verdict, changes = post(edge, {"n": 1})
     assert isinstance(verdict, Accepted)
-    assert [change.key for change in changes] == [records.SCHEMA.key()]
+    assert [change.key for change in changes] == [records.TYPES.key("default")]
 
 
 def test_a_draft_is_taken_only_under_the_types_it_was_made_with() -> None:
     edge, _ = learning_edge()
-    draft = edge.checks.begin_events()
+    draft = edge.checks.begin_events("default")
     edge.checks.draft_event(draft, {"n": 1}, "default", RIGHTS)
-    assert dict(edge.checks.content.schema) == {}  # a draft teaches nothing
+    assert dict(edge.checks.content.of("default").schema) == {}  # a draft teaches nothing
     post(edge, {"n": "text"})
     call = Post(({"n": 1},), "default", RIGHTS, "p", 2, draft=draft)
     effects = edge.handle(Posts((call,)), sender="", now=0.0)

@@ -126,7 +126,7 @@ class BrokerCore:
             try:
                 if message.namespace == ALL_NAMESPACES:
                     raise ModelError(f"namespace {ALL_NAMESPACES!r} is not for clients")
-                subscription = _subscription(message, self._content)
+                subscription = _subscription(message, self._content.of(message.namespace))
             except TamisError as error:
                 effects.append(Send(client, m.Refusal(f"subscription {message.id!r}", str(error))))
                 continue
@@ -187,7 +187,7 @@ class BrokerCore:
     # Neighbours
 
     def _update(self, message: m.Update, sender: Link, now: float) -> list[Effect]:
-        entries = [(entry, _entry(entry, sender, self._content)) for entry in message.announce]
+        entries = [(entry, _entry(entry, sender, self._content.of(entry.namespace))) for entry in message.announce]
         effects = self._update_ranges(message, sender)
         held, gone = self.table.interests(sender), set(message.retract)
         if message.replace:
@@ -265,7 +265,8 @@ class BrokerCore:
     def _send_update(self, link: Link, changes: Changes, *, replace: bool) -> list[Effect]:
         number = self._confirmations.number_next(link)
         entries = tuple(
-            m.Entry(str(one.id), one.namespace, self._content.write_filter(one.filters)) for one in changes.announce
+            m.Entry(str(one.id), one.namespace, self._content.of(one.namespace).write_filter(one.filters))
+            for one in changes.announce
         )
         ranges = tuple(m.Ranges(namespace, plan) for namespace, plan in changes.plans)
         update = m.Update(number, entries, tuple(changes.retract), replace, ranges)
@@ -317,7 +318,7 @@ class BrokerCore:
         refusals: list[Effect] = []
         for event in events:
             try:
-                readable.append((event, self._content.read_event(event.payload)))
+                readable.append((event, self._content.of(event.namespace).read_event(event.payload)))
             except Exception as error:  # nothing is applied yet, so whatever is wrong is wrong with this event
                 if sender in self._neighbours:
                     raise RemoteProtocolError(sender, str(error)) from None
@@ -332,7 +333,8 @@ class BrokerCore:
         for event, values in events:
             spaces.setdefault(event.namespace, []).append(values)
         routes = {
-            name: self._routes(EventBatch(mine, name, self._content.schema), sender) for name, mine in spaces.items()
+            name: self._routes(EventBatch(mine, name, self._content.of(name).schema), sender)
+            for name, mine in spaces.items()
         }
         return ((event, *next(routes[event.namespace])) for event, _ in events)
 
@@ -384,13 +386,13 @@ class BrokerCore:
         for (source, key), value in sorted(records.INTEREST.items(stored)):
             if source in self._neighbours:
                 entry = msgspec.msgpack.decode(value, type=m.Entry)
-                yield source, key, _entry(entry, source, self._content)
+                yield source, key, _entry(entry, source, self._content.of(entry.namespace))
                 continue
             message = m.decode(value, source)
             if not isinstance(message, m.Subscribe):
                 raise InvariantError(f"the disk holds {message!r} as a subscription")
             self.expiry.put((source, key), message.expires)
-            yield source, key, _subscription(message, self._content)
+            yield source, key, _subscription(message, self._content.of(message.namespace))
 
     def check_invariants(self) -> None:
         """Raise `InvariantError`, with the story, unless every neighbour is told of everything it must know."""

@@ -77,6 +77,12 @@ class Traffic:
         self.events += len(events)
         self.recent_events.extend((now, event) for event in events)
 
+    def forget(self, namespace: str) -> None:
+        """Forget the last events of a namespace: its types have changed."""
+        self.recent_events = deque((one for one in self.recent_events if one[1].namespace != namespace), RECENT_EVENTS)
+        others = (one for one in self.recent_deliveries if one[2].event.namespace != namespace)
+        self.recent_deliveries = deque(others, RECENT_DELIVERIES)
+
     def note_delivery(self, now: float, link: Link, delivery: m.Delivery) -> None:
         """Count a copy that goes out to a client."""
         self.deliveries += 1

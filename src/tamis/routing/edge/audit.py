@@ -33,6 +33,7 @@ AUDITED: Final = (
     "unsubscribe",
     "end",
     "refuse",
+    "forget types",
     "link up",
     "link down",
     "token add",

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from typing import Any
 
 import msgspec
 
+from tamis.node.effects import Link
 from tamis.routing import messages as m
 
-__all__ = ["cut_message"]
+__all__ = ["Borders", "cut_message"]
+
+
+class Borders:
+    """The namespaces that may cross each link (promise S5); a link that is not among them lets all cross."""
+
+    def __init__(self, allowed: Mapping[Link, Set[str]]) -> None:
+        self._allowed = dict(allowed)
+
+    def crossing(self, link: Link, message: Any) -> Any:
+        """Return what of a message may cross a link; None: nothing."""
+        allowed = self._allowed.get(link)
+        return message if allowed is None else cut_message(message, allowed)
 
 
 def cut_message(message: Any, allowed: Set[str]) -> Any:

@@ -4,14 +4,15 @@
 driver of `tamis serve` and the simulator run the same class. Neighbours pass through. Of clients it takes filters and
 events as they wrote them:
 
-* an event becomes canonical values, a filter is compiled, and without a configured schema both teach their types, which
-  are persisted with them (`tamis.routing.edge.checks`);
+* an event becomes canonical values, a filter is compiled, and without a configured schema both teach their namespace
+  their types, which are persisted with them (`tamis.routing.edge.checks`);
 * what cannot be read is refused as that one message, whatever checking raised. An exception that comes later, while a
   checked message is applied, is an error of ours and stops the broker;
 * rights come with `Connect`; the policies of the principal and of the namespace are joined to each filter with AND
   (promise S6). An event must match them, too;
 * how a subscription fares is *told* (`Tell`), not queued: a client that waits for it need not read its backlog first,
   and a client that misses it asks again;
+* a batch of subscriptions enters the routing table in slices, one per step (`tamis.routing.edge.registry`);
 * a refused event is told likewise, and again until its publisher must have heard of it (`tamis.routing.edge.refusals`);
 * a client that reads too slowly is suspended when its backlog is full (`tamis.routing.edge.backlogs`).
 
@@ -20,10 +21,11 @@ The process around it speaks in the messages of `tamis.routing.edge.requests`.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tamis.errors import DuplicateSubscriptionError, LimitError, RefusedError
+from tamis.errors import RefusedError
 from tamis.node import records
 from tamis.node.content import Content
 from tamis.node.core import LinkFree, LinkFull, LinkUp
@@ -33,14 +35,14 @@ from tamis.routing import messages as m
 from tamis.routing.core.broker import BrokerCore, client_key
 from tamis.routing.edge import requests as r
 from tamis.routing.edge.admission import MAX_BACKLOG, Traffic, check_pieces, read_raw, refusal_reason
-from tamis.routing.edge.audit import Deed, TokensSeen, Trail
+from tamis.routing.edge.audit import Deed, TokensSeen, Trail, deed
 from tamis.routing.edge.backlogs import MAX_BACKLOG_BYTES, Backlogs
-from tamis.routing.edge.border import cut_message
+from tamis.routing.edge.border import Borders
 from tamis.routing.edge.checks import Checks
 from tamis.routing.edge.limits import MAX_EVENTS, MAX_SUBSCRIPTIONS_AT_ONCE
 from tamis.routing.edge.producers import Producers
 from tamis.routing.edge.refusals import Refusals
-from tamis.routing.edge.registry import Registry
+from tamis.routing.edge.registry import Arrival, Registry
 from tamis.routing.edge.rights import Rights
 
 __all__ = ["EdgeCore"]
@@ -76,16 +78,16 @@ class EdgeCore:
         self.trail = Trail(audited)
         self.traffic = Traffic()
         self._ends = ends
-        #: The namespaces that may cross a link; a link that is not here lets all cross.
-        self._borders = dict(borders or {})
+        self._borders = Borders(borders or {})
         self._handlers: dict[type, Callable[[Any, Link, float], list[Effect]]] = {
             r.Connect: self._connect,
             r.Disconnect: self._disconnect,
             r.Departed: self._departed,
             r.LearnTypes: self._learn_types,
+            r.ForgetTypes: self._forget_types,
             r.Posts: self._posts,
             r.SubscribeFor: self._subscribe_for,
-            r.UnsubscribeFor: lambda message, sender, now: broker.handle(message.message, sender=sender, now=now),
+            r.UnsubscribeFor: lambda message, sender, now: self._unsubscribe(message.message, sender, now),
             Deed: self._note,
             TokensSeen: lambda message, sender, now: self.trail.see_tokens(message, now),
             m.Tick: self._tick,
@@ -101,7 +103,7 @@ class EdgeCore:
         if handler is not None:
             effects = self._outgoing(handler(message, sender, now), now)
         elif self.broker.is_neighbour(sender) or isinstance(message, LinkUp | LinkFull | LinkFree):
-            crossing = self._crossing(sender, message)
+            crossing = self._borders.crossing(sender, message)
             effects = [] if crossing is None else self.broker.handle(crossing, sender=sender, now=now)
             effects = self._outgoing(effects, now)
         else:
@@ -118,6 +120,8 @@ class EdgeCore:
             if isinstance(message, m.Subscribe):
                 self.registry.add(link, message)
         effects = self._outgoing(self.broker.restore(stored, now=now), now)
+        if records.SCHEMA.key() in stored:
+            effects += [records.SCHEMA.drop(), *self.checks.take_learned().values()]
         return [effect for effect in effects if not isinstance(effect, Tell)]  # nothing is connected yet
 
     def check_invariants(self) -> None:
@@ -132,7 +136,8 @@ class EdgeCore:
             return []
         self.rights[sender] = message.rights
         missed = self.refusals.upto(sender, self._ends[sender].received)
-        return [Tell(sender, word) for word in (*self._types(), *missed)]
+        types = [word for name in ("", *self.registry.namespaces_of(sender)) for word in self.checks.types_of(name)]
+        return [Tell(sender, word) for word in (*types, *missed)]
 
     def _disconnect(self, message: r.Disconnect, sender: Link, now: float) -> list[Effect]:
         self.rights.pop(sender, None)
@@ -150,14 +155,28 @@ class EdgeCore:
         return []
 
     def _learn_types(self, message: r.LearnTypes, sender: Link, now: float) -> list[Effect]:
-        content = self.checks.content
-        if content.learns and not content.schema:
-            content.schema = message.schema
+        self.checks.teach(message.schema, message.namespaces)
         return []
+
+    def _forget_types(self, message: r.ForgetTypes, sender: Link, now: float) -> list[Effect]:
+        space = self.checks.content.of(message.namespace)
+        mine = (one for one in self.registry.asked.values() if one.namespace == message.namespace)
+        used = {name for one in mine for filter in space.read_filter(one.filter) for name in filter.attributes}
+        forgotten = sorted(space.schema.keys() - used) if space.learns else []
+        if forgotten:
+            self.checks.forget_types(message.namespace, used)
+            self.traffic.forget(message.namespace)
+        detail = f"{len(forgotten)} attributes"
+        self.trail.note(deed(now, message.by, "forget types", namespace=message.namespace, detail=detail))
+        return [Answer(forgotten)]
 
     def _tick(self, message: m.Tick, sender: Link, now: float) -> list[Effect]:
         self.trail.tick(now)
-        return self.backlogs.resume() + self.broker.handle(message, sender=sender, now=now)
+        entering = self.registry.next_slice()
+        effects = self.broker.subscribe(entering, now) if entering else []
+        if self.registry.has_waiting:
+            effects.append(Again())
+        return effects + self.backlogs.resume() + self.broker.handle(message, sender=sender, now=now)
 
     def _posts(self, message: r.Posts, sender: Link, now: float) -> list[Effect]:
         accepted: list[m.Published] = []
@@ -177,7 +196,7 @@ class EdgeCore:
         """Return the verdict on one request, and its events when they are new."""
         payloads: list[bytes] = []
         try:
-            with self.checks.tentatively():
+            with self.checks.tentatively(call.namespace):
                 self._check_events(call, payloads)
         except Exception as error:  # checking is about this one request, whatever is wrong with it
             return r.Rejection(len(payloads), error), []
@@ -193,10 +212,8 @@ class EdgeCore:
 
     def _check_events(self, call: r.Post, payloads: list[bytes]) -> None:
         """Add the payloads of a request's events, from its draft where that still holds."""
-        draft, content = call.draft, self.checks.content
-        if draft is not None and draft.base is content.schema:
-            content.schema = draft.learned
-            payloads += draft.payloads
+        if call.draft is not None and self.checks.takes(call.draft, call.namespace):
+            payloads += call.draft.payloads
             return
         for raw in call.events:
             payloads.append(self.checks.event(raw, call.namespace, call.by))
@@ -207,45 +224,34 @@ class EdgeCore:
         if flow.is_open:
             return None
         for event in events:
-            values = self.checks.content.read_event(event.payload)
+            values = self.checks.content.of(event.namespace).read_event(event.payload)
             refusal = flow.find_refusal(self.broker.table.next_hops(values, event.namespace, ""))
             if refusal is not None:
                 return refusal[1]
         return None
 
     def _subscribe_for(self, message: r.SubscribeFor, sender: Link, now: float) -> list[Effect]:
-        rejection = self._find_rejection(message)
+        rejection = self.registry.find_rejection(message)
         if rejection is not None:
             return [Answer(rejection)]
-        draft, content = message.draft, self.checks.content
-        if draft is not None and draft.base is content.schema:
-            content.schema = draft.learned
-            checked = list(draft.checked)
-        else:
-            meanings = message.meanings or (None,) * len(message.requests)
-            checked = []
-            try:
-                with self.checks.tentatively():
-                    for (_, request), meaning in zip(message.requests, meanings, strict=True):
-                        checked.append(self.checks.subscription(request, message.by, meaning))
-            except Exception as error:  # checking is about this one request, whatever is wrong with it
-                return [Answer(r.Rejection(len(checked), error))]
+        checked: list[m.Subscribe] = []
+        try:
+            with contextlib.ExitStack() as undo:
+                for namespace in {request.namespace for _, request in message.requests}:
+                    undo.enter_context(self.checks.tentatively(namespace))
+                checked.extend(self._check_requests(message))
+        except Exception as error:  # checking is about this one request, whatever is wrong with it
+            return [Answer(r.Rejection(len(checked), error))]
         pairs = [(link, request) for (link, _), request in zip(message.requests, checked, strict=True)]
-        return [*self._subscribe(pairs, now), Answer(tuple(checked))]
+        return [*self._subscribe(pairs, message.by.principal, now), Answer(tuple(checked))]
 
-    def _find_rejection(self, message: r.SubscribeFor) -> r.Rejection | None:
-        """Return why subscriptions cannot be accepted because of those that exist, or are in the same request."""
-        asked, new = self.registry.asked, set[tuple[Link, str]]()
-        for row, (link, request) in enumerate(message.requests):
-            place = (link, client_key(link, request.namespace, request.id))
-            if message.must_be_new and (place in asked or place in new):
-                return r.Rejection(row, DuplicateSubscriptionError(request.id))
-            if place not in asked:
-                new.add(place)
-        wanted, most = self.registry.count_of(message.by.principal) + len(new), message.by.max_subscriptions
-        if new and wanted > most:
-            return r.Rejection(None, LimitError("subscriptions", wanted, most))
-        return None
+    def _check_requests(self, message: r.SubscribeFor) -> Iterator[m.Subscribe]:
+        """Yield the subscriptions of a request as the broker takes them, from drafts where those still hold."""
+        drafts = {name: iter(draft.checked) for name, draft in message.drafts.items() if self.checks.takes(draft, name)}
+        meanings = message.meanings or (None,) * len(message.requests)
+        for (_, request), meaning in zip(message.requests, meanings, strict=True):
+            draft = drafts.get(request.namespace)
+            yield self.checks.subscription(request, message.by, meaning) if draft is None else next(draft)
 
     # What clients say
 
@@ -259,9 +265,10 @@ class EdgeCore:
             many = message.subscriptions if isinstance(message, m.SubscribeBatch) else (message,)
             check_pieces(sender, "subscriptions", len(many), MAX_SUBSCRIPTIONS_AT_ONCE)
             refusals: list[Effect] = []
-            return self._subscribe(self._checked(many, sender, rights, now, refusals), now) + refusals
+            arrivals = self._checked(many, sender, rights, now, refusals)
+            return self._subscribe(arrivals, rights.principal, now) + refusals
         if isinstance(message, m.Unsubscribe):
-            return self.broker.handle(message, sender=sender, now=now)
+            return self._unsubscribe(message, sender, now)
         name = type(message).__name__
         return [Tell(sender, m.Refusal(name, f"a client may not send {name}"))]
 
@@ -271,7 +278,7 @@ class EdgeCore:
         publisher = f"{sender}@{self.broker.name}"
         for event in events:
             try:
-                with self.checks.tentatively():
+                with self.checks.tentatively(event.namespace):
                     payload = self.checks.event(read_raw(event.payload), event.namespace, rights)
             except Exception as error:  # checking is about this one event, whatever is wrong with it
                 subject = f"event {event.id.epoch} {event.id.seq}"
@@ -284,13 +291,13 @@ class EdgeCore:
 
     def _checked(
         self, many: Iterable[m.Subscribe], sender: Link, rights: Rights, now: float, refusals: list[Effect]
-    ) -> Iterator[tuple[Link, m.Subscribe]]:
+    ) -> Iterator[Arrival]:
         """Yield the subscriptions that may be; each counts before the next is read. Others add to ``refusals``."""
         for request in many:
             try:
                 self.registry.demand_room(rights, sender, request)
-                with self.checks.tentatively():
-                    checked = self.checks.subscription(self.checks.described(request), rights)
+                with self.checks.tentatively(request.namespace):
+                    checked = self.checks.said(request, rights)
             except Exception as error:  # checking is about this one message, whatever is wrong with it
                 subject = f"subscription {request.id!r}"
                 refusals.append(Tell(sender, m.Refusal(subject, refusal_reason(error))))
@@ -300,17 +307,29 @@ class EdgeCore:
 
     # What the broker does with what was checked
 
-    def _subscribe(self, requests: Iterable[tuple[Link, m.Subscribe]], now: float) -> list[Effect]:
-        taken: list[tuple[Link, m.Subscribe]] = []
+    def _subscribe(self, arrivals: Iterable[Arrival], principal: str, now: float) -> list[Effect]:
+        taken: list[Arrival] = []
         spaces: dict[str, list[m.Subscribe]] = {}
-        for link, message in requests:
-            self.registry.add(link, message)
+        effects: list[Effect] = []
+        for link, message in arrivals:
+            if self.registry.add(link, message) and link in self.rights:
+                effects += [Tell(link, word) for word in self.checks.types_of(message.namespace)]
             taken.append((link, message))
             spaces.setdefault(message.namespace, []).append(message)
         for first, *others in spaces.values():
             detail = m.about(first).text if not others else f"and {len(others):,} more"
             self.trail.note_subscription(now, "subscribe", first, detail, self.broker.name)
-        return self.broker.subscribe(taken, now)
+        entering, waiting = self.registry.admit(principal, taken)
+        effects += self.broker.subscribe(entering, now)
+        for link, message in waiting:  # all are on disk before the first is confirmed
+            place = client_key(link, message.namespace, message.id)
+            effects.append(records.INTEREST.put(link, place, value=m.encode(message)))
+        return [*effects, Again()] if waiting else effects
+
+    def _unsubscribe(self, message: m.Unsubscribe, sender: Link, now: float) -> list[Effect]:
+        entering = self.registry.take_waiting(sender, message)
+        effects = self.broker.subscribe(entering, now) if entering else []
+        return effects + self.broker.handle(message, sender=sender, now=now)
 
     def _publish(self, events: Sequence[m.Published], sender: Link, now: float) -> list[Effect]:
         self.traffic.note_events(now, events)
@@ -324,7 +343,7 @@ class EdgeCore:
             if isinstance(effect, Persist | Answer | Tell | Again):
                 outgoing.append(effect)
             elif self.broker.is_neighbour(effect.link):
-                crossing = self._crossing(effect.link, effect.message)
+                crossing = self._borders.crossing(effect.link, effect.message)
                 if crossing is not None:
                     outgoing.append(Send(effect.link, crossing))
             elif isinstance(effect, Deliver):
@@ -360,14 +379,10 @@ class EdgeCore:
     def _learned(self) -> list[Effect]:
         """Persist types that were learned, and tell them to the clients that are connected."""
         changes = self.checks.take_learned()
-        words = [Tell(link, word) for link in sorted(self.rights) for word in self._types()] if changes else []
-        return [*changes, *words]
-
-    def _types(self) -> list[m.Types]:
-        schema = self.checks.content.schema
-        return [m.Types(schema.to_json().encode())] if schema else []
-
-    def _crossing(self, link: Link, message: Any) -> Any:
-        """Return what of a message may cross a link (promise S5); None: nothing."""
-        allowed = self._borders.get(link)
-        return message if allowed is None else cut_message(message, allowed)
+        words = [
+            Tell(link, word)
+            for link in (sorted(self.rights) if changes else ())
+            for name in changes.keys() & self.registry.namespaces_of(link)
+            for word in self.checks.types_of(name)
+        ]
+        return [*changes.values(), *words]

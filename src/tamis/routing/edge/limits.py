@@ -21,6 +21,8 @@ __all__ = [
     "MAX_ABOUT",
     "MAX_BACKLOG",
     "MAX_BODY",
+    "MAX_BYTES_OF_NAMESPACE",
+    "MAX_BYTES_OF_SUBSCRIPTIONS",
     "MAX_CONNECTIONS",
     "MAX_CONNECTIONS_OF_ADDRESS",
     "MAX_EVENT",
@@ -36,9 +38,12 @@ __all__ = [
     "MAX_READING_OF_PRINCIPAL",
     "MAX_SUBSCRIPTIONS",
     "MAX_SUBSCRIPTIONS_AT_ONCE",
+    "MAX_SUBSCRIPTIONS_OF_NAMESPACE",
     "MAX_TOKEN",
     "MAX_WORK",
     "MAX_WORK_OF_PRINCIPAL",
+    "SLICE_BYTES",
+    "SLICE_SUBSCRIPTIONS",
     "Door",
 ]
 
@@ -60,6 +65,11 @@ MAX_BODY: Final = 16 * 1024 * 1024
 MAX_EVENTS: Final = 10_000
 MAX_SUBSCRIPTIONS_AT_ONCE: Final = 1_000
 
+#: Subscriptions that enter the routing table in one step of a broker, and bytes of their compiled filters: a filter
+#: with 256 alternatives has about 80 KiB and takes 15 to 30 ms.
+SLICE_SUBSCRIPTIONS: Final = 64
+SLICE_BYTES: Final = 48 * 1024
+
 #: Bytes of requests that are held at the same time, from reading until the answer.
 MAX_READING_OF_PRINCIPAL: Final = 64 * 1024 * 1024
 MAX_READING: Final = 256 * 1024 * 1024
@@ -78,6 +88,11 @@ MAX_BACKLOG: Final = 100_000
 
 #: Subscriptions of one principal (promise S19).
 MAX_SUBSCRIPTIONS: Final = 100_000
+
+#: Subscriptions of one namespace; bytes of filters, texts and metadata of one namespace, and of all.
+MAX_SUBSCRIPTIONS_OF_NAMESPACE: Final = 1_000_000
+MAX_BYTES_OF_NAMESPACE: Final = 1024 * 1024 * 1024
+MAX_BYTES_OF_SUBSCRIPTIONS: Final = 4 * 1024 * 1024 * 1024
 
 #: Characters of a bearer token; a JWT with a certificate chain in its header has about 6,000.
 MAX_TOKEN: Final = 8 * 1024
@@ -128,6 +143,9 @@ DOORS: Final = (
     Door("bytes of a packet", "message of a link", _bytes(MAX_PACKET_OF_BROKER)),
     Door("messages that wait (`max_backlog`)", "client", f"{MAX_BACKLOG:,}"),
     Door("subscriptions", "principal", f"{MAX_SUBSCRIPTIONS:,}"),
+    Door("subscriptions", "namespace", f"{MAX_SUBSCRIPTIONS_OF_NAMESPACE:,}"),
+    Door("bytes of filters, texts and metadata", "namespace", _bytes(MAX_BYTES_OF_NAMESPACE)),
+    Door("bytes of filters, texts and metadata", "broker", _bytes(MAX_BYTES_OF_SUBSCRIPTIONS)),
     Door("characters of a token", "request", f"{MAX_TOKEN:,}"),
     Door("costly questions that wait or run", "principal", f"{MAX_WORK_OF_PRINCIPAL:,}"),
     Door("costly questions that wait or run", "broker", f"{MAX_WORK:,}"),

@@ -23,6 +23,7 @@ __all__ = [
     "Disconnect",
     "Draft",
     "EventDraft",
+    "ForgetTypes",
     "LearnTypes",
     "Post",
     "Posts",
@@ -53,9 +54,18 @@ class Departed:
 
 @dataclass(frozen=True)
 class LearnTypes:
-    """The types of a snapshot, for a broker that learns types and knows none yet."""
+    """The types of a snapshot, for those of its namespaces that have learned none yet."""
 
     schema: Schema
+    namespaces: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ForgetTypes:
+    """The learned types of a namespace are to be forgotten; those that its subscriptions name stay."""
+
+    namespace: str
+    by: Rights
 
 
 @dataclass
@@ -109,28 +119,28 @@ class Rejection:
     error: Exception
 
 
-@dataclass(frozen=True)
+@dataclass
 class Draft:
-    """Subscriptions that were checked under the types of ``base``; they taught the types of ``learned``."""
+    """Subscriptions of a namespace, checked under the types of ``base``; they taught the types of ``learned``."""
 
     base: Schema
     learned: Schema
-    checked: tuple[m.Subscribe, ...] = ()
+    checked: list[m.Subscribe] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class SubscribeFor:
     """Subscriptions of clients that speak through this process: all of them are accepted, or none.
 
-    ``meanings`` are what filters were compiled to under the same types, where they were. A ``draft`` saves checking
-    them again, unless the types have changed since. With ``must_be_new`` an id that is there already is rejected.
+    ``meanings`` are what filters were compiled to under the same types, where they were. ``drafts`` by namespace save
+    checking them again. With ``must_be_new`` an id that is there already is rejected.
     """
 
     requests: tuple[tuple[Link, m.Subscribe], ...]
     by: Rights
     must_be_new: bool = False
     meanings: tuple[tuple[Filter, ...] | None, ...] = ()
-    draft: Draft | None = None
+    drafts: Mapping[str, Draft] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

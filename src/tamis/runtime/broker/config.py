@@ -45,6 +45,8 @@ class LinkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     policy: str = "covering"
     token_file: str = ""
     token_env: str = ""
+    #: The certificates of the authorities that may have signed the other end's; without it those of the system.
+    ca_file: str = ""
     #: Whether the token may be sent unencrypted to another machine.
     insecure: bool = False
     #: The namespaces whose subscriptions and events may cross; all when there are none.
@@ -175,6 +177,8 @@ class BrokerConfig(_Port, frozen=True, forbid_unknown_fields=True, kw_only=True)
             self.auth.jwt.check()
         for link in self.links:
             check_encrypted(link.url, link.token_file or link.token_env, insecure=link.insecure)
+            if link.ca_file and not link.url.startswith(("https://", "wss://")):
+                raise ModelError(f"link {link.name!r}: ca_file is for a url with https://")
         if self.links and not self.schema:
             raise ModelError("brokers that are linked need the same schema: set schema = 'schema.json'")
         if any(link.namespaces and link.policy == "flood" for link in self.links):
@@ -201,10 +205,10 @@ def read_config(path: Path) -> BrokerConfig:
     """Read a TOML file; files that it names are relative to it."""
     try:
         found = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), BrokerConfig)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # TOML, a field, UTF-8, or a number of 5,000 digits
         known = ", ".join(BrokerConfig.__struct_fields__)
         raise ModelError(f"{path}: {error} (known: {known})") from None
-    links = tuple(_beside(link, path, "token_file") for link in found.links)
+    links = tuple(_beside(link, path, "token_file", "ca_file") for link in found.links)
     jwt = None if found.auth.jwt is None else _beside(found.auth.jwt, path, "keys", "secret_file")
     return _beside(
         msgspec.structs.replace(found, links=links, auth=AuthConfig(jwt)),

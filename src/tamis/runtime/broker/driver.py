@@ -13,13 +13,13 @@ from functools import partial
 from typing import Any
 
 from tamis.errors import DiskFullError, RefusedError, StoreError
-from tamis.model.schema import Schema
 from tamis.model.subscription import Filter
 from tamis.node.effects import Link, Persist
 from tamis.node.frames import decode_frame
 from tamis.node.node import Node
 from tamis.node.stream import CLIENT_EPOCH
 from tamis.routing import messages as m
+from tamis.routing.core.broker import client_key
 from tamis.routing.edge.audit import Deed, TokensSeen
 from tamis.routing.edge.core import EdgeCore
 from tamis.routing.edge.requests import (
@@ -27,6 +27,7 @@ from tamis.routing.edge.requests import (
     Departed,
     Draft,
     EventDraft,
+    ForgetTypes,
     LearnTypes,
     Post,
     Posts,
@@ -43,8 +44,8 @@ from tamis.runtime.packets import split_frames
 
 __all__ = ["Driver"]
 
-#: Seconds between two looks for what has expired.
-TICK_SECONDS = 1.0
+#: Seconds between two looks for what has expired, and for subscriptions that enter the routing table in slices.
+TICK_SECONDS, LOOK_SECONDS = 1.0, 0.005
 
 
 class Driver:
@@ -150,15 +151,22 @@ class Driver:
         by: Rights,
         *,
         meanings: Sequence[tuple[Filter, ...] | None] = (),
-        draft: Draft | None = None,
+        drafts: Mapping[str, Draft] | None = None,
         must_be_new: bool = False,
     ) -> tuple[m.Subscribe, ...] | Rejection:
-        """Take subscriptions of clients that speak through this process: all, or none and the reason."""
+        """Take subscriptions of clients that speak through this process: all, or none and the reason.
+
+        They are on disk and in the routing table when this returns.
+        """
         self.demand_room()
-        message = SubscribeFor(tuple(requests), by, must_be_new, tuple(meanings), draft)
+        message = SubscribeFor(tuple(requests), by, must_be_new, tuple(meanings), drafts or {})
         done = asyncio.get_running_loop().create_future()
         self.machine.subscribe(message, partial(_resolve, done))
         answer: tuple[m.Subscribe, ...] | Rejection = await done
+        places = [(link, client_key(link, one.namespace, one.id)) for link, one in requests]
+        while self.machine.node.core.registry.is_waiting(places):
+            await asyncio.sleep(LOOK_SECONDS)
+            self.machine.demand_sound()
         return answer
 
     async def unsubscribe(self, message: m.Unsubscribe, link: Link, by: Rights | None = None) -> None:
@@ -169,9 +177,9 @@ class Driver:
         self.machine.attach([link], CLIENT_EPOCH)
         await self._submit(UnsubscribeFor(message, by), link)
 
-    async def learn_types(self, schema: Schema) -> None:
-        """Take over the types of a snapshot, if there are none yet."""
-        await self._submit(LearnTypes(schema))
+    async def ask(self, request: LearnTypes | ForgetTypes) -> Any:
+        """Return the answer of the edge to a request of this process, once it is durable."""
+        return await self._submit(request)
 
     def note(self, what: Deed | TokensSeen) -> asyncio.Future[Any]:
         """Have something noted in the audit; the future is done when it is durable."""

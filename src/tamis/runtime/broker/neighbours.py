@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import random
+import ssl
 from typing import Any
 from urllib.parse import quote
 
@@ -26,23 +27,26 @@ WRITE_DEADLINE = 10.0
 
 async def keep_linked(driver: Driver, config: BrokerConfig, link: LinkConfig) -> None:
     """Stay connected to one neighbour, for ever."""
-    pause = FIRST_PAUSE
+    pause, trouble = FIRST_PAUSE, ""
     unreachable: tuple[type[Exception], ...] = (OSError, TamisError, TimeoutError, *socket_errors())
     while True:
         try:
             await _serve(driver, config, link)
-            pause = FIRST_PAUSE
+            pause, trouble = FIRST_PAUSE, ""
         except RemoteProtocolError as error:
             _log.warning("%s", error)
-        except unreachable:  # it is down, or we are full: that is what this loop is for
-            pass
+        except unreachable as error:  # it is down, or we are full: that is what this loop is for
+            if str(error) != trouble:  # once for each kind of trouble, not for each attempt
+                _log.warning("link %s: %s", link.name, error)
+            trouble = str(error)
         await asyncio.sleep(pause * random.uniform(0.5, 1.0))
         pause = min(2 * pause, LONGEST_PAUSE)
 
 
 async def _serve(driver: Driver, config: BrokerConfig, link: LinkConfig) -> None:
     url = f"{websocket_url(link.url)}?broker={quote(config.name)}"
-    async with dial(url, config.token_of(link), max_size=MAX_PACKET_OF_BROKER, timeout=5) as socket:
+    tls = ssl.create_default_context(cafile=link.ca_file) if link.ca_file else None
+    async with dial(url, config.token_of(link), max_size=MAX_PACKET_OF_BROKER, timeout=5, ssl=tls) as socket:
         if socket.subprotocol != SUBPROTOCOL:
             raise RemoteProtocolError(link.name, f"it does not speak {SUBPROTOCOL}: upgrade the older of the two")
         connection = Connection(link.name)

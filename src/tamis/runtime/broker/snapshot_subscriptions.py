@@ -28,7 +28,7 @@ from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.routing.core.broker import client_key
 from tamis.routing.edge.link_names import http_link
-from tamis.routing.edge.requests import Rejection
+from tamis.routing.edge.requests import LearnTypes, Rejection
 from tamis.routing.edge.rights import Rights
 from tamis.runtime.broker.driver import Driver
 from tamis.runtime.long_lived import paused_collection
@@ -53,17 +53,15 @@ async def open_snapshot(driver: Driver, path: Path) -> Path:
     """Let a broker have exactly the subscriptions of a version, or of the newest in a directory; return which."""
     version = version_at(path)
     engine = await asyncio.to_thread(Engine.load, version)
-    await driver.learn_types(engine.schema)
-    schema = driver.view.schema
+    await driver.ask(LearnTypes(engine.schema, tuple(space.name for space in engine.namespaces())))
     mine = {place: one for place, one in driver.view.asked.items() if m.about(one).owner == OWNER}
     kept: set[_Place] = set()
     subscriptions = iter(engine)
-    means_the_same = all(schema.get(name) == kind for name, kind in engine.schema.items())
     while batch := list(itertools.islice(subscriptions, BATCH)):
         wanted = [(_place(one), one, _message(one, engine.schema)) for one in batch]
         kept.update(place for place, _, _ in wanted)
         changed = [one for one in wanted if not _is_same(mine.get(one[0]), one[2])]
-        await _subscribe(driver, version, means_the_same, changed)
+        await _subscribe(driver, version, engine.schema, changed)
     for place, one in mine.items():
         if place not in kept:
             await driver.unsubscribe(m.Unsubscribe(one.id, one.namespace), place[0], _RIGHTS)
@@ -106,12 +104,12 @@ def _is_same(there: m.Subscribe | None, one: m.Subscribe) -> bool:
 
 
 async def _subscribe(
-    driver: Driver, version: Path, means_the_same: bool, changed: list[tuple[_Place, Subscription, m.Subscribe]]
+    driver: Driver, version: Path, compiled_for: Schema, changed: list[tuple[_Place, Subscription, m.Subscribe]]
 ) -> None:
     """Give subscriptions to the broker, held to the policies like those of clients (promise S6)."""
     requests: list[tuple[Link, m.Subscribe]] = []
     meanings: list[tuple[Filter, ...] | None] = []
-    checks, schema = driver.view.checks, driver.view.schema
+    content = driver.view.checks.content
     for place, subscription, message in changed:
         there = driver.view.asked.get(place)
         if there is not None and m.about(there).owner != OWNER:
@@ -119,8 +117,9 @@ async def _subscribe(
                 str(version), f"subscription {subscription.id!r} is at the broker already, and not ours"
             )
         try:
-            if means_the_same and _is_typed(subscription, schema):  # what was compiled there need not be parsed here
-                filter, meaning = checks.content.write_filter(subscription.filters), subscription.filters
+            space = content.of(subscription.namespace)
+            if _is_typed(subscription, space.schema, compiled_for):  # what was compiled there need not be parsed here
+                filter, meaning = space.write_filter(subscription.filters), subscription.filters
             else:
                 filter, meaning = msgspec.json.encode(to_json(parse(m.about(message).text))), None
         except TamisError as error:
@@ -133,8 +132,8 @@ async def _subscribe(
         raise SnapshotError(str(version), f"subscription {id!r}: {answer.error}") from answer.error
 
 
-def _is_typed(one: Subscription, schema: Schema) -> bool:
-    """Whether every attribute of a subscription has a type, on which its meaning depends and on nothing else."""
-    return all(
-        filter.rest is None and all(part.attribute in schema for part in filter.constraints) for filter in one.filters
-    )
+def _is_typed(one: Subscription, here: Schema, there: Schema) -> bool:
+    """Whether every attribute of a subscription has the same type in two schemas: its meaning is the same."""
+    names = {part.attribute for filter in one.filters for part in filter.constraints}
+    is_plain = all(filter.rest is None for filter in one.filters)
+    return is_plain and all(name in here and here[name] == there.get(name) for name in names)

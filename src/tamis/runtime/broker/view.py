@@ -20,7 +20,7 @@ from tamis.runtime.broker.audit_log import AuditRecord
 from tamis.runtime.broker.committer import Committer
 from tamis.runtime.broker.machine import BrokerMachine
 from tamis.runtime.broker.store import Store
-from tamis.runtime.event_json import event_as_json
+from tamis.runtime.event_json import payload_as_json
 
 __all__ = ["BrokerView", "DiskView", "StreamView"]
 
@@ -94,10 +94,9 @@ class BrokerView:
         """Rights, limits and policies."""
         return self._edge.checks
 
-    @property
-    def schema(self) -> Schema:
-        """The types of attributes."""
-        return self._edge.checks.content.schema
+    def schema_of(self, namespace: str) -> Schema:
+        """Return the types of attributes in a namespace."""
+        return self._edge.checks.content.of(namespace).schema
 
     @property
     def learns(self) -> bool:
@@ -112,11 +111,12 @@ class BrokerView:
     def filters_of(self, place: Place, message: m.Subscribe) -> tuple[Filter, ...]:
         """Return what a subscription means; it may be gone meanwhile."""
         known = self._edge.broker.table.interests(place[0]).get(place[1])  # one look: another thread may remove it
-        return self._edge.checks.content.read_filter(message.filter) if known is None else known.filters
+        content = self._edge.checks.content.of(message.namespace)
+        return content.read_filter(message.filter) if known is None else known.filters
 
     def readers_of(self, raw: Mapping[str, Any], namespace: str) -> dict[Link, list[Subscription]]:
         """Return the subscriptions that an event would match, by client."""
-        return self._edge.broker.table.readers(self.schema.event(raw), namespace)
+        return self._edge.broker.table.readers(self.schema_of(namespace).event(raw), namespace)
 
     def stand_ins(self, neighbour: Link, place: Place) -> list[str]:
         """Return the keys of the subscriptions that stand for one that a neighbour was not told of."""
@@ -139,13 +139,13 @@ class BrokerView:
         """Counts, and the last events and deliveries."""
         return self._edge.traffic
 
-    def read_event(self, payload: bytes) -> Event:
+    def read_event(self, event: m.Published) -> Event:
         """Return the canonical values of an event."""
-        return self._edge.checks.content.read_event(payload)
+        return self._edge.checks.content.of(event.namespace).read_event(event.payload)
 
-    def event_as_json(self, payload: bytes) -> dict[str, Any]:
-        """Return the attributes of an event as JSON has them."""
-        return event_as_json(self.read_event(payload), self.schema)
+    def event_as_json(self, event: m.Published) -> dict[str, Any]:
+        """Return the attributes of an event as JSON has them, also one from before its types were forgotten."""
+        return payload_as_json(event.payload, self.schema_of(event.namespace))
 
     # Links
 

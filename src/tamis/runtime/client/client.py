@@ -146,10 +146,9 @@ class Client:
         """How far everything was acknowledged; `tamis.connect(replay_after=...)` goes on from there."""
         return str(self._session.link.cursor)
 
-    @property
-    def schema(self) -> Schema:
-        """The types of attributes, as the broker knows them."""
-        return self._session.schema
+    def schema_of(self, namespace: str = DEFAULT_NAMESPACE) -> Schema:
+        """Return the types of attributes in a namespace, as the broker told them to its subscribers."""
+        return self._session.schema_of(namespace)
 
     async def publish(
         self, events: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, namespace: str = DEFAULT_NAMESPACE

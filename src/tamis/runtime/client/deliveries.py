@@ -20,9 +20,8 @@ __all__ = ["Acknowledging", "ClientSubscription", "Delivery"]
 class Acknowledging(Protocol):
     """What a delivery needs of its client."""
 
-    @property
-    def schema(self) -> Schema:
-        """The types of attributes."""
+    def schema_of(self, namespace: str) -> Schema:
+        """Return the types of attributes in a namespace."""
 
     def acknowledge(self, reader: Reader, cursor: Cursor) -> None:
         """Take note that a reader is done with a message."""
@@ -70,7 +69,7 @@ class ClientSubscription(Reader):
             await self._news.wait()
         cursor, delivery = self.waiting.popleft()
         id = delivery.event.id
-        event = payload_as_json(delivery.event.payload, self._client.schema)
+        event = payload_as_json(delivery.event.payload, self._client.schema_of(delivery.event.namespace))
         name = f"{id.publisher}:{id.epoch}:{id.seq}"
         return Delivery(name, event, self.namespace, delivery.subscriptions, cursor, self._client, self)
 

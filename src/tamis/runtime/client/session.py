@@ -99,8 +99,8 @@ class ClientSession:
     def __init__(self, name: str, cursor: Cursor | None, born: int) -> None:
         self.link = ClientLink(name, cursor)
         self.publishing = Publishing(born)
-        #: The types of attributes, as the broker knows them.
-        self.schema = Schema()
+        #: The types of attributes by namespace, as the broker told them; "" stands for all namespaces.
+        self._schemas: dict[str, Schema] = {}
         self.readers: dict[tuple[str, SubscriptionId], Reader] = {}
         #: Deliveries that no reader follows yet, with their cursors.
         self._unclaimed: list[tuple[Cursor, m.Delivery]] = []
@@ -113,6 +113,10 @@ class ClientSession:
         self.on_refusal: Callable[[m.Refusal], None] = lambda refusal: None
         #: Subscriptions that have ended: their deliveries wait for no reader.
         self._ended: set[tuple[str, SubscriptionId]] = set()
+
+    def schema_of(self, namespace: str) -> Schema:
+        """Return the types of attributes in a namespace."""
+        return self._schemas.get(namespace) or self._schemas.get("", Schema())
 
     # What the user does
 
@@ -195,7 +199,7 @@ class ClientSession:
         elif isinstance(message, m.Refusal):
             self._refused(message)
         elif isinstance(message, m.Types):
-            self.schema = Schema.from_json(message.schema)
+            self._schemas[message.namespace] = Schema.from_json(message.schema)
 
     def _is_new(self, id: m.EventId) -> bool:
         publisher = (id.publisher, id.epoch)

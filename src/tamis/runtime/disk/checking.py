@@ -182,7 +182,7 @@ def _read_record(key: Key, value: bytes) -> object:
     kind = records.find_kind(key)
     if kind.name == records.INTEREST.name:
         return m.decode(value, key[1]) if is_client(key[1]) else msgspec.msgpack.decode(value, type=m.Entry)
-    if kind.name == records.SCHEMA.name:
+    if kind.name in (records.SCHEMA.name, records.TYPES.name):
         return Schema.from_json(value)
     if kind.name == records.GAP.name:
         return msgspec.msgpack.decode(value, type=m.Gap)

@@ -115,10 +115,11 @@ class Network:
         With ``lasts`` it ends by itself after so many seconds of the network's time.
         """
         self._naive.node_of(client)
-        filters = self._content.compile(source)
         if namespace == ALL_NAMESPACES:
             raise ModelError(f"namespace {namespace!r} is not for clients")
-        data = self._content.write_filter(filters)
+        content = self._content.of(namespace)
+        filters = content.compile(source)
+        data = content.write_filter(filters)
         subscription_id = self._naive.subscribe(client, filters, id, namespace)
         expires = None if lasts is None else round((self._simulator.now + lasts) * 1e6)
         self._inboxes[client].subscribe(m.Subscribe(subscription_id, data, namespace, expires))
@@ -139,7 +140,8 @@ class Network:
         """Let a client publish an event, or several in one batch."""
         self._naive.node_of(client)
         raws = [events] if isinstance(events, Mapping) else list(events)
-        values = [self._content.read_event(self._content.write_event(raw)) for raw in raws]
+        content = self._content.of(namespace)
+        values = [content.read_event(content.write_event(raw)) for raw in raws]
         ids = self._inboxes[client].publish(namespace, [encode_event(raw) for raw in raws])
         for id, event in zip(ids, values, strict=True):
             self._naive.publish(id, namespace, event, self._is_active)
@@ -160,7 +162,9 @@ class Network:
         """Return what a client got, in order."""
         self._naive.node_of(client)
         return [
-            NetworkDelivery(_publisher(one), self._content.read_event(one.event.payload), one.subscriptions)
+            NetworkDelivery(
+                _publisher(one), self._content.of(one.event.namespace).read_event(one.event.payload), one.subscriptions
+            )
             for one in self._inboxes[client].deliveries
         ]
 

@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from tamis.errors import ModelError
+from tamis.model.subscription import DEFAULT_NAMESPACE
 from tamis.web.bodies import read_json
 from tamis.web.endpoints.statistics import demand_overview
 from tamis.web.server import server_of
@@ -45,13 +46,18 @@ async def compare(request: Request) -> Response:
     if len(policies) > MOST_POLICIES:
         raise ModelError(f"policies: at most {MOST_POLICIES}")
     broker = server.broker
-    newest = itertools.islice(reversed(broker.asked.values()), MOST_SUBSCRIPTIONS)
-    arguments = server.content_for_worker() | {
+    namespace = body.get("namespace", DEFAULT_NAMESPACE)
+    if not isinstance(namespace, str):
+        raise ModelError("namespace: a name")
+    asked = (one for one in reversed(broker.asked.values()) if one.namespace == namespace or not broker.learns)
+    newest = itertools.islice(asked, MOST_SUBSCRIPTIONS)
+    recent = [one for _, one in broker.traffic.recent_events if one.namespace == namespace or not broker.learns]
+    arguments = server.content_for_worker(namespace) | {
         "brokers": brokers,
         "policies": list(dict.fromkeys(policies)),
         "subscriptions": [(one.id, msgspec.json.decode(one.filter), one.namespace) for one in newest][::-1],
     }
-    payloads = server.recent_payloads([event for _, event in broker.traffic.recent_events][-MOST_EVENTS:])
+    payloads = server.recent_payloads(recent[-MOST_EVENTS:])
     rows = await server.pool.run(rights.principal, "compare", arguments, payloads, budget=COMPARISON)
     sizes = {"brokers": brokers, "subscriptions": len(arguments["subscriptions"]), "events": len(payloads)}
     return JSONResponse({**sizes, "policies": rows})

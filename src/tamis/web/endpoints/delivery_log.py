@@ -88,6 +88,6 @@ class _Log:
         return {
             "cursor": self.cursor(number),
             "id": event_id(message.event.id),
-            "event": self._server.broker.event_as_json(message.event.payload),
+            "event": self._server.broker.event_as_json(message.event),
             "subscriptions": list(message.subscriptions),
         }

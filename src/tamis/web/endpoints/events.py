@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse, Response
 
 from tamis.errors import EventError, ModelError, RefusedError, TamisError
 from tamis.model.subscription import DEFAULT_NAMESPACE
-from tamis.routing.edge.admission import MAX_NAME
+from tamis.routing.edge.admission import MAX_NAME, check_namespace
 from tamis.routing.edge.requests import Accepted, Rejection
 from tamis.web.bodies import MAX_PAGE, read_events, whole_number
 from tamis.web.failures import status_of
@@ -27,7 +27,7 @@ async def publish(request: Request) -> Response:
     server.driver.demand_room()
     events = await read_events(request)
     server.access.demand_live(rights)
-    draft, pace = server.broker.checks.begin_events(), Pace()
+    draft, pace = server.broker.checks.begin_events(check_namespace(namespace)), Pace()
     for row, event in enumerate(events):
         try:
             server.broker.checks.draft_event(draft, event, namespace, rights)

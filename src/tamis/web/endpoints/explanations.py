@@ -43,7 +43,7 @@ async def explain_event(request: Request) -> Response:
         text = m.about(server.broker.asked[place]).text
         shown["links"] = _links(server, *place, with_names=rights.is_admin)
     if "event" in asked:
-        shown |= await _explained(server, view, text, asked["event"], id)
+        shown |= await _explained(server, view, namespace, text, asked["event"], id)
     if not shown:
         raise ModelError(EXPECTED)
     return JSONResponse(shown)
@@ -69,13 +69,15 @@ def _places_of(known: Mapping[Place, m.Subscribe], id: str, namespace: str) -> l
     return [place for place, message in known.items() if (str(message.id), message.namespace) == (id, namespace)]
 
 
-async def _explained(server: Server, view: View, text: object, raw: object, id: object) -> dict[str, Any]:
+async def _explained(
+    server: Server, view: View, namespace: str, text: object, raw: object, id: object
+) -> dict[str, Any]:
     if text is None:
         raise ModelError(EXPECTED)
     if not isinstance(text, str) or not isinstance(raw, dict):
         raise ModelError("a filter is CQL2 text, an event an object")
     name = id if isinstance(id, str | int) else "filter"
-    arguments = server.content_for_worker() | {"filter": text, "event": raw, "name": name}
+    arguments = server.content_for_worker(namespace) | {"filter": text, "event": raw, "name": name}
     explanation: dict[str, Any] = await server.pool.run(view.rights.principal, "explain", arguments)
     return explanation
 

@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from tamis.errors import RefusedError
+from tamis.model.subscription import DEFAULT_NAMESPACE
 from tamis.node.effects import Link
 from tamis.web.server import Server, server_of
 from tamis.web.views import View
@@ -173,7 +174,7 @@ def _statistics(server: Server, waiting: dict[Link, int]) -> dict[str, Any]:
         },
         "links": [_link(server, name, waiting.get(name, 0)) for name in names],
         "slowest": _slowest(waiting, names),
-        "schema": {name: kind.name for name, kind in broker.schema.items()},
+        "schema": {name: kind.name for name, kind in broker.schema_of(DEFAULT_NAMESPACE).items()},
     }
 
 

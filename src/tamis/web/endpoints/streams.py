@@ -138,7 +138,7 @@ class _Stream:
             raise ModelError(f"the queue of {self._link!r} holds a {type(message).__name__}")
         data: dict[str, object] = {
             "id": event_id(message.event.id),
-            "event": self._server.broker.event_as_json(message.event.payload),
+            "event": self._server.broker.event_as_json(message.event),
             "subscriptions": list(message.subscriptions),
         }
         return f"id: {cursor}\ndata: {msgspec.json.encode(data).decode()}\n\n".encode()

@@ -65,17 +65,18 @@ async def create(request: Request) -> Response:
     documents, is_one = await read_objects(request)
     server.access.demand_live(rights)
     requests: list[tuple[Link, m.Subscribe]] = []
-    draft: Draft | None = None
+    drafts: dict[str, Draft] = {}
     pace = Pace()
     for row, document in enumerate(documents):
         try:
             link, message = _asked(server, rights, _read(document))
-            draft = server.broker.checks.draft(draft, message, rights)
+            space = message.namespace
+            drafts[space] = server.broker.checks.draft(drafts.get(space), message, rights)
         except TamisError as error:
             raise _rejected(Rejection(row, error), is_one=is_one) from None
         requests.append((link, message))
         await pace.breathe()  # a costly filter takes up to 40 ms
-    checked = await server.driver.subscribe(requests, rights, draft=draft, must_be_new=True)
+    checked = await server.driver.subscribe(requests, rights, drafts=drafts, must_be_new=True)
     if isinstance(checked, Rejection):
         raise _rejected(checked, is_one=is_one)
     view = View(server.broker, rights)

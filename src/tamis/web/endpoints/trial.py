@@ -106,6 +106,6 @@ async def _tried(server: Server, view: View, namespace: str, source: str | dict[
     recent = [(at, event) for at, event in server.broker.traffic.recent_events if event.namespace == namespace]
     payloads = server.recent_payloads([event for _, event in recent])
     recent = recent[len(recent) - len(payloads) :]
-    arguments = server.content_for_worker() | {"filter": source, "policies": view.policies_of(namespace)}
+    arguments = server.content_for_worker(namespace) | {"filter": source, "policies": view.policies_of(namespace)}
     shown, matched = await server.pool.run(view.rights.principal, "try", arguments, payloads)
     return [recent[place] for place in shown], [recent[place] for place in matched]

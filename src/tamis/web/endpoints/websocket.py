@@ -10,18 +10,27 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from tamis.errors import ModelError, RemoteProtocolError, TamisError
 from tamis.node.cursor import Cursor
+from tamis.node.effects import Link
+from tamis.node.frames import decode_frame
+from tamis.routing import messages as m
 from tamis.routing.edge.admission import MAX_NAME
+from tamis.routing.edge.checks import Drafts
+from tamis.routing.edge.limits import MAX_FRAMES, MAX_SUBSCRIPTIONS_AT_ONCE
 from tamis.routing.edge.link_names import client_link
 from tamis.routing.edge.rights import Rights
 from tamis.runtime.broker.driver import Driver
 from tamis.runtime.broker.machine import Connection
-from tamis.runtime.packets import MAX_PACKET_OF_BROKER, SUBPROTOCOL, check_version
+from tamis.runtime.packets import MAX_PACKET_OF_BROKER, SUBPROTOCOL, check_version, join_frames, split_frames
 from tamis.web.port.connection_limits import ALLOW_PACKETS
 from tamis.web.server import Server
+from tamis.web.work.pacing import Pace
 
 __all__ = ["connect"]
 
 _POLICY_VIOLATION, _TRY_AGAIN_LATER = 1008, 1013
+
+#: The tags of messages that have filters to compile: the second byte of a message.
+_SUBSCRIBING = frozenset(m.encode(one)[1:2] for one in (m.Subscribe("", b""), m.SubscribeBatch(())))
 
 _log = logging.getLogger("tamis")
 
@@ -68,6 +77,7 @@ def _admit(server: Server, socket: WebSocket) -> tuple[str, Rights | None, str, 
 
 
 async def _read(driver: Driver, connection: Connection, socket: WebSocket) -> None:
+    pace = Pace()
     while True:
         try:
             packet = await socket.receive_bytes()
@@ -76,7 +86,7 @@ async def _read(driver: Driver, connection: Connection, socket: WebSocket) -> No
         if connection.closed:  # its token ended, or another connection took its place: nothing more is taken from it
             return
         try:
-            driver.receive(connection, packet)
+            await _take(driver, connection, packet, pace)
         except RemoteProtocolError as error:
             _log.warning("%s", error)
             connection.close(str(error))
@@ -84,6 +94,36 @@ async def _read(driver: Driver, connection: Connection, socket: WebSocket) -> No
         except TamisError as error:  # a full disk: nothing was taken, the other end sends it again
             connection.close_for_now(str(error))
             return
+
+
+async def _take(driver: Driver, connection: Connection, packet: bytes, pace: Pace) -> None:
+    """Take a packet frame by frame; others are served in between, and while the filters of a frame are compiled."""
+    if connection.rights is None:
+        driver.receive(connection, packet)
+        return
+    checks, rights = driver.view.checks, connection.rights
+    for frame in split_frames(packet, connection.link, MAX_FRAMES):
+        drafts: Drafts = {}
+        for message in _subscriptions_in(frame, connection.link):
+            drafts[message, rights] = checks.prepare(message, rights)
+            await pace.breathe()
+        if connection.closed:
+            return
+        with checks.prepared(drafts):
+            driver.receive(connection, join_frames([frame]))
+        await pace.breathe()
+
+
+def _subscriptions_in(data: bytes, link: Link) -> tuple[m.Subscribe, ...]:
+    """Return the subscriptions that a client's frame asks for, as far as they are taken."""
+    body = decode_frame(data, link).body
+    if body[1:2] not in _SUBSCRIBING:
+        return ()
+    message = m.decode(body, link)
+    if isinstance(message, m.SubscribeBatch):
+        many = message.subscriptions
+        return many if len(many) <= MAX_SUBSCRIPTIONS_AT_ONCE else ()  # more than that ends the connection
+    return (message,) if isinstance(message, m.Subscribe) else ()
 
 
 async def _write(driver: Driver, connection: Connection, socket: WebSocket) -> None:

@@ -1,6 +1,6 @@
 """Throw broken subscriptions at the language and see that only `TamisError` comes back, and soon.
 
-``python -m tests.fuzz_language SECONDS [--seed N]`` makes texts and documents from the grammar, damages
+``python -m tests.fuzz.language SECONDS [--seed N]`` makes texts and documents from the grammar, damages
 them, and gives each to ``parse`` and to the compiler. What is accepted must survive being written and read
 again. Anything but a `TamisError`, an `InvariantError`, a tree that changes, or more than 50 ms of CPU
 (measured again to rule out noise) is a finding: it is made as short as it gets, printed as a line of Python

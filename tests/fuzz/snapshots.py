@@ -1,6 +1,6 @@
 """Damage saved engines as an attacker would, and see that each is refused or answers.
 
-``python -m tests.fuzz_snapshots SECONDS [--seed N] [--changes N]`` saves a few engines with every structure in them.
+``python -m tests.fuzz.snapshots SECONDS [--seed N] [--changes N]`` saves a few engines with every structure in them.
 Then it changes one file or array of a copy at a time: bytes, lengths, types, shapes, numbers, columns, the manifest.
 Checksums are computed again, so that only the checks of structure stand between a file and the kernels. What opens is
 used: it matches, explains, adds, removes, merges and saves. That happens in other processes. A process that dies, an
@@ -555,7 +555,7 @@ def main(arguments: list[str]) -> int:
     for outcome, count in outcomes.most_common():
         print(f"  {count:7,}  {outcome}")
     for finding in findings:
-        print(f"python -m tests.fuzz_snapshots 60 {finding}")
+        print(f"python -m tests.fuzz.snapshots 60 {finding}")
     return 1 if findings else 0
 
 

@@ -1,0 +1,46 @@
+"""A renewed TLS certificate is used without a restart: its files are watched."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import ssl
+from typing import Final
+
+__all__ = ["follow_certificate"]
+
+#: Seconds between two looks at the files.
+LOOK_SECONDS: Final = 5.0
+
+_log = logging.getLogger("tamis")
+
+
+async def follow_certificate(context: ssl.SSLContext, certificate: str, key: str) -> None:
+    """Let new connections be greeted with the certificate that the files hold now, for ever.
+
+    A pair that does not fit together, as while the second file is being written, changes nothing and is tried again.
+    """
+    seen = _state(certificate, key)
+    while True:
+        await asyncio.sleep(LOOK_SECONDS)
+        state = _state(certificate, key)
+        if state is None or state == seen:
+            continue
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)  # a bad pair spoils a context
+            context.load_cert_chain(certificate, key)
+        except (OSError, ssl.SSLError) as error:
+            _log.warning("TLS certificate %s: %s; the one before stays in use", certificate, error)
+        else:
+            _log.warning("TLS certificate %s: the new one is in use", certificate)
+            seen = state
+
+
+def _state(*paths: str) -> tuple[tuple[int, int, int], ...] | None:
+    """Return what changes when one of the files does; None while one is missing."""
+    try:
+        found = [os.stat(path) for path in paths]
+    except OSError:
+        return None
+    return tuple((one.st_ino, one.st_mtime_ns, one.st_size) for one in found)

@@ -1,0 +1,172 @@
+"""What one hostile tenant costs the others: ``python -m tests.attacks.load --idle 5000 --active 500 --tenants 1000``.
+
+A broker that demands tokens serves idle connections and active ones, each of a tenant. An active client publishes an
+event and waits for its delivery; the time between is its latency. Rounds without and with the hostile tenant alternate.
+The hostile one sends batches of costly subscriptions, trials, bodies of many lines and frames that are none. Printed:
+the 99th percentiles of both kinds of rounds, and the median of their ratios. The goal is a ratio below 1.2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import dataclasses
+import itertools
+import resource
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import tamis
+from tamis.runtime.broker.tokens import Tokens
+from tests.attacks.callers import Guarded, guarded_broker
+from tests.server.processes import HANGS, ask
+
+COSTLY = " AND ".join(f"(a{i} = 1 OR b{i} = 2)" for i in range(8))
+
+LIMITS = "max_connections = 20000\nmax_connections_of_address = 20000\n"
+
+
+@dataclasses.dataclass(frozen=True)
+class Size:
+    """How many connections and tenants there are, how many rounds of each kind, and how long a round is."""
+
+    idle: int = 50
+    active: int = 20
+    tenants: int = 20
+    rounds: int = 10
+    seconds: float = 3.0
+
+
+@dataclasses.dataclass
+class Figures:
+    """The 99th percentiles of the rounds in seconds, without and with the hostile tenant, and what was counted."""
+
+    quiet: list[float] = dataclasses.field(default_factory=list)
+    hostile: list[float] = dataclasses.field(default_factory=list)
+    events: int = 0
+    attacks: int = 0
+
+    @property
+    def ratio(self) -> float:
+        """The median of the ratios of neighbouring rounds."""
+        return statistics.median(bad / good for good, bad in zip(self.quiet, self.hostile, strict=True))
+
+
+class Attacker:
+    """One hostile tenant, in a thread of its own; it attacks while `is_active`."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self.count = 0
+        self.is_active = threading.Event()
+        self._ends = False
+        self._url, self._headers = url, {"Authorization": f"Bearer {token}"}
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        for number in itertools.count():
+            self.is_active.wait()
+            if self._ends:
+                return
+            with contextlib.suppress(OSError):
+                self._attack(number)
+                self.count += 1
+
+    def _attack(self, number: int) -> None:
+        batch = [{"filter": f"{COSTLY} OR n = {k}", "namespace": "eve", "id": f"{number}-{k}"} for k in range(10)]
+        lines = b"{}\n" * 200_000
+        kind = {"Content-Type": "application/x-ndjson"}
+        [
+            lambda: ask(f"{self._url}/v1/subscriptions", "POST", batch, **self._headers),
+            lambda: ask(f"{self._url}/v1/trial", "POST", {"filter": COSTLY, "namespace": "eve"}, **self._headers),
+            lambda: ask(f"{self._url}/v1/events?namespace=eve", "POST", lines, **self._headers, **kind),
+            lambda: ask(f"{self._url}/v1/explain", "POST", {"filter": COSTLY, "event": {"a1": 1}}, **self._headers),
+        ][number % 4]()
+
+    def stop(self) -> None:
+        """End the thread after what it is doing."""
+        self._ends = True
+        self.is_active.set()
+        self._thread.join(HANGS)
+
+
+async def measure(guarded: Guarded, size: Size) -> Figures:
+    """Connect everything, and take rounds of both kinds in turn."""
+    figures, url = Figures(), guarded.broker.url
+    async with contextlib.AsyncExitStack() as stack:
+        for number in range(size.idle):
+            token = guarded.secrets[f"t{number % size.tenants}"]
+            await stack.enter_async_context(tamis.connect(url, token=token, client=f"idle{number}"))
+        clients = []
+        for number in range(size.active):
+            tenant = f"t{number % size.tenants}"
+            client = await stack.enter_async_context(
+                tamis.connect(url, token=guarded.secrets[tenant], client=f"active{number}")
+            )
+            matches = await client.subscribe(f"to = {number}", namespace=tenant)
+            clients.append((client, matches, tenant, number))
+        attacker = Attacker(url, guarded.secrets["eve"])
+        stack.callback(attacker.stop)
+        for _ in range(size.rounds):
+            for is_hostile, figure in ((False, figures.quiet), (True, figures.hostile)):
+                (attacker.is_active.set if is_hostile else attacker.is_active.clear)()
+                end = time.monotonic() + size.seconds
+                latencies = [one for many in await asyncio.gather(*(_active(*c, end) for c in clients)) for one in many]
+                figures.events += len(latencies)
+                figure.append(statistics.quantiles(latencies, n=100, method="inclusive")[98])
+        attacker.is_active.clear()
+        figures.attacks = attacker.count
+    return figures
+
+
+async def _active(
+    client: tamis.Client, matches: tamis.ClientSubscription, tenant: str, number: int, end: float
+) -> list[float]:
+    """Publish and receive until the round ends; return the latencies. At least two events are sent."""
+    latencies: list[float] = []
+    await asyncio.sleep(number % 100 / 100)
+    while time.monotonic() < end or len(latencies) < 2:
+        start = time.perf_counter()
+        await client.publish({"to": number}, namespace=tenant)
+        delivery = await anext(matches)
+        latencies.append(time.perf_counter() - start)
+        await delivery.ack()
+        await asyncio.sleep(1.0)
+    return latencies
+
+
+@contextlib.contextmanager
+def crowded_broker(directory: Path, size: Size) -> Iterator[Guarded]:
+    """Run a broker with a token for each tenant, and one for the hostile tenant."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    with guarded_broker(directory, LIMITS) as guarded:
+        assert isinstance(guarded.tokens, Tokens)
+        for name in ("eve", *(f"t{number}" for number in range(size.tenants))):
+            guarded.add(name, namespaces=(name,))
+        yield guarded
+
+
+def main() -> int:
+    """Run from the command line; return the exit code."""
+    parser = argparse.ArgumentParser(description="What one hostile tenant costs the others.")
+    for field in dataclasses.fields(Size):
+        parser.add_argument(f"--{field.name}", type=type(field.default), default=field.default)
+    size = Size(**vars(parser.parse_args()))
+    with tempfile.TemporaryDirectory() as directory, crowded_broker(Path(directory), size) as guarded:
+        figures = asyncio.run(measure(guarded, size))
+    print(f"{size.idle} idle, {size.active} active, {size.tenants} tenants: {figures.events} events")
+    print(f"p99 quiet   {statistics.median(figures.quiet) * 1e3:.1f} ms")
+    print(f"p99 hostile {statistics.median(figures.hostile) * 1e3:.1f} ms, {figures.attacks} attacks")
+    print(f"ratio       {figures.ratio:.2f}, the goal is below 1.2")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
