@@ -184,7 +184,8 @@ def _key_side(start: Cut | None, stop: Cut | None) -> Side:
 
 
 def _like(constraint: Like, axes: Axes) -> _Choice:
-    beginning = "".join(_literal_start(constraint.pattern)) if not constraint.negated else ""
+    is_plain = not (constraint.negated or constraint.fold or constraint.is_regex)
+    beginning = "".join(_literal_start(constraint.pattern)) if is_plain else ""
     if not beginning:
         return _Choice([_present(constraint.attribute, axes)], exact=False)
     axis = axes.number(constraint.attribute, Part.KEY)
