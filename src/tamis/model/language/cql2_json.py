@@ -177,7 +177,9 @@ class _Reader:
         _count("like", args, 2, path)
         (attribute, fold), there = self._folded_attribute(args[0], f"{path}args[0]."), f"{path}args[1]."
         pattern = self._string_operand(args[1], there, attribute)
-        return TextTest(attribute, "LIKE", (_operand(pattern, fold, there),), fold) if fold else IsLike(attribute, pattern)
+        return (
+            TextTest(attribute, "LIKE", (_operand(pattern, fold, there),), fold) if fold else IsLike(attribute, pattern)
+        )
 
     def _is_ilike(self, args: Sequence[Any], path: str) -> Node:
         _count("ilike", args, 2, path)

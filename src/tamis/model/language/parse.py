@@ -307,7 +307,10 @@ _WORDS: tuple[tuple[frozenset[str], str], ...] = (
     (frozenset({"GEOMETRY"}), "a geometry: POLYGON((...)), BBOX(...) or GeoJSON"),
     (frozenset({"VECTOR", "LPAR"}), "a vector such as (0.5, 1)"),
     (frozenset({"OPERATOR", "BETWEEN", "IN", "IN_LIST", "LIKE", "ILIKE", "MATCHES", "IS", "NOT"}), "a comparison"),
-    (frozenset({"OPERATOR", "IN", "IN_LIST", "LIKE", "MATCHES", "NOT"}), "a comparison with =, <>, IN, LIKE or MATCHES"),
+    (
+        frozenset({"OPERATOR", "IN", "IN_LIST", "LIKE", "MATCHES", "NOT"}),
+        "a comparison with =, <>, IN, LIKE or MATCHES",
+    ),
     (frozenset({"OPERATOR"}), "a comparison"),
     (frozenset({"IN_LIST", "IN"}), "IN"),
     (frozenset({"BETWEEN"}), "BETWEEN"),

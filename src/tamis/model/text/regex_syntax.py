@@ -317,7 +317,10 @@ class _Reader:
         low = self.class_end()
         if isinstance(low, tuple):
             return low
-        if self.text.startswith("-", self.position) and self.text[self.position + 1 : self.position + 2] not in ("]", ""):
+        if self.text.startswith("-", self.position) and self.text[self.position + 1 : self.position + 2] not in (
+            "]",
+            "",
+        ):
             self.position += 1
             high = self.class_end()
             if isinstance(high, tuple) or high < low:
