@@ -217,9 +217,7 @@ class PackedSearch:
                 found.append(row)
         return found
 
-    def _special_pairs(
-        self, events: EventTable, points: Points, snapshot: Snapshot, texts: TextSnapshot
-    ) -> _Pairs:
+    def _special_pairs(self, events: EventTable, points: Points, snapshot: Snapshot, texts: TextSnapshot) -> _Pairs:
         """Return event and row of each match of special and loose subscriptions, each once, in any order."""
         order = find_order(snapshot, points.low)
         order = np.arange(len(events)) if order is None else order

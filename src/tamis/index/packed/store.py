@@ -96,7 +96,9 @@ class PackedStore:
         for row, boxes in rowed:
             mine = [(i, box) for i, box in boxes if box.sides or box.exact or self._is_about_text(box)]
             if len(mine) < len(boxes) or not boxes:
-                self.loose[row] = tuple(i for i, box in boxes if not (box.sides or box.exact or self._is_about_text(box)))
+                self.loose[row] = tuple(
+                    i for i, box in boxes if not (box.sides or box.exact or self._is_about_text(box))
+                )
             if mine:
                 entries += self.entries.append(row, [(i, box.exact) for i, box in mine])
                 bounded += [box for _, box in mine]

@@ -83,9 +83,7 @@ class TextEntries:
     """The entries of the text index, by position."""
 
     def __init__(self, columns: Mapping[str, _Array] | None = None) -> None:
-        own = columns or {
-            name: np.zeros(1 if name in _OFFSETS else 0, dtype) for name, dtype in _TYPES.items()
-        }
+        own = columns or {name: np.zeros(1 if name in _OFFSETS else 0, dtype) for name, dtype in _TYPES.items()}
         self._columns = {name: _Growing(own[name]) for name in _TYPES}
 
     def __len__(self) -> int:
@@ -144,10 +142,12 @@ class TextEntries:
         """Yield the postings of the living among some entries."""
         at, views, starts = self["posting_at"], self["key_view"].tolist(), self["key_at"].tolist()
         text, living = self["key"].tobytes(), self["living"]
+        tests = self["test_at"][:-1] + self["decided"]
+        first = np.append(self["test"], -1)[np.where(tests < self["test_at"][1:], tests, -1)].tolist()
         for entry in positions.tolist():
             if living[entry]:
                 for i in range(at[entry], at[entry + 1]):
-                    yield Posting(views[i], text[starts[i] : starts[i + 1]], entry)
+                    yield Posting(views[i], text[starts[i] : starts[i + 1]], entry, first[entry])
 
     def has_keys(self, positions: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
         """Say of each entry whether it is posted under some key."""

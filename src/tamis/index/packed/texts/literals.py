@@ -29,11 +29,12 @@ _MOST_KEYS: Final = 256
 
 
 class Key(NamedTuple):
-    """A literal that the folded text of an attribute holds, as UTF-8."""
+    """A literal that the folded text of an attribute holds, as UTF-8; ``at_end``: it stands at one end of the text."""
 
     attribute: str
     fold: Fold
     literal: bytes
+    at_end: bool = False
 
 
 Group = tuple[Key, ...]
@@ -57,13 +58,21 @@ def required_groups(predicate: Predicate) -> list[Group]:
         return _of_all(required_groups(part) for part in predicate.parts)
     if not isinstance(predicate, Like) or predicate.negated:
         return []
-    fold = predicate.fold
-    if predicate.is_regex:
-        regex = parse_regex(predicate.pattern, fold)
-        fold, texts = regex.fold, _of_tree(regex.tree)
-    else:
-        texts = [(run,) for piece in like_pattern(predicate.pattern).pieces for run in _runs(piece)]
-    return [tuple({Key(predicate.attribute, fold, text.encode()[-LONGEST:]): None for text in group}) for group in texts]
+    if not predicate.is_regex:
+        return list(_of_like(predicate))
+    regex = parse_regex(predicate.pattern, predicate.fold)
+    return [
+        tuple({Key(predicate.attribute, regex.fold, text.encode()[-LONGEST:]): None for text in group})
+        for group in _of_tree(regex.tree)
+    ]
+
+
+def _of_like(like: Like) -> Iterator[Group]:
+    pieces = like_pattern(like.pattern).pieces
+    for number, piece in enumerate(pieces):
+        for run in _runs(piece):
+            at_end = number in (0, len(pieces) - 1)
+            yield (Key(like.attribute, like.fold, run.encode()[-LONGEST:], at_end),)
 
 
 def _of_all(parts: Iterator[list[Group]]) -> list[Group]:

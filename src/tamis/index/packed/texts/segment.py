@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.kernels.text.automaton import Automaton, build_automaton
-from tamis.kernels.text.propose import EntryColumns, Strings, keep_found
+from tamis.kernels.text.propose import EntryColumns, Memo, Strings, keep_found
 from tamis.kernels.text.scan import LANES, scan_rows
 
 __all__ = ["Posting", "Segment"]
@@ -20,11 +20,12 @@ _Points = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 
 
 class Posting(NamedTuple):
-    """An entry that is looked at when a view holds a literal."""
+    """An entry that is looked at when a view holds a literal, and its first open test; -1: it has none."""
 
     view: int
     literal: bytes
     entry: int
+    test: int
 
 
 class Segment:
@@ -39,9 +40,9 @@ class Segment:
         """Return the entries, each once, ascending."""
         return np.unique(np.concatenate([one.posted for one in self._scanners]))
 
-    def keep(self, columns: EntryColumns, strings: Strings, points: _Points) -> list[tuple[_Ints, _Ints]]:
+    def keep(self, columns: EntryColumns, strings: Strings, points: _Points, memo: Memo) -> list[tuple[_Ints, _Ints]]:
         """Return rows and entries that are met; a pair may come twice."""
-        return [one.keep(columns, strings, points) for one in self._scanners]
+        return [one.keep(columns, strings, points, memo) for one in self._scanners]
 
     @property
     def n_bytes(self) -> int:
@@ -58,22 +59,28 @@ class _Scanner:
         counts = [sum(1 for _ in some) for _, some in groupby(one.literal for one in postings)]
         self._at = np.concatenate(([0], np.cumsum(counts)))
         self.posted = np.array([one.entry for one in postings], np.int32)
+        self._first_test = np.array([one.test for one in postings], np.int32)
         self._automaton = _automaton_of(literals)
         #: Scratch of `scan_rows`, one for each reader that is at work.
         self._scratch: list[_Ints] = []
 
-    def keep(self, columns: EntryColumns, strings: Strings, points: _Points) -> tuple[_Ints, _Ints]:
+    def keep(self, columns: EntryColumns, strings: Strings, points: _Points, memo: Memo) -> tuple[_Ints, _Ints]:
         try:
             seen = self._scratch.pop()
         except IndexError:
             seen = np.full((LANES, len(self._at) - 1), -1, np.int32)
         hits = scan_rows(self._automaton, strings.text, strings.offsets[self._view], seen)
         self._scratch.append(seen)
-        return keep_found(hits, (self._at, self.posted), columns, strings, self._view, points)
+        return keep_found(hits, (self._at, self.posted, self._first_test), columns, strings, self._view, points, memo)
 
     @property
     def n_bytes(self) -> int:
-        arrays = [self._at, self.posted, *(one for one in self._automaton if isinstance(one, np.ndarray))]
+        arrays = [
+            self._at,
+            self.posted,
+            self._first_test,
+            *(one for one in self._automaton if isinstance(one, np.ndarray)),
+        ]
         return sum(one.nbytes for one in arrays)
 
 

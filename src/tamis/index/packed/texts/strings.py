@@ -25,9 +25,6 @@ _Longs = npt.NDArray[np.int64]
 #: The bytes of all strings, offsets int64[n + 1] into them, and which rows have a string.
 _Laid = tuple[_Bytes, _Longs, npt.NDArray[np.bool_]]
 
-_UPPER = np.zeros(256, np.uint8)
-_UPPER[65:91] = 32
-
 
 def strings_of_table(events: EventTable, views: Sequence[View]) -> Strings:
     """Return the strings of a table; a missing value is not present in any view."""
@@ -58,9 +55,9 @@ def _folded(laid: _Laid, fold: Fold) -> _Laid:
     text, offsets, present = laid
     if not fold:
         return laid
-    used = text[offsets[0] : offsets[-1]]
-    if not len(used) or used.max() < 128:
-        return (used + _UPPER[used] if fold & Fold.CASE else used), offsets - offsets[0], present
+    used = text[offsets[0] : offsets[-1]].tobytes()
+    if used.isascii():
+        return np.frombuffer(used.lower() if fold & Fold.CASE else used, np.uint8), offsets - offsets[0], present
     strings = pa.LargeStringArray.from_buffers(len(present), pa.py_buffer(offsets), pa.py_buffer(text)).to_pylist()
     folded = [fold_text(one, fold).encode() if known else b"" for one, known in zip(strings, present, strict=True)]
     lengths = np.fromiter(map(len, folded), np.int64, len(folded))

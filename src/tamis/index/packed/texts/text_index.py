@@ -17,12 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.index.packed.texts.entries import NewEntry, TextEntries
-from tamis.index.packed.texts.literals import Group
+from tamis.index.packed.texts.literals import Group, Key
 from tamis.index.packed.texts.programs import contains_literal, program_of
 from tamis.index.packed.texts.segment import Segment
 from tamis.index.packed.texts.strings import View
 from tamis.index.saved_arrays import SavedArrays
-from tamis.kernels.text.propose import EntryColumns, Strings, keep_all
+from tamis.kernels.text.propose import EntryColumns, Memo, Strings, keep_all
 from tamis.model.subscription import Like
 from tamis.model.text.folding import Fold
 
@@ -39,6 +39,9 @@ _COUNTERS: Final = 1 << 16
 
 #: Entries that share a key from which on a box with sides finds them better.
 CROWDED: Final = 256
+
+#: Doublings of its use that a literal at an end of the text is worth against one anywhere in it.
+_ANYWHERE: Final = 2
 
 #: Bytes of a literal from which on it is worth a look whatever else is known.
 _SELECTIVE: Final = 3
@@ -60,6 +63,27 @@ class Proposals(NamedTuple):
     sure: npt.NDArray[np.bool_]
 
 
+class _Memos:
+    """Answers of tests, one set for each reader that is at work."""
+
+    def __init__(self) -> None:
+        self._free: list[Memo] = []
+
+    def take(self, n_tests: int) -> Memo:
+        """Return a memo with room for all tests, which no other reader has."""
+        try:
+            memo = self._free.pop()
+        except IndexError:
+            memo = Memo(np.zeros(0, np.int64), np.zeros(256, np.uint64), 1)
+        if len(memo.answers) >= n_tests:
+            return memo
+        return Memo(np.zeros(max(64, 2 * n_tests), np.int64), memo.masks, 1)
+
+    def give_back(self, memo: Memo, n_rows: int) -> None:
+        """Take a memo back after a table of so many rows."""
+        self._free.append(memo._replace(epoch=memo.epoch + n_rows))
+
+
 class TextSnapshot(NamedTuple):
     """What a reader sees."""
 
@@ -70,12 +94,15 @@ class TextSnapshot(NamedTuple):
     columns: EntryColumns
     number: _Ints
     sure: npt.NDArray[np.bool_]
+    memos: _Memos
 
     def propose(self, strings: Strings, points: _Points) -> Proposals:
         """Return the entries that events may match: their strings in all views, their points on all axes."""
-        pairs = [pair for segment in self.segments for pair in segment.keep(self.columns, strings, points)]
+        memo = self.memos.take(len(self.columns.test_view))
+        pairs = [pair for segment in self.segments for pair in segment.keep(self.columns, strings, points, memo)]
         if len(self.unposted):
-            pairs.append(keep_all(self.unposted, self.columns, strings, points))
+            pairs.append(keep_all(self.unposted, self.columns, strings, points, memo))
+        self.memos.give_back(memo, len(points[0]))
         rows, entries = (np.concatenate([pair[i] for pair in pairs]) if pairs else _NONE for i in range(2))
         found = np.unique(rows.astype(np.int64) << 32 | entries)
         entries = found & 0xFFFFFFFF
@@ -95,6 +122,7 @@ class TextIndex:
         self._unposted = _NONE
         self._tail = _NONE
         self._usage = np.zeros(_COUNTERS, np.int32)
+        self._memos = _Memos()
         self.snapshot = self._taken()
 
     def __len__(self) -> int:
@@ -193,13 +221,15 @@ class TextIndex:
         return self._views.setdefault((attribute, fold), len(self._views))
 
     def _rarest(self, groups: Sequence[Group]) -> Group | None:
-        """Return the group whose keys are used least; among equals the one of the longest literals."""
-        if not groups:
-            return None
-        return min(groups, key=lambda group: (_is_short(group), self._uses(group), -_length(group)))
+        """Return the group that is found least often, as far as one can tell without events.
 
-    def _uses(self, group: Group) -> int:
-        return max(int(self._usage[_counter(key)]) for key in group)
+        A literal that many entries use is common; one at an end of a text is rarer than one anywhere in it. Among
+        equals the longest literal is the rarest.
+        """
+        return min(groups, key=lambda group: (_is_short(group), self._frequency(group), -_length(group)), default=None)
+
+    def _frequency(self, group: Group) -> int:
+        return max(int(self._usage[_counter(key)]).bit_length() + (not key.at_end) * _ANYWHERE for key in group)
 
     def _make_segment(self) -> None:
         entries = self._tail
@@ -219,10 +249,11 @@ class TextIndex:
             entries.kernel_columns(),
             entries["number"],
             entries["sure"],
+            self._memos,
         )
 
 
-def _counter(key: Any) -> int:
+def _counter(key: Key) -> int:
     return zlib.crc32(key.literal) % _COUNTERS
 
 
