@@ -15,7 +15,8 @@ ATTRIBUTE = " is read as an attribute, and attributes are compared with values o
 ARITHMETIC = " is not supported: an attribute is compared with a value"
 KNOWN = (
     "there are CASEI, ACCENTI, S_CONTAINS, S_DISJOINT, S_EQUALS, S_INTERSECTS, S_OVERLAPS, S_TOUCHES, S_WITHIN, "
-    "RCC_CONTAINS, RCC_COVERED_BY, RCC_COVERS, RCC_DISJOINT, RCC_EQUALS, RCC_INSIDE, RCC_MEETS, RCC_OVERLAPS and V_WITHIN"
+    "RCC_CONTAINS, RCC_COVERED_BY, RCC_COVERS, RCC_DISJOINT, RCC_EQUALS, RCC_INSIDE, RCC_MEETS, "
+    "RCC_OVERLAPS and V_WITHIN"
 )
 
 #: The text, the kind of error, the offset of the caret, and what is expected or wrong.

@@ -28,6 +28,7 @@ from tamis.model.language.nodes import (
     Not,
     Or,
     SpatialTest,
+    TextTest,
     WithinBall,
 )
 from tamis.model.language.parse import parse
@@ -199,11 +200,15 @@ def test_json_text_that_cannot_be_read(text: str, position: int, expected: str) 
     assert (caught.value.position, caught.value.expected) == (position, expected)
 
 
+def _has_not_form(node: Node) -> bool:
+    return isinstance(node, Between | IsIn | IsLike | IsNull) or (isinstance(node, TextTest) and node.op != "=")
+
+
 def _as_json_reads(node: Node) -> Node:
     """JSON has one form for NOT (a IN ...) and a NOT IN ...; it is read as the latter."""
 
     def fold(one: Node) -> Node:
-        if isinstance(one, Not) and isinstance(one.part, Between | IsIn | IsLike | IsNull) and not one.part.negated:
+        if isinstance(one, Not) and _has_not_form(one.part) and not one.part.negated:
             return dataclasses.replace(one.part, negated=True)
         return one
 

@@ -1,7 +1,7 @@
 """From literals that were found to the entries that match: postings, sides of boxes, patterns.
 
 An *entry* is what an index has to decide: sides of a box on some axes, and LIKE programs on some strings. It is looked
-at when one of its literals is found in an event's string, and kept when the event lies in its box and fits its programs.
+at when one of its literals is found in an event's string, and kept if the event lies in its box and fits its programs.
 
 Entries share tests, so the answers of the row at hand are kept: ``memo[test]`` is ``2 * (epoch + row)``, plus one where
 the test holds. Rows count on from the epoch, which the caller raises from table to table, so nothing is ever cleared.
@@ -88,7 +88,7 @@ def _answer(columns: EntryColumns, test: Int, strings: Strings, row: Int, memo: 
 def _is_met(
     columns: EntryColumns, entry: tuple[Int, Int], strings: Strings, row: Int, point: _Point, memo: Memo
 ) -> bool:
-    """Whether the event of a row lies in an entry's box and fits its programs, the first ``skipped`` taken as fitting."""
+    """Whether the event of a row lies in an entry's box and fits its programs; the first ``skipped`` are known to."""
     e, skipped = entry
     low, high = point
     if not columns.living[e]:

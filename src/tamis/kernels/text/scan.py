@@ -112,7 +112,7 @@ def _rest(
 def scan_rows(automaton: Automaton, text: _Bytes, offsets: _Longs, seen: npt.NDArray[np.int32]) -> tuple[_Ints, _Ints]:
     """Return rows and literals of all hits; where a lane ends within a row, a hit may come twice.
 
-    ``offsets`` int64[n + 1] are positions in ``text``; ``seen`` int32[LANES, literals] holds -1, and does so afterwards.
+    ``offsets`` int64[n + 1] are positions in ``text``; ``seen`` int32[LANES, literals] holds -1 before and after.
     """
     n_rows, first, last = len(offsets) - 1, offsets[0], offsets[-1]
     rows, literals, n = np.empty(4096, np.int32), np.empty(4096, np.int32), 0

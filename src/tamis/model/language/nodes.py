@@ -91,7 +91,7 @@ class IsLike:
 class TextTest:
     """``attribute [NOT] MATCHES expression``, or a comparison of folded text: ``CASEI(attribute) = CASEI(operand)``.
 
-    ``op`` is one of ``= IN LIKE MATCHES``; only IN has several operands. Operands, but for those of MATCHES, are folded.
+    ``op`` is one of ``= IN LIKE MATCHES``; only IN has several operands. Operands of all but MATCHES are folded.
     """
 
     attribute: str

@@ -293,6 +293,7 @@ class _Builder:
 
 
 _LITERALS = frozenset({"NUMBER", "STRING", "BOOLEAN", "INSTANT"})
+_OF_FOLDED = frozenset({"OPERATOR", "IN", "IN_LIST", "LIKE", "MATCHES", "NOT"})
 #: Terminals that would have fitted -> what to call them, in the order in which they are named.
 _WORDS: tuple[tuple[frozenset[str], str], ...] = (
     (frozenset({"COMPARISON", "NAME", *_LITERALS, "SPATIAL", "FOLD"}), "an attribute"),
@@ -307,10 +308,7 @@ _WORDS: tuple[tuple[frozenset[str], str], ...] = (
     (frozenset({"GEOMETRY"}), "a geometry: POLYGON((...)), BBOX(...) or GeoJSON"),
     (frozenset({"VECTOR", "LPAR"}), "a vector such as (0.5, 1)"),
     (frozenset({"OPERATOR", "BETWEEN", "IN", "IN_LIST", "LIKE", "ILIKE", "MATCHES", "IS", "NOT"}), "a comparison"),
-    (
-        frozenset({"OPERATOR", "IN", "IN_LIST", "LIKE", "MATCHES", "NOT"}),
-        "a comparison with =, <>, IN, LIKE or MATCHES",
-    ),
+    (_OF_FOLDED, "a comparison with =, <>, IN, LIKE or MATCHES"),
     (frozenset({"OPERATOR"}), "a comparison"),
     (frozenset({"IN_LIST", "IN"}), "IN"),
     (frozenset({"BETWEEN"}), "BETWEEN"),

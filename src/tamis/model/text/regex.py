@@ -1,4 +1,4 @@
-"""Regular expressions in linear time: a nondeterministic machine whose states are made deterministic as texts need them.
+"""Regular expressions in linear time: a nondeterministic machine, made deterministic as far as texts need it.
 
 A tree (`regex_syntax`) becomes a program of steps: take a character out of a set, go two ways, check a position. The
 threads that are alive after some text are a *state*; a state and the cell of the next character give the next state,

@@ -155,7 +155,7 @@ class TextEntries:
         return np.asarray(at[positions + 1] > at[positions])
 
     def kernel_columns(self) -> EntryColumns:
-        """Return the columns as kernels read them; those of a file are copied, for kernels are compiled for one kind."""
+        """Return the columns as kernels read them; read-only ones are copied: kernels are compiled for one kind."""
         return EntryColumns(**{name: np.require(self[name], requirements="W") for name in EntryColumns._fields})
 
     @property

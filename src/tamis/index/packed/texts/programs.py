@@ -12,10 +12,10 @@ _ANY, _ONE = bytes([ANY_TEXT]), bytes([ONE_CHARACTER])
 
 
 def program_of(like: Like) -> bytes | None:
-    """Return the program of a pattern; None for a regular expression, or a piece that is too long for the kernel.
+    r"""Return the program of a pattern; None for a regular expression, or a piece that is too long for the kernel.
 
     >>> program_of(Like("s", "%a_b"))
-    b'\\xfea\\xffb'
+    b'\xfea\xffb'
     """
     if like.is_regex:
         return None

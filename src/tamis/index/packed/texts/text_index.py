@@ -1,8 +1,8 @@
 """The text index: entries found by the literals that their matches must hold.
 
 New entries stand in a short tail that is looked at for every event. When the tail is long it becomes a segment
-(`segment`), which takes in the segments before it that are not twice as large: there are few segments, and an entry moves
-to a new one a few times only. An entry without a literal is looked at for every event, in one kernel call for all.
+(`segment`), which takes in the segments before it that are not twice as large: there are few segments, and an entry
+moves to a new one a few times only. An entry without a literal is looked at for every event, in one kernel call for all.
 
 One thread writes. A reader takes `snapshot` and works on it to the end.
 """
@@ -267,4 +267,4 @@ def _is_short(group: Group) -> bool:
 
 def _cost(program: bytes) -> int:
     """Return what a program costs, roughly: pieces that must be looked for, not those at an end."""
-    return program.count(0xFE) if program[-1:] == b"\xfe" or program[:1] == b"\xfe" and program.count(0xFE) > 1 else 0
+    return program.count(0xFE) if program[-1:] == b"\xfe" or (program[:1] == b"\xfe" and program.count(0xFE) > 1) else 0
