@@ -2,7 +2,7 @@
 #
 # Three tiers of tests, each holds the one before:
 #   make check   two minutes, after each change: units, the shared cases, the house rules, contracts with few examples
-#   make test    ten minutes, before a change is merged: every process for real, Spark, brokers, browser, commands
+#   make test    a quarter of an hour on two cores, before a change is merged: every process for real, Spark, brokers, browser, commands
 #   make soak    hours, in parts of SOAK_MINUTES (40): large counts; a part goes on where the last one ended
 
 VENV   := .venv
@@ -73,7 +73,7 @@ setup-ci: ## Chromium, Mosquitto and NATS from Debian's packages: the tests that
 run: $(VENV)/.installed-run ## the pipeline on real data: storms and earthquakes, who has to hear of them, a map
 	@$(BIN)/tamis pipeline demo --out build/demo
 
-test: $(STAMP) ## everything: lint, types, all tests and doctests; ten minutes
+test: $(STAMP) ## everything: lint, types, all tests and doctests; a quarter of an hour on two cores
 	@echo "linting, and compiling kernels meanwhile ..."
 	@$(BIN)/tamis kernels >/dev/null & kernels=$$!; $(MAKE) --no-print-directory lint || exit 1; wait $$kernels
 	$(PYTEST) -n $(WORKERS)

@@ -77,7 +77,7 @@ def texts_engine() -> tamis.Engine:
 
 
 def boxes_engine() -> tamis.Engine:
-    """Return an engine of boxes in bulk: a tree, and pair grids over many axes; ids are ranges with gaps."""
+    """Return an engine of boxes in bulk: a tree, pair grids, and bitmaps over many axes; ids are ranges with gaps."""
     engine = tamis.Engine()
     random_ = np.random.default_rng(7)
     low = random_.uniform(0, 90, (700, 3))
@@ -92,6 +92,8 @@ def boxes_engine() -> tamis.Engine:
     engine.subscribe_balls("v", random_.normal(size=(600, 2)), np.full(600, 0.3))
     for id in (3, 5, 2200):
         engine.unsubscribe(id)
+    wide = random_.uniform(0, 50, (4_000, 12))
+    engine.subscribe_boxes(many, wide, wide + 40, namespace="wide")
     return engine
 
 
@@ -123,6 +125,7 @@ TABLES: list[Document] = [
     {"price": [30.5] * 20, "look": np.tile([3.0, 1.0, 0.0], (20, 1))},
     {"x": np.linspace(0, 99, 600), "y": np.linspace(0, 99, 600), "z": np.linspace(0, 99, 600)},
     {f"a{k}": np.linspace(k, 99, 40) for k in range(12)},
+    {f"a{k}": np.linspace(20, 70, 200) for k in range(12)},
     {"v": np.random.default_rng(1).normal(size=(40, 2))},
 ]
 

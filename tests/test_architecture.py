@@ -84,7 +84,6 @@ LARGE_FOLDERS = {"spark": 37, "overlay": 15}
 LARGE_CLASSES = {
     "engine/engine.py::Engine": (36, 9),
     "engine/ids.py::Ids": (22, 7),
-    "index/dominance/index.py::DominanceIndex": (26, 9),
     "model/language/parse.py::_Builder": (21, 0),
     "overlay/peer.py::PeerCore": (24, 18),
     "overlay/seat.py::Seat": (18, 15),
@@ -98,7 +97,6 @@ LARGE_CLASSES = {
     "runtime/simulation/brokers.py::BrokerSimulator": (28, 7),
     "runtime/simulation/statistics.py::LinkStatistics": (1, 16),
     "runtime/simulation/statistics.py::NetworkStatistics": (1, 15),
-    "runtime/broker/store.py::Store": (18, 13),
     "spark/report.py::Report": (2, 14),
 }
 

@@ -141,11 +141,15 @@ _GOALS: Final[dict[tuple[str, str | None, int], float]] = {
     ("match", "sparse20", 1_000_000): 100e3,
     ("match", "stock", 100_000): 400e3,
     ("match", "stock", 1_000_000): 100e3,
+    ("match", "dense20", 1_000_000): 50e3,
+    ("match", "boolean", 100_000): 100e3,
     ("p50", "uniform4", 100_000): 15.0,
-    **{("build", "mixed", n): 4e3 for n in _LARGE},
+    **{("build", work, n): 4e3 for work in ("mixed", "boolean") for n in _LARGE},
     **{("build", None, n): 1e6 for n in _LARGE},
     **{(what, None, n): 200e3 for what in ("insert", "delete") for n in _LARGE},
     ("bytes", None, 1_000_000): 100.0,
+    ("bytes", "dense20", 1_000_000): 400.0,
+    ("bytes", "ads122", 1_000_000): 200.0,
     ("cover", "boxes4", 1_000_000): 1e6,
     ("cover p50", "boxes4", 1_000_000): 10.0,
     ("reduce", "boxes4", 1_000_000): 10.0,
@@ -162,4 +166,4 @@ def find_goal(what: str, work: str, n: int) -> float | None:
     (1000000.0, 4000.0, None)
     """
     exact = _GOALS.get((what, work, n))
-    return exact if exact is not None or work == "mixed" else _GOALS.get((what, None, n))
+    return exact if exact is not None or work in ("mixed", "boolean") else _GOALS.get((what, None, n))

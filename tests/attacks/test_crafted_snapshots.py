@@ -18,6 +18,8 @@ import pytest
 import tamis
 from tamis.engine.snapshot.array_file import map_arrays, write_arrays
 from tamis.errors import SnapshotError
+from tamis.kernels import directory
+from tamis.kernels.bitmaps import order as node
 from tests import fuzz_snapshots
 
 Arrays = dict[str, np.ndarray[Any, Any]]
@@ -59,7 +61,20 @@ def _odd_flags(arrays: Arrays) -> None:
     arrays["entries.exact"] = np.full(arrays["entries.exact"].shape, 7, np.uint8).view(np.bool_)
 
 
-TREE, PAIRS = "0.arrays", "1.arrays"
+def _node(field: int, value: int, at: int) -> Callable[[Arrays], None]:
+    """Change one number of one node."""
+
+    def change(arrays: Arrays) -> None:
+        arrays["plain.segment0.nodes"][at, field] = value
+
+    return change
+
+
+def _rootless(arrays: Arrays) -> None:
+    arrays["plain.segment0.nodes"] = arrays["plain.segment0.nodes"][1:]
+
+
+TREE, PAIRS, BITMAPS = "0.arrays", "1.arrays", "2.arrays"
 #: (engine, file, the array that is named, what is said of it, the change)
 CRAFTED: list[tuple[str, str, str, str, Callable[[Arrays], None]]] = [
     ("boxes", TREE, "plain.segment0.column_axes", "must ascend", _many_columns),
@@ -94,6 +109,23 @@ CRAFTED: list[tuple[str, str, str, str, Callable[[Arrays], None]]] = [
     ("boxes", PAIRS, "plain.segment0.groups", "in group 0", _fill("plain.segment0.groups", 1, 2)),
     ("boxes", PAIRS, "plain.segment0.groups", "in group 0", _fill("plain.segment0.groups", 2**40, 5)),
     ("boxes", PAIRS, "plain.segment0.members", "has the shape", _put("plain.segment0.members", lambda a: a[:-16])),
+    ("boxes", BITMAPS, "plain.segment0.buckets", "outside 0 to 30", _fill("plain.segment0.buckets", 31, 7)),
+    ("boxes", BITMAPS, "plain.segment0.table_columns", "outside 0 to 11", _fill("plain.segment0.table_columns", 12, 0)),
+    ("boxes", BITMAPS, "plain.segment0.first_table", "must ascend", _fill("plain.segment0.first_table", 10**6, 1)),
+    ("boxes", BITMAPS, "plain.segment0.tables", "has the shape", _put("plain.segment0.tables", lambda a: a[:-1])),
+    ("boxes", BITMAPS, "plain.segment0.codes", "has", _put("plain.segment0.codes", lambda a: a[:-24])),
+    ("boxes", BITMAPS, "plain.segment0.nodes", "begin with a root", _rootless),
+    ("boxes", BITMAPS, "plain.segment0.nodes", "begin with a root", _node(node.COLUMN, 0, 0)),
+    ("boxes", BITMAPS, "plain.segment0.nodes", "names a column", _node(node.COLUMN, 12, -1)),
+    ("boxes", BITMAPS, "plain.segment0.nodes", "names a column", _node(node.COLUMN, -1, -1)),
+    ("boxes", BITMAPS, "plain.segment0.nodes", "without a parent", _node(node.DEPTH, 0, -1)),
+    ("boxes", BITMAPS, "plain.segment0.nodes", "without a parent", _node(node.DEPTH, 64, -1)),
+    ("boxes", BITMAPS, "plain.segment0.nodes", "leads back", _node(node.SKIP, 0, 1)),
+    ("boxes", BITMAPS, "plain.segment0.nodes", "beyond the last node", _node(node.SKIP, 10**6, 1)),
+    ("boxes", BITMAPS, "plain.segment0.nodes", "does not number", _node(node.LEAF, 10**6, -1)),
+    ("boxes", BITMAPS, "plain.segment0.nodes", "does not number", _node(node.LEAF, -7, 0)),
+    ("boxes", BITMAPS, "plain.segment0.nodes", "each of 4000 slots", _node(node.START, -1, -1)),
+    ("boxes", BITMAPS, "plain.segment0.nodes", "each of 4000 slots", _node(node.STOP, 10**6, -1)),
     ("texts", TREE, "entries.row", "must ascend", _fill("entries.row", 10**6, -1)),
     ("texts", TREE, "entries.exact", "neither 0 nor 1", _odd_flags),
     ("texts", TREE, "special.segment0.rows", "outside", _fill("special.segment0.rows", 10**6, 0)),
@@ -144,6 +176,27 @@ def test_copies_without_a_change_are_opened(saved: Path, tmp_path: Path) -> None
     for engine in ("texts_engine", "boxes_engine"):
         _crafted(saved / engine, tmp_path / engine, TREE, lambda arrays: None)
         assert fuzz_snapshots.use(tmp_path / engine / "crafted") > 0
+
+
+def test_the_saved_engine_has_every_layout(saved: Path) -> None:
+    engine = tamis.Engine.load(saved / "boxes_engine")
+    layouts = [
+        np.array(map_arrays(saved / "boxes_engine" / "v000001" / file)["plain.segment0.meta"])[1]
+        for file in (TREE, PAIRS, BITMAPS)
+    ]
+    assert layouts == [directory.TREE, directory.PAIRS, directory.BITMAPS]
+    assert len(engine) > 6_000
+
+
+def test_bits_beyond_the_boxes_of_a_leaf_are_passed_over(saved: Path, tmp_path: Path) -> None:
+    """All bits set: every box of a visited leaf is compared, and no slot behind the last."""
+    _crafted(saved / "boxes_engine", tmp_path, BITMAPS, _fill("plain.segment0.tables", -1))
+    crafted, sound = tamis.Engine.load(tmp_path / "crafted"), tamis.Engine.load(saved / "boxes_engine")
+    event = {f"a{k}": 45.0 for k in range(12)}
+    assert crafted.match(event, namespace="wide") == sound.match(event, namespace="wide") != []
+    table = {name: np.full(100, value) for name, value in event.items()}
+    found, expected = (engine.match_table(table, namespace="wide") for engine in (crafted, sound))
+    assert sorted(found.rows.tolist()) == sorted(expected.rows.tolist())
 
 
 def test_a_row_that_stands_nowhere_is_refused(saved: Path, tmp_path: Path) -> None:

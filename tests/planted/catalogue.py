@@ -149,26 +149,25 @@ def keep_the_cursor_in_memory_only(real: Any) -> Any:
 
 @plant(StreamEnd, "restore", weather=CRASHES)
 def restore_no_outbox(real: Any) -> Any:
-    def restore(self: StreamEnd, stored: Any) -> None:
-        real(self, stored)
-        self.outbox = {}
+    def restore(self: StreamEnd, cursor: Any, backlog: Any) -> None:
+        real(self, cursor, None)
 
     return restore
 
 
 @plant(StreamEnd, "meet", weather=LOST_DISKS)
 def forget_what_a_former_life_did_not_acknowledge(real: Any) -> Any:
-    def meet(self: StreamEnd, epoch: int) -> Any:
-        return [], real(self, epoch)[1]
+    def meet(self: StreamEnd, epoch: int, *rest: Any) -> Any:
+        return [], real(self, epoch, *rest)[1]
 
     return meet
 
 
 @plant(StreamEnd, "meet", weather=LOST_DISKS)
 def go_on_counting_what_a_former_life_sent(real: Any) -> Any:
-    def meet(self: StreamEnd, epoch: int) -> Any:
+    def meet(self: StreamEnd, epoch: int, *rest: Any) -> Any:
         received = self.received
-        found = real(self, epoch)
+        found = real(self, epoch, *rest)
         self.received = received
         return found
 
@@ -177,10 +176,10 @@ def go_on_counting_what_a_former_life_sent(real: Any) -> Any:
 
 @plant(StreamEnd, "meet", weather=LOST_DISKS)
 def go_on_numbering_for_a_new_life(real: Any) -> Any:
-    def meet(self: StreamEnd, epoch: int) -> Any:
+    def meet(self: StreamEnd, epoch: int, *rest: Any) -> Any:
         sent = self.sent
-        found = real(self, epoch)
-        self.sent = sent
+        found = real(self, epoch, *rest)
+        self.outbox.renumber(sent)
         return found
 
     return meet
@@ -812,9 +811,9 @@ def count_messages_and_not_their_bytes(real: Any) -> Any:
 @plant(StreamEnd, "acknowledge", weather=NOISY, quota=Quota(bytes=600))
 def count_bytes_that_are_gone(real: Any) -> Any:
     def acknowledge(self: StreamEnd, ack: int) -> list[Persist]:
-        before = self.waiting_bytes
+        before = self.outbox.bytes
         changes: list[Persist] = real(self, ack)
-        self.waiting_bytes = before
+        self.outbox.bytes = before
         return changes
 
     return acknowledge
@@ -880,7 +879,7 @@ def a_window_that_ignores_bytes(real: Any) -> Any:
 @plant(Wire, "take", weather=LOST_DISKS)
 def go_on_writing_where_a_former_life_was(real: Any) -> Any:
     def take(self: Wire, end: StreamEnd, mark: Any, *rest: Any) -> Any:
-        self.peer_epoch = mark.peer_epoch
+        self.lives = (mark.epoch, mark.peer_epoch)
         return real(self, end, mark, *rest)
 
     return take
@@ -888,7 +887,7 @@ def go_on_writing_where_a_former_life_was(real: Any) -> Any:
 
 @plant(StreamEnd, "spill", weather=NOISY)
 def spill_what_is_not_on_disk_yet(real: Any) -> Any:
-    return lambda self, upto: [self.outbox.update({number: b"?"}) for number in self.outbox if number <= upto - 2]
+    return lambda self, upto, **bounds: real(self, self.sent, keep_bytes=0)
 
 
 @plant(ClientLink, "_go_on", weather=NOISY)

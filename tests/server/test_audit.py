@@ -77,6 +77,7 @@ def deeds_of(send: Asking, *names: str) -> list[tuple[Any, ...]]:
 
 def test_what_clients_do_is_noted(fresh: Watched) -> None:
     admin, alice, bob = (asking(fresh, who) for who in ("admin", "alice", "bob"))
+    wait_until(lambda: ("token add", "carol") in deeds_of(admin, "what", "subject"), "the tokens in the audit")
     started = deeds_of(admin, "who", "what", "address")
     assert started[0] == ("watched", "start", "process")
     assert ("operator", "token add", "file") in started

@@ -16,8 +16,8 @@ from tamis.routing.core.broker import BrokerCore
 from tamis.routing.edge.core import EdgeCore
 from tamis.routing.policies import find_policy
 from tamis.runtime.broker.config import BrokerConfig, LinkConfig
-from tamis.runtime.broker.neighbours import websocket_url
 from tamis.runtime.broker.tokens import Tokens
+from tamis.runtime.dialling import websocket_url
 from tests.server.processes import HANGS, BrokerProcess, ask, running
 
 SCHEMA = '{"attributes": {"mag": {"type": "number"}}}'

@@ -14,6 +14,7 @@ import pytest
 from tamis.errors import DiskFullError, StoreError
 from tamis.node.effects import Persist
 from tamis.runtime.broker.store import Store
+from tamis.runtime.disk.messages import PAGE_BYTES
 from tamis.runtime.disk.retention import Retention
 from tamis.runtime.disk.room import RESERVE_BYTES, is_quota_error
 from tests.effort import effort
@@ -62,7 +63,11 @@ def test_a_disk_that_the_broker_filled_heals(small_disk: Path) -> None:
     assert (small_disk / "data" / "reserve").exists(), "it is not for what adds"
     assert store.free() < 1 << 20
     store.trim(before=10**9)  # nothing is acknowledged: nothing goes
-    assert len(store.read_outbox("a", 0, 10_000)) == taken
+    numbers: list[int] = []
+    while page := store.read_outbox("a", numbers[-1] if numbers else 0, 10_000):
+        assert sum(len(body) for _, body in page) <= PAGE_BYTES
+        numbers += [number for number, _ in page]
+    assert numbers == list(range(1, taken + 1))
     for number in range(1, taken + 1):
         store.commit([message(number, None)], now=taken)
     while store.trim(before=10**9):
@@ -74,7 +79,10 @@ def test_a_disk_that_the_broker_filled_heals(small_disk: Path) -> None:
     assert (small_disk / "data" / "reserve").exists()
     store.close()
     again = Store(small_disk / "data")
-    assert list(again.load()) == [("out", "a", str(taken + 1))]
+    assert again.load() == {}
+    assert {link: (one.acknowledged, len(one.sizes)) for link, one in again.messages.take_backlogs().items()} == {
+        "a": (taken, 1)
+    }
     again.close()
 
 
@@ -106,7 +114,10 @@ def test_a_file_that_never_shrank_is_rewritten_once(tmp_path: Path) -> None:
     assert db.execute("PRAGMA auto_vacuum").fetchone() == (0,)
     db.close()
     again = Store(tmp_path)
-    assert list(again.load()) == [("out", "a", "1")]
+    assert again.load() == {}
+    assert {link: (one.acknowledged, len(one.sizes)) for link, one in again.messages.take_backlogs().items()} == {
+        "a": (0, 1)
+    }
     assert again._db.execute("PRAGMA auto_vacuum").fetchone() == (2,)
     again.close()
 

@@ -65,7 +65,7 @@ def test_both_sides_accept_up_to_the_quota_then_refuse_then_resume(policy: str) 
 def test_a_quota_in_bytes_holds_as_well() -> None:
     network = cut_line("covering", Quota(bytes=500))
     publish_for(network, 5, 0)
-    held = network._simulator.brokers["b"].ends["c"].waiting_bytes
+    held = network._simulator.brokers["b"].ends["c"].outbox.bytes
     assert 500 <= held <= 500 + UNDER_WAY * 100
     network.mend("b", "c")
     network.run()

@@ -11,10 +11,10 @@ import pytest
 
 from tamis.routing.policies import POLICIES
 from tamis.runtime.simulation.simulator import NO_FAULTS
-from tests.simulation.world import WEATHERS, Plan, World
+from tests.simulation.world import RESTORED, WEATHERS, Plan, World
 
 #: Seeds of `make test`: the first ones in every run, and a window that moves whenever the code under test changes.
-FIXED_SEEDS, MOVING_SEEDS, CHUNK = 100, 900, 25
+FIXED_SEEDS, MOVING_SEEDS, CHUNK = 100, 400, 25
 SOAK_SEEDS, SOAK_CHUNK = 100_000, 10_000
 ROOT = Path(__file__).parents[2]
 FILE = "tests/simulation/test_seeds.py"
@@ -69,6 +69,30 @@ def test_every_policy_in_every_weather(policy: str, weather: int) -> None:
     world.run()
     assert sum(map(len, world.got.values())) > 0
     assert bool(world.sim.counts.get("dropped")) == (WEATHERS[weather] is not NO_FAULTS)
+
+
+def run_restored_seeds(seeds: range) -> int:
+    """Run seeds in which disks are restored from backups; returns how many disks were."""
+    restored = 0
+    for seed in seeds:
+        world = World(seed, weather=RESTORED)
+        try:
+            world.run()
+        except Exception as error:
+            raise AssertionError(f"seed {seed} with restored disks: {error}") from error
+        restored += world.sim.counts.get("disks restored", 0)
+    return restored
+
+
+@pytest.mark.parametrize("start", [0, MOVING])
+def test_disks_that_are_restored_from_backups(start: int) -> None:
+    assert run_restored_seeds(range(start, start + 20)) > 20
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("start", range(0, 10_000, 1_000))
+def test_soak_simulator_restored_disks(start: int) -> None:
+    assert run_restored_seeds(range(start, start + 1_000)) > 1_000
 
 
 def test_a_seed_replays_byte_for_byte() -> None:

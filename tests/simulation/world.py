@@ -68,6 +68,9 @@ WEATHERS = (
     Faults(drop=0.05, late=0.1, crash=0.008, lose_disk=0.5),
 )
 
+#: Brokers whose disks are lost and restored from backups; beside the others, so that these keep their seeds.
+RESTORED = Faults(drop=0.05, late=0.1, crash=0.02, lose_disk=0.6, restore=0.8)
+
 #: How much may wait in an outbox; a seed takes one. Three messages are a burst, eight a cut link.
 TIGHT = (Quota(), Quota(3), Quota(8), Quota(bytes=600))
 
@@ -318,6 +321,10 @@ class World:
         for a, b in self.topology.edges:
             self.sim.mend(a, b)
         self.slowness = dict.fromkeys(self.clients, 0.0)
+        if self.sim.counts.get("disks restored"):  # what ended after the backup is back: users withdraw it again
+            for asked in self.asked.values():
+                if asked.ended is not None:
+                    self._say(asked)
 
     def _subscribe(self) -> None:
         client, id = self.rng.choice(list(self.clients)), len(self.asked)
@@ -455,7 +462,7 @@ class World:
         """No wire has more under way than its window, unless it is a single message."""
         for link, connection in host.machine.connections.items():
             end, last = host.ends[link], connection.wire.written
-            if connection.wire.peer_epoch == end.peer_epoch and last > end.acknowledged:
+            if connection.wire.lives == (end.epoch, end.peer_epoch) and last > end.acknowledged:
                 messages = host.disk.read_outbox(link, end.acknowledged, last - end.acknowledged)
                 size = sum(len(body) for _, body in messages)
                 if len(messages) > self.window.messages or (len(messages) > 1 and size > self.window.bytes):
@@ -514,11 +521,12 @@ class World:
             end, place = host.ends[neighbour], (host.name, neighbour)
             life = (id(host.machine), end.peer_epoch)
             known, last = self.full.pop(place, (None, 0))
-            new = [number for number in end.outbox if number > last] if known == life else []
-            for event_id in (one for number in new for one in _events_of(m.decode(end.outbox[number], neighbour))):
+            waiting = _waiting(host, neighbour)
+            new = [body for number, body in waiting.items() if number > last] if known == life else []
+            for event_id in (one for body in new for one in _events_of(m.decode(body, neighbour))):
                 if event_id.publisher.endswith(f"@{host.name}"):
                     raise InvariantError(f"{host.name} took {event_id} though {neighbour}'s outbox was full (G16)")
-            if len(end.outbox) >= self.quota.messages or sum(map(len, end.outbox.values())) >= self.quota.bytes:
+            if len(waiting) >= self.quota.messages or sum(map(len, waiting.values())) >= self.quota.bytes:
                 self.full[place] = (life, end.sent)
 
     def _needed(self, broker: str, neighbour: str, by_broker: dict[str, int]) -> int:
@@ -716,6 +724,14 @@ def table_mask(core: BrokerCore, link: str) -> int:
 def plain(ranges: Any) -> dict[str, list[list[list[int]]]]:
     """Return ranges by namespace and space as plain numbers, without empty ones."""
     return {namespace: [one.tolist() for one in found] for namespace, found in ranges if any(map(len, found))}
+
+
+def _waiting(host: BrokerHost, link: str) -> dict[int, bytes]:
+    """Return the messages that wait for a link, from memory or from disk."""
+    end = host.ends[link]
+    numbers = range(end.acknowledged + 1, end.sent + 1)
+    bodies = ((number, end.outbox.find(number)) for number in numbers)
+    return {n: host.disk.read_outbox(link, n - 1, 1)[0][1] if body is None else body for n, body in bodies}
 
 
 def _events_of(message: Any) -> list[m.EventId]:

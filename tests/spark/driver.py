@@ -55,8 +55,8 @@ def held_build(batches: Iterator[pa.RecordBatch], *, task: Any, directory: str) 
 class Commands:
     """What a test can ask for; each method is a command and returns what JSON can say."""
 
-    def __init__(self) -> None:
-        self._spark: Any = None
+    def __init__(self, spark: Any = None) -> None:
+        self._spark = spark
         self._queries: dict[str, Any] = {}
 
     def session(self, **settings: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from tamis.spark import batch_reports
 from tamis.spark.batch_log import Begin
-from tests.spark.processes import Driver
+from tests.spark.processes import Caller
 from tests.spark.trades import bad_events, engine, matches, trades
 
 __all__ = ["Streams"]
@@ -48,7 +48,7 @@ class Streams:
             os.rename(aside, self.source / aside.name)  # whole or not at all
         self._files += n
 
-    def start(self, driver: Driver, name: str, *, hold: str = "", output: str = "") -> None:
+    def start(self, driver: Caller, name: str, *, hold: str = "", output: str = "") -> None:
         """Have a driver start a stream, or take it up again."""
         places = {"directory": str(self.snapshots), "events": str(self.source), "checkpoint": str(self._log(name))}
         driver.call("stream", name=name, hold=hold, output=output or str(self._output(name)), **places)
@@ -73,7 +73,7 @@ class Streams:
         assert {name: (aside[name], in_place[name], ended[name], committed[name]) for name in _HELD} == _HELD
         assert list(self._output("torn").glob(".batch=0-*/_temporary"))
 
-    def check(self, driver: Driver, name: str) -> int:
+    def check(self, driver: Caller, name: str) -> int:
         """Compare everything a stream put out with the oracle, batch by batch; return how many rows."""
         output = str(self._output(name))
         delivered = Counter(map(tuple, driver.call("deliveries", output=output)))

@@ -13,7 +13,7 @@ import pytest
 import tamis
 from tests.spark.processes import Driver, Family
 from tests.spark.streams import Streams
-from tests.spark.test_cases import SOME, by_types, of_file, text_of
+from tests.spark.test_cases import FILES, by_types, of_file, text_of
 from tests.spark.trades import EVENTS, SETTINGS, Tables, expected, matches, pairs, questions
 
 pytestmark = pytest.mark.slow
@@ -53,7 +53,9 @@ def test_connect_gives_the_rows_of_the_laptop(remote: Driver, tmp_path: Path, ta
     assert matches(tamis.Engine.load(tables.snapshots), EVENTS) == expected()
 
 
-@pytest.mark.parametrize("file", SOME)
+@pytest.mark.parametrize(
+    "file", [file if file == "regions" else pytest.param(file, marks=pytest.mark.soak) for file in FILES]
+)
 def test_spark_connect_gives_the_answers_of_the_cases(remote: Driver, tmp_path: Path, file: str) -> None:
     cases, schema = of_file(file)
     texts = pa.table({"id": [case.name for case in cases], "filter": [text_of(case) for case in cases]})

@@ -91,7 +91,7 @@ def test_every_reason_is_a_proof(asked: dict[str, str], whole: Reduced) -> None:
 @pytest.mark.parametrize(
     "cut",
     [
-        {"tile_by": ["price"], "tiles": 7},
+        pytest.param({"tile_by": ["price"], "tiles": 7}, marks=pytest.mark.soak),
         {"tile_by": ["price", "volume"], "tiles": 9},
         {"tile_by": ["area"], "tiles": 4},
     ],

@@ -33,14 +33,15 @@ def ids(spark: Any, *chosen: str) -> Any:
     return spark.createDataFrame([(one,) for one in chosen], "id string")
 
 
-def test_a_life_of_updates_gives_the_answers_of_the_live_set(spark: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("steps", [2, pytest.param(8, marks=pytest.mark.soak)])
+def test_a_life_of_updates_gives_the_answers_of_the_live_set(spark: Any, tmp_path: Path, steps: int) -> None:
     rng = random.Random(5)
     supply = iter(texts(1_000, seed=6))
     live = {f"s{i}": next(supply) for i in range(300)}
     write_snapshot(accepted(spark, list(live.items())), tmp_path, schema=SCHEMA, part_size=160)
     events = rows(120, seed=7)
     frame = spark.createDataFrame(events, COLUMNS)
-    for step in range(3):
+    for step in range(steps):
         gone = rng.sample(sorted(live), 30)
         changed = {f"s{rng.randrange(400)}": next(supply) for _ in range(40)}
         for one in gone:

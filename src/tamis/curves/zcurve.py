@@ -30,6 +30,7 @@ __all__ = [
     "cube_bound",
     "enumerate_rectangles",
     "enumerate_standard_cubes",
+    "gray_key",
     "greedy_decomposition",
     "has_cubes",
     "keep_from",
@@ -68,6 +69,18 @@ def z_key(cube: Sequence[int], bits: int) -> int:
     for bit in range(bits - 1, -1, -1):
         for index in cube:
             key = key << 1 | index >> bit & 1
+    return key
+
+
+def gray_key(cube: Sequence[int], bits: int) -> int:
+    """Return the key of a cell or cube on the Gray curve: neighbours on it differ in one bit of their Z keys.
+
+    >>> [gray_key(cell, 1) for cell in ((0, 0), (0, 1), (1, 1), (1, 0))]
+    [0, 1, 2, 3]
+    """
+    rest, key = z_key(cube, bits), 0
+    while rest:
+        key, rest = key ^ rest, rest >> 1
     return key
 
 

@@ -30,12 +30,15 @@ def covering_index(
     k: int | None = None,
     seed: int = 0,
     curve: str = "z",
+    probes: int | None = None,
+    truncated: bool = False,
 ) -> CoverIndex:
     """Return an empty index that finds who covers a subscription and whom it covers.
 
     ``kind`` is "exact" (the one to use), "zcurve" (leaves out a share ``epsilon`` of the search space; ``k`` bits per
-    side; ``curve`` is "z" or "hilbert"), "projection" (balls; ``k`` vectors drawn by ``seed``) or "linear" (asks
-    everybody). Without a schema the types are learned from what is added.
+    side; ``curve`` is "z", "hilbert" or "gray"; a search ends after ``probes`` look-ups; ``truncated`` searches a
+    rectangle of fewer bits instead of the largest cubes), "projection" (balls; ``k`` vectors drawn by ``seed``) or
+    "linear" (asks everybody). Without a schema types, and the scales of a curve, are learned from what is added.
 
     Examples
     --------
@@ -48,7 +51,8 @@ def covering_index(
     maker = COVERING_INDEXES.get(kind)
     if maker is None:
         raise ModelError(f"there is no covering index {kind!r}; choose from {', '.join(sorted(COVERING_INDEXES))}")
-    options = CoveringOptions(schema if schema is not None else Schema(), epsilon, k, seed, curve)
+    known = schema if schema is not None else Schema()
+    options = CoveringOptions(known, epsilon, k, seed, curve, probes, truncated)
     return CoverIndex(maker(options), schema)
 
 

@@ -22,6 +22,7 @@ from tamis.engine.merging import BackgroundMerge
 from tamis.engine.namespace import Namespace
 from tamis.engine.shelf import Shelf
 from tamis.engine.stored import Record
+from tamis.engine.threads import match_parts
 from tamis.errors import ModelError, SubscriptionError, TableError, shorten
 from tamis.index.protocols import Guarantee, demand
 from tamis.index.registry import DEFAULT_MATCHER, MATCHERS
@@ -171,11 +172,13 @@ class Engine:
         space = self._living(namespace)
         return space.ids.sorted_of(space.matcher.match(canonical))
 
-    def match_table(self, events: Any, *, namespace: str = DEFAULT_NAMESPACE, on_bad: str = "raise") -> Matches:
+    def match_table(
+        self, events: Any, *, namespace: str = DEFAULT_NAMESPACE, on_bad: str = "raise", threads: int = 1
+    ) -> Matches:
         """Match every row of a pyarrow table, a pandas frame, a dict of arrays or an `EventTable`.
 
         A value that does not fit raises `EventError` with its row, or, with ``on_bad="skip"``, makes its
-        row match nothing.
+        row match nothing. Several ``threads`` share a large table; the answer is the same.
         """
         if on_bad not in ("raise", "skip"):
             raise ModelError(f"on_bad is 'raise' or 'skip', not {on_bad!r}")
@@ -183,7 +186,7 @@ class Engine:
         if on_bad == "raise" and table.bad:
             raise next(iter(table.bad.values()))
         space = self._living(namespace)
-        return Matches(*space.matcher.match_table(table), space.ids)
+        return Matches(*match_parts(space.matcher.match_table, table, threads), space.ids)
 
     def explain(
         self, event: Mapping[str, Any], id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE

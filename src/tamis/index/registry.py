@@ -30,8 +30,9 @@ class CoveringOptions:
     """What a covering index may be told when it is made; each reads what concerns it.
 
     ``schema`` names the attributes and their domains, ``epsilon`` is the share of the search space that may be
-    left out, ``k`` the bits of a curve's side or the vectors of a projection, ``seed`` draws those; ``curve`` is "z" or
-    "hilbert". ``pieces`` bounds the proofs of one question to "exact" and "linear" (`tamis.algebra.proofs.budget`);
+    left out, ``k`` the bits of a curve's side or the vectors of a projection, ``seed`` draws those; ``curve`` is "z",
+    "hilbert" or "gray", ``probes`` the cubes after which a search on it ends, and ``truncated`` has it take the road of
+    Lemma 3.1. ``pieces`` bounds the proofs of one question to all but "projection" (`tamis.algebra.proofs.budget`);
     what is beyond it counts as not covered.
     """
 
@@ -40,6 +41,8 @@ class CoveringOptions:
     k: int | None = None
     seed: int = 0
     curve: str = "z"
+    probes: int | None = None
+    truncated: bool = False
     pieces: int | None = None
 
 
@@ -62,7 +65,15 @@ def _zcurve(options: CoveringOptions = _AS_IT_COMES) -> CoveringIndex:
     curve = CURVES.get(options.curve)
     if curve is None:
         raise ModelError(f"there is no curve {options.curve!r}; choose from {', '.join(sorted(CURVES))}")
-    return ZCurveIndex(options.schema, epsilon=options.epsilon, k=options.k, curve=curve)
+    return ZCurveIndex(
+        options.schema,
+        epsilon=options.epsilon,
+        k=options.k,
+        curve=curve,
+        probes=options.probes,
+        truncated=options.truncated,
+        pieces=options.pieces,
+    )
 
 
 def _projection(options: CoveringOptions = _AS_IT_COMES) -> CoveringIndex:

@@ -42,7 +42,17 @@ CELLS: Final = 20
 CORNERS: Final = 21
 LANE_AXES: Final = 22
 MEMBERS: Final = 23
-WIDTH: Final = 24
+#: Bitmaps (:mod:`tamis.kernels.bitmaps`): addresses of the buckets of codes uint8[columns, N_STEPS]; of the nodes, and
+#: how many; of the first table of each leaf (uint32), the column of each table (uint8) and the tables; and of the codes
+#: of each box, int16[2, columns].
+BUCKETS: Final = 24
+NODES: Final = 25
+N_NODES: Final = 26
+FIRST_TABLE: Final = 27
+TABLE_COLUMNS: Final = 28
+TABLES: Final = 29
+BOX_CODES: Final = 30
+WIDTH: Final = 31
 
 #: Unordered blocks (the delta): every block is scanned.
 FLAT: Final = 0
@@ -50,3 +60,5 @@ FLAT: Final = 0
 TREE: Final = 1
 #: Grids over pairs of axes, for boxes that constrain few of many axes.
 PAIRS: Final = 2
+#: Bitmaps, for boxes that constrain many axes in wide ranges.
+BITMAPS: Final = 3

@@ -34,6 +34,7 @@ __all__ = [
     "int64_at",
     "lowest_bit",
     "prefetch",
+    "prefetch_far",
     "prefetch_row",
     "spread_lanes",
     "uint8_at",
@@ -139,13 +140,16 @@ def prefetch(address: Int) -> None:
     """Ask the processor to bring the cache line at ``address`` near; no effect on any answer."""
 
 
+def _call_prefetch(builder: Any, place: Any, nearness: int) -> None:
+    """Write the call that asks for a line; ``nearness`` 3: into the nearest cache, 2: into the second."""
+    kind = ir.FunctionType(ir.VoidType(), [I8.as_pointer(), I32, I32, I32])
+    builder.call(insert_function(builder.module, kind, "llvm.prefetch.p0"), [place, I32(0), I32(nearness), I32(1)])
+
+
 @intrinsic
 def _prefetch(_context: Any, address: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kind = ir.FunctionType(ir.VoidType(), [I8.as_pointer(), I32, I32, I32])
-        function = insert_function(builder.module, kind, "llvm.prefetch.p0")
-        place = builder.inttoptr(arguments[0], I8.as_pointer())
-        builder.call(function, [place, I32(0), I32(3), I32(1)])
+        _call_prefetch(builder, builder.inttoptr(arguments[0], I8.as_pointer()), 3)
         return context.get_dummy_value()
 
     return types.void(types.int64), generate
@@ -155,6 +159,27 @@ def _prefetch(_context: Any, address: Any) -> Any:
 def _prefetch_compiled(address: Int) -> Any:
     def compiled(address: Int) -> Any:
         return _prefetch(np.int64(address))
+
+    return compiled
+
+
+def prefetch_far(address: Int) -> None:
+    """As :func:`prefetch`, into the second cache: for more lines than the first one holds."""
+
+
+@intrinsic
+def _prefetch_far(_context: Any, address: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        _call_prefetch(builder, builder.inttoptr(arguments[0], I8.as_pointer()), 2)
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate
+
+
+@overload(prefetch_far)
+def _prefetch_far_compiled(address: Int) -> Any:
+    def compiled(address: Int) -> Any:
+        return _prefetch_far(np.int64(address))
 
     return compiled
 
@@ -169,8 +194,7 @@ def _prefetch_row(_context: Any, array: Any, row: Any) -> Any:
         rows = context.make_array(signature.args[0])(context, builder, arguments[0])
         stride = builder.extract_value(rows.strides, 0)
         place = builder.gep(builder.bitcast(rows.data, I8.as_pointer()), [builder.mul(arguments[1], stride)])
-        kind = ir.FunctionType(ir.VoidType(), [I8.as_pointer(), I32, I32, I32])
-        builder.call(insert_function(builder.module, kind, "llvm.prefetch.p0"), [place, I32(0), I32(3), I32(1)])
+        _call_prefetch(builder, place, 3)
         return context.get_dummy_value()
 
     return types.void(array, types.int64), generate

@@ -75,6 +75,11 @@ class Column:
             found = found.as_py()
         return found.item() if isinstance(found, np.generic) else found
 
+    def part(self, start: int, stop: int) -> Column:
+        """Return the rows from ``start`` to before ``stop`` as a column of their own."""
+        bad = {row - start: error for row, error in self.bad.items() if start <= row < stop}
+        return Column(self.kind, self.values[start:stop], self.present[start:stop], bad)
+
 
 @dataclass(frozen=True)
 class Unreadable:

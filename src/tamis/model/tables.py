@@ -69,6 +69,10 @@ class EventTable:
         values = ((name, column.value(row)) for name, column in self.columns.items())
         return {name: value for name, value in values if value is not None}
 
+    def part(self, start: int, stop: int) -> EventTable:
+        """Return the events from ``start`` to before ``stop``; they share their values with these."""
+        return EventTable(stop - start, {name: column.part(start, stop) for name, column in self.columns.items()})
+
     def __len__(self) -> int:
         return self.n
 

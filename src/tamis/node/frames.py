@@ -42,7 +42,8 @@ def decode_frame(data: bytes, link: str) -> Frame:
     Frame(epoch=1, to=2, seq=3, ack=4, body=b'x')
     """
     if not data or data[0] != VERSION:
-        raise RemoteProtocolError(link, f"expected a frame of version {VERSION}, got {data[:8]!r}")
+        said = f"expected a frame of version {VERSION}, got {data[:8]!r}"
+        raise RemoteProtocolError(link, f"{said}; if the other end is another release of tamis, upgrade the older one")
     try:
         return _decoder.decode(memoryview(data)[1:])
     except Exception as error:  # whatever the parser raises is the sender's doing

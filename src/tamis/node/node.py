@@ -17,8 +17,9 @@ from tamis.errors import RemoteProtocolError
 from tamis.node import records
 from tamis.node.core import Core, LinkUp
 from tamis.node.effects import Again, Answer, Deliver, Effect, Key, Link, Persist, Send, Tell
-from tamis.node.frames import decode_frame
-from tamis.node.stream import Quota, StreamEnd
+from tamis.node.frames import Frame, decode_frame
+from tamis.node.outbox import Backlog, ReadOutbox
+from tamis.node.stream import Quota, StreamEnd, read_nothing
 
 __all__ = ["Codec", "Node", "Transaction"]
 
@@ -57,6 +58,8 @@ class Node(Generic[AnyCore]):
     ``epoch`` is the number of this life, above that of every earlier one; with ``stored``, what an earlier life
     persisted, the node goes on with that life instead. With a ``quota`` the core hears when the outbox of a link
     becomes full (`LinkFull`) and when it is free again (`LinkFree`), in the transaction that makes it so.
+
+    ``backlogs`` says what an earlier life left for links, and ``read`` gives messages that are on disk.
     """
 
     def __init__(
@@ -68,11 +71,16 @@ class Node(Generic[AnyCore]):
         stored: Mapping[Key, bytes] | None = None,
         quota: Quota | None = None,
         ends: dict[Link, StreamEnd] | None = None,
+        *,
+        backlogs: Mapping[Link, Backlog] | None = None,
+        read: ReadOutbox = read_nothing,
     ) -> None:
         self.core = core
         self.quota = quota
         self._codec = codec
         self._stored = stored or {}
+        self._backlogs = backlogs or {}
+        self._read = read
         life = records.EPOCH.find(self._stored)
         self.epoch = epoch if life is None else life
         #: A core that must know what waits for its links shares this mapping, and only reads it.
@@ -82,14 +90,13 @@ class Node(Generic[AnyCore]):
     def start(self, now: float) -> Transaction:
         """Take up life: restore what was persisted, and have something to say to every link."""
         stored, self._stored = self._stored, {}
-        of_link: dict[Link, dict[Key, bytes]] = {}  # sorted out once: there may be a link for each subscription
-        for key, value in stored.items():
-            if key[0] in (records.LINK.name, records.OUT.name):
-                of_link.setdefault(key[1], {})[key] = value
+        backlogs, self._backlogs = self._backlogs, {}
         for (link,), _ in records.LINK.items(stored):
             self.ends.setdefault(link, StreamEnd(link, self.epoch))
         for link, end in self.ends.items():
-            end.restore(of_link.get(link, {}))
+            end.restore(records.LINK.find(stored, link), backlogs.get(link))
+            if (former := records.FORMER.find(stored, link)) is not None:
+                end.wait_restored(former)
         step = _Step(self, now)
         step.transaction.changes.append(records.EPOCH.put(value=self.epoch))
         step.follow(self.core.restore(stored, now=now))
@@ -130,7 +137,9 @@ class Node(Generic[AnyCore]):
         message = self._codec.decode(frame.body, link) if frame.seq else None  # before anything changes: it may raise
         if frame.epoch < end.peer_epoch:  # the voice of a former life
             return step.transaction
-        if frame.epoch > end.peer_epoch:
+        if end.former is not None:
+            step.go_on_restored(end, frame, is_client=only_epoch is not None)
+        elif frame.epoch > end.peer_epoch:
             step.meet(end, frame.epoch)
         if not end.is_for_me(frame):  # it speaks to a former life of ours: it must learn of this one
             step.transaction.links.add(link)
@@ -138,6 +147,8 @@ class Node(Generic[AnyCore]):
         step.acknowledge(end, frame.ack)
         if frame.seq:
             step.transaction.links.add(link)
+            if only_epoch is None:
+                end.demand_no_hole(frame)
             if end.accept(frame):
                 step.moved.add(link)
                 self._take(step, message, end)
@@ -173,12 +184,26 @@ class _Step:
         self.resized: set[Link] = set()
 
     def meet(self, end: StreamEnd, epoch: int) -> None:
-        waiting, forgotten = end.meet(epoch)
+        waiting, forgotten = end.meet(epoch, self.node._read)
         self.transaction.changes += forgotten
         self.moved.add(end.link)
         self.resized.add(end.link)
         unacknowledged = tuple(self.node._codec.decode(body, end.link) for body in waiting)
         self.node._handle(self, LinkUp(unacknowledged), end.link)
+
+    def go_on_restored(self, end: StreamEnd, frame: Frame, *, is_client: bool) -> None:
+        """Begin the new life of a restored disk on a link whose other end has spoken.
+
+        If that knows the former life, its acknowledgement says which of the restored messages it has. A client goes on
+        with the numbers of its stream; with a neighbour everything starts over.
+        """
+        former, end.former, end.epoch = end.former, None, self.node.epoch
+        self.transaction.changes.append(records.FORMER.drop(end.link))
+        self.transaction.links.add(end.link)
+        if former is not None and (frame.to, frame.epoch) == (former.epoch, end.peer_epoch):
+            self.acknowledge(end, min(frame.ack, former.sent))
+        if not is_client or frame.epoch != end.peer_epoch:  # a client that had not spoken yet is met for the first time
+            self.meet(end, frame.epoch)
 
     def acknowledge(self, end: StreamEnd, number: int) -> None:
         self.transaction.changes += end.acknowledge(number)

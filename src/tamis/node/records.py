@@ -14,14 +14,14 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
 from tamis.errors import ModelError
 from tamis.node.effects import Key, Persist
 
-__all__ = ["KINDS", "Cursor", "Form", "Kind", "Layout", "find_kind"]
+__all__ = ["KINDS", "Cursor", "Form", "Former", "Kind", "Layout", "find_kind"]
 
 Value = TypeVar("Value")
 
@@ -51,6 +51,16 @@ class Cursor(msgspec.Struct, frozen=True, array_like=True):
 
     peer_epoch: int
     received: int
+    sent: int
+
+
+class Former(NamedTuple):
+    """What the other end of a link knew of this broker before its disk was restored.
+
+    It knows the life ``epoch``, of which the restored disk has the messages up to ``sent``.
+    """
+
+    epoch: int
     sent: int
 
 
@@ -131,6 +141,18 @@ OUT = Kind(
     "node/stream.py",
     "a message for the other end of a link",
     Form.STREAM,
+)
+FORMER = Kind(
+    "former",
+    ("link",),
+    Layout(
+        _TWO_NUMBERS.words,
+        lambda former: b"%d %d" % former,
+        lambda value: Former(*_TWO_NUMBERS.decode(value)),
+    ),
+    "node/node.py",
+    "the life of this broker that the other end of a link knows, and the last message of it that the disk had when it "
+    "was restored from a backup; gone when the other end has spoken",
 )
 INTEREST = Kind(
     "interest",
@@ -213,6 +235,7 @@ _ALL: tuple[Kind[object], ...] = (  # type: ignore[assignment]  # a tuple of dif
     LINK,
     OUT,
     FLOOR,
+    FORMER,
     INTEREST,
     RANGES,
     BLOCK,

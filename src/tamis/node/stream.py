@@ -8,7 +8,9 @@ leaves only after what it acknowledges is on disk.
 
 Each end has an *epoch*, the number of its life; a life ends when its disk is lost. An end that meets a greater epoch
 starts the stream over, and hands back what the former life had not acknowledged. A restart with the disk is no new
-life: both ends go on where they were.
+life: both ends go on where they were. A disk that was restored from a backup is behind what the other end has heard:
+that begins a new life, too, and until the other end has spoken this one only greets it, in the name of the life that
+the other end knows (`tamis.node.records.Former`).
 
 `Wire` is the position on one connection. A wire delivers in order until it breaks, so nothing is sent twice on it; a
 new wire begins with the first message that is not acknowledged. What may leave is bounded by what is committed
@@ -18,17 +20,18 @@ new wire begins with the first message that is not acknowledged. What may leave 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import takewhile
 
-from tamis.errors import ModelError
+from tamis.errors import ModelError, RemoteProtocolError
 from tamis.node import records
 from tamis.node.core import LinkFree, LinkFull
-from tamis.node.effects import Key, Link, Persist
+from tamis.node.effects import Link, Persist
 from tamis.node.frames import Frame
+from tamis.node.outbox import Backlog, Outbox, ReadOutbox
 
-__all__ = ["CLIENT_EPOCH", "KEPT", "Mark", "Quota", "ReadOutbox", "StreamEnd", "Window", "Wire"]
+__all__ = ["CLIENT_EPOCH", "KEPT", "KEPT_BYTES", "Mark", "Quota", "StreamEnd", "Window", "Wire", "read_nothing"]
 
 #: The life that every client claims: a client goes on with the stream of its name, whatever it remembers.
 CLIENT_EPOCH = 1
@@ -36,11 +39,13 @@ CLIENT_EPOCH = 1
 #: Messages and bytes of one packet; a single message may be larger.
 PACKET_MESSAGES, PACKET_BYTES = 256, 256 * 1024
 
-#: What stands in memory for a message that is on disk only; and how many of the last ones are kept in memory.
-SPILLED, KEPT = b"", 1_024
+#: How many of the last messages of a stream are kept in memory, and how many bytes of them at most.
+KEPT, KEPT_BYTES = 1_024, 1 << 20
 
-#: Returns (number, message) pairs of a link with numbers above the second argument, at most as many as the third says.
-ReadOutbox = Callable[[Link, int, int], list[tuple[int, bytes]]]
+
+def read_nothing(link: Link, after: int, limit: int) -> list[tuple[int, bytes]]:
+    """Read a disk that holds no message, for ends that keep all of theirs in memory."""
+    return []
 
 
 @dataclass(frozen=True)
@@ -65,11 +70,12 @@ class Window:
 
 @dataclass(frozen=True)
 class Mark:
-    """Where a stream stands: the life of its other end, and the numbers of the last messages received and sent."""
+    """Where a stream stands: the lives of the other end and of this one, and the last messages received and sent."""
 
     peer_epoch: int = 0
     received: int = 0
     sent: int = 0
+    epoch: int = 0
 
 
 class StreamEnd:
@@ -82,48 +88,45 @@ class StreamEnd:
         self.peer_epoch = 0
         #: The number of the last message taken from the other end.
         self.received = 0
-        #: The number of the last message given to the other end.
-        self.sent = 0
-        #: ``{number: message}``: exactly those not acknowledged yet, ascending; it ends with ``sent``.
-        self.outbox: dict[int, bytes] = {}
-        #: The bytes of the messages in the outbox that are in memory.
-        self.waiting_bytes = 0
+        #: Exactly the messages that are not acknowledged yet.
+        self.outbox = Outbox()
+        #: What the other end knows of this one, if this disk was restored and the other end has not spoken since.
+        self.former: records.Former | None = None
         #: Whether the outbox reached its quota and has not emptied to half since, as last told by `take_crossing`.
         self.is_full = False
-        #: The last message whose body is on disk only.
-        self._spilled = 0
 
-    def append(self, body: bytes) -> list[Persist]:
-        """Put a message behind all others."""
-        self.sent += 1
-        self.outbox[self.sent] = body
-        self.waiting_bytes += len(body)
-        return [records.OUT.put(self.link, str(self.sent), value=body)]
-
-    def meet(self, peer_epoch: int) -> tuple[list[bytes], list[Persist]]:
-        """Start over with a new life of the other end; return what the former one had not acknowledged."""
-        waiting = list(self.outbox.values())
-        forgotten = [records.OUT.drop(self.link, str(number)) for number in self.outbox]
-        self.peer_epoch, self.received, self.sent = peer_epoch, 0, 0
-        self.outbox, self.waiting_bytes, self._spilled = {}, 0, 0
-        return waiting, forgotten
-
-    def acknowledge(self, ack: int) -> list[Persist]:
-        """Drop everything up to a number from the outbox."""
-        done = list(takewhile(lambda number: number <= ack, self.outbox))
-        for number in done:
-            self.waiting_bytes -= len(self.outbox.pop(number))
-        return [records.OUT.drop(self.link, str(number)) for number in done]
+    @property
+    def sent(self) -> int:
+        """The number of the last message given to the other end."""
+        return self.outbox.last
 
     @property
     def acknowledged(self) -> int:
         """The number of the last message that the other end has acknowledged."""
-        return next(iter(self.outbox), self.sent + 1) - 1
+        return self.outbox.acknowledged
+
+    def append(self, body: bytes) -> list[Persist]:
+        """Put a message behind all others."""
+        return [records.OUT.put(self.link, str(self.outbox.append(body)), value=body)]
+
+    def meet(self, peer_epoch: int, read: ReadOutbox = read_nothing) -> tuple[list[bytes], list[Persist]]:
+        """Start over with a new life of the other end; return what the former one had not acknowledged.
+
+        ``read`` gives what of that is not in memory.
+        """
+        waiting = list(self.outbox.bodies(self.link, read))
+        forgotten = self.acknowledge(self.sent)
+        self.peer_epoch, self.received, self.outbox = peer_epoch, 0, Outbox()
+        return waiting, forgotten
+
+    def acknowledge(self, ack: int) -> list[Persist]:
+        """Drop everything up to a number from the outbox."""
+        return [records.OUT.drop(self.link, str(number)) for number in self.outbox.acknowledge(ack)]
 
     @property
     def mark(self) -> Mark:
         """Where the stream stands now."""
-        return Mark(self.peer_epoch, self.received, self.sent)
+        return Mark(self.peer_epoch, self.received, self.sent, self.epoch)
 
     def resume(self, peer_epoch: int, ack: int) -> dict[int, int]:
         """Go on with a stream of which the other end has ``ack`` messages; number what waits from there on.
@@ -132,30 +135,42 @@ class StreamEnd:
         this one remembers, as it does of a client that was started anew under its name.
         """
         self.acknowledge(ack)
-        numbers = {old: ack + place for place, old in enumerate(self.outbox, 1)}
-        self.outbox = {numbers[old]: body for old, body in self.outbox.items()}
-        self.peer_epoch, self.sent = peer_epoch, ack + len(numbers)
-        return numbers
+        before = self.acknowledged
+        self.outbox.renumber(ack)
+        self.peer_epoch = peer_epoch
+        return {old: old - before + ack for old in range(before + 1, before + len(self.outbox) + 1)}
 
-    def spill(self, upto: int) -> None:
-        """Leave the bodies of waiting messages to the disk, except for the last `KEPT` of those up to a number."""
-        for number in range(max(self._spilled, self.acknowledged) + 1, upto - KEPT + 1):
-            self.waiting_bytes -= len(self.outbox[number])
-            self.outbox[number] = SPILLED
-            self._spilled = number
+    def spill(self, upto: int, *, keep_bytes: int | None = None) -> None:
+        """Leave bodies of waiting messages up to a number to the disk, except for the last `KEPT` and `KEPT_BYTES`.
+
+        ``keep_bytes`` is another bound for bytes.
+        """
+        self.outbox.spill(upto, KEPT, KEPT_BYTES if keep_bytes is None else keep_bytes)
 
     def take_crossing(self, quota: Quota) -> LinkFull | LinkFree | None:
         """Return whether the outbox has become full, or free again, since the last call; None: neither.
 
         It is full from the quota on and free from half of it on, so that a link at its limit does not flicker.
         """
-        n, size = len(self.outbox), self.waiting_bytes
+        n, size = len(self.outbox), self.outbox.bytes
         reached = n >= quota.messages or size >= quota.bytes
         emptied = 2 * n <= quota.messages and 2 * size <= quota.bytes
         was_full, self.is_full = self.is_full, reached or (self.is_full and not emptied)
         if was_full == self.is_full:
             return None
         return LinkFull(n, size) if self.is_full else LinkFree()
+
+    def demand_no_hole(self, frame: Frame) -> None:
+        """Raise `RemoteProtocolError` when messages are missing before this one: the other end has dropped them.
+
+        A wire begins behind what this end has acknowledged, so its disk has forgotten what it acknowledged.
+        """
+        if frame.seq > self.received + 1:
+            raise RemoteProtocolError(
+                self.link,
+                f"message {frame.seq} came, {self.received + 1} is next: the disk of this broker is older than the "
+                "link; stop the broker and run `tamis serve restore` with a backup or with the data directory itself",
+            )
 
     def accept(self, frame: Frame) -> bool:
         """Whether a frame carries the next message; it then counts as received."""
@@ -172,22 +187,25 @@ class StreamEnd:
         """Return the numbers that a restart goes on with."""
         return records.LINK.put(self.link, value=records.Cursor(self.peer_epoch, self.received, self.sent))
 
-    def restore(self, stored: Mapping[Key, bytes]) -> None:
-        """Take back cursor and outbox."""
-        cursor = records.LINK.find(stored, self.link)
+    def restore(self, cursor: records.Cursor | None, backlog: Backlog | None) -> None:
+        """Take back the cursor and what waits; the messages themselves stay on disk."""
         if cursor is not None:
-            self.peer_epoch, self.received, self.sent = cursor.peer_epoch, cursor.received, cursor.sent
-        waiting = ((int(number), body) for (link, number), body in records.OUT.items(stored) if link == self.link)
-        self.outbox = dict(sorted(waiting))
-        self.waiting_bytes = sum(map(len, self.outbox.values()))
+            self.peer_epoch, self.received = cursor.peer_epoch, cursor.received
+        if backlog is None or not backlog.sizes:
+            backlog = Backlog(0 if cursor is None else cursor.sent)
+        self.outbox = Outbox(backlog)
+
+    def wait_restored(self, former: records.Former) -> None:
+        """Speak in the name of a former life until the other end has spoken."""
+        self.former, self.epoch = former, former.epoch
 
 
 @dataclass
 class Wire:
     """The sender's position on one connection of a stream."""
 
-    #: The life of the other end that ``written`` counts for; -1 until something was sent.
-    peer_epoch: int = -1
+    #: The lives of this end and of the other that ``written`` counts for; -1 until something was sent.
+    lives: tuple[int, int] = (-1, -1)
     #: The number of the last message written.
     written: int = 0
     #: What to say at once, beside the numbered messages: each is said once and not kept.
@@ -203,17 +221,20 @@ class Wire:
     @classmethod
     def of(cls, end: StreamEnd, replay_after: int | None = None) -> Wire:
         """Return the position of a new connection: behind what is acknowledged, or behind an earlier message."""
+        lives = (end.epoch, end.peer_epoch)
         if replay_after is None:
-            return cls(end.peer_epoch, end.acknowledged)
-        return cls(end.peer_epoch, min(end.acknowledged, replay_after), is_replay=True)
+            return cls(lives, end.acknowledged)
+        return cls(lives, min(end.acknowledged, replay_after), is_replay=True)
 
     def take(self, end: StreamEnd, mark: Mark, window: Window, read: ReadOutbox) -> list[Frame]:
         """Return the frames that may leave now, and count them as written.
 
         ``mark`` is what of the stream is committed. ``read`` gives messages that are not in memory.
         """
-        if self.peer_epoch != mark.peer_epoch:  # the other end began a new life
-            self.peer_epoch, self.written = mark.peer_epoch, 0
+        if end.epoch != mark.epoch:  # this end began a new life, which is not committed
+            return []
+        if self.lives != (lives := (mark.epoch, mark.peer_epoch)):  # one of the ends began a new life
+            self.lives, self.written = lives, 0
             self._under_way.clear()
             self._bytes = 0
         frames = []
@@ -231,7 +252,7 @@ class Wire:
 
     def _waiting(self, end: StreamEnd, mark: Mark, window: Window, read: ReadOutbox) -> Iterator[tuple[int, bytes]]:
         """Yield the messages that are committed, not written yet, and within the window."""
-        if not mark.peer_epoch or end.peer_epoch != mark.peer_epoch:
+        if not mark.peer_epoch or end.peer_epoch != mark.peer_epoch or end.former is not None:
             return
         size, room = 0, window.bytes - self._bytes_under_way(end.acknowledged)
         for number, body in self._candidates(end, mark, window, read):
@@ -250,13 +271,14 @@ class Wire:
         self.written = max(self.written, end.acknowledged)
         last = min(mark.sent, self.written + PACKET_MESSAGES, end.acknowledged + window.messages)
         numbers = range(self.written + 1, last + 1)
-        if numbers and end.outbox[numbers[0]] == SPILLED:
+        if numbers and end.outbox.find(numbers[0]) is None:
             yield from read(end.link, self.written, len(numbers))
             return
         for number in numbers:
-            if end.outbox[number] == SPILLED:
+            body = end.outbox.find(number)
+            if body is None:
                 return
-            yield number, end.outbox[number]
+            yield number, body
 
     def _bytes_under_way(self, acknowledged: int) -> int:
         while self._under_way and self._under_way[0][0] <= acknowledged:

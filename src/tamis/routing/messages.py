@@ -176,7 +176,11 @@ class Refusal(Message, frozen=True, array_like=True, tag=7):
 
 
 class Gap(Message, frozen=True, array_like=True, tag=20):
-    """A client read too slowly: this many events, from ``first`` on, were not kept for it."""
+    """A client read too slowly: this many events, from ``first`` on, were not kept for it.
+
+    With a ``count`` of 0 their number is not known: the broker was restored from a backup, and ``first.epoch`` is the
+    moment of the backup in microseconds UTC.
+    """
 
     first: EventId
     count: int

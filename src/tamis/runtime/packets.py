@@ -7,17 +7,28 @@ once and not queued.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
-from tamis.errors import RemoteProtocolError
+from tamis.errors import ModelError, RemoteProtocolError
 from tamis.routing.edge.limits import MAX_PACKET, MAX_PACKET_OF_BROKER
 
-__all__ = ["MAX_PACKET", "MAX_PACKET_OF_BROKER", "SUBPROTOCOL", "join_frames", "split_frames"]
+__all__ = ["MAX_PACKET", "MAX_PACKET_OF_BROKER", "SUBPROTOCOL", "check_version", "join_frames", "split_frames"]
 
 #: The name of this protocol in the WebSocket handshake.
 SUBPROTOCOL = "tamis.v1"
 
 _LENGTH = struct.Struct(">I")
+
+
+def check_version(offered: Sequence[str]) -> None:
+    """Raise `ModelError` when an end offers versions of the protocol and this one is not among them.
+
+    >>> check_version(["tamis.v1", "tamis.v2"]), check_version([])
+    (None, None)
+    """
+    if offered and SUBPROTOCOL not in offered:
+        names = ", ".join(offered)[:60]
+        raise ModelError(f"this broker speaks {SUBPROTOCOL}, the other end {names}: upgrade the older of the two")
 
 
 def join_frames(frames: Iterable[bytes]) -> bytes:

@@ -33,7 +33,7 @@ from tamis_bench.matching.systems import (
 )
 from tamis_bench.rows import Row, find_goal
 from tamis_bench.timing import Effort, best_of, changing_beside, is_merging, run_fresh, sustained, time_each
-from tamis_bench.workloads.boxes import BoxWork, TextWork, make_boxes, make_work
+from tamis_bench.workloads.boxes import TEXT_WORKS, BoxWork, TextWork, make_boxes, make_work
 
 __all__ = ["LARGEST_MIXED", "SYSTEMS", "Bench", "measure_all"]
 
@@ -60,11 +60,11 @@ def measure_all(works: Sequence[str], sizes: Sequence[int], systems: Sequence[st
     """Yield a row for every number, as soon as it is known."""
     for name in works:
         for n in sizes:
-            if name == "mixed" and n > LARGEST_MIXED:
+            if name in TEXT_WORKS and n > LARGEST_MIXED:
                 note = f"left out: texts are compiled one by one; at most {LARGEST_MIXED:,}"
                 yield from (Row(name, n, one, "match", None, note=note) for one in systems)
                 continue
-            _warm(make_work(name, 200 if name == "mixed" else 3_000, 64))
+            _warm(make_work(name, 200 if name in TEXT_WORKS else 3_000, 64))
             work = make_work(name, n, effort.batch)
             yield from Bench(work, effort).measure([SYSTEMS[one] for one in systems])
     if effort.fresh and "ours" in systems:

@@ -40,7 +40,7 @@ class Rtree(ChangingSystem):
 
     def prepare(self, work: BoxWork, rows: IntArray) -> FloatArray:
         """Return rows of the matrix."""
-        return work.points[rows]
+        return work.filled[rows]
 
     def match(self, events: FloatArray) -> Any:
         """Return ids and how many each point has."""
@@ -83,7 +83,7 @@ class StrTree(System):
 
     def prepare(self, work: BoxWork, rows: IntArray) -> tuple[Any, FloatArray]:
         """Return points on the two attributes, and rows of the matrix."""
-        points = work.points[rows]
+        points = work.filled[rows]
         return shapely.points(points[:, self._axes]), points
 
     def match(self, events: tuple[Any, FloatArray]) -> Pairs:
@@ -117,7 +117,7 @@ class DuckDb(System):
 
     def prepare(self, work: BoxWork, rows: IntArray) -> pa.Table:
         """Return numbered rows of the table."""
-        events = work.events.take(rows)
+        events = work.filled_events.take(rows)
         return events.append_column("event", pa.array(np.arange(len(events))))
 
     def match(self, events: pa.Table) -> Any:
@@ -148,7 +148,7 @@ class Polars(System):
 
     def prepare(self, work: BoxWork, rows: IntArray) -> Any:
         """Return a numbered frame."""
-        return self._polars.from_arrow(work.events.take(rows)).with_row_index("event").lazy()
+        return self._polars.from_arrow(work.filled_events.take(rows)).with_row_index("event").lazy()
 
     def match(self, events: Any) -> Any:
         """Return a frame of pairs."""
@@ -172,7 +172,7 @@ def _bounds_table(work: BoxWork) -> pa.Table:
 
 def _most_selective(work: BoxWork, sample: int = 100) -> list[int]:
     """Return the two attributes on which the events fit the fewest boxes."""
-    points, boxes = work.points[:sample, None, :], slice(0, 10 * sample)
+    points, boxes = work.filled[:sample, None, :], slice(0, 10 * sample)
     fits = (work.lo[boxes] <= points) & (points <= work.hi[boxes])
     share = fits.mean(axis=(0, 1))
     return sorted(np.argsort(share, kind="stable")[:2].tolist())

@@ -145,7 +145,7 @@ class Scan(System):
 
     def prepare(self, work: BoxWork, rows: IntArray) -> FloatArray:
         """Return rows of the matrix."""
-        return work.points[rows]
+        return work.filled[rows]
 
     def match(self, events: FloatArray) -> tuple[IntArray, npt.NDArray[np.int32]]:
         """Return compressed rows; room for them is kept from call to call, so that it is found only once."""

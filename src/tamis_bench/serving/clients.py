@@ -17,8 +17,8 @@ from tamis.errors import InvariantError
 from tamis.model.language.cql2_json import to_json
 from tamis.model.language.parse import parse
 from tamis.routing import messages as m
-from tamis.runtime.broker.neighbours import websocket_url
 from tamis.runtime.client.client_link import ClientLink, Outgoing
+from tamis.runtime.dialling import websocket_url
 from tamis.runtime.packets import MAX_PACKET, SUBPROTOCOL
 
 __all__ = ["Arrivals", "Reader", "subscribe_message"]

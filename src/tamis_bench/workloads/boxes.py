@@ -4,10 +4,14 @@
 uniform4   four ranges on [0, 1000), each up to 100 wide; an event matches few (5.9 of a million)
 zipf4      the same with centres and events crowded near 0; an event matches many (4,630 of a million)
 sparse20   four of twenty attributes, some asked for more often than others (5.5 of a million)
+dense20    ten of twenty attributes in wide ranges, 0.4 of the values each (105 of a million)
+ads122     eight of 122 attributes, some asked for more often than others, 70 % of them by equality with crowded
+           values; events have 20 of the attributes (0.2 of a million)
 stock      a symbol (equality), a price (one- or two-sided), a volume (at least), a change (at most, half)
            (2,500 of a million)
 mixed      texts: one in ten with a condition that no box can say, one in ten with OR, symbols from 100,000
            values; events lack each attribute one time in five
+boolean    texts: 3 to 30 conditions on twenty attributes, nested with AND, OR and NOT
 ========== ==============================================================================================
 
 The same name, sizes and seed give the same numbers everywhere.
@@ -16,6 +20,7 @@ The same name, sizes and seed give the same numbers everywhere.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,12 +32,15 @@ import pyarrow as pa
 
 __all__ = [
     "BOX_WORKS",
+    "FAR_AWAY",
+    "TEXT_WORKS",
     "WORKS",
     "BoxWork",
     "TextWork",
     "box_events",
     "box_payloads",
     "box_texts",
+    "make_booleans",
     "make_boxes",
     "make_texts",
     "make_work",
@@ -40,9 +48,16 @@ __all__ = [
 
 FloatArray = npt.NDArray[np.float64]
 
+#: Above every end of a box and every value.
+FAR_AWAY: Final = 5e11
+
 _N_STOCKS: Final = 1_000
 _STOCK_NAMES: Final = ("symbol", "price", "volume", "change")
+#: Boxes of many attributes that are drawn together: the random numbers of all would fill the memory.
+_ROWS_AT_ONCE: Final = 50_000
 _N_SYMBOLS: Final = 100_000
+#: Attributes of the boolean work.
+_N_ATTRIBUTES: Final = 20
 _VENUES: Final = ("arca", "bats", "cboe", "euronext", "nasdaq", "nyse", "tokyo", "xetra")
 #: Parts of the names of venues: none is a prefix, so no range of strings says the same.
 _PARTS: Final = ("at", "as", "kyo", "yse")
@@ -50,7 +65,10 @@ _PARTS: Final = ("at", "as", "kyo", "yse")
 
 @dataclass(frozen=True)
 class BoxWork:
-    """Closed boxes float64[n, d] (an infinite side is open) and events float64[m, d] without gaps."""
+    """Closed boxes float64[n, d] (an infinite side is open) and events float64[m, d], NaN where a value is missing.
+
+    No side of a work with such gaps is open at one end only.
+    """
 
     name: str
     names: tuple[str, ...]
@@ -63,8 +81,20 @@ class BoxWork:
 
     @cached_property
     def events(self) -> pa.Table:
-        """The events as a table."""
-        return pa.table({name: self.points[:, i].copy() for i, name in enumerate(self.names)})
+        """The events as a table, null where a value is missing."""
+        return pa.table(
+            {name: pa.array(self.points[:, i].copy(), from_pandas=True) for i, name in enumerate(self.names)}
+        )
+
+    @cached_property
+    def filled(self) -> FloatArray:
+        """The events for systems without missing values: `FAR_AWAY` instead, which lies in sides that are open."""
+        return np.where(np.isnan(self.points), FAR_AWAY, self.points)
+
+    @cached_property
+    def filled_events(self) -> pa.Table:
+        """`filled` as a table."""
+        return pa.table({name: self.filled[:, i].copy() for i, name in enumerate(self.names)})
 
 
 @dataclass(frozen=True)
@@ -81,7 +111,7 @@ class TextWork:
 
 def make_work(name: str, n: int, n_events: int, seed: int = 1) -> BoxWork | TextWork:
     """Make any of `WORKS`."""
-    return make_boxes(name, n, n_events, seed) if name in BOX_WORKS else make_texts(n, n_events, seed)
+    return make_boxes(name, n, n_events, seed) if name in BOX_WORKS else TEXT_WORKS[name](n, n_events, seed)
 
 
 def make_boxes(name: str, n: int, n_events: int, seed: int = 1) -> BoxWork:
@@ -116,6 +146,19 @@ def make_texts(n: int, n_events: int, seed: int = 1) -> TextWork:
     return TextWork("mixed", texts, _mixed_events(rng, n_events))
 
 
+def make_booleans(n: int, n_events: int, seed: int = 1) -> TextWork:
+    """Make the boolean work: ``n`` nested texts and ``n_events`` events.
+
+    >>> print(min(make_booleans(20, 1).texts, key=len))
+    a7 = 68 AND NOT (a15 = 41 OR a4 = 82)
+    """
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(3, 31, n)
+    texts = [_nested(rng, int(size), is_and=True) for size in sizes]
+    values = rng.integers(0, 100, (n_events, _N_ATTRIBUTES))
+    return TextWork("boolean", texts, pa.table({f"a{k}": values[:, k].copy() for k in range(_N_ATTRIBUTES)}))
+
+
 def box_texts(work: BoxWork) -> list[str]:
     """Return closed boxes without open sides as CQL2 text.
 
@@ -131,7 +174,8 @@ def box_texts(work: BoxWork) -> list[str]:
 def box_events(work: BoxWork, indices: range) -> list[dict[str, Any]]:
     """Return the events at some indices as clients publish them."""
     points = work.points[indices.start : indices.stop : indices.step].tolist()
-    return [dict(zip(work.names, point, strict=True)) for point in points]
+    pairs = (zip(work.names, point, strict=True) for point in points)
+    return [{name: value for name, value in event if not math.isnan(value)} for event in pairs]
 
 
 def box_payloads(name: str, n: int) -> list[bytes]:
@@ -170,6 +214,40 @@ def _sparse20(rng: np.random.Generator, n: int, n_events: int) -> _Arrays:
     np.put_along_axis(lo, chosen, centre - width / 2, 1)
     np.put_along_axis(hi, chosen, centre + width / 2, 1)
     return lo, hi, rng.random((n_events, d)) * 1000
+
+
+def _dense20(rng: np.random.Generator, n: int, n_events: int) -> _Arrays:
+    """Ten of twenty attributes per box, all equally often, 0.4 wide on [0, 1)."""
+    d, chosen_per_box, width = 20, 10, 0.4
+    chosen = np.argpartition(rng.random((n, d)), chosen_per_box, axis=1)[:, :chosen_per_box]
+    least = rng.random((n, chosen_per_box)) * (1 - width)
+    lo, hi = np.full((n, d), -np.inf), np.full((n, d), np.inf)
+    np.put_along_axis(lo, chosen, least, 1)
+    np.put_along_axis(hi, chosen, least + width, 1)
+    return lo, hi, rng.random((n_events, d))
+
+
+def _ads122(rng: np.random.Generator, n: int, n_events: int) -> _Arrays:
+    """Whole numbers, up to 2,000 for an attribute, low ones often; a range is three tenths of the values wide."""
+    d, chosen_per_box, n_present = 122, 8, 20
+    n_values = rng.integers(2, 2_000, d)
+
+    def draw(rows: int, size: int) -> tuple[npt.NDArray[np.int64], FloatArray]:
+        gumbel = 1.5 * np.log(_popularity(d)) - np.log(-np.log(rng.random((rows, d))))
+        chosen = np.argpartition(-gumbel, size, axis=1)[:, :size]
+        return chosen, np.floor(n_values[chosen] * rng.random((rows, size)) ** 8)
+
+    lo, hi = np.full((n, d), -np.inf), np.full((n, d), np.inf)
+    for begin in range(0, n, _ROWS_AT_ONCE):
+        part = slice(begin, min(begin + _ROWS_AT_ONCE, n))
+        chosen, least = draw(part.stop - begin, chosen_per_box)
+        width = np.where(rng.random(least.shape) < 0.3, np.floor(0.3 * n_values[chosen]), 0.0)
+        np.put_along_axis(lo[part], chosen, least, 1)
+        np.put_along_axis(hi[part], chosen, least + width, 1)
+    points = np.full((n_events, d), np.nan)
+    chosen, values = draw(n_events, n_present)
+    np.put_along_axis(points, chosen, values, 1)
+    return lo, hi, points
 
 
 def _stock(rng: np.random.Generator, n: int, n_events: int) -> _Arrays:
@@ -217,6 +295,27 @@ def _plain_texts(rng: np.random.Generator, n: int) -> list[str]:
     ]
 
 
+def _nested(rng: np.random.Generator, size: int, *, is_and: bool) -> str:
+    """Return ``size`` conditions: some side by side, the others in groups of the other operator; a tenth is negated."""
+    parts = []
+    while size > 0:
+        own = 1 if rng.random() < 0.6 or size == 1 else int(rng.integers(2, min(size, 5) + 1))
+        part = _condition(rng) if own == 1 else f"({_nested(rng, own, is_and=not is_and)})"
+        if rng.random() < 0.1:
+            part = f"NOT {part}" if own > 1 else f"NOT ({part})"
+        parts.append(part)
+        size -= own
+    return (" AND " if is_and else " OR ").join(parts)
+
+
+def _condition(rng: np.random.Generator) -> str:
+    """Return an equality or a range of up to 60 of 100 values, on an attribute that is one of the first more often."""
+    attribute, value = int(_N_ATTRIBUTES * rng.random() ** 2), int(rng.integers(0, 100))
+    if rng.random() < 0.2:
+        return f"a{attribute} = {value}"
+    return f"a{attribute} BETWEEN {value} AND {value + int(rng.integers(5, 60))}"
+
+
 def _mixed_events(rng: np.random.Generator, n: int) -> pa.Table:
     symbol = rng.choice(_N_SYMBOLS, n, p=_popularity(_N_SYMBOLS))
     columns: dict[str, Any] = {
@@ -233,7 +332,11 @@ BOX_WORKS: Final[dict[str, Callable[[np.random.Generator, int, int], _Arrays]]] 
     "uniform4": _ranges4(lambda u: u * 1000.0),
     "zipf4": _ranges4(_log_uniform),
     "sparse20": _sparse20,
+    "dense20": _dense20,
+    "ads122": _ads122,
     "stock": _stock,
 }
-#: All workloads by name, `make_texts` last.
-WORKS: Final = (*BOX_WORKS, "mixed")
+#: Works of texts.
+TEXT_WORKS: Final[dict[str, Callable[[int, int, int], TextWork]]] = {"mixed": make_texts, "boolean": make_booleans}
+#: All workloads by name, texts last.
+WORKS: Final = (*BOX_WORKS, *TEXT_WORKS)

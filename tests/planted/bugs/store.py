@@ -12,22 +12,22 @@ BUGS = [
         "the_head_is_not_written",
         "runtime/broker/store",
         "A commit is not noted beside the database, so a log that lost its end goes unnoticed.",
-        "        batch.settle()\n        self._write_head()",
+        "        batch.settle()\n        self._head.write(self.books.number)",
         "        batch.settle()",
         (f"{STORE}::test_a_log_that_lost_its_end_is_noticed",),
     ),
     Bug(
         "records_are_not_checked",
-        "runtime/broker/store",
+        "runtime/disk/books",
         "A damaged record is read as it is.",
-        "            if not isinstance(value, bytes) or crc != zlib.crc32(value, zlib.crc32(packed)):\n"
-        '                raise StoreError(str(self.path), f"the record {packed!r} is damaged")\n',
+        "            if not isinstance(value, bytes) or crc != zlib.crc32(value, zlib.crc32(key)):\n"
+        '                raise StoreError(self._path, f"the record {key!r} is damaged")\n',
         "",
         (f"{STORE}::test_damage_that_sqlite_does_not_see_is_refused",),
     ),
     Bug(
         "messages_are_not_checked",
-        "runtime/broker/store",
+        "runtime/disk/messages",
         "A damaged message is sent as it is.",
         'return zlib.crc32(body, zlib.crc32(f"{number} {at} {link}".encode()))',
         'return zlib.crc32(f"{number} {at} {link}".encode())',
@@ -51,7 +51,7 @@ BUGS = [
     ),
     Bug(
         "two_processes_share_a_directory",
-        "runtime/broker/store",
+        "runtime/disk/lock",
         "The lock of the data directory is shared.",
         "fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)",
         "fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)",
@@ -67,7 +67,7 @@ BUGS = [
     ),
     Bug(
         "a_replay_begins_with_the_last_one_seen",
-        "runtime/broker/store",
+        "runtime/disk/messages",
         "Reading after message 1 returns message 1 again.",
         "WHERE link = ? AND number > ? ORDER BY number LIMIT ?",
         "WHERE link = ? AND number >= ? ORDER BY number LIMIT ?",

@@ -54,6 +54,17 @@ def test_a_damaged_old_version_is_refused(tmp_path: Path, name: str) -> None:
         migrate_snapshot(tmp_path / "old", tmp_path / "new")
 
 
+def test_the_layout_before_format_1_is_refused_by_name(tmp_path: Path) -> None:
+    """It called itself format 1, too, and had no envelope."""
+    version = tmp_path / "old" / "v000001"
+    version.mkdir(parents=True)
+    state = {"schema": {"attributes": {}}, "learns": True, "matcher": "linear", "next_id": 0}
+    file = {"file": "subscriptions.arrow", "rows": 0, "bytes": 0, "sha256": ""}
+    (version / "manifest.json").write_text(json.dumps({"format": 1, "tamis": "0.1.0", "state": state, **file}))
+    with pytest.raises(SnapshotError, match="layout before format 1 .subscriptions.arrow alone., written by tamis 0.1"):
+        migrate_snapshot(tmp_path / "old", tmp_path / "new")
+
+
 def test_a_hostile_old_version_is_refused(tmp_path: Path) -> None:
     shutil.copytree(OLD / "format1", tmp_path / "old")
     path = tmp_path / "old" / "v000001" / "manifest.json"

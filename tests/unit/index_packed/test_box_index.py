@@ -10,7 +10,7 @@ import pytest
 from tamis.index.packed.boxes.box_index import BoxIndex
 from tamis.index.packed.boxes.matching import Reader
 from tamis.index.packed.boxes.outputs import Outputs
-from tamis.kernels.boxes.match import Scratch, match_events
+from tamis.kernels.boxes.match import make_scratch, match_events
 from tamis.kernels.boxes.quantise import ANY_VALUE
 from tests.unit.kernels.naive_boxes import fast_match, naive_match, nasty_boxes, nasty_events
 
@@ -143,10 +143,8 @@ def test_the_kernel_gives_the_same_rows_as_plain_python(n):
         index.add_boxes(lo[:20], hi[:20], np.arange(n, n + 20, dtype=np.int32))
     results = []
     for function in (match_events, match_events.py_func):
-        codes, tables = np.full((4, 3), -1, np.int16), np.zeros((2, 64), np.uint8)
-        scratch = Scratch(codes, tables, np.empty(1_024, np.int64), np.empty((2, 4_096), np.int32))
         offsets, out = np.zeros(7, np.int64), np.empty(4_096, np.int32)
-        assert function(index.snapshot.directory, (lows, highs), 0, offsets, out, scratch) == 6
+        assert function(index.snapshot.directory, (lows, highs), 0, offsets, out, make_scratch(3)) == 6
         results.append((offsets.tolist(), out[: offsets[6]].tolist()))
     assert results[0] == results[1]
 

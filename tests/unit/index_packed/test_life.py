@@ -8,17 +8,21 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tamis.index.packed.boxes.box_index import BoxIndex
+from tamis.index.packed.boxes.segment import LAYOUTS
+from tamis.kernels import directory as at
 from tests.unit.kernels.naive_boxes import fast_match, nasty_boxes, nasty_events
 
 seeds = st.integers(0, 2**32 - 1)
+#: All of them, and each alone: pair grids take boxes that are sparse, and leave the others to trees.
+layouts = st.sampled_from([LAYOUTS, (at.TREE,), (at.TREE, at.PAIRS), (at.BITMAPS,)])
 
 
 class BoxIndexLife(RuleBasedStateMachine):
     """The model is a dict of dense boxes."""
 
-    @initialize(d=st.sampled_from([1, 2, 4, 9]))
-    def start(self, d):
-        self.index = BoxIndex(d)
+    @initialize(d=st.sampled_from([1, 2, 4, 9]), chosen=layouts)
+    def start(self, d, chosen):
+        self.index = BoxIndex(d, chosen)
         self.model = {}
         self.plan = None
 
@@ -42,6 +46,11 @@ class BoxIndexLife(RuleBasedStateMachine):
         self.index.remove(rows.astype(np.int32))
         for row in rows.tolist():
             del self.model[row]
+
+    @rule(chosen=layouts)
+    def change_layouts(self, chosen):
+        """What is built from now on is laid out in another way, the result of a merge too."""
+        self.index._parts._layouts = chosen
 
     @rule()
     def plan_merge(self):
@@ -78,19 +87,22 @@ class BoxIndexLife(RuleBasedStateMachine):
         self.index = BoxIndex.from_arrays(arrays)
         self.plan = None
 
-    @rule(seed=seeds)
-    def match(self, seed):
+    @rule(seed=seeds, n=st.sampled_from([8, 40]))
+    def match(self, seed, n):
         rows = np.array(sorted(self.model), int)
         d = self.index.n_axes
         lo = np.array([self.model[row][0] for row in rows]).reshape(-1, d)
         hi = np.array([self.model[row][1] for row in rows]).reshape(-1, d)
         rng = np.random.default_rng(seed)
-        lows, highs = nasty_events(rng, *((lo, hi) if rows.size else self.random_boxes(seed, 5)), 8)
+        lows, highs = nasty_events(rng, *((lo, hi) if rows.size else self.random_boxes(seed, 5)), n)
         offsets, got = self.index.match_points(lows, highs)
-        for e in range(8):
+        met = np.zeros(n, np.bool_)
+        self.index.meet_points(lows, highs, met, self.index.snapshot)
+        for e in range(n):
             want = rows[fast_match(lo, hi, lows[e], highs[e])].tolist()
             assert sorted(got[offsets[e] : offsets[e + 1]].tolist()) == want
             assert sorted(self.index.match_point(lows[e], highs[e]).tolist()) == want
+            assert met[e] == bool(want)
 
     @invariant()
     def whole(self):

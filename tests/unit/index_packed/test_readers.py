@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tamis.index.packed.boxes.box_index import BoxIndex
+from tamis.kernels import directory as at
 from tests.unit.kernels.naive_boxes import fast_match
 
 
@@ -21,12 +22,16 @@ def make_boxes(rng, n, d):
     return lo, hi
 
 
-@pytest.mark.parametrize("d", [3, 10], ids=["tree", "pairs"])
-def test_answers_hold_while_the_writer_works(d):
+@pytest.mark.parametrize(
+    ("d", "layouts"),
+    [(3, (at.TREE,)), (10, (at.TREE, at.PAIRS)), (10, (at.BITMAPS,))],
+    ids=["tree", "pairs", "bitmaps"],
+)
+def test_answers_hold_while_the_writer_works(d, layouts):
     rng = np.random.default_rng(1)
     settled, moving = 3_000, 4_000
     lo, hi = make_boxes(rng, settled + moving, d)
-    index = BoxIndex(d)
+    index = BoxIndex(d, layouts)
     for part in np.array_split(np.arange(settled), 3):
         index.add_boxes(lo[part], hi[part], part.astype(np.int32))
     events = rng.random((16, d)) * 100

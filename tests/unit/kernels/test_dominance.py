@@ -11,6 +11,7 @@ from tamis.index.dominance import corners
 from tamis.index.dominance.corners import NOBODY, CornerIndex
 from tamis.index.packed.boxes.coding import Coding, boxes_from_dense
 from tamis.index.packed.boxes.segment import Segment
+from tamis.kernels import directory as at
 from tamis.kernels.boxes import dominance, subtract
 from tamis.kernels.boxes.dominance import Walk
 from tamis.kernels.boxes.quantise import ANY_VALUE
@@ -84,7 +85,7 @@ def test_kernels_in_both_forms(plain):
     lo, hi = some_boxes(rng, 60)
     low, high = some_boxes(rng, 12)
     packed = boxes_from_dense(lo, hi)
-    segment = Segment.build(packed, np.arange(60, dtype=np.int32), Coding.train(packed), grids=False)
+    segment = Segment.build(packed, np.arange(60, dtype=np.int32), Coding.train(packed), at.TREE)
     least = np.empty(int(segment.arrays["levels"][-1]), np.int32)
     pick(dominance.write_least_rows, plain)(segment.rows, segment.arrays["levels"], least)
     assert least[0] == 0
@@ -128,7 +129,7 @@ def test_unions_are_exact_on_closed_boxes(plain, seed):
     lo = rng.integers(0, 5, (14, 2)).astype(float)
     hi = lo + rng.integers(0, 4, (14, 2))
     packed = boxes_from_dense(lo, hi)
-    segment = Segment.build(packed, np.arange(14, dtype=np.int32), Coding.train(packed), grids=False)
+    segment = Segment.build(packed, np.arange(14, dtype=np.int32), Coding.train(packed), at.TREE)
     walk = Walk(np.zeros((4, 2), np.int16), np.empty(1_024, np.int64), np.zeros(2, np.int64))
     pieces = subtract.Pieces(np.empty((202, 2)), np.empty((202, 2)), np.empty((202, 2), bool))
     alive, used = np.ones(14, bool), np.full((14, 100), -1, np.int32)

@@ -11,10 +11,13 @@ from tamis.index.packed.boxes.box_index import BoxIndex
 from tamis.index.packed.boxes.coding import Coding, boxes_from_dense
 from tamis.index.packed.boxes.grouping import file_boxes, is_sparse
 from tamis.index.packed.boxes.segment import Segment
+from tamis.kernels import directory as at
 from tamis.kernels.boxes import pairs, pairs_build
 from tamis.kernels.boxes.quantise import FREE, OPEN
 from tests.unit.kernels.naive_boxes import fast_match, nasty_boxes, nasty_events
 
+#: Bitmaps stay out.
+GRIDS = (at.TREE, at.PAIRS)
 FORMS = pytest.mark.parametrize("plain", [False, True], ids=["compiled", "plain"])
 
 
@@ -32,7 +35,7 @@ def sparse_boxes(rng, n, d, free=0.75):
 
 def segment_of(lo, hi):
     boxes = boxes_from_dense(lo, hi)
-    return Segment.build(boxes, np.arange(len(lo), dtype=np.int32), Coding.train(boxes))
+    return Segment.build(boxes, np.arange(len(lo), dtype=np.int32), Coding.train(boxes), at.PAIRS)
 
 
 def csr_sets(offsets, rows):
@@ -44,7 +47,7 @@ def test_sparse_boxes_are_found_in_batches_and_one_by_one(seed):
     rng = np.random.default_rng(seed)
     d, n = int(rng.integers(8, 24)), int(rng.choice([20, 400, 6_000]))
     lo, hi = sparse_boxes(rng, n, d, free=rng.choice([0.7, 0.9, 0.99]))
-    index = BoxIndex(d)
+    index = BoxIndex(d, GRIDS)
     index.add_boxes(lo, hi, np.arange(n, dtype=np.int32))
     index.compact()
     lows, highs = nasty_events(rng, lo, hi, 60, missing=rng.choice([0.0, 0.2, 0.5]))
@@ -63,7 +66,7 @@ def test_wide_event_intervals_report_each_box_once():
     start = rng.random((n, 2)) * 100
     np.put_along_axis(lo, axes, start, 1)
     np.put_along_axis(hi, axes, start + rng.random((n, 2)) * 30, 1)
-    index = BoxIndex(d)
+    index = BoxIndex(d, GRIDS)
     index.add_boxes(lo, hi, np.arange(n, dtype=np.int32))
     assert index.statistics()["segments"][0]["layout"] == "pairs"
     lows = rng.random((40, d)) * 100
@@ -80,7 +83,7 @@ def test_more_matches_than_any_buffer():
     lo, hi = np.full((n, d), -np.inf), np.full((n, d), np.inf)
     lo[:, 3], hi[:, 3], lo[:, 5], hi[:, 5] = 0, 1, 0, 1
     lo[0] = hi[0] = 9.0
-    index = BoxIndex(d)
+    index = BoxIndex(d, GRIDS)
     index.add_boxes(lo, hi, np.arange(n, dtype=np.int32))
     assert index.statistics()["segments"][0]["layout"] == "pairs"
     events = np.full((20, d), 0.5)
@@ -158,7 +161,7 @@ def test_more_axes_than_a_table_has_columns(d):
     start = rng.integers(0, 40, (n, 6)) / 4
     np.put_along_axis(lo, chosen, np.where(asked, start, -np.inf), 1)
     np.put_along_axis(hi, chosen, np.where(asked, start + rng.integers(0, 30, (n, 6)) / 4, np.inf), 1)
-    index = BoxIndex(d)
+    index = BoxIndex(d, GRIDS)
     index.add_boxes(lo, hi, np.arange(n, dtype=np.int32))
     assert index.statistics()["segments"][0]["layout"] == "pairs"
     lows = rng.integers(0, 60, (40, d)) / 4

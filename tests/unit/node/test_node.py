@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,7 +10,8 @@ from tamis.node.core import LinkUp
 from tamis.node.effects import Effect, Key, Link, Persist, Send
 from tamis.node.frames import Frame, encode_frame
 from tamis.node.node import Codec, Node, Transaction
-from tamis.node.stream import Window, Wire
+from tamis.node.outbox import Backlog, ReadOutbox
+from tamis.node.stream import Window, Wire, read_nothing
 from tests.effort import effort
 
 CODEC = Codec(lambda text: str(text).encode(), lambda data, link: data.decode())
@@ -44,6 +46,7 @@ class Pair:
         self.disks: dict[str, dict[Key, bytes]] = {"a": {}, "b": {}}
         self.nodes = {"a": Node(Echo(), ["b"], CODEC, 1), "b": Node(Echo(), ["a"], CODEC, 1)}
         self.wires: dict[str, Wire] = {}
+        self.reads: dict[str, ReadOutbox] = dict.fromkeys(self.nodes, read_nothing)
         for name in self.nodes:
             self.commit(name, self.nodes[name].start(0.0))
         self.connect()
@@ -66,7 +69,7 @@ class Pair:
     def frames(self, name: str) -> list[Frame]:
         """Return what a node may send now."""
         end = self.nodes[name].ends[other(name)]
-        return self.wires[name].take(end, end.mark, Window(), lambda link, after, limit: [])
+        return self.wires[name].take(end, end.mark, Window(), self.reads[name])
 
     def exchange(self) -> None:
         """Carry frames until neither node has any."""
@@ -128,7 +131,10 @@ def test_all_of_a_message_is_in_one_transaction() -> None:
 def test_a_restart_with_the_disk_loses_nothing() -> None:
     pair = Pair()
     pair.submit("a", "to b")
-    pair.nodes["a"] = Node(Echo(), ["b"], CODEC, 99, pair.disks["a"])
+    disk = pair.disks["a"]
+    backlog, body = Backlog(0, array("I", [4])), disk.pop(("out", "b", "1"))
+    read = pair.reads["a"] = lambda link, after, limit: [(1, body)]
+    pair.nodes["a"] = Node(Echo(), ["b"], CODEC, 99, disk, backlogs={"b": backlog}, read=read)
     pair.commit("a", pair.nodes["a"].start(5.0))
     pair.connect()
     assert pair.nodes["a"].epoch == 1
@@ -168,8 +174,8 @@ def test_a_new_link_has_a_cursor_and_is_added_once() -> None:
 def test_a_restart_looks_at_each_record_once_however_many_links_there_are() -> None:
     def start(n: int) -> float:
         disk = {("link", f"c{i}"): b"\x93\x01\x00\x00" for i in range(n)}
-        disk |= {("out", f"c{i}", "1"): b"x" for i in range(n)}
-        return effort(lambda: Node(Echo(), [], CODEC, 1, disk).start(0.0))
+        backlogs = {f"c{i}": Backlog(0, array("I", [1])) for i in range(n)}
+        return effort(lambda: Node(Echo(), [], CODEC, 1, disk, backlogs=backlogs).start(0.0))
 
     few, many = start(500), start(4_000)
     assert many < 3 * 8 * few  # eight times the links; the square would be 64 times

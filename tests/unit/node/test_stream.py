@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from array import array
+
 import pytest
 
 from tamis.errors import ModelError, RemoteProtocolError
-from tamis.node import stream
+from tamis.node import records, stream
 from tamis.node.core import LinkFree, LinkFull
 from tamis.node.effects import Persist
 from tamis.node.frames import Frame, decode_frame, encode_frame
+from tamis.node.outbox import Backlog
 from tamis.node.stream import Mark, Quota, StreamEnd, Window, Wire
 
 WIDE = Window()
@@ -88,16 +91,21 @@ def test_a_frame_belongs_to_two_lives() -> None:
 
 def test_a_restart_goes_on_where_it_was() -> None:
     end = met()
-    stored = {}
     for number in range(12):
-        for change in end.append(b"%d" % number):
-            stored[change.key] = change.value
+        end.append(b"%d" % number)
+    end.acknowledge(3)
     end.received = 4
-    stored[end.cursor().key] = end.cursor().value
     again = StreamEnd("east", 1)
-    again.restore({key: value for key, value in stored.items() if value is not None})
-    assert (again.peer_epoch, again.received, again.sent) == (7, 4, 12)
-    assert list(again.outbox) == list(range(1, 13))
+    again.restore(
+        records.LINK.find({end.cursor().key: end.cursor().value or b""}, "east"), Backlog(3, array("I", [1] * 9))
+    )
+    assert (again.peer_epoch, again.received, again.acknowledged, again.sent) == (7, 4, 3, 12)
+
+
+def test_a_restart_with_nothing_that_waits_goes_on_behind_the_last_message() -> None:
+    again = StreamEnd("east", 1)
+    again.restore(records.Cursor(7, 4, 12), None)
+    assert (again.acknowledged, again.sent, again.append(b"x")[0].key) == (12, 12, ("out", "east", "13"))
 
 
 def test_the_window_bounds_messages_and_bytes_under_way() -> None:
@@ -127,8 +135,8 @@ def test_old_messages_are_left_to_the_disk(monkeypatch: pytest.MonkeyPatch) -> N
     for body in disk.values():
         end.append(body)
     end.spill(5)
-    assert [number for number, body in end.outbox.items() if body] == [4, 5, 6]
-    assert end.waiting_bytes == 3
+    assert [number for number in disk if end.outbox.find(number)] == [4, 5, 6]
+    assert (end.outbox.bytes, end.outbox.bytes_in_memory) == (6, 3)
 
     def read(link: str, after: int, limit: int) -> list[tuple[int, bytes]]:
         return [pair for pair in disk.items() if pair[0] > after][:limit]
@@ -137,6 +145,25 @@ def test_old_messages_are_left_to_the_disk(monkeypatch: pytest.MonkeyPatch) -> N
     while packet := wire.take(end, end.mark, WIDE, read):
         frames += packet
     assert [(frame.seq, frame.body) for frame in frames] == list(disk.items())
+
+
+def test_large_messages_are_left_to_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "KEPT_BYTES", 10)
+    end = met()
+    for _ in range(5):
+        end.append(b"12345")
+    end.spill(4)
+    assert [end.outbox.find(number) is None for number in range(1, 6)] == [True, True, True, False, False]
+    end.spill(5, keep_bytes=0)
+    assert end.outbox.bytes_in_memory == 0
+    disk = [(number, b"%d" % number) for number in range(1, 6)]
+    assert end.meet(8, lambda link, after, limit: [pair for pair in disk if pair[0] > after][:2])[0] == [
+        b"1",
+        b"2",
+        b"3",
+        b"4",
+        b"5",
+    ]
 
 
 def test_a_replay_begins_with_what_is_acknowledged() -> None:
@@ -157,7 +184,7 @@ def test_a_stream_goes_on_where_the_other_end_stands() -> None:
     end.append(b"b")
     assert end.resume(7, 5) == {}  # it has five messages of a life that is forgotten here
     end.append(b"c")
-    assert list(end.outbox) == [6]
+    assert (end.acknowledged, end.sent, end.outbox.find(6)) == (5, 6, b"c")
     assert end.resume(7, 5) == {6: 6}
 
 
@@ -195,10 +222,10 @@ def test_bytes_fill_an_outbox_as_messages_do() -> None:
     end.append(b"1234")
     assert end.take_crossing(quota) == LinkFull(messages=2, bytes=10)
     again = StreamEnd("east", 1)
-    again.restore({("out", "east", "1"): b"123456", ("out", "east", "2"): b"1234"})
+    again.restore(None, Backlog(0, array("I", [6, 4])))
     assert again.take_crossing(quota) == LinkFull(messages=2, bytes=10)
     end.meet(8)
-    assert (end.take_crossing(quota), end.waiting_bytes) == (LinkFree(), 0)
+    assert (end.take_crossing(quota), end.outbox.bytes) == (LinkFree(), 0)
 
 
 @pytest.mark.parametrize("wrong", [{"messages": 0}, {"bytes": 0}])

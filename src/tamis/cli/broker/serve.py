@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tamis.cli.broker import maintenance
 from tamis.cli.broker.audit import EPILOG as AUDIT_EPILOG
 from tamis.cli.broker.audit import audit
 from tamis.cli.failures import NO
@@ -25,6 +26,7 @@ EPILOG = examples(
     "tamis serve --config broker.toml",
     "tamis serve token add alice --namespace quakes",
     "tamis serve audit",
+    "tamis serve backup /backups/today",
 )
 
 app = typer.Typer(
@@ -36,6 +38,14 @@ app = typer.Typer(
 tokens = typer.Typer(help="Who may speak to a broker: add, list and revoke tokens.", no_args_is_help=True)
 app.add_typer(tokens, name="token")
 app.command("audit", epilog=AUDIT_EPILOG)(audit)
+for command in (
+    maintenance.backup,
+    maintenance.restore,
+    maintenance.check,
+    maintenance.compact,
+    maintenance.migrate,
+):
+    app.command(command.__name__, epilog=maintenance.EPILOGS[command.__name__])(command)
 
 Config = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help="A TOML file: links, TLS, tokens, limits, tenants.")

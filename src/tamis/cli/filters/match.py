@@ -38,6 +38,7 @@ def match(
     ] = None,
     namespace: Annotated[str, typer.Option(metavar="NAME", help="Match the subscriptions of this one.")] = "default",
     on_bad: OnBadRow = OnBad.RAISE,
+    threads: Annotated[int, typer.Option(min=1, metavar="N", help="Match large batches of events on N cores.")] = 1,
     schema: SchemaPath = None,
     zone: Zone = None,
     json: Json = False,
@@ -58,7 +59,7 @@ def match(
     extra = () if event_id is None else (event_id,)
     prepared, batches = open_events(questions, file, known, zone, skip=skip, extra=extra)
     skipped.add(questions.name, questions.bad)
-    pairs = Pairs(prepared, namespace, event_id, skip)
+    pairs = Pairs(prepared, namespace, event_id, skip=skip, threads=threads)
     with _opened(out, json, pairs) as take:
         for batch in watched(file, batches, watch, skipped):
             found, bad = pairs.of(batch)

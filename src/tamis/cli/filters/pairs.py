@@ -20,8 +20,11 @@ __all__ = ["Pairs"]
 class Pairs:
     """Turns batches into two lists, the events and the ids of the subscriptions they match."""
 
-    def __init__(self, prepared: Prepared, namespace: str, event_id: str | None, skip: bool) -> None:
+    def __init__(
+        self, prepared: Prepared, namespace: str, event_id: str | None, *, skip: bool, threads: int = 1
+    ) -> None:
         self._prepared = prepared
+        self._threads = threads
         self._namespace = namespace
         self._event_id = event_id
         self._skip = skip
@@ -39,7 +42,7 @@ class Pairs:
 
     def of(self, batch: Batch) -> tuple[tuple[Sequence[Any], list[SubscriptionId]], list[BadRow]]:
         """Return the pairs of a batch and its bad rows."""
-        matches, bad = self._prepared.match(batch, namespace=self._namespace, skip=self._skip)
+        matches, bad = self._prepared.match(batch, namespace=self._namespace, skip=self._skip, threads=self._threads)
         names, unnamed = self._names(batch)
         order = matches.order()
         if unnamed:

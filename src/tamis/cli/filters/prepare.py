@@ -96,18 +96,20 @@ class Prepared:
     #: Attributes of which filters ask only whether they are there, and that have no type: true where present.
     presence: frozenset[str]
 
-    def match(self, batch: Batch, *, namespace: str = "default", skip: bool = False) -> tuple[Matches, list[BadRow]]:
+    def match(
+        self, batch: Batch, *, namespace: str = "default", skip: bool = False, threads: int = 1
+    ) -> tuple[Matches, list[BadRow]]:
         """Match a batch; return the matches and the rows that do not fit (none unless ``skip`` is set)."""
         columns = self.columns(batch)
         try:
-            return self.engine.match_table(columns, namespace=namespace), []
+            return self.engine.match_table(columns, namespace=namespace, threads=threads), []
         except EventError as error:
             if not skip:
                 at = f"{self.name}, {batch.place(error.row)}" if error.row is not None else self.name
                 raise TableError(f"{at}: {_without_row(error)}") from None
         found = EventTable.of(columns, self.engine.schema).bad
         bad = [BadRow(batch.rows[row], batch.place(row), _without_row(error)) for row, error in found.items()]
-        return self.engine.match_table(columns, namespace=namespace, on_bad="skip"), bad
+        return self.engine.match_table(columns, namespace=namespace, on_bad="skip", threads=threads), bad
 
     def event(self, raw: Mapping[str, Any]) -> dict[str, Any]:
         """Return one row as the engine takes it."""

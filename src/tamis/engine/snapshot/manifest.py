@@ -185,6 +185,9 @@ def open_envelope(path: Path, formats: Container[int] = (FORMAT,)) -> Envelope:
         writer = header.get("tamis", "unknown") if isinstance(header, dict) else "unknown"
         said = f"format {format!r}, written by tamis {writer}; tamis {_tamis_version()} reads format {FORMAT}: "
         raise SnapshotError(str(path), said + _advice(path, format))
+    if isinstance(header, dict) and {"state", "file", "sha256"} <= header.keys():
+        said = f"the layout before format 1 (subscriptions.arrow alone), written by tamis {header.get('tamis')}"
+        raise SnapshotError(str(path), f"{said}: no release wrote it; save the subscriptions anew")
     try:
         envelope = msgspec.json.decode(data, type=Envelope)
     except (msgspec.DecodeError, RecursionError) as error:

@@ -25,6 +25,7 @@ from tamis.index.balls.ways import Choice, choose_way, fits_blocks
 from tamis.index.packed.boxes.coding import Coding, boxes_from_dense
 from tamis.index.packed.boxes.segment import Segment
 from tamis.kernels import balls as kernels
+from tamis.kernels import directory as at
 
 __all__ = ["Part"]
 
@@ -203,4 +204,4 @@ def _pack(low: _FloatArray, high: _FloatArray, bands: list[npt.NDArray[np.int64]
     coding = Coding.train(boxes_from_dense(low, high))
     rows = [np.arange(len(band), dtype=np.int32) for band in bands]
     boxes = [boxes_from_dense(low[band], high[band]) for band in bands]
-    return [Segment.build(one, own, coding) for one, own in zip(boxes, rows, strict=True)]
+    return [Segment.build(one, own, coding, at.TREE) for one, own in zip(boxes, rows, strict=True)]

@@ -54,7 +54,7 @@ class CornerIndex(BoxIndex):
     """
 
     def __init__(self, n_axes: int) -> None:
-        super().__init__(n_axes, grids=False)
+        super().__init__(n_axes, (at.TREE,))
         self._least = _Least(np.zeros(0, np.int64), {})
         self._walk = Walk(np.zeros((4, 1), np.int16), np.empty(1_024, np.int64), np.zeros(2, np.int64))
         self._room = np.empty(_FIRST_ROOM, np.int32)
@@ -102,8 +102,14 @@ class CornerIndex(BoxIndex):
 
     def find_inside(self, lo: _FloatArray, hi: _FloatArray) -> tuple[npt.NDArray[np.int64], _RowArray]:
         """Return the rows that lie in each box, as CSR offsets and rows in any order."""
-        lo, hi = checked_matrix(lo, self.n_axes), checked_matrix(hi, self.n_axes)
-        events = np.where(np.isnan(lo), ANY_VALUE, lo), np.where(np.isnan(hi), np.inf, hi)
+        return self.find_fitting(np.where(np.isnan(lo), ANY_VALUE, lo), np.where(np.isnan(hi), np.inf, hi), lo, hi)
+
+    def find_fitting(
+        self, least_high: _FloatArray, most_low: _FloatArray, lo: _FloatArray, hi: _FloatArray
+    ) -> tuple[npt.NDArray[np.int64], _RowArray]:
+        """Return the rows that lie in each box and reach these ends (`space.Fit`), as CSR offsets and rows."""
+        least_high, most_low, lo, hi = (checked_matrix(one, self.n_axes) for one in (least_high, most_low, lo, hi))
+        events = least_high, most_low
         offsets, out, done = np.zeros(len(lo) + 1, np.int64), self._room, 0
         walk = self._scratch()
         while (done := find_inside(self.snapshot.directory, events, (lo, hi), done, offsets, out, walk)) < len(lo):

@@ -1,19 +1,13 @@
 """The exact covering index: subscriptions as corners in a packed tree, raw values last.
 
-Each subscription becomes one box (`outline`). Two corner indexes hold them:
+Each subscription becomes components (`components`), each of them a box. The trees propose (`rows`); what boxes, regions
+and balls leave no doubt about needs no proof, and `algebra.covers` decides about the rest on the raw filters: patterns,
+ends that tie, filters that cover something only together. That can be many, so `find_around` stops when it is told to.
 
-* *plain*: subscriptions that are one exact box. If the one that is asked about has exact ends as well, the
-  tree's answer is the answer.
-* *special*: everything else (several filters, open ends, patterns, regions, balls). The tree proposes, in the
-  order of the rows, and `algebra.covers.is_covered` decides on the raw filters; after a "no" the next is asked.
-
-A subscription that can never match stands in neither: everyone covers it.
-
-Whom a subscription covers is answered likewise: who lies in one of its `insets` is covered, whoever is not in its hull
-is not, and only who is left is verified on raw values. That can be many, so `find_around` stops when it is told to.
+A subscription that can never match is covered by every other.
 
 Implements: [zcurve] Problem 1, exhaustive point dominance, section 1.1.
-Deviation: a packed tree, not a space filling curve; open ends, missing values, strings and unions too; every
+Deviation: a packed tree, not a space filling curve; open ends, missing values, strings, regions and unions too; every
 candidate that the keys cannot decide is verified, and the search goes on after a failure (erratum Z.3.10).
 """
 
@@ -23,20 +17,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tamis.algebra.covers import Prover
-from tamis.index.dominance.corners import NOBODY, CornerIndex
-from tamis.index.dominance.insets import insets_of
-from tamis.index.dominance.outline import Outline, outline_of
-from tamis.index.dominance.space import Space
+from tamis.index.dominance.components import Decomposition, decompose
+from tamis.index.dominance.corners import NOBODY
+from tamis.index.dominance.rows import RowStore
 from tamis.index.protocols import NO_ROWS, Guarantee, IndexStatistics, MatchRows, Rows
 from tamis.model.subscription import Filter, Subscription
 from tamis.model.tables import SubscriptionTable
 
 __all__ = ["Around", "DominanceIndex"]
-
-_Corner = npt.NDArray[np.float64]
 
 
 class Around(NamedTuple):
@@ -50,103 +40,73 @@ class Around(NamedTuple):
 class DominanceIndex:
     """Finds who covers a subscription and whom it covers, among any number.
 
-    Guarantee: EXACT, the least row of all coverers. Cost: a microsecond per box in batches at a million boxes,
-    some microseconds one by one; `find_covered` looks at every box that meets the given one. When not to use
-    it: when most subscriptions are patterns or regions, for these are verified one by one; for balls of many
-    dimensions see "projection".
+    Guarantee: EXACT, the least row of all coverers. Cost: a microsecond per box of a table at a million boxes, some ten
+    microseconds per component of a subscription; for regions and balls as many exact comparisons as boxes propose.
+    When not to use it: when most subscriptions are patterns or large trees, for these are verified one by one; for
+    balls of many dimensions see "projection".
     """
 
     kind = "exact"
 
     def __init__(self, pieces: int | None = None) -> None:
-        self._space = Space()
+        self._rows = RowStore()
         #: What all proofs of one question may cost together; None: each as much as it needs.
         self._pieces = pieces
         #: With a budget some covers are not seen.
         self.guarantee = Guarantee.EXACT if pieces is None else Guarantee.SOUND
-        self._plain = CornerIndex(1)
-        self._special = CornerIndex(1)
-        #: ``{row: subscription}``: those that were added one by one; boxes of a table are read from the index.
-        self._subscriptions: dict[int, Subscription] = {}
-        #: Rows that can never match.
-        self._never: set[int] = set()
-        #: Special rows that may lie in a subscription though their box does not: patterns, regions, unions.
-        self._loose: set[int] = set()
         self._n_verified = 0
 
     def __len__(self) -> int:
-        return len(self._plain) + len(self._special) + len(self._never)
+        return len(self._rows)
 
     # ---- writing
 
     def add(self, row: int, subscription: Subscription) -> None:
         """Add a subscription under a row that is free."""
-        if self._has(row):
-            raise KeyError(f"row {row} is taken")
-        outline = self._noted(row, subscription)
-        if outline is not None:
-            lo, hi = self._space.stored(outline)
-            self._grow()
-            part = self._plain if outline.single else self._special
-            part.add_boxes(lo.reshape(1, -1), hi.reshape(1, -1), np.array([row], np.int32))
-            _tidy(part)
+        self.add_many((row,), (subscription,))
 
     def add_many(self, rows: Sequence[int], subscriptions: Sequence[Subscription]) -> None:
         """Add subscriptions under rows that are free: many at once cost less than as many calls of `add`."""
-        taken = next((row for row in rows if self._has(row)), None)
+        taken = next((row for row in rows if row in self._rows), None)
         if taken is not None:
             raise KeyError(f"row {taken} is taken")
-        found = [(row, self._noted(row, one)) for row, one in zip(rows, subscriptions, strict=True)]
-        outlines = [(row, outline) for row, outline in found if outline is not None]
-        for _, outline in outlines:
-            self._space.name_places(outline)
-        self._grow()
-        for part, is_plain in ((self._plain, True), (self._special, False)):
-            chosen = [row for row, outline in outlines if outline.single is is_plain]
-            corners = [self._space.stored(outline) for _, outline in outlines if outline.single is is_plain]
-            if chosen:
-                lo, hi = (np.array([corner[side] for corner in corners]) for side in (0, 1))
-                part.add_boxes(lo, hi, np.array(chosen, np.int32))
-                _tidy(part)
+        self._rows.add(rows, subscriptions)
 
     def add_boxes(self, rows: Rows, table: SubscriptionTable) -> None:
         """Add the boxes of a table under rows that are free, without an object per box."""
-        taken = np.intersect1d(rows, np.array(self._rows(), np.int32)) if len(self) else NO_ROWS
+        taken = np.intersect1d(rows, np.array(self._rows.rows(), np.int32)) if len(self) else NO_ROWS
         if taken.size:
             raise KeyError(f"row {taken[0]} is taken")
-        lo, hi = self._space.stored_boxes(table)
-        self._grow()
-        self._plain.add_boxes(lo, hi, rows)
-        _tidy(self._plain)
+        self._rows.add_boxes(rows, table)
 
     def remove(self, row: int) -> None:
         """Remove a row; KeyError when it is not there."""
-        if row in self._never:
-            self._never.remove(row)
-        elif self._plain.find_box(row) is not None:
-            self._plain.remove_one(row)
-        else:
-            self._special.remove_one(row)
-            self._loose.discard(row)
-        self._subscriptions.pop(row, None)
+        self._rows.remove(row)
 
     # ---- reading
 
     def find_cover(self, subscription: Subscription) -> int | None:
         """Return the least row whose subscription covers the given one."""
-        return self._find_cover(subscription, _Patience(_always, self._pieces))
+        return self._find_cover(subscription.filters, _Patience(_always, self._pieces))
+
+    def find_cover_many(self, subscriptions: Sequence[Subscription]) -> Rows:
+        """Return `find_cover` of each subscription, -1 where there is none: many at once cost less."""
+        filters = [one.filters for one in subscriptions]
+        patience = [_Patience(_always, self._pieces) for _ in filters]
+        best = self._find_each(filters, [decompose(one) for one in filters], patience)
+        return np.array([-1 if row == NOBODY else row for row in best], np.int32)
 
     def find_covers(self, table: SubscriptionTable) -> Rows:
         """Return for each box of a table the least row that covers it, -1 where nobody does."""
-        lo, hi = self._space.asked_boxes(table)
-        best = self._plain.find_least_covers(lo, hi)
-        if len(self._special):
-            offsets, rows = self._special.match_points(hi, lo)
-            for i in np.flatnonzero(np.diff(offsets)).tolist():
-                candidates = np.sort(rows[offsets[i] : offsets[i + 1]])
-                one = table.box_subscription(i, i)
-                below = candidates[candidates < best[i]]
-                best[i] = self._first(below, one.filters, int(best[i]), _Patience(_always))
+        self._rows.boxes.grow()
+        best = self._rows.boxes.tree.find_least_covers(*self._rows.space.asked_boxes(table))
+        question, rows, sure = self._rows.find_coverers_of_boxes(table)
+        np.minimum.at(best, question[sure], rows[sure])
+        for k in np.flatnonzero(~sure).tolist():
+            i, row = int(question[k]), int(rows[k])
+            if row < best[i]:
+                filters = table.box_subscription(i, i).filters
+                best[i] = self._first([row], filters, int(best[i]), _Patience(_always))
         best[best == NOBODY] = -1
         return best
 
@@ -161,148 +121,83 @@ class DominanceIndex:
         covered by it; whoever is named is.
         """
         patience = _Patience(go_on)
-        cover, covered = self._find_cover(subscription, patience), self._find_covered(subscription, patience)
+        cover, covered = self._find_cover(subscription.filters, patience), self._find_covered(subscription, patience)
         return Around(cover, covered, patience.lasted)
 
     def find_covered_each(self, table: SubscriptionTable) -> MatchRows:
         """Return the rows that each box of a table covers, ascending inside each box."""
-        lo, hi = self._space.asked_boxes(table)
-        nowhere = self._space.unknown_to(table)[:, None]
-        plain = MatchRows(*self._plain.find_inside(np.where(nowhere, np.inf, lo), np.where(nowhere, -np.inf, hi)))
-        if len(self._special) or self._never:
-            each = (self._covered_by_box(plain, table, i, lo[i], hi[i]) for i in range(len(table)))
-            return MatchRows.joined([np.sort(rows) for rows in each])
-        owner = np.repeat(np.arange(len(table)), np.diff(plain.offsets))
-        return MatchRows(plain.offsets, plain.rows[np.lexsort((plain.rows, owner))])
+        if not self._rows.has_boxes_only:
+            return MatchRows.joined([self.find_covered(table.box_subscription(i, i)) for i in range(len(table))])
+        space, boxes = self._rows.space, self._rows.boxes
+        lo, hi = space.asked_boxes(table)
+        nowhere = space.unknown_to(table)[:, None]
+        offsets, rows = boxes.tree.find_inside(np.where(nowhere, np.inf, lo), np.where(nowhere, -np.inf, hi))
+        owner = np.repeat(np.arange(len(table)), np.diff(offsets))
+        return MatchRows(offsets, rows[np.lexsort((rows, owner))])
 
     def propose_covers(self, subscription: Subscription) -> Rows:
-        """Return every row that covers the given subscription, and perhaps others: none is verified."""
-        outline = outline_of(subscription.filters)
-        if outline is None:
-            return np.array(self._rows(), np.int32)
-        lo, hi = self._space.asked(outline)
-        return np.concatenate((self._plain.find_coverers(lo, hi), self._special.find_coverers(lo, hi)))
+        """Return every row that covers the given subscription, and perhaps others."""
+        split = decompose(subscription.filters)
+        if split.whole and not split.components:
+            return np.array(self._rows.rows(), np.int32)
+        return self._rows.find_coverers([subscription.filters], [split]).rows
 
     def propose_meeting(self, subscription: Subscription) -> Rows:
         """Return every row that can match an event which the given subscription matches, and perhaps others."""
-        outline = outline_of(subscription.filters)
-        if outline is None:
-            return NO_ROWS
-        lo, hi = self._space.around(outline)
-        return np.concatenate((self._plain.find_meeting(lo, hi), self._special.find_meeting(lo, hi)))
+        return self._rows.find_meeting(subscription.filters)
 
     def statistics(self) -> IndexStatistics:
         """Return how many took which road, and what questions cost so far."""
-        blocks, ties = self._plain.counters
-        details = {
-            "plain": len(self._plain),
-            "special": len(self._special),
-            "never": len(self._never),
-            "axes": len(self._space),
-            "nodes": blocks,
-            "ties": ties,
-            "verified": self._n_verified,
-            "bytes": self._plain.statistics()["bytes"] + self._special.statistics()["bytes"],
-        }
+        blocks, ties = self._rows.boxes.tree.counters
+        details = {**self._rows.statistics(), "nodes": blocks, "ties": ties, "verified": self._n_verified}
         return IndexStatistics(self.kind, len(self), details)
 
     def check_invariants(self) -> None:
-        """Raise `InvariantError` unless both corner indexes are consistent."""
-        self._plain.check_invariants()
-        self._special.check_invariants()
+        """Raise `InvariantError` unless all trees are consistent."""
+        self._rows.check_invariants()
 
     # ---- inside
 
-    def _has(self, row: int) -> bool:
-        return (
-            row in self._subscriptions
-            or self._plain.find_box(row) is not None
-            or self._special.find_box(row) is not None
-        )
-
-    def _rows(self) -> list[int]:
-        return [*self._never, *self._plain.rows().tolist(), *self._special.rows().tolist()]
-
-    def _noted(self, row: int, subscription: Subscription) -> Outline | None:
-        """Note what is known of a new row besides its box; return its outline."""
-        outline = outline_of(subscription.filters)
-        if outline is None:
-            self._never.add(row)
-        elif not outline.single and outline.inner is not outline.outer:
-            self._loose.add(row)
-        self._subscriptions[row] = subscription
-        return outline
-
-    def _grow(self) -> None:
-        for index in (self._plain, self._special):
-            if len(self._space) > index.n_axes:
-                index.grow(len(self._space))
-
-    def _find_cover(self, subscription: Subscription, patience: _Patience) -> int | None:
-        outline = outline_of(subscription.filters)
-        if outline is None:
-            return min(self._rows(), default=None)
-        best = NOBODY
-        for part, sure in ((self._plain, outline.exact), (self._special, False)):
-            if len(part) and sure:
-                best = part.find_least_cover(self._space.asked(outline), best)
-            elif len(part):
-                candidates = np.sort(part.find_coverers(*self._space.asked(outline)))
-                best = self._first(candidates[candidates < best], subscription.filters, best, patience)
+    def _find_cover(self, filters: tuple[Filter, ...], patience: _Patience) -> int | None:
+        split = decompose(filters)
+        [best] = self._find_each([filters], [split], [patience])
         return None if best == NOBODY else best
 
-    def _first(self, candidates: Rows, filters: tuple[Filter, ...], otherwise: int, patience: _Patience) -> int:
+    def _find_each(
+        self, questions: Sequence[tuple[Filter, ...]], split: Sequence[Decomposition], patience: Sequence[_Patience]
+    ) -> list[int]:
+        """Return the least row that covers each question, or `NOBODY`."""
+        question, rows, sure = self._rows.find_coverers(questions, split)
+        offsets = np.searchsorted(question, np.arange(len(questions) + 1))
+        best: list[int] = []
+        for i, filters in enumerate(questions):
+            if split[i].whole and not split[i].components:  # it can never match
+                best.append(min(self._rows.rows(), default=NOBODY))
+                continue
+            own = slice(offsets[i], offsets[i + 1])
+            certain = np.flatnonzero(sure[own])
+            stop, row = (certain[0], int(rows[own][certain[0]])) if certain.size else (None, NOBODY)
+            best.append(self._first(rows[own][:stop].tolist(), filters, row, patience[i]))
+        return best
+
+    def _first(
+        self, candidates: Iterable[int], filters: tuple[Filter, ...], otherwise: int, patience: _Patience
+    ) -> int:
         """Return the first candidate that covers on raw values: one that fails does not end the search."""
         for row in patience.each(candidates):
             self._n_verified += 1
-            if patience.prover.is_covered(filters, self._filters(row)):
+            if patience.prover.is_covered(filters, self._rows.filters(row)):
                 return row
         return otherwise
 
     def _find_covered(self, subscription: Subscription, patience: _Patience) -> Rows:
-        outline = outline_of(subscription.filters)
-        found = list(self._never)
-        if outline is None:
-            return np.array(sorted(found), np.int32)
-        for part, is_plain in ((self._plain, True), (self._special, False)):
-            box = self._space.around(outline)
-            inside = self._lying_in(part, [outline])
-            if is_plain and outline.single:
-                found += inside.tolist()
-                continue
-            sure = self._lying_in(part, insets_of(subscription.filters, rounded=not is_plain))
-            found += sure.tolist()
-            if self._loose and not is_plain:
-                meeting = part.find_meeting(*box)
-                inside = np.union1d(inside, meeting[np.isin(meeting, np.fromiter(self._loose, np.int32))])
-            found += self._inside(np.setdiff1d(inside, sure), subscription.filters, patience)
-        return np.array(sorted(found), np.int32)
-
-    def _lying_in(self, part: CornerIndex, boxes: Sequence[Outline]) -> Rows:
-        """Return the rows of a part whose box lies in one of some boxes, ascending."""
-        known = [self._space.around(one) for one in boxes if self._space.knows(one)]
-        if not known or not len(part):
-            return NO_ROWS
-        return np.unique(part.find_inside(*(np.array([box[side] for box in known]) for side in (0, 1)))[1])
-
-    def _inside(self, candidates: Rows, filters: tuple[Filter, ...], patience: _Patience) -> list[int]:
-        found = []
-        for row in patience.each(candidates):
+        sure, candidates = self._rows.find_covered(subscription.filters)
+        found = [*self._rows.never, *sure.tolist()]
+        for row in patience.each(candidates.tolist()):
             self._n_verified += 1
-            if patience.prover.is_covered(self._filters(row), filters):
+            if patience.prover.is_covered(self._rows.filters(row), subscription.filters):
                 found.append(row)
-        return found
-
-    def _covered_by_box(self, plain: MatchRows, table: SubscriptionTable, i: int, lo: _Corner, hi: _Corner) -> Rows:
-        one = table.box_subscription(i, i)
-        found: Iterable[int] = self._inside(self._special.find_meeting(lo, hi), one.filters, _Patience(_always))
-        return np.concatenate(
-            (NO_ROWS, plain.rows[plain.offsets[i] : plain.offsets[i + 1]], [*self._never, *found])
-        ).astype(np.int32)
-
-    def _filters(self, row: int) -> tuple[Filter, ...]:
-        known = self._subscriptions.get(row)
-        return known.filters if known is not None else (self._space.filter_of(self._plain.find_box(row)),)
+        return np.array(sorted(found), np.int32)
 
 
 class _Patience:
@@ -313,8 +208,8 @@ class _Patience:
         self.prover = Prover(pieces)
         self.lasted = True
 
-    def each(self, candidates: Rows) -> Iterator[int]:
-        for row in candidates.tolist():
+    def each(self, candidates: Iterable[int]) -> Iterator[int]:
+        for row in candidates:
             if self.prover.is_exhausted or not self._go_on():
                 self.lasted = False
                 return
@@ -323,11 +218,3 @@ class _Patience:
 
 def _always() -> bool:
     return True
-
-
-def _tidy(part: CornerIndex) -> None:
-    """Merge segments when there are many: each box is rewritten a few times in all."""
-    plan = part.plan_merge() if part.wants_merge() else None
-    if plan is not None:
-        plan.run()
-        part.install(plan)

@@ -26,7 +26,7 @@ from tamis.kernels.boxes.quantise import ANY_VALUE
 from tamis.model.subscription import Ball, Filter, Values
 from tamis.model.value_set import Cut, ValueSet
 
-__all__ = ["ANYWHERE", "LOWEST", "PRESENT", "Outline", "Place", "Side", "outline_of", "side_of"]
+__all__ = ["ANYWHERE", "LOWEST", "PRESENT", "Outline", "Place", "Side", "ball_sides", "outline_of", "side_of"]
 
 #: Lower and upper end of a closed interval.
 Side = tuple[float, float]
@@ -159,7 +159,7 @@ def _outline_of_filter(filter: Filter) -> Outline | None:
     outer = dict(plain.outer)
     for one in others:
         outer.setdefault((one.attribute, ""), PRESENT)
-        outer.update(_ball_sides(one, 1) if isinstance(one, Ball) else ())
+        outer.update(ball_sides(one, 1) if isinstance(one, Ball) else ())
     if piece is None:
         return Outline(outer, None, plain.texts, False, False)
     inner = dict.fromkeys(outer, ANYWHERE) | dict(_inner_sides(piece, plain))
@@ -177,10 +177,10 @@ def _inner_sides(piece: Piece, plain: Outline) -> Iterator[tuple[Place, Side]]:
             continue
         yield from (((name, part), ANYWHERE) for part in ("", "=", *map(str, range(COORDINATES))))
         if len(facts.conditions) == 1:
-            yield from _ball_sides(facts.conditions[0], -1)
+            yield from ball_sides(facts.conditions[0], -1)
 
 
-def _ball_sides(ball: object, outwards: int) -> Iterator[tuple[Place, Side]]:
+def ball_sides(ball: object, outwards: int) -> Iterator[tuple[Place, Side]]:
     """Yield the sides of a ball's cube on its first coordinates, rounded outwards (1) or inwards (-1)."""
     if not isinstance(ball, Ball) or ball.negated:
         return

@@ -20,6 +20,7 @@ box needs (axis, entry, decider) is there before the box is.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -172,8 +173,11 @@ class PackedStore:
 
     def statistics(self) -> IndexStatistics:
         """Return how many subscriptions took which road, and the axes."""
-        n_bytes = sum(index.statistics()["bytes"] for index in (self.plain, self.special)) + self.balls.n_bytes
-        n_bytes += self.texts.n_bytes
+        indexes = [index.statistics() for index in (self.plain, self.special)]
+        n_bytes = sum(index["bytes"] for index in indexes) + self.balls.n_bytes + self.texts.n_bytes
+        layouts = Counter[str]()
+        for segment in (segment for index in indexes for segment in index["segments"]):
+            layouts[f"boxes_in_{segment['layout']}"] += segment["rows"]
         return IndexStatistics(
             "packed",
             len(self),
@@ -185,6 +189,8 @@ class PackedStore:
                 "loose": len(self.loose),
                 "axes": len(self.axes),
                 "bytes": n_bytes,
+                "most_bytes_of_a_box": f"{indexes[0]['most_bytes_per_row']} in bitmaps",
+                **layouts,
                 **self.balls.statistics(),
             },
         )

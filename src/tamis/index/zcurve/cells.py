@@ -3,13 +3,16 @@
 The map of an attribute never reverses the order of values, so a box that covers another covers it in cells.
 The converse does not hold: two ends in one cell compare equal, which is why every hit is verified
 (erratum Z.3.10). A number with a domain is divided evenly; what lies outside goes to the first or last cell. Without a
-domain the order of float64 numbers themselves is divided: sign, exponent and first digits.
+domain the ends of the subscriptions themselves divide it: about as many of them are in each cell (`learned_scale`).
+Before anything is learned the order of float64 numbers is divided: sign, exponent and first digits.
 """
 
 from __future__ import annotations
 
 import math
 import struct
+from bisect import bisect_right
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -19,12 +22,34 @@ from tamis.kernels.boxes.quantise import ANY_VALUE
 from tamis.model.schema import Schema
 from tamis.model.types import AttributeType, Boolean, Number, String
 
-__all__ = ["cell_of", "cells_of", "domain_of"]
+__all__ = ["Domain", "LearnedScale", "cell_of", "cells_of", "domain_of", "is_open", "learned_scale"]
 
 #: Strings are known by their first six bytes.
 _STRINGS: Final = (0.0, float(2**48))
 
-Domain = tuple[float, float] | None
+
+@dataclass(frozen=True, slots=True)
+class LearnedScale:
+    """Ends of cells, strictly ascending; what lies between two of them shares a cell."""
+
+    ends: tuple[float, ...]
+
+
+#: An even range, ends that were learned, or nothing.
+Domain = tuple[float, float] | LearnedScale | None
+
+
+def learned_scale(values: npt.NDArray[np.float64], k: int) -> LearnedScale | None:
+    """Return a scale of at most ``2**k`` cells that hold about as many of some values each; None without values.
+
+    >>> learned_scale(np.array([5.0, 1.0, 1.0, 9.0, 100.0]), 2)
+    LearnedScale(ends=(1.0, 5.0, 9.0))
+    """
+    if not values.size:
+        return None
+    ordered = np.sort(values)
+    places = np.arange(1, 2**k) * len(ordered) // 2**k
+    return LearnedScale(tuple(np.unique(ordered[places]).tolist()))
 
 
 def domain_of(schema: Schema, attribute: str) -> Domain:
@@ -49,6 +74,8 @@ def cell_of(value: float, domain: Domain, k: int) -> int:
     >>> cell_of(-2.0, None, 8) < cell_of(0.0, None, 8) < cell_of(2.0, None, 8)
     True
     """
+    if isinstance(domain, LearnedScale):
+        return bisect_right(domain.ends, value) * (1 << k) // (len(domain.ends) + 1)
     if domain is not None:
         share = (value - domain[0]) / (domain[1] - domain[0])
         return int(min(max(share, 0.0) * 2**k, 2**k - 1)) if share < 1 else 2**k - 1
@@ -59,6 +86,10 @@ def cell_of(value: float, domain: Domain, k: int) -> int:
 
 def cells_of(values: npt.NDArray[np.float64], domain: Domain, k: int) -> npt.NDArray[np.int64]:
     """Return `cell_of` each value."""
+    if isinstance(domain, LearnedScale):
+        places = np.searchsorted(np.array(domain.ends), values, side="right")
+        spread: npt.NDArray[np.int64] = places.astype(np.int64) * 2**k // (len(domain.ends) + 1)
+        return spread
     if domain is not None:
         share = (values - domain[0]) / (domain[1] - domain[0])
         with np.errstate(invalid="ignore"):

@@ -11,23 +11,29 @@ visits the arrays whose ends are among its own, in the dimensions of that array 
 Implements: [zcurve] Problem 2 and section 5; Problem 1 for epsilon = 0.
 Deviation: arrays by bounded ends (erratum Z.3.11 has them by wildcard attribute); a cap on the cubes, then a scan;
 every hit is verified on raw values (Z.3.10); epsilon = 0 searches everything.
+Deviation: the cell of the point itself is looked up first. Equal subscriptions lie there, and the paper's order comes
+to it last, when epsilon has ended the search.
+Deviation: an attribute without a domain gets a scale from the ends that are stored (`scales`); the paper takes a
+normalised universe as given.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from tamis.algebra.covers import is_covered
+from tamis.algebra.covers import Prover, is_covered
 from tamis.curves.hilbert import MAX_BITS, MAX_DIMENSIONS, hilbert_key
-from tamis.curves.zcurve import CurveKey, cube_bound, run_bound, z_key
+from tamis.curves.zcurve import CurveKey, cube_bound, gray_key, run_bound, z_key
 from tamis.errors import ModelError
 from tamis.index.dominance.outline import ANYWHERE, PRESENT, Outline, Place, Side, outline_of
 from tamis.index.protocols import Guarantee, IndexStatistics, OneByOne, Rows
-from tamis.index.zcurve.cells import Domain, cell_of, cells_of, domain_of, is_open
+from tamis.index.zcurve.cells import cell_of, cells_of, is_open
+from tamis.index.zcurve.scales import Scales
 from tamis.index.zcurve.sfc_array import Search, SfcArray
 from tamis.model.schema import Schema
 from tamis.model.subscription import Filter, Subscription
@@ -35,8 +41,8 @@ from tamis.model.tables import SubscriptionTable
 
 __all__ = ["CURVES", "ZCurveIndex"]
 
-#: The curves by name. Cubes, bounds and epsilon are the same on both; a search visits the runs in another order.
-CURVES: Final[dict[str, CurveKey]] = {"z": z_key, "hilbert": hilbert_key}
+#: The curves by name. Cubes, bounds and epsilon are the same on all; a search visits the runs in another order.
+CURVES: Final[dict[str, CurveKey]] = {"z": z_key, "hilbert": hilbert_key, "gray": gray_key}
 
 #: Bits of a side unless told otherwise: keys of four attributes then fit into a word.
 _BITS: Final = 7
@@ -58,14 +64,28 @@ class BoxOfTable(NamedTuple):
     place: int
 
 
+class _Settings(NamedTuple):
+    """What the index was told when it was made; ``skipped`` is epsilon as a fraction."""
+
+    k: int
+    curve: CurveKey
+    skipped: tuple[int, int]
+    capped: bool
+    probes: int | None
+    truncated: bool
+    pieces: int | None
+
+
 class ZCurveIndex(OneByOne):
     """Finds covers by searching all but ``epsilon`` of the space in which they can be.
 
     Guarantee: SOUND; EXACT with ``epsilon=0``, when it returns the least row. Cost: cubes looked up, which
     `statistics` counts beside the paper's bounds; thousands for two attributes, millions from three on, unless a
     search is ``capped`` and goes on as a scan of all points (as the paper has it, it is not). When not to use it:
-    "exact" is quicker by orders of magnitude; this index is here to be measured. ``curve`` orders the points; on
-    `hilbert_key`, up to 16 bits a side, keys are made one by one and searches take no kernel.
+    "exact" is quicker by orders of magnitude; this index is here to be measured. ``curve`` orders the points; on any
+    but `z_key` keys are made one by one and searches take no kernel, on `hilbert_key` there are up to 16 bits a side.
+    After ``probes`` cubes a search ends, found or not. ``truncated`` searches the rectangle of Lemma 3.1 instead of the
+    largest cubes. ``pieces`` bounds the proofs of one question.
 
     >>> from tamis.model.language.compiler import compile_text
     >>> index = ZCurveIndex(epsilon=0.1)
@@ -84,6 +104,9 @@ class ZCurveIndex(OneByOne):
         k: int | None = None,
         curve: CurveKey = z_key,
         capped: bool = True,
+        probes: int | None = None,
+        truncated: bool = False,
+        pieces: int | None = None,
     ) -> None:
         if not 0 <= epsilon < 1:
             raise ModelError(f"epsilon is a share, at least 0 and below 1, not {epsilon}")
@@ -91,10 +114,14 @@ class ZCurveIndex(OneByOne):
             raise ModelError(f"a side of the curve has 1 to 32 bits, not {k}")
         if curve is hilbert_key and (k or _BITS) > MAX_BITS:
             raise ModelError(f"a side of the Hilbert curve has 1 to {MAX_BITS} bits, not {k}")
+        if probes is not None and probes < 1:
+            raise ModelError(f"a search looks up 1 cube or more, not {probes}")
+        if truncated and not epsilon:
+            raise ModelError("a truncated search leaves something out: epsilon must be above 0")
         self.epsilon = epsilon
-        self._skipped = Fraction(epsilon).as_integer_ratio()
-        self._schema = schema or Schema()
-        self._k, self._curve, self._capped = k or _BITS, curve, capped
+        skipped = Fraction(epsilon).as_integer_ratio()
+        self._settings = _Settings(k or _BITS, curve, skipped, capped, probes, truncated, pieces)
+        self._scales = Scales(schema or Schema(), self._settings.k)
         #: ``{row: its filters}``, or the place of its box in a table.
         self._held: dict[int, tuple[Filter, ...] | BoxOfTable] = {}
         #: ``{ends: array}``: every possible subscription is in the array of exactly the ends it bounds.
@@ -102,14 +129,15 @@ class ZCurveIndex(OneByOne):
         #: Rows that can match and of which the box does not tell the extent; rows that can never match.
         self._loose: set[int] = set()
         self._never: set[int] = set()
-        self._domains: dict[str, Domain] = {}
-        self._counts = {"searches": 0, "cubes": 0, "verified": 0, "capped": 0}
+        self._counts = {"searches": 0, "hits": 0, "cubes": 0, "verified": 0, "capped": 0}
+        self._volume = 0.0
         self._last: list[Search] = []
 
     @property
     def guarantee(self) -> Guarantee:
         """SOUND; EXACT when nothing may be left out."""
-        return Guarantee.SOUND if self.epsilon else Guarantee.EXACT
+        is_partial = self.epsilon or self._settings.probes is not None or self._settings.pieces is not None
+        return Guarantee.SOUND if is_partial else Guarantee.EXACT
 
     def __len__(self) -> int:
         return len(self._held)
@@ -118,23 +146,30 @@ class ZCurveIndex(OneByOne):
         """Add a subscription under a row that is free."""
         if row in self._held:
             raise KeyError(f"row {row} is taken")
+        self._held[row] = subscription.filters
         outline = outline_of(subscription.filters)
         if outline is None:
             self._never.add(row)
-        else:
+            return
+        if outline.inner != outline.outer:
+            self._loose.add(row)
+        if not self._learn():
             ends, point = self._place(outline)
             self._array(ends).insert(point, row)
-            if outline.inner != outline.outer:
-                self._loose.add(row)
-        self._held[row] = subscription.filters
 
     def add_boxes(self, rows: Rows, table: SubscriptionTable) -> None:
         """Add the boxes of a table; those that bound the same ends are sorted at once."""
         taken = next((row for row in rows.tolist() if row in self._held), None)
         if taken is not None:
             raise KeyError(f"row {taken} is taken")
-        lo, hi = table.corners()
-        bounded = np.stack((np.isfinite(lo), np.isfinite(hi)), axis=2).reshape(len(table), -1)
+        self._held |= {row: BoxOfTable(table, i) for i, row in enumerate(rows.tolist())}
+        if not self._learn():
+            self._insert_boxes(rows, table, np.arange(len(table)))
+
+    def _insert_boxes(self, rows: Rows, table: SubscriptionTable, places: npt.NDArray[np.int64]) -> None:
+        """Put boxes of a table, by their places in it, into the arrays of their ends."""
+        lo, hi = (side[places] for side in table.corners())
+        bounded = np.stack((np.isfinite(lo), np.isfinite(hi)), axis=2).reshape(len(places), -1)
         names = sorted(range(len(table.names)), key=lambda j: table.names[j])
         for pattern in np.unique(bounded, axis=0):
             chosen = np.flatnonzero((bounded == pattern).all(axis=1))
@@ -142,10 +177,9 @@ class ZCurveIndex(OneByOne):
             cells = np.empty((chosen.size, len(ends)), np.int64)
             for at, (name, end) in enumerate(ends):
                 side = (hi if end else lo)[chosen, table.names.index(name)]
-                found = cells_of(side, self._domain(name), self._k)
-                cells[:, at] = found if end else 2**self._k - 1 - found
+                found = cells_of(side, self._scales.of(name), self._settings.k)
+                cells[:, at] = found if end else 2**self._settings.k - 1 - found
             self._array(ends).insert_all(cells, rows[chosen])
-        self._held |= {row: BoxOfTable(table, i) for i, row in enumerate(rows.tolist())}
 
     def remove(self, row: int) -> None:
         """Remove a row; KeyError when it is not there."""
@@ -167,7 +201,10 @@ class ZCurveIndex(OneByOne):
         runs = self._runs(outline)
         if not self.epsilon:
             runs = iter([np.unique(np.concatenate([np.zeros(0, np.int32), *runs]))])
-        found = next((row for rows in runs for row in rows.tolist() if self._covers(row, subscription)), None)
+        prover = Prover(self._settings.pieces)
+        found = next((row for rows in runs for row in rows.tolist() if self._covers(row, subscription, prover)), None)
+        self._counts["hits"] += found is not None
+        self._volume += _share(self._last)
         self._counts["cubes"] += sum(search.cubes for search in self._last)
         self._counts["capped"] += sum(search.capped for search in self._last)
         return found
@@ -190,12 +227,17 @@ class ZCurveIndex(OneByOne):
         ``cube_bound`` is Theorem 3.1 (times d), ``run_bound`` Theorem 4.1; ``volume_searched`` is a share.
         """
         largest = max(self._last, key=lambda search: len(search.lengths), default=None)
-        cells = sum(search.volume for search in self._last)
-        details: dict[str, int | float | str] = {"epsilon": self.epsilon, "k": self._k, "arrays": len(self._arrays)}
+        details: dict[str, int | float | str] = {
+            "epsilon": self.epsilon,
+            "k": self._settings.k,
+            "arrays": len(self._arrays),
+        }
         details |= self._counts
+        details["scales"] = self._scales.version
         details |= {
             "last_cubes": sum(search.cubes for search in self._last),
-            "volume_searched": float(Fraction(sum(s.searched for s in self._last), cells)) if cells else 0.0,
+            "volume_searched": _share(self._last),
+            "mean_volume": self._volume / max(self._counts["searches"], 1),
             "cube_bound": cube_bound(largest.lengths, self.epsilon) if largest and self.epsilon else 0,
             "run_bound": run_bound(largest.lengths) if largest else 0.0,
         }
@@ -213,14 +255,63 @@ class ZCurveIndex(OneByOne):
                 yield array.dominating(())
                 continue
             point = [0 if sides is None else self._cell(end, sides[end[0]]) for end in ends]
-            most = max(_FEWEST_CUBES, int(len(array) * _CUBES_PER_POINT)) if self._capped else _UNCAPPED
-            search = array.begin(point, self._skipped, most)
+            if self.epsilon:
+                yield array.at(point)
+            search = self._begin(array, point)
             self._last.append(search)
             yield from array.runs(search)
 
-    def _covers(self, row: int, subscription: Subscription) -> bool:
+    def _begin(self, array: SfcArray, point: list[int]) -> Search:
+        most = max(_FEWEST_CUBES, int(len(array) * _CUBES_PER_POINT)) if self._settings.capped else _UNCAPPED
+        most = most if self._settings.probes is None else self._settings.probes
+        if self._settings.truncated:
+            search = array.begin_truncated(point, self.epsilon, most)
+        else:
+            search = array.begin(point, self._settings.skipped, most)
+        search.scans = self._settings.probes is None
+        return search
+
+    def _covers(self, row: int, subscription: Subscription, prover: Prover) -> bool:
         self._counts["verified"] += 1
-        return is_covered(subscription.filters, self._filters(row))
+        return prover.is_covered(subscription.filters, self._filters(row))
+
+    def _learn(self) -> bool:
+        """Learn scales if the rows have doubled since; then every row is placed anew."""
+        if not self._scales.is_due(len(self._held)):
+            return False
+        ends: dict[str, list[npt.NDArray[np.float64]]] = {}
+        tables: dict[int, tuple[SubscriptionTable, list[tuple[int, int]]]] = {}
+        outlines: list[tuple[int, Outline]] = []
+        for row, held in self._held.items():
+            if isinstance(held, BoxOfTable):
+                tables.setdefault(id(held.table), (held.table, []))[1].append((row, held.place))
+            elif (outline := outline_of(held)) is not None:
+                outlines.append((row, outline))
+                for name, side in _values(outline.outer).items():
+                    ends.setdefault(name, []).append(np.array(side))
+        for table, _ in tables.values():
+            for name, lo, hi in zip(table.names, *(side.T for side in table.corners()), strict=True):
+                ends.setdefault(name, []).extend((lo, hi))
+        self._scales.learn(ends, len(self._held))
+        self._place_all(outlines, tables.values())
+        return True
+
+    def _place_all(
+        self,
+        outlines: Sequence[tuple[int, Outline]],
+        tables: Iterable[tuple[SubscriptionTable, list[tuple[int, int]]]],
+    ) -> None:
+        self._arrays = {}
+        placed: dict[Ends, list[tuple[int, tuple[int, ...]]]] = {}
+        for row, outline in outlines:
+            ends, point = self._place(outline)
+            placed.setdefault(ends, []).append((row, point))
+        for ends, points in placed.items():
+            cells = np.array([point for _, point in points], np.int64).reshape(len(points), len(ends))
+            self._array(ends).insert_all(cells, np.array([row for row, _ in points], np.int32))
+        for table, boxes in tables:
+            rows, places = np.array(boxes, np.int64).T
+            self._insert_boxes(rows.astype(np.int32), table, places)
 
     def _filters(self, row: int) -> tuple[Filter, ...]:
         held = self._held[row]
@@ -238,19 +329,22 @@ class ZCurveIndex(OneByOne):
         """Return the coordinate of an end: larger means that the box reaches farther."""
         if side == ANYWHERE:
             return 0
-        cell = cell_of(side[end[1]], self._domain(end[0]), self._k)
-        return cell if end[1] else 2**self._k - 1 - cell
-
-    def _domain(self, name: str) -> Domain:
-        if name not in self._domains:
-            self._domains[name] = domain_of(self._schema, name)
-        return self._domains[name]
+        cell = cell_of(side[end[1]], self._scales.of(end[0]), self._settings.k)
+        return cell if end[1] else 2**self._settings.k - 1 - cell
 
     def _array(self, ends: Ends) -> SfcArray:
         if ends not in self._arrays:
-            is_too_wide = self._curve is hilbert_key and len(ends) > MAX_DIMENSIONS  # such points stay on the Z curve
-            self._arrays[ends] = SfcArray(len(ends), self._k, z_key if is_too_wide else self._curve)
+            is_too_wide = (
+                self._settings.curve is hilbert_key and len(ends) > MAX_DIMENSIONS
+            )  # such points stay on the Z curve
+            self._arrays[ends] = SfcArray(len(ends), self._settings.k, z_key if is_too_wide else self._settings.curve)
         return self._arrays[ends]
+
+
+def _share(searches: Sequence[Search]) -> float:
+    """Return the share of cells that searches looked at."""
+    cells = sum(search.volume for search in searches)
+    return float(Fraction(sum(search.searched for search in searches), cells)) if cells else 0.0
 
 
 def _values(sides: dict[Place, Side]) -> dict[str, Side]:

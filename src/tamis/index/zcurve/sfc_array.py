@@ -9,13 +9,22 @@ exact integers with ">=" (erratum Z.3.9), and the search goes on after a run who
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from tamis.curves.zcurve import CurveKey, greedy_decomposition, key_range, side_lengths, volume, z_key
+from tamis.curves.zcurve import (
+    CurveKey,
+    coverage_bits,
+    greedy_decomposition,
+    key_range,
+    side_lengths,
+    truncate,
+    volume,
+    z_key,
+)
 from tamis.kernels.curves.zcurve import CAPPED, COUNT, SEARCHED, SIDE, STATE_SIZE, STOP, search_cubes, write_z_keys
 
 __all__ = ["Search", "SfcArray"]
@@ -28,8 +37,8 @@ _WORD: Final = 62
 class Search:
     """What one search did.
 
-    ``cubes`` were looked up, ``searched`` of ``volume`` cells lie in them; ``capped`` says that it gave up and
-    scanned the points one by one instead.
+    ``cubes`` were looked up, ``searched`` of ``volume`` cells lie in them; ``capped`` says that it gave up at ``most``
+    cubes and, if it ``scans``, compared the points one by one instead.
     """
 
     lengths: tuple[int, ...]
@@ -38,10 +47,8 @@ class Search:
     cubes: int = 0
     searched: int = 0
     capped: bool = False
-    volume: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.volume = volume(self.lengths)
+    volume: int = 0
+    scans: bool = True
 
 
 class SfcArray:
@@ -94,7 +101,22 @@ class SfcArray:
         lengths = side_lengths(point, self.k)
         numerator, denominator = skipped
         needed = -(-(denominator - numerator) * volume(lengths) // denominator)
-        return Search(lengths, needed, most)
+        return Search(lengths, needed, most, volume=volume(lengths))
+
+    def begin_truncated(self, point: Sequence[int], epsilon: float, most: int) -> Search:
+        """Start a search for what dominates a point in the rectangle of the first bits of each side, all of it.
+
+        Implements: [zcurve] Lemma 3.1: so many bits that at most a share ``epsilon`` of the cells is left out.
+        """
+        lengths = side_lengths(point, self.k)
+        kept = tuple(truncate(length, coverage_bits(self.d, epsilon)) for length in lengths)
+        return Search(kept, volume(kept), most, volume=volume(lengths))
+
+    def at(self, point: Sequence[int]) -> npt.NDArray[np.int32]:
+        """Return the rows of the points in one cell."""
+        [key] = self._keys_of(np.array([point], np.int64).reshape(1, self.d))
+        start, stop = (int(np.searchsorted(self._keys, key, side)) for side in ("left", "right"))
+        return self._rows[start:stop]
 
     def runs(self, search: Search) -> Iterator[npt.NDArray[np.int32]]:
         """Yield the rows of each cube that is not empty, the largest cubes first, until enough is searched.
@@ -104,7 +126,7 @@ class SfcArray:
         """
         spans = self._spans_by_kernel(search) if self._is_narrow else self._spans_by_generator(search)
         yield from (self._rows[start:stop] for start, stop in spans)
-        if search.capped:
+        if search.capped and search.scans:
             yield self.dominating(tuple(2**self.k - length for length in search.lengths))
 
     def dominating(self, point: Sequence[int]) -> npt.NDArray[np.int32]:

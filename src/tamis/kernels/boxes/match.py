@@ -1,8 +1,9 @@
-"""Match events against all segments of an index in one call.
+"""Match events against the trees, grids and deltas of an index in one call.
 
 One kernel walks the directory (:mod:`tamis.kernels.directory`) for each event: a call costs about one
 microsecond however many segments there are, which is what one event at a time needs. Event values are
-coded once per quantiser; segments that share one stand together in the directory.
+coded once per quantiser; segments that share one stand together in the directory. Bitmaps have a kernel of their own
+(:mod:`tamis.kernels.bitmaps.match`): here it would cost everyone seven seconds of compiling, needed or not.
 
 Output is CSR: rows of event ``e`` are ``out[offsets[e]:offsets[e + 1]]``. When ``out`` is full the kernel stops at
 that event; the caller enlarges ``out`` and goes on from there, so nothing is computed twice and no
@@ -16,8 +17,15 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tamis.kernels.boxes.pairs import PairOutput, TabledEvents, fill_table, match_pairs_one
-from tamis.kernels.boxes.quantise import code_values
+from tamis.kernels.boxes.pairs import (
+    SURVIVORS,
+    PairOutput,
+    TabledEvents,
+    fill_table,
+    make_tables,
+    match_pairs_one,
+)
+from tamis.kernels.boxes.quantise import MISSING, code_values
 from tamis.kernels.boxes.tree import Event, match_flat, match_tree
 from tamis.kernels.compile import Int, hot_kernel, inline_kernel
 from tamis.kernels.directory import (
@@ -30,7 +38,7 @@ from tamis.kernels.directory import (
 )
 from tamis.kernels.emit import int32_at
 
-__all__ = ["Scratch", "code_event", "match_events"]
+__all__ = ["Scratch", "code_event", "make_scratch", "match_events"]
 
 
 class Scratch(NamedTuple):
@@ -43,6 +51,13 @@ class Scratch(NamedTuple):
     tables: npt.NDArray[np.uint8]
     stack: npt.NDArray[np.int64]
     found: npt.NDArray[np.int32]
+
+
+def make_scratch(n_axes: int) -> Scratch:
+    """Return the memory of a reader of events with ``n_axes`` values."""
+    codes = np.full((4, max(1, n_axes)), MISSING, np.int16)
+    stack, found = np.empty(1_024, np.int64), np.empty((2, SURVIVORS), np.int32)
+    return Scratch(codes, make_tables(2), stack, found)
 
 
 @inline_kernel

@@ -74,6 +74,7 @@ __all__ = [
     "code_events",
     "fill_table",
     "join_csr",
+    "make_tables",
     "match_pairs",
     "match_pairs_one",
     "meet_pairs_one",
@@ -90,6 +91,13 @@ class TabledEvents(NamedTuple):
     high_tables: npt.NDArray[np.uint8]
     low: npt.NDArray[np.float64]
     high: npt.NDArray[np.float64]
+
+
+def make_tables(n: int) -> npt.NDArray[np.uint8]:
+    """Return n tables of 64 bytes, each on a cache line of its own."""
+    room = np.zeros(64 * n + 64, np.uint8)
+    start = -room.ctypes.data % 64
+    return room[start : start + 64 * n].reshape(n, 64)
 
 
 @inline_kernel

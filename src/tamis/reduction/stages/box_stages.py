@@ -26,6 +26,7 @@ from tamis.errors import InvariantError
 from tamis.index.dominance.corners import CornerIndex
 from tamis.index.packed.boxes.coding import Coding, boxes_from_dense
 from tamis.index.packed.boxes.segment import Segment
+from tamis.kernels import directory as at
 from tamis.kernels.boxes.dominance import Walk
 from tamis.kernels.boxes.subtract import Pieces, find_unions
 
@@ -187,7 +188,7 @@ def _unions(
 def _tree(boxes: Boxes, places: _IntArray) -> Segment:
     some = boxes.take(places)
     packed = boxes_from_dense(some.lo, some.hi)
-    return Segment.build(packed, places.astype(np.int32), Coding.train(packed), grids=False)
+    return Segment.build(packed, places.astype(np.int32), Coding.train(packed), at.TREE)
 
 
 def find_shared_remainders(boxes: Boxes) -> _IntArray:

@@ -4,8 +4,9 @@ What is noted: subscriptions that come and go, requests that were refused becaus
 brokers that come up and go down, tokens that were made and revoked, and the start and stop of the broker. Events are
 not: they are the traffic, and have cursors of their own.
 
-A stranger who is refused a thousand times a second must not push out everything else. The first refusal of somebody is
-noted at once, further ones are counted and noted together `REFUSAL_SECONDS` later.
+No principal may push out what is noted about others. The first refusal of a principal is noted at once, further ones
+are counted and noted together `REFUSAL_SECONDS` later. Of all that a principal does `DEEDS_PER_HOUR` deeds are noted
+one by one in an hour; further ones are counted, and each kind of them is one record at the end of the hour.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tamis.node.effects import Effect, Key, Persist
 from tamis.routing.edge.rights import Rights
 from tamis.routing.messages import Subscribe
 
-__all__ = ["AUDITED", "Deed", "TokensSeen", "Trail", "deed"]
+__all__ = ["AUDITED", "DEEDS_PER_HOUR", "MAX_AUDIT", "Deed", "TokensSeen", "Trail", "deed"]
 
 #: What somebody may be noted for.
 AUDITED: Final = (
@@ -37,10 +38,19 @@ AUDITED: Final = (
     "token add",
     "token revoke",
     "token file",
+    "restore",
 )
 
 #: Seconds for which further refusals of somebody are only counted.
 REFUSAL_SECONDS = 10.0
+
+#: Deeds of one principal that are noted one by one in an hour. With those that are counted that is less than
+#: `MAX_AUDIT` in 90 days, for which the audit is kept.
+DEEDS_PER_HOUR = 100
+_HOUR = 3_600_000_000
+
+#: Records of the audit that are kept unless a configuration says otherwise.
+MAX_AUDIT = 250_000
 
 #: Characters of a subject and of a detail that are kept.
 _LONGEST = 200
@@ -84,6 +94,40 @@ def deed(
     return Deed(round(now * 1e6), who, what, subject[:_LONGEST], namespace, address, detail[:_LONGEST])
 
 
+class _Budget:
+    """How many deeds of each principal were noted in the present hour, and what is counted beyond that."""
+
+    def __init__(self) -> None:
+        self._hour = 0
+        #: ``{who: deeds noted}``.
+        self._noted: dict[str, int] = {}
+        #: ``{(who, what): (the last deed, how many)}`` of those that were only counted.
+        self._counted: dict[tuple[str, str], tuple[Deed, int]] = {}
+
+    def admit(self, deeds: list[Deed]) -> list[Deed]:
+        """Return the deeds that are noted one by one; what the broker and its operator do always is."""
+        admitted: list[Deed] = []
+        for one in deeds:
+            noted = self._noted.get(one.who, 0)
+            if one.address in ("process", "file") or noted < DEEDS_PER_HOUR:
+                self._noted[one.who] = noted + 1
+                admitted.append(one)
+            else:
+                _, count = self._counted.get((one.who, one.what), (one, 0))
+                self._counted[one.who, one.what] = (one, count + 1)
+        return admitted
+
+    def settle(self, now: int) -> list[Deed]:
+        """Return one record for each principal and kind of what was counted, when the hour is over."""
+        if now - self._hour < _HOUR:
+            return []
+        counted, self._hour, self._noted, self._counted = self._counted, now, {}, {}
+        return [
+            msgspec.structs.replace(last, detail=f"{count:,} within an hour, the last: {last.detail}"[:_LONGEST])
+            for last, count in counted.values()
+        ]
+
+
 class Trail:
     """What is to be noted, until it goes to disk with the transaction under way.
 
@@ -99,6 +143,8 @@ class Trail:
         #: Who wants what is being done; None: the broker itself.
         self.actor: Rights | None = None
         self._noted: list[Deed] = []
+        #: What others do, as far as it is noted one by one.
+        self._budget = _Budget()
         #: ``{who: (moment of the refusal that was noted, the last one since, how many since)}``.
         self._refused: dict[str, tuple[int, Deed, int]] = {}
         self._tokens: frozenset[tuple[str, str]] = frozenset()
@@ -135,6 +181,7 @@ class Trail:
         for who, (first, _, _) in list(self._refused.items()):
             if now * 1e6 - first >= REFUSAL_SECONDS * 1e6:
                 self._settle(who)
+        self._noted += self._budget.settle(round(now * 1e6))
 
     def see_tokens(self, seen: TokensSeen, now: float) -> list[Effect]:
         """Note which tokens came and went since the last look; return what to persist."""
@@ -149,7 +196,7 @@ class Trail:
     def take(self) -> list[Persist]:
         """Return what was noted since, numbered, as changes of the disk."""
         found = []
-        for one in self._noted:
+        for one in self._budget.admit(self._noted):
             self.number += 1
             found.append(records.AUDIT.put(str(self.number), value=msgspec.msgpack.encode(one)))
         self._noted.clear()

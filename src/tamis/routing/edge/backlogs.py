@@ -16,15 +16,21 @@ from tamis.node.stream import StreamEnd
 from tamis.routing import messages as m
 from tamis.routing.edge.admission import MAX_BACKLOG
 
-__all__ = ["Backlogs"]
+__all__ = ["MAX_BACKLOG_BYTES", "Backlogs"]
+
+#: Bytes of messages that wait for one client before it is suspended; all that one call delivers is taken whole.
+MAX_BACKLOG_BYTES = 1 << 30
 
 
 class Backlogs:
     """What suspended clients have missed; ``ends`` are the streams of all links, which the node keeps."""
 
-    def __init__(self, ends: Mapping[Link, StreamEnd], limit: int = MAX_BACKLOG) -> None:
+    def __init__(
+        self, ends: Mapping[Link, StreamEnd], limit: int = MAX_BACKLOG, limit_bytes: int = MAX_BACKLOG_BYTES
+    ) -> None:
         self._ends = ends
         self._limit = limit
+        self._limit_bytes = limit_bytes
         #: ``{link: gap}``: exactly the clients that are suspended.
         self.gaps: dict[Link, m.Gap] = {}
         #: Deliveries of the call under way, by client: they are not in the outbox yet.
@@ -42,7 +48,8 @@ class Backlogs:
     def admit(self, delivery: Deliver) -> Effect:
         """Return the delivery, or the record that its client missed it."""
         link, gap, added = delivery.link, self.gaps.get(delivery.link), self._added.get(delivery.link, 0)
-        if gap is None and self._waiting(link) + added < self._limit:
+        waiting, n_bytes = self._waiting(link)
+        if gap is None and waiting + added < self._limit and n_bytes < self._limit_bytes:
             self._added[link] = added + 1
             return delivery
         first = delivery.message.event.id if gap is None else gap.first
@@ -51,7 +58,10 @@ class Backlogs:
 
     def is_due(self, link: Link) -> bool:
         """Whether a suspended client has read enough to go on."""
-        return link in self.gaps and 2 * self._waiting(link) <= self._limit
+        if link not in self.gaps:
+            return False
+        waiting, n_bytes = self._waiting(link)
+        return 2 * waiting <= self._limit and 2 * n_bytes <= self._limit_bytes
 
     def resume(self) -> list[Effect]:
         """Tell clients that have caught up what they missed, and deliver again."""
@@ -64,6 +74,7 @@ class Backlogs:
         """Drop the gap of a client that has gone."""
         return [records.GAP.drop(link)] if self.gaps.pop(link, None) is not None else []
 
-    def _waiting(self, link: Link) -> int:
+    def _waiting(self, link: Link) -> tuple[int, int]:
+        """Return how many messages wait for a client, and their bytes."""
         end = self._ends.get(link)
-        return 0 if end is None else len(end.outbox)
+        return (0, 0) if end is None else (len(end.outbox), end.outbox.bytes)

@@ -15,6 +15,7 @@ import msgspec
 from tamis.algebra.evaluate import matches
 from tamis.errors import LimitError, RefusedError
 from tamis.model.language.cql2_json import to_json
+from tamis.model.language.format import format_node
 from tamis.model.language.parse import parse
 from tamis.model.schema import MAX_ATTRIBUTES, Schema
 from tamis.model.subscription import Filter
@@ -37,6 +38,9 @@ __all__ = ["Checks"]
 
 #: Namespaces for which the last principal that was let in is remembered.
 MAX_GATES = 1_024
+
+#: Characters of a filter's text that are kept for people.
+_LONGEST_TEXT = 4_096
 
 
 class Checks:
@@ -118,6 +122,13 @@ class Checks:
         return msgspec.structs.replace(
             message, filter=self.content.write_filter(meaning), about=msgspec.json.encode(about)
         )
+
+    def described(self, message: m.Subscribe) -> m.Subscribe:
+        """Return a subscription whose text is what its filter says, whatever its client calls it (promise S24)."""
+        text = format_node(parse(msgspec.json.decode(message.filter)))
+        shown = text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]} ..."
+        about = msgspec.structs.replace(m.about(message), text=shown)
+        return msgspec.structs.replace(message, about=msgspec.json.encode(about))
 
     def begin_events(self) -> EventDraft:
         """Return a draft without events under the types of now."""

@@ -34,7 +34,7 @@ from tamis.routing.core.broker import BrokerCore, client_key
 from tamis.routing.edge import requests as r
 from tamis.routing.edge.admission import MAX_BACKLOG, Traffic, check_pieces, read_raw, refusal_reason
 from tamis.routing.edge.audit import Deed, TokensSeen, Trail
-from tamis.routing.edge.backlogs import Backlogs
+from tamis.routing.edge.backlogs import MAX_BACKLOG_BYTES, Backlogs
 from tamis.routing.edge.border import cut_message
 from tamis.routing.edge.checks import Checks
 from tamis.routing.edge.limits import MAX_EVENTS, MAX_SUBSCRIPTIONS_AT_ONCE
@@ -61,13 +61,14 @@ class EdgeCore:
         *,
         policies: Mapping[str, str] | None = None,
         max_backlog: int = MAX_BACKLOG,
+        max_backlog_bytes: int = MAX_BACKLOG_BYTES,
         borders: Mapping[Link, frozenset[str]] | None = None,
         audited: int = 0,
     ) -> None:
         self.broker = broker
         self.checks = Checks(content, policies)
         self.registry = Registry()
-        self.backlogs = Backlogs(ends, max_backlog)
+        self.backlogs = Backlogs(ends, max_backlog, max_backlog_bytes)
         #: What each connected client may do.
         self.rights: dict[Link, Rights] = {}
         self.producers = Producers()
@@ -289,7 +290,7 @@ class EdgeCore:
             try:
                 self.registry.demand_room(rights, sender, request)
                 with self.checks.tentatively():
-                    checked = self.checks.subscription(request, rights)
+                    checked = self.checks.subscription(self.checks.described(request), rights)
             except Exception as error:  # checking is about this one message, whatever is wrong with it
                 subject = f"subscription {request.id!r}"
                 refusals.append(Tell(sender, m.Refusal(subject, refusal_reason(error))))

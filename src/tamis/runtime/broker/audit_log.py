@@ -42,23 +42,23 @@ class AuditLog:
         self._path = path
         #: The number of the last record and its seal, as they are on disk.
         self.number = 0
-        self._seal = b""
+        self.seal = b""
 
     def load(self, db: Any) -> None:
         """Check every record."""
         found = db.execute("SELECT first, base, last, seal FROM audit_books").fetchone()
         if found is None:
             raise StoreError(self._path, "the books of the audit are missing")
-        number, seal, self.number, self._seal = found
+        number, seal, self.number, self.seal = found
         for place, at, body, sealed in db.execute("SELECT number, at, body, seal FROM audit ORDER BY number"):
             seal = self._checked(number, place, at, body, seal, sealed)
             number += 1
-        if (number - 1, seal) != (self.number, self._seal):
+        if (number - 1, seal) != (self.number, self.seal):
             raise StoreError(self._path, f"the audit ends at {number - 1:,}, {self.number:,} were noted")
 
     def write(self, db: Any, deeds: Sequence[tuple[int, bytes]], at: int) -> tuple[int, bytes]:
         """Append deeds; return where the audit then ends, to be taken over by `settle` after the commit."""
-        number, seal, rows = self.number, self._seal, []
+        number, seal, rows = self.number, self.seal, []
         for given, body in deeds:
             number += 1
             if given != number:
@@ -72,7 +72,7 @@ class AuditLog:
 
     def settle(self, end: tuple[int, bytes]) -> None:
         """Take over where the audit ends."""
-        self.number, self._seal = end
+        self.number, self.seal = end
 
     def read(self, db: Any, before: int | None, limit: int) -> list[AuditRecord]:
         """Return the newest records with numbers below ``before``, the newest first, after checking them."""

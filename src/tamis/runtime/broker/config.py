@@ -17,6 +17,8 @@ import msgspec
 from tamis.errors import ModelError
 from tamis.model.schema import Schema
 from tamis.routing.core.broker import PATIENCE_SECONDS
+from tamis.routing.edge.audit import MAX_AUDIT
+from tamis.routing.edge.backlogs import MAX_BACKLOG_BYTES
 from tamis.routing.edge.limits import MAX_BACKLOG, MAX_CONNECTIONS, MAX_CONNECTIONS_OF_ADDRESS
 from tamis.runtime.client.clear_text import check_encrypted, is_loopback
 
@@ -114,9 +116,10 @@ class BrokerLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     retention_bytes: int = 4 * 1024 * 1024 * 1024
     #: How long the audit is kept, in seconds, and how many records of it at most.
     audit_retention: float = 90 * 24 * 3600.0
-    max_audit: int = 100_000
-    #: Messages that wait for one client before it is suspended.
+    max_audit: int = MAX_AUDIT
+    #: Messages that wait for one client before it is suspended, and their bytes.
     max_backlog: int = MAX_BACKLOG
+    max_backlog_bytes: int = MAX_BACKLOG_BYTES
     #: Messages and bytes that wait for a neighbour before events that must go there are refused.
     max_link_messages: int = 100_000
     max_link_bytes: int = 256 * 1024 * 1024

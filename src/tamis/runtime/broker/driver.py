@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from tamis.errors import DiskFullError, RefusedError
+from tamis.errors import DiskFullError, RefusedError, StoreError
 from tamis.model.schema import Schema
 from tamis.model.subscription import Filter
 from tamis.node.effects import Link, Persist
@@ -212,7 +212,11 @@ class Driver:
         news = asyncio.Event()
         connection.wake = news.set
         while not connection.closed:
-            packet = self.machine.take_packet(connection)
+            try:
+                packet = self.machine.take_packet(connection)
+            except StoreError:  # the store has reported it: the broker stops (promise G14)
+                connection.close_for_now(FAILED)
+                return None
             if packet is not None:
                 return packet
             await news.wait()

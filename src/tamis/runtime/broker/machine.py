@@ -19,7 +19,8 @@ from tamis.errors import RefusedError, RemoteProtocolError
 from tamis.node.effects import Link, Persist
 from tamis.node.frames import encode_frame
 from tamis.node.node import Node, Transaction
-from tamis.node.stream import CLIENT_EPOCH, Mark, ReadOutbox, StreamEnd, Window, Wire
+from tamis.node.outbox import ReadOutbox
+from tamis.node.stream import CLIENT_EPOCH, KEPT_BYTES, Mark, StreamEnd, Window, Wire
 from tamis.routing import messages as m
 from tamis.routing.edge.core import EdgeCore
 from tamis.routing.edge.limits import MAX_FRAMES
@@ -31,6 +32,9 @@ __all__ = ["FAILED", "BrokerMachine", "Call", "Commit", "Connection"]
 
 #: What callers hear after a step or a commit has failed.
 FAILED = "the broker has failed and stops; try again when it has been started anew"
+
+#: Bytes of committed messages that may be in memory for all links together.
+MEMORY_BYTES = 64 << 20
 
 #: What a step calls: the node, with the time.
 Call = Callable[[Node[EdgeCore], float], Transaction]
@@ -73,6 +77,27 @@ class Connection:
         self.close(reason)
 
 
+class _Memory:
+    """Which bodies of committed messages stay in memory: some of each link, and some of all links together."""
+
+    def __init__(self) -> None:
+        #: ``{link: bytes}`` in memory after the last commit for a link, and their sum.
+        self._kept: dict[Link, int] = {}
+        self._total = 0
+
+    def spill(self, end: StreamEnd, upto: int) -> None:
+        """Leave to the disk what is committed up to a number and beyond the bounds."""
+        self.forget(end.link)
+        end.spill(upto, keep_bytes=max(0, min(KEPT_BYTES, MEMORY_BYTES - self._total)))
+        if size := end.outbox.bytes_in_memory:
+            self._kept[end.link] = size
+            self._total += size
+
+    def forget(self, link: Link) -> None:
+        """Count nothing for a link."""
+        self._total -= self._kept.pop(link, 0)
+
+
 class BrokerMachine:
     """Runs one node; ``read`` gives messages of a link that are on disk."""
 
@@ -99,6 +124,7 @@ class BrokerMachine:
         self._read = read
         self._marks: dict[Link, Mark] = {}
         self._window = Window() if window is None else window
+        self._memory = _Memory()
 
     # Steps
 
@@ -175,6 +201,7 @@ class BrokerMachine:
     def forget(self, link: Link, done: Callable[[Any], None] = lambda answer: None) -> None:
         """Forget a link, and what is kept for it."""
         self._marks.pop(link, None)
+        self._memory.forget(link)
         self.step(lambda node, now: node.detach(link, now), done)
 
     def acknowledge(self, link: Link, number: int) -> None:
@@ -217,6 +244,8 @@ class BrokerMachine:
         end = self.node.ends.get(connection.link)
         if end is None or not connection.is_open:
             return None
+        if end.former is not None and not self.is_neighbour(connection.link):
+            return None  # a client greets first, and says what it has of the life before the restore
         frames = connection.wire.take(end, self.committed(connection.link), self._window, self._read)
         return join_frames(map(encode_frame, frames)) if frames else None
 
@@ -230,8 +259,8 @@ class BrokerMachine:
         for end, mark in marks:
             if self.node.ends.get(end.link) is end:  # not forgotten meanwhile
                 self._marks[end.link] = mark
-                if end.peer_epoch == mark.peer_epoch and not self.is_neighbour(end.link):
-                    end.spill(mark.sent)
+                if (end.epoch, end.peer_epoch) == (mark.epoch, mark.peer_epoch):
+                    self._memory.spill(end, mark.sent)
         for link, word in words:
             if link in self.connections:
                 self.connections[link].wire.words.append(m.encode(word))

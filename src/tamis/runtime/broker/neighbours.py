@@ -13,12 +13,10 @@ from tamis.errors import RemoteProtocolError, TamisError
 from tamis.runtime.broker.config import BrokerConfig, LinkConfig
 from tamis.runtime.broker.driver import Driver
 from tamis.runtime.broker.machine import Connection
+from tamis.runtime.dialling import FIRST_PAUSE, LONGEST_PAUSE, dial, socket_errors, websocket_url
 from tamis.runtime.packets import MAX_PACKET_OF_BROKER, SUBPROTOCOL
 
-__all__ = ["FIRST_PAUSE", "LONGEST_PAUSE", "keep_linked", "websocket_url"]
-
-#: Seconds before a broken link is tried again, at first and at most.
-FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
+__all__ = ["keep_linked"]
 
 _log = logging.getLogger("tamis")
 
@@ -26,19 +24,10 @@ _log = logging.getLogger("tamis")
 WRITE_DEADLINE = 10.0
 
 
-def websocket_url(url: str) -> str:
-    """Return where a broker's WebSocket is.
-
-    >>> websocket_url("https://north.example:8443/")
-    'wss://north.example:8443/v1/connect'
-    """
-    return "ws" + url.rstrip("/").removeprefix("http").removeprefix("ws") + "/v1/connect"
-
-
 async def keep_linked(driver: Driver, config: BrokerConfig, link: LinkConfig) -> None:
     """Stay connected to one neighbour, for ever."""
     pause = FIRST_PAUSE
-    unreachable: tuple[type[Exception], ...] = (OSError, TamisError, TimeoutError, *_socket_errors())
+    unreachable: tuple[type[Exception], ...] = (OSError, TamisError, TimeoutError, *socket_errors())
     while True:
         try:
             await _serve(driver, config, link)
@@ -52,20 +41,10 @@ async def keep_linked(driver: Driver, config: BrokerConfig, link: LinkConfig) ->
 
 
 async def _serve(driver: Driver, config: BrokerConfig, link: LinkConfig) -> None:
-    from websockets.asyncio.client import connect
-
-    token = config.token_of(link)
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
     url = f"{websocket_url(link.url)}?broker={quote(config.name)}"
-    async with connect(
-        url,
-        additional_headers=headers,
-        subprotocols=[SUBPROTOCOL],  # type: ignore[list-item]
-        max_size=MAX_PACKET_OF_BROKER,
-        compression=None,
-        open_timeout=5,
-        proxy=None,
-    ) as socket:
+    async with dial(url, config.token_of(link), max_size=MAX_PACKET_OF_BROKER, timeout=5) as socket:
+        if socket.subprotocol != SUBPROTOCOL:
+            raise RemoteProtocolError(link.name, f"it does not speak {SUBPROTOCOL}: upgrade the older of the two")
         connection = Connection(link.name)
         driver.machine.connect(connection)
         writer = asyncio.create_task(_write(driver, connection, socket))
@@ -81,14 +60,8 @@ async def _serve(driver: Driver, config: BrokerConfig, link: LinkConfig) -> None
 
 
 async def _write(driver: Driver, connection: Connection, socket: Any) -> None:
-    with contextlib.suppress(TimeoutError, *_socket_errors()):
+    with contextlib.suppress(TimeoutError, *socket_errors()):
         while (packet := await driver.next_packet(connection)) is not None:
             async with asyncio.timeout(WRITE_DEADLINE):
                 await socket.send(packet)
     await socket.close()
-
-
-def _socket_errors() -> tuple[type[Exception], ...]:
-    from websockets.exceptions import WebSocketException
-
-    return (WebSocketException,)

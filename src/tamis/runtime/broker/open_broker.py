@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tamis.engine.merging import BackgroundMerge
 from tamis.node.content import Content
-from tamis.node.effects import Link
+from tamis.node.effects import Key, Link
 from tamis.node.node import Codec, Node
 from tamis.node.stream import Quota, StreamEnd
 from tamis.routing import messages as m
@@ -22,11 +22,20 @@ from tamis.runtime.broker.store import Store
 __all__ = ["open_broker"]
 
 
+def _open_store(directory: Path) -> tuple[Store, dict[Key, bytes]]:
+    """Return a store and what it holds; one that cannot be read is closed again."""
+    store = Store(directory)
+    try:
+        return store, store.load()
+    except BaseException:
+        store.close()
+        raise
+
+
 def open_broker(config: BrokerConfig) -> Driver:
     """Return the driver of a broker, ready to start."""
     config.check()
-    store = Store(Path(config.data))
-    stored = store.load()
+    store, stored = _open_store(Path(config.data))
     content = Content(config.read_schema())
     neighbours = {link.name: find_policy(link.policy) for link in config.links}
     ends: dict[Link, StreamEnd] = {}
@@ -42,11 +51,14 @@ def open_broker(config: BrokerConfig) -> Driver:
         ends,
         policies={tenant.namespace: tenant.policy for tenant in config.tenants},
         max_backlog=config.max_backlog,
+        max_backlog_bytes=config.max_backlog_bytes,
         borders={link.name: frozenset(link.namespaces) for link in config.links if link.namespaces},
         audited=store.audit.number,
     )
     # A life without a disk before it begins a new epoch, above that of every earlier one.
     epoch = round(time.time() * 1e6)
     quota = Quota(config.max_link_messages, config.max_link_bytes)
-    node = Node(edge, list(neighbours), Codec(m.encode, m.decode), epoch, stored, quota, ends)
+    codec = Codec(m.encode, m.decode)
+    backlogs, read = store.messages.take_backlogs(), store.read_outbox
+    node = Node(edge, list(neighbours), codec, epoch, stored, quota, ends, backlogs=backlogs, read=read)
     return Driver(node, store, min_free=config.min_free)

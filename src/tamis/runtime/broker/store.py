@@ -5,21 +5,16 @@ keys; ``outbox`` the messages of each stream by number; ``audit`` a sealed log (
 A message that was acknowledged is not deleted at once: the *floor* of its link moves over it, and `trim` deletes it
 when its retention is over. Until then it can be replayed (promise G10).
 
-Nothing is trusted (G14). Each record carries a CRC of its key and its value. ``state`` also has *books*, the number of
-records and the sum of their CRCs, and the numbers of an outbox have no holes, so that a lost record is noticed as
-surely as a changed one. SQLite takes a damaged write-ahead log for a shorter one; the *head* file beside it, which
-holds the number of the last commit, tells the difference. It is written after each commit and never waited for: after
-a power cut it may be behind, never ahead. Whatever does not agree raises `StoreError`, and nothing is repaired or
-cleaned up.
+Nothing is trusted (G14). Each record carries a CRC, ``state`` has books (`tamis.runtime.disk.books`), what waits in an
+outbox has no holes (`tamis.runtime.disk.messages`), and a *head* beside the file says where it ends
+(`tamis.runtime.disk.head`). Whatever does not agree raises `StoreError`, and nothing is repaired or cleaned up.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import struct
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,27 +25,20 @@ from tamis.node import records
 from tamis.node.effects import Key, Link, Persist
 from tamis.node.records import Form
 from tamis.runtime.broker.audit_log import AUDIT_SCHEMA, AuditLog, AuditRecord
+from tamis.runtime.disk.books import FORMAT, STATE_SCHEMA, Books, packed
+from tamis.runtime.disk.head import Head, read_head
+from tamis.runtime.disk.lock import lock_directory
+from tamis.runtime.disk.messages import OUTBOX_SCHEMA, MessageTable, message_crc, stream_ends
 from tamis.runtime.disk.retention import Retention
-from tamis.runtime.disk.room import Room, is_quota_error
+from tamis.runtime.disk.room import BUSY_MILLISECONDS, Room, is_quota_error
 from tamis.runtime.extra import demand_server
 
-__all__ = ["FORMAT", "Store"]
-
-#: The layout of the file. Another one is refused.
-FORMAT = 2
+__all__ = ["Store"]
 
 #: Before this one SQLite could damage its log when two connections wrote at a time (its WAL-reset race).
 _OLDEST_SQLITE = (3, 51, 3)
 
-_SCHEMA = f"""
-CREATE TABLE books (one INTEGER PRIMARY KEY CHECK (one = 1), format INTEGER, number INTEGER, records INTEGER,
-                    total INTEGER);
-CREATE TABLE state (key BLOB PRIMARY KEY, value BLOB NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE outbox (link TEXT NOT NULL, number INTEGER NOT NULL, at INTEGER NOT NULL, body BLOB NOT NULL,
-                     crc INTEGER NOT NULL, PRIMARY KEY (link, number)) WITHOUT ROWID;
-{AUDIT_SCHEMA}"""
-
-_HEAD = struct.Struct(">QI")
+_SCHEMA = f"{STATE_SCHEMA}{OUTBOX_SCHEMA}{AUDIT_SCHEMA}"
 
 #: Bytes of records that a commit may write into the room of the reserve.
 _SMALL_BYTES = 64 * 1024
@@ -70,31 +58,38 @@ class Store:
         self.directory = Path(directory)
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path = self.directory / "broker.sqlite"
-        self._lock = _locked(self.directory / "lock")
+        self._lock = lock_directory(self.directory)
         if vfs is None:
             _keep_private(self.path)
-        #: ``{key: crc}``: exactly the records of ``state``.
-        self._known: dict[bytes, int] = {}
+        self.books = Books(str(self.path))
+        self.messages = MessageTable(str(self.path))
         self.retention = Retention()
         self.room = Room(self.directory)
         #: Called with the error when a record is found damaged while the broker runs (promise G14).
         self.on_damage: Callable[[StoreError], object] = lambda error: None
-        self.number = 0
-        self._total = 0
         self.audit = AuditLog(str(self.path))
         with self._telling():
             self._db = self._connect(vfs)
             self._reader = self._db if vfs else self._connect(vfs)
 
     def load(self) -> dict[Key, bytes]:
-        """Return everything that was persisted and not removed, after checking all of it; called once, first."""
+        """Return everything that was persisted and not removed, after checking all of it; called once, first.
+
+        Messages stay on disk: ``messages.take_backlogs`` says which wait, `read_outbox` reads them.
+        """
         with self._telling():
-            stored = self._load_state()
-            self._load_outbox(stored)
+            stored = self.books.load(self._db)
+            if (head := read_head(self.directory)) > self.books.number:
+                raise StoreError(
+                    str(self.path), f"commit {head:,} was confirmed, the file ends at {self.books.number:,}"
+                )
+            floors = {link: floor for (link,), floor in records.FLOOR.items(stored)}
+            self.messages.load(self._db, floors, stream_ends(stored))
+            self.retention.load(self._db, floors)
             self.audit.load(self._db)
         self.room.keep_reserve()
-        self._head = os.open(self.directory / "head", os.O_WRONLY | os.O_CREAT, 0o600)
-        self._write_head()
+        self._head = Head(self.directory)
+        self._head.write(self.books.number)
         return {key: value for key, value in stored.items() if key[0] != records.FLOOR.name}
 
     def commit(self, changes: Iterable[Persist], *, now: float) -> None:
@@ -108,17 +103,15 @@ class Store:
                 batch.take(change)
             self._within(lambda: batch.write(self._db), may_use_reserve=batch.is_small)
         batch.settle()
-        self._write_head()
+        self._head.write(self.books.number)
 
     def read_outbox(self, link: Link, after: int, limit: int = 256) -> list[tuple[int, bytes]]:
-        """Return the oldest messages of a link with numbers above ``after``, acknowledged ones included."""
-        question = "SELECT number, at, body, crc FROM outbox WHERE link = ? AND number > ? ORDER BY number LIMIT ?"
+        """Return the oldest messages of a link with numbers above ``after``, acknowledged ones included.
+
+        They have at most `tamis.runtime.disk.messages.PAGE_BYTES`; one message may have more.
+        """
         with self._noticing():
-            rows = self._reader.execute(question, (link, after, limit)).fetchall()
-            for number, at, body, crc in rows:
-                if not _is_intact(link, number, at, body, crc):
-                    raise StoreError(str(self.path), f"message {number} of link {link!r} is damaged")
-        return [(number, body) for number, _, body, _ in rows]
+            return self.messages.read(self._reader, link, after, limit, self.retention.floors)
 
     def read_audit(self, before: int | None = None, limit: int = 100) -> list[AuditRecord]:
         """Return the newest records of the audit with numbers below ``before``, the newest first."""
@@ -141,6 +134,11 @@ class Store:
         self.room.keep_reserve()
         return deleted
 
+    def compact(self) -> None:
+        """Rewrite the file without free pages; it needs room for a copy of what it holds."""
+        with self._telling():
+            self.room.compact(self._db)
+
     def size(self) -> int:
         """Return the bytes of the file and its log."""
         files = (self.path, self.path.with_name(self.path.name + "-wal"))
@@ -156,7 +154,7 @@ class Store:
         self._reader.close()
         self._db.close()
         if hasattr(self, "_head"):
-            os.close(self._head)
+            self._head.close()
         os.close(self._lock)
 
     # Inside
@@ -168,7 +166,7 @@ class Store:
         if found < _OLDEST_SQLITE:
             raise StoreError(str(self.path), f"SQLite {apsw.sqlite_lib_version()} is too old: pip install -U apsw")
         connection = apsw.Connection(str(self.path), vfs=vfs)
-        connection.set_busy_timeout(5_000)
+        connection.set_busy_timeout(BUSY_MILLISECONDS)
         locking = "EXCLUSIVE" if vfs else "NORMAL"
         for pragma in (
             "auto_vacuum=INCREMENTAL",  # of a new file; before anything else touches it
@@ -212,49 +210,6 @@ class Store:
                 self._db.execute("ROLLBACK")
             raise
 
-    def _load_state(self) -> dict[Key, bytes]:
-        row = self._db.execute("SELECT format, number, records, total FROM books").fetchone()
-        if row is None or row[0] != FORMAT:
-            raise StoreError(str(self.path), f"expected format {FORMAT}, found {row}")
-        _, self.number, n_records, total = row
-        stored: dict[Key, bytes] = {}
-        for packed, value, crc in self._db.execute("SELECT key, value, crc FROM state"):
-            if not isinstance(value, bytes) or crc != zlib.crc32(value, zlib.crc32(packed)):
-                raise StoreError(str(self.path), f"the record {packed!r} is damaged")
-            self._known[packed] = crc
-            key = _unpacked(packed)
-            records.find_kind(key)
-            stored[key] = value
-        self._total = sum(self._known.values())
-        if (len(self._known), self._total) != (n_records, total):
-            raise StoreError(str(self.path), f"{n_records:,} records were kept, {len(self._known):,} are found")
-        head = _read_head(self.directory / "head")
-        if head > self.number:
-            raise StoreError(str(self.path), f"commit {head:,} was confirmed, the file ends at {self.number:,}")
-        return stored
-
-    def _load_outbox(self, stored: dict[Key, bytes]) -> None:
-        floors = {link: floor for (link,), floor in records.FLOOR.items(stored)}
-        self.retention.load(self._db, floors)
-        ends = dict(_stream_ends(stored))
-        last = dict(floors)
-        question = "SELECT link, number, at, body, crc FROM outbox ORDER BY link, number"
-        for link, number, at, body, crc in self._db.execute(question):
-            if not _is_intact(link, number, at, body, crc):
-                raise StoreError(str(self.path), f"message {number} of link {link!r} is damaged")
-            if number > floors.get(link, 0):
-                if number != last.get(link, 0) + 1:
-                    raise StoreError(str(self.path), f"message {last.get(link, 0) + 1} of link {link!r} is missing")
-                last[link] = number
-                stored[records.OUT.key(link, str(number))] = body
-        for link, end in ends.items():
-            if last.get(link, 0) < end:
-                raise StoreError(str(self.path), f"message {end} of link {link!r} is missing")
-
-    def _write_head(self) -> None:
-        packed = struct.pack(">Q", self.number)
-        os.pwrite(self._head, packed + struct.pack(">I", zlib.crc32(packed)), 0)
-
     def _telling(self) -> _Telling:
         return _Telling(str(self.path), lambda: self._db.system_errno if hasattr(self, "_db") else 0)
 
@@ -283,14 +238,14 @@ class _Batch:
         self.restarted: set[Link] = set()
         #: Links that are no more, with all that was kept for a replay.
         self.forgotten: set[Link] = set()
-        self.known: dict[bytes, int | None] = {}
+        self.crcs: dict[bytes, int | None] = {}
         self.deeds: list[tuple[int, bytes]] = []
         self.audited = (store.audit.number, b"")
 
     def take(self, change: Persist) -> None:
         kind = records.find_kind(change.key)
         if kind.form is Form.VALUE:
-            self.state[_packed(change.key)] = change.value
+            self.state[packed(change.key)] = change.value
             if kind.stream_end is not None and change.value is None:
                 self.forgotten.add(change.key[1])
         elif kind.form is Form.STREAM:
@@ -316,18 +271,11 @@ class _Batch:
         self.floors |= dict.fromkeys(self.forgotten, 0)
         for link, floor in self.floors.items():
             record = records.FLOOR.drop(link) if link in self.forgotten else records.FLOOR.put(link, value=floor)
-            self.state[_packed(record.key)] = record.value
+            self.state[packed(record.key)] = record.value
         db.executemany("DELETE FROM outbox WHERE link = ?", [(link,) for link in self.restarted | self.forgotten])
         db.executemany("INSERT OR REPLACE INTO outbox VALUES (?, ?, ?, ?, ?)", self._message_rows())
-        self.known = {
-            key: None if value is None else zlib.crc32(value, zlib.crc32(key)) for key, value in self.state.items()
-        }
-        gone = [(key,) for key, value in self.state.items() if value is None]
-        kept = [(key, value, self.known[key]) for key, value in self.state.items() if value is not None]
-        db.executemany("DELETE FROM state WHERE key = ?", gone)
-        db.executemany("INSERT OR REPLACE INTO state VALUES (?, ?, ?)", kept)
+        self.crcs = self.store.books.write(db, self.state)
         self.audited = self.store.audit.write(db, self.deeds, self.at)
-        db.execute("UPDATE books SET number = number + 1, records = ?, total = ?", self._books())
 
     @property
     def is_small(self) -> bool:
@@ -338,29 +286,15 @@ class _Batch:
     def settle(self) -> None:
         """Take over into memory what is on the disk now."""
         store = self.store
-        _, store._total = self._books()
-        for key, crc in self.known.items():
-            if crc is None:
-                store._known.pop(key, None)
-            else:
-                store._known[key] = crc
+        store.books.settle(self.crcs)
         store.retention.move(self.floors, self.grown)
         for link in self.restarted | self.forgotten:
             store.retention.restart(link, is_gone=link in self.forgotten)
         store.audit.settle(self.audited)
-        store.number += 1
 
     def _message_rows(self) -> Iterator[tuple[Link, int, int, bytes, int]]:
         for (link, number), body in self.messages.items():
-            yield link, number, self.at, body, _outbox_crc(link, number, self.at, body)
-
-    def _books(self) -> tuple[int, int]:
-        known, n_records, total = self.store._known, len(self.store._known), self.store._total
-        for key, crc in self.known.items():
-            old = known.get(key)
-            n_records += (crc is not None) - (old is not None)
-            total += (crc or 0) - (old or 0)
-        return n_records, total
+            yield link, number, self.at, body, message_crc(link, number, self.at, body)
 
 
 class _Telling:
@@ -386,26 +320,6 @@ class _Telling:
             raise StoreError(self.path, f"a record cannot be read: {error}") from error
 
 
-def _stream_ends(stored: Mapping[Key, bytes]) -> Iterator[tuple[Link, int]]:
-    """Yield the links whose streams have an end on disk, with the number of the last message."""
-    for key, value in stored.items():
-        kind = records.find_kind(key)
-        if kind.stream_end is not None:
-            yield key[1], kind.stream_end(kind.layout.decode(value))
-
-
-def _packed(key: Key) -> bytes:
-    return msgspec.msgpack.encode(key)
-
-
-def _unpacked(data: bytes) -> Key:
-    return msgspec.msgpack.decode(data, type=tuple[str, ...])
-
-
-def _outbox_crc(link: Link, number: int, at: int, body: bytes) -> int:
-    return zlib.crc32(body, zlib.crc32(f"{number} {at} {link}".encode()))
-
-
 def _keep_private(path: Path) -> None:
     """Have the files of a broker for its user only; SQLite gives a new log the mode of its database."""
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
@@ -413,31 +327,3 @@ def _keep_private(path: Path) -> None:
     for name in names:
         with contextlib.suppress(FileNotFoundError):
             path.with_name(name).chmod(0o600)
-
-
-def _is_intact(link: Link, number: int, at: int, body: object, crc: int) -> bool:
-    """Whether a message is the one that was written; a flipped bit may also have made a text of the bytes."""
-    return isinstance(body, bytes) and crc == _outbox_crc(link, number, at, body)
-
-
-def _locked(path: Path) -> int:
-    import fcntl
-
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        raise StoreError(
-            str(path.parent), "another process has it open; one data directory is for one broker"
-        ) from None
-    return handle
-
-
-def _read_head(path: Path) -> int:
-    """Return the number in the head file; a torn or missing one says nothing."""
-    data = path.read_bytes() if path.exists() else b""
-    if len(data) != _HEAD.size:
-        return 0
-    number, crc = _HEAD.unpack(data)
-    return int(number) if crc == zlib.crc32(data[:8]) else 0

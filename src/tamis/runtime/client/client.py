@@ -30,13 +30,13 @@ from tamis.model.schema import Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE, SubscriptionId
 from tamis.node.cursor import Cursor
 from tamis.routing import messages as m
-from tamis.runtime.broker.neighbours import FIRST_PAUSE, LONGEST_PAUSE, websocket_url
 from tamis.runtime.client.clear_text import check_encrypted
 from tamis.runtime.client.client_values import encode_event
 from tamis.runtime.client.deliveries import ClientSubscription
 from tamis.runtime.client.session import ClientSession, Reader
+from tamis.runtime.dialling import FIRST_PAUSE, LONGEST_PAUSE, dial, socket_errors, websocket_url
 from tamis.runtime.extra import demand_server
-from tamis.runtime.packets import MAX_PACKET, SUBPROTOCOL
+from tamis.runtime.packets import MAX_PACKET
 
 __all__ = ["Client"]
 
@@ -263,7 +263,7 @@ class Client:
 
     async def _keep_connected(self) -> None:
         pause = FIRST_PAUSE
-        lost: tuple[type[Exception], ...] = (OSError, TimeoutError, TamisError, *_socket_errors())
+        lost: tuple[type[Exception], ...] = (OSError, TimeoutError, TamisError, *socket_errors())
         while self._ended is None:
             try:
                 await self._converse()
@@ -279,21 +279,12 @@ class Client:
 
     async def _converse(self) -> None:
         """Speak with the broker as long as one wire lasts."""
-        from websockets.asyncio.client import connect
         from websockets.exceptions import ConnectionClosed
 
         query = {"client": self.name} | ({"after": self.cursor} if self._is_replay else {})
-        headers = {"Authorization": f"Bearer {self._door.token}"} if self._door.token else {}
-        async with connect(
-            f"{websocket_url(self._door.url)}?{urlencode(query, quote_via=quote)}",
-            additional_headers=headers,
-            subprotocols=[SUBPROTOCOL],  # type: ignore[list-item]
-            max_size=MAX_PACKET,
-            compression=None,
-            open_timeout=self._door.timeout,
-            proxy=None,
-            ssl=self._door.ssl,
-        ) as socket:
+        url = f"{websocket_url(self._door.url)}?{urlencode(query, quote_via=quote)}"
+        door = self._door
+        async with dial(url, door.token, max_size=MAX_PACKET, timeout=door.timeout, ssl=door.ssl) as socket:
             writer = asyncio.create_task(self._write(socket))
             try:
                 await socket.send(self._session.link.greeting())
@@ -305,7 +296,7 @@ class Client:
                 raise
             finally:
                 writer.cancel()
-                with contextlib.suppress(asyncio.CancelledError, *_socket_errors()):
+                with contextlib.suppress(asyncio.CancelledError, *socket_errors()):
                     await writer
 
     async def _write(self, socket: Any) -> None:
@@ -348,9 +339,3 @@ def _asking(
     about = m.About("", text, durable, round(now * 1e6), dict(metadata or {}))
     until = None if expires is None else round((now + expires) * 1e6)
     return m.Subscribe(id, msgspec.json.encode(to_json(parse(filter))), namespace, until, msgspec.json.encode(about))
-
-
-def _socket_errors() -> tuple[type[Exception], ...]:
-    from websockets.exceptions import WebSocketException
-
-    return (WebSocketException,)

@@ -109,7 +109,7 @@ class ClientLink:
             self._end.append(self.unsent[0].body)
             self._sent[self._end.sent] = self.unsent.pop(0)
         self._wire.owes_answer = self._told != self.cursor.number
-        mark = Mark(self.broker, self.cursor.number, self._end.sent)
+        mark = Mark(self.broker, self.cursor.number, self._end.sent, CLIENT_EPOCH)
         frames = self._wire.take(self._end, mark, WINDOW, lambda link, after, limit: [])
         self._told = self.cursor.number if frames else self._told
         return join_frames(map(encode_frame, frames)) if frames else None

@@ -38,6 +38,8 @@ class Reader:
         self.waiting_for: tuple[str, ...] = ()
         #: How many events were missed because they were read too slowly.
         self.missed = 0
+        #: How often the broker was restored from a backup: an unknown number of events was missed each time.
+        self.restored = 0
         #: Deliveries that were handed out and not taken yet, with their cursors.
         self.waiting: deque[tuple[Cursor, m.Delivery]] = deque()
         #: The cursors of all deliveries that were handed out and not acknowledged.
@@ -71,6 +73,7 @@ class Reader:
     def miss(self, gap: m.Gap) -> None:
         """Take note of a gap."""
         self.missed += gap.count
+        self.restored += gap.count == 0
         self.wake()
 
     def came_to(self, state: m.State) -> None:
@@ -212,6 +215,9 @@ class ClientSession:
             body = m.encode(reader.message)
             if (is_new or reader.is_open) and body not in waiting:
                 self.link.unsent.insert(0, Outgoing(body))
+        if is_new:  # a broker that was restored from a backup may have subscriptions again that ended since
+            for namespace, id in sorted(self._ended, key=repr):
+                self.say(m.Unsubscribe(id, namespace))
 
     def _claim(self) -> None:
         """Hand deliveries to the subscriptions they are for; what no reader follows yet waits."""

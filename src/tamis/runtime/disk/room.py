@@ -15,7 +15,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-__all__ = ["RESERVE_BYTES", "Room", "is_quota_error"]
+__all__ = ["BUSY_MILLISECONDS", "RESERVE_BYTES", "Room", "is_quota_error"]
+
+#: How long a connection waits for another one that holds the file.
+BUSY_MILLISECONDS = 5_000
 
 #: Bytes of the reserve. A commit of acknowledgements needs some pages of 4 KiB in the log.
 RESERVE_BYTES = 4 * 1024 * 1024
@@ -58,16 +61,27 @@ class Room:
 
     def shrink(self, db: Any) -> None:
         """Give free pages of the file back to the file system, a bounded number at a time."""
-        self.checkpoint(db)
         for _ in range(SHRINK_STEPS):
-            if not db.execute("PRAGMA freelist_count").fetchone()[0]:
+            if not self.checkpoint(db) or not db.execute("PRAGMA freelist_count").fetchone()[0]:
                 return
             db.execute(f"PRAGMA incremental_vacuum({SHRINK_PAGES})").fetchall()
-            self.checkpoint(db)
+        self.checkpoint(db)
 
-    def checkpoint(self, db: Any) -> None:
-        """Write what is in the log into the file, and empty the log."""
-        db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    def checkpoint(self, db: Any) -> bool:
+        """Write what is in the log into the file, and empty the log; whether it is empty.
+
+        It stays as it is while a backup reads from it: the broker does not wait for that.
+        """
+        db.set_busy_timeout(0)
+        try:
+            return not db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        finally:
+            db.set_busy_timeout(BUSY_MILLISECONDS)
+
+    def compact(self, db: Any) -> None:
+        """Rewrite the file without free pages, and empty the log."""
+        db.execute("VACUUM").fetchall()
+        self.checkpoint(db)
 
     def prepare(self, db: Any) -> None:
         """Let a file give pages back; one that was made without is rewritten once, if there is room for a copy."""

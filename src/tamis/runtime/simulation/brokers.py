@@ -26,6 +26,7 @@ from tamis.routing import messages as m
 from tamis.routing.edge.core import EdgeCore
 from tamis.routing.edge.link_names import client_link
 from tamis.routing.edge.rights import Rights
+from tamis.routing.new_life import begin_new_life
 from tamis.runtime.broker.machine import BrokerMachine, Connection
 from tamis.runtime.client.session import ClientSession
 from tamis.runtime.simulation.disk import SimulatedDisk
@@ -35,6 +36,9 @@ __all__ = ["BrokerHost", "BrokerSimulator", "ClientHost"]
 
 #: Seconds that a commit takes at most, and within which an end dials again or notices that its wire broke.
 COMMIT_SECONDS, NOTICE_SECONDS = 0.004, 0.2
+
+#: The share of commits after which a backup is taken, where disks are restored.
+BACKUPS = 0.05
 
 _CODEC = Codec(m.encode, m.decode)
 
@@ -78,11 +82,20 @@ class BrokerHost:
     window: Window | None = None
     machine: BrokerMachine | None = None
     disk: SimulatedDisk = field(default_factory=SimulatedDisk)
+    #: The last backup of the disk, if there is one.
+    backup: SimulatedDisk | None = None
     epoch: int = 0
     skew: float = 0.0
     #: Commits that are under way, with what to call when they are durable.
     commits: list[tuple[list[Persist], Callable[[], None]]] = field(default_factory=list)
     has_tick: bool = False
+
+    def restore(self, backup: SimulatedDisk, now: float) -> None:
+        """Put a copy of a backup in the place of the disk, as `tamis serve restore` does: a new life begins."""
+        self.disk = backup.copy()
+        self.epoch += 1
+        since = round(now * 1e6)
+        self.disk.commit(begin_new_life(self.disk.load(), self.neighbours, epoch=self.epoch, since=since))
 
     @property
     def edge(self) -> EdgeCore:
@@ -214,7 +227,17 @@ class BrokerSimulator(Simulator):
             host.epoch += 1
         ends: dict[Link, StreamEnd] = {}
         edge = host.make_edge(ends, len(host.disk.audit))
-        node = Node(edge, host.neighbours, _CODEC, host.epoch, dict(host.disk.state), host.quota, ends)
+        node = Node(
+            edge,
+            host.neighbours,
+            _CODEC,
+            host.epoch,
+            host.disk.load(),
+            host.quota,
+            ends,
+            backlogs=host.disk.backlogs(),
+            read=host.disk.read_outbox,
+        )
         host.machine = BrokerMachine(
             node,
             clock=lambda: self.now + host.skew,
@@ -235,6 +258,9 @@ class BrokerSimulator(Simulator):
         if lose_disk:
             self.count("disks lost")
             host.disk = SimulatedDisk()
+            if host.backup is not None and self.happens(self.faults.restore):
+                self.count("disks restored")
+                host.restore(host.backup, self.now)
         host.machine, host.commits, host.has_tick = None, [], False
         for pair in self._pairs(host.name):
             self._break(self._wires.get(pair))
@@ -310,6 +336,8 @@ class BrokerSimulator(Simulator):
             self._crash(host, machine)
             return
         host.disk.commit(change for changes, _ in commits for change in changes)
+        if self.faults.restore and self.happens(BACKUPS):
+            host.backup = host.disk.copy()
         for _, then in commits:
             then()
         if is_last:  # some of what follows leaves

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tamis.node import records
 from tamis.node.effects import Key, Link, Persist
+from tamis.node.outbox import Backlog
 
 __all__ = ["SimulatedDisk"]
 
@@ -34,6 +36,25 @@ class SimulatedDisk:
                 self.state.pop(change.key, None)
             else:
                 self.state[change.key] = change.value
+
+    def copy(self) -> SimulatedDisk:
+        """Return a backup."""
+        backup = SimulatedDisk()
+        backup.state, backup.audit = dict(self.state), dict(self.audit)
+        backup._streams = {link: dict(stream) for link, stream in self._streams.items()}
+        return backup
+
+    def load(self) -> dict[Key, bytes]:
+        """Return everything but messages."""
+        return {key: value for key, value in self.state.items() if key[0] != records.OUT.name}
+
+    def backlogs(self) -> dict[Link, Backlog]:
+        """Return what waits for links."""
+        backlogs: dict[Link, Backlog] = {}
+        waiting = sorted((link, int(number), len(body)) for (link, number), body in records.OUT.items(self.state))
+        for link, number, size in waiting:
+            backlogs.setdefault(link, Backlog(number - 1)).sizes.append(size)
+        return backlogs
 
     def read_outbox(self, link: Link, after: int, limit: int) -> list[tuple[int, bytes]]:
         """Return the oldest messages of a link with numbers above ``after``, acknowledged ones included."""

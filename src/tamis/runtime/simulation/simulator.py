@@ -36,6 +36,8 @@ class Faults:
     #: The chance that a node crashes at a commit, and of those the share that lose their disk.
     crash: float = 0.0
     lose_disk: float = 0.0
+    #: The share of lost disks in whose place an older one comes, restored from a backup; brokers only.
+    restore: float = 0.0
     #: How long a crashed node stays down.
     downtime: float = 3.0
     #: How far a node's clock may be off.

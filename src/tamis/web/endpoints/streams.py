@@ -48,7 +48,7 @@ async def stream(request: Request) -> Response:
     limit, last = query.get("limit"), request.headers.get("last-event-id")
     given = last or query.get("after")
     queue = server.broker.stream(link)
-    after = _cursor(server, given) if given else queue.acknowledged
+    after = _cursor(server, given, queue.acknowledged) if given else queue.acknowledged
     if last:
         server.driver.acknowledge(link, min(after, queue.last))
     count = int(limit) if limit and limit.isascii() and limit.isdecimal() and len(limit) < 10 else None
@@ -144,7 +144,7 @@ class _Stream:
         return f"id: {cursor}\ndata: {msgspec.json.encode(data).decode()}\n\n".encode()
 
 
-def _cursor(server: Server, text: str) -> int:
-    """Return the number in a cursor; one of a former life of the broker is behind everything."""
+def _cursor(server: Server, text: str, acknowledged: int) -> int:
+    """Return the number in a cursor; one of a former life of the broker stands for what is acknowledged."""
     cursor = Cursor.parse(text, "Last-Event-ID")
-    return cursor.number if cursor.epoch == server.broker.epoch else 0
+    return cursor.number if cursor.epoch == server.broker.epoch else acknowledged

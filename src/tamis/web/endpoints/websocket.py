@@ -15,7 +15,7 @@ from tamis.routing.edge.link_names import client_link
 from tamis.routing.edge.rights import Rights
 from tamis.runtime.broker.driver import Driver
 from tamis.runtime.broker.machine import Connection
-from tamis.runtime.packets import MAX_PACKET_OF_BROKER, SUBPROTOCOL
+from tamis.runtime.packets import MAX_PACKET_OF_BROKER, SUBPROTOCOL, check_version
 from tamis.web.port.connection_limits import ALLOW_PACKETS
 from tamis.web.server import Server
 
@@ -55,6 +55,7 @@ async def connect(socket: WebSocket) -> None:
 
 def _admit(server: Server, socket: WebSocket) -> tuple[str, Rights | None, str, int | None]:
     """Return the link of a connection, a client's rights, the digest of its token, and where to replay from."""
+    check_version(socket.scope.get("subprotocols", []))
     query = socket.query_params
     if broker := query.get("broker"):
         return broker, None, server.access.broker(socket, broker), None

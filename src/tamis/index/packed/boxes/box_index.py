@@ -14,7 +14,7 @@ Answers are exact on float64 closed boxes: every code that ties is settled on th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -24,6 +24,7 @@ from tamis.index.packed.boxes.coding import boxes_from_dense
 from tamis.index.packed.boxes.matching import ReaderPool, Snapshot, make_snapshot
 from tamis.index.packed.boxes.merge import MergePlan
 from tamis.index.packed.boxes.parts import BoxParts
+from tamis.index.packed.boxes.segment import LAYOUTS
 from tamis.index.saved_arrays import MOST_ROWS, SavedArrays
 
 __all__ = ["BoxIndex", "MergePlan", "checked_matrix"]
@@ -42,7 +43,8 @@ class BoxIndex:
 
     Rows are the caller's numbers, not negative and unique; memory grows with the largest one. An event
     value is an interval ``[low, high]`` (a point if both are equal), NaN in both where it is missing. A box
-    side ``-inf, +inf`` is free and accepts a missing value; ``ANY_VALUE, +inf`` demands one. ``grids``: not only trees.
+    side ``-inf, +inf`` is free and accepts a missing value; ``ANY_VALUE, +inf`` demands one. Segments have one of
+    ``layouts`` (:data:`tamis.index.packed.boxes.segment.LAYOUTS`), the one that costs least.
 
     >>> index = BoxIndex(2)
     >>> index.add_boxes(np.array([[0.0, -np.inf]]), np.array([[10.0, np.inf]]), np.array([7], np.int32))
@@ -50,9 +52,9 @@ class BoxIndex:
     array([7], dtype=int32)
     """
 
-    def __init__(self, n_axes: int, *, grids: bool = True) -> None:
+    def __init__(self, n_axes: int, layouts: Collection[int] = LAYOUTS) -> None:
         self.n_axes = 0
-        self._parts = BoxParts(grids=grids)
+        self._parts = BoxParts(layouts)
         self._readers = ReaderPool()
         self._rows_per_event = 1.0
         #: What readers see now; never changed, only replaced.
@@ -107,6 +109,7 @@ class BoxIndex:
             n_axes = max(low.size, snapshot.n_axes)
         low = _checked_point(low, n_axes)
         high = low if high is None else _checked_point(high, n_axes)
+        self._parts.recent.note(low)
         reader = self._readers.take(n_axes)
         rows = reader.match_one(snapshot, low, high)
         self._readers.give(reader)
@@ -142,6 +145,7 @@ class BoxIndex:
         offsets, rows = reader.match(snapshot, low, high, self._rows_per_event)
         self._readers.give(reader)
         if low.shape[0]:
+            self._parts.recent.note_some(low)
             self._rows_per_event = rows.size / low.shape[0]
         return offsets, rows
 

@@ -18,11 +18,19 @@ from tamis.index.packed.boxes.delta import Delta
 from tamis.index.packed.boxes.outputs import Outputs
 from tamis.index.packed.boxes.segment import Segment
 from tamis.kernels import directory as at
+from tamis.kernels.bitmaps.match import BucketedEvents, Room, bucket_events, make_events, make_room, match_bitmaps
 from tamis.kernels.boxes.event_order import event_keys, reorder_csr
-from tamis.kernels.boxes.match import Scratch, match_events
+from tamis.kernels.boxes.match import make_scratch, match_events
 from tamis.kernels.boxes.meet import meet_events
-from tamis.kernels.boxes.pairs import SURVIVORS, PairOutput, TabledEvents, code_events, join_csr, match_pairs
-from tamis.kernels.boxes.quantise import MISSING
+from tamis.kernels.boxes.pairs import (
+    SURVIVORS,
+    PairOutput,
+    TabledEvents,
+    code_events,
+    join_csr,
+    make_tables,
+    match_pairs,
+)
 from tamis.kernels.boxes.staged import emit_staged, stage_events
 
 __all__ = ["Reader", "ReaderPool", "Snapshot", "find_order", "make_snapshot"]
@@ -30,31 +38,34 @@ __all__ = ["Reader", "ReaderPool", "Snapshot", "find_order", "make_snapshot"]
 _FloatArray: TypeAlias = npt.NDArray[np.float64]
 _RowArray: TypeAlias = npt.NDArray[np.int32]
 _Csr: TypeAlias = tuple[npt.NDArray[np.int64], _RowArray]
+_Pairs: TypeAlias = tuple[_RowArray, _RowArray]
 _Events: TypeAlias = tuple[_FloatArray, _FloatArray]
 _FIRST_ROOM: Final = 4_096
-_STACK: Final = 1_024
-#: Fewer events than this are matched one by one against grids too.
+#: Fewer events than this are matched one by one against grids and bitmaps too.
 _FEW: Final = 16
 #: At least this many events are put in order, if a tree has so many boxes that caches matter. Answers that are so
 #: short are copied back into the order of the events; longer ones are staged.
 _MANY: Final = 512
 _LARGE: Final = 200_000
 _SHORT: Final = 100.0
-#: Events that are put in order, or walk through the grids, together.
+#: Events that are put in order, or walk through grids and bitmaps, together.
 _CHUNK: Final = 4_096
 
 
 class Snapshot(NamedTuple):
     """A directory int64[parts, WIDTH] and the parts that own its arrays.
 
-    ``blocks`` and ``grids`` are the directory's rows by kind: a batch visits them in different ways. No box constrains
-    an axis beyond ``n_axes``: an event needs so many values, or kernels would read past its end.
+    ``blocks`` and ``batched`` are the directory's rows by kind: the events of a batch visit trees and deltas one after
+    the other, grids and bitmaps together. A few events visit all but the ``bitmaps`` one after the other (``walked``).
+    No box constrains an axis beyond ``n_axes``: an event needs so many values, or kernels would read past its end.
     """
 
     directory: npt.NDArray[np.int64]
     parts: tuple[Segment | Delta, ...]
     blocks: npt.NDArray[np.int64]
-    grids: npt.NDArray[np.int64]
+    batched: npt.NDArray[np.int64]
+    walked: npt.NDArray[np.int64]
+    bitmaps: npt.NDArray[np.int64]
     n_axes: int
 
 
@@ -62,8 +73,10 @@ def make_snapshot(parts: list[Segment | Delta], n_axes: int) -> Snapshot:
     """Write the directory of these parts; those with one coding stand together."""
     parts = sorted(parts, key=lambda part: id(part.coding))
     directory = np.array([part.row for part in parts], np.int64).reshape(len(parts), at.WIDTH)
-    in_grid = directory[:, at.LAYOUT] == at.PAIRS
-    return Snapshot(directory, tuple(parts), directory[~in_grid], directory[in_grid], n_axes)
+    layout = directory[:, at.LAYOUT]
+    together, bits = np.isin(layout, (at.PAIRS, at.BITMAPS)), layout == at.BITMAPS
+    blocks, batched, walked, bitmaps = (directory[chosen] for chosen in (~together, together, ~bits, bits))
+    return Snapshot(directory, tuple(parts), blocks, batched, walked, bitmaps, n_axes)
 
 
 class Reader:
@@ -78,36 +91,42 @@ class Reader:
     def __init__(self, n_axes: int, outputs: Outputs) -> None:
         self.n_axes = n_axes
         self._outputs = outputs
-        codes = np.full((4, max(1, n_axes)), MISSING, np.int16)
-        found = np.empty((2, SURVIVORS), np.int32)
-        self._scratch = Scratch(codes, _make_tables(2), np.empty(_STACK, np.int64), found)
+        self._scratch = make_scratch(n_axes)
         self._offsets = np.zeros(2, np.int64)
         self._out = np.empty(_FIRST_ROOM, np.int32)
         self._pairs = np.empty((2, _FIRST_ROOM), np.int32)
         self._stage = np.empty(_FIRST_ROOM, np.int32)
         self._lanes = np.empty(_FIRST_ROOM, np.int64)
+        #: For one event that meets bitmaps, once there was one.
+        self._alone: tuple[BucketedEvents, Room] | None = None
 
     def match_one(self, snapshot: Snapshot, low: _FloatArray, high: _FloatArray) -> npt.NDArray[np.int32]:
         """Return the rows whose box meets the event, in no particular order."""
         events = (low.reshape(1, -1), high.reshape(1, -1))
-        while match_events(snapshot.directory, events, 0, self._offsets, self._out, self._scratch) == 0:
+        while match_events(snapshot.walked, events, 0, self._offsets, self._out, self._scratch) == 0:
             self._out = np.empty(4 * self._out.size, np.int32)
-        return self._out[: self._offsets[1]].copy()
+        rows = self._out[: self._offsets[1]].copy()
+        if not snapshot.bitmaps.size:
+            return rows
+        return np.concatenate([rows, *(self._match_bitmaps(segment, *events)[1] for segment in snapshot.bitmaps)])
 
     def match(self, snapshot: Snapshot, low: _FloatArray, high: _FloatArray, guess: float) -> _Csr:
         """Return CSR offsets and rows of many events; ``guess`` is the expected number of rows per event.
 
         The rows may be a view of an array that is used again once nobody has a view of it.
         """
-        if low.shape[0] < _FEW or not snapshot.grids.size:
-            return self._match_blocks(snapshot.directory, low, high, guess)
-        parts = self._match_blocks(snapshot.blocks, low, high, guess if snapshot.blocks.size else 0.0)
+        few = low.shape[0] < _FEW
+        blocks, batched = (snapshot.walked, snapshot.bitmaps) if few else (snapshot.blocks, snapshot.batched)
+        parts = self._match_blocks(blocks, low, high, guess if blocks.size else 0.0)
+        if not batched.size or not low.size:
+            return parts
         pairs = []
         for begin in range(0, low.shape[0], _CHUNK):
             lows = low[begin : begin + _CHUNK]
             highs = lows if high is low else high[begin : begin + _CHUNK]
-            for grid in snapshot.grids:
-                events, rows = self._match_grid(grid, lows, highs)
+            for segment in batched:
+                match = self._match_grid if segment[at.LAYOUT] == at.PAIRS else self._match_bitmaps
+                events, rows = match(segment, lows, highs)
                 pairs.append((events + np.int32(begin), rows))
         found = np.concatenate([events for events, _ in pairs]), np.concatenate([rows for _, rows in pairs])
         offsets, cursor = np.empty(low.shape[0] + 1, np.int64), np.empty(low.shape[0], np.int64)
@@ -119,12 +138,17 @@ class Reader:
         """Set ``met`` of each event that meets a box; events whose ``met`` is set are passed over."""
         if self._out.size < 2 * SURVIVORS:
             self._out = np.empty(2 * SURVIVORS, np.int32)
-        meet_events(snapshot.directory, (low, high), met, self._out, self._scratch)
+        meet_events(snapshot.walked, (low, high), met, self._out, self._scratch)
+        for segment in snapshot.bitmaps:
+            for begin in range(0, low.shape[0], _CHUNK):
+                open_ = begin + np.flatnonzero(~met[begin : begin + _CHUNK])
+                if open_.size:
+                    met[open_[self._match_bitmaps(segment, low[open_], high[open_])[0]]] = True
 
     def _match_blocks(
         self, directory: npt.NDArray[np.int64], low: _FloatArray, high: _FloatArray, guess: float
     ) -> _Csr:
-        """Match trees and delta, and grids too if they are given; large batches in an order that suits the caches."""
+        """Match trees and delta, and other layouts too if given; large batches in an order that suits the caches."""
         n = low.shape[0]
         offsets = np.zeros(n + 1, np.int64)
         if not directory.size:
@@ -205,17 +229,27 @@ class Reader:
             emit_staged(place, (starts, self._lanes), offsets, out)
         return out
 
-    def _match_grid(
-        self, grid: npt.NDArray[np.int64], low: _FloatArray, high: _FloatArray
-    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    def _match_grid(self, grid: npt.NDArray[np.int64], low: _FloatArray, high: _FloatArray) -> _Pairs:
         """Match a chunk of events against the pair grids of one segment; return events and rows of the pairs."""
         columns, tables = _coded(grid, low)
         high_columns, high_tables = (columns, tables) if high is low else _coded(grid, high)
         events = TabledEvents(tables, high_tables, low, high)
         order = np.argsort(columns, axis=1, kind="stable").astype(np.int32)
+        return self._paired(lambda output: match_pairs(grid, events, (columns, high_columns), order, output))
+
+    def _match_bitmaps(self, segment: npt.NDArray[np.int64], low: _FloatArray, high: _FloatArray) -> _Pairs:
+        """Match a chunk of events against the bitmaps of one segment; return events and rows of the pairs."""
+        if len(low) == 1:
+            events, room = self._alone = self._alone or (make_events(1, self.n_axes), make_room(1))
+        else:
+            events, room = make_events(len(low), int(segment[at.N_COLUMNS])), make_room(len(low))
+        bucket_events(segment, (low, high), self._scratch.codes, events)
+        return self._paired(lambda output: match_bitmaps(segment, events, (low, high), room, output))
+
+    def _paired(self, match: Callable[[PairOutput], int]) -> _Pairs:
+        """Return the events and rows that a kernel writes, which says -1 as long as there is too little room."""
         while True:
-            output = PairOutput(self._scratch.found, self._pairs[1], self._pairs[0])
-            count = match_pairs(grid, events, (columns, high_columns), order, output)
+            count = match(PairOutput(self._scratch.found, self._pairs[1], self._pairs[0]))
             if count >= 0:
                 return self._pairs[0, :count].copy(), self._pairs[1, :count].copy()
             self._pairs = np.empty((2, 4 * self._pairs.shape[1]), np.int32)
@@ -264,15 +298,8 @@ def _enlarged(array: _RowArray, used: int, size: int) -> _RowArray:
     return larger
 
 
-def _make_tables(n: int) -> npt.NDArray[np.uint8]:
-    """Return n tables of 64 bytes, each on a cache line of its own."""
-    room = np.zeros(64 * n + 64, np.uint8)
-    start = -room.ctypes.data % 64
-    return room[start : start + 64 * n].reshape(n, 64)
-
-
 def _coded(grid: npt.NDArray[np.int64], values: _FloatArray) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.uint8]]:
     """Return the codes of many events by axis, and their tables."""
-    columns, tables = np.empty(values.shape[::-1], np.int16), _make_tables(len(values))
+    columns, tables = np.empty(values.shape[::-1], np.int16), make_tables(len(values))
     code_events(grid, values, np.empty(values.shape[1], np.int16), columns, tables)
     return columns, tables

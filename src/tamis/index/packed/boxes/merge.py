@@ -12,12 +12,13 @@ larger one that is not more than ``RATIO`` times what is merged so far, so a box
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from tamis.index.packed.boxes.choosing import RecentEvents, build_segment
 from tamis.index.packed.boxes.coding import Coding
 from tamis.index.packed.boxes.segment import Segment
 from tamis.kernels.boxes.sparse import Boxes, take_boxes
@@ -82,12 +83,14 @@ class MergePlan:
         Whether :meth:`run` has finished.
     """
 
-    def __init__(self, sources: Sequence[Segment], coding: Coding | None, *, grids: bool = True) -> None:
+    def __init__(
+        self, sources: Sequence[Segment], coding: Coding | None, layouts: Collection[int], recent: RecentEvents
+    ) -> None:
         self.sources = tuple(sources)
         self.result: Segment | None = None
         self.done = False
         self._alive = [segment.alive.copy() for segment in sources]
-        self._coding, self._grids = coding, grids
+        self._coding, self._layouts, self._recent = coding, layouts, recent
 
     def run(self) -> None:
         """Build the new segment. Changes nothing in the index; may run in any thread."""
@@ -98,5 +101,5 @@ class MergePlan:
         boxes, rows = gather(parts)
         if rows.size:
             coding = self._coding if self._coding and self._coding.suits(boxes) else Coding.train(boxes)
-            self.result = Segment.build(boxes, rows, coding, grids=self._grids)
+            self.result = build_segment(boxes, rows, coding, self._layouts, self._recent)
         self.done = True

@@ -11,18 +11,20 @@ segments is the one trained on most boxes, unless new boxes do not suit it. All 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from tamis.index.packed.boxes.choosing import MOST_BYTES, RecentEvents, build_segment
 from tamis.index.packed.boxes.coding import Coding
 from tamis.index.packed.boxes.delta import CAPACITY, ENTRIES, Delta
 from tamis.index.packed.boxes.homes import BoxPart, RowHomes
 from tamis.index.packed.boxes.merge import MergePlan, choose_segments, gather, wants_merge
 from tamis.index.packed.boxes.segment import Segment
 from tamis.index.saved_arrays import MOST_ROWS, Below, Declared, SavedArrays
+from tamis.kernels import directory as at
 from tamis.kernels.boxes.sparse import Boxes
 
 __all__ = ["BoxParts"]
@@ -40,10 +42,11 @@ _SEGMENT: Final = {"coding": Declared(np.int64, (1,), Below("codings"))}
 
 
 class BoxParts:
-    """The delta and the segments of an index, and the homes of their rows; ``grids``: segments need not be trees."""
+    """The delta and the segments of an index, and the homes of their rows; segments have one of ``layouts``."""
 
-    def __init__(self, *, grids: bool) -> None:
-        self._grids = grids
+    def __init__(self, layouts: Collection[int]) -> None:
+        self._layouts = layouts
+        self.recent = RecentEvents()
         self._coding: Coding | None = None
         self._segments: list[Segment] = []
         self._delta: Delta | None = None
@@ -65,16 +68,19 @@ class BoxParts:
             delta = self._delta_for(boxes)
             self.homes.add(delta, rows, delta.append(boxes, rows))
 
-    def flush(self, absorb: int = 0) -> None:
-        """Turn the delta, and segments no larger than it up to ``absorb`` boxes in all, into one segment."""
+    def flush(self, absorb: int = 0, *, quick: bool = True) -> None:
+        """Turn the delta, and segments no larger than it up to ``absorb`` boxes in all, into one segment.
+
+        ``quick``: not into bitmaps, which take ten times as long to build, if there is another layout.
+        """
         sources = self._to_absorb(absorb)
         boxes, rows = gather([(part.boxes, part.rows, part.find_live()) for part in sources])
-        self._replace(sources, self._build(boxes, rows) if rows.size else None)
+        self._replace(sources, self._build(boxes, rows, quick=quick) if rows.size else None)
 
     def compact(self) -> _RowArray:
         """Merge everything into one segment, now; return the rows in its order."""
         self._plan = None
-        self.flush(absorb=len(self.homes) + 1)
+        self.flush(absorb=len(self.homes) + 1, quick=False)
         return np.concatenate([np.zeros(0, np.int32), *(segment.rows for segment in self._segments)])
 
     def wants_merge(self) -> bool:
@@ -84,7 +90,7 @@ class BoxParts:
     def plan_merge(self) -> MergePlan | None:
         """Propose a merge, or None if there is nothing to gain. An earlier plan that is not installed lapses."""
         chosen = choose_segments(self._segments)
-        self._plan = MergePlan(chosen, self._coding, grids=self._grids) if chosen else None
+        self._plan = MergePlan(chosen, self._coding, self._layouts, self.recent) if chosen else None
         return self._plan
 
     def install(self, plan: MergePlan) -> bool:
@@ -102,11 +108,8 @@ class BoxParts:
             "rows": len(self.homes),
             "delta": sum(part.n_live for part in parts if isinstance(part, Delta)),
             "bytes": sum(part.n_bytes for part in parts),
-            "segments": [
-                {"layout": part.layout_name, "rows": part.n_live, "dead": part.n_dead, "bytes": part.n_bytes}
-                for part in parts
-                if isinstance(part, Segment)
-            ],
+            "most_bytes_per_row": MOST_BYTES,
+            "segments": [part.statistics() for part in parts if isinstance(part, Segment)],
         }
 
     def to_arrays(self, n_axes: int) -> dict[str, npt.NDArray[Any]]:
@@ -142,10 +145,12 @@ class BoxParts:
 
     # ---- inside
 
-    def _build(self, boxes: Boxes, rows: _RowArray) -> Segment:
+    def _build(self, boxes: Boxes, rows: _RowArray, *, quick: bool = False) -> Segment:
+        """Make a segment; ``quick`` as in :meth:`flush`."""
         if self._coding is None or not self._coding.suits(boxes):
             self._coding = Coding.train(boxes)
-        return Segment.build(boxes, rows, self._coding, grids=self._grids)
+        layouts = tuple(layout for layout in self._layouts if layout != at.BITMAPS) if quick else ()
+        return build_segment(boxes, rows, self._coding, layouts or self._layouts, self.recent)
 
     def _delta_for(self, boxes: Boxes) -> Delta:
         """Return a delta with room and columns for these boxes."""

@@ -13,8 +13,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from tamis.index.packed.boxes.bitmaps import BITMAP_ARRAYS, bitmap_arrays, check_bitmaps
 from tamis.index.packed.boxes.coding import Coding
-from tamis.index.packed.boxes.grouping import is_sparse, pair_arrays
+from tamis.index.packed.boxes.grouping import pair_arrays
 from tamis.index.packed.boxes.slots import Slots
 from tamis.index.saved_arrays import MOST_ROWS, Ascending, Below, Declared, Intervals, Offsets, SavedArrays, Size
 from tamis.kernels import directory as at
@@ -23,11 +24,13 @@ from tamis.kernels.boxes.sparse import Boxes, take_boxes
 from tamis.kernels.boxes.tree import build_blocks, dense_codes, find_loose_lane, levels_of, order_boxes
 from tamis.kernels.vector_ir import LANES
 
-__all__ = ["Segment", "all_alive", "columns_of", "padded"]
+__all__ = ["LAYOUTS", "Segment", "all_alive", "columns_of", "padded"]
 
-_LAYOUT_NAMES: Final = {at.FLAT: "flat", at.TREE: "tree", at.PAIRS: "pairs"}
+#: The layouts of segments.
+LAYOUTS: Final = (at.TREE, at.PAIRS, at.BITMAPS)
+_LAYOUT_NAMES: Final = {at.TREE: "tree", at.PAIRS: "pairs", at.BITMAPS: "bitmaps"}
 
-#: What every segment has, and what a tree and pair grids have besides. ``lanes`` are the slots in whole blocks.
+#: What every segment has, and what each layout has besides. ``lanes`` are the slots in whole blocks.
 _META: Final = {"meta": Declared(np.int64, (2,))}
 _BOXES: Final = {
     "rows": Declared(np.int32, ("lanes",), Below("rows")),
@@ -49,6 +52,26 @@ _LAYOUT: Final = {
         "corners": Declared(np.uint8, (Size("blocks", times=128),)),
         "axes": Declared(np.uint8, (Size("blocks", times=32),), Below(NO_COLUMN + 1)),
         "members": Declared(np.int32, (Size("blocks", times=16),), Below("slots", complement=True)),
+    },
+    at.BITMAPS: BITMAP_ARRAYS,
+}
+#: Columns of the directory, and the arrays whose addresses stand there, by layout.
+_ADDRESSES: Final = {
+    at.TREE: {at.BLOCKS: "blocks", at.LEVELS: "levels"},
+    at.PAIRS: {
+        at.GROUPS: "groups",
+        at.CELLS: "cells",
+        at.CORNERS: "corners",
+        at.LANE_AXES: "axes",
+        at.MEMBERS: "members",
+    },
+    at.BITMAPS: {
+        at.BUCKETS: "buckets",
+        at.NODES: "nodes",
+        at.FIRST_TABLE: "first_table",
+        at.TABLE_COLUMNS: "table_columns",
+        at.TABLES: "tables",
+        at.BOX_CODES: "codes",
     },
 }
 
@@ -84,6 +107,15 @@ def corners_of(boxes: Boxes, codes: npt.NDArray[np.int16], columns: npt.NDArray[
     return corners
 
 
+def tree_arrays(
+    corners: npt.NDArray[np.int16], columns: npt.NDArray[np.int32]
+) -> tuple[npt.NDArray[np.int64], dict[str, npt.NDArray[Any]]]:
+    """Return the slot order of boxes, given by the codes of their corners, and the arrays of their tree."""
+    order = order_boxes(corners)
+    blocks, levels = build_blocks(corners, order)
+    return order.astype(np.int64), {"column_axes": columns, "blocks": blocks, "levels": levels}
+
+
 class Segment(Slots):
     """n boxes with their rows, in slot order.
 
@@ -92,9 +124,11 @@ class Segment(Slots):
     arrays
         The flat arrays by name; never written after the segment is built.
     coding
-        How ``blocks`` were coded.
+        How the codes in the arrays came about.
     row
         int64[WIDTH]; this segment's row of a directory.
+    costs
+        Nanoseconds per event by layout, estimated when the layout was chosen; empty where none were compared.
     """
 
     def __init__(self, arrays: Mapping[str, npt.NDArray[Any]], alive: npt.NDArray[np.uint8], coding: Coding) -> None:
@@ -103,23 +137,17 @@ class Segment(Slots):
         self.coding = coding
         self.layout = int(arrays["meta"][1])
         self.row = self._directory_row()
+        self.costs: dict[str, float] = {}
 
     @classmethod
-    def build(cls, boxes: Boxes, rows: npt.NDArray[np.int32], coding: Coding, *, grids: bool = True) -> Segment:
-        """Pack boxes in the layout that suits them, or as a tree. Cost: under a second for a million boxes."""
-        columns = columns_of(boxes)
-        codes = coding.codes_of(boxes)
-        if grids and is_sparse(boxes, columns.size):
-            layout = at.PAIRS
+    def build(cls, boxes: Boxes, rows: npt.NDArray[np.int32], coding: Coding, layout: int) -> Segment:
+        """Pack boxes in one of `LAYOUTS`. Cost: about a second for a million boxes, three for bitmaps."""
+        columns, codes, n = columns_of(boxes), coding.codes_of(boxes), rows.size
+        if layout == at.PAIRS:
             order, special = pair_arrays(boxes, codes)
         else:
-            corners = corners_of(boxes, codes, columns)
-            packed = order_boxes(corners)
-            blocks, levels = build_blocks(corners, packed)
-            order = packed.astype(np.int64)
-            special = {"column_axes": columns, "blocks": blocks, "levels": levels}
-            layout = at.TREE
-        n = rows.size
+            pack = tree_arrays if layout == at.TREE else bitmap_arrays
+            order, special = pack(corners_of(boxes, codes, columns), columns)
         sorted_boxes = Boxes(np.zeros(n + 1, np.uint32), np.empty_like(boxes.axis), np.empty_like(boxes.ends))
         take_boxes(boxes, order, sorted_boxes, 0)
         arrays = {
@@ -139,14 +167,15 @@ class Segment(Slots):
         row[at.N_SLOTS], row[at.LAYOUT] = self.n_slots, self.layout
         row[at.QUANTISER : at.QUANTISER + 5] = self.coding.table
         row[at.COLUMN_AXES], row[at.N_COLUMNS] = address["column_axes"], self.arrays["column_axes"].size
+        for column, name in _ADDRESSES[self.layout].items():
+            row[column] = address[name]
         if self.layout == at.TREE:
-            row[at.BLOCKS], row[at.LEVELS] = address["blocks"], address["levels"]
             row[at.HEIGHT] = self.arrays["levels"].size - 2
             row[at.LEAVES] = address["blocks"] + int(self.arrays["levels"][-2]) * 64 * row[at.N_COLUMNS]
+        elif self.layout == at.PAIRS:
+            row[at.N_GROUPS] = self.arrays["groups"].shape[0]
         else:
-            row[at.GROUPS], row[at.N_GROUPS] = address["groups"], self.arrays["groups"].shape[0]
-            row[at.CELLS], row[at.CORNERS] = address["cells"], address["corners"]
-            row[at.LANE_AXES], row[at.MEMBERS] = address["axes"], address["members"]
+            row[at.N_NODES] = self.arrays["nodes"].shape[0]
         return row
 
     @property
@@ -169,6 +198,16 @@ class Segment(Slots):
         """Bytes of all arrays, the alive bits included."""
         return sum(array.nbytes for array in self.arrays.values()) + self.alive.nbytes
 
+    def statistics(self) -> dict[str, Any]:
+        """Describe the segment: layout, rows, dead slots, bytes, and what its layout was compared with."""
+        return {
+            "layout": self.layout_name,
+            "rows": self.n_live,
+            "dead": self.n_dead,
+            "bytes": self.n_bytes,
+            "costs": {name: round(cost) if cost < 1e15 else None for name, cost in self.costs.items()},
+        }
+
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return every array by name, to be written to files; the coding is saved by the index."""
         return {**self.arrays, "alive": self.alive}
@@ -183,7 +222,7 @@ class Segment(Slots):
         alive = np.array(kept.pop("alive"))
         if (alive & ~all_alive(n)).any():
             arrays.refuse("alive", f"has a bit beyond the last of {n} slots")
-        (_check_tree if layout == at.TREE else _check_pairs)(arrays, sizes)
+        _CHECKS[layout](arrays, sizes)
         segment = cls(kept, alive, coding)
         segment.count_dead(n - segment.find_live().size)
         return segment
@@ -218,3 +257,6 @@ def _check_pairs(arrays: SavedArrays, sizes: Mapping[str, int]) -> None:
     group = find_bad_group(arrays["groups"], sizes["axes"], sizes["cells"], sizes["slots"])
     if group >= 0:
         arrays.refuse("groups", f"has axes, cells or slots that do not exist in group {group}")
+
+
+_CHECKS: Final = {at.TREE: _check_tree, at.PAIRS: _check_pairs, at.BITMAPS: check_bitmaps}

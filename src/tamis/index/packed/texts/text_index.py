@@ -2,7 +2,7 @@
 
 New entries stand in a short tail that is looked at for every event. When the tail is long it becomes a segment
 (`segment`), which takes in the segments before it that are not twice as large: there are few segments, and an entry
-moves to a new one a few times only. An entry without a literal is looked at for every event, in one kernel call for all.
+moves to a new one a few times only. An entry without a literal is looked at for every event: one kernel call for all.
 
 One thread writes. A reader takes `snapshot` and works on it to the end.
 """

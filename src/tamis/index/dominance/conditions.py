@@ -1,0 +1,117 @@
+"""The conditions on regions and vectors of components, and which of them imply each other, many pairs at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from tamis.index.dominance.components import Component
+from tamis.index.dominance.region_sides import cover_table
+from tamis.index.packed.deciders.regions import RegionTests
+from tamis.kernels.covering.regions import decide_region_covers
+from tamis.kernels.polygons.flat_rings import Rings, new_corners
+from tamis.kernels.polygons.region_tests import NO, OPEN, YES, Asked
+from tamis.model.subscription import Ball, Spatial
+
+__all__ = ["Conditions", "Verdicts"]
+
+Verdicts = npt.NDArray[np.int8]
+_IntArray = npt.NDArray[np.int32]
+
+#: Relative error of a distance in n dimensions is below (n + _EXTRA) * _UNIT; outside these bounds digits may be lost.
+_UNIT, _EXTRA, _SAFE_LOW, _SAFE_HIGH = 2.3e-16, 12, 1e-290, 1e290
+
+
+class Conditions:
+    """The conditions of components 0, 1, ...; regions stand in flat arrays.
+
+    A component whose balls cannot be compared by arrays is *hard*: there a proof decides.
+    """
+
+    def __init__(self, attributes: dict[str, int]) -> None:
+        #: Numbers of attributes; shared by those who compare components.
+        self._attributes = attributes
+        self._regions = RegionTests()
+        #: ``{number of a component: its ball}`` of those that have just one.
+        self._balls: dict[int, Ball] = {}
+        self._hard: set[int] = set()
+        self._n = 0
+
+    @property
+    def has_any(self) -> bool:
+        """Whether some component has a condition."""
+        return bool(self._balls or self._hard or self._regions.axes)
+
+    def append(self, components: Sequence[Component]) -> None:
+        """Add the conditions of the next components."""
+        for number, one in enumerate(components, self._n):
+            if len(one.balls) == 1 and not one.balls[0].negated:
+                self._balls[number] = one.balls[0]
+            elif one.balls:
+                self._hard.add(number)
+        self._regions.append([[(self._number(test), test) for test in one.regions] for one in components])
+        self._n += len(components)
+
+    def remove(self, number: int) -> None:
+        """Forget the ball of a component."""
+        self._balls.pop(number, None)
+        self._hard.discard(number)
+
+    def decide(self, coverers: _IntArray, others: Conditions, covered: _IntArray) -> Verdicts:
+        """Say of each pair whether component ``covered[k]`` of others implies all conditions of ``coverers[k]``."""
+        verdicts = np.full(len(coverers), YES, np.int8)
+        outer, inner = self._asked(), others._asked()
+        if len(outer.wanted):
+            holds = np.empty(len(coverers), np.bool_)
+            decide_region_covers(outer, coverers, inner, covered, cover_table(), holds, new_corners())
+            verdicts[~holds] = NO
+        if self._balls or self._hard:
+            self._decide_balls(coverers, others, covered, verdicts)
+        return verdicts
+
+    def _decide_balls(self, coverers: _IntArray, others: Conditions, covered: _IntArray, verdicts: Verdicts) -> None:
+        """Turn YES into NO or OPEN where a ball is not implied, or a proof is needed."""
+        compared: list[int] = []
+        for k in np.flatnonzero(verdicts == YES).tolist():
+            coverer, other = int(coverers[k]), int(covered[k])
+            outer, inner = self._balls.get(coverer), others._balls.get(other)
+            if coverer in self._hard or (outer is not None and other in others._hard):
+                verdicts[k] = OPEN
+            elif outer is not None and (inner is None or inner.attribute != outer.attribute):
+                verdicts[k] = NO
+            elif outer is not None and inner is not None:
+                verdicts[k] = OPEN
+                if len(outer.center) == len(inner.center):
+                    compared.append(k)
+        if compared:
+            outers = [self._balls[int(coverers[k])] for k in compared]
+            inners = [others._balls[int(covered[k])] for k in compared]
+            verdicts[compared] = _compare_balls(outers, inners)
+
+    def _number(self, condition: Spatial) -> int:
+        return self._attributes.setdefault(condition.attribute, len(self._attributes))
+
+    def _asked(self) -> Asked:
+        columns = self._regions.to_arrays()
+        rings = Rings(*(columns[name] for name in Rings._fields))
+        return Asked(columns["first"], columns["count"], columns["axis"], columns["wanted"], rings)
+
+
+def _compare_balls(outers: Sequence[Ball], inners: Sequence[Ball]) -> Verdicts:
+    """Say which balls lie in which, where rounding leaves no doubt (Proposition 2.1 of [projection])."""
+    found = np.full(len(outers), OPEN, np.int8)
+    lengths = np.array([len(one.center) for one in outers])
+    for n in np.unique(lengths).tolist():
+        chosen = np.flatnonzero(lengths == n)
+        places = chosen.tolist()
+        with np.errstate(over="ignore", invalid="ignore"):
+            apart = np.array([outers[k].center for k in places]) - np.array([inners[k].center for k in places])
+            distance = np.sqrt((apart * apart).sum(axis=1))
+            bound = np.array([outers[k].radius - inners[k].radius for k in places])
+            slack = (n + _EXTRA) * _UNIT
+            is_safe = (distance > _SAFE_LOW) & (distance < _SAFE_HIGH) & (bound > _SAFE_LOW) & (bound < _SAFE_HIGH)
+            found[chosen[is_safe & (distance * (1 + slack) < bound)]] = YES
+            found[chosen[(is_safe & (distance * (1 - slack) > bound)) | (bound < 0)]] = NO
+    return found

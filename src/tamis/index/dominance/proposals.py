@@ -1,0 +1,119 @@
+"""A corner index that is asked by components: which of its boxes may cover them, which may they cover."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tamis.index.dominance.components import Component
+from tamis.index.dominance.corners import CornerIndex
+from tamis.index.dominance.outline import Place, Side
+from tamis.index.dominance.sides import asked_sides, fits_of, stretched, texts_of
+from tamis.index.dominance.space import Space
+from tamis.index.protocols import NO_ROWS, Rows
+
+__all__ = ["Proposals", "ProposingTree"]
+
+_IntArray = npt.NDArray[np.int64]
+_FloatArray = npt.NDArray[np.float64]
+_BoolArray = npt.NDArray[np.bool_]
+#: Says of pairs of components that were asked about and stored boxes whether a tie of their ends counts.
+TieCounts = Callable[[_IntArray, Rows], _BoolArray]
+
+
+class Proposals(NamedTuple):
+    """Pairs of a component that was asked about and a stored box; ``sure``: their boxes leave no doubt."""
+
+    asked: _IntArray
+    stored: Rows
+    sure: _BoolArray
+
+
+class ProposingTree:
+    """Boxes of components. Proposals leave out nothing that covers, or is covered."""
+
+    def __init__(self, space: Space) -> None:
+        self.space = space
+        self.tree = CornerIndex(1)
+        #: Sets of relations that stored conditions have, by attribute.
+        self.classes: dict[str, set[int]] = {}
+
+    def __len__(self) -> int:
+        return len(self.tree)
+
+    def add(self, lo: _FloatArray, hi: _FloatArray, numbers: Rows) -> None:
+        """Add boxes on the axes of the space; then merge segments if there are many."""
+        self.grow()
+        self.tree.add_boxes(lo, hi, numbers)
+        plan = self.tree.plan_merge() if self.tree.wants_merge() else None
+        if plan is not None:  # each box is rewritten a few times in all
+            plan.run()
+            self.tree.install(plan)
+
+    def grow(self) -> None:
+        """Give the tree the axes that the space has by now."""
+        if len(self.space) > self.tree.n_axes:
+            self.tree.grow(len(self.space))
+
+    def find_around(self, components: Sequence[Component], tie_counts: TieCounts) -> Proposals:
+        """Return the boxes that may cover each component."""
+        sides = [asked_sides(one, self.space, self.classes) for one in components]
+        asked, stored = self._match(sides, components, np.arange(len(components)))
+        sure = tie_counts(asked, stored)
+        if not sure.all():
+            open_ones = np.unique(asked[~sure])
+            strict = [stretched(sides[k], components[k], 1.0) for k in open_ones.tolist()]
+            beyond = self._match(strict, [components[k] for k in open_ones.tolist()], open_ones)
+            sure |= _are_among((asked, stored), beyond)
+        return Proposals(asked, stored, sure)
+
+    def find_inside(self, components: Sequence[Component], tie_counts: TieCounts) -> Proposals:
+        """Return the boxes that each component may cover."""
+        asked, stored = self._fit(components, strict=False)
+        sure = tie_counts(asked, stored)
+        if not sure.all():
+            sure |= _are_among((asked, stored), self._fit(components, strict=True))
+        return Proposals(asked, stored, sure)
+
+    def asked_corner(self, component: Component) -> _FloatArray:
+        """Return the corner by which coverers of one component are sought."""
+        self.grow()
+        return self.space.asked_sides(asked_sides(component, self.space, self.classes), texts_of(component))
+
+    def _match(
+        self, sides: Sequence[dict[Place, Side]], components: Sequence[Component], numbers: _IntArray
+    ) -> tuple[_IntArray, Rows]:
+        self.grow()
+        corners = [self.space.asked_sides(box, texts_of(one)) for box, one in zip(sides, components, strict=True)]
+        if len(corners) == 1:
+            stored = self.tree.find_coverers(*corners[0])
+            return np.full(len(stored), numbers[0]), stored
+        lo, hi = (np.array([corner[side] for corner in corners]) for side in (0, 1))
+        offsets, stored = self.tree.match_points(hi, lo)
+        return np.repeat(numbers, np.diff(offsets)), stored
+
+    def _fit(self, components: Sequence[Component], *, strict: bool) -> tuple[_IntArray, Rows]:
+        """Return pairs of a component and a stored box that fits one of its boxes, each once."""
+        self.grow()
+        owner: list[int] = []
+        boxes: list[_FloatArray] = []
+        for k, one in enumerate(components):
+            for fits in fits_of(one, self.space, self.classes, strict):
+                owner.append(k)
+                boxes.append(self.space.fitting(fits, one.texts))
+        if not boxes:
+            return np.zeros(0, np.int64), NO_ROWS
+        offsets, stored = self.tree.find_fitting(*np.array(boxes).transpose(1, 0, 2))
+        asked = np.repeat(np.array(owner, np.int64), np.diff(offsets))
+        if len(boxes) > len(set(owner)):
+            keys = np.unique(asked << 32 | stored)
+            asked, stored = keys >> 32, (keys & 0xFFFFFFFF).astype(np.int32)
+        return asked, stored
+
+
+def _are_among(pairs: tuple[_IntArray, Rows], others: tuple[_IntArray, Rows]) -> _BoolArray:
+    """Say which pairs are among others."""
+    return np.isin(pairs[0] << 32 | pairs[1], others[0] << 32 | others[1])

@@ -1,0 +1,301 @@
+"""The subscriptions of a dominance index by their rows, and candidates for covering among them.
+
+A row that is one box stands in `BoxStore`, any other in `ComponentStore`. A row of which several filters may cover
+something together (`are_linked`), or that does not fall into components, stands with its hull besides, in a third tree:
+there a proof on whole filters decides. A row that can never match stands in none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tamis.index.dominance.components import Decomposition, are_linked, decompose
+from tamis.index.dominance.corners import CornerIndex
+from tamis.index.dominance.outline import Outline, outline_of
+from tamis.index.dominance.space import Space
+from tamis.index.dominance.store import BoxStore, ComponentStore, Pairs
+from tamis.index.protocols import NO_ROWS, Rows
+from tamis.kernels.polygons.region_tests import YES
+from tamis.model.subscription import Filter, Subscription
+from tamis.model.tables import SubscriptionTable
+
+__all__ = ["Candidates", "RowStore"]
+
+_IntArray = npt.NDArray[np.int64]
+_BoolArray = npt.NDArray[np.bool_]
+
+
+class Candidates(NamedTuple):
+    """Rows that may cover questions, and whether they surely do."""
+
+    question: _IntArray
+    rows: Rows
+    sure: _BoolArray
+
+
+class RowStore:
+    """Subscriptions by row. Candidates leave out nothing that covers, or is covered; sure ones need no proof."""
+
+    def __init__(self) -> None:
+        self.space = Space()
+        self.boxes = BoxStore(self.space)
+        self._parts = ComponentStore(self.space)
+        self._hulls = CornerIndex(1)
+        #: Rows that do not fall into components: they stand with their hull alone.
+        self._loose: set[int] = set()
+        #: Rows that can never match.
+        self.never: set[int] = set()
+        #: ``{row: subscription}``: those that came as such; boxes of a table are read from the tree.
+        self._subscriptions: dict[int, Subscription] = {}
+
+    def __len__(self) -> int:
+        return len(self.boxes) + len(self._parts) + len(self._loose) + len(self.never)
+
+    def __contains__(self, row: int) -> bool:
+        return row in self._subscriptions or self.boxes.tree.find_box(row) is not None
+
+    def rows(self) -> list[int]:
+        """Return all rows, in any order."""
+        return [*self.never, *self._loose, *self.boxes.tree.rows().tolist(), *self._parts.rows()]
+
+    def filters(self, row: int) -> tuple[Filter, ...]:
+        """Return the filters of a row."""
+        known = self._subscriptions.get(row)
+        return known.filters if known is not None else (self.space.filter_of(self.boxes.tree.find_box(row)),)
+
+    @property
+    def has_boxes_only(self) -> bool:
+        """Whether every row is a box."""
+        return not (self._parts.rows() or self._loose or self.never)
+
+    # ---- writing
+
+    def add(self, rows: Sequence[int], subscriptions: Sequence[Subscription]) -> None:
+        """Add subscriptions under rows that are free."""
+        boxes, parts = [], []
+        for row, one in zip(rows, subscriptions, strict=True):
+            self._subscriptions[row] = one
+            components, whole = decompose(one.filters)
+            if whole and len(components) == 1 and components[0].is_box:
+                boxes.append((row, components[0]))
+                continue
+            if whole and components:
+                parts.append((row, components))
+            elif whole:
+                self.never.add(row)
+            if not whole or are_linked(one.filters):
+                self._add_hull(row, one.filters, is_loose=not whole)
+        for _, component in boxes:
+            self.space.name_places(component.sides, component.texts)
+        if parts:
+            self._parts.add(parts)
+        if boxes:
+            corners = [self.space.stored_sides(component.sides, component.texts) for _, component in boxes]
+            lo, hi = (np.array([corner[side] for corner in corners]) for side in (0, 1))
+            self.boxes.add(lo, hi, np.array([row for row, _ in boxes], np.int32))
+
+    def add_boxes(self, rows: Rows, table: SubscriptionTable) -> None:
+        """Add the boxes of a table, without an object per box."""
+        self.boxes.add(*self.space.stored_boxes(table), rows)
+
+    def remove(self, row: int) -> None:
+        """Remove a row; KeyError when it is not there."""
+        if row in self.never:
+            self.never.remove(row)
+        elif row in self._loose:
+            self._loose.remove(row)
+        elif row in self._parts:
+            self._parts.remove(row)
+        else:
+            self.boxes.tree.remove_one(row)
+        if self._hulls.find_box(row) is not None:
+            self._hulls.remove_one(row)
+        self._subscriptions.pop(row, None)
+        if self._parts.is_sparse:
+            living, self._parts = self._parts.rows(), ComponentStore(self.space)
+            split = [(one, decompose(self.filters(one)).components) for one in living]
+            if split:
+                self._parts.add(split)
+
+    # ---- who covers
+
+    def find_coverers(self, questions: Sequence[tuple[Filter, ...]], split: Sequence[Decomposition]) -> Candidates:
+        """Return the rows that may cover each question, each once; ``split`` are the questions in components."""
+        components = [component for one in split for component in one.components]
+        counts = np.array([len(one.components) for one in split], np.int64)
+        owner = np.repeat(np.arange(len(split)), counts)
+        whole = np.array([one.whole for one in split], np.bool_)
+        found = [self._hull_coverers(questions)]
+        if components:
+            found += (
+                _joined(store.find_pairs(components, outwards=True), owner, counts, whole)
+                for store in (self.boxes, self._parts)
+                if len(store)
+            )
+        for number in np.flatnonzero((counts == 0) & ~whole).tolist():  # nothing is known of it
+            every = np.array(self.rows(), np.int32)
+            found.append(Candidates(np.full(len(every), number), every, np.zeros(len(every), np.bool_)))
+        return _merged(found)
+
+    def find_coverers_of_boxes(self, table: SubscriptionTable) -> Candidates:
+        """Return the rows that are no boxes and may cover the boxes of a table, each once."""
+        lo, hi = self.space.asked_boxes(table)
+        pairs = self._parts.find_pairs_of_boxes(lo, hi)
+        once = np.ones(len(table), np.int64)
+        found = [_joined(pairs, np.arange(len(table)), once, once > 0)]
+        if len(self._hulls):
+            self._grow_hulls()
+            offsets, rows = self._hulls.match_points(hi, lo)
+            asked = np.repeat(np.arange(len(table)), np.diff(offsets))
+            found.append(Candidates(asked, rows, np.zeros(len(rows), np.bool_)))
+        return _merged(found)
+
+    def _hull_coverers(self, questions: Sequence[tuple[Filter, ...]]) -> Candidates:
+        found: list[Rows] = [NO_ROWS for _ in questions]
+        if len(self._hulls):
+            self._grow_hulls()
+            for number, filters in enumerate(questions):
+                outline = outline_of(filters)
+                if outline is not None:
+                    found[number] = self._hulls.find_coverers(*self.space.asked(outline))
+        question = np.repeat(np.arange(len(questions)), [len(rows) for rows in found])
+        rows = np.concatenate([NO_ROWS, *found])
+        return Candidates(question, rows, np.zeros(len(rows), np.bool_))
+
+    # ---- whom it covers
+
+    def find_covered(self, filters: tuple[Filter, ...]) -> tuple[Rows, Rows]:
+        """Return the rows that a subscription surely covers, and others that it may cover."""
+        components, whole = decompose(filters)
+        sure, maybe = [NO_ROWS], [NO_ROWS]
+        if whole and components:
+            for store, counts_of in ((self.boxes, _ones), (self._parts, self._parts.counts_of)):
+                if len(store):
+                    rows, is_sure = _whole_rows(store.find_pairs(components, outwards=False), counts_of)
+                    sure.append(rows[is_sure])
+                    maybe.append(rows[~is_sure])
+        is_linked = not whole or are_linked(filters)
+        outline = outline_of(filters) if is_linked or self._loose else None
+        if outline is not None and is_linked:
+            maybe += self._lying_in(outline), self._parts.find_meeting(*self.space.around(outline))
+        if outline is not None and self._loose:
+            maybe.append(np.intersect1d(self._meeting_hulls(outline), np.fromiter(self._loose, np.int32)))
+        certain = np.unique(np.concatenate(sure))
+        return certain, np.setdiff1d(np.concatenate(maybe), certain)
+
+    def find_meeting(self, filters: tuple[Filter, ...]) -> Rows:
+        """Return every row that can match an event which a subscription matches, and perhaps others."""
+        outline = outline_of(filters)
+        if outline is None:
+            return NO_ROWS
+        around = self.space.around(outline)
+        self.boxes.grow()
+        found = [self.boxes.tree.find_meeting(*around), self._parts.find_meeting(*around)]
+        return np.unique(np.concatenate([*found, self._meeting_hulls(outline)]))
+
+    def statistics(self) -> dict[str, int]:
+        """Return how many rows took which road, and the bytes of the trees."""
+        parts = self._parts.boxes.tree
+        return {
+            "plain": len(self.boxes),
+            "special": len(self._parts) + len(self._loose),
+            "components": len(parts),
+            "hulls": len(self._hulls),
+            "never": len(self.never),
+            "axes": len(self.space),
+            "bytes": sum(int(tree.statistics()["bytes"]) for tree in (self.boxes.tree, parts, self._hulls)),
+        }
+
+    def check_invariants(self) -> None:
+        """Raise `InvariantError` unless the trees are consistent."""
+        for tree in (self.boxes.tree, self._parts.boxes.tree, self._hulls):
+            tree.check_invariants()
+
+    # ---- inside
+
+    def _add_hull(self, row: int, filters: tuple[Filter, ...], *, is_loose: bool) -> None:
+        outline = outline_of(filters)
+        if outline is None:
+            if is_loose:
+                self.never.add(row)
+            return
+        if is_loose:
+            self._loose.add(row)
+        lo, hi = self.space.stored(outline)
+        self._grow_hulls()
+        self._hulls.add_boxes(lo.reshape(1, -1), hi.reshape(1, -1), np.array([row], np.int32))
+
+    def _grow_hulls(self) -> None:
+        if len(self.space) > self._hulls.n_axes:
+            self._hulls.grow(len(self.space))
+
+    def _meeting_hulls(self, outline: Outline) -> Rows:
+        if not len(self._hulls):
+            return NO_ROWS
+        self._grow_hulls()
+        return self._hulls.find_meeting(*self.space.around(outline))
+
+    def _lying_in(self, outline: Outline) -> Rows:
+        """Return the rows of boxes that lie in a box."""
+        if not len(self.boxes) or not self.space.knows(outline):
+            return NO_ROWS
+        self.boxes.grow()
+        lo, hi = self.space.around(outline)
+        return self.boxes.tree.find_inside(lo.reshape(1, -1), hi.reshape(1, -1))[1]
+
+
+def _ones(rows: Rows) -> _IntArray:
+    return np.ones(len(rows), np.int64)
+
+
+def _joined(pairs: Pairs, owner: _IntArray, counts: _IntArray, whole: _BoolArray) -> Candidates:
+    """Return the rows that have something around each component of a question; sure if that is sure of each."""
+    sure = pairs.verdicts == YES
+    if counts.max(initial=0) <= 1 and pairs.rows is pairs.stored:
+        question = owner[pairs.asked]
+        return Candidates(question, pairs.rows, sure & whole[question])
+    keys, best = _by_key(pairs.asked << 32 | pairs.rows, sure, np.logical_or)
+    question, rows = owner[keys >> 32], keys & 0xFFFFFFFF
+    keys, all_sure, n_around = _by_key_counted(question << 32 | rows, best)
+    question = keys >> 32
+    keep = n_around == counts[question]
+    return Candidates(question[keep], (keys[keep] & 0xFFFFFFFF).astype(np.int32), (all_sure & whole[question])[keep])
+
+
+def _by_key(keys: _IntArray, sure: _BoolArray, join: np.ufunc) -> tuple[_IntArray, _BoolArray]:
+    """Return the keys, ascending, each once, and what ``sure`` of those with the same key is together."""
+    if not len(keys):
+        return keys, sure
+    order = np.argsort(keys)
+    keys = keys[order]
+    starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
+    return keys[starts], join.reduceat(sure[order], starts)
+
+
+def _by_key_counted(keys: _IntArray, sure: _BoolArray) -> tuple[_IntArray, _BoolArray, _IntArray]:
+    """Return the keys, ascending, each once, whether all with the same key are sure, and how many there are."""
+    once, counts = np.unique(keys, return_counts=True)
+    return once, _by_key(keys, sure, np.logical_and)[1], counts
+
+
+def _merged(found: Sequence[Candidates]) -> Candidates:
+    """Return candidates of several stores, ordered by question and row, each once."""
+    question, rows, sure = (np.concatenate(columns) for columns in zip(*found, strict=True))
+    order = np.lexsort((~sure, rows, question))  # of two that are the same a sure one comes first
+    question, rows, sure = question[order], rows[order], sure[order]
+    first = np.ones(len(rows), np.bool_)
+    first[1:] = (question[1:] != question[:-1]) | (rows[1:] != rows[:-1])
+    return Candidates(question[first], rows[first].astype(np.int32), sure[first])
+
+
+def _whole_rows(pairs: Pairs, counts_of: Callable[[Rows], _IntArray]) -> tuple[Rows, _BoolArray]:
+    """Return the rows all of whose components were found, and whether each of them is surely covered."""
+    keys, best = _by_key(pairs.rows.astype(np.int64) << 32 | pairs.stored, pairs.verdicts == YES, np.logical_or)
+    found, all_sure, n_found = _by_key_counted(keys >> 32, best)
+    rows = found.astype(np.int32)
+    keep = n_found == counts_of(rows)
+    return rows[keep], all_sure[keep]

@@ -1,0 +1,185 @@
+"""Where components stand on the axes: stored, sought as covered by others, and sought as covering others.
+
+* `stored_sides`: the box around a component, with the boxes of its regions.
+* `asked_sides`: what the box of every coverer must contain.
+* `fits_of`: what the box of a covered component must be. What is covered may be an interval of values or a pattern, of
+  which a witness is known; a region with one set of relations or another: each of these is a box of its own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from tamis.geometry.relations import relation_set
+from tamis.index.dominance.components import Component
+from tamis.index.dominance.outline import ANYWHERE, Place, Side, ball_sides
+from tamis.index.dominance.region_sides import ALL, Demand, bounds_of, demand_of, places_of, stored_sides
+from tamis.index.dominance.space import Fit, Space
+from tamis.index.packed.axes import string_key
+from tamis.kernels.boxes.quantise import ANY_VALUE
+from tamis.model.subscription import Ball, Spatial
+
+__all__ = ["asked_sides", "component_sides", "fits_of", "stretched", "texts_of"]
+
+#: Boxes in which one component looks for what it covers; beyond them attributes are left to the proof.
+_MOST_FITS: Final = 64
+_FREE: Final = Fit(ANY_VALUE, math.inf, -math.inf, math.inf)
+
+
+def component_sides(component: Component) -> dict[Place, Side]:
+    """Return the box of a component that is to be stored.
+
+    Where two conditions speak of one attribute the place "*" says so: either of them may imply what a coverer says.
+    """
+    if not component.regions and not component.balls:
+        return component.sides
+    sides = component.sides | dict(stored_sides(component.regions))
+    names = [*(one.attribute for one in component.regions), *(one.attribute for one in component.balls)]
+    return sides | {(name, "*"): (0.0, 0.0) for name in names if names.count(name) > 1}
+
+
+def texts_of(component: Component) -> dict[str, str]:
+    """Return the strings whose codes are sought: those that are equated, and witnesses of patterns."""
+    return component.texts | component.witnesses if component.witnesses else component.texts
+
+
+def asked_sides(component: Component, space: Space, classes: dict[str, set[int]]) -> dict[Place, Side]:
+    """Return what the box of every coverer contains; ``classes`` are the stored sets of relations by attribute."""
+    if not (component.witnesses or component.regions or component.balls):
+        sides = dict(component.sides)
+    else:
+        sides = {place: side for place, side in component.sides.items() if place[1] in ("", "=", "?")}
+    for name, text in component.witnesses.items():
+        sides[name, ""] = (string_key(text),) * 2
+        sides[name, "="] = (0.0, 0.0)
+    for (name, part), side in list(sides.items()):
+        if part == "" and space.has((name, "~")):
+            sides[name, "~"] = side
+    if component.regions:
+        sides |= _asked_regions(component.regions, classes)
+    for one in component.balls:
+        for place, side in ball_sides(one, -1):
+            sides[place] = _loosened(sides.get(place), side)
+    return sides
+
+
+def _loosened(first: Side | None, second: Side) -> Side:
+    """Return the side that asks for what either of two asks for."""
+    return second if first is None else (max(first[0], second[0]), min(first[1], second[1]))
+
+
+def _asked_regions(conditions: Sequence[Spatial], classes: dict[str, set[int]]) -> dict[Place, Side]:
+    sides: dict[Place, Side] = {}
+    for one in conditions:
+        inner, bounds = relation_set(one.relations), bounds_of(one)
+        for outer in classes.get(one.attribute, ()):
+            demand = demand_of(outer, inner)
+            if demand is Demand.IMPOSSIBLE:
+                continue
+            for place, (lo, hi) in zip(places_of(one.attribute, outer), bounds, strict=True):
+                if demand is Demand.AROUND:
+                    side = lo, hi
+                elif demand is Demand.ANY:
+                    side = ANYWHERE
+                else:  # a box within another meets it
+                    side = hi, lo
+                sides[place] = _loosened(sides.get(place), side)
+    return sides
+
+
+def stretched(sides: dict[Place, Side], component: Component, steps: float) -> dict[Place, Side]:
+    """Return the sides with each end of a number moved by a step: out (1) or in (-1)."""
+    strings = component.texts.keys() | component.witnesses.keys()
+    moved = dict(sides)
+    for (name, part), (lo, hi) in sides.items():
+        if part == "" and name not in strings:
+            lo = math.nextafter(lo, -math.inf * steps) if lo > ANY_VALUE else lo
+            hi = math.nextafter(hi, math.inf * steps) if hi < math.inf else hi
+            moved[name, part] = lo, hi
+    return moved
+
+
+def fits_of(component: Component, space: Space, classes: dict[str, set[int]], strict: bool) -> list[dict[Place, Fit]]:
+    """Return boxes one of which everything that is covered fits; ``strict``: ends that tie do not count."""
+    sides = stretched(component.sides, component, -1.0) if strict else component.sides
+    options: list[list[dict[Place, Fit]]] = [
+        *(_value_fits(place, side, component, space) for place, side in sides.items() if place[1] in ("", "~", "?")),
+        *_region_fits(component.regions, space, classes),
+        *_ball_fits(component.balls, space),
+    ]
+    options.sort(key=len)
+    while math.prod(map(len, options)) > _MOST_FITS:
+        options.pop()
+    found: list[dict[Place, Fit]] = []
+    for chosen in itertools.product(*options):
+        joined: dict[Place, Fit] = {}
+        for one in chosen:
+            joined |= one
+        found.append(joined)
+    return found
+
+
+def _inside(side: Side) -> Fit:
+    return Fit(side[0], side[1], side[0], side[1])
+
+
+def _value_fits(place: Place, side: Side, component: Component, space: Space) -> list[dict[Place, Fit]]:
+    name, part = place
+    if part == "?":
+        return [{place: _inside(side)}] if space.has(place) else []
+    options: list[dict[Place, Fit]] = []
+    if space.has((name, "")):
+        options.append({(name, ""): _inside(side)})
+        if name in component.texts:
+            options = [options[0] | {(name, "="): _inside(side)}] if space.has((name, "=")) else []
+    if space.has((name, "w")):
+        options.append({(name, "w"): _inside(side)})
+    return options
+
+
+def _region_fits(
+    conditions: Sequence[Spatial], space: Space, classes: dict[str, set[int]]
+) -> Iterator[list[dict[Place, Fit]]]:
+    """Yield for one condition on each attribute the boxes of all conditions that may imply it."""
+    drivers: dict[str, Spatial] = {}
+    for one in conditions:
+        if relation_set(one.relations) != ALL:
+            drivers.setdefault(one.attribute, one)
+    for one in drivers.values():
+        options = [
+            fits for inner in sorted(classes.get(one.attribute, ())) if (fits := _bounds_fit(one, inner)) is not None
+        ]
+        if space.has((one.attribute, "*")):
+            options.append({(one.attribute, "*"): _FREE})
+        yield options
+
+
+def _bounds_fit(condition: Spatial, inner: int) -> dict[Place, Fit] | None:
+    demand = demand_of(relation_set(condition.relations), inner)
+    if demand is Demand.IMPOSSIBLE:
+        return None
+    fits: dict[Place, Fit] = {}
+    for place, (lo, hi) in zip(places_of(condition.attribute, inner), bounds_of(condition), strict=True):
+        if demand is Demand.AROUND:
+            fits[place] = Fit(lo, hi, lo, hi)
+        elif demand is Demand.WITHIN:
+            fits[place] = Fit(hi, lo, -math.inf, math.inf)
+        else:
+            fits[place] = _FREE if demand is Demand.ANY else Fit(lo, hi, -math.inf, math.inf)
+    return fits
+
+
+def _ball_fits(balls: Sequence[Ball], space: Space) -> Iterator[list[dict[Place, Fit]]]:
+    drivers: dict[str, Ball] = {}
+    for one in balls:
+        if not one.negated:
+            drivers.setdefault(one.attribute, one)
+    for one in drivers.values():
+        cube = {place: _inside(side) for place, side in ball_sides(one, 1)}
+        options = [cube] if all(space.has(place) for place in cube) else []
+        if space.has((one.attribute, "*")):
+            options.append({(one.attribute, "*"): _FREE})
+        yield options

@@ -1,0 +1,204 @@
+"""Subscriptions by their components, in two stores that are asked alike.
+
+* `BoxStore`: subscriptions that are one box, each end of which is meant. The tree's row is the subscription's.
+* `ComponentStore`: all others. A row may have several components; each is a box with a number of its own, its
+  conditions in columns. Where every end is meant, or lies strictly beyond, the box decides; regions and balls are
+  decided in batches (`conditions`); patterns and ends that tie are left `OPEN` for a proof on raw values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tamis.geometry.relations import relation_set
+from tamis.index.dominance.components import Component
+from tamis.index.dominance.conditions import Conditions, Verdicts
+from tamis.index.dominance.proposals import Proposals, ProposingTree, TieCounts
+from tamis.index.dominance.region_sides import ALL
+from tamis.index.dominance.sides import component_sides
+from tamis.index.dominance.space import Space
+from tamis.index.protocols import NO_ROWS, Rows
+from tamis.kernels.polygons.region_tests import NO, OPEN, YES
+from tamis.model.subscription import Filter
+
+__all__ = ["BoxStore", "ComponentStore", "Pairs"]
+
+_IntArray = npt.NDArray[np.int64]
+_FloatArray = npt.NDArray[np.float64]
+_BoolArray = npt.NDArray[np.bool_]
+
+#: What is known of a stored component: its numbers, its strings are exact; it has no pattern.
+_NUMBERS, _STRINGS, _PLAIN = 1, 2, 4
+#: Dead components that are kept, at least; beyond that as many as living ones.
+_DEAD: Final = 4_096
+
+
+class Pairs(NamedTuple):
+    """Components that were asked about, stored ones by row and number, and what is known of each pair: YES or OPEN."""
+
+    asked: _IntArray
+    rows: Rows
+    stored: Rows
+    verdicts: Verdicts
+
+
+class BoxStore(ProposingTree):
+    """Subscriptions that are one box each."""
+
+    def find_pairs(self, components: Sequence[Component], *, outwards: bool) -> Pairs:
+        """Return rows that may cover the components, or (not ``outwards``) that they may cover; none is left out."""
+        exact = np.array([one.exact_numbers for one in components], np.bool_)
+        asked, stored, sure = _proposed(self, components, lambda asked, stored: exact[asked], outwards=outwards)
+        plain = np.array([one.exact_strings and not one.witnesses for one in components], np.bool_)
+        if not outwards:  # a box implies no condition
+            plain &= [not (one.regions or one.balls) for one in components]
+        verdicts = np.where(sure & plain[asked], YES, OPEN).astype(np.int8)
+        return Pairs(asked, stored, stored, verdicts)
+
+
+class ComponentStore:
+    """Subscriptions in components. Cost: a walk of the tree per component, and what it proposes."""
+
+    def __init__(self, space: Space) -> None:
+        self.boxes = ProposingTree(space)
+        self._attributes: dict[str, int] = {}
+        self._conditions = Conditions(self._attributes)
+        #: Per component its row and what is known of it.
+        self._row_of = np.zeros(0, np.int32)
+        self._flags = np.zeros(0, np.uint8)
+        #: ``{row: (first component, number of components)}``.
+        self._spans: dict[int, tuple[int, int]] = {}
+        self._n = 0
+
+    def __len__(self) -> int:
+        return len(self._spans)
+
+    def __contains__(self, row: int) -> bool:
+        return row in self._spans
+
+    def rows(self) -> list[int]:
+        """Return the rows, in any order."""
+        return list(self._spans)
+
+    def add(self, added: Sequence[tuple[int, Sequence[Component]]]) -> None:
+        """Add rows with their components."""
+        components = [one for _, some in added for one in some]
+        first, self._n = self._n, self._n + len(components)
+        self._make_room()
+        at = first
+        for row, some in added:
+            self._spans[row] = at, len(some)
+            self._row_of[at : at + len(some)] = row
+            at += len(some)
+        self._flags[first : self._n] = [_flags_of(one) for one in components]
+        for one in components:
+            for test in one.regions:
+                if relation_set(test.relations) != ALL:
+                    self.boxes.classes.setdefault(test.attribute, set()).add(relation_set(test.relations))
+        self._conditions.append(components)
+        self._add_boxes(first, components)
+
+    def remove(self, row: int) -> None:
+        """Remove a row; KeyError when it is not there."""
+        first, count = self._spans.pop(row)
+        for number in range(first, first + count):
+            self.boxes.tree.remove_one(number)
+            self._conditions.remove(number)
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether most components are dead, so that the store is better made anew."""
+        return self._n > _DEAD + 2 * len(self.boxes)
+
+    def find_pairs(self, components: Sequence[Component], *, outwards: bool) -> Pairs:
+        """Return stored components that may cover the given ones, or (not ``outwards``) that they may cover.
+
+        None is left out that does, or that they do.
+        """
+        if not self._spans:
+            return _NO_PAIRS
+        exact = np.array([one.exact_numbers for one in components], np.bool_)
+
+        def tie_counts(asked: _IntArray, stored: Rows) -> _BoolArray:
+            is_meant: _BoolArray = self._flags[stored] & _NUMBERS != 0
+            return exact[asked] & is_meant
+
+        asked, stored, sure = _proposed(self.boxes, components, tie_counts, outwards=outwards)
+        plain = np.array([one.exact_strings and not one.witnesses for one in components], np.bool_)
+        sure &= plain[asked] & (self._flags[stored] & (_STRINGS | _PLAIN) == _STRINGS | _PLAIN)
+        implied = self._decide(components, asked.astype(np.int32), stored, outwards=outwards)
+        return self._judged(asked, stored, sure, implied)
+
+    def find_pairs_of_boxes(self, lo: _FloatArray, hi: _FloatArray) -> Pairs:
+        """Return the components that may cover boxes whose ends are all meant, float64[n, axes]."""
+        if not self._spans:
+            return _NO_PAIRS
+        self.boxes.grow()
+        offsets, stored = self.boxes.tree.match_points(hi, lo)
+        asked = np.repeat(np.arange(len(lo)), np.diff(offsets))
+        exact = _NUMBERS | _STRINGS | _PLAIN
+        implied = self._decide([_A_BOX], np.zeros(len(stored), np.int32), stored, outwards=True)
+        return self._judged(asked, stored, self._flags[stored] & exact == exact, implied)
+
+    def find_meeting(self, lo: _FloatArray, hi: _FloatArray) -> Rows:
+        """Return the rows of which a component has something in common with one box, ascending."""
+        if not self._spans:
+            return NO_ROWS
+        self.boxes.grow()
+        return np.unique(self._row_of[self.boxes.tree.find_meeting(lo, hi)])
+
+    def counts_of(self, rows: Rows) -> _IntArray:
+        """Return how many components each row has."""
+        return np.array([self._spans[row][1] for row in rows.tolist()], np.int64)
+
+    def _make_room(self) -> None:
+        if self._n > len(self._flags):
+            room = max(2 * len(self._flags), self._n, 64)
+            self._row_of = np.concatenate((self._row_of, np.zeros(room - len(self._row_of), np.int32)))
+            self._flags = np.concatenate((self._flags, np.zeros(room - len(self._flags), np.uint8)))
+
+    def _add_boxes(self, first: int, components: Sequence[Component]) -> None:
+        sides, space = [component_sides(one) for one in components], self.boxes.space
+        for box, one in zip(sides, components, strict=True):
+            space.name_places(box, one.texts)
+        corners = [space.stored_sides(box, one.texts) for box, one in zip(sides, components, strict=True)]
+        lo, hi = (np.array([corner[side] for corner in corners]) for side in (0, 1))
+        self.boxes.add(lo, hi, np.arange(first, self._n, dtype=np.int32))
+
+    def _decide(self, components: Sequence[Component], asked: Rows, stored: Rows, *, outwards: bool) -> Verdicts:
+        """Say of each pair whether the conditions of one imply those of the other."""
+        if not (self._conditions.has_any or any(one.regions or one.balls for one in components)):
+            return np.full(len(stored), YES, np.int8)
+        given = Conditions(self._attributes)
+        given.append(components)
+        if outwards:
+            return self._conditions.decide(stored, given, asked)
+        return given.decide(asked, self._conditions, stored)
+
+    def _judged(self, asked: _IntArray, stored: Rows, sure: _BoolArray, implied: Verdicts) -> Pairs:
+        """Return the pairs whose conditions may be implied."""
+        verdicts = np.where(sure & (implied == YES), YES, OPEN).astype(np.int8)
+        keep = implied != NO
+        if not keep.all():
+            asked, stored, verdicts = asked[keep], stored[keep], verdicts[keep]
+        return Pairs(asked, self._row_of[stored], stored, verdicts)
+
+
+_NO_PAIRS: Final = Pairs(np.zeros(0, np.int64), NO_ROWS, NO_ROWS, np.zeros(0, np.int8))
+#: A component without conditions.
+_A_BOX: Final = Component(Filter(), {}, {}, {}, (), (), True, True)
+
+
+def _proposed(
+    boxes: ProposingTree, components: Sequence[Component], tie_counts: TieCounts, *, outwards: bool
+) -> Proposals:
+    return (boxes.find_around if outwards else boxes.find_inside)(components, tie_counts)
+
+
+def _flags_of(component: Component) -> int:
+    flags = (_NUMBERS if component.exact_numbers else 0) | (_STRINGS if component.exact_strings else 0)
+    return flags | (0 if component.witnesses else _PLAIN)

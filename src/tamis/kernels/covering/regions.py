@@ -1,0 +1,68 @@
+"""Whether conditions on regions imply each other, for many pairs of components.
+
+A condition (R1, A) covers (R2, B) if the relation of A to B is one of ``table[R1, R2]``: the composition table says
+which (`tamis.geometry.rcc8`). So a pair is decided by one question to the exact kernel of two polygons, which stops as
+soon as it knows that the relation is one of these, or none.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from tamis.kernels.compile import Int, hot_kernel, inline_kernel
+from tamis.kernels.polygons.flat_rings import Corners
+from tamis.kernels.polygons.polygon import ALL, narrow
+from tamis.kernels.polygons.region_tests import Asked
+
+__all__ = ["decide_region_covers"]
+
+
+@inline_kernel
+def _is_implied(
+    outer: Asked, test: Int, inner: Asked, component: Int, table: npt.NDArray[np.uint8], corners: Corners
+) -> bool:
+    """Say whether some condition of a component implies one condition of another."""
+    if outer.wanted[test] == ALL:
+        return True
+    first = np.int64(inner.first[component])
+    for other in range(first, first + inner.n_tests[component]):
+        if inner.axis[other] != outer.axis[test]:
+            continue
+        wanted = np.int64(table[outer.wanted[test], inner.wanted[other]])
+        if wanted == ALL:
+            return True
+        if wanted != 0 and narrow(outer.rings, test, inner.rings, other, wanted, corners) & wanted != 0:
+            return True
+    return False
+
+
+@hot_kernel
+def decide_region_covers(
+    outer: Asked,
+    coverers: npt.NDArray[np.int32],
+    inner: Asked,
+    covered: npt.NDArray[np.int32],
+    table: npt.NDArray[np.uint8],
+    verdicts: npt.NDArray[np.bool_],
+    corners: Corners,
+) -> None:
+    """Say for each k whether component ``covered[k]`` implies all conditions on regions of ``coverers[k]``.
+
+    Parameters
+    ----------
+    outer, inner
+        The conditions of components, as `Asked` has them; ``axis`` tells the attribute.
+    table
+        uint8[256, 256]; for two sets of relations the set of relations of their regions under which the first covers.
+    verdicts
+        bool[k], the answers.
+    """
+    for k in range(coverers.size):
+        first = np.int64(outer.first[coverers[k]])
+        holds = True
+        for test in range(first, first + outer.n_tests[coverers[k]]):
+            if not _is_implied(outer, test, inner, np.int64(covered[k]), table, corners):
+                holds = False
+                break
+        verdicts[k] = holds

@@ -1,0 +1,60 @@
+"""The WebSocket that a client or a broker opens to a broker."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from tamis.runtime.packets import SUBPROTOCOL
+
+__all__ = ["FIRST_PAUSE", "LONGEST_PAUSE", "dial", "socket_errors", "websocket_url"]
+
+#: Seconds before a broken connection is tried again, at first and at most.
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
+
+
+def websocket_url(url: str) -> str:
+    """Return the URL of a broker's WebSocket.
+
+    >>> websocket_url("https://north.example:8443/")
+    'wss://north.example:8443/v1/connect'
+    """
+    return "ws" + url.rstrip("/").removeprefix("http").removeprefix("ws") + "/v1/connect"
+
+
+@asynccontextmanager
+async def dial(
+    url: str, token: str | None, *, max_size: int, timeout: float, ssl: ssl.SSLContext | None = None
+) -> AsyncIterator[Any]:
+    """Open a WebSocket; it is closed at the end of the context.
+
+    A closing handshake that is cancelled would leave the TCP connection open: the other side may never answer it.
+    """
+    from websockets.asyncio.client import connect
+
+    socket = await connect(
+        url,
+        additional_headers={"Authorization": f"Bearer {token}"} if token else {},
+        subprotocols=[SUBPROTOCOL],  # type: ignore[list-item]
+        max_size=max_size,
+        compression=None,
+        open_timeout=timeout,
+        proxy=None,
+        ssl=ssl,
+    )
+    try:
+        yield socket
+    finally:
+        try:
+            await socket.close()
+        finally:
+            socket.transport.abort()
+
+
+def socket_errors() -> tuple[type[Exception], ...]:
+    """Return the exceptions of a WebSocket that breaks."""
+    from websockets.exceptions import WebSocketException
+
+    return (WebSocketException,)

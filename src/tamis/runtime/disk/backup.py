@@ -1,0 +1,219 @@
+"""Backups of a broker: taken while it runs, consistent as of one moment, and restored as a new life (promise G20).
+
+A backup is a directory with a copy of the database, the tokens, and a manifest, which is written last: the moment, the
+life of the broker, where its audit ends, and the SHA-256 of every file. A directory without a manifest is no backup.
+
+The copy is made by SQLite's own backup in small steps with pauses, within one transaction that only reads: the broker
+goes on to commit meanwhile, and what it commits is not in the copy. Its log cannot be emptied while that lasts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from tamis import __version__
+from tamis.errors import StoreError
+from tamis.node import records
+from tamis.node.effects import Persist
+from tamis.routing.edge.audit import Deed
+from tamis.routing.new_life import begin_new_life
+from tamis.runtime.broker.store import Store
+from tamis.runtime.disk.checking import DATABASE, TOKENS, Checked, check_files, is_client, open_to_read
+
+__all__ = ["Backup", "compact", "copy_database", "read_backup", "restore_backup", "write_backup"]
+
+MANIFEST = "manifest.json"
+
+#: The layout of a backup. Another one is refused.
+FORMAT = 1
+
+#: Pages that are copied at once, and the seconds between two steps: 4 KiB pages make about 100 MiB a second at most.
+STEP_PAGES, STEP_SECONDS = 256, 0.01
+
+
+class BackupFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a file of a backup must be."""
+
+    bytes: int
+    sha256: str
+
+
+class Backup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The manifest; ``at`` is in microseconds UTC."""
+
+    format: int
+    tamis: str
+    at: int
+    epoch: int
+    commit: int
+    audit_last: int
+    audit_seal: str
+    files: dict[str, BackupFile]
+
+
+def write_backup(data: Path, target: Path, *, step_seconds: float = STEP_SECONDS) -> Backup:
+    """Copy a broker's files, whether it runs or not, and check the copy; ``target`` must not be there."""
+    if not (data / DATABASE).exists():
+        raise StoreError(str(data), "there is no broker here")
+    if target.exists():
+        raise StoreError(str(target), "is there already; a backup is a directory of its own")
+    with _draft(target) as draft:
+        at = round(time.time() * 1e6)
+        copy_database(data / DATABASE, draft / DATABASE, step_seconds)
+        if (data / TOKENS).exists():
+            _write(draft / TOKENS, (data / TOKENS).read_bytes())
+        checked = check_files(draft)
+        backup = _manifest(draft, at, checked)
+        _write(draft / MANIFEST, msgspec.json.format(msgspec.json.encode(backup)))
+    return backup
+
+
+def read_backup(directory: Path) -> Backup:
+    """Return the manifest of a backup after checking everything in it; `StoreError` names what is wrong."""
+    path = directory / MANIFEST
+    try:
+        backup = msgspec.json.decode(path.read_bytes(), type=Backup)
+    except FileNotFoundError:
+        raise StoreError(str(directory), f"not a backup: there is no {MANIFEST}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise StoreError(str(path), f"not the manifest of a backup: {error}") from None
+    if backup.format != FORMAT:
+        raise StoreError(str(path), f"expected a backup of format {FORMAT}, found {backup.format}")
+    if DATABASE not in backup.files or not backup.files.keys() <= {DATABASE, TOKENS}:
+        raise StoreError(str(path), f"a backup holds {DATABASE} and {TOKENS}, not {', '.join(backup.files)}")
+    for name, expected in backup.files.items():
+        file = directory / name
+        if not file.is_file() or _measure(file) != expected:
+            raise StoreError(str(file), "is missing or was changed since the backup was written")
+    checked = check_files(directory)
+    if (checked.epoch, checked.commit, checked.audit_seal) != (backup.epoch, backup.commit, backup.audit_seal):
+        raise StoreError(str(path), "does not belong to the files beside it")
+    return backup
+
+
+def restore_backup(directory: Path, data: Path) -> Backup:
+    """Put a backup into an empty or new data directory, where it begins a new life."""
+    backup = read_backup(directory)
+    _demand_empty(data)
+    with _draft(data) as draft:
+        for name in backup.files:
+            _write(draft / name, (directory / name))
+        store = Store(draft)
+        try:
+            stored = store.load()
+            store.commit([*_new_life(stored, backup), _deed(store, backup)], now=time.time())
+        finally:
+            store.close()
+    return backup
+
+
+def compact(data: Path) -> tuple[int, int]:
+    """Rewrite the file of a broker that does not run without free pages; returns its bytes before and after."""
+    if not (data / DATABASE).exists():
+        raise StoreError(str(data), "there is no broker here")
+    with contextlib.closing(Store(data)) as store:
+        store.load()
+        before = store.size()
+        store.compact()
+        return before, store.size()
+
+
+def _new_life(stored: dict[tuple[str, ...], bytes], backup: Backup) -> list[Persist]:
+    neighbours = {link for (link,), _ in records.LINK.items(stored) if not is_client(link)}
+    return begin_new_life(stored, neighbours, epoch=round(time.time() * 1e6), since=backup.at)
+
+
+def _deed(store: Store, backup: Backup) -> Persist:
+    moment = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(backup.at / 1e6))
+    deed = Deed(round(time.time() * 1e6), "operator", "restore", address="file", detail=f"backup of {moment} UTC")
+    return records.AUDIT.put(str(store.audit.number + 1), value=msgspec.msgpack.encode(deed))
+
+
+def copy_database(source: Path, target: Path, step_seconds: float) -> None:
+    """Copy a database as of one moment, in steps with pauses, into one new file."""
+    import apsw
+
+    os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    try:
+        origin, copy = open_to_read(source), apsw.Connection(str(target))
+        try:
+            # One state for all steps: without a transaction each commit of the broker would begin the copy anew.
+            origin.execute("BEGIN; SELECT count(*) FROM books").fetchall()
+            with copy.backup("main", origin, "main") as steps:
+                while not steps.done:
+                    steps.step(STEP_PAGES)
+                    time.sleep(step_seconds)
+            copy.execute("PRAGMA journal_mode=DELETE").fetchall()  # all of it in one file
+        finally:
+            copy.close()
+            origin.close()
+    except apsw.Error as error:
+        raise StoreError(str(source), f"cannot be copied: {type(error).__name__}: {error}") from error
+    _flush(target)
+
+
+def _manifest(directory: Path, at: int, checked: Checked) -> Backup:
+    files = {name: _measure(directory / name) for name in (DATABASE, TOKENS) if (directory / name).exists()}
+    seal = checked.audit_seal
+    return Backup(FORMAT, __version__, at, checked.epoch, checked.commit, checked.audit_last, seal, files)
+
+
+def _measure(file: Path) -> BackupFile:
+    with file.open("rb") as opened:
+        digest = hashlib.file_digest(opened, "sha256").hexdigest()
+    return BackupFile(file.stat().st_size, digest)
+
+
+def _demand_empty(data: Path) -> None:
+    """Raise `StoreError` unless a broker may be restored to a directory."""
+    if data.exists() and not data.is_dir():
+        raise StoreError(str(data), "is a file; a broker is restored to a directory")
+    if data.exists() and any(data.iterdir()):
+        raise StoreError(
+            str(data), "is in use: it holds files already. Stop its broker and move the directory away, then try again"
+        )
+
+
+@contextlib.contextmanager
+def _draft(target: Path) -> Iterator[Path]:
+    """Yield a new directory that gets its name when all is in it; what fails leaves nothing behind."""
+    draft = target.with_name(f".{target.name}.{os.getpid()}")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft.mkdir(mode=0o700)
+    try:
+        yield draft
+        if target.exists():
+            target.rmdir()
+        draft.rename(target)
+        _flush(target)
+        _flush(target.parent)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _write(path: Path, content: bytes | Path) -> None:
+    """Write a file of this user's own, from bytes or from another file, and flush it."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        if isinstance(content, bytes):
+            file.write(content)
+        else:
+            with content.open("rb") as origin:
+                shutil.copyfileobj(origin, file, 1 << 20)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _flush(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

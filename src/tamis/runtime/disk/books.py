@@ -1,0 +1,105 @@
+"""The table ``state`` on disk: values under keys, each with a CRC, and books that say how many there are.
+
+The books hold the format of the file, the number of the last commit, the number of records and the sum of their CRCs,
+so that a record that was lost is noticed as surely as one that was changed (promise G14).
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from tamis.errors import StoreError
+from tamis.node import records
+from tamis.node.effects import Key
+
+__all__ = ["FORMAT", "STATE_SCHEMA", "Books", "packed", "unpacked"]
+
+#: The layout of the file. Older ones are migrated by `tamis serve migrate` (`tamis.runtime.disk.migration`).
+FORMAT = 2
+
+STATE_SCHEMA = """
+CREATE TABLE books (one INTEGER PRIMARY KEY CHECK (one = 1), format INTEGER, number INTEGER, records INTEGER,
+                    total INTEGER);
+CREATE TABLE state (key BLOB PRIMARY KEY, value BLOB NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID;
+"""
+
+
+class Books:
+    """What the file at ``path`` holds under which key, as a CRC each, and how many commits it has seen."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        #: The number of the last commit.
+        self.number = 0
+        #: ``{key: crc}``: exactly the records of ``state``.
+        self._known: dict[bytes, int] = {}
+        self._total = 0
+
+    def load(self, db: Any) -> dict[Key, bytes]:
+        """Return all records, after checking each of them and the books."""
+        self.number, n_records, total = self._read_books(db)
+        stored: dict[Key, bytes] = {}
+        for key, value, crc in db.execute("SELECT key, value, crc FROM state"):
+            if not isinstance(value, bytes) or crc != zlib.crc32(value, zlib.crc32(key)):
+                raise StoreError(self._path, f"the record {key!r} is damaged")
+            self._known[key] = crc
+            stored[unpacked(key)] = value
+        for parts in stored:
+            records.find_kind(parts)
+        self._total = sum(self._known.values())
+        if (len(self._known), self._total) != (n_records, total):
+            raise StoreError(self._path, f"{n_records:,} records were kept, {len(self._known):,} are found")
+        return stored
+
+    def write(self, db: Any, state: Mapping[bytes, bytes | None]) -> dict[bytes, int | None]:
+        """Write and remove records and count the commit; returns what `settle` takes over when that is durable."""
+        crcs = {key: None if value is None else zlib.crc32(value, zlib.crc32(key)) for key, value in state.items()}
+        gone = [(key,) for key, value in state.items() if value is None]
+        kept = [(key, value, crcs[key]) for key, value in state.items() if value is not None]
+        db.executemany("DELETE FROM state WHERE key = ?", gone)
+        db.executemany("INSERT OR REPLACE INTO state VALUES (?, ?, ?)", kept)
+        db.execute("UPDATE books SET number = number + 1, records = ?, total = ?", self._after(crcs))
+        return crcs
+
+    def settle(self, crcs: Mapping[bytes, int | None]) -> None:
+        """Take over into memory what is on the disk now."""
+        _, self._total = self._after(crcs)
+        for key, crc in crcs.items():
+            if crc is None:
+                self._known.pop(key, None)
+            else:
+                self._known[key] = crc
+        self.number += 1
+
+    def _read_books(self, db: Any) -> tuple[int, int, int]:
+        row = db.execute("SELECT format, number, records, total FROM books").fetchone()
+        if row is not None and row[0] in range(1, FORMAT):
+            raise StoreError(
+                self._path, f"format {row[0]} of an earlier release: run `tamis serve migrate --data DIRECTORY` first"
+            )
+        if row is None or row[0] != FORMAT:
+            raise StoreError(self._path, f"expected format {FORMAT}, found {row}; a later release of tamis may read it")
+        return int(row[1]), int(row[2]), int(row[3])
+
+    def _after(self, crcs: Mapping[bytes, int | None]) -> tuple[int, int]:
+        """Return how many records there are after some changes, and the sum of their CRCs."""
+        n_records, total = len(self._known), self._total
+        for key, crc in crcs.items():
+            old = self._known.get(key)
+            n_records += (crc is not None) - (old is not None)
+            total += (crc or 0) - (old or 0)
+        return n_records, total
+
+
+def packed(key: Key) -> bytes:
+    """Return a key as it stands on disk."""
+    return msgspec.msgpack.encode(key)
+
+
+def unpacked(data: bytes) -> Key:
+    """Return the key that stands on disk as these bytes."""
+    return msgspec.msgpack.decode(data, type=tuple[str, ...])

@@ -1,0 +1,41 @@
+"""A client that gives up leaves no TCP connection behind, even when the broker does not answer its closing."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+
+import pytest
+from websockets.asyncio.server import ServerConnection, serve
+
+import tamis
+from tamis.errors import ConnectionLostError
+from tamis.runtime.packets import SUBPROTOCOL
+
+
+async def talk_nonsense(connection: ServerConnection) -> None:
+    """Send what is no packet, and read nothing from then on."""
+    connection.transport.pause_reading()  # type: ignore[attr-defined]
+    await connection.send(b"\x00\x00\x00\xff")
+    await connection.wait_closed()
+
+
+def sockets_to(port: int) -> list[asyncio.Transport]:
+    """Return the open connections of this process to a port of its own."""
+    transports = [thing for thing in gc.get_objects() if isinstance(thing, asyncio.Transport)]
+    open_transports = [one for one in transports if not one.is_closing()]
+    return [one for one in open_transports if (one.get_extra_info("peername") or ("", 0))[1] == port]
+
+
+def test_a_cancelled_closing_handshake_closes_the_socket() -> None:
+    async def story() -> None:
+        async with serve(
+            talk_nonsense, "127.0.0.1", 0, subprotocols=[SUBPROTOCOL], close_timeout=0.1, ping_interval=None
+        ) as server:
+            port = server.sockets[0].getsockname()[1]
+            with pytest.raises(ConnectionLostError, match="no broker answered"):
+                async with tamis.connect(f"http://127.0.0.1:{port}", timeout=1):
+                    pass
+            assert sockets_to(port) == []
+
+    asyncio.run(story())
