@@ -93,6 +93,6 @@ def build_automaton(
             for c in range(width):  # children of s itself are laid over at the next level
                 table[s * width + c] = table[fail[s] * width + c]
     for e in range(len(table)):
-        s = np.int64(table[e])
-        table[e] = s * width << 1 | (own[s] >= 0 or link[s] > 0)
+        node = np.int64(table[e])
+        table[e] = node * width << 1 | (own[node] >= 0 or link[node] > 0)
     return table, own, link

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import uint64
 
 from tamis.kernels.compile import Int, hot_kernel
 
@@ -40,19 +39,20 @@ def _fits_at(program: _Bytes, i: Int, end: Int, text: _Bytes, j: Int, stop: Int)
 @hot_kernel
 def _shift_and(program: _Bytes, i: Int, end: Int, text: _Bytes, j: Int, stop: Int, masks: _Masks) -> Int:
     """Return the earliest end of a fit of the piece in ``text[j:stop]``, or -1; ``masks`` are 256 zeros."""
-    wild, state, found = uint64(0), uint64(0), -1
+    wild, found = np.uint64(0), -1
+    state: Int = np.uint64(0)
     for k in range(i, end):
         if program[k] == ONE_CHARACTER:
-            wild |= uint64(1) << uint64(k - i)
+            wild |= np.uint64(1) << np.uint64(k - i)
         else:
-            masks[program[k]] |= uint64(1) << uint64(k - i)
-    done, last_is_wild = uint64(1) << uint64(end - i - 1), program[end - 1] == ONE_CHARACTER
+            masks[program[k]] |= np.uint64(1) << np.uint64(k - i)
+    done, last_is_wild = np.uint64(1) << np.uint64(end - i - 1), program[end - 1] == ONE_CHARACTER
     while j < stop:
         c = text[j]
         if c & 0xC0 == 0x80:  # a character goes on: a wildcard that took its first byte keeps it
-            state = ((state << uint64(1) | uint64(1)) & masks[c]) | (state & wild)
+            state = ((state << np.uint64(1) | np.uint64(1)) & masks[c]) | (state & wild)
         else:
-            state = (state << uint64(1) | uint64(1)) & (masks[c] | wild)
+            state = (state << np.uint64(1) | np.uint64(1)) & (masks[c] | wild)
         j += 1
         if state & done and not (last_is_wild and j < stop and text[j] & 0xC0 == 0x80):
             found = j
@@ -100,7 +100,7 @@ def _start_of_end(program: _Bytes, i: Int, end: Int, text: _Bytes, j: Int, stop:
 
 
 @hot_kernel
-def fits_like(program: _Bytes, i: Int, end: Int, text: _Bytes, j: Int, stop: Int, masks: _Masks) -> bool:
+def fits_like(program: _Bytes, i: Int, end: Int, text: _Bytes, j: Int, stop: Int, masks: _Masks) -> Int:
     """Whether ``text[j:stop]`` fits the program ``program[i:end]``; ``masks`` are 256 zeros, and are so afterwards."""
     k = i
     while k < end and program[k] != ANY_TEXT:

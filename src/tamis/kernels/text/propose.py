@@ -65,7 +65,7 @@ class Memo(NamedTuple):
 
 
 @hot_kernel
-def _holds(columns: EntryColumns, test: Int, strings: Strings, row: Int, masks: npt.NDArray[np.uint64]) -> bool:
+def _holds(columns: EntryColumns, test: Int, strings: Strings, row: Int, masks: npt.NDArray[np.uint64]) -> Int:
     """Whether the string of a row meets a test; a missing one does not."""
     view = columns.test_view[test]
     if not strings.present[view, row]:
@@ -77,7 +77,7 @@ def _holds(columns: EntryColumns, test: Int, strings: Strings, row: Int, masks: 
 
 
 @hot_kernel
-def _answer(columns: EntryColumns, test: Int, strings: Strings, row: Int, memo: Memo) -> bool:
+def _answer(columns: EntryColumns, test: Int, strings: Strings, row: Int, memo: Memo) -> Int:
     """Whether the string of a row meets a test, asked once per row."""
     if memo.answers[test] >> 1 != memo.epoch + row:
         memo.answers[test] = (memo.epoch + row) << 1 | _holds(columns, test, strings, row, memo.masks)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import uint32, uint64
 
 from tamis.kernels.compile import Int, hot_kernel, kernel
 from tamis.kernels.text.automaton import Automaton
@@ -44,21 +43,21 @@ def _run_lanes(
     s0, s1, s2, s3 = state[0], state[1], state[2], state[3]
     s4, s5, s6, s7 = state[4], state[5], state[6], state[7]
     used[:] = 0
-    q = uint64(length)
-    for i in range(uint64(start), uint64(stop)):
-        s0 = table[uint64(s0 >> uint32(1)) + uint64(classes[text[i]])]
-        s1 = table[uint64(s1 >> uint32(1)) + uint64(classes[text[q + i]])]
-        s2 = table[uint64(s2 >> uint32(1)) + uint64(classes[text[uint64(2) * q + i]])]
-        s3 = table[uint64(s3 >> uint32(1)) + uint64(classes[text[uint64(3) * q + i]])]
-        s4 = table[uint64(s4 >> uint32(1)) + uint64(classes[text[uint64(4) * q + i]])]
-        s5 = table[uint64(s5 >> uint32(1)) + uint64(classes[text[uint64(5) * q + i]])]
-        s6 = table[uint64(s6 >> uint32(1)) + uint64(classes[text[uint64(6) * q + i]])]
-        s7 = table[uint64(s7 >> uint32(1)) + uint64(classes[text[uint64(7) * q + i]])]
-        if (s0 | s1 | s2 | s3 | s4 | s5 | s6 | s7) & uint32(1):
+    q = np.uint64(length)
+    for i in range(np.uint64(start), np.uint64(stop)):
+        s0 = table[np.uint64(s0 >> np.uint32(1)) + np.uint64(classes[text[i]])]
+        s1 = table[np.uint64(s1 >> np.uint32(1)) + np.uint64(classes[text[q + i]])]
+        s2 = table[np.uint64(s2 >> np.uint32(1)) + np.uint64(classes[text[np.uint64(2) * q + i]])]
+        s3 = table[np.uint64(s3 >> np.uint32(1)) + np.uint64(classes[text[np.uint64(3) * q + i]])]
+        s4 = table[np.uint64(s4 >> np.uint32(1)) + np.uint64(classes[text[np.uint64(4) * q + i]])]
+        s5 = table[np.uint64(s5 >> np.uint32(1)) + np.uint64(classes[text[np.uint64(5) * q + i]])]
+        s6 = table[np.uint64(s6 >> np.uint32(1)) + np.uint64(classes[text[np.uint64(6) * q + i]])]
+        s7 = table[np.uint64(s7 >> np.uint32(1)) + np.uint64(classes[text[np.uint64(7) * q + i]])]
+        if (s0 | s1 | s2 | s3 | s4 | s5 | s6 | s7) & np.uint32(1):
             state[0], state[1], state[2], state[3] = s0, s1, s2, s3
             state[4], state[5], state[6], state[7] = s4, s5, s6, s7
             for k in range(LANES):
-                if state[k] & uint32(1):
+                if state[k] & np.uint32(1):
                     ends[k * _STRETCH + used[k]] = i
                     met[k * _STRETCH + used[k]] = state[k]
                     used[k] += 1

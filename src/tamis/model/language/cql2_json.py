@@ -134,8 +134,8 @@ class _Reader:
             self._budget.spend(limits.TEXT, limits.NOT_TEXT)
             _count(op, args, 1, path)
             part = self.condition(args[0], f"{path}args[0].", level + 1)
-            if _has_not_form(part) and not part.negated:  # type: ignore[union-attr]
-                return dataclasses.replace(part, negated=True)  # type: ignore[call-arg, type-var]
+            if isinstance(part, Between | IsIn | IsLike | TextTest | IsNull) and _can_negate(part):
+                return dataclasses.replace(part, negated=True)
             return Not(part)
         if len(args) < 2:
             raise _wrong(path, f"{op} takes 2 or more arguments, not {len(args)}", args)
@@ -324,9 +324,9 @@ def _is_property(document: object) -> bool:
     return isinstance(document, Mapping) and document.keys() == {"property"}
 
 
-def _has_not_form(node: Node) -> bool:
-    """Whether the text of a condition has a NOT of its own."""
-    return isinstance(node, Between | IsIn | IsLike | IsNull) or (isinstance(node, TextTest) and node.op != "=")
+def _can_negate(node: Between | IsIn | IsLike | TextTest | IsNull) -> bool:
+    """Whether the text of a condition has a NOT of its own that it does not use."""
+    return not (node.negated or (isinstance(node, TextTest) and node.op == "="))
 
 
 def _is_fold(document: object) -> bool:

@@ -81,7 +81,8 @@ def _of_all(parts: Iterator[list[Group]]) -> list[Group]:
     for groups in parts:
         if not groups:
             return []
-        keys.update(dict.fromkeys(max(groups, key=_shortest)))
+        best: Group = max(groups, key=_shortest)
+        keys.update(dict.fromkeys(best))
         if len(keys) > _MOST_KEYS:
             return []
     return [tuple(keys)] if keys else []
