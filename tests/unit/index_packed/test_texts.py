@@ -54,9 +54,8 @@ def test_matches_are_those_of_the_linear_matcher_under_churn(seed: int) -> None:
     rng = random.Random(seed)
     packed, linear = (tamis.Engine(schema=SCHEMA, matcher=name) for name in ("packed", "linear"))
     living: list[int] = []
-    events = pa.table(
-        {"s": [_text(rng) for _ in range(40)], "t": [_text(rng) for _ in range(40)], "n": [3, 2**53 + 1] * 20}
-    )
+    texts = {name: [_text(rng) for _ in range(40)] for name in ("s", "t")}
+    events = pa.table({**texts, "n": [3, 2**53 + 1] * 20})
     for start in (0, 150, 300):
         for id in range(start, start + 150):
             text = _filter(rng)
