@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 from tamis.geometry.balls import in_ball
 from tamis.geometry.relations import relation_of
-from tamis.model.pattern import like_matches
 from tamis.model.schema import Event
 from tamis.model.shapes import RegionValue
 from tamis.model.subscription import AllOf, AnyOf, Constraint, Filter, Like, Predicate, Spatial, Subscription, Values
+from tamis.model.text.patterns import meets
 
 __all__ = ["constraint_holds", "holds", "matches", "matches_subscription"]
 
@@ -51,7 +51,7 @@ def constraint_holds(event: Event, constraint: Constraint) -> bool:
     if value is None:
         return False
     if isinstance(constraint, Like):
-        return like_matches(constraint.pattern, cast("str", value)) != constraint.negated
+        return meets(constraint, cast("str", value))
     if isinstance(constraint, Spatial):
         return relation_of(cast("RegionValue", value), constraint.region) in constraint.relations
     point = cast("npt.NDArray[np.float64]", value)

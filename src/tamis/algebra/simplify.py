@@ -258,7 +258,7 @@ def _constraint_key(one: Constraint) -> tuple[object, ...]:
     if isinstance(one, Values):
         return (one.attribute, 0, one.allowed.missing, one.allowed.from_below, one.allowed.cuts)
     if isinstance(one, Like):
-        return (one.attribute, 1, one.pattern, one.negated)
+        return (one.attribute, 1, one.pattern, one.negated, one.fold, one.is_regex)
     if isinstance(one, Spatial):
         return (one.attribute, 2, one.region.wkb, sorted(one.relations))
     return (one.attribute, 3, one.center, one.radius, one.negated)

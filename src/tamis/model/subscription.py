@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 import shapely
 
+from tamis.model.text.folding import Fold
 from tamis.model.value_set import ANYTHING, ValueSet
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Ball",
     "Constraint",
     "Filter",
+    "Fold",
     "Like",
     "Predicate",
     "Relation",
@@ -78,11 +80,17 @@ class Values:
 
 @dataclass(frozen=True, slots=True)
 class Like:
-    """The string matches (or, negated, does not match) a LIKE pattern that is neither exact nor a prefix."""
+    """The string matches (or, negated, does not match) a pattern.
+
+    The pattern is one of LIKE, neither exact nor a prefix unless ``fold`` is set, or a regular expression
+    (``is_regex``). With ``fold`` the string is folded first, and the literal characters of a LIKE pattern are folded.
+    """
 
     attribute: str
     pattern: str
     negated: bool = False
+    fold: Fold = Fold.NONE
+    is_regex: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,10 @@ from tamis.model.language.nodes import (
     Not,
     Or,
     SpatialTest,
+    TextTest,
     WithinBall,
 )
+from tamis.model.text.folding import Fold, fold_text
 from tamis.model.values import INT64_MIN, UINT64_MAX, UnfitError
 
 YEAR_1, YEAR_9999_END = -62_135_596_800_000_000, 253_402_300_799_999_999
@@ -95,6 +97,18 @@ def polygons(draw: st.DrawFn) -> shapely.Polygon:
         return shapes.bbox_polygon(0, 0, scale, scale)
 
 
+@st.composite
+def text_tests(draw: st.DrawFn) -> TextTest:
+    """Tests of folded text, and of regular expressions on any text."""
+    op = draw(st.sampled_from(["=", "IN", "LIKE", "MATCHES"]))
+    fold = draw(st.sampled_from([Fold.CASE, Fold.ACCENTS, Fold.CASE | Fold.ACCENTS]))
+    if op == "MATCHES":
+        return TextTest(draw(names()), op, (draw(st.text(max_size=10)),), draw(st.sampled_from([Fold.NONE, fold])))
+    texts = draw(st.lists(st.text(max_size=10), min_size=1, max_size=4 if op == "IN" else 1))
+    operands = tuple(fold_text(one, fold) for one in texts)
+    return TextTest(draw(names()), op, operands, fold, draw(st.booleans()))
+
+
 def leaves() -> st.SearchStrategy[Node]:
     """Conditions of every kind."""
     values = st.lists(literals(), min_size=1, max_size=5).map(tuple)
@@ -104,6 +118,7 @@ def leaves() -> st.SearchStrategy[Node]:
         st.builds(Between, names(), literals(), literals(), st.booleans()),
         st.builds(IsIn, names(), values, st.booleans()),
         st.builds(IsLike, names(), st.text(max_size=10), st.booleans()),
+        text_tests(),
         st.builds(IsNull, names(), st.booleans()),
         st.builds(SpatialTest, st.sampled_from(sorted(SPATIAL_FUNCTIONS)), names(), polygons()),
         st.builds(WithinBall, names(), st.lists(coordinates, min_size=1, max_size=4).map(tuple), coordinates.map(abs)),

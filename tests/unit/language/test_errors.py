@@ -14,8 +14,9 @@ Unreadable, Refused = SubscriptionSyntaxError, SubscriptionError
 ATTRIBUTE = " is read as an attribute, and attributes are compared with values only; a string stands in single quotes"
 ARITHMETIC = " is not supported: an attribute is compared with a value"
 KNOWN = (
-    "there are S_CONTAINS, S_DISJOINT, S_EQUALS, S_INTERSECTS, S_OVERLAPS, S_TOUCHES, S_WITHIN, RCC_CONTAINS, "
-    "RCC_COVERED_BY, RCC_COVERS, RCC_DISJOINT, RCC_EQUALS, RCC_INSIDE, RCC_MEETS, RCC_OVERLAPS and V_WITHIN"
+    "there are CASEI, ACCENTI, S_CONTAINS, S_DISJOINT, S_EQUALS, S_INTERSECTS, S_OVERLAPS, S_TOUCHES, S_WITHIN, "
+    "RCC_CONTAINS, RCC_COVERED_BY, RCC_COVERS, RCC_DISJOINT, RCC_EQUALS, RCC_INSIDE, RCC_MEETS, "
+    "RCC_OVERLAPS and V_WITHIN"
 )
 
 #: The text, the kind of error, the offset of the caret, and what is expected or wrong.
@@ -72,7 +73,16 @@ CASES: list[tuple[str, type[Exception], int, str]] = [
     ("a -1 = 2", Refused, 2, "arithmetic (-1)" + ARITHMETIC),
     ("a DIV 2 = 3", Refused, 2, "arithmetic (DIV)" + ARITHMETIC),
     ("a = 2 * 3", Refused, 6, "arithmetic (*)" + ARITHMETIC),
-    ("CASEI(a) = 'x'", Refused, 0, "the function CASEI is not supported; " + KNOWN),
+    ("CASEI(a) = 'X'", Refused, 11, "a folded text never equals 'X'; write CASEI('X')"),
+    ("CASEI(ACCENTI(a)) = 'É'", Refused, 20, "a folded text never equals 'É'; write CASEI(ACCENTI('É'))"),
+    ("CASEI(a) IN ('x', 5, 'y')", Refused, 9, "CASEI and ACCENTI give text, which 5 is not"),
+    (
+        "CASEI(a) < 'x'",
+        Refused,
+        9,
+        "CASEI and ACCENTI are compared with =, <>, IN, LIKE and MATCHES; their results have no order",
+    ),
+    ("CASEI(a) AND b", SubscriptionSyntaxError, 9, "a comparison with =, <>, IN, LIKE or MATCHES"),
     ("S_CROSSES(a, POINT(1 2))", Refused, 0, "the function S_CROSSES is not supported; " + KNOWN),
     ("S_INTERSECT(a, BBOX(0,0,1,1))", Refused, 0, "the function S_INTERSECT is not supported, but S_INTERSECTS is"),
     ("a = TIMESTAMP('2026-02-30T00:00:00Z')", Refused, 14, "there is no such time: day is out of range for month"),

@@ -9,7 +9,7 @@ beyond that ``impossible`` errs towards "no" and never towards "yes".
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from tamis.algebra.proofs import balls, patterns, regions
@@ -126,5 +126,5 @@ def negation(condition: Condition) -> Condition:
     if isinstance(condition, Spatial):
         return regions.complement(condition)
     if isinstance(condition, Like):
-        return Like(condition.attribute, condition.pattern, not condition.negated)
+        return replace(condition, negated=not condition.negated)
     return Ball(condition.attribute, condition.center, condition.radius, not condition.negated)

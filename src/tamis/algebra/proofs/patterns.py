@@ -1,7 +1,7 @@
-"""LIKE patterns together: whether a string fits some of them, misses others and lies in a range.
+"""Patterns of text together: whether a string fits some of them, misses others and lies in a range.
 
-A LIKE pattern is a regular language, and so is "not before this string": both can be read one character
-at a time. Walking all of them in step gives one machine whose states are (positions reached in each
+A LIKE pattern or a regular expression is a regular language, and so is "not before this string": all can be read one
+character at a time. Walking all of them in step gives one machine whose states are (positions reached in each
 pattern, how the text so far compares with each cut of the value set). A breadth-first walk over its
 states finds the shortest string that satisfies everything, or shows that there is none: covering and
 conflict of patterns are exact both ways as long as the walk ends within `MAX_STATES` and `MAX_STEPS`.
@@ -9,6 +9,10 @@ A string that each pattern alone would offer is tried before the walk: most ques
 
 Characters that no pattern and no cut mentions are all alike, except for their order, so the alphabet is
 the characters mentioned and one character from each gap between them.
+
+Patterns that are all read on text folded in the same way are walked on folded text. That nothing fits is then proved
+for all text; what fits counts if folding does not change it. Patterns folded in different ways, or folded ones with a
+range, are only tried with a few strings: what they have in common stays unknown, which withholds no event.
 """
 
 from __future__ import annotations
@@ -18,10 +22,14 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 from tamis.algebra.proofs.budget import Budget
-from tamis.model.pattern import like_matches, like_pattern
+from tamis.model.pattern import like_pattern
 from tamis.model.subscription import Like
+from tamis.model.text.folding import Fold
+from tamis.model.text.patterns import meets, reading_of
+from tamis.model.text.regex import RegexMachine, State, regex_machine
 from tamis.model.value_set import ValueSet
 
 __all__ = ["MAX_STATES", "MAX_STEPS", "StringSearch", "finite_strings", "no_string_fits", "search_strings"]
@@ -67,11 +75,17 @@ def search_strings(allowed: ValueSet, likes: tuple[Like, ...]) -> StringSearch:
         fitting = (text for text in listed if _fits_all(text, likes))
         return StringSearch(next(fitting, None), proved=True)
     for like in likes:
-        if not like.negated:  # whatever fits has to be as long as this at least
+        if not (like.negated or like.is_regex):  # whatever fits has to be as long as this at least
             text = _shortest(like.pattern)
             if text in allowed and _fits_all(text, likes):
                 return StringSearch(text, proved=True)
-    return _Walk(allowed, likes).search()
+    folds = {reading_of(one.pattern, one.fold, one.is_regex)[1] for one in likes}
+    if len(folds) > 1 or (any(folds) and allowed.cuts):
+        return StringSearch(None, proved=False)
+    answer = _Walk(allowed, likes).search()
+    if answer.found is not None and not _fits_all(answer.found, likes):  # folding changes it
+        return StringSearch(None, proved=False, steps=answer.steps)
+    return answer
 
 
 def no_string_fits(allowed: ValueSet, likes: tuple[Like, ...], budget: Budget | None = None) -> bool:
@@ -82,7 +96,7 @@ def no_string_fits(allowed: ValueSet, likes: tuple[Like, ...], budget: Budget | 
     """
     if budget is not None and budget.exhausted:
         return False
-    wanted = [_shortest(one.pattern) for one in likes if not one.negated]
+    wanted = [_shortest(one.pattern) for one in likes if not (one.negated or one.is_regex)]
     for text in ("".join(wanted), "".join(reversed(wanted))) if len(wanted) > 1 else ():
         if text in allowed and _fits_all(text, likes):
             return False
@@ -116,7 +130,7 @@ def finite_strings(allowed: ValueSet, limit: int = 10_000) -> tuple[str, ...] | 
 
 
 def _fits_all(text: str, likes: Iterable[Like]) -> bool:
-    return all(like_matches(one.pattern, text) != one.negated for one in likes)
+    return all(meets(one, text) for one in likes)
 
 
 class _Pattern:
@@ -140,20 +154,54 @@ class _Pattern:
         self.masks = {item: bits | self.wild for item, bits in at.items() if isinstance(item, str)}
         self.start = 1 | (self.skips & 1) << 1
 
+    @property
+    def mentioned(self) -> set[str]:
+        """The characters that are not like all others."""
+        return set(self.masks)
+
+    @property
+    def length(self) -> int:
+        """What a step costs, roughly: items."""
+        return len(self.items)
+
     def step(self, positions: int, character: str) -> int:
         """Return the positions after one more character."""
         following = (positions & self.skips) | (positions & self.masks.get(character, self.wild)) << 1
         return following | (following & self.skips) << 1
 
+    def accepts(self, positions: int) -> bool:
+        """Whether a text that ends here fits."""
+        return bool(positions & self.accepting)
+
+    def is_dead(self, positions: int) -> bool:
+        """Whether no text that goes on from here fits."""
+        return not positions
+
+
+class _Expression:
+    """A regular expression with the questions of a `_Pattern`; its states are those of its machine."""
+
+    def __init__(self, machine: RegexMachine) -> None:
+        self._machine = machine
+        self.start, self.step, self.accepts = machine.start, machine.step, machine.fits_at_end
+        starts = (0xE000 if 0xD800 <= code < 0xE000 else code for code in machine.cell_starts)
+        #: The first character of each cell stands for all of it.
+        self.mentioned = {chr(code) for code in starts}
+        self.length = len(machine.cell_starts)
+
+    def is_dead(self, state: State) -> bool:
+        """Whether no text that goes on from here fits."""
+        return state is self._machine.dead
+
 
 @lru_cache(maxsize=256)
-def _pattern(pattern: str) -> _Pattern:
-    return _Pattern(pattern)
+def _reader(pattern: str, fold: Fold, is_regex: bool) -> Any:
+    return _Expression(regex_machine(pattern, fold)) if is_regex else _Pattern(pattern)
 
 
 #: Cuts not yet decided, as (index, characters compared equal); and how many lie at or before the text.
 _Order = tuple[tuple[int, ...], int, int]
-_State = tuple[tuple[int, ...], _Order]
+_State = tuple[tuple[Any, ...], _Order]
 
 
 class _Walk:
@@ -163,11 +211,11 @@ class _Walk:
         self.allowed = allowed
         self.cuts: list[str] = [value for value, _ in allowed.cuts]
         self.likes = likes
-        self.patterns = [_pattern(one.pattern) for one in likes]
-        mentioned = {item for pattern in self.patterns for item in pattern.items if isinstance(item, str)}
+        self.patterns = [_reader(one.pattern, one.fold, one.is_regex) for one in likes]
+        mentioned: set[str] = set().union(*(pattern.mentioned for pattern in self.patterns))
         self.alphabet = _alphabet(mentioned.union(*self.cuts))
         #: What one character costs, whatever the state.
-        self.length = sum(1 + len(one.items) // _ITEMS for one in self.patterns)
+        self.length = sum(1 + one.length // _ITEMS for one in self.patterns)
 
     def search(self) -> StringSearch:
         """Return the shortest fitting string; among equals the one whose characters come first."""
@@ -193,15 +241,14 @@ class _Walk:
     def _accepts(self, state: _State) -> bool:
         """Whether every pattern that is wanted has been matched to its end, and no other one."""
         return all(
-            bool(at & one.accepting) != like.negated
-            for at, one, like in zip(state[0], self.patterns, self.likes, strict=True)
+            one.accepts(at) != like.negated for at, one, like in zip(state[0], self.patterns, self.likes, strict=True)
         )
 
     def _step(self, state: _State, character: str) -> _State | None:
         positions, order = state
         after = tuple(one.step(at, character) for one, at in zip(self.patterns, positions, strict=True))
-        for at, like in zip(after, self.likes, strict=True):
-            if not at and not like.negated:
+        for at, one, like in zip(after, self.patterns, self.likes, strict=True):
+            if not like.negated and one.is_dead(at):
                 return None  # this pattern can never match any more
         return after, self._compare(order, character)
 

@@ -122,6 +122,8 @@ def _upper(stop: Cut | None) -> float:
 
 
 def _like_side(constraint: Like, axis: Axis) -> Side:
+    if constraint.fold or constraint.is_regex:
+        return _WHOLE
     pieces = like_pattern(constraint.pattern).pieces
     start = "".join(itertools.takewhile(lambda one: one is not None, pieces[0]))  # type: ignore[arg-type]
     if constraint.negated or not start or axis.part is not Part.KEY:

@@ -99,6 +99,8 @@ class Axes:
         self._number: dict[Axis, int] = {}
         #: The axes by number; it only grows, so a reader may walk it while a writer adds one.
         self._order: list[Axis] = []
+        #: The axes that only say whether there is a value.
+        self.of_presence: set[int] = set()
         #: ``{attribute: {string: code}}``; a code is never given twice, so a reader may be behind.
         self.codes: dict[str, dict[str, int]] = {}
 
@@ -115,6 +117,8 @@ class Axes:
         if number is None:
             number = self._number[axis] = len(self._order)
             self._order.append(axis)
+            if part is Part.PRESENT:
+                self.of_presence.add(number)
         return number
 
     def attribute(self, number: int) -> str:

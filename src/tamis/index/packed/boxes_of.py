@@ -25,12 +25,14 @@ import numpy as np
 import shapely
 
 from tamis.index.packed.axes import COORDINATES, Axes, Part, float_above, float_below, string_key
+from tamis.index.packed.texts.literals import groups_of
+from tamis.index.packed.texts.text_index import TextPart
 from tamis.kernels.boxes.quantise import ANY_VALUE
 from tamis.model.pattern import like_pattern
 from tamis.model.subscription import Ball, Constraint, Filter, Like, Relation, Spatial, Values
 from tamis.model.value_set import Cut, ValueSet
 
-__all__ = ["Box", "boxes_of", "open_constraints"]
+__all__ = ["Box", "Sides", "boxes_of", "open_constraints"]
 
 #: Boxes one filter may become; a set with more intervals becomes its hull.
 MAX_BOXES = 16
@@ -59,6 +61,8 @@ class Box(NamedTuple):
     exact: bool
     regions: tuple[tuple[int, Spatial], ...] = ()
     ball: Ball | None = None
+    #: What the filter says about text, when it says something.
+    text: TextPart | None = None
 
 
 class _Choice(NamedTuple):
@@ -80,8 +84,16 @@ def boxes_of(filter: Filter, axes: Axes) -> list[Box]:
     boxes, undecided = _boxes_and_rest(filter, axes)
     decided = filter.rest is None and not undecided
     ball = undecided[0] if filter.rest is None and len(undecided) == 1 and isinstance(undecided[0], Ball) else None
+    text = _text_part(filter, undecided)
     return [
-        Box(sides, decided and not asked, asked if decided else (), None if asked else ball) for sides, asked in boxes
+        Box(
+            sides,
+            decided and not asked,
+            asked if decided else (),
+            None if asked else ball,
+            None if text is None else text._replace(is_all=text.is_all and not asked),
+        )
+        for sides, asked in boxes
     ]
 
 
@@ -101,6 +113,17 @@ def _only_ranges(filter: Filter, axes: Axes) -> Sides | None:
             return None
         sides[axes.number(constraint.attribute, Part.NUMBER)] = side
     return sides
+
+
+def _text_part(filter: Filter, undecided: list[Constraint]) -> TextPart | None:
+    """Return what a filter says about text; None when it says nothing that boxes do not."""
+    likes = [one for one in undecided if isinstance(one, Like)]
+    if not likes and filter.rest is None:
+        return None
+    groups = groups_of(filter)
+    if not likes and not groups:
+        return None
+    return TextPart(groups, likes, filter.rest is None and len(likes) == len(undecided))
 
 
 def open_constraints(filter: Filter, axes: Axes) -> list[Constraint] | None:
@@ -205,7 +228,8 @@ def _key_side(start: Cut | None, stop: Cut | None) -> Side:
 
 
 def _like(constraint: Like, axes: Axes) -> _Choice:
-    beginning = "".join(_literal_start(constraint.pattern)) if not constraint.negated else ""
+    is_plain = not (constraint.negated or constraint.fold or constraint.is_regex)
+    beginning = "".join(_literal_start(constraint.pattern)) if is_plain else ""
     if not beginning:
         return _Choice([_present(constraint.attribute, axes)], exact=False)
     axis = axes.number(constraint.attribute, Part.KEY)

@@ -20,6 +20,7 @@ from tamis.index.packed.boxes.box_index import BoxIndex
 from tamis.index.packed.deciders.combined import Deciders
 from tamis.index.packed.deciders.entries import Entries
 from tamis.index.packed.store import PackedStore
+from tamis.index.packed.texts.text_index import TextIndex
 from tamis.index.protocols import Lookup, SavedRows
 from tamis.index.saved_arrays import MOST_ROWS, Below, Declared, SavedArrays
 from tamis.model.schema import Schema
@@ -41,6 +42,7 @@ def save_store(store: PackedStore) -> tuple[AxesState, dict[str, npt.NDArray[Any
     parts: dict[str, Arrays] = {
         "plain": store.plain.to_arrays(),
         "special": store.special.to_arrays(),
+        "texts": store.texts.to_arrays(),
         "entries": store.entries.to_arrays(),
         "deciders": store.deciders.to_arrays(),
         "balls": store.balls.to_arrays(),
@@ -69,6 +71,7 @@ def open_store(lookup: Lookup, axes: AxesState, arrays: Arrays, rows: SavedRows 
         Axes.from_state(axes),
         BoxIndex.from_arrays(saved.under("plain."), n_rows),
         special,
+        TextIndex.from_arrays(saved.under("texts."), len(entries), special.n_axes),
         entries,
         PackedBalls.from_arrays(saved.under("balls."), n_rows),
         int(own["special"][0]),
@@ -110,7 +113,9 @@ def _check_places(store: PackedStore, rows: SavedRows, arrays: SavedArrays) -> N
     if loose.size and not 0 <= loose[0] <= loose[-1] < len(rows.living):
         arrays.refuse("loose", f"names a row outside 0 to {len(rows.living) - 1}")
     special = np.zeros(len(rows.living), np.bool_)
-    live_entries = store.special.rows()
+    live_entries = np.concatenate((store.special.rows(), store.texts.numbers()))
+    if len(np.unique(live_entries)) < len(live_entries):
+        arrays.refuse_all("its arrays keep a box of a subscription twice")
     special[entry_rows[live_entries]] = True
     if special[entry_rows].sum() != live_entries.size:
         arrays.refuse_all("its arrays keep some boxes of a subscription and lack others")

@@ -22,6 +22,8 @@ from tamis.index.packed.deciders.combined import OneEvent, TableOfEvents
 from tamis.index.packed.deciders.regions import Verdicts
 from tamis.index.packed.points_of import Points, points_of
 from tamis.index.packed.store import PackedStore
+from tamis.index.packed.texts.strings import strings_of_event, strings_of_table
+from tamis.index.packed.texts.text_index import TextSnapshot
 from tamis.index.protocols import NO_ROWS, Lookup, MatchRows, Rows
 from tamis.kernels.boxes.pairs import join_csr
 from tamis.kernels.polygons.region_tests import OPEN, YES, take_met
@@ -32,6 +34,9 @@ __all__ = ["PackedSearch"]
 
 #: Events and rows, int32 each.
 _Pairs = tuple[npt.NDArray[np.int32], Rows]
+
+#: Where an event lies, low and high on each axis.
+Ends = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 
 #: Candidates of an event that are decided first when one match is enough, and how many times as many come next.
 _FIRST_LOOK, _NEXT_LOOK = 8, 8
@@ -47,7 +52,7 @@ class PackedSearch:
     def match(self, event: Event) -> Rows:
         """Return the rows that match a canonical event, ascending."""
         store = self._store
-        plain, special = store.plain.snapshot, store.special.snapshot
+        texts, plain, special = store.texts.snapshot, store.plain.snapshot, store.special.snapshot
         low, high, is_point = store.axes.place(event, special.n_axes)
         lowest = np.array(low)
         highest = lowest if high is low else np.array(high)
@@ -59,6 +64,7 @@ class PackedSearch:
         if store.n_special:
             entries = store.special.match_point(lowest, highest, special)
             found = [*self._decided(event, entries, is_point=is_point), *self._ask_loose(event)]
+            found += self._decided_texts(event, texts, (lowest, highest), is_point=is_point)
             return np.union1d(rows, found).astype(np.int32)
         rows.sort()
         return rows
@@ -66,13 +72,13 @@ class PackedSearch:
     def match_table(self, events: EventTable) -> MatchRows:
         """Return the rows that match each event of a table; a bad row matches nothing."""
         store, bad = self._store, events.bad
-        plain, special = store.plain.snapshot, store.special.snapshot
+        texts, plain, special = store.texts.snapshot, store.plain.snapshot, store.special.snapshot
         points = points_of(events, store.axes, special.n_axes)
         found = MatchRows(*store.plain.match_points(points.low, points.high, plain))
         if bad or points.between.size:
             found = self._settled(events, bad, points, found)
         if store.n_special:
-            found = _joined(found, _without(bad, self._special_pairs(events, points, special)))
+            found = _joined(found, _without(bad, self._special_pairs(events, points, special, texts)))
         if len(store.balls):
             found = _joined(found, _without(bad, store.balls.pairs(events)))
         return found
@@ -80,7 +86,7 @@ class PackedSearch:
     def matches_any(self, event: Event) -> bool:
         """Whether some row matches a canonical event."""
         store = self._store
-        plain, special = store.plain.snapshot, store.special.snapshot
+        texts, plain, special = store.texts.snapshot, store.plain.snapshot, store.special.snapshot
         low, high, is_point = store.axes.place(event, special.n_axes)
         if not is_point:
             return bool(len(self.match(event)))
@@ -94,12 +100,15 @@ class PackedSearch:
             return False
         entries = store.special.match_point(lowest[0], highest[0], special)
         looks = (entries[begin:end] for begin, end in _looks(len(entries)))
-        return any(self._decided(event, some, is_point=True) for some in looks) or bool(self._ask_loose(event))
+        if any(self._decided(event, some, is_point=True) for some in looks):
+            return True
+        ends = lowest[0], highest[0]
+        return bool(self._decided_texts(event, texts, ends, is_point=True) or self._ask_loose(event))
 
     def matches_any_of(self, events: EventTable) -> npt.NDArray[np.bool_]:
         """Say for each event of a table whether some row matches it; a bad row matches nothing."""
         store, bad = self._store, list(events.bad)
-        plain, special = store.plain.snapshot, store.special.snapshot
+        texts, plain, special = store.texts.snapshot, store.plain.snapshot, store.special.snapshot
         points = points_of(events, store.axes, special.n_axes)
         met = np.zeros(len(events), np.bool_)
         met[points.between] = met[bad] = True  # not for the boxes
@@ -108,6 +117,7 @@ class PackedSearch:
             met[store.balls.pairs(events)[0]] = True
         if store.n_special and not met.all():
             self._meet_special(events, points, special, met)
+            self._meet_texts(events, points, texts, met)
         met[points.between] = [bool(len(self.match(events.event(i)))) for i in points.between.tolist()]
         met[bad] = False
         return met
@@ -128,9 +138,38 @@ class PackedSearch:
             for pair in chosen[verdicts == OPEN].tolist():
                 if not met[event[pair]]:
                     met[event[pair]] = bool(self._asked(events.event(int(event[pair])), entries[pair : pair + 1]))
+
+    def _meet_texts(self, events: EventTable, points: Points, texts: TextSnapshot, met: npt.NDArray[np.bool_]) -> None:
+        """Set ``met`` of the events that entries of the text index or loose filters match."""
+        if texts.views and not met.all():
+            event, entries, sure = self._proposed(events, points, texts)
+            verdicts = self._verdicts(entries, event, events, points, sure)
+            met[event[verdicts == YES]] = True
+            for pair in np.flatnonzero(verdicts == OPEN).tolist():
+                if not met[event[pair]]:
+                    met[event[pair]] = bool(self._asked(events.event(int(event[pair])), entries[pair : pair + 1]))
         if self._store.loose:
             for i in np.flatnonzero(~met).tolist():
                 met[i] = bool(self._ask_loose(events.event(i)))
+
+    def _proposed(
+        self, events: EventTable, points: Points, texts: TextSnapshot
+    ) -> tuple[npt.NDArray[np.int64], Rows, npt.NDArray[np.bool_]]:
+        """Return event and entry of each pair that the text index proposes, and whether it is decided."""
+        if not texts.views:
+            return np.zeros(0, np.int64), NO_ROWS, np.zeros(0, np.bool_)
+        found = texts.propose(strings_of_table(events, texts.views), (points.low, points.high))
+        return found.rows.astype(np.int64), found.entries, found.sure
+
+    def _decided_texts(self, event: Event, texts: TextSnapshot, ends: Ends, *, is_point: bool) -> list[int]:
+        """Return the rows that match among the proposals of the text index; a row may come twice."""
+        if not texts.views:
+            return []
+        low, high = ends
+        found = texts.propose(strings_of_event(event, texts.views), (low[None], high[None]))
+        sure = found.sure & is_point
+        rows: list[int] = self._store.entries.row[found.entries[sure]].tolist()
+        return rows + self._decided(event, found.entries[~sure], is_point=is_point)
 
     def _settled(self, events: EventTable, bad: Mapping[int, object], points: Points, plain: MatchRows) -> MatchRows:
         """Ask raw values about the events that are no points, and take all matches from bad ones."""
@@ -178,7 +217,7 @@ class PackedSearch:
                 found.append(row)
         return found
 
-    def _special_pairs(self, events: EventTable, points: Points, snapshot: Snapshot) -> _Pairs:
+    def _special_pairs(self, events: EventTable, points: Points, snapshot: Snapshot, texts: TextSnapshot) -> _Pairs:
         """Return event and row of each match of special and loose subscriptions, each once, in any order."""
         order = find_order(snapshot, points.low)
         order = np.arange(len(events)) if order is None else order
@@ -186,22 +225,40 @@ class PackedSearch:
         high = low if points.high is points.low else points.high[order]
         starts, entries = self._store.special.match_points(low, high, snapshot)
         event = np.repeat(order, np.diff(starts))
-        verdicts = self._verdicts(entries, event, events, points)
+        if texts.views:
+            more_events, more, sure = self._proposed(events, points, texts)
+            sure = np.concatenate((np.zeros(len(entries), np.bool_), sure))
+            event, entries = np.concatenate((event, more_events)), np.concatenate((entries, more))
+            verdicts = self._verdicts(entries, event, events, points, sure)
+        else:
+            verdicts = self._verdicts(entries, event, events, points)
         found = self._met(verdicts, event, entries)
         is_open = np.flatnonzero(verdicts == OPEN)
         if not (self._store.loose or len(is_open)):
             return found
         return _united(found, self._asked_pairs(events, event[is_open], entries[is_open]))
 
-    def _verdicts(self, entries: Rows, event: npt.NDArray[np.int64], events: EventTable, points: Points) -> Verdicts:
-        """Return a verdict for each pair of event and entry: by its box where that decides, else by the deciders."""
+    def _verdicts(
+        self,
+        entries: Rows,
+        event: npt.NDArray[np.int64],
+        events: EventTable,
+        points: Points,
+        sure: npt.NDArray[np.bool_] | None = None,
+    ) -> Verdicts:
+        """Return a verdict for each pair of event and entry: by its box where that decides, else by the deciders.
+
+        ``sure`` are the pairs that are decided already, as far as the event is a point.
+        """
         store, known, values = self._store, self._store.entries, TableOfEvents(events)
-        if not (points.between.size or known.has_exact):
+        if not (points.between.size or known.has_exact or sure is not None):
             return store.deciders.decide(entries, event, values, known, store.axes)
-        is_point = ~np.isin(event, points.between)
-        verdicts = np.where(known.exact[entries] & is_point, np.int8(YES), np.int8(OPEN))
+        is_point = ~np.isin(event, points.between) if points.between.size else np.ones(len(event), np.bool_)
+        decided = known.exact[entries] if sure is None else known.exact[entries] | sure
+        verdicts = np.where(decided & is_point, np.int8(YES), np.int8(OPEN))
         left = np.flatnonzero((verdicts == OPEN) & is_point)
-        verdicts[left] = store.deciders.decide(entries[left], event[left], values, known, store.axes)
+        if len(left):
+            verdicts[left] = store.deciders.decide(entries[left], event[left], values, known, store.axes)
         return verdicts
 
     def _met(self, verdicts: Verdicts, event: npt.NDArray[np.int64], entries: Rows) -> _Pairs:

@@ -4,7 +4,8 @@ Each filter becomes boxes (`boxes_of`). Invariants: a row stands in exactly one 
 
 * *plain*: subscriptions that are one exact box, under their own row. What the index finds is the answer.
 * *special*: subscriptions with other boxes, under entry numbers; an entry knows its row, its filter, and whether its
-  box decides or only proposes. A row may have several entries; it is reported once.
+  box decides or only proposes. A row may have several entries; it is reported once. An entry stands in the box index
+  *special*, or in *texts* when a literal of its patterns finds its events better.
 * *loose*: filters that give no box at all (``x IS NULL``). A row may have loose filters and entries as well; a row with
   neither can never match, and is loose without filters.
 * *balls*: subscriptions that are one ball and nothing else (`balls`).
@@ -29,9 +30,10 @@ import numpy.typing as npt
 from tamis.index.packed.axes import Axes, Part
 from tamis.index.packed.balls import PackedBalls, only_ball
 from tamis.index.packed.boxes.box_index import BoxIndex
-from tamis.index.packed.boxes_of import Box, boxes_of
+from tamis.index.packed.boxes_of import Box, Sides, boxes_of
 from tamis.index.packed.deciders.combined import Deciders
 from tamis.index.packed.deciders.entries import Entries
+from tamis.index.packed.texts.text_index import TextIndex, TextPart
 from tamis.index.protocols import IndexStatistics, Rows
 from tamis.kernels.boxes.quantise import ANY_VALUE
 from tamis.model.language.templates.columns import TextColumns
@@ -61,6 +63,7 @@ class PackedStore:
     axes: Axes = field(default_factory=Axes)
     plain: BoxIndex = field(default_factory=lambda: BoxIndex(1))
     special: BoxIndex = field(default_factory=lambda: BoxIndex(1))
+    texts: TextIndex = field(default_factory=TextIndex)
     entries: Entries = field(default_factory=Entries)
     balls: PackedBalls = field(default_factory=PackedBalls)
     n_special: int = 0
@@ -98,16 +101,41 @@ class PackedStore:
         """Add rows whose boxes do not decide alone, or that have several, or none."""
         entries, bounded = list[int](), list[Box]()
         for row, boxes in rowed:
-            mine = [(i, box) for i, box in boxes if box.sides or box.exact]
+            mine = [(i, box) for i, box in boxes if box.sides or box.exact or self._is_about_text(box)]
             if len(mine) < len(boxes) or not boxes:
-                self.loose[row] = tuple(i for i, box in boxes if not (box.sides or box.exact))
+                self.loose[row] = tuple(
+                    i for i, box in boxes if not (box.sides or box.exact or self._is_about_text(box))
+                )
             if mine:
                 entries += self.entries.append(row, [(i, box.exact) for i, box in mine])
                 bounded += [box for _, box in mine]
         if bounded:
             self.deciders.append(entries, bounded)
-            self.special.add_boxes(*self._corners(bounded), _as_rows(entries))
+            self._add_entries(entries, bounded)
         self.n_special += len(rowed)
+
+    def _is_about_text(self, box: Box) -> bool:
+        """Whether the text index finds the events of a box better than the box itself."""
+        if box.text is None:
+            return False
+        has_sides = any(axis not in self.axes.of_presence for axis in box.sides)
+        return self.texts.wants(box.text, has_sides=has_sides)
+
+    def _add_entries(self, entries: Sequence[int], boxes: Sequence[Box]) -> None:
+        """Add entries to the index that suits them: by their text, or by their boxes."""
+        numbers, parts, sides = list[int](), list[TextPart](), list[Sides]()
+        others = list[tuple[int, Box]]()
+        for entry, box in zip(entries, boxes, strict=True):
+            if box.text is not None and self._is_about_text(box):
+                numbers.append(entry)
+                parts.append(box.text)
+                sides.append(box.sides)
+            else:
+                others.append((entry, box))
+        if numbers:
+            self.texts.add(numbers, parts, sides)
+        if others:
+            self.special.add_boxes(*self._corners([box for _, box in others]), _as_rows(entry for entry, _ in others))
 
     def add_boxes(self, rows: Rows, table: SubscriptionTable) -> None:
         """Add the boxes of a table under rows above all others."""
@@ -166,7 +194,10 @@ class PackedStore:
             self.plain.remove_one(row)
             return
         if entries:
-            self.special.remove(np.array(entries, np.int32))
+            numbers = np.array(entries, np.int32)
+            in_boxes = np.setdiff1d(numbers, self.texts.remove(numbers))
+            if len(in_boxes):
+                self.special.remove(in_boxes)
         self.n_special -= 1
 
     def find_sides(self, row: int) -> dict[str, tuple[float, float]] | None:
@@ -180,7 +211,7 @@ class PackedStore:
     def statistics(self) -> IndexStatistics:
         """Return how many subscriptions took which road, and the axes."""
         indexes = [index.statistics() for index in (self.plain, self.special)]
-        n_bytes = sum(index["bytes"] for index in indexes) + self.balls.n_bytes
+        n_bytes = sum(index["bytes"] for index in indexes) + self.balls.n_bytes + self.texts.n_bytes
         layouts = Counter[str]()
         for segment in (segment for index in indexes for segment in index["segments"]):
             layouts[f"boxes_in_{segment['layout']}"] += segment["rows"]
@@ -191,6 +222,7 @@ class PackedStore:
                 "plain": len(self.plain),
                 "special": self.n_special,
                 "special_boxes": len(self.special),
+                "texts": len(self.texts),
                 "loose": len(self.loose),
                 "axes": len(self.axes),
                 "bytes": n_bytes,

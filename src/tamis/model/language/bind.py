@@ -29,6 +29,7 @@ from tamis.model.language.nodes import (
     Not,
     Or,
     SpatialTest,
+    TextTest,
     WithinBall,
     leaves,
 )
@@ -36,6 +37,8 @@ from tamis.model.pattern import like_pattern, prefix_stop
 from tamis.model.schema import Schema
 from tamis.model.shapes import Operand, is_simple, parts_of
 from tamis.model.subscription import AllOf, AnyOf, Ball, Like, Predicate, Relation, Spatial, Values
+from tamis.model.text.folding import escape_like
+from tamis.model.text.patterns import reading_of
 from tamis.model.types import AttributeType, Boolean, Number, Region, ScalarType, String, Timestamp, Vector
 from tamis.model.value_set import EMPTY, MISSING, PRESENT, ValueSet
 from tamis.model.values import UnfitError, Value
@@ -70,7 +73,7 @@ def _shown_type(leaf: Leaf) -> AttributeType | None:
         return Region()
     if isinstance(leaf, WithinBall):
         return Vector(len(leaf.center))
-    if isinstance(leaf, IsLike):
+    if isinstance(leaf, IsLike | TextTest):
         return String()
     if isinstance(leaf, Compare):
         return _literal_type(leaf.value)
@@ -165,6 +168,17 @@ class _Binder:
             return _values(leaf.attribute, _starting_with(kind, pattern.prefix), negated)
         return Like(leaf.attribute, leaf.pattern, negated)
 
+    def text_test(self, leaf: TextTest, negated: bool) -> Predicate:
+        kind = self.known(leaf)
+        if not isinstance(kind, String):
+            raise self.error(leaf, f"it is a {kind.name}, and {leaf.op} of text asks for a string")
+        negated, is_regex = negated != leaf.negated, leaf.op == "MATCHES"
+        patterns = leaf.operands if leaf.op in ("LIKE", "MATCHES") else [escape_like(one) for one in leaf.operands]
+        for pattern in patterns:
+            reading_of(pattern, leaf.fold, is_regex)
+        likes: list[Predicate] = [Like(leaf.attribute, one, negated, leaf.fold, is_regex) for one in patterns]
+        return _flat(AllOf if negated else AnyOf, likes)
+
     def is_null(self, leaf: IsNull, negated: bool) -> Predicate:
         if not self.open:
             self.known(leaf)
@@ -196,6 +210,7 @@ _BINDERS: dict[type, Callable[..., Predicate]] = {
     Between: _Binder.between,
     IsIn: _Binder.is_in,
     IsLike: _Binder.is_like,
+    TextTest: _Binder.text_test,
     IsNull: _Binder.is_null,
     SpatialTest: _Binder.spatial,
     WithinBall: _Binder.ball,

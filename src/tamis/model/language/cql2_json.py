@@ -5,8 +5,8 @@ An operation is ``{"op": ..., "args": [...]}``, an attribute ``{"property": name
 booleans are themselves. Whatever else a document holds is refused by name and place (``args[1].args[0]``),
 never ignored: a filter that is half understood delivers the wrong events.
 
-CQL2-JSON has no NOT BETWEEN, NOT IN, NOT LIKE or IS NOT NULL of its own, but puts ``not`` around. A ``not``
-directly around one of these four is read as the negated condition. So `from_json` undoes `to_json`, but for
+CQL2-JSON has no NOT BETWEEN, NOT IN, NOT LIKE, NOT MATCHES or IS NOT NULL of its own, but puts ``not`` around. A
+``not`` directly around one of these is read as the negated condition. So `from_json` undoes `to_json`, but for
 one thing: ``NOT (a IN (1))`` returns as ``a NOT IN (1)``, which means the same.
 
 Limits are those of the text that says the same (see `limits`); recursion is bounded by them.
@@ -26,8 +26,8 @@ from tamis.errors import SubscriptionError, SubscriptionSyntaxError, shorten
 from tamis.model import values
 from tamis.model.language import limits, literals
 from tamis.model.language.functions import SPATIAL_FUNCTIONS
-from tamis.model.language.lexer import TURNED, unsupported
-from tamis.model.language.literals import Misreading, Refusal
+from tamis.model.language.lexer import FOLDS, TURNED, unsupported
+from tamis.model.language.literals import ORDER_OF_FOLDED, Misreading, Refusal, unfolded
 from tamis.model.language.nodes import (
     And,
     Between,
@@ -42,14 +42,17 @@ from tamis.model.language.nodes import (
     Not,
     Or,
     SpatialTest,
+    TextTest,
     WithinBall,
 )
 from tamis.model.shapes import Operand
+from tamis.model.text.folding import Fold, fold_text
 from tamis.model.values import UnfitError
 
 __all__ = ["from_json", "from_json_text", "to_json"]
 
 _COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">="})
+_FOLDS = {name.lower(): fold for name, fold in FOLDS.items()}
 _DEEPEST = limits.JSON_DEPTH.most // 2
 _INSTANT_TEXT = len("DATE('2026-01-31')")
 _BOOLEAN_TEXT = len("TRUE,")
@@ -131,7 +134,7 @@ class _Reader:
             self._budget.spend(limits.TEXT, limits.NOT_TEXT)
             _count(op, args, 1, path)
             part = self.condition(args[0], f"{path}args[0].", level + 1)
-            if isinstance(part, Between | IsIn | IsLike | IsNull) and not part.negated:
+            if isinstance(part, Between | IsIn | IsLike | TextTest | IsNull) and _can_negate(part):
                 return dataclasses.replace(part, negated=True)
             return Not(part)
         if len(args) < 2:
@@ -142,6 +145,10 @@ class _Reader:
     def _comparison(self, op: str, args: Sequence[Any], path: str) -> Node:
         _count(op, args, 2, path)
         here, there = f"{path}args[0].", f"{path}args[1]."
+        if _is_folded_property(args[0]):
+            return self._folded_comparison(op, args, path)
+        if _is_folded_property(args[1]):
+            return self._folded_comparison(TURNED.get(op, op), [args[1], args[0]], path)
         if _is_property(args[0]):
             return Compare(self._attribute(args[0], here), op, self._literal(args[1], there))
         value = self._literal(args[0], here)
@@ -154,21 +161,64 @@ class _Reader:
 
     def _is_in(self, args: Sequence[Any], path: str) -> Node:
         _count("in", args, 2, path)
-        attribute, listed = self._attribute(args[0], f"{path}args[0]."), args[1]
+        (attribute, fold), listed = self._folded_attribute(args[0], f"{path}args[0]."), args[1]
         if not isinstance(listed, list | tuple):
             raise _wrong(f"{path}args[1].", f"expected a list of values, not {_kind(listed)}", listed, attribute)
         if not listed:
             raise _wrong(f"{path}args[1].", "in needs at least one value", listed, attribute)
         self._budget.spend(limits.IN_VALUES, len(listed))
         place = f"{path}args[1]["
-        return IsIn(attribute, tuple([self._listed(one, f"{place}{at}].") for at, one in enumerate(listed)]))
+        values = tuple([self._listed(one, f"{place}{at}].") for at, one in enumerate(listed)])
+        if not fold:
+            return IsIn(attribute, values)
+        return TextTest(attribute, "IN", tuple([_operand(one, fold, f"{path}args[1].") for one in values]), fold)
 
     def _is_like(self, args: Sequence[Any], path: str) -> Node:
         _count("like", args, 2, path)
-        attribute, pattern = self._attribute(args[0], f"{path}args[0]."), args[1]
-        if not isinstance(pattern, str):
-            raise _wrong(f"{path}args[1].", f"expected a string, not {_kind(pattern)}", pattern, attribute)
-        return IsLike(attribute, self._text(pattern, f"{path}args[1]."))
+        (attribute, fold), there = self._folded_attribute(args[0], f"{path}args[0]."), f"{path}args[1]."
+        pattern = self._string_operand(args[1], there, attribute)
+        return (
+            TextTest(attribute, "LIKE", (_operand(pattern, fold, there),), fold) if fold else IsLike(attribute, pattern)
+        )
+
+    def _is_ilike(self, args: Sequence[Any], path: str) -> Node:
+        _count("ilike", args, 2, path)
+        attribute = self._attribute(args[0], f"{path}args[0].")
+        pattern = self._string_operand(args[1], f"{path}args[1].", attribute)
+        return TextTest(attribute, "LIKE", (fold_text(pattern, Fold.CASE),), Fold.CASE)
+
+    def _is_match(self, args: Sequence[Any], path: str) -> Node:
+        _count("matches", args, 2, path)
+        attribute, fold = self._folded_attribute(args[0], f"{path}args[0].")
+        return TextTest(attribute, "MATCHES", (self._string_operand(args[1], f"{path}args[1].", attribute),), fold)
+
+    def _folded_comparison(self, op: str, args: Sequence[Any], path: str) -> Node:
+        attribute, fold = self._folded_attribute(args[0], f"{path}args[0].")
+        if op not in ("=", "<>"):
+            raise _wrong(path, ORDER_OF_FOLDED, op, attribute)
+        there = f"{path}args[1]."
+        operand = _operand(self._literal(args[1], there), fold, there)
+        return TextTest(attribute, "=", (operand,), fold, negated=op == "<>")
+
+    def _string_operand(self, document: object, path: str, attribute: str) -> str:
+        """Read a string, or CASEI or ACCENTI of one."""
+        text = self._folded_string(document, path) if _is_fold(document) else document
+        if not isinstance(text, str):
+            raise _wrong(path, f"expected a string, not {_kind(text)}", text, attribute)
+        return self._text(text, path)
+
+    def _folded_string(self, document: object, path: str) -> str:
+        folds, inner = _unwrapped(document, path)
+        if not isinstance(inner, str):
+            raise _wrong(f"{path}args[0].", f"expected a string, not {_kind(inner)}", inner)
+        return fold_text(_string(inner, path), folds)
+
+    def _folded_attribute(self, document: object, path: str) -> tuple[str, Fold]:
+        """Read an attribute, or CASEI or ACCENTI of one."""
+        if not _is_fold(document):
+            return self._attribute(document, path), Fold.NONE
+        fold, inner = _unwrapped(document, path)
+        return self._attribute(inner, f"{path}args[0]."), fold
 
     def _is_null(self, args: Sequence[Any], path: str) -> Node:
         _count("isNull", args, 1, path)
@@ -211,6 +261,8 @@ class _Reader:
     def _literal(self, document: object, path: str) -> Literal:
         if isinstance(document, str):
             return self._text(document, path)
+        if _is_fold(document):
+            return self._text(self._folded_string(document, path), path)
         if _is_property(document):
             raise _wrong(path, "attributes are compared with values only, not with one another", document)
         return self._value(document, path)
@@ -219,6 +271,8 @@ class _Reader:
         """Read a value of an IN list; the budget of the list has paid for its strings and numbers."""
         if isinstance(document, str):
             return _string(document, path)
+        if _is_fold(document):
+            return self._folded_string(document, path)
         if isinstance(document, bool):
             self._budget.spend(limits.TEXT, _BOOLEAN_TEXT)
         return self._value(document, path)
@@ -259,6 +313,8 @@ _CONDITIONS: dict[str, Callable[[_Reader, Sequence[Any], str], Node]] = {
     "between": _Reader._between,
     "in": _Reader._is_in,
     "like": _Reader._is_like,
+    "ilike": _Reader._is_ilike,
+    "matches": _Reader._is_match,
     "isNull": _Reader._is_null,
     "v_within": _Reader._within_ball,
 }
@@ -266,6 +322,47 @@ _CONDITIONS: dict[str, Callable[[_Reader, Sequence[Any], str], Node]] = {
 
 def _is_property(document: object) -> bool:
     return isinstance(document, Mapping) and document.keys() == {"property"}
+
+
+def _can_negate(node: Between | IsIn | IsLike | TextTest | IsNull) -> bool:
+    """Whether the text of a condition has a NOT of its own that it does not use."""
+    return not (node.negated or (isinstance(node, TextTest) and node.op == "="))
+
+
+def _is_fold(document: object) -> bool:
+    return isinstance(document, Mapping) and document.keys() == {"op", "args"} and document["op"] in _FOLDS
+
+
+def _is_folded_property(document: object) -> bool:
+    """Whether this is CASEI or ACCENTI of an attribute; what else is wrong with it is found out by reading it."""
+    while _is_fold(document) and isinstance(document["args"], list | tuple) and len(document["args"]) == 1:  # type: ignore[index]
+        document = document["args"][0]  # type: ignore[index]
+        if _is_property(document):
+            return True
+    return False
+
+
+def _unwrapped(document: object, path: str) -> tuple[Fold, object]:
+    """Return what all the CASEI and ACCENTI around something ignore, and that something."""
+    fold = Fold.NONE
+    for depth in range(limits.DEPTH.most + 1):
+        if not _is_fold(document):
+            return fold, document
+        op, args = document["op"], document["args"]  # type: ignore[index]
+        if not isinstance(args, list | tuple):
+            raise _wrong(f"{path}args.", f"expected a list, not {_kind(args)}", args)
+        _count(op, args, 1, path)
+        fold, document = fold | _FOLDS[op], args[0]
+        limits.DEPTH.check(depth)
+    return fold, document
+
+
+def _operand(value: object, fold: Fold, path: str) -> str:
+    problem = unfolded(value, fold)
+    if problem is not None:
+        raise _wrong(path, problem, value)
+    assert isinstance(value, str)
+    return value
 
 
 def _count(op: str, args: Sequence[Any], wanted: int, path: str) -> None:
@@ -345,8 +442,28 @@ def _written(node: Node) -> dict[str, Any] | bool:
         return _op("and" if isinstance(node, And) else "or", *map(_written, node.parts))
     if isinstance(node, Not):
         return _op("not", _written(node.part))
+    if isinstance(node, TextTest):
+        return _text_test(node)
     written = _leaf(node, {"property": node.attribute})
     return _op("not", written) if isinstance(node, Between | IsIn | IsLike | IsNull) and node.negated else written
+
+
+def _text_test(node: TextTest) -> dict[str, Any]:
+    attribute = _folded({"property": node.attribute}, node.fold)
+    if node.op == "MATCHES":
+        written = _op("matches", attribute, node.operands[0])
+    else:
+        operands = [_folded(one, node.fold) for one in node.operands]
+        if node.op == "=":
+            return _op("<>" if node.negated else "=", attribute, operands[0])
+        written = _op("in", attribute, operands) if node.op == "IN" else _op("like", attribute, operands[0])
+    return _op("not", written) if node.negated else written
+
+
+def _folded(document: object, fold: Fold) -> object:
+    for name, bit in reversed(_FOLDS.items()):
+        document = _op(name, document) if fold & bit else document
+    return document
 
 
 def _leaf(node: Node, attribute: dict[str, str]) -> dict[str, Any]:

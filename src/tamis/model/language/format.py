@@ -27,8 +27,10 @@ from tamis.model.language.nodes import (
     Not,
     Or,
     SpatialTest,
+    TextTest,
     WithinBall,
 )
+from tamis.model.text.folding import Fold
 
 __all__ = ["format_node"]
 
@@ -82,7 +84,25 @@ def _leaf(node: Leaf) -> str:
         return f"{name} {negation}IN ({', '.join(map(_literal, node.values))})"
     if isinstance(node, IsLike):
         return f"{name} {negation}LIKE {_quoted(node.pattern)}"
+    if isinstance(node, TextTest):
+        return _text_test(node)
     return f"{name} IS {negation}NULL"
+
+
+def _text_test(node: TextTest) -> str:
+    name = _folded(_name(node.attribute), node.fold)
+    negation = "NOT " if node.negated else ""
+    if node.op == "MATCHES":
+        return f"{name} {negation}MATCHES {_quoted(node.operands[0])}"
+    operands = [_folded(_quoted(one), node.fold) for one in node.operands]
+    if node.op == "=":
+        return f"{name} {'<>' if node.negated else '='} {operands[0]}"
+    return f"{name} {negation}IN ({', '.join(operands)})" if node.op == "IN" else f"{name} {negation}LIKE {operands[0]}"
+
+
+def _folded(text: str, fold: Fold) -> str:
+    inner = f"ACCENTI({text})" if fold & Fold.ACCENTS else text
+    return f"CASEI({inner})" if fold & Fold.CASE else inner
 
 
 def _name(name: str) -> str:

@@ -22,8 +22,10 @@ from tamis.model.language import limits, literals
 from tamis.model.language.functions import SPATIAL_FUNCTIONS
 from tamis.model.language.literals import NUMBER, STRING, Misreading, Refusal
 from tamis.model.language.nodes import Compare
+from tamis.model.text.folding import Fold
 
 __all__ = [
+    "FOLDS",
     "FUNCTIONS",
     "NAME_PART",
     "RESERVED",
@@ -38,8 +40,14 @@ __all__ = [
 #: Words that need double quotes when an attribute is called so.
 RESERVED = frozenset({"AND", "OR", "NOT", "BETWEEN", "IN", "LIKE", "IS", "NULL", "TRUE", "FALSE"})
 
+#: Words that are operators only before a string: an attribute may be called so without quotes.
+_BEFORE_STRINGS = frozenset({"ILIKE", "MATCHES"})
+
+#: Functions of strings, and what they ignore.
+FOLDS = {"CASEI": Fold.CASE, "ACCENTI": Fold.ACCENTS}
+
 #: Everything that is called like a function, the OGC's own first.
-FUNCTIONS = (*sorted(SPATIAL_FUNCTIONS, key=lambda name: (name[:2] != "S_", name)), "V_WITHIN")
+FUNCTIONS = (*FOLDS, *sorted(SPATIAL_FUNCTIONS, key=lambda name: (name[:2] != "S_", name)), "V_WITHIN")
 
 #: What ``x OP y`` and ``F(x, y)`` become when the sides are exchanged; those not named stay.
 TURNED = {
@@ -96,6 +104,7 @@ _IN_LIST = re.compile(rf"\(({_NUMBERS})\)|\((\s*+{STRING}\s*+(?:,\s*+{STRING}\s*
 _NUMBER = re.compile(NUMBER)
 _VECTOR = re.compile(rf"\(({_NUMBERS})\)")
 _QUOTED_ARGUMENT = re.compile(rf"\(\s*+({STRING})\s*+\)")
+_STRING_FOLLOWS = re.compile(r"\s*+'")
 _WKT_BODY = re.compile(r"\s*+(?:(?ai:ZM?|M)\s*+)?+(?:(?=\()|(?ai:EMPTY)\b)")
 _LONGEST_FUNCTION = 40
 _PLAIN_NAME = re.compile(_NAME)
@@ -203,6 +212,8 @@ def _word(source: Source, found: _Match) -> Piece:
     if keyword in RESERVED:
         is_value = keyword in ("TRUE", "FALSE")
         return Piece("BOOLEAN", keyword == "TRUE", start, end) if is_value else Piece(keyword, None, start, end)
+    if keyword in _BEFORE_STRINGS and _STRING_FOLLOWS.match(source.text, end):
+        return Piece(keyword, None, start, end)
     if keyword in _WKT_KINDS and (body := _WKT_BODY.match(source.text, end)):
         return _wkt(source, start, body)
     return Piece("NAME", word, start, end)
@@ -218,6 +229,8 @@ def _call(source: Source, found: _Match) -> Piece:
         return _in_list(source, start, values)
     if keyword in RESERVED or keyword in _WKT_KINDS:
         return _word(source, found)
+    if keyword in FOLDS:
+        return Piece("FOLD", FOLDS[keyword], start, end)
     if keyword == "V_WITHIN":
         return Piece(keyword, keyword, start, end)
     if keyword in ("TIMESTAMP", "DATE"):

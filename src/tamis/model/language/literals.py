@@ -27,10 +27,12 @@ from tamis.errors import SubscriptionError, shorten
 from tamis.model import shapes, values
 from tamis.model.language import limits
 from tamis.model.language.nodes import Instant
+from tamis.model.text.folding import Fold, fold_text
 from tamis.model.values import UnfitError
 
 __all__ = [
     "NUMBER",
+    "ORDER_OF_FOLDED",
     "STRING",
     "Misreading",
     "Refusal",
@@ -49,6 +51,7 @@ __all__ = [
     "region_text",
     "strict_json",
     "strings",
+    "unfolded",
     "unquote",
     "wkt",
 ]
@@ -56,6 +59,8 @@ __all__ = [
 #: Possessive quantifiers (``++``) keep every pattern free of backtracking (promise S16).
 NUMBER = r"[-+]?+(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][-+]?+[0-9]++)?+"
 STRING = r"'[^']*+(?:''[^']*+)*+'"
+
+ORDER_OF_FOLDED = "CASEI and ACCENTI are compared with =, <>, IN, LIKE and MATCHES; their results have no order"
 
 _STRINGS = re.compile(STRING)
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -87,6 +92,20 @@ class Refusal(Exception):
         self.position = position
         self.value = value
         self.attribute = attribute
+
+
+def unfolded(value: object, fold: Fold) -> str | None:
+    """Return why folded text cannot be compared with a value; None when it can.
+
+    >>> unfolded("Foo", Fold.CASE)
+    "a folded text never equals 'Foo'; write CASEI('Foo')"
+    """
+    if not isinstance(value, str):
+        return f"CASEI and ACCENTI give text, which {shorten(value)} is not"
+    if fold_text(value, fold) == value:
+        return None
+    names = [name for name, bit in (("CASEI", Fold.CASE), ("ACCENTI", Fold.ACCENTS)) if fold & bit]
+    return f"a folded text never equals {shorten(value)}; write {'('.join(names)}({shorten(value)}{')' * len(names)}"
 
 
 def fitting(make: Callable[..., Made], position: int, *given: object) -> Made:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tamis.model.shapes import Operand
+from tamis.model.text.folding import Fold
 
 __all__ = [
     "And",
@@ -27,6 +28,7 @@ __all__ = [
     "Or",
     "Span",
     "SpatialTest",
+    "TextTest",
     "WithinBall",
     "leaves",
 ]
@@ -81,6 +83,21 @@ class IsLike:
 
     attribute: str
     pattern: str
+    negated: bool = False
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TextTest:
+    """``attribute [NOT] MATCHES expression``, or a comparison of folded text: ``CASEI(attribute) = CASEI(operand)``.
+
+    ``op`` is one of ``= IN LIKE MATCHES``; only IN has several operands. Operands of all but MATCHES are folded.
+    """
+
+    attribute: str
+    op: str
+    operands: tuple[str, ...]
+    fold: Fold = Fold.NONE
     negated: bool = False
     span: Span | None = field(default=None, compare=False)
 
@@ -146,7 +163,7 @@ class Or:
     span: Span | None = field(default=None, compare=False)
 
 
-Leaf = Compare | Between | IsIn | IsLike | IsNull | SpatialTest | WithinBall | Constant
+Leaf = Compare | Between | IsIn | IsLike | TextTest | IsNull | SpatialTest | WithinBall | Constant
 Node = Leaf | Not | And | Or
 
 

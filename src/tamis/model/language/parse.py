@@ -11,6 +11,7 @@ at the mistakes that people make most: a string in double quotes, ``= NULL``, ar
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.resources
 import re
 import threading
@@ -23,7 +24,7 @@ from lark.exceptions import UnexpectedToken
 from tamis.errors import SubscriptionError, SubscriptionSyntaxError, shorten
 from tamis.model.language import cql2_json, limits
 from tamis.model.language.lexer import RESERVED, TURNED, Piece, Source, TextLexer
-from tamis.model.language.literals import Misreading, Refusal
+from tamis.model.language.literals import ORDER_OF_FOLDED, Misreading, Refusal, unfolded
 from tamis.model.language.nodes import (
     And,
     Between,
@@ -36,8 +37,10 @@ from tamis.model.language.nodes import (
     Not,
     Or,
     SpatialTest,
+    TextTest,
     WithinBall,
 )
+from tamis.model.text.folding import Fold, fold_text
 
 __all__ = ["parse"]
 
@@ -128,6 +131,25 @@ def _leaf(node: Node, first: Piece, last: Piece) -> Piece:
     return Piece("operand", node, first.start, last.end)
 
 
+def _text_test(
+    pieces: list[Piece], op: str, operands: tuple[str, ...], fold: Fold = Fold.NONE, negated: bool | None = None
+) -> Piece:
+    """Return a test of the text of the first piece, an attribute, folded or not; four pieces have a NOT among them."""
+    first, last = pieces[0], pieces[-1]
+    name = first.value[0] if first.type == "folded" else first.value
+    is_negated = len(pieces) == 4 if negated is None else negated
+    return _leaf(TextTest(name, op, operands, fold, is_negated, (first.start, last.end)), first, last)
+
+
+def _operand(value: object, fold: Fold, piece: Piece, name: str) -> str:
+    """Return what folded text is compared with, or refuse it: a string that is not folded would never be equal."""
+    problem = unfolded(value, fold)
+    if problem is not None:
+        raise Refusal(problem, piece.start, value, name)
+    assert isinstance(value, str)
+    return value
+
+
 class _Builder:
     """One method per alternative of the grammar: its pieces in, one piece out."""
 
@@ -201,6 +223,48 @@ class _Builder:
         name, pattern = pieces[0], pieces[-1]
         return _leaf(IsLike(name.value, pattern.value, len(pieces) == 4, (name.start, pattern.end)), name, pattern)
 
+    def is_ilike(self, pieces: list[Piece]) -> Piece:
+        return _text_test(pieces, "LIKE", (fold_text(pieces[-1].value, Fold.CASE),), Fold.CASE)
+
+    def is_match(self, pieces: list[Piece]) -> Piece:
+        return _text_test(pieces, "MATCHES", (pieces[-1].value,))
+
+    def folded_name(self, pieces: list[Piece]) -> Piece:
+        function, _, inner, closed = pieces
+        name, fold = inner.value if inner.type == "folded" else (inner.value, Fold.NONE)
+        limits.DEPTH.check(inner.depth + 1)
+        return Piece("folded", (name, fold | function.value), function.start, closed.end, inner.depth + 1)
+
+    def folded_string(self, pieces: list[Piece]) -> Piece:
+        function, _, inner, closed = pieces
+        limits.DEPTH.check(inner.depth + 1)
+        folded = fold_text(inner.value, function.value)
+        return Piece("STRING", folded, function.start, closed.end, inner.depth + 1)
+
+    def folded_comparison(self, pieces: list[Piece]) -> Piece:
+        (name, fold), operator, operand = pieces[0].value, pieces[1], pieces[-1]
+        if operator.value not in ("=", "<>"):
+            raise Refusal(ORDER_OF_FOLDED, operator.start, operator.value, name)
+        return _text_test(pieces, "=", (_operand(operand.value, fold, operand, name),), fold, operator.value == "<>")
+
+    def turned_folded_comparison(self, pieces: list[Piece]) -> Piece:
+        operand, operator, name = pieces
+        turned = self.folded_comparison([name, operator, operand])
+        node = dataclasses.replace(turned.value, span=(operand.start, name.end))
+        return _leaf(node, operand, name)
+
+    def folded_is_in(self, pieces: list[Piece]) -> Piece:
+        (name, fold), values = pieces[0].value, pieces[-1]
+        operands = tuple(_operand(one, fold, values, name) for one in values.value)
+        return _text_test(pieces, "IN", operands, fold, len(pieces) == 3)
+
+    def folded_is_like(self, pieces: list[Piece]) -> Piece:
+        (name, fold), pattern = pieces[0].value, pieces[-1]
+        return _text_test(pieces, "LIKE", (_operand(pattern.value, fold, pattern, name),), fold)
+
+    def folded_is_match(self, pieces: list[Piece]) -> Piece:
+        return _text_test(pieces, "MATCHES", (pieces[-1].value,), pieces[0].value[1])
+
     def is_null(self, pieces: list[Piece]) -> Piece:
         name, null = pieces[0], pieces[-1]
         return _leaf(IsNull(name.value, len(pieces) == 4, (name.start, null.end)), name, null)
@@ -229,20 +293,27 @@ class _Builder:
 
 
 _LITERALS = frozenset({"NUMBER", "STRING", "BOOLEAN", "INSTANT"})
+_OF_FOLDED = frozenset({"OPERATOR", "IN", "IN_LIST", "LIKE", "MATCHES", "NOT"})
 #: Terminals that would have fitted -> what to call them, in the order in which they are named.
 _WORDS: tuple[tuple[frozenset[str], str], ...] = (
-    (frozenset({"COMPARISON", "NAME", *_LITERALS, "SPATIAL"}), "an attribute"),
+    (frozenset({"COMPARISON", "NAME", *_LITERALS, "SPATIAL", "FOLD"}), "an attribute"),
+    (frozenset({"NAME", "FOLD"}), "an attribute"),
     (frozenset({"NAME", "GEOMETRY"}), "an attribute or a geometry"),
     (frozenset({"NAME"}), "an attribute"),
+    (_LITERALS | {"FOLD"}, "a value"),
     (_LITERALS, "a value"),
     (frozenset({"NUMBER"}), "a number"),
+    (frozenset({"STRING", "FOLD"}), "a string in single quotes"),
     (frozenset({"STRING"}), "a string in single quotes"),
     (frozenset({"GEOMETRY"}), "a geometry: POLYGON((...)), BBOX(...) or GeoJSON"),
     (frozenset({"VECTOR", "LPAR"}), "a vector such as (0.5, 1)"),
-    (frozenset({"OPERATOR", "BETWEEN", "IN", "IN_LIST", "LIKE", "IS", "NOT"}), "a comparison"),
+    (frozenset({"OPERATOR", "BETWEEN", "IN", "IN_LIST", "LIKE", "ILIKE", "MATCHES", "IS", "NOT"}), "a comparison"),
+    (_OF_FOLDED, "a comparison with =, <>, IN, LIKE or MATCHES"),
     (frozenset({"OPERATOR"}), "a comparison"),
     (frozenset({"IN_LIST", "IN"}), "IN"),
     (frozenset({"BETWEEN"}), "BETWEEN"),
+    (frozenset({"LIKE", "ILIKE", "MATCHES"}), "LIKE"),
+    (frozenset({"LIKE", "MATCHES"}), "LIKE"),
     (frozenset({"LIKE"}), "LIKE"),
     (frozenset({"NOT"}), "NOT"),
     (frozenset({"NULL"}), "NULL"),

@@ -21,11 +21,13 @@ from tamis.model.language.nodes import (
     Not,
     Or,
     SpatialTest,
+    TextTest,
     WithinBall,
 )
 from tamis.model.pattern import prefix_stop
 from tamis.model.schema import Schema
 from tamis.model.subscription import AllOf, AnyOf, Constraint, Filter, Like, Predicate, Spatial, Values
+from tamis.model.text.folding import escape_like
 from tamis.model.types import AttributeType, Boolean, String, Timestamp
 from tamis.model.value_set import Cut, ValueSet
 
@@ -59,6 +61,9 @@ def _predicate_node(predicate: Predicate, schema: Schema) -> Node:
 def _constraint_node(constraint: Constraint, schema: Schema) -> Node:
     if isinstance(constraint, Values):
         return _values_node(constraint, schema.get(constraint.attribute))
+    if isinstance(constraint, Like) and (constraint.fold or constraint.is_regex):
+        op = "MATCHES" if constraint.is_regex else "LIKE"
+        return TextTest(constraint.attribute, op, (constraint.pattern,), constraint.fold, constraint.negated)
     if isinstance(constraint, Like):
         return IsLike(constraint.attribute, constraint.pattern, constraint.negated)
     if isinstance(constraint, Spatial):
@@ -120,7 +125,7 @@ def _split(allowed: ValueSet, kind: AttributeType | None) -> tuple[list[Literal]
 def _range_node(name: str, kind: AttributeType | None, start: Cut | None, stop: Cut | None) -> Node:
     prefix = _prefix(kind, start, stop)
     if prefix is not None:
-        return IsLike(name, "".join(f"\\{c}" if c in "%_\\" else c for c in prefix) + "%")
+        return IsLike(name, f"{escape_like(prefix)}%")
     low, high = _lower(start, kind), _upper(stop, kind)
     if low and high and low[1] == ">=" and high[1] == "<=":
         return Between(name, low[0], high[0])

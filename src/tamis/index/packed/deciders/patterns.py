@@ -18,9 +18,9 @@ from tamis.index.packed.axes import Axes
 from tamis.index.packed.boxes_of import open_constraints
 from tamis.index.packed.deciders.entries import Entries
 from tamis.index.protocols import Lookup
-from tamis.model.pattern import like_matches
 from tamis.model.subscription import Like
 from tamis.model.tables import EventTable
+from tamis.model.text.patterns import meets
 
 __all__ = ["ASK", "Questions"]
 
@@ -95,7 +95,7 @@ class _Strings:
         texts, number = self._encoded[like.attribute]
         present = column.present[event]
         needed, place = np.unique(number[event[present]], return_inverse=True)
-        fits = np.array([like_matches(like.pattern, texts[i]) != like.negated for i in needed.tolist()], bool)
+        fits = np.array([meets(like, texts[i]) for i in needed.tolist()], bool)
         met = np.zeros(len(event), bool)
         met[present] = fits[place]
         return met

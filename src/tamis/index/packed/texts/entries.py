@@ -1,0 +1,199 @@
+"""What is left to decide for each entry of the text index, in columns that grow.
+
+An entry has a number in the store (``number``), the sides of its box, LIKE programs, and the keys under which it is
+posted. ``sure`` says that box and programs decide; otherwise they only propose. Equal programs of one batch are shared.
+Columns below their length never change, but for ``living``, and are replaced when they are full: readers keep theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tamis.index.packed.texts.literals import LONGEST
+from tamis.index.packed.texts.segment import Posting
+from tamis.index.saved_arrays import Ascending, Below, Declared, Flags, Offsets, SavedArrays, Size
+from tamis.kernels.text.propose import EntryColumns
+
+__all__ = ["NewEntry", "TextEntries"]
+
+_Array = npt.NDArray[Any]
+
+_TYPES: Final = {
+    "number": np.int32,
+    "sure": np.bool_,
+    "living": np.uint8,
+    "decided": np.uint8,
+    "side_at": np.int64,
+    "axis": np.int32,
+    "low": np.float64,
+    "high": np.float64,
+    "test_at": np.int64,
+    "test": np.int32,
+    "test_view": np.int32,
+    "negated": np.uint8,
+    "program_at": np.int64,
+    "program": np.uint8,
+    "posting_at": np.int64,
+    "key_view": np.int32,
+    "key_at": np.int64,
+    "key": np.uint8,
+}
+
+#: Columns of offsets, which start with 0.
+_OFFSETS: Final = ("side_at", "test_at", "program_at", "posting_at", "key_at")
+
+
+class NewEntry(NamedTuple):
+    """An entry to be added: views are numbers, and ``keys`` none when it has to be looked at for every event."""
+
+    number: int
+    sides: Mapping[int, tuple[float, float]]
+    tests: Sequence[tuple[int, bytes, bool]]
+    keys: Sequence[tuple[int, bytes]]
+    sure: bool
+    #: Whether the first test holds whenever the key is found.
+    decided: bool
+
+
+class _Growing:
+    """An array that grows at its end."""
+
+    def __init__(self, values: _Array) -> None:
+        self._values, self.n = values, len(values)
+
+    @property
+    def values(self) -> _Array:
+        return self._values[: self.n]
+
+    def extend(self, more: Sequence[Any] | _Array) -> None:
+        stop = self.n + len(more)
+        if stop > len(self._values) or not self._values.flags.writeable:
+            grown = np.empty(max(stop, 2 * self.n, 64), self._values.dtype)
+            grown[: self.n] = self._values[: self.n]
+            self._values = grown
+        self._values[self.n : stop] = more
+        self.n = stop
+
+
+class TextEntries:
+    """The entries of the text index, by position."""
+
+    def __init__(self, columns: Mapping[str, _Array] | None = None) -> None:
+        own = columns or {name: np.zeros(1 if name in _OFFSETS else 0, dtype) for name, dtype in _TYPES.items()}
+        self._columns = {name: _Growing(own[name]) for name in _TYPES}
+
+    def __len__(self) -> int:
+        return self._columns["number"].n
+
+    def __getitem__(self, name: str) -> _Array:
+        return self._columns[name].values
+
+    def append(self, entries: Sequence[NewEntry]) -> range:
+        """Add entries whose numbers are above all others, ascending; return their positions."""
+        start, columns = len(self), self._columns
+        known: dict[tuple[int, bytes, bool], int] = {}
+        n_tests = columns["test_view"].n
+        for test in (test for entry in entries for test in entry.tests):
+            known.setdefault(test, n_tests + len(known))
+        columns["test_view"].extend([view for view, _, _ in known])
+        columns["negated"].extend([negated for _, _, negated in known])
+        self._append_bytes("program", [program for _, program, _ in known])
+        sides = [(axis, *ends) for entry in entries for axis, ends in entry.sides.items()]
+        for i, name in enumerate(("axis", "low", "high")):
+            columns[name].extend([side[i] for side in sides])
+        columns["test"].extend([known[test] for entry in entries for test in entry.tests])
+        columns["key_view"].extend([view for entry in entries for view, _ in entry.keys])
+        self._append_bytes("key", [literal for entry in entries for _, literal in entry.keys])
+        self._append_offsets("side_at", [len(entry.sides) for entry in entries])
+        self._append_offsets("test_at", [len(entry.tests) for entry in entries])
+        self._append_offsets("posting_at", [len(entry.keys) for entry in entries])
+        columns["sure"].extend([entry.sure for entry in entries])
+        columns["living"].extend([1] * len(entries))
+        columns["decided"].extend([entry.decided for entry in entries])
+        columns["number"].extend([entry.number for entry in entries])
+        return range(start, len(self))
+
+    def _append_bytes(self, name: str, parts: Sequence[bytes]) -> None:
+        self._columns[name].extend(np.frombuffer(b"".join(parts), np.uint8))
+        self._append_offsets(f"{name}_at", [len(part) for part in parts])
+
+    def _append_offsets(self, name: str, lengths: Sequence[int]) -> None:
+        column = self._columns[name]
+        column.extend(column.values[-1] + np.cumsum(lengths, dtype=np.int64))
+
+    def find(self, numbers: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+        """Return the positions of the entries among these numbers."""
+        known = self["number"]
+        places = np.searchsorted(known, numbers)
+        places = places[places < len(known)] if len(known) else places[:0]
+        return places[np.isin(known[places], numbers)]
+
+    def remove(self, positions: npt.NDArray[np.int64]) -> None:
+        """Let entries be found no more."""
+        column = self._columns["living"]
+        column.extend([])
+        column.values[positions] = 0
+
+    def postings(self, positions: npt.NDArray[np.int32]) -> Iterator[Posting]:
+        """Yield the postings of the living among some entries."""
+        at, views, starts = self["posting_at"], self["key_view"].tolist(), self["key_at"].tolist()
+        text, living = self["key"].tobytes(), self["living"]
+        tests = self["test_at"][:-1] + self["decided"]
+        first = np.append(self["test"], -1)[np.where(tests < self["test_at"][1:], tests, -1)].tolist()
+        for entry in positions.tolist():
+            if living[entry]:
+                for i in range(at[entry], at[entry + 1]):
+                    yield Posting(views[i], text[starts[i] : starts[i + 1]], entry, first[entry])
+
+    def has_keys(self, positions: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
+        """Say of each entry whether it is posted under some key."""
+        at = self["posting_at"]
+        return np.asarray(at[positions + 1] > at[positions])
+
+    def kernel_columns(self) -> EntryColumns:
+        """Return the columns as kernels read them; read-only ones are copied: kernels are compiled for one kind."""
+        return EntryColumns(**{name: np.require(self[name], requirements="W") for name in EntryColumns._fields})
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all columns."""
+        return sum(column.values.nbytes for column in self._columns.values())
+
+    def to_arrays(self) -> dict[str, _Array]:
+        """Return the columns by name."""
+        return {name: self[name] for name in _TYPES}
+
+    @classmethod
+    def from_arrays(cls, arrays: SavedArrays, n_numbers: int, n_axes: int, n_views: int) -> TextEntries:
+        """Open columns, checked, that may be read-only."""
+        columns, _ = arrays.take(_ARRAYS, numbers=n_numbers, axes=n_axes, views=n_views)
+        lengths = np.diff(columns["key_at"])
+        if lengths.size and not 0 < lengths.min() <= lengths.max() <= LONGEST:
+            arrays.refuse("key_at", f"holds a literal that has not 1 to {LONGEST} bytes")
+        return cls(columns)
+
+
+_ARRAYS: Final = {
+    "number": Declared(np.int32, ("entries",), Ascending("numbers")),
+    "sure": Declared(np.bool_, ("entries",), Flags()),
+    "living": Declared(np.uint8, ("entries",), Flags()),
+    "decided": Declared(np.uint8, ("entries",), Flags()),
+    "side_at": Declared(np.int64, (Size("entries", plus=1),), Offsets("sides")),
+    "axis": Declared(np.int32, ("sides",), Below("axes")),
+    "low": Declared(np.float64, ("sides",)),
+    "high": Declared(np.float64, ("sides",)),
+    "test_at": Declared(np.int64, (Size("entries", plus=1),), Offsets("uses")),
+    "test": Declared(np.int32, ("uses",), Below("tests")),
+    "test_view": Declared(np.int32, ("tests",), Below("views")),
+    "negated": Declared(np.uint8, ("tests",), Flags()),
+    "program_at": Declared(np.int64, (Size("tests", plus=1),), Offsets("program")),
+    "program": Declared(np.uint8, ("program",)),
+    "posting_at": Declared(np.int64, (Size("entries", plus=1),), Offsets("keys")),
+    "key_view": Declared(np.int32, ("keys",), Below("views")),
+    "key_at": Declared(np.int64, (Size("keys", plus=1),), Offsets("key")),
+    "key": Declared(np.uint8, ("key",)),
+}

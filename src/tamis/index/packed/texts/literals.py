@@ -1,0 +1,126 @@
+"""Required literals: what a string must hold for a filter to match.
+
+A *key* is a literal in the text of an attribute, folded as its pattern is. A *group* of keys says that every event that
+matches holds at least one of them. A LIKE pattern has a group of one key for each run between its wildcards; a regular
+expression one for each run of single characters outside options, and one for alternatives that all have a literal. A
+tree of conditions joins the groups of its parts: those of each part of an AND, one of every part of an OR.
+
+Literals are cut to their last `LONGEST` bytes, which bounds the scanner's memory and the work per byte: what a string
+must hold, it holds the end of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from tamis.model.pattern import like_pattern
+from tamis.model.subscription import AllOf, AnyOf, Filter, Like, Predicate
+from tamis.model.text.folding import Fold
+from tamis.model.text.regex_syntax import Alt, Chars, Repeat, Seq, Tree, parse_regex
+
+__all__ = ["LONGEST", "Group", "Key", "groups_of", "required_groups"]
+
+#: Bytes of a literal that are looked for.
+LONGEST: Final = 8
+
+#: Keys of a group; a larger one proposes too much to be worth it.
+_MOST_KEYS: Final = 256
+
+
+class Key(NamedTuple):
+    """A literal that the folded text of an attribute holds, as UTF-8; ``at_end``: it stands at one end of the text."""
+
+    attribute: str
+    fold: Fold
+    literal: bytes
+    at_end: bool = False
+
+
+Group = tuple[Key, ...]
+
+
+def groups_of(filter: Filter) -> list[Group]:
+    """Return the groups of a filter: each event it matches holds a key of every group."""
+    found = [group for constraint in filter.constraints for group in required_groups(constraint)]
+    return found if filter.rest is None else [*found, *required_groups(filter.rest)]
+
+
+def required_groups(predicate: Predicate) -> list[Group]:
+    """Return the groups of a condition or a tree of them.
+
+    >>> [[key.literal for key in group] for group in required_groups(Like("s", "%quake_in%"))]
+    [[b'quake'], [b'in']]
+    """
+    if isinstance(predicate, AllOf):
+        return [group for part in predicate.parts for group in required_groups(part)]
+    if isinstance(predicate, AnyOf):
+        return _of_all(required_groups(part) for part in predicate.parts)
+    if not isinstance(predicate, Like) or predicate.negated:
+        return []
+    if not predicate.is_regex:
+        return list(_of_like(predicate))
+    regex = parse_regex(predicate.pattern, predicate.fold)
+    return [
+        tuple({Key(predicate.attribute, regex.fold, text.encode()[-LONGEST:]): None for text in group})
+        for group in _of_tree(regex.tree)
+    ]
+
+
+def _of_like(like: Like) -> Iterator[Group]:
+    pieces = like_pattern(like.pattern).pieces
+    for number, piece in enumerate(pieces):
+        for run in _runs(piece):
+            at_end = number in (0, len(pieces) - 1)
+            yield (Key(like.attribute, like.fold, run.encode()[-LONGEST:], at_end),)
+
+
+def _of_all(parts: Iterator[list[Group]]) -> list[Group]:
+    """Return a group with the best of every part; none when a part has none."""
+    keys: dict[Key, None] = {}
+    for groups in parts:
+        if not groups:
+            return []
+        best: Group = max(groups, key=_shortest)
+        keys.update(dict.fromkeys(best))
+        if len(keys) > _MOST_KEYS:
+            return []
+    return [tuple(keys)] if keys else []
+
+
+def _shortest(group: Group) -> int:
+    return min(len(key.literal) for key in group)
+
+
+def _runs(piece: tuple[str | None, ...]) -> Iterator[str]:
+    run = ""
+    for character in (*piece, None):
+        if character is None:
+            if run:
+                yield run
+            run = ""
+        else:
+            run += character
+
+
+def _of_tree(tree: Tree) -> list[tuple[str, ...]]:
+    """Return groups of literals of a regular expression."""
+    found: list[tuple[str, ...]] = []
+    run = ""
+    for part in (*(tree.parts if isinstance(tree, Seq) else (tree,)), None):
+        if isinstance(part, Chars) and len(part.ranges) == 1 and part.ranges[0][0] == part.ranges[0][1]:
+            run += chr(part.ranges[0][0])
+            continue
+        if run:
+            found.append((run,))
+        run = ""
+        if isinstance(part, Repeat) and part.least:
+            found += _of_tree(part.part)
+        elif isinstance(part, Alt):
+            branches = [_of_tree(branch) for branch in part.parts]
+            if all(branches):
+                best = [max(groups, key=lambda group: min(map(len, group))) for groups in branches]
+                found.append(tuple(text for group in best for text in group))
+        elif isinstance(part, Seq):
+            found += _of_tree(part)
+    return [group for group in found if len(group) <= _MOST_KEYS]

@@ -1,0 +1,270 @@
+"""The text index: entries found by the literals that their matches must hold.
+
+New entries stand in a short tail that is looked at for every event. When the tail is long it becomes a segment
+(`segment`), which takes in the segments before it that are not twice as large: there are few segments, and an entry
+moves to a new one a few times only. An entry without a literal is looked at for every event: one kernel call for all.
+
+One thread writes. A reader takes `snapshot` and works on it to the end.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tamis.index.packed.texts.entries import NewEntry, TextEntries
+from tamis.index.packed.texts.literals import Group, Key
+from tamis.index.packed.texts.programs import contains_literal, program_of
+from tamis.index.packed.texts.segment import Segment
+from tamis.index.packed.texts.strings import View
+from tamis.index.saved_arrays import SavedArrays
+from tamis.kernels.text.propose import EntryColumns, Memo, Strings, keep_all
+from tamis.model.subscription import Like
+from tamis.model.text.folding import Fold
+
+__all__ = ["Proposals", "TextIndex", "TextPart", "TextSnapshot"]
+
+_Ints = npt.NDArray[np.int32]
+_Points = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
+
+#: Entries that are looked at for every event before they become a segment: about 10 us.
+TAIL: Final = 128
+
+#: Counters of how often a key is used; two keys may share one.
+_COUNTERS: Final = 1 << 16
+
+#: Entries that share a key from which on a box with sides finds them better.
+CROWDED: Final = 256
+
+#: Doublings of its use that a literal at an end of the text is worth against one anywhere in it.
+_ANYWHERE: Final = 2
+
+#: Bytes of a literal from which on it is worth a look whatever else is known.
+_SELECTIVE: Final = 3
+
+
+class TextPart(NamedTuple):
+    """What a filter says about text: groups of keys, the patterns left to decide, and whether nothing else is."""
+
+    groups: Sequence[Group]
+    likes: Sequence[Like]
+    is_all: bool
+
+
+class Proposals(NamedTuple):
+    """Pairs of row and entry number, each once; ``sure`` where an event that is a point matches."""
+
+    rows: _Ints
+    entries: _Ints
+    sure: npt.NDArray[np.bool_]
+
+
+class _Memos:
+    """Answers of tests, one set for each reader that is at work."""
+
+    def __init__(self) -> None:
+        self._free: list[Memo] = []
+
+    def take(self, n_tests: int) -> Memo:
+        """Return a memo with room for all tests, which no other reader has."""
+        try:
+            memo = self._free.pop()
+        except IndexError:
+            memo = Memo(np.zeros(0, np.int64), np.zeros(256, np.uint64), 1)
+        if len(memo.answers) >= n_tests:
+            return memo
+        return Memo(np.zeros(max(64, 2 * n_tests), np.int64), memo.masks, 1)
+
+    def give_back(self, memo: Memo, n_rows: int) -> None:
+        """Take a memo back after a table of so many rows."""
+        self._free.append(memo._replace(epoch=memo.epoch + n_rows))
+
+
+class TextSnapshot(NamedTuple):
+    """What a reader sees."""
+
+    views: Sequence[View]
+    segments: Sequence[Segment]
+    #: Entries that are looked at for every event.
+    unposted: _Ints
+    columns: EntryColumns
+    number: _Ints
+    sure: npt.NDArray[np.bool_]
+    memos: _Memos
+
+    def propose(self, strings: Strings, points: _Points) -> Proposals:
+        """Return the entries that events may match: their strings in all views, their points on all axes."""
+        memo = self.memos.take(len(self.columns.test_view))
+        pairs = [pair for segment in self.segments for pair in segment.keep(self.columns, strings, points, memo)]
+        if len(self.unposted):
+            pairs.append(keep_all(self.unposted, self.columns, strings, points, memo))
+        self.memos.give_back(memo, len(points[0]))
+        rows, entries = (np.concatenate([pair[i] for pair in pairs]) if pairs else _NONE for i in range(2))
+        found = np.unique(rows.astype(np.int64) << 32 | entries)
+        entries = found & 0xFFFFFFFF
+        return Proposals((found >> 32).astype(np.int32), self.number[entries], self.sure[entries])
+
+
+_NONE = np.zeros(0, np.int32)
+
+
+class TextIndex:
+    """Entries by the literals of their patterns. See the module's text."""
+
+    def __init__(self) -> None:
+        self._entries = TextEntries()
+        self._views: dict[View, int] = {}
+        self._segments: list[Segment] = []
+        self._unposted = _NONE
+        self._tail = _NONE
+        self._usage = np.zeros(_COUNTERS, np.int32)
+        self._memos = _Memos()
+        self.snapshot = self._taken()
+
+    def __len__(self) -> int:
+        return int(np.count_nonzero(self._entries["living"]))
+
+    def wants(self, part: TextPart, *, has_sides: bool) -> bool:
+        """Whether a filter is found better here than by its box; ``has_sides``: the box says more than "present"."""
+        group = self._rarest(part.groups)
+        if group is None:
+            return not has_sides and any(program_of(like) is not None for like in part.likes)
+        if not has_sides:
+            return True
+        is_long = min(len(key.literal) for key in group) >= _SELECTIVE
+        return is_long and max(self._usage[_counter(key)] for key in group) < CROWDED
+
+    def add(self, numbers: Sequence[int], parts: Sequence[TextPart], boxes: Sequence[Mapping[int, Any]]) -> None:
+        """Add entries under numbers above all others, ascending, with the sides of their boxes by axis."""
+        new = [self._new(*one) for one in zip(numbers, parts, boxes, strict=True)]
+        positions = np.array(self._entries.append(new), np.int32)
+        posted = self._entries.has_keys(positions)
+        self._unposted = np.concatenate((self._unposted, positions[~posted]))
+        self._tail = np.concatenate((self._tail, positions[posted]))
+        if len(self._tail) > TAIL:
+            self._make_segment()
+        self.snapshot = self._taken()
+
+    def remove(self, numbers: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+        """Remove the entries among these numbers that are here; return those numbers."""
+        positions = self._entries.find(numbers)
+        self._entries.remove(positions)
+        self.snapshot = self._taken()
+        return np.asarray(self._entries["number"][positions])
+
+    def numbers(self) -> _Ints:
+        """Return the numbers of the living entries, ascending."""
+        return np.asarray(self._entries["number"][self._entries["living"] == 1])
+
+    @property
+    def attributes(self) -> list[str]:
+        """The attributes whose strings are looked at."""
+        return [name for name, _ in self._views]
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all arrays."""
+        return self._entries.n_bytes + sum(segment.n_bytes for segment in self._segments) + self._usage.nbytes
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the entries and the names of the views; segments are built anew."""
+        arrays = self._entries.to_arrays()
+        for i, (name, fold) in enumerate(self._views):
+            arrays[f"views.{i}"] = np.frombuffer(f"{fold.value}{name}".encode(), np.uint8)
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, arrays: SavedArrays, n_numbers: int, n_axes: int) -> TextIndex:
+        """Open entries, checked, that may be read-only, and post them."""
+        index = cls()
+        if not len(arrays):  # saved before there was a text index
+            return index
+        names = arrays.under("views.")
+        for i in range(sum(1 for _ in names)):
+            text = names.text(str(i))
+            if text[:1] not in ("0", "1", "2", "3"):
+                arrays.refuse(f"views.{i}", "does not start with what is ignored in the text")
+            index._views[text[1:], Fold(int(text[0]))] = i
+        index._entries = TextEntries.from_arrays(arrays, n_numbers, n_axes, len(index._views))
+        positions = np.arange(len(index._entries), dtype=np.int32)
+        posted = index._entries.has_keys(positions)
+        index._unposted, index._tail = positions[~posted], positions[posted]
+        if len(index._tail) > TAIL:
+            index._make_segment()
+        index.snapshot = index._taken()
+        return index
+
+    def _new(self, number: int, part: TextPart, sides: Mapping[int, Any]) -> NewEntry:
+        group = self._rarest(part.groups) or ()
+        for key in group:
+            self._usage[_counter(key)] += 1
+        keys = [(self._view(key.attribute, key.fold), key.literal) for key in group]
+        tests, is_all, decided = [], part.is_all, None
+        for like in part.likes:
+            program = program_of(like)
+            if program is None:
+                is_all = False
+                continue
+            view = self._view(like.attribute, like.fold)
+            test = view, program, like.negated
+            if len(keys) == 1 and keys[0][0] == view and not like.negated and contains_literal(program, keys[0][1]):
+                decided = test
+            tests.append(test)
+        tests.sort(key=lambda test: (test != decided, _cost(test[1])))
+        return NewEntry(number, sides, tests, keys, is_all, decided is not None)
+
+    def _view(self, attribute: str, fold: Fold) -> int:
+        return self._views.setdefault((attribute, fold), len(self._views))
+
+    def _rarest(self, groups: Sequence[Group]) -> Group | None:
+        """Return the group that is found least often, as far as one can tell without events.
+
+        A literal that many entries use is common; one at an end of a text is rarer than one anywhere in it. Among
+        equals the longest literal is the rarest.
+        """
+        return min(groups, key=lambda group: (_is_short(group), self._frequency(group), -_length(group)), default=None)
+
+    def _frequency(self, group: Group) -> int:
+        return max(int(self._usage[_counter(key)]).bit_length() + (not key.at_end) * _ANYWHERE for key in group)
+
+    def _make_segment(self) -> None:
+        entries = self._tail
+        while self._segments and self._segments[-1].n_postings < 2 * len(entries):
+            entries = np.concatenate((self._segments.pop().entries(), entries))
+        postings = list(self._entries.postings(entries))
+        if postings:
+            self._segments.append(Segment(postings))
+        self._tail = _NONE
+
+    def _taken(self) -> TextSnapshot:
+        entries = self._entries
+        return TextSnapshot(
+            tuple(self._views),
+            tuple(self._segments),
+            np.concatenate((self._unposted, self._tail)),
+            entries.kernel_columns(),
+            entries["number"],
+            entries["sure"],
+            self._memos,
+        )
+
+
+def _counter(key: Key) -> int:
+    return zlib.crc32(key.literal) % _COUNTERS
+
+
+def _length(group: Group) -> int:
+    return min(len(key.literal) for key in group)
+
+
+def _is_short(group: Group) -> bool:
+    return _length(group) < _SELECTIVE
+
+
+def _cost(program: bytes) -> int:
+    """Return what a program costs, roughly: pieces that must be looked for, not those at an end."""
+    return program.count(0xFE) if program[-1:] == b"\xfe" or (program[:1] == b"\xfe" and program.count(0xFE) > 1) else 0

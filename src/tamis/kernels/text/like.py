@@ -1,0 +1,124 @@
+"""Whether bytes fit a LIKE pattern, in linear time.
+
+A pattern is a *program*: its UTF-8 bytes, with 0xFE for ``%`` and 0xFF for ``_``, neither of which occurs in UTF-8. The
+pieces between ``%`` are as in `tamis.model.pattern`: the first and the last are anchored, each other one is found as
+early as possible. A piece is looked for by its first two bytes while that is cheap, then by shift-and with a bit per
+byte, so a piece between two ``%`` has at most `LONGEST_PIECE` bytes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from tamis.kernels.compile import Int, hot_kernel
+
+__all__ = ["ANY_TEXT", "LONGEST_PIECE", "ONE_CHARACTER", "fits_like"]
+
+ANY_TEXT, ONE_CHARACTER = 0xFE, 0xFF
+LONGEST_PIECE = 64
+
+_Bytes = npt.NDArray[np.uint8]
+_Masks = npt.NDArray[np.uint64]
+
+
+@hot_kernel
+def _fits_at(program: _Bytes, i: Int, end: Int, text: _Bytes, j: Int, stop: Int) -> Int:
+    """Return where the piece ``program[i:end]`` ends that starts at ``text[j]``, or -1."""
+    while i < end:
+        if j >= stop or (program[i] != ONE_CHARACTER and program[i] != text[j]):
+            return -1
+        j += 1
+        if program[i] == ONE_CHARACTER:
+            while j < stop and text[j] & 0xC0 == 0x80:
+                j += 1
+        i += 1
+    return j
+
+
+@hot_kernel
+def _shift_and(program: _Bytes, i: Int, end: Int, text: _Bytes, j: Int, stop: Int, masks: _Masks) -> Int:
+    """Return the earliest end of a fit of the piece in ``text[j:stop]``, or -1; ``masks`` are 256 zeros."""
+    wild, found = np.uint64(0), -1
+    state: Int = np.uint64(0)
+    for k in range(i, end):
+        if program[k] == ONE_CHARACTER:
+            wild |= np.uint64(1) << np.uint64(k - i)
+        else:
+            masks[program[k]] |= np.uint64(1) << np.uint64(k - i)
+    done, last_is_wild = np.uint64(1) << np.uint64(end - i - 1), program[end - 1] == ONE_CHARACTER
+    while j < stop:
+        c = text[j]
+        if c & 0xC0 == 0x80:  # a character goes on: a wildcard that took its first byte keeps it
+            state = ((state << np.uint64(1) | np.uint64(1)) & masks[c]) | (state & wild)
+        else:
+            state = (state << np.uint64(1) | np.uint64(1)) & (masks[c] | wild)
+        j += 1
+        if state & done and not (last_is_wild and j < stop and text[j] & 0xC0 == 0x80):
+            found = j
+            break
+    for k in range(i, end):
+        masks[program[k]] = 0
+    return found
+
+
+@hot_kernel
+def _find(program: _Bytes, i: Int, end: Int, text: _Bytes, j: Int, stop: Int, masks: _Masks) -> Int:
+    """Return the earliest end of a fit of the piece ``program[i:end]`` in ``text[j:stop]``, or -1."""
+    if end - i == 1 and program[i] != ONE_CHARACTER:
+        while j < stop and text[j] != program[i]:
+            j += 1
+        return j + 1 if j < stop else -1
+    a, b = program[i], program[min(i + 1, end - 1)]
+    budget = 4 * (stop - j) + 64
+    if a != ONE_CHARACTER and b != ONE_CHARACTER:
+        while budget > 0:
+            while j + 1 < stop and (text[j] != a or text[j + 1] != b):
+                j += 1
+            if j + 1 >= stop:
+                return -1
+            k = _fits_at(program, i, end, text, j, stop)
+            if k >= 0:
+                return k
+            j += 1
+            budget -= end - i
+    return _shift_and(program, i, end, text, j, stop, masks)
+
+
+@hot_kernel
+def _start_of_end(program: _Bytes, i: Int, end: Int, text: _Bytes, j: Int, stop: Int) -> Int:
+    """Return where the piece ``program[i:end]`` starts with which ``text[j:stop]`` ends, or -1."""
+    while end > i:
+        end -= 1
+        stop -= 1
+        if stop < j or (program[end] != ONE_CHARACTER and program[end] != text[stop]):
+            return -1
+        if program[end] == ONE_CHARACTER:
+            while stop > j and text[stop] & 0xC0 == 0x80:
+                stop -= 1
+    return stop
+
+
+@hot_kernel
+def fits_like(program: _Bytes, i: Int, end: Int, text: _Bytes, j: Int, stop: Int, masks: _Masks) -> Int:
+    """Whether ``text[j:stop]`` fits the program ``program[i:end]``; ``masks`` are 256 zeros, and are so afterwards."""
+    k = i
+    while k < end and program[k] != ANY_TEXT:
+        k += 1
+    j = _fits_at(program, i, k, text, j, stop)
+    if j < 0 or k == end:
+        return j == stop
+    last = end
+    while program[last - 1] != ANY_TEXT:
+        last -= 1
+    stop = _start_of_end(program, last, end, text, j, stop)
+    i = k + 1
+    while stop >= 0 and i < last:
+        k = i
+        while program[k] != ANY_TEXT:
+            k += 1
+        j = _find(program, i, k, text, j, stop, masks)
+        if j < 0:
+            return False
+        i = k + 1
+    return stop >= 0

@@ -1,0 +1,169 @@
+"""From literals that were found to the entries that match: postings, sides of boxes, patterns.
+
+An *entry* is what an index has to decide: sides of a box on some axes, and LIKE programs on some strings. It is looked
+at when one of its literals is found in an event's string, and kept if the event lies in its box and fits its programs.
+
+Entries share tests, so the answers of the row at hand are kept: ``memo[test]`` is ``2 * (epoch + row)``, plus one where
+the test holds. Rows count on from the epoch, which the caller raises from table to table, so nothing is ever cleared.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tamis.kernels.compile import Int, hot_kernel, kernel
+from tamis.kernels.text.like import fits_like
+
+__all__ = ["EntryColumns", "Memo", "Strings", "keep_all", "keep_found"]
+
+_Bytes = npt.NDArray[np.uint8]
+_Ints = npt.NDArray[np.int32]
+_Longs = npt.NDArray[np.int64]
+_Floats = npt.NDArray[np.float64]
+#: Where an event lies on the axes, from low to high.
+_Point = tuple[_Floats, _Floats]
+
+
+class EntryColumns(NamedTuple):
+    """Entry e has the sides ``side_at[e]:side_at[e + 1]`` and the tests ``test_at[e]:test_at[e + 1]``.
+
+    A side is an axis and its closed ends. A test is a view (`Strings`), a program and whether it must fail. The first
+    ``decided[e]`` tests (none or one) hold when a literal of the entry was found.
+    """
+
+    living: _Bytes
+    decided: _Bytes
+    side_at: _Longs
+    axis: _Ints
+    low: _Floats
+    high: _Floats
+    test_at: _Longs
+    test: _Ints
+    test_view: _Ints
+    negated: _Bytes
+    program_at: _Longs
+    program: _Bytes
+
+
+class Strings(NamedTuple):
+    """The strings of events: those of view v and row r are ``text[offsets[v, r]:offsets[v, r + 1]]``, if present."""
+
+    text: _Bytes
+    offsets: npt.NDArray[np.int64]
+    present: npt.NDArray[np.bool_]
+
+
+class Memo(NamedTuple):
+    """The answers of tests for one row, and scratch of `fits_like`; see the module's text."""
+
+    answers: npt.NDArray[np.int64]
+    masks: npt.NDArray[np.uint64]
+    epoch: int
+
+
+@hot_kernel
+def _holds(columns: EntryColumns, test: Int, strings: Strings, row: Int, masks: npt.NDArray[np.uint64]) -> Int:
+    """Whether the string of a row meets a test; a missing one does not."""
+    view = columns.test_view[test]
+    if not strings.present[view, row]:
+        return False
+    start, stop = strings.offsets[view, row], strings.offsets[view, row + 1]
+    begin, end = columns.program_at[test], columns.program_at[test + 1]
+    fits = fits_like(columns.program, begin, end, strings.text, start, stop, masks)
+    return fits != (columns.negated[test] != 0)
+
+
+@hot_kernel
+def _answer(columns: EntryColumns, test: Int, strings: Strings, row: Int, memo: Memo) -> Int:
+    """Whether the string of a row meets a test, asked once per row."""
+    if memo.answers[test] >> 1 != memo.epoch + row:
+        memo.answers[test] = (memo.epoch + row) << 1 | _holds(columns, test, strings, row, memo.masks)
+    return memo.answers[test] & 1 != 0
+
+
+@hot_kernel
+def _is_met(
+    columns: EntryColumns, entry: tuple[Int, Int], strings: Strings, row: Int, point: _Point, memo: Memo
+) -> bool:
+    """Whether the event of a row lies in an entry's box and fits its programs; the first ``skipped`` are known to."""
+    e, skipped = entry
+    low, high = point
+    if not columns.living[e]:
+        return False
+    for s in range(columns.side_at[e], columns.side_at[e + 1]):
+        axis = columns.axis[s]
+        if not (low[axis] <= columns.high[s] and high[axis] >= columns.low[s]):
+            return False
+    for t in range(columns.test_at[e] + skipped, columns.test_at[e + 1]):
+        if not _answer(columns, columns.test[t], strings, row, memo):
+            return False
+    return True
+
+
+@kernel
+def _by_row(hits: tuple[_Ints, _Ints], n_rows: Int) -> tuple[_Longs, _Ints]:
+    """Return where the hits of each row start, and the literals in the order of the rows."""
+    rows, literals = hits
+    starts, ordered = np.zeros(n_rows + 2, np.int64), np.empty_like(literals)
+    for row in rows:
+        starts[row + 2] += 1
+    starts = np.cumsum(starts)
+    for h in range(len(rows)):
+        ordered[starts[rows[h] + 1]] = literals[h]
+        starts[rows[h] + 1] += 1
+    return starts[:-1], ordered
+
+
+@kernel
+def keep_found(
+    hits: tuple[_Ints, _Ints],
+    postings: tuple[_Longs, _Ints, _Ints],
+    columns: EntryColumns,
+    strings: Strings,
+    view: Int,
+    points: tuple[_Floats, _Floats],
+    memo: Memo,
+) -> tuple[_Ints, _Ints]:
+    """Return row and entry of each entry that is met, among those posted under the literals that were found in a view.
+
+    The entries of literal i are ``posted[at[i]:at[i + 1]]``, each with the first test that the literal leaves open, or
+    -1: most are turned away by it, without a look at the entry.
+    """
+    at, posted, first_test = postings
+    lows, highs = points
+    starts, literals = _by_row(hits, len(lows))
+    kept_rows, kept, n = np.empty(1024, np.int32), np.empty(1024, np.int32), 0
+    for row in range(len(lows)):
+        if not strings.present[view, row]:
+            continue
+        for h in range(starts[row], starts[row + 1]):
+            for p in range(at[literals[h]], at[literals[h] + 1]):
+                if first_test[p] >= 0 and not _answer(columns, first_test[p], strings, row, memo):
+                    continue
+                e = posted[p]
+                if _is_met(columns, (e, columns.decided[e]), strings, row, (lows[row], highs[row]), memo):
+                    if n == len(kept):
+                        kept_rows, kept = np.append(kept_rows, kept_rows), np.append(kept, kept)
+                    kept_rows[n], kept[n] = row, e
+                    n += 1
+    return kept_rows[:n], kept[:n]
+
+
+@kernel
+def keep_all(
+    entries: _Ints, columns: EntryColumns, strings: Strings, points: tuple[_Floats, _Floats], memo: Memo
+) -> tuple[_Ints, _Ints]:
+    """Return row and entry of each of some entries that is met, for all events."""
+    lows, highs = points
+    kept_rows, kept, n = np.empty(1024, np.int32), np.empty(1024, np.int32), 0
+    for row in range(len(lows)):
+        for e in entries:
+            if _is_met(columns, (e, np.uint8(0)), strings, row, (lows[row], highs[row]), memo):
+                if n == len(kept):
+                    kept_rows, kept = np.append(kept_rows, kept_rows), np.append(kept, kept)
+                kept_rows[n], kept[n] = row, e
+                n += 1
+    return kept_rows[:n], kept[:n]

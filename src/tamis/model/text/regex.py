@@ -1,0 +1,260 @@
+"""Regular expressions in linear time: a nondeterministic machine, made deterministic as far as texts need it.
+
+A tree (`regex_syntax`) becomes a program of steps: take a character out of a set, go two ways, check a position. The
+threads that are alive after some text are a *state*; a state and the cell of the next character give the next state,
+which is worked out once and kept. At most `MAX_STATES` are kept: when there are more, all are forgotten, and work goes
+on from the one in use. So a character costs one look-up, and at worst a pass over the program of at most `MAX_STEPS`
+steps: no text and no expression takes more than linear time.
+
+The question is whether the expression fits *somewhere* in the text, so a match ends the walk. Characters that all sets
+treat alike are one *cell*: the cells partition the code points by the ends of all ranges.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final
+
+from tamis.model.text.folding import Fold
+from tamis.model.text.regex_syntax import WORD, Alt, Anchor, Chars, Regex, Repeat, Seq, Tree, parse_regex
+from tamis.model.values import UnfitError
+
+__all__ = ["MAX_STATES", "MAX_STEPS", "RegexMachine", "State", "regex_machine"]
+
+#: Steps of a program; a repetition {n} is n copies.
+MAX_STEPS: Final = 500
+#: States that a machine keeps.
+MAX_STATES: Final = 1_000
+
+#: What stands before or after a position.
+_EDGE, _WORD, _NEWLINE, _OTHER = range(4)
+
+_BEFORE: Final = {"begin": (_EDGE,), "line_begin": (_EDGE, _NEWLINE)}
+_AFTER: Final = {"end": (_EDGE,), "line_end": (_EDGE, _NEWLINE)}
+
+
+@dataclass(slots=True)
+class _Step:
+    """One step: take a character of ``cells``, check ``anchor``, or go on at ``ways`` (several, or none: the match)."""
+
+    ways: tuple[int, ...] = ()
+    chars: Chars | None = None
+    anchor: str | None = None
+    cells: frozenset[int] = frozenset()
+
+
+@dataclass(slots=True, eq=False)
+class State:
+    """Threads alive after some text, and what stands before the position; ``following`` by cell."""
+
+    threads: tuple[int, ...]
+    before: int
+    following: dict[int, State] = field(default_factory=dict)
+    #: Whether the expression fits when the text ends here; None: not worked out yet.
+    fits_at_end: bool | None = None
+
+
+class RegexMachine:
+    """Decides for any text whether an expression fits somewhere in it; ``fold`` says how the text is to be folded."""
+
+    def __init__(self, regex: Regex) -> None:
+        self.fold = regex.fold
+        self._steps = _Compiler().program(regex.tree)
+        #: Whether a match can only begin where the text begins.
+        self._anchored = _first(regex.tree) == Anchor("begin")
+        self._looks = any(step.anchor is not None for step in self._steps)
+        #: The first code point of each cell, ascending from 0.
+        self.cell_starts = self._cut_into_cells()
+        self._of_ascii = {chr(code): bisect_right(self.cell_starts, code) - 1 for code in range(128)}
+        self._kinds = [_kind_of(code) if self._looks else _OTHER for code in self.cell_starts]
+        self._states: dict[tuple[tuple[int, ...], int], State] = {}
+        #: The state that has found a match, and the one that never will.
+        self.met, self.dead = State((-1,), _OTHER, fits_at_end=True), State((), _OTHER, fits_at_end=False)
+        self.start = self._state((0,), _EDGE)
+
+    def matches(self, text: str) -> bool:
+        """Whether the expression fits somewhere in a text that is folded already."""
+        state, met, dead, of_ascii = self.start, self.met, self.dead, self._of_ascii
+        for character in text:
+            cell = of_ascii.get(character)
+            if cell is None:
+                cell = bisect_right(self.cell_starts, ord(character)) - 1
+            following = state.following.get(cell)
+            state = self.follow(state, cell) if following is None else following
+            if state is met or state is dead:
+                return state is met
+        return self.fits_at_end(state)
+
+    def step(self, state: State, character: str) -> State:
+        """Return the state after one more character."""
+        return self.follow(state, bisect_right(self.cell_starts, ord(character)) - 1)
+
+    def follow(self, state: State, cell: int) -> State:
+        """Return the state after one more character of a cell."""
+        if state is self.met or state is self.dead:
+            return state
+        known = state.following.get(cell)
+        if known is None:
+            known = state.following[cell] = self._work_out(state, cell)
+        return known
+
+    def fits_at_end(self, state: State) -> bool:
+        """Whether the expression fits if the text ends in this state."""
+        if state.fits_at_end is None:
+            state.fits_at_end = self._closure(state, _EDGE) is None
+        return state.fits_at_end
+
+    def _work_out(self, state: State, cell: int) -> State:
+        kind = self._kinds[cell]
+        alive = self._closure(state, kind)
+        if alive is None:
+            return self.met
+        taken = {self._steps[i].ways[0] for i in alive if cell in self._steps[i].cells}
+        if not self._anchored:
+            taken.add(0)
+        if not taken:
+            return self.dead
+        found = self._state(tuple(sorted(taken)), kind)
+        return self.met if not self._looks and self._closure(found, _OTHER) is None else found
+
+    def _state(self, threads: tuple[int, ...], before: int) -> State:
+        key = threads, before
+        known = self._states.get(key)
+        if known is None:
+            if len(self._states) >= MAX_STATES:
+                self._forget()
+            known = self._states[key] = State(threads, before)
+        return known
+
+    def _forget(self) -> None:
+        """Drop all states; a text under way keeps the one it is in."""
+        kept, self._states = list(self._states.values()), {}
+        for state in kept:
+            state.following.clear()
+
+    def _closure(self, state: State, after: int) -> list[int] | None:
+        """Return the steps that take a character next, given what stands after the position; None: it is a match."""
+        seen, waiting, alive = set(state.threads), list(state.threads), []
+        while waiting:
+            i = waiting.pop()
+            step = self._steps[i]
+            if step.chars is not None:
+                alive.append(i)
+                continue
+            if not step.ways:
+                return None
+            if step.anchor is not None and not _holds(step.anchor, state.before, after):
+                continue
+            for way in step.ways:
+                if way not in seen:
+                    seen.add(way)
+                    waiting.append(way)
+        return alive
+
+    def _cut_into_cells(self) -> list[int]:
+        ranges = [pair for step in self._steps if step.chars is not None for pair in step.chars.ranges]
+        if self._looks:
+            ranges += [*WORD, (10, 10)]
+        starts = sorted({0, *(low for low, _ in ranges), *(high + 1 for _, high in ranges if high < 0x10FFFF)})
+        for step in self._steps:
+            if step.chars is not None:
+                step.cells = frozenset(_cells(step.chars, starts))
+        return starts
+
+
+@lru_cache(maxsize=4096)
+def regex_machine(expression: str, fold: Fold = Fold.NONE) -> RegexMachine:
+    r"""Return the machine of an expression, or raise `UnfitError`.
+
+    >>> machine = regex_machine(r"(?i)\bfor(um|t)\b")
+    >>> machine.matches("the forum"), machine.matches("forty")
+    (True, False)
+    """
+    return RegexMachine(parse_regex(expression, fold))
+
+
+class _Compiler:
+    """Writes the program of a tree; step 0 is where it starts, and the step without ways is the match."""
+
+    def __init__(self) -> None:
+        self._steps: list[_Step] = []
+
+    def program(self, tree: Tree) -> list[_Step]:
+        self._write(tree)
+        self._add(_Step())
+        return self._steps
+
+    def _add(self, step: _Step) -> int:
+        if len(self._steps) >= MAX_STEPS:
+            raise UnfitError(f"a regular expression of at most {MAX_STEPS} steps, where {{n}} counts n times")
+        self._steps.append(step)
+        return len(self._steps) - 1
+
+    def _write(self, tree: Tree) -> None:
+        """Write the steps of a tree; the step behind them is where it goes on."""
+        if isinstance(tree, Chars):
+            self._add(_Step((len(self._steps) + 1,), chars=tree))
+        elif isinstance(tree, Anchor):
+            self._add(_Step((len(self._steps) + 1,), anchor=tree.kind))
+        elif isinstance(tree, Seq):
+            for part in tree.parts:
+                self._write(part)
+        elif isinstance(tree, Alt):
+            self._either(tree)
+        else:
+            self._repeat(tree)
+
+    def _either(self, tree: Alt) -> None:
+        fork = self._add(_Step())
+        begins, ends = [], []
+        for part in tree.parts:
+            begins.append(len(self._steps))
+            self._write(part)
+            ends.append(self._add(_Step()))
+        self._steps[fork].ways = tuple(begins)
+        for end in ends:
+            self._steps[end].ways = (len(self._steps),)
+
+    def _repeat(self, tree: Repeat) -> None:
+        for _ in range(tree.least):
+            self._write(tree.part)
+        if tree.most is None:
+            fork = self._add(_Step())
+            self._write(tree.part)
+            self._add(_Step((fork,)))
+            self._steps[fork].ways = (fork + 1, len(self._steps))
+            return
+        forks = []
+        for _ in range(tree.most - tree.least):
+            forks.append(self._add(_Step()))
+            self._write(tree.part)
+        for fork in forks:
+            self._steps[fork].ways = (fork + 1, len(self._steps))
+
+
+def _first(tree: Tree) -> Tree:
+    while isinstance(tree, Seq) and tree.parts:
+        tree = tree.parts[0]
+    return tree
+
+
+def _cells(chars: Chars, starts: list[int]) -> Iterable[int]:
+    for low, high in chars.ranges:
+        yield from range(bisect_right(starts, low) - 1, bisect_right(starts, high))
+
+
+def _kind_of(code: int) -> int:
+    if code == 10:
+        return _NEWLINE
+    return _WORD if any(low <= code <= high for low, high in WORD) else _OTHER
+
+
+def _holds(anchor: str, before: int, after: int) -> bool:
+    if anchor in _BEFORE:
+        return before in _BEFORE[anchor]
+    if anchor in _AFTER:
+        return after in _AFTER[anchor]
+    return ((before == _WORD) != (after == _WORD)) == (anchor == "word")

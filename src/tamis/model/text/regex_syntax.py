@@ -1,0 +1,344 @@
+r"""The dialect of MATCHES: regular expressions that are regular.
+
+=========================== =========================================================================
+``. [a-z] [^a-z]``          one character; ``.`` is any but a newline
+``\d \w \s \D \W \S``       ASCII digits, word characters, white space, and their complements
+``\t \n \r \f \v \a \0``    control characters; ``\xHH``, ``\uHHHH``, ``\UHHHHHHHH`` any code point
+``* + ? {n} {n,} {n,m}``    repetition; a ``?`` behind it changes nothing, since only "whether" is asked
+``ab  a|b  (a)  (?:a)``     one after the other, either, groups (a name, ``(?P<name>a)``, is read and ignored)
+``^ $ \A \Z``               the start and the end of the text
+``\b \B``                   the edge of a word, and anywhere else
+``(?ims)`` in front         ignore case; ``^`` and ``$`` at every line; ``.`` takes a newline, too
+=========================== =========================================================================
+
+Back-references, look-around, conditions, and atomic or possessive groups are refused by name: they are not regular, so
+no engine can promise linear time for them. An expression has at most `MAX_LENGTH` characters, a repetition at most
+`MAX_REPEAT` copies, and groups nest at most `MAX_DEPTH` deep; `regex` bounds what all repetitions together become.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, NoReturn
+
+from tamis.model.text.folding import Fold, fold_pairs, fold_text
+from tamis.model.values import UnfitError
+
+__all__ = ["ANYTHING", "WORD", "Alt", "Anchor", "Chars", "Regex", "Repeat", "Seq", "Tree", "complement", "parse_regex"]
+
+MAX_LENGTH: Final = 4_096
+MAX_REPEAT: Final = 1_000
+MAX_DEPTH: Final = 50
+
+_LAST: Final = 0x10FFFF
+#: Ranges of code points, both ends included, ascending and apart.
+Ranges = tuple[tuple[int, int], ...]
+
+ANYTHING: Final[Ranges] = ((0, _LAST),)
+WORD: Final[Ranges] = ((48, 57), (65, 90), (95, 95), (97, 122))
+_CLASSES: Final[dict[str, Ranges]] = {"d": ((48, 57),), "w": WORD, "s": ((9, 13), (32, 32))}
+_CONTROLS: Final = {"t": 9, "n": 10, "r": 13, "f": 12, "v": 11, "a": 7, "0": 0}
+_HEX: Final = {"x": 2, "u": 4, "U": 8}
+_REFUSED: Final = (
+    ("?=", "look-ahead (?=...)"),
+    ("?!", "look-ahead (?!...)"),
+    ("?<=", "look-behind (?<=...)"),
+    ("?<!", "look-behind (?<!...)"),
+    ("?>", "an atomic group (?>...)"),
+    ("?P=", "a back-reference (?P=...)"),
+    ("?(", "a condition (?(...)...)"),
+    ("?#", "a comment (?#...)"),
+)
+_FLAGS = re.compile(r"\(\?([ims]+)\)")
+_COUNT = re.compile(r"\{([0-9]*+)(,?)([0-9]*+)\}")
+_NAMED = re.compile(r"\?P?<[A-Za-z_][A-Za-z0-9_]*+>")
+
+
+@dataclass(frozen=True, slots=True)
+class Chars:
+    """One character out of ranges of code points."""
+
+    ranges: Ranges
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """A condition on a position: ``begin``, ``end``, ``line_begin``, ``line_end``, ``word`` or ``not_word``."""
+
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seq:
+    """One part after the other; none: the empty text."""
+
+    parts: tuple[Tree, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Alt:
+    """One of the parts."""
+
+    parts: tuple[Tree, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """A part ``least`` to ``most`` times; None: any number of times."""
+
+    part: Tree
+    least: int
+    most: int | None
+
+
+Tree = Chars | Anchor | Seq | Alt | Repeat
+
+
+@dataclass(frozen=True, slots=True)
+class Regex:
+    """An expression that was read: its tree, and how the text must be folded before it is compared."""
+
+    tree: Tree
+    fold: Fold
+
+
+def parse_regex(expression: str, fold: Fold = Fold.NONE) -> Regex:
+    r"""Read an expression, or raise `UnfitError` that says what is wrong and where.
+
+    >>> parse_regex("a|b").tree
+    Alt(parts=(Chars(ranges=((97, 97),)), Chars(ranges=((98, 98),))))
+    >>> parse_regex(r"(a)\1")
+    Traceback (most recent call last):
+    tamis.model.values.UnfitError: a regular expression without back-references: \1 at character 4
+    """
+    if len(expression) > MAX_LENGTH:
+        raise UnfitError(f"a regular expression of at most {MAX_LENGTH:,} characters, not {len(expression):,}")
+    reader = _Reader(expression, fold)
+    tree = reader.alternatives(0)
+    if reader.position < len(expression):
+        reader.fail("an opening ( for the )")
+    return Regex(tree, reader.fold)
+
+
+def complement(ranges: Ranges) -> Ranges:
+    """Return the code points outside ranges."""
+    found, following = [], 0
+    for low, high in ranges:
+        if low > following:
+            found.append((following, low - 1))
+        following = high + 1
+    return (*found, (following, _LAST)) if following <= _LAST else tuple(found)
+
+
+def _united(ranges: list[tuple[int, int]]) -> Ranges:
+    found: list[tuple[int, int]] = []
+    for low, high in sorted(ranges):
+        if found and low <= found[-1][1] + 1:
+            found[-1] = found[-1][0], max(found[-1][1], high)
+        else:
+            found.append((low, high))
+    return tuple(found)
+
+
+def _folded(ranges: Ranges, fold: Fold) -> Ranges:
+    """Return ranges with what their characters fold to, where that is a single character."""
+    if not fold:
+        return ranges
+    pairs = ((c, c + 32) for c in range(65, 91)) if ranges and ranges[-1][1] < 128 else fold_pairs(fold)
+    if ranges and ranges[-1][1] < 128 and not fold & Fold.CASE:
+        return ranges
+    more = [(to, to) for code, to in pairs if any(low <= code <= high for low, high in ranges)]
+    return _united([*ranges, *more])
+
+
+class _Reader:
+    """Reads one expression from left to right."""
+
+    def __init__(self, expression: str, fold: Fold) -> None:
+        self.text = expression
+        flags = _FLAGS.match(expression)
+        letters = flags[1] if flags else ""
+        self.position = flags.end() if flags else 0
+        self.fold = fold | Fold.CASE if "i" in letters else fold
+        self.lines, self.dot_takes_newline = "m" in letters, "s" in letters
+
+    def fail(self, wanted: str, position: int | None = None) -> NoReturn:
+        at = self.position if position is None else position
+        shown = self.text[at : at + 2]
+        place = f"{shown} at character {at + 1}" if shown else "at its end"
+        raise UnfitError(f"a regular expression with {wanted}: {place}")
+
+    def refuse(self, what: str, position: int, length: int = 2) -> NoReturn:
+        shown = self.text[position : position + length]
+        raise UnfitError(f"a regular expression without {what}: {shown} at character {position + 1}")
+
+    def take(self, text: str) -> bool:
+        if self.text.startswith(text, self.position):
+            self.position += len(text)
+            return True
+        return False
+
+    def alternatives(self, depth: int) -> Tree:
+        parts = [self.sequence(depth)]
+        while self.take("|"):
+            parts.append(self.sequence(depth))
+        return parts[0] if len(parts) == 1 else Alt(tuple(parts))
+
+    def sequence(self, depth: int) -> Tree:
+        parts: list[Tree] = []
+        while self.position < len(self.text) and self.text[self.position] not in "|)":
+            start = self.position
+            part = self.repeated(self.atom(depth), start)
+            parts += part.parts if isinstance(part, Seq) else (part,)
+        return parts[0] if len(parts) == 1 else Seq(tuple(parts))
+
+    def repeated(self, part: Tree, start: int) -> Tree:
+        counts = self.count()
+        if counts is None:
+            return part
+        if isinstance(part, Anchor):
+            self.fail("something that can be repeated", start)
+        self.take("?")
+        behind = self.position
+        if self.text[behind : behind + 1] == "+":
+            self.refuse("possessive repetition", behind - 1)
+        if self.count() is not None:
+            self.refuse("a repetition of a repetition", behind)
+        least, most = counts
+        if max(least, most or 0) > MAX_REPEAT:
+            self.refuse(f"more than {MAX_REPEAT:,} repetitions", start, behind - start)
+        if most is not None and most < least:
+            self.fail("a range of repetitions that ascends", start)
+        return Repeat(part, least, most)
+
+    def count(self) -> tuple[int, int | None] | None:
+        for sign, counts in (("*", (0, None)), ("+", (1, None)), ("?", (0, 1))):
+            if self.take(sign):
+                return counts
+        found = _COUNT.match(self.text, self.position)
+        if found is None or found[0] == "{}":
+            return None
+        if max(len(found[1]), len(found[3])) > 9:
+            self.refuse(f"more than {MAX_REPEAT:,} repetitions", self.position)
+        self.position = found.end()
+        least = int(found[1] or 0)
+        return least, least if not found[2] else int(found[3]) if found[3] else None
+
+    def atom(self, depth: int) -> Tree:
+        start, character = self.position, self.text[self.position]
+        self.position += 1
+        if character == "(":
+            return self.group(start, depth)
+        if character == "[":
+            return Chars(self.char_class(start))
+        if character == ".":
+            return Chars(ANYTHING if self.dot_takes_newline else complement(((10, 10),)))
+        if character in "^$":
+            side = "begin" if character == "^" else "end"
+            return Anchor(f"line_{side}" if self.lines else side)
+        if character in "*+?":
+            self.fail("something that can be repeated", start)
+        return self.escape(start) if character == "\\" else self.literal(ord(character))
+
+    def group(self, start: int, depth: int) -> Tree:
+        if depth >= MAX_DEPTH:
+            raise UnfitError(f"a regular expression whose groups nest at most {MAX_DEPTH} deep")
+        for sign, name in _REFUSED:
+            if self.text.startswith(sign, self.position):
+                self.refuse(name, start, len(sign) + 1)
+        named = _NAMED.match(self.text, self.position)
+        if named:
+            self.position = named.end()
+        elif not self.take("?:") and self.text.startswith("?", self.position):
+            self.refuse("flags inside (only in front, as (?i))", start, 4)
+        inner = self.alternatives(depth + 1)
+        if not self.take(")"):
+            self.fail("a closing ) for the (", start)
+        return Seq((inner,)) if isinstance(inner, Anchor) else inner  # a group may be repeated, an anchor may not
+
+    def escape(self, start: int) -> Tree:
+        character = self.text[self.position : self.position + 1]
+        kinds = {"b": "word", "B": "not_word", "A": "begin", "Z": "end", "z": "end"}
+        if character in kinds:
+            self.position += 1
+            return Anchor(kinds[character])
+        if character.lower() in _CLASSES:
+            self.position += 1
+            return Chars(self.shorthand(character))
+        return self.literal(self.escaped(start))
+
+    def shorthand(self, character: str) -> Ranges:
+        ranges = _folded(_CLASSES[character.lower()], self.fold)
+        return complement(ranges) if character.isupper() else ranges
+
+    def escaped(self, start: int) -> int:
+        """Return the code point of an escape whose backslash stands at ``start``."""
+        character = self.text[self.position : self.position + 1]
+        self.position += 1
+        if character in _HEX:
+            digits = self.text[self.position : self.position + _HEX[character]]
+            if len(digits) == _HEX[character] and re.fullmatch("[0-9A-Fa-f]+", digits):
+                code = int(digits, 16)
+                self.position += len(digits)
+                if code <= _LAST and not 0xD800 <= code < 0xE000:
+                    return code
+            self.fail(f"{_HEX[character]} hexadecimal digits of a character", start)
+        if character in _CONTROLS:
+            return _CONTROLS[character]
+        if character.isascii() and character.isdigit():
+            self.refuse("back-references", start)
+        if not character or (character.isascii() and character.isalpha()):
+            self.fail("escapes of the dialect", start)
+        return ord(character)
+
+    def literal(self, code: int) -> Tree:
+        if not self.fold:
+            return Chars(((code, code),))
+        parts = tuple(Chars(((ord(c), ord(c)),)) for c in fold_text(chr(code), self.fold))
+        return parts[0] if len(parts) == 1 else Seq(parts)
+
+    def char_class(self, start: int) -> Ranges:
+        negated = self.take("^")
+        ranges: list[tuple[int, int]] = []
+        first = True
+        while first or not self.take("]"):
+            if self.position >= len(self.text):
+                self.fail("a closing ] for the [", start)
+            if self.text.startswith("[:", self.position):
+                self.refuse("named classes such as [:alpha:]", self.position)
+            ranges += self.class_item()
+            first = False
+        found = _united(ranges)
+        return complement(found) if negated else found
+
+    def class_item(self) -> Ranges:
+        begin = self.position
+        low = self.class_end()
+        if isinstance(low, tuple):
+            return low
+        if self.text.startswith("-", self.position) and self.text[self.position + 1 : self.position + 2] not in (
+            "]",
+            "",
+        ):
+            self.position += 1
+            high = self.class_end()
+            if isinstance(high, tuple) or high < low:
+                self.fail("a range that ascends", begin)
+            return _folded(((low, high),), self.fold)
+        return _folded(((low, low),), self.fold)
+
+    def class_end(self) -> int | Ranges:
+        """Return one end of a range, or the ranges of a shorthand."""
+        start, character = self.position, self.text[self.position : self.position + 1]
+        self.position += 1
+        if character != "\\":
+            return ord(character)
+        following = self.text[self.position : self.position + 1]
+        if following and following.lower() in _CLASSES:
+            self.position += 1
+            return self.shorthand(following)
+        if following == "b":
+            self.position += 1
+            return 8
+        return self.escaped(start)
