@@ -1,4 +1,4 @@
-"""Whole lives of an engine: subscribe, unsubscribe, bulk boxes, match, merge, save and load, in any order.
+"""Whole lives of an engine: subscribe, unsubscribe, bulk boxes and texts, match, merge, save and load, in any order.
 
 A dict of syntax trees is the model, the naive evaluator the judge. The engine starts with enough boxes that
 the packed core is in use from the first step.
@@ -9,14 +9,18 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from tamis import Engine
+from tamis import Engine, SubscriptionTable
+from tamis.algebra import compiling_texts
+from tamis.engine import engine as engine_module
 from tamis.index.packed.matcher import FEW
 from tamis.index.registry import MATCHERS
 from tamis.model.language.format import format_node
@@ -63,6 +67,20 @@ class EngineLife(RuleBasedStateMachine):
                 for name, a, b in zip("xy", low, high, strict=True)
             ]
             self.trees[id] = And(tuple(parts))
+
+    @rule(some=st.lists(st.tuples(sides, sides), min_size=1, max_size=30), others=st.lists(nodes, max_size=4))
+    def add_texts(self, some: list[tuple[tuple[float, float], tuple[float, float]]], others: list[Node]) -> None:
+        trees: list[Node] = [
+            And((Between("x", a, 2.5), Compare("y", ">", b), Compare("name", "=", "ab"[: int(a)])))
+            for (a, _), (b, _) in some
+        ]
+        trees += [tree for tree in others for _ in range(3)]
+        names = [f"text {self.next_name + i}" for i in range(len(trees))]
+        self.next_name += len(trees)
+        table = pa.table({"id": names, "filter": [format_node(tree) for tree in trees]})
+        with patch.object(engine_module, "FEW_TEXTS", 0), patch.object(compiling_texts, "_COLUMN", 1):
+            self.engine.subscribe_table(SubscriptionTable.from_arrow(table))
+        self.trees |= dict(zip(names, trees, strict=True))
 
     @rule(data=st.data(), share=st.sampled_from([0.02, 0.5]))
     def unsubscribe(self, data: st.DataObject, share: float) -> None:

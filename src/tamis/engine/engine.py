@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tamis.algebra.compiling import compile_source
+from tamis.algebra.compiling_texts import TextTemplates, compile_texts
 from tamis.algebra.explain import Explanation, explain
 from tamis.engine import snapshot
 from tamis.engine.ids import Ids
@@ -22,6 +23,7 @@ from tamis.engine.merging import BackgroundMerge
 from tamis.engine.namespace import Namespace
 from tamis.engine.shelf import Shelf
 from tamis.engine.stored import Record
+from tamis.engine.text_batch import compiled_subscriptions, text_batches
 from tamis.engine.threads import match_parts
 from tamis.errors import ModelError, SubscriptionError, TableError, shorten
 from tamis.index.protocols import Guarantee, demand
@@ -34,6 +36,9 @@ from tamis.model.types import AttributeType, Number, Vector
 from tamis.model.values import UnfitError, moment
 
 __all__ = ["Engine"]
+
+#: Texts of a table up to which each becomes an object at once.
+FEW_TEXTS = 128
 
 
 def _now() -> int:
@@ -265,15 +270,16 @@ class Engine:
         engine = cls(None if state.learns else state.schema, matcher or state.matcher, clock=clock)
         engine._schema, engine._next_id, engine._lease = state.schema, state.next_id, lease
         for name, parts in saved.by_namespace().items():
-            snapshot.restore(parts, engine._shelf(name).now, partial(engine._compile_record, name))
+            snapshot.restore(parts, engine._shelf(name).now, partial(engine._compile_record, name, TextTemplates()))
         return engine
 
-    def _compile_record(self, namespace: str, record: Record) -> Subscription:
+    def _compile_record(self, namespace: str, templates: TextTemplates, record: Record) -> Subscription:
         text, id, expires, metadata = record
-        schema, subscription = self._compile(text, id, namespace, expires, metadata)
-        if schema is not self._schema:  # what was saved with a filter knows all its attributes
+        known = self._schema
+        filters, schema, _ = templates.compile(text, known, learns=self._learns)
+        if schema is not known:  # what was saved with a filter knows all its attributes
             raise ModelError(f"it names an attribute that the saved schema lacks: {shorten(text)}")
-        return subscription
+        return Subscription(id, filters, text, namespace, expires, metadata)
 
     def _compile(
         self,
@@ -288,11 +294,25 @@ class Engine:
         chosen = self._fresh_id(namespace) if id is None else id
         return schema, Subscription(chosen, filters, text, namespace, expires, dict(metadata or {}))
 
-    def _subscribe_texts(self, table: SubscriptionTable) -> list[SubscriptionId]:
-        taken = {one for one in table.ids or () if isinstance(one, int)}
-        added = [self._compile_row(table, row, taken) for row in range(len(table))]
-        self._admit(added)
-        return [one.id for one in added]
+    def _subscribe_texts(self, table: SubscriptionTable) -> Sequence[SubscriptionId]:
+        assert table.texts is not None
+        roles = [self._living(name).roles for name in dict.fromkeys(map(table.namespace, range(len(table))))]
+        columns = len(table) > FEW_TEXTS and all(one.columns is not None for one in roles)
+        compiled = compile_texts(table.texts, self._schema, learns=self._learns, columns=columns)
+        ids = self._row_ids(table)
+        if compiled.bad is not None:
+            row, error = compiled.bad
+            raise TableError(f"subscription {ids[row]!r}: {error}", row) from error
+        self._schema = compiled.schema
+        if columns:
+            additions: list[_Addition] = []
+            for name, batch in text_batches(table, ids, compiled).items():
+                compile = partial(self._compile_record, name, TextTemplates())
+                additions.append((self._shelf(name), partial(Shelf.add_texts, batch=batch, compile=compile), batch.ids))
+            _add_all(additions)
+        else:
+            self._admit([subscription for _, subscription in compiled_subscriptions(table, ids, compiled)])
+        return ids
 
     def _subscribe_boxes(self, table: SubscriptionTable, namespace: str) -> Sequence[SubscriptionId]:
         kind = Number() if table.centers is None else Vector(table.centers.shape[1])
@@ -310,18 +330,16 @@ class Engine:
         self._next_id += n
         return range(self._next_id - n, self._next_id)
 
-    def _compile_row(self, table: SubscriptionTable, row: int, taken: set[int]) -> Subscription:
-        id = table.ids[row] if table.ids is not None else None
-        namespace = table.namespace(row)
-        if id is None:
-            id = self._fresh_id(namespace, taken)
-        end = table.expires[row] if table.expires is not None else None
-        metadata = table.metadata[row] if table.metadata is not None else None
-        try:
-            self._schema, one = self._compile((table.texts or ())[row], id, namespace, end, metadata)
-        except ModelError as error:
-            raise TableError(f"subscription {id!r}: {error}", row) from error
-        return one
+    def _row_ids(self, table: SubscriptionTable) -> Sequence[SubscriptionId]:
+        """Return the id of each row; one that has none gets a number that is free."""
+        if table.ids is None and table.namespaces is None:
+            known, numbers = self._living(DEFAULT_NAMESPACE).ids, range(self._next_id, self._next_id + len(table))
+            if known.last_taken(numbers) is None:
+                self._next_id = numbers.stop
+                return numbers
+        ids: Sequence[SubscriptionId | None] = [None] * len(table) if table.ids is None else table.ids
+        taken = {id for id in ids if isinstance(id, int)}
+        return [self._fresh_id(table.namespace(row), taken) if id is None else id for row, id in enumerate(ids)]
 
     def _with_attributes(self, names: Sequence[str], kind: AttributeType) -> Schema:
         """Return the schema in which these names are of a type, as boxes and balls need."""
@@ -335,16 +353,12 @@ class Engine:
         spaces: dict[str, list[Subscription]] = {}
         for one in added:
             spaces.setdefault(one.namespace, []).append(one)
-        done: list[Subscription] = []
-        try:
-            for name, subscriptions in spaces.items():
-                self._living(name)
-                self._shelf(name).add(subscriptions)
-                done += subscriptions
-        except BaseException:
-            for one in done:
-                self._shelves[one.namespace].remove(one.id)
-            raise
+        _add_all(
+            [
+                (self._shelf(name), partial(Shelf.add, subscriptions=some), [one.id for one in some])
+                for name, some in spaces.items()
+            ]
+        )
 
     def _fresh_id(self, namespace: str, taken: set[int] | frozenset[int] = frozenset()) -> int:
         shelf = self._shelves.get(namespace)
@@ -396,6 +410,24 @@ class Engine:
     def _expire_in(self, shelf: Shelf) -> None:
         if shelf.now.next_end is not None:
             shelf.expire(self._clock())
+
+
+#: A shelf, what adds to it, and the ids that it adds.
+_Addition = tuple[Shelf, Callable[[Shelf], None], Sequence[SubscriptionId]]
+
+
+def _add_all(additions: Sequence[_Addition]) -> None:
+    """Add to each shelf what its call adds; when one raises, nothing stays."""
+    done: list[tuple[Shelf, Sequence[SubscriptionId]]] = []
+    try:
+        for shelf, add, ids in additions:
+            add(shelf)
+            done.append((shelf, ids))
+    except BaseException:
+        for shelf, ids in done:
+            for id in ids:
+                shelf.remove(id)
+        raise
 
 
 def _check_words(namespace: object, metadata: Mapping[Any, Any]) -> None:

@@ -2,12 +2,15 @@
 
 Rows are given out in order and never again, so whoever holds this map while a writer goes on reads no wrong
 id. Ids that the engine numbered in bulk are kept as a range, and those of a saved engine stay in its mapped
-file, not as a million objects; the way back from such an id to its row is built when first asked for.
+file or in Arrow columns, not as a million objects; the way back from such an id to its row is built when first asked
+for.
 """
 
 from __future__ import annotations
 
+import threading
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
@@ -22,7 +25,7 @@ __all__ = ["Ids", "IdsState", "SavedIds"]
 
 
 class SavedIds(Protocol):
-    """The ids of rows that lie in a saved engine."""
+    """The ids of rows that lie in a saved engine, or that came as a table of texts."""
 
     def id(self, row: int) -> SubscriptionId:
         """Return the id of a living row."""
@@ -38,6 +41,28 @@ class SavedIds(Protocol):
 
 #: The blocks of rows in order: (first number, how many) of a range, (None, how many) of listed ids.
 IdsState = list[tuple[int | None, int]]
+
+
+class _ListedIds:
+    """``{id: row}`` of living ids; those that are stored elsewhere are listed when one is first asked for."""
+
+    def __init__(self) -> None:
+        self._rows: dict[SubscriptionId, int] = {}
+        self.waiting: list[SavedIds] = []
+        self._lock = threading.Lock()
+
+    def has(self, block: object) -> bool:
+        """Whether the ids of a block are in the map."""
+        return not any(one is block for one in self.waiting)
+
+    def rows(self, removed: set[int]) -> dict[SubscriptionId, int]:
+        """Return the map, with all ids but those of removed rows."""
+        if self.waiting:
+            with self._lock:  # a reader that lists what the writer removes meanwhile would bring it back
+                while self.waiting:
+                    self._rows.update((name, row) for name, row in self.waiting[0].ids() if row not in removed)
+                    del self.waiting[0]
+        return self._rows
 
 
 class Ids:
@@ -58,8 +83,8 @@ class Ids:
         self.n_rows = 0
         #: Living ids.
         self._n_live = 0
-        #: ``{id: row}`` of living ids that do not stand in a range; None until the saved ones were asked for.
-        self._listed: dict[SubscriptionId, int] | None = {}
+        #: The living ids that do not stand in a range.
+        self._listed = _ListedIds()
         #: (first number, first row, how many) of every range, ascending.
         self._ranges: list[tuple[int, int, int]] = []
         #: Removed rows of ranges, and of saved ids that left before ``_listed`` was built.
@@ -115,11 +140,11 @@ class Ids:
     def live_rows(self) -> Iterator[int]:
         """Yield the rows of the living ids, ascending."""
         ranged = (row for _, first, n in self._ranges for row in range(first, first + n) if row not in self._removed)
-        return iter(sorted([*self._by_id().values(), *ranged]))
+        return iter(sorted([*self._listed.rows(self._removed).values(), *ranged]))
 
     def listed_rows(self) -> list[int]:
         """Return the rows of the living ids that do not stand in a range, ascending."""
-        return sorted(self._by_id().values())
+        return sorted(self._listed.rows(self._removed).values())
 
     def row(self, id: SubscriptionId) -> int:
         """Return the row of a living id."""
@@ -144,7 +169,7 @@ class Ids:
             last.extend(ids)
         else:
             self._open(list(ids))
-        self._by_id().update(rows)
+        self._listed.rows(self._removed).update(rows)
         self._count(len(ids))
         return first
 
@@ -163,7 +188,7 @@ class Ids:
 
     def remove(self, id: SubscriptionId) -> int:
         """Forget a living id and return the row it had; the row keeps its id for those who still read."""
-        row = self._by_id().pop(id, None)
+        row = self._listed.rows(self._removed).pop(id, None)
         if row is None:
             row = self.row(id)
             self._removed.add(row)
@@ -173,14 +198,14 @@ class Ids:
     def remove_row(self, row: int) -> None:
         """Forget the living id of a row of a range or a saved engine, without building the map of all ids."""
         block = self._blocks[bisect_right(self._first, row) - 1]
-        if self._listed is not None and not isinstance(block, range):
-            del self._listed[self[row]]
+        if not isinstance(block, range) and self._listed.has(block):
+            del self._listed.rows(self._removed)[self[row]]
         self._removed.add(row)
         self._n_live -= 1
 
     def last_taken(self, numbers: range) -> int | None:
         """Return the largest of these numbers, all above the ranges, that is a living id; None if all are free."""
-        listed = self._by_id()
+        listed = self._listed.rows(self._removed)
         if len(listed) < len(numbers):
             return max((id for id in listed if isinstance(id, int) and id in numbers), default=None)
         return next((number for number in reversed(numbers) if number in listed), None)
@@ -215,23 +240,30 @@ class Ids:
                 self.n_rows += n
         self._removed.update(first + row for row in removed)
         self._n_live += len(saved) - len(removed)
-        if len(saved):
-            self._listed = None
+        self._listed.waiting.append(saved)
+        return first
+
+    def append_stored(self, ids: Sequence[SubscriptionId] | range, stored: SavedIds) -> int:
+        """Give ids, which must be free and different, the next rows; ``stored`` keeps them. Return the first row."""
+        if not isinstance(ids, range) and len(set(ids)) < len(ids):
+            raise DuplicateSubscriptionError(Counter(ids).most_common(1)[0][0])
+        if len(self):
+            for id in ids:
+                if id in self:
+                    raise DuplicateSubscriptionError(id)
+        first = self.n_rows
+        self._open(stored)
+        self._listed.waiting.append(stored)
+        self._count(len(ids))
         return first
 
     def _find(self, id: object) -> int | None:
-        row: int | None = self._by_id().get(id)  # type: ignore[call-overload]
+        row: int | None = self._listed.rows(self._removed).get(id)  # type: ignore[call-overload]
         if row is not None or not self._ranges or not isinstance(id, int) or isinstance(id, bool):
             return row
         start, first, n = self._ranges[max(bisect_right(self._ranges, (id, self.n_rows, 0)) - 1, 0)]
         row = first + id - start
         return row if 0 <= id - start < n and row not in self._removed else None
-
-    def _by_id(self) -> dict[SubscriptionId, int]:
-        if self._listed is None:
-            saved = {id(block): block for block in self._blocks if not isinstance(block, range | list)}
-            self._listed = {name: row for one in saved.values() for name, row in one.ids() if row not in self._removed}
-        return self._listed
 
     def _open(self, block: range | list[SubscriptionId] | SavedIds) -> None:
         self._first.append(self.n_rows)

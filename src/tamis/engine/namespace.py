@@ -11,9 +11,19 @@ from typing import NamedTuple
 import numpy as np
 
 from tamis.engine.ids import Ids, IdsState
-from tamis.engine.stored import StoredSubscriptions
+from tamis.engine.stored import Record, StoredSubscriptions
+from tamis.engine.text_batch import TextBatch
 from tamis.index.parted import PartedMatcher
-from tamis.index.protocols import BallMatcher, BoxMatcher, BulkMatcher, LinkMatcher, Lookup, Matcher, Mergeable
+from tamis.index.protocols import (
+    BallMatcher,
+    BoxMatcher,
+    BulkMatcher,
+    ColumnMatcher,
+    LinkMatcher,
+    Lookup,
+    Matcher,
+    Mergeable,
+)
 from tamis.model.subscription import Filter, Subscription, SubscriptionId, Values
 from tamis.model.tables import SubscriptionTable
 from tamis.model.value_set import ValueSet
@@ -29,6 +39,7 @@ class _Roles(NamedTuple):
     balls: BallMatcher | None
     bulk: BulkMatcher | None
     link: LinkMatcher | None
+    columns: ColumnMatcher | None
 
     @classmethod
     def of(cls, matcher: Matcher) -> _Roles:
@@ -38,14 +49,15 @@ class _Roles(NamedTuple):
             matcher if isinstance(matcher, BallMatcher) else None,
             matcher if isinstance(matcher, BulkMatcher) else None,
             matcher if isinstance(matcher, LinkMatcher) else None,
+            matcher if isinstance(matcher, ColumnMatcher) else None,
         )
 
 
 class Namespace:
     """The subscriptions of one namespace. ``make_matcher`` gets the way to look a raw subscription up by row.
 
-    A raw subscription is in one of three places: an object that was added, a row of a saved engine's file, or, for
-    a box or ball that came in bulk, the matcher itself.
+    A raw subscription is in one of three places: an object that was added; a row of Arrow columns, of a saved engine's
+    file or of a table of texts; or, for a box or ball that came in bulk, the matcher itself.
     """
 
     def __init__(self, name: str, make_matcher: Callable[[Lookup], Matcher]) -> None:
@@ -54,7 +66,7 @@ class Namespace:
         self.ids = Ids()
         self._use(make_matcher(self.find))
         self._single: dict[int, Subscription] = {}
-        #: The parts of a saved engine, by their first row.
+        #: The parts of a saved engine and the tables of texts, by their first row.
         self._stored: list[StoredSubscriptions] = []
         self._stored_from: list[int] = []
         #: (moment, row): when a subscription is due to end; rows that are gone are passed over.
@@ -106,6 +118,38 @@ class Namespace:
             self._single[first + position] = subscription
             self.matcher.add(first + position, subscription)
 
+    def add_texts(self, batch: TextBatch, compile: Callable[[Record], Subscription]) -> None:
+        """Add texts, whose ids must be free and different: all or, if it raises, none.
+
+        Needs the role ``columns``. ``compile`` makes a subscription of a text when it is asked for.
+        """
+        index = self.roles.columns
+        assert index is not None, "the matcher takes no columns"
+        first = self.ids.n_rows
+        stored = StoredSubscriptions(batch.records, compile, first)
+        self.ids.append_stored(batch.ids, stored)
+        self._stored.append(stored)
+        self._stored_from.append(first)
+        try:
+            others = {first + row: subscription for row, subscription in batch.others}
+            self._single.update(others)  # the matcher may look them up at once
+            index.columns.add(
+                [one._replace(rows=one.rows + np.int32(first)) for one in batch.columns],
+                np.array(list(others), np.int32),
+                list(others.values()),
+            )
+        except BaseException:
+            del self._stored[-1], self._stored_from[-1]
+            for row in range(first, first + len(batch.ids)):
+                self._single.pop(row, None)
+                self.ids.remove_row(row)
+            raise
+        for row in others:
+            if index.find_sides(row) is not None:  # its box decides alone
+                del self._single[row]
+        self._ends += stored.ends()
+        heapq.heapify(self._ends)
+
     def open_part(self, blocks: IdsState, removed: Sequence[int], stored: StoredSubscriptions) -> Matcher:
         """Take over the ids and subscriptions of a part of a saved engine, before anything is added.
 
@@ -154,7 +198,7 @@ class Namespace:
         if found is None and self.roles.balls is not None:
             ball = self.roles.balls.find_ball(row)
             found = None if ball is None else Subscription(self.ids[row], (Filter((ball,)),), None, self.name)
-        return found if found is not None else self._find_box(row)
+        return found if found is not None else _find_box(self, row)
 
     def find_written(self, row: int) -> Subscription | None:
         """Return the subscription of a row; None when it is a box that only the matcher holds, or gone."""
@@ -163,6 +207,12 @@ class Namespace:
             place = bisect_right(self._stored_from, row) - 1
             return self._stored[place].find(row)
         return found
+
+    def find_record(self, row: int) -> Record | None:
+        """Return text, id, expiry and metadata of a row whose text is stored; None for any other row."""
+        if row in self._single or not self._stored:
+            return None
+        return self._stored[bisect_right(self._stored_from, row) - 1].find_record(row)
 
     def take_due(self, moment: int) -> Iterator[SubscriptionId]:
         """Yield the ids that are due at a moment, once; the caller removes them."""
@@ -195,12 +245,14 @@ class Namespace:
                     self.matcher.remove(earlier)
                 raise
 
-    def _find_box(self, row: int) -> Subscription | None:
-        sides = None if self.roles.boxes is None else self.roles.boxes.find_sides(row)
-        if sides is None:
-            return None
-        constraints = [
-            Values(name, ValueSet.between(None if lo == -math.inf else (lo, 0), None if hi == math.inf else (hi, 1)))
-            for name, (lo, hi) in sorted(sides.items())
-        ]
-        return Subscription(self.ids[row], (Filter(tuple(constraints)),), None, self.name)
+
+def _find_box(space: Namespace, row: int) -> Subscription | None:
+    """Return the subscription of a box that came in bulk; None when the row is not there."""
+    sides = None if space.roles.boxes is None else space.roles.boxes.find_sides(row)
+    if sides is None:
+        return None
+    constraints = [
+        Values(name, ValueSet.between(None if lo == -math.inf else (lo, 0), None if hi == math.inf else (hi, 1)))
+        for name, (lo, hi) in sorted(sides.items())
+    ]
+    return Subscription(space.ids[row], (Filter(tuple(constraints)),), None, space.name)

@@ -23,6 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.engine.namespace import Namespace
+from tamis.engine.stored import Record
+from tamis.engine.text_batch import TextBatch
 from tamis.index.protocols import LinkMatcher, Lookup, Matcher, Mergeable, MergePlan
 from tamis.model.schema import Event
 from tamis.model.subscription import Subscription, SubscriptionId
@@ -119,10 +121,20 @@ class Shelf:
             self.now.add_many(subscriptions)
             if self._renewal is not None:
                 self._renewal.changes += subscriptions
-            n = len(subscriptions)
-            if n >= BULK and 2 * n > len(self.now) and self.now.roles.mergeable is not None:
-                self.now.roles.mergeable.compact()
-            self._merging.nudge(self)
+            self._tidy(len(subscriptions))
+
+    def add_texts(self, batch: TextBatch, compile: Callable[[Record], Subscription]) -> None:
+        """Add texts whose ids are free and different, without an object for each: all or, if it raises, none."""
+        with self._merging.lock:
+            self.now.add_texts(batch, compile)
+            self._renewal = None  # it cannot catch up with so many; the next one will have them
+            self._tidy(len(batch.ids))
+
+    def _tidy(self, n: int) -> None:
+        """Merge after ``n`` subscriptions were added: at once if they are most of all, otherwise when it pays."""
+        if n >= BULK and 2 * n > len(self.now):
+            self.compact()
+        self._merging.nudge(self)
 
     def add_boxes(self, table: SubscriptionTable, ids: Sequence[SubscriptionId] | range) -> None:
         """Add a table of boxes or balls whose ids are free, without an object for each."""

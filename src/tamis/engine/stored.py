@@ -1,8 +1,8 @@
-"""Subscriptions that lie in a mapped Arrow file: ids and texts by row, made into objects when asked for."""
+"""Subscriptions that lie in Arrow columns, mapped from a file or in memory: made into objects when asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from tamis.errors import ModelError, SnapshotError
 from tamis.model.subscription import Subscription, SubscriptionId
 
-__all__ = ["COLUMNS", "Record", "StoredSubscriptions", "find_problem", "record_table"]
+__all__ = ["COLUMNS", "Record", "StoredSubscriptions", "find_problem", "record_table", "text_table"]
 
 #: One row per subscription that has an id of its own; ``filter`` is null for a box that the index holds.
 COLUMNS = pa.schema(
@@ -48,6 +48,29 @@ def record_table(rows: Sequence[tuple[int, SubscriptionId, str | None, int | Non
     return pa.table(names, schema=COLUMNS)
 
 
+def text_table(
+    ids: Sequence[SubscriptionId],
+    texts: Sequence[str],
+    expires: Sequence[int | None] | None,
+    metadata: Sequence[Mapping[str, str] | None] | None,
+) -> pa.Table:
+    """Return the table of subscriptions that came as texts, in rows from 0 on."""
+    n = len(ids)
+    numbers, names = (_of_type(ids, kind) for kind in (int, str))
+    pairs = [None if one is None else list(one.items()) for one in metadata] if metadata is not None else [None] * n
+    columns = [range(n), numbers, names, texts, [None] * n if expires is None else expires, pairs]
+    return pa.Table.from_arrays(
+        [pa.array(values, field.type) for values, field in zip(columns, COLUMNS, strict=True)], schema=COLUMNS
+    )
+
+
+def _of_type(ids: Sequence[SubscriptionId], kind: type) -> Sequence[SubscriptionId | None]:
+    """Return the ids of one type, None in the place of the others."""
+    if isinstance(ids, range) and kind is int:
+        return ids
+    return [id if isinstance(id, kind) else None for id in ids]
+
+
 def find_problem(table: pa.Table, n_rows: int) -> str | None:
     """Return why a table from a file cannot be one of the subscriptions of ``n_rows`` rows; None when it can."""
     if table.schema != COLUMNS:
@@ -79,6 +102,10 @@ class StoredSubscriptions:
         self._column: dict[str, Any] = {name: table.column(name) for name in COLUMNS.names}
         rows: npt.NDArray[np.int32] = np.asarray(table.column("row"))
         self.rows = rows + np.int32(first) if first else rows
+        #: Whether each row is followed by the next one, so that its place is known without a search.
+        self._is_dense = len(rows) > 0 and int(rows[-1]) - int(rows[0]) == len(rows) - 1
+        #: The ids if all are numbers.
+        self._numbers = None if table.column("id_number").null_count else np.asarray(table.column("id_number"))
         self._compile = compile
         self._source = source
         self._needed: npt.NDArray[np.int32] | None = None
@@ -119,16 +146,27 @@ class StoredSubscriptions:
 
     def find(self, row: int) -> Subscription | None:
         """Return the subscription of a row; None when it is a box or not here."""
-        place = int(np.searchsorted(self.rows, row))
-        if place == len(self.rows) or self.rows[place] != row or not self._column["filter"][place].is_valid:
+        place = self._place(row)
+        if not 0 <= place < len(self.rows) or self.rows[place] != row or not self._column["filter"][place].is_valid:
             return None
         return self._compiled(place)
 
-    def _compile_row(self, place: int) -> Subscription:
+    def find_record(self, row: int) -> Record | None:
+        """Return what a subscription is compiled from; None as in `find`."""
+        place = self._place(row)
+        if not 0 <= place < len(self.rows) or self.rows[place] != row or not self._column["filter"][place].is_valid:
+            return None
+        return self._record(place)
+
+    def _record(self, place: int) -> Record:
         text, expires, metadata = (self._column[name][place].as_py() for name in ("filter", "expires", "metadata"))
-        id = self._id(place)
+        return text, self._id(place), expires, dict(metadata or ())
+
+    def _compile_row(self, place: int) -> Subscription:
+        record = self._record(place)
+        id = record[1]
         try:
-            subscription = self._compile((text, id, expires, dict(metadata or ())))
+            subscription = self._compile(record)
         except ModelError as error:
             raise SnapshotError(self._source, f"the filter of subscription {id!r} cannot be read: {error}") from error
         if self._needed is not None and len(subscription.filters) < self._needed[place]:
@@ -136,9 +174,11 @@ class StoredSubscriptions:
         return subscription
 
     def _place(self, row: int) -> int:
-        return int(np.searchsorted(self.rows, row))
+        return row - int(self.rows[0]) if self._is_dense else int(np.searchsorted(self.rows, row))
 
     def _id(self, place: int) -> SubscriptionId:
+        if self._numbers is not None:
+            return int(self._numbers[place])
         number = self._column["id_number"][place].as_py()
         found: SubscriptionId = self._column["id_text"][place].as_py() if number is None else number
         return found

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.errors import WeakGuaranteeError
+from tamis.model.language.templates.columns import TextColumns
 from tamis.model.schema import Event, Schema
 from tamis.model.subscription import Ball, Subscription
 from tamis.model.tables import EventTable, SubscriptionTable
@@ -27,6 +28,8 @@ __all__ = [
     "BallMatcher",
     "BoxMatcher",
     "BulkMatcher",
+    "ColumnLoader",
+    "ColumnMatcher",
     "CoveringIndex",
     "Guarantee",
     "IndexStatistics",
@@ -141,6 +144,25 @@ class BoxMatcher(Matcher, Protocol):
 
     def find_sides(self, row: int) -> dict[str, tuple[float, float]] | None:
         """Return the closed sides of a box added so, by attribute; None when the row is not there."""
+
+
+class ColumnLoader(Protocol):
+    """Adds texts to a matcher as columns of bounds."""
+
+    def add(self, columns: Sequence[TextColumns], rows: Rows, others: Sequence[Subscription]) -> None:
+        """Add texts as columns, and ``others`` under ``rows``, ascending: all or, if it raises, none.
+
+        All rows lie above the rows added before.
+        """
+
+
+@runtime_checkable
+class ColumnMatcher(BoxMatcher, Protocol):
+    """A matcher that takes the bounds of texts as columns; `find_sides` finds every row that is one exact box."""
+
+    @property
+    def columns(self) -> ColumnLoader:
+        """What adds them."""
 
 
 @runtime_checkable

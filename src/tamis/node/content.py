@@ -19,6 +19,7 @@ import shapely
 from tamis.algebra.compiling import compile_filters, compile_source
 from tamis.errors import EventError, SchemaError
 from tamis.model.language.cql2_json import from_json, to_json
+from tamis.model.language.templates.documents import JsonTemplates
 from tamis.model.language.unbind import unbind
 from tamis.model.schema import Event, Schema, learn_from_event, presence_of
 from tamis.model.subscription import Filter
@@ -57,11 +58,20 @@ class Content:
         self.schema = Schema() if schema is None else schema
         self._filters: dict[bytes, tuple[Filter, ...]] = {}
         self._texts: dict[tuple[Filter, ...], bytes] = {}
+        self._templates = JsonTemplates()
         self._events: dict[bytes, Event] = {}
         self._known_schema: Schema | None = None
         self._known_names: frozenset[str] = frozenset()
         #: The names of numbers, as long as the schema is the one that is known.
         self._numbers: frozenset[str] = frozenset()
+
+    def compile_json(self, data: bytes) -> tuple[Filter, ...]:
+        """Return the filters that CQL2-JSON means, as `compile` does of the document."""
+        found = self._find_document(data)
+        if found is None:
+            found = self.compile(msgspec.json.decode(data))
+            self._learn_shape(data, found)
+        return found
 
     def compile(self, source: str | Mapping[str, Any]) -> tuple[Filter, ...]:
         """Return the filters that CQL2 text or JSON means."""
@@ -72,24 +82,50 @@ class Content:
         """Return filters as CQL2-JSON."""
         known = self._texts.get(filters)
         if known is None:
-            _bound(self._texts)
-            known = self._texts[filters] = msgspec.json.encode(to_json(unbind(filters, self.schema)))
-            _bound(self._filters)
-            self._filters[known] = filters
+            known = msgspec.json.encode(to_json(unbind(filters, self.schema)))
+            self._remember(filters, known)
         return known
 
     def read_filter(self, data: bytes) -> tuple[Filter, ...]:
         """Return the filters that CQL2-JSON means; ModelError when it means none."""
         known = self._filters.get(data)
         if known is None:
+            known = self._find_document(data)
+            if known is None:
+                known = self._read_document(data)
+                self._learn_shape(data, known)
             _bound(self._filters)
-            try:
-                document = msgspec.json.decode(data)
-            except Exception as error:  # whatever the parser raises is the sender's doing
-                raise SchemaError("", f"a filter is CQL2-JSON: {error}") from None
-            known = compile_filters(from_json(document), self.schema, open=self.learns)
             self._filters[data] = known
         return known
+
+    def _find_document(self, data: bytes) -> tuple[Filter, ...] | None:
+        """Return the filters of a document like others that were read; None if there was none like it."""
+        found = self._templates.find(data, self.schema)
+        if found is None:
+            return None
+        if found.is_canonical:
+            self._remember(found.filters, data)
+        return found.filters
+
+    def _read_document(self, data: bytes) -> tuple[Filter, ...]:
+        try:
+            document = msgspec.json.decode(data)
+        except Exception as error:  # whatever the parser raises is the sender's doing
+            raise SchemaError("", f"a filter is CQL2-JSON: {error}") from None
+        return compile_filters(from_json(document), self.schema, open=self.learns)
+
+    def _learn_shape(self, data: bytes, filters: tuple[Filter, ...]) -> None:
+        """Keep the shape of a document that was compiled, if it was seen before."""
+        if self._templates.is_repeated(data, self.schema):
+            node = from_json(msgspec.json.decode(data))
+            self._templates.add(data, node, open=self.learns, write=lambda: self.write_filter(filters))
+
+    def _remember(self, filters: tuple[Filter, ...], data: bytes) -> None:
+        """Take note of filters and the form in which they are written."""
+        _bound(self._texts)
+        self._texts[filters] = data
+        _bound(self._filters)
+        self._filters[data] = filters
 
     def write_event(self, raw: Mapping[str, Any]) -> bytes:
         """Return an event's canonical values as bytes; EventError names a value that does not fit."""

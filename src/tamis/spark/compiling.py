@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tamis.algebra.compiling import compile_source
+from tamis.algebra.compiling_texts import TextTemplates
 from tamis.errors import ModelError, TableError
 from tamis.model.schema import Schema
 from tamis.model.tables import checked_id
@@ -35,7 +35,7 @@ class Compile:
 def compile_batches(batches: Iterator[pa.RecordBatch], *, task: Compile, form: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Compile batches of prepared rows."""
     schema = Schema.from_json(task.schema)
-    good: set[str] = set()
+    good, templates = set[str](), TextTemplates()
     for batch in batches:
         if task.typed is None:
             sources: Sequence[Any] = batch.column("filter").to_pylist()
@@ -45,7 +45,7 @@ def compile_batches(batches: Iterator[pa.RecordBatch], *, task: Compile, form: p
         else:
             sources = texts_of(batch, task.typed, schema)
         rows = batch.select(["id", "namespace", "expires", "metadata", "conflict"]).to_pylist()
-        compiled = [_compiled(row, source, schema, good) for row, source in zip(rows, sources, strict=True)]
+        compiled = [_compiled(row, source, schema, good, templates) for row, source in zip(rows, sources, strict=True)]
         yield pa.RecordBatch.from_pylist(compiled, schema=form)
 
 
@@ -70,7 +70,8 @@ def _compiled_boxes(
         written = texts_of(others, typed, schema)  # only text can carry an end and metadata
         sources = [box_problem(lo[row], hi[row], schema) or text for row, text in zip(rest, written, strict=True)]
         rows = others.to_pylist()
-        compiled = [_compiled(row, source, schema, set()) for row, source in zip(rows, sources, strict=True)]
+        templates = TextTemplates()
+        compiled = [_compiled(row, source, schema, set(), templates) for row, source in zip(rows, sources, strict=True)]
         yield pa.RecordBatch.from_pylist(compiled, schema=form)
 
 
@@ -79,7 +80,9 @@ def _lists(sides: npt.NDArray[np.float64]) -> pa.Array:
     return pa.ListArray.from_arrays(offsets, sides.ravel())
 
 
-def _compiled(row: dict[str, Any], source: str | ModelError | None, schema: Schema, good: set[str]) -> dict[str, Any]:
+def _compiled(
+    row: dict[str, Any], source: str | ModelError | None, schema: Schema, good: set[str], templates: TextTemplates
+) -> dict[str, Any]:
     """Return one accepted row, or the row with its reason; ``good`` are texts that were read before."""
     kept = {"id": row["id"], "namespace": row["namespace"], "metadata": row["metadata"]}
     kept["filter"] = source if isinstance(source, str) else None
@@ -95,7 +98,7 @@ def _compiled(row: dict[str, Any], source: str | ModelError | None, schema: Sche
         if source is None:
             raise TableError("there is no filter")
         if source not in good:
-            compile_source(source, schema)
+            templates.compile(source, schema)
             if len(good) < _REMEMBERED:
                 good.add(source)
         return kept

@@ -28,7 +28,7 @@ from tamis.model.language.bind import learn_from_node
 from tamis.model.language.nodes import Constant, Leaf, Node, leaves
 from tamis.model.language.parse import parse
 from tamis.model.schema import Schema
-from tamis.model.tables import EventTable, learn_from_table
+from tamis.model.tables import EventTable, SubscriptionTable, learn_from_table
 from tamis.model.types import AttributeType, Boolean, Timestamp
 
 __all__ = ["Prepared", "Questions", "demand_columns", "open_events", "prepare", "warn_of_unseen"]
@@ -171,12 +171,26 @@ def prepare(
             settled[attribute] = kind or Boolean()
         schema = Schema(settled)
     engine = Engine(schema)
-    for record, _ in questions.records:
+    for record, _ in () if _subscribe_table(engine, questions) else questions.records:
         try:
             engine.subscribe(record.source, id=record.id, namespace=record.namespace, expires=record.expires)
         except TamisError as error:
             questions.refuse(record, error, skip)
     return Prepared(engine, name, frozenset(presence))
+
+
+def _subscribe_table(engine: Engine, questions: Questions) -> bool:
+    """Add all subscriptions at once; False, and none is added, when that cannot be: one by one tells which is wrong."""
+    records = [record for record, _ in questions.records]
+    texts = [record.source for record in records if isinstance(record.source, str) and record.expires is None]
+    if len(texts) < len(records):
+        return False
+    ids, namespaces = [record.id for record in records], [record.namespace for record in records]
+    try:
+        engine.subscribe_table(SubscriptionTable(len(records), ids, texts=texts, namespaces=namespaces))
+    except TamisError:
+        return False
+    return True
 
 
 def demand_columns(questions: Questions, file: EventFile) -> None:

@@ -177,6 +177,10 @@ class _Writer:
     def _record(
         self, row: int, first: int, *, keep_text: bool
     ) -> tuple[int, SubscriptionId, str | None, int | None, dict[str, str]]:
+        record = self.space.find_record(row)
+        if record is not None:
+            text, id, expires, metadata = record
+            return row - first, id, text, expires, metadata
         one = self.space.find_written(row)
         if one is None and keep_text:
             one = self.space.find(row)

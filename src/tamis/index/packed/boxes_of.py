@@ -74,12 +74,33 @@ _Open = tuple[Sides, tuple[tuple[int, Spatial], ...]]
 
 def boxes_of(filter: Filter, axes: Axes) -> list[Box]:
     """Return boxes that together contain every event the filter matches; new axes are made as needed."""
+    ranges = _only_ranges(filter, axes)
+    if ranges is not None:
+        return [Box(ranges, exact=True)]
     boxes, undecided = _boxes_and_rest(filter, axes)
     decided = filter.rest is None and not undecided
     ball = undecided[0] if filter.rest is None and len(undecided) == 1 and isinstance(undecided[0], Ball) else None
     return [
         Box(sides, decided and not asked, asked if decided else (), None if asked else ball) for sides, asked in boxes
     ]
+
+
+def _only_ranges(filter: Filter, axes: Axes) -> Sides | None:
+    """Return the sides of a filter that is one range of numbers per attribute: most are, and need no more work."""
+    sides = Sides()
+    for constraint in filter.constraints if filter.rest is None else (None,):
+        if not isinstance(constraint, Values):
+            return None
+        allowed = constraint.allowed
+        cuts = allowed.cuts
+        if allowed.missing or not 1 <= len(cuts) <= 2 - allowed.from_below or isinstance(cuts[0][0], str):
+            return None
+        start, stop = (None, cuts[0]) if allowed.from_below else (cuts[0], cuts[1] if len(cuts) > 1 else None)
+        side = _inner(start, stop)
+        if side is None:
+            return None
+        sides[axes.number(constraint.attribute, Part.NUMBER)] = side
+    return sides
 
 
 def open_constraints(filter: Filter, axes: Axes) -> list[Constraint] | None:

@@ -20,6 +20,7 @@ from tamis.index.packed.saving import open_store, save_store
 from tamis.index.packed.search import PackedSearch
 from tamis.index.packed.store import PackedStore
 from tamis.index.protocols import Guarantee, IndexStatistics, Lookup, MatchRows, Rows, SavedRows
+from tamis.model.language.templates.columns import TextColumns
 from tamis.model.schema import Event
 from tamis.model.subscription import Ball, Subscription
 from tamis.model.tables import EventTable, SubscriptionTable
@@ -82,6 +83,16 @@ class PackedCore:
     def add_boxes(self, rows: Rows, table: SubscriptionTable) -> None:
         """Add the boxes of a table under rows above all others."""
         self._store.add_boxes(rows, table)
+
+    def add_columns(self, columns: Sequence[TextColumns], rows: Rows, others: Sequence[Subscription]) -> None:
+        """Add texts as columns, and ``others`` under ``rows``, ascending: all or, if it raises, none."""
+        self._store.add_many(rows.tolist(), others)
+        try:
+            self._store.add_columns(columns)
+        except BaseException:
+            for row in rows.tolist():
+                self._store.remove(row)
+            raise
 
     def add_balls(self, rows: Rows, table: SubscriptionTable) -> None:
         """Add the balls of a table under rows above all others."""

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from tamis.index.linear_scan import LinearMatcher
 from tamis.index.protocols import Guarantee, IndexStatistics, Lookup, MatchRows, Rows, SavedRows
+from tamis.model.language.templates.columns import TextColumns
 from tamis.model.schema import Event
 from tamis.model.subscription import Ball, Subscription
 from tamis.model.tables import EventTable, SubscriptionTable
@@ -48,6 +49,7 @@ class PackedMatcher:
         self._few = LinearMatcher()
         #: None while there are few. Once it is there ``_few`` is left as it is for those who still read it.
         self._core: PackedCore | None = None
+        self.columns = _ColumnLoader(self)
 
     def __len__(self) -> int:
         return len(self._few if self._core is None else self._core)
@@ -148,6 +150,17 @@ class PackedMatcher:
         store = open_store(self._lookup, axes, arrays, rows)
         self._core = PackedCore(self._lookup, store)
         return filters_needed(store, len(rows.living))
+
+
+class _ColumnLoader:
+    """Adds texts to a packed matcher as columns of bounds."""
+
+    def __init__(self, matcher: PackedMatcher) -> None:
+        self._matcher = matcher
+
+    def add(self, columns: Sequence[TextColumns], rows: Rows, others: Sequence[Subscription]) -> None:
+        """Add texts as columns, and ``others`` under ``rows``, ascending: all or, if it raises, none."""
+        _packed(self._matcher).add_columns(columns, rows, others)
 
 
 def _packed(matcher: PackedMatcher) -> PackedCore:

@@ -33,6 +33,8 @@ from tamis.index.packed.boxes_of import Box, boxes_of
 from tamis.index.packed.deciders.combined import Deciders
 from tamis.index.packed.deciders.entries import Entries
 from tamis.index.protocols import IndexStatistics, Rows
+from tamis.kernels.boxes.quantise import ANY_VALUE
+from tamis.model.language.templates.columns import TextColumns
 from tamis.model.subscription import Ball, Subscription
 from tamis.model.tables import SubscriptionTable
 
@@ -41,6 +43,10 @@ __all__ = ["PackedStore"]
 _Corners = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 #: A row, and the boxes of its subscription with the numbers of their filters.
 _Rowed = tuple[int, list[tuple[int, Box]]]
+
+#: The sides of many boxes, by axis; and some of such boxes: their rows, their sides, and which of them.
+_ColumnSides = dict[int, _Corners]
+_Piece = tuple[Rows, _ColumnSides, slice]
 
 #: Rows that are added at once: as many as make so many float64 in all, each a side of a box, but not fewer than that.
 _MOST_CORNERS, _LEAST_STEP = 1 << 22, 1 << 10
@@ -81,7 +87,7 @@ class PackedStore:
         self._grow()
         for row, ball in balls:
             self.balls.add(row, ball)
-        step = max(_LEAST_STEP, _MOST_CORNERS // len(self.axes)) if len(self.axes) else _LEAST_STEP
+        step = self._step()
         for start in range(0, len(plain), step):
             some = plain[start : start + step]
             self.plain.add_boxes(*self._corners([boxes[0][1] for _, boxes in some]), _as_rows(row for row, _ in some))
@@ -113,6 +119,37 @@ class PackedStore:
             wide_lo[:, axes], wide_hi[:, axes] = lo, hi
             lo, hi = wide_lo, wide_hi
         self.plain.add_boxes(lo, hi, rows)
+
+    def add_columns(self, columns: Sequence[TextColumns]) -> None:
+        """Add texts under rows above all that were added before in other calls; if it raises, none is added."""
+        boxes = [(one.rows, _sides_of(one, self.axes)) for one in columns]
+        self._grow()
+        step = self._step()
+        pieces = [(rows, sides, slice(i, i + step)) for rows, sides in boxes for i in range(0, len(rows), step)]
+        added: list[Rows] = []
+        try:
+            while pieces:
+                some = [pieces.pop()]
+                while pieces and sum(map(_size, some)) + _size(pieces[-1]) <= step:
+                    some.append(pieces.pop())
+                added.append(self._add_pieces(some))
+        except BaseException:
+            self.plain.remove(np.concatenate([np.zeros(0, np.int32), *added]))
+            raise
+
+    def _add_pieces(self, pieces: Sequence[_Piece]) -> Rows:
+        """Add boxes given as sides by axis; return their rows."""
+        rows = np.concatenate([rows[part] for rows, _, part in pieces])
+        lo, hi = (np.full((len(rows), self.plain.n_axes), side) for side in (-math.inf, math.inf))
+        start = 0
+        for piece in pieces:
+            _, sides, part = piece
+            stop = start + _size(piece)
+            for axis, (low, high) in sides.items():
+                lo[start:stop, axis], hi[start:stop, axis] = low[part], high[part]
+            start = stop
+        self.plain.add_boxes(lo, hi, rows)
+        return rows
 
     def add_balls(self, rows: Rows, table: SubscriptionTable) -> None:
         """Add the balls of a table under rows above all others."""
@@ -163,6 +200,10 @@ class PackedStore:
             },
         )
 
+    def _step(self) -> int:
+        """Return how many boxes are added at once."""
+        return max(_LEAST_STEP, _MOST_CORNERS // len(self.axes)) if len(self.axes) else _LEAST_STEP
+
     def _grow(self) -> None:
         if len(self.axes) > self.plain.n_axes:
             for index in (self.special, self.plain):
@@ -178,3 +219,18 @@ class PackedStore:
 
 def _as_rows(numbers: Iterable[int]) -> Rows:
     return np.fromiter(numbers, np.int32)
+
+
+def _size(piece: _Piece) -> int:
+    return len(piece[0][piece[2]])
+
+
+def _sides_of(columns: TextColumns, axes: Axes) -> _ColumnSides:
+    """Return the sides of texts by axis; what demands a value demands it even where it is open below."""
+    sides: _ColumnSides = {}
+    for name, (lo, hi) in columns.ranges.items():
+        sides[axes.number(name, Part.NUMBER)] = np.maximum(lo, ANY_VALUE), hi
+    for name, texts in columns.strings.items():
+        codes = np.array([axes.code(name, text) for text in texts], np.float64)
+        sides[axes.number(name, Part.CODE)] = codes, codes
+    return sides

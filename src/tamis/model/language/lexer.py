@@ -23,7 +23,17 @@ from tamis.model.language.functions import SPATIAL_FUNCTIONS
 from tamis.model.language.literals import NUMBER, STRING, Misreading, Refusal
 from tamis.model.language.nodes import Compare
 
-__all__ = ["FUNCTIONS", "RESERVED", "TURNED", "Piece", "Source", "TextLexer", "is_plain_name", "unsupported"]
+__all__ = [
+    "FUNCTIONS",
+    "NAME_PART",
+    "RESERVED",
+    "TURNED",
+    "Piece",
+    "Source",
+    "TextLexer",
+    "is_plain_name",
+    "unsupported",
+]
 
 #: Words that need double quotes when an attribute is called so.
 RESERVED = frozenset({"AND", "OR", "NOT", "BETWEEN", "IN", "LIKE", "IS", "NULL", "TRUE", "FALSE"})
@@ -57,9 +67,10 @@ _LETTERS = (
     r"A-Za-z_\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02ff\u0370-\u037d\u037f-\u167f\u1681-\u1fff\u200c\u200d\u2070-\u218f"
     r"\u2c00-\u2fef\u3001-\ud7ff\uf900-\ufdcf\ufdf0-\ufffd\U00010000-\U000effff"
 )
-_PART = rf"[{_LETTERS}0-9.:\u00b7\u0300-\u036f\u203f\u2040]"
-_NAME = rf"[{_LETTERS}]{_PART}*+"
-_END = rf"(?!{_PART})"
+#: A character of a name, behind its first.
+NAME_PART = rf"[{_LETTERS}0-9.:\u00b7\u0300-\u036f\u203f\u2040]"
+_NAME = rf"[{_LETTERS}]{NAME_PART}*+"
+_END = rf"(?!{NAME_PART})"
 _NUMBERS = rf"\s*+{NUMBER}\s*+(?:,\s*+{NUMBER}\s*+)*+"
 
 _PIECE = re.compile(

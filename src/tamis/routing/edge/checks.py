@@ -117,7 +117,7 @@ class Checks:
             parts = [*(to_json(parse(policy)) for policy in policies), msgspec.json.decode(message.filter)]
             message = msgspec.structs.replace(message, filter=msgspec.json.encode({"op": "and", "args": parts}))
         if meaning is None or policies:
-            meaning = self.content.compile(msgspec.json.decode(message.filter))
+            meaning = self.content.compile_json(message.filter)
         about = msgspec.structs.replace(m.about(message), owner=rights.principal)
         return msgspec.structs.replace(
             message, filter=self.content.write_filter(meaning), about=msgspec.json.encode(about)

@@ -1,0 +1,139 @@
+"""The bounds of many texts of one shape as columns of float64, as an index of boxes takes them.
+
+A range of numbers or moments becomes the closed float64 interval that holds the same float64 values, and an equated
+string stays a string. A row whose literals are unusual (another type, an integer beyond 2^53, an empty range) is left
+out; the ordinary road decides about it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tamis.model.language import literals
+from tamis.model.language.nodes import Instant, Literal
+from tamis.model.language.templates.texts import Condition, Template
+from tamis.model.types import Number, ScalarType, String, Timestamp
+
+__all__ = ["TextColumns", "can_be_columns", "columns_of"]
+
+_Floats = npt.NDArray[np.float64]
+
+#: Integers up to here are float64 values.
+_EXACT = 2.0**53
+
+
+class TextColumns(NamedTuple):
+    """n subscriptions that are one conjunction of ranges each, on the same attributes.
+
+    Attributes
+    ----------
+    rows
+        int32[n], ascending.
+    ranges
+        The closed interval of each row by attribute, float64[n] twice; an infinite end is open.
+    strings
+        The only string of each row by attribute.
+    """
+
+    rows: npt.NDArray[np.int32]
+    ranges: dict[str, tuple[_Floats, _Floats]]
+    strings: dict[str, list[str]]
+
+    def take(self, chosen: npt.NDArray[np.intp], rows: npt.NDArray[np.int32]) -> TextColumns:
+        """Return some of the subscriptions, under other rows."""
+        ranges = {name: (lo[chosen], hi[chosen]) for name, (lo, hi) in self.ranges.items()}
+        places = chosen.tolist()
+        return TextColumns(rows, ranges, {name: [all[i] for i in places] for name, all in self.strings.items()})
+
+
+def can_be_columns(template: Template) -> bool:
+    """Whether the texts of a template are ranges of numbers or moments and equated strings, nothing else."""
+    if template.ranges is None:
+        return False
+    return all(
+        isinstance(kind, Number | Timestamp) or (isinstance(kind, String) and [op for op, _ in conditions] == ["="])
+        for kind, conditions in template.ranges.values()
+    )
+
+
+def columns_of(
+    template: Template, rows: Sequence[int], written: Sequence[Sequence[str]]
+) -> tuple[TextColumns, list[int]]:
+    """Return the columns of rows with these literals, and the positions among them of those left out."""
+    by_literal = list(zip(*written, strict=True))
+    usual = np.ones(len(rows), np.bool_)
+    ranges: dict[str, tuple[_Floats, _Floats]] = {}
+    strings: dict[str, list[str]] = {}
+    for name, (kind, conditions) in (template.ranges or {}).items():
+        if isinstance(kind, String):
+            strings[name], is_usual = _strings(by_literal[conditions[0].literal])
+        else:
+            lo, hi = _bounds(template, kind, conditions, by_literal)
+            is_usual = lo <= hi  # false for NaN, which stands for an unusual literal
+            ranges[name] = lo, hi
+        usual &= is_usual
+    found = TextColumns(np.array(rows, np.int32), ranges, strings)
+    if usual.all():
+        return found, []
+    chosen = np.flatnonzero(usual)
+    return found.take(chosen, found.rows[chosen]), np.flatnonzero(~usual).tolist()
+
+
+def _strings(written: Sequence[str]) -> tuple[list[str], npt.NDArray[np.bool_]]:
+    is_usual = np.array([one[0] == "'" for one in written], np.bool_)
+    return [literals.unquote(one) for one in written], is_usual
+
+
+def _bounds(
+    template: Template, kind: ScalarType, conditions: Sequence[Condition], by_literal: Sequence[Sequence[str]]
+) -> tuple[_Floats, _Floats]:
+    """Return the closed intervals that meet all conditions; NaN where a literal is unusual."""
+    n = len(by_literal[0])
+    lo, hi = np.full(n, -math.inf), np.full(n, math.inf)
+    for op, number in conditions:
+        if isinstance(kind, Number):
+            low, high = _number_ends(op, _numbers(by_literal[number]))
+        else:
+            low, high = _moment_ends(op, [template.read_one(number, one) for one in by_literal[number]])
+        lo, hi = np.maximum(lo, low), np.minimum(hi, high)
+    return lo, hi
+
+
+def _numbers(written: Sequence[str]) -> _Floats:
+    try:
+        found = np.array(list(map(float, written)))
+    except ValueError:  # a string in quotes
+        found = np.array([math.nan if one[0] == "'" else float(one) for one in written])
+    found[np.abs(found) > _EXACT] = math.nan
+    return found + 0.0
+
+
+def _number_ends(op: str, value: _Floats) -> tuple[_Floats, _Floats]:
+    free = np.where(np.isnan(value), math.nan, math.inf)
+    if op == "=":
+        return value, value
+    if op in (">", ">="):
+        return (np.nextafter(value, math.inf) if op == ">" else value), free
+    return -free, (np.nextafter(value, -math.inf) if op == "<" else value)
+
+
+def _moment_ends(op: str, values: Sequence[Literal | None]) -> tuple[_Floats, _Floats]:
+    """Return the ends for moments, each an integer that may lie between two float64."""
+    unusual = np.array([not isinstance(value, Instant) for value in values])
+    moments = np.array([value.microseconds if isinstance(value, Instant) else 0 for value in values], np.int64)
+    lower = _float_above(moments + (op == ">"))
+    upper = np.nextafter(_float_above(moments + (op != "<")), -math.inf)
+    lo = lower if op in ("=", ">", ">=") else np.full(len(lower), -math.inf)
+    hi = upper if op in ("=", "<", "<=") else np.full(len(upper), math.inf)
+    return np.where(unusual, math.nan, lo), np.where(unusual, math.nan, hi)
+
+
+def _float_above(moments: npt.NDArray[np.int64]) -> _Floats:
+    """Return the smallest float64 that is not below each moment of the years 1 to 9999."""
+    nearest = moments.astype(np.float64)
+    return np.where(nearest.astype(np.int64) >= moments, nearest, np.nextafter(nearest, math.inf))

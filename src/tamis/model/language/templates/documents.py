@@ -1,0 +1,153 @@
+"""CQL2-JSON documents that differ in their literals only are read once: `templates`, for what brokers tell each other.
+
+A document is split as bytes, without decoding it: a number or string in a list is a literal, and so is the text of a
+timestamp; every other string is a key, an operation or a name. That holds for JSON without spaces, as brokers write it;
+in any other form a document has no template, or one of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tamis.model.language import limits, literals
+from tamis.model.language.nodes import Instant, Literal, Node
+from tamis.model.language.templates.texts import Template, checked_template, literals_of
+from tamis.model.schema import Schema
+from tamis.model.subscription import Filter
+from tamis.model.types import Number, String
+from tamis.model.values import INT64_MIN, UINT64_MAX, UnfitError
+
+__all__ = ["Document", "JsonTemplates"]
+
+_STRING = rb'"(?:[^"\\]++|\\.)*+"'
+#: What stands before a literal, and the literal. Beginning with a set of characters, the pattern is searched quickly.
+_LITERAL = re.compile(
+    rb'([\[,:])(?<!"op":)(?<!"property":)(' + _STRING + rb"|-?+[0-9][0-9.eE+-]*+)(?=[\],}])",
+)
+
+#: Shapes that are remembered before all are forgotten.
+_REMEMBERED = 4_096
+
+_Shape = tuple[bytes, ...]
+
+
+class Document(NamedTuple):
+    """What a document means; ``is_canonical``: it is the form in which its filters are written."""
+
+    filters: tuple[Filter, ...]
+    is_canonical: bool
+
+
+class _Known(NamedTuple):
+    """The template of a shape, and whether its documents may be canonical."""
+
+    template: Template
+    is_canonical: bool
+
+
+class _JsonReader:
+    """Reads literals of JSON, each of the type that ``sample`` has in its place."""
+
+    def __init__(self, sample: Sequence[Literal | None]) -> None:
+        self._kinds = [type(value) for value in sample]
+
+    def read(self, written: Sequence[bytes]) -> list[Literal]:
+        """Return the values of all literals of a document."""
+        try:
+            values = msgspec.json.decode(b"[" + b",".join(written) + b"]")
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise UnfitError(str(error)) from None
+        return [_checked(value, kind) for value, kind in zip(values, self._kinds, strict=True)]
+
+
+def _checked(value: Any, kind: type) -> Literal:
+    """Return a value that stands where one of ``kind`` stood in the sample."""
+    if type(value) is float and kind in (int, float):
+        return value + 0.0  # -0.0 becomes 0.0: equal numbers must have equal bits
+    if type(value) is int and kind in (int, float) and INT64_MIN <= value <= UINT64_MAX:
+        return value
+    if type(value) is str and kind is Instant:
+        return literals.instant("TIMESTAMP", value, 0)
+    if type(value) is str and kind is str:
+        return value
+    raise UnfitError("of another type than the sample")
+
+
+class JsonTemplates:
+    """Templates of documents, under the schema that was last asked with."""
+
+    def __init__(self) -> None:
+        self._schema: Schema | None = None
+        #: None for a shape that has no template.
+        self._shapes: dict[_Shape, _Known | None] = {}
+        #: Shapes that were seen once.
+        self._seen: set[_Shape] = set()
+
+    def find(self, data: bytes, schema: Schema) -> Document | None:
+        """Return what a document means; None when it needs the ordinary road."""
+        if schema is not self._schema or len(self._seen) >= _REMEMBERED:
+            self._shapes.clear()
+            self._seen.clear()
+            self._schema = schema
+        shape, written = _split(data)
+        known = self._shapes.get(shape)
+        values = None if known is None else known.template.read(written)
+        filters = None if known is None or values is None else known.template.filters(values)
+        if known is None or values is None or filters is None:
+            return None
+        return Document(filters, known.is_canonical and _are_canonical(known.template, values, written))
+
+    def is_repeated(self, data: bytes, schema: Schema) -> bool:
+        """Note the shape of a document that has no template; whether it was seen before, so that one will pay."""
+        if schema is not self._schema:
+            return False
+        if len(data) > limits.TEXT.most or b',"}' in data or b'["}' in data:
+            return False  # a name that ends so could be taken for the beginning of a literal
+        shape, _ = _split(data)
+        if shape in self._shapes:
+            return False
+        is_known = shape in self._seen
+        self._seen.add(shape)
+        return is_known
+
+    def add(self, data: bytes, node: Node, *, open: bool, write: Callable[[], bytes]) -> None:
+        """Keep the template of a document, if there is one; it was compiled under the schema last asked with.
+
+        ``write`` gives the form in which its filters are written.
+        """
+        shape, written = _split(data)
+        schema = Schema() if self._schema is None else self._schema
+        template = checked_template(Template(node, _JsonReader(list(literals_of(node))), schema, open), written)
+        known = None if template is None else _Known(template, _is_plain(template) and write() == data)
+        self._shapes[shape] = known
+
+
+def _split(data: bytes) -> tuple[_Shape, list[bytes]]:
+    """Return what stands between the literals of a document, and the literals."""
+    pieces = _LITERAL.split(data)
+    return (*pieces[::3], *pieces[1::3]), pieces[2::3]
+
+
+def _is_plain(template: Template) -> bool:
+    """Whether documents of a shape are written alike: a range of numbers or an equated string per attribute."""
+    if template.ranges is None:
+        return False
+    return all(
+        isinstance(kind, Number) or (isinstance(kind, String) and [op for op, _ in conditions] == ["="])
+        for kind, conditions in template.ranges.values()
+    )
+
+
+def _are_canonical(template: Template, values: Sequence[Literal], written: Sequence[bytes]) -> bool:
+    """Whether literals are written as they would be again, and no range is a single value or the other way round."""
+    for _, conditions in (template.ranges or {}).values():
+        first = values[conditions[0].literal]
+        if len(conditions) > 1 and first == values[conditions[-1].literal]:
+            return False
+        if isinstance(first, str) and (not first or first[-1] == "\0"):  # written as a range
+            return False
+    return msgspec.json.encode(values)[1:-1] == b",".join(written)

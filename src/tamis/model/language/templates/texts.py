@@ -1,0 +1,292 @@
+"""Texts that differ in their literals only are parsed once.
+
+`split_text` takes the numbers and strings out of a text. What is left, the *shape*, is parsed once, with the literals
+of one text that has it, and becomes a `Template`: the syntax tree with holes. Filling a template with the literals of
+another text gives the tree that the parser would have made of it, and, for a conjunction of conditions on values,
+its filters or its bounds as columns (`columns`), without a tree at all.
+
+Whatever is unusual is not for a template: a text with a quoted name, a geometry or a vector; a literal of another type
+than the first one; one that changes the form of the filter (an empty range, two equal bounds) or that must be refused.
+The answer is None then, and the ordinary road, `tamis.algebra.compiling.compile_source`, has the word.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, Protocol
+
+from tamis.errors import ModelError
+from tamis.model.language import limits, literals
+from tamis.model.language.bind import bind
+from tamis.model.language.lexer import NAME_PART
+from tamis.model.language.literals import NUMBER, STRING, Refusal
+from tamis.model.language.nodes import (
+    And,
+    Between,
+    Compare,
+    Constant,
+    Instant,
+    IsIn,
+    IsLike,
+    IsNull,
+    Leaf,
+    Literal,
+    Node,
+    Not,
+    Or,
+)
+from tamis.model.language.normalise import normalise
+from tamis.model.language.parse import parse
+from tamis.model.schema import Schema
+from tamis.model.subscription import Filter, Values
+from tamis.model.types import ScalarType
+from tamis.model.value_set import Cut, ValueSet
+from tamis.model.values import UnfitError, has_lone_surrogate
+
+__all__ = [
+    "Condition",
+    "LiteralReader",
+    "Parts",
+    "Template",
+    "checked_template",
+    "literals_of",
+    "make_template",
+    "split_text",
+]
+
+#: A literal as the lexer reads it; a digit inside a name is none.
+_LITERAL = re.compile(rf"({STRING}|(?=[-+.0-9])(?<!{NAME_PART}){NUMBER}(?!{NAME_PART}))")
+#: Begins a quoted name, or GeoJSON.
+_UNUSUAL = re.compile(r'["{]')
+#: The words before the string of a moment.
+_INSTANT = re.compile(r"(TIMESTAMP|DATE)\s*\(\s*\Z", re.IGNORECASE | re.ASCII)
+
+#: What stands between the literals of a text, and the literals as they are written.
+Parts = tuple[tuple[str, ...], list[str]]
+
+_Slot = Callable[[str], Literal]
+
+
+class Condition(NamedTuple):
+    """A range of one attribute whose ends are literals: ``op`` as in `Compare`, and which literal it is."""
+
+    op: str
+    literal: int
+
+
+def split_text(text: str) -> Parts | None:
+    """Return the shape of a text and its literals; None for a text that no template can stand for.
+
+    >>> split_text("price < 100 AND symbol = 'IBM'")
+    (('price < ', ' AND symbol = ', ''), ['100', "'IBM'"])
+    """
+    if len(text) > limits.TEXT.most or _UNUSUAL.search(text) or has_lone_surrogate(text):
+        return None
+    pieces = _LITERAL.split(text)
+    return tuple(pieces[::2]), pieces[1::2]
+
+
+def make_template(text: str, parts: Parts, schema: Schema, *, open: bool = False) -> Template | None:
+    """Return the template of the texts that have the shape of this one; None when there is none.
+
+    The text was compiled under ``schema``; ``open`` is as in `tamis.model.language.bind.bind`.
+    """
+    shape, written = parts
+    node = parse(text)
+    known = list(literals_of(node))
+    reader = _TextReader([_slot(value, before) for value, before in zip(known, shape, strict=False)])
+    return checked_template(Template(node, reader, schema, open), written)
+
+
+def checked_template(template: Template, written: Sequence[Any]) -> Template | None:
+    """Return a template if its reader finds in ``written`` what the parser found there; else None."""
+    known = list(literals_of(template.node))
+    if len(known) != len(written) or None in known:
+        return None
+    read = template.read(written)
+    if read is None or [(type(one), one) for one in read] != [(type(one), one) for one in known]:
+        return None
+    return template
+
+
+def literals_of(node: Node) -> Iterator[Literal | None]:
+    """Yield the literals of a tree in the order of its text, without TRUE and FALSE; None for any other value."""
+    if isinstance(node, And | Or):
+        for part in node.parts:
+            yield from literals_of(part)
+    elif isinstance(node, Not):
+        yield from literals_of(node.part)
+    elif isinstance(node, Compare | Between | IsIn | IsLike):
+        yield from (value for value in _leaf_literals(node) if not isinstance(value, bool))
+    elif not isinstance(node, IsNull | Constant):
+        yield None
+
+
+def _leaf_literals(leaf: Compare | Between | IsIn | IsLike) -> tuple[Literal, ...]:
+    if isinstance(leaf, Compare):
+        return (leaf.value,)
+    if isinstance(leaf, Between):
+        return (leaf.lo, leaf.hi)
+    return leaf.values if isinstance(leaf, IsIn) else (leaf.pattern,)
+
+
+def _slot(value: Literal | None, before: str) -> _Slot:
+    """Return what reads the literals that stand where ``value`` stood, behind the words ``before``."""
+    if isinstance(value, Instant):
+        call = _INSTANT.search(before)
+        kind = call[1].upper() if call else ""
+        return lambda written: literals.instant(kind, _string(written), 0)
+    return _string if isinstance(value, str) else _number
+
+
+def _string(written: str) -> str:
+    if written[0] != "'":
+        raise UnfitError("not a string")
+    return literals.unquote(written)
+
+
+def _number(written: str) -> int | float:
+    if written[0] == "'":
+        raise UnfitError("not a number")
+    return literals.number(written, 0)
+
+
+class LiteralReader(Protocol):
+    """Reads the literals of a shape as they are written; raises `Refusal` or `UnfitError`."""
+
+    def read(self, written: Sequence[Any]) -> list[Literal]:
+        """Return the values of all literals of a text."""
+
+
+class _TextReader:
+    """Reads literals of CQL2 text, each by the slot it stands in."""
+
+    def __init__(self, slots: Sequence[_Slot]) -> None:
+        self.slots = slots
+
+    def read(self, written: Sequence[str]) -> list[Literal]:
+        """Return the values of all literals of a text."""
+        return [slot(one) for slot, one in zip(self.slots, written, strict=True)]
+
+
+class Template:
+    """The filters of all texts of one shape, under one schema."""
+
+    def __init__(self, node: Node, reader: LiteralReader, schema: Schema, open: bool) -> None:
+        self.node = node
+        self._reader = reader
+        self._schema = schema
+        self._open = open
+        #: ``{attribute: (type, conditions)}``, ordered by attribute, where the text is a conjunction of ranges.
+        self.ranges = _ranges_of(node, schema)
+
+    def read(self, written: Sequence[Any]) -> list[Literal] | None:
+        """Return the values of literals; None when one is of another type, or must be refused."""
+        try:
+            return self._reader.read(written)
+        except (Refusal, UnfitError):
+            return None
+
+    def read_one(self, number: int, written: str) -> Literal | None:
+        """Return the value of one literal of a text; None as in `read`."""
+        assert isinstance(self._reader, _TextReader)
+        try:
+            return self._reader.slots[number](written)
+        except (Refusal, UnfitError):
+            return None
+
+    def fill(self, written: Sequence[Any]) -> tuple[Filter, ...] | None:
+        """Return the filters of a text with these literals; None when the text needs the ordinary road."""
+        values = self.read(written)
+        return None if values is None else self.filters(values)
+
+    def filters(self, values: Sequence[Literal]) -> tuple[Filter, ...] | None:
+        """Return the filters of a text with these values; None when the text needs the ordinary road."""
+        try:
+            if self.ranges is not None:
+                return _filled(self.ranges, values)
+            return normalise(bind(_with_values(self.node, iter(values)), self._schema, open=self._open))
+        except (ModelError, UnfitError):
+            return None
+
+
+def _with_values(node: Node, values: Iterator[Literal]) -> Node:
+    """Return a tree with other literals, in the order of the text."""
+    if isinstance(node, And | Or):
+        return type(node)(tuple([_with_values(part, values) for part in node.parts]))
+    if isinstance(node, Not):
+        return Not(_with_values(node.part, values))
+    if isinstance(node, Compare | Between | IsIn | IsLike):
+        filled = [value if isinstance(value, bool) else next(values) for value in _leaf_literals(node)]
+        return _with_literals(node, filled)
+    return node
+
+
+def _with_literals(leaf: Compare | Between | IsIn | IsLike, filled: list[Any]) -> Leaf:
+    if isinstance(leaf, Compare):
+        return Compare(leaf.attribute, leaf.op, filled[0])
+    if isinstance(leaf, Between):
+        return Between(leaf.attribute, filled[0], filled[1], leaf.negated)
+    if isinstance(leaf, IsIn):
+        return IsIn(leaf.attribute, tuple(filled), leaf.negated)
+    return replace(leaf, pattern=filled[0], span=None)
+
+
+_Ranges = dict[str, tuple[ScalarType, list[Condition]]]
+
+_LOWER, _UPPER = frozenset({"=", ">", ">="}), frozenset({"=", "<", "<="})
+
+
+def _ranges_of(node: Node, schema: Schema) -> _Ranges | None:
+    """Return the ranges of a conjunction of nothing else; None for any other tree."""
+    found: _Ranges = {}
+    number = 0
+    for leaf in node.parts if isinstance(node, And) else (node,):
+        if isinstance(leaf, Compare) and leaf.op in _LOWER | _UPPER and not isinstance(leaf.value, bool):
+            conditions = [Condition(leaf.op, number)]
+        elif isinstance(leaf, Between) and not leaf.negated and not isinstance(leaf.lo, bool):
+            conditions = [Condition(">=", number), Condition("<=", number + 1)]
+        else:
+            return None
+        kind = schema.get(leaf.attribute)
+        if not isinstance(kind, ScalarType):
+            return None
+        found.setdefault(leaf.attribute, (kind, []))[1].extend(conditions)
+        number += len(conditions)
+    return dict(sorted(found.items()))
+
+
+def _filled(ranges: _Ranges, values: Sequence[Literal]) -> tuple[Filter, ...] | None:
+    constraints = []
+    for name, (kind, conditions) in ranges.items():
+        ends = _joined_ends(kind, conditions, values)
+        if ends is None:
+            return None
+        start, stop = ends
+        cuts = (start, stop) if start and stop else (start,) if start else (stop,) if stop else ()
+        constraints.append(Values(name, ValueSet(cuts, from_below=start is None)))
+    return (Filter(tuple(constraints)),)
+
+
+def _joined_ends(
+    kind: ScalarType, conditions: Sequence[Condition], values: Sequence[Literal]
+) -> tuple[Cut | None, Cut | None] | None:
+    """Return the cuts of the range that meets all conditions; None when it is empty, or two bounds are equal."""
+    start: Cut | None = None
+    stop: Cut | None = None
+    for op, number in conditions:
+        literal = values[number]
+        value = literal.microseconds if isinstance(literal, Instant) else kind.canonical(literal)
+        if op in _LOWER:
+            cut = kind.after(value) if op == ">" else kind.before(value)
+            if cut == start if cut is not None else op == ">":
+                return None
+            start = cut if start is None or (cut is not None and cut > start) else start
+        if op in _UPPER:
+            cut = kind.before(value) if op == "<" else kind.after(value)
+            if cut == stop if cut is not None else op == "<":
+                return None
+            stop = cut if stop is None or (cut is not None and cut < stop) else stop
+    return None if start is not None and stop is not None and not start < stop else (start, stop)

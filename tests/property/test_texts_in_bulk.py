@@ -1,0 +1,303 @@
+"""Texts that are compiled together mean what each of them means alone: filters, types, bounds and errors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from random import Random
+from unittest.mock import patch
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tamis.algebra import compiling_texts
+from tamis.algebra.compiling import compile_filters, compile_source
+from tamis.algebra.compiling_texts import CompiledTexts, TextTemplates, compile_texts
+from tamis.errors import ModelError
+from tamis.index.packed.axes import Axes, Part
+from tamis.index.packed.boxes_of import boxes_of
+from tamis.kernels.boxes.quantise import ANY_VALUE
+from tamis.model.language.cql2_json import from_json, to_json
+from tamis.model.language.nodes import And, Compare
+from tamis.model.language.parse import parse
+from tamis.model.language.unbind import unbind
+from tamis.model.schema import Schema
+from tamis.model.subscription import Filter
+from tamis.model.types import Boolean, Number, Region, String, Timestamp
+from tamis.node.content import Content
+from tests.contract.strategies import few
+
+SCHEMA = Schema({"x": Number(), "y": Number(0, 9), "name": String(), "on": Boolean(), "at": Timestamp()})
+
+NUMBERS = (
+    *("0", "1", "2", "2.0", "2.5", "-0", "-0.0", "+5", "007", ".5", "5.", "1e3", "1E-400", "-3"),
+    *("9007199254740992", "9007199254740993", "18446744073709551615", "18446744073709551616", "1e999", "1e300"),
+)
+STRINGS = (
+    "''",
+    "'a'",
+    "'ab'",
+    "'b'",
+    "'it''s'",
+    "'a%'",
+    "'%b'",
+    "'a_'",
+    "'é'",
+    "'5'",
+    "'x y'",
+    r"'\%'",
+    "'\0'",
+    "'a\0'",
+)
+MOMENTS = (
+    *(
+        "TIMESTAMP('2026-01-01T00:00:00Z')",
+        "TIMESTAMP('2026-01-01T01:00:00+01:00')",
+        "timestamp( '1969-12-31T23:59:59Z')",
+    ),
+    *("DATE('2026-01-01')", "DATE('0001-01-01')", "TIMESTAMP('9999-12-31T23:59:59.999999Z')", "DATE ('2026-02-30')"),
+)
+LITERALS = {"N": NUMBERS, "S": STRINGS, "T": MOMENTS}
+OPERATORS = ("=", "<>", "<", "<=", ">", ">=")
+
+#: Conditions with a letter in braces for each literal: ranges, others, and those that no template can stand for.
+RANGES = (
+    *(f"{name} {op} {{{kind}}}" for name, kind in (("x", "N"), ("name", "S"), ("at", "T")) for op in OPERATORS),
+    *("x BETWEEN {N} AND {N}", "y between {N} and {N}", "at BETWEEN {T} AND {T}", "{N} < y", "{N}>=x", "{S} = name"),
+    *("x<{N}", "name = {S}", "y > {N}", "name = {S}"),
+)
+OTHERS = (
+    *("x NOT BETWEEN {N} AND {N}", "x IN ({N}, {N})", "name IN ({S},{S})", "at IN ({T}, {T})", "name LIKE {S}"),
+    *("name NOT LIKE {S}", "x NOT IN ({N})", "on = TRUE", "on", "name IS NULL", "y IS NOT NULL", "FALSE"),
+    *("name BETWEEN {S} AND {S}", "NOT x < {N}", '"x" > {N}'),
+)
+WRONG = (
+    *("new > {N}", "new = {S}", "x1 = {N}", "a.5 < {N}", "x = {N}{N}", "x = {S}", "x = {N} -5", "at < {S}"),
+    *("x LIKE {S}", "größe >= {N}", "x = = {N}", "missing"),
+)
+
+
+def _shape(random: Random) -> str:
+    """Return a shape: half of all are conjunctions of ranges, a few are wrong."""
+    if random.random() < 0.5:
+        return " AND ".join(random.choices(RANGES, k=random.randint(1, 3)))
+    conditions = random.choices(RANGES + OTHERS + WRONG if random.random() < 0.1 else RANGES + OTHERS, k=4)
+    joined = [random.choice(["{} AND {}", "{}  OR {}", "({} OR {})", "NOT ({} AND {})"]) for _ in range(3)]
+    whole = conditions[0]
+    for join, condition in zip(joined[: random.randint(0, 3)], conditions[1:], strict=False):
+        whole = join.replace("{}", whole, 1).replace("{}", condition, 1)
+    return whole
+
+
+def _filled(shape: str, random: Random) -> str:
+    """Return a text of a shape; one literal in five is unusual, one in a hundred of another type."""
+    pieces = shape.replace("}", "{").split("{")
+    for place in range(1, len(pieces), 2):
+        some = LITERALS[random.choice("NST") if random.random() < 0.01 else pieces[place]]
+        pieces[place] = random.choice(some if random.random() < 0.2 else some[:5])
+    return "".join(pieces)
+
+
+def make_texts(seed: int) -> list[str]:
+    """Return texts of few shapes, in any order."""
+    random = Random(seed)
+    texts = [_filled(shape, random) for shape in (_shape(random), _shape(random)) for _ in range(random.randint(2, 9))]
+    random.shuffle(texts)
+    return texts
+
+
+many_texts = st.integers(0, 2**32).map(make_texts)
+
+
+def one_by_one(texts: Sequence[str], schema: Schema, *, learns: bool) -> CompiledTexts:
+    compiled = CompiledTexts(schema)
+    for row, text in enumerate(texts):
+        try:
+            filters, compiled.schema, _ = compile_source(text, compiled.schema, learns=learns)
+        except ModelError as error:
+            compiled.bad = compiling_texts.BadText(row, error)
+            break
+        compiled.others.append((row, filters))
+    return compiled
+
+
+def assert_same_error(found: CompiledTexts, wanted: CompiledTexts) -> None:
+    assert (found.bad is None) == (wanted.bad is None), (found.bad, wanted.bad)
+    if found.bad is not None and wanted.bad is not None:
+        assert found.bad.row == wanted.bad.row
+        assert (type(found.bad.error), str(found.bad.error)) == (type(wanted.bad.error), str(wanted.bad.error))
+
+
+@settings(max_examples=few(400), deadline=None)
+@given(many_texts, st.booleans())
+def test_many_texts_mean_what_each_means(texts: list[str], learns: bool) -> None:
+    schema = Schema() if learns else SCHEMA
+    wanted, found = one_by_one(texts, schema, learns=learns), compile_texts(texts, schema, learns=learns, columns=False)
+    assert_same_error(found, wanted)
+    if wanted.bad is None:
+        assert found.schema == wanted.schema
+        assert list(found.schema) == list(wanted.schema)
+        # By their representation: 1 and 1.0 are equal, but are written back differently.
+        assert repr(found.others) == repr(wanted.others)
+
+
+@settings(max_examples=few(400), deadline=None)
+@given(many_texts, st.booleans())
+def test_templates_say_what_each_text_means(texts: list[str], learns: bool) -> None:
+    templates, schema = TextTemplates(), Schema() if learns else SCHEMA
+    for text in [*texts, *texts]:
+        try:
+            wanted = compile_source(text, schema, learns=learns)
+        except ModelError as error:
+            with pytest.raises(type(error), match=f"^{re.escape(str(error))}$"):
+                templates.compile(text, schema, learns=learns)
+            continue
+        assert repr(templates.compile(text, schema, learns=learns)) == repr(wanted)
+        schema = wanted.schema
+
+
+@settings(max_examples=few(400), deadline=None)
+@given(many_texts, st.booleans())
+def test_columns_have_the_boxes_of_the_filters(texts: list[str], learns: bool) -> None:
+    schema = Schema() if learns else SCHEMA
+    wanted = one_by_one(texts, schema, learns=learns)
+    with patch.object(compiling_texts, "_COLUMN", 1), patch.object(compiling_texts, "_BATCH", 5):
+        found = compile_texts(texts, schema, learns=learns)
+    assert_same_error(found, wanted)
+    if wanted.bad is not None:
+        return
+    assert found.schema == wanted.schema
+    filters = dict(wanted.others)
+    assert all(repr(mine) == repr(filters.pop(row)) for row, mine in found.others)
+    for columns in found.columns:
+        for i, row in enumerate(columns.rows.tolist()):
+            ranges = {name: (max(lo[i], ANY_VALUE), hi[i]) for name, (lo, hi) in columns.ranges.items()}
+            strings = {name: some[i] for name, some in columns.strings.items()}
+            assert _box_of(filters.pop(row)) == (ranges, strings)
+    assert not filters
+
+
+def _box_of(filters: tuple[Filter, ...]) -> tuple[dict[str, tuple[float, float]], dict[str, str]]:
+    """Return the ranges and the strings of a subscription that is one exact box."""
+    axes = Axes()
+    (box,) = [box for filter in filters for box in boxes_of(filter, axes)]
+    assert box.exact
+    names = dict(axes)
+    ranges = {names[axis].attribute: side for axis, side in box.sides.items() if names[axis].part is Part.NUMBER}
+    strings = {}
+    for axis, (code, _) in box.sides.items():
+        if names[axis].part is not Part.NUMBER:
+            assert names[axis].part is Part.CODE
+            strings[names[axis].attribute] = list(axes.codes[names[axis].attribute])[int(code)]
+    return ranges, strings
+
+
+def as_json(texts: Sequence[str]) -> list[bytes]:
+    """Return the texts that can be read as CQL2-JSON, each as it was written, and as its filters are written."""
+    documents = []
+    for text in texts:
+        try:
+            node = parse(text)
+            documents.append(msgspec.json.encode(to_json(node)))
+            documents.append(msgspec.json.encode(to_json(unbind(compile_filters(node, SCHEMA), SCHEMA))))
+        except ModelError:
+            continue  # it is wrong, or says something that cannot be written
+    return documents
+
+
+@settings(max_examples=few(400), deadline=None)
+@given(many_texts)
+def test_documents_of_one_shape_mean_what_each_means(texts: list[str]) -> None:
+    content = Content(SCHEMA)
+    for data in as_json(texts):
+        try:
+            wanted = compile_filters(from_json(msgspec.json.decode(data)), SCHEMA)
+            written = msgspec.json.encode(to_json(unbind(wanted, SCHEMA)))
+        except ModelError as error:
+            with pytest.raises(type(error), match=re.escape(str(error))):
+                content.write_filter(content.compile_json(data))
+            continue
+        content._filters.clear()  # every document is read, not remembered
+        content._texts.clear()
+        found = content.read_filter(data)
+        assert repr(found) == repr(wanted)
+        content._texts = {filters: text for filters, text in content._texts.items() if text == data}
+        assert content.write_filter(found) == written
+        assert repr(content.compile_json(data)) == repr(wanted)
+
+
+def test_a_document_of_a_known_shape_is_filled_in_and_not_written_again() -> None:
+    content = Content(SCHEMA)
+    documents = [msgspec.json.encode(to_json(parse(f"x BETWEEN {i} AND {i + 1.5} AND name = 'n'"))) for i in range(9)]
+    canonical = [
+        content.write_filter(compile_filters(from_json(msgspec.json.decode(data)), SCHEMA)) for data in documents
+    ]
+    reader = Content(SCHEMA)
+    with patch("tamis.node.content.compile_filters", side_effect=compile_filters) as compiled:
+        filters = [reader.read_filter(data) for data in canonical]
+    assert compiled.call_count == 2
+    with patch("tamis.node.content.unbind", side_effect=unbind) as written:
+        assert [reader.write_filter(one) for one in filters] == canonical
+    assert written.call_count == 1  # that of the first: the second one made the template
+
+
+@pytest.mark.parametrize("bounds", [b"2,2", b"1.50,2", b"1,2e0", b"-0.0,1", b'"a","b"', b"3,2"])
+def test_a_document_that_would_be_written_otherwise_is(bounds: bytes) -> None:
+    document = b'{"op":"between","args":[{"property":"x"},%b]}'
+    content = Content(Schema({"x": String() if b'"' in bounds else Number()}))
+    for usual in (b'"k","l"', b'"m","n"') if b'"' in bounds else (b"1,2", b"3,4"):
+        content.read_filter(document % usual)
+    with patch("tamis.node.content.from_json", side_effect=from_json) as read:
+        filters = content.read_filter(document % bounds)
+    assert read.call_count == (bounds == b"3,2")  # an empty range needs the ordinary road
+    written = content.write_filter(filters)
+    assert written == msgspec.json.encode(to_json(unbind(filters, content.schema)))
+
+
+def test_a_shape_without_a_template_is_tried_once() -> None:
+    schema = Schema({"area": Region()})
+    templates, content = TextTemplates(), Content(schema)
+    with patch.object(compiling_texts, "make_template", side_effect=compiling_texts.make_template) as made:
+        for i in range(6):
+            templates.compile(f"S_INTERSECTS(area, BBOX(0, 0, {i + 1}, 1))", schema)
+    assert made.call_count == 1
+    with patch("tamis.node.content.from_json", side_effect=from_json) as read:
+        for i in range(6):
+            content.read_filter(b'{"op":"s_intersects","args":[{"property":"area"},{"bbox":[0,0,%d,1]}]}' % (i + 1))
+    assert read.call_count == 7
+
+
+def test_templates_are_those_of_one_schema() -> None:
+    templates = TextTemplates()
+    text = "x < '2026-01-01T00:00:00Z'"
+    for schema in (Schema({"x": String()}), Schema({"x": Timestamp()})):
+        for _ in range(4):
+            assert templates.compile(text, schema) == compile_source(text, schema)
+
+
+@pytest.mark.parametrize("name", ["a,", "a[", ",", 'say ",', "a,5,b", 'q"],'])
+def test_a_name_that_looks_like_the_end_of_a_literal(name: str) -> None:
+    schema = Schema({name: String(), "x": Number()})
+    content = Content(schema)
+    for value in ("],x", "a", '","', "b", "],", ""):
+        for node in (Compare(name, "=", value), And((Compare(name, "=", value), Compare("x", "<", 5)))):
+            data = msgspec.json.encode(to_json(node))
+            content._filters.clear()
+            assert content.read_filter(data) == compile_filters(node, schema)
+
+
+def test_most_texts_of_a_shape_are_columns() -> None:
+    texts = [
+        f"x BETWEEN {i} AND {i + 1.5} AND name = 'n{i % 7}' AND at > DATE('2026-01-{i % 28 + 1:02}')" for i in range(99)
+    ]
+    found = compile_texts(texts, Schema(), learns=True)
+    assert [len(columns.rows) for columns in found.columns] == [97]
+    assert [row for row, _ in found.others] == [0, 1]
+
+
+def test_of_two_equal_bounds_the_same_is_kept() -> None:
+    texts = [f"x <= {a} AND x <= {b} AND x > {c}" for a in ("2", "2.0") for b in ("2", "2.0", "3") for c in ("0", "2")]
+    found = compile_texts([*texts, *texts], SCHEMA, columns=False)
+    assert repr(found.others) == repr(one_by_one([*texts, *texts], SCHEMA, learns=False).others)

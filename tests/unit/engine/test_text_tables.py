@@ -1,0 +1,123 @@
+"""Tables of texts: what an engine with many of them says is what one says that was told of each alone."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tamis import Engine, SubscriptionTable
+from tamis.engine import engine as engine_module
+from tamis.errors import DuplicateSubscriptionError, TableError
+
+N = 3 * engine_module.FEW_TEXTS
+SOON = 1_000_000
+
+
+def texts(n: int = N) -> list[str]:
+    return [f"price BETWEEN {i} AND {i + 20} AND symbol = 'S{i % 5}'" for i in range(n - 3)] + [
+        "symbol LIKE 'S%1' AND price > 3",
+        "price IS NULL",
+        "price < 10 OR price > 350",
+    ]
+
+
+def table() -> pa.Table:
+    rows, words = range(N), pa.map_(pa.string(), pa.string())
+    return pa.table(
+        {
+            "id": [f"id {i}" for i in rows],
+            "filter": texts(),
+            "namespace": pa.array([None if i % 3 else "other" for i in rows], pa.string()),
+            "expires": pa.array([SOON if i % 10 == 4 else None for i in rows], pa.int64()),
+            "metadata": pa.array([[("row", str(i))] if i % 2 else None for i in rows], words),
+        }
+    )
+
+
+def engines(clock: int = 0) -> tuple[Engine, Engine]:
+    """Return an engine that got the table, and one that got its rows one by one."""
+    at_once, one_by_one = Engine(clock=lambda: clock), Engine(clock=lambda: clock)
+    at_once.subscribe_table(SubscriptionTable.from_arrow(table()))
+    for row in table().to_pylist():
+        named = {"namespace": row["namespace"]} if row["namespace"] else {}
+        metadata = dict(row["metadata"] or ())
+        one_by_one.subscribe(row["filter"], id=row["id"], expires=row["expires"], metadata=metadata, **named)
+    return at_once, one_by_one
+
+
+EVENTS = [{"price": p, "symbol": s} for p in (0, 5, 19.5, 20, 100, 379, 380, 400) for s in ("S1", "S4", "T")]
+EVENTS += [{"symbol": "S1"}, {"price": 7}, {}]
+
+
+@pytest.mark.parametrize("clock", [0, SOON])
+def test_many_texts_match_like_each_alone(clock: int) -> None:
+    at_once, one_by_one = engines(clock)
+    assert len(at_once) == len(one_by_one)
+    for namespace in ("default", "other"):
+        for event in EVENTS:
+            assert at_once.match(event, namespace=namespace) == one_by_one.match(event, namespace=namespace)
+        frame = {name: [event.get(name) for event in EVENTS] for name in ("price", "symbol")}
+        mine, theirs = (one.match_table(frame, namespace=namespace) for one in (at_once, one_by_one))
+        assert [mine.of(i) for i in range(len(EVENTS))] == [theirs.of(i) for i in range(len(EVENTS))]
+
+
+def test_a_subscription_is_made_when_asked_for() -> None:
+    at_once, one_by_one = engines()
+    assert list(at_once) == list(one_by_one)
+    assert at_once.subscription("id 7") == one_by_one.subscription("id 7")
+    assert at_once.schema == one_by_one.schema
+
+
+def test_texts_are_saved_and_loaded(tmp_path: Path) -> None:
+    at_once, one_by_one = engines()
+    at_once.unsubscribe("id 7")
+    one_by_one.unsubscribe("id 7")
+    at_once.save(tmp_path)
+    loaded = Engine.load(tmp_path, clock=lambda: 0)
+    assert list(loaded) == list(one_by_one)
+    assert [loaded.match(event) for event in EVENTS] == [one_by_one.match(event) for event in EVENTS]
+
+
+def test_numbers_that_are_taken_are_passed_over() -> None:
+    engine = Engine()
+    engine.subscribe("price > 1", id=5)
+    plain = SubscriptionTable.from_arrow(pa.table({"filter": texts()}))
+    assert list(engine.subscribe_table(plain)) == [*range(5), *range(6, N + 1)]
+    assert engine.subscribe_table(plain) == range(N + 1, 2 * N + 1)
+
+
+def test_nothing_stays_of_a_table_with_a_bad_text() -> None:
+    engine = Engine()
+    wrong = texts()
+    wrong[200] = "price BETWEEN 1 AND 2 AND symbol = 5"
+    wrong[300] = "price >< 5"
+    with pytest.raises(TableError, match=re.escape("row 200: subscription 200: attribute 'symbol'")):
+        engine.subscribe_table(SubscriptionTable.from_arrow(pa.table({"filter": wrong})))
+    assert len(engine) == 0
+    assert not engine.schema
+    assert engine.subscribe("price > 1") == 0
+
+
+def test_nothing_stays_of_a_table_with_an_id_that_is_taken() -> None:
+    engine = Engine()
+    engine.subscribe("price > 1", id="id 6", namespace="other")
+    with pytest.raises(DuplicateSubscriptionError, match="id 6"):
+        engine.subscribe_table(SubscriptionTable.from_arrow(table()))
+    assert len(engine) == 1
+    assert engine.match({"price": 5, "symbol": "S1"}) == []
+    twice = table().set_column(0, "id", pa.array(["same"] * N))
+    with pytest.raises(DuplicateSubscriptionError, match="same"):
+        engine.subscribe_table(SubscriptionTable.from_arrow(twice))
+    assert len(engine) == 1
+
+
+def test_an_id_that_left_is_free_again() -> None:
+    engine, _ = engines()
+    engine.unsubscribe("id 8")
+    assert "id 8" not in engine
+    engine.subscribe("price = -1", id="id 8")
+    assert "id 8" in engine.match({"price": -1})
+    assert "id 8" not in engine.match({"price": 8, "symbol": "S3"})
