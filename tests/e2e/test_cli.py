@@ -208,6 +208,16 @@ def test_match_prints_sorted_pairs(subscriptions: Path, events: Path) -> None:
     assert run("match", subscriptions, events, "--json").stderr == ""
 
 
+def test_match_takes_several_threads(tmp_path: Path, subscriptions: Path, events: Path) -> None:
+    many = tmp_path / "many.jsonl"
+    many.write_text("\n".join([events.read_text().strip()] * 400) + "\n")
+    found = run("match", subscriptions, many, "--threads", 2)
+    assert found.exit_code == 0, found.stderr
+    assert pairs(found.stdout) == pairs(run("match", subscriptions, many).stdout)
+    assert len(pairs(found.stdout)) == 400 * len(PAIRS)
+    assert run("match", subscriptions, events, "--threads", 0).exit_code == 2
+
+
 def test_match_calls_events_by_a_column(subscriptions: Path, events: Path) -> None:
     found = run("match", subscriptions, events, "--event-id", "id", "--json")
     assert pairs(found.stdout) == [(EVENTS[row]["id"], id) for row, id in PAIRS]

@@ -92,8 +92,9 @@ def boxes_engine() -> tamis.Engine:
     engine.subscribe_balls("v", random_.normal(size=(600, 2)), np.full(600, 0.3))
     for id in (3, 5, 2200):
         engine.unsubscribe(id)
-    wide = random_.uniform(0, 50, (4_000, 12))
-    engine.subscribe_boxes(many, wide, wide + 40, namespace="wide")
+    wide, free = random_.uniform(0, 70, (4_000, 12)), random_.random((4_000, 12)) < 0.5
+    lows, highs = np.where(free, -np.inf, wide), np.where(free, np.inf, wide + 30)
+    engine.subscribe_boxes(many, lows, highs, namespace="wide")
     return engine
 
 
