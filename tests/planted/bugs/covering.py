@@ -60,7 +60,7 @@ BUGS = [
         "zcurve_does_not_mirror_lower_ends",
         "index/zcurve/index",
         "A lower end is compared like an upper one: larger counts as farther.",
-        "        return cell if end[1] else 2**self._k - 1 - cell",
+        "        return cell if end[1] else 2**self._settings.k - 1 - cell",
         "        return cell",
         (f"{ZCURVE}::test_epsilon_zero_is_exhaustive_on_any_curve",),
         costly=True,
