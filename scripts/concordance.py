@@ -105,7 +105,7 @@ def errata_page() -> str:
 
 
 def _row(erratum: Erratum) -> str:
-    test = f"`{erratum.test}`" if erratum.test else "no test"
+    test = ", ".join(f"`{test}`" for test in erratum.tests) or "no test"
     return f"| {erratum.item} | {_cell(erratum.said)} | {_cell(erratum.shown)} | {test} |"
 
 

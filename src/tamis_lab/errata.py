@@ -14,13 +14,22 @@ __all__ = ["ERRATA", "Erratum"]
 
 
 class Erratum(NamedTuple):
-    """What a paper states, what is true, and the test below ``tests`` that shows it ("": there is none)."""
+    """What a paper states, what is true, and the test below ``tests`` that shows it ("": there is none).
+
+    ``numbers`` is a second test, which computes the numbers of ``shown`` where the first does not.
+    """
 
     item: str
     paper: str
     said: str
     shown: str
     test: str = ""
+    numbers: str = ""
+
+    @property
+    def tests(self) -> tuple[str, ...]:
+        """The tests that show the case and compute its numbers."""
+        return tuple(filter(None, (self.test, self.numbers)))
 
 
 def _read() -> tuple[Erratum, ...]:

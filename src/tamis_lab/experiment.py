@@ -1,62 +1,26 @@
-"""What an experiment is: configurations, rows, findings; and the small questions that judges ask of rows."""
+"""What an experiment is: configurations, rows, judges and the findings they come to."""
 
 from __future__ import annotations
 
-import enum
-import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import wraps
+from typing import Any, Final
 
 import numpy as np
 
-from tamis_lab.plots.charts import Chart, Row, where
+from tamis_lab.plots.charts import Chart
+from tamis_lab.rows import Row, Rows
 from tamis_lab.scale import Scale
+from tamis_lab.verdicts import Judge, Verdict
 
-__all__ = [
-    "Config",
-    "Experiment",
-    "Finding",
-    "Judge",
-    "Outcome",
-    "Row",
-    "Rows",
-    "Scale",
-    "Verdict",
-    "column",
-    "falls",
-    "grid",
-    "judged",
-    "mean",
-    "not_testable",
-    "rises",
-    "value_at",
-    "where",
-]
+__all__ = ["SEEDS", "Config", "Experiment", "Finding", "Run", "grid", "repeated"]
 
 Config = dict[str, Any]
-Rows = Sequence[Row]
-
-
-class Verdict(enum.StrEnum):
-    """What came of a claim."""
-
-    HELD = "held"
-    NOT_HELD = "not held"
-    NOT_TESTABLE = "not testable"
-
-
-class Outcome(NamedTuple):
-    """What a judge says: the verdict, the paper's number, ours, and in a plain sentence how it was judged."""
-
-    verdict: Verdict
-    paper_value: str
-    our_value: str
-    why: str
-
-
-#: Decides one claim from the rows alone.
-Judge = Callable[[Rows], Outcome]
+#: Takes a configuration and a seeded generator, and returns rows.
+Run = Callable[[Config, np.random.Generator], list[Row]]
+#: Draws of everything that chance has a part in.
+SEEDS: Final = 20
 
 
 @dataclass(frozen=True)
@@ -72,6 +36,7 @@ class Finding:
     paper_value: str
     our_value: str
     why: str
+    rule: str
     experiment: str
     scale: Scale
     smaller: bool
@@ -84,6 +49,7 @@ class Experiment:
     ``configs`` gives the configurations of a scale, each a dict of scalars; ``run`` takes one of them and a seeded
     generator and returns rows. Columns that end in ``_seconds`` are processor times; all others depend on the seed.
     ``claims`` has a judge for each claim; an experiment without claims shows what the product does beside the papers.
+    ``design`` counts the changes to what rows hold: rows of an earlier design are run again before they are judged.
     """
 
     name: str
@@ -91,19 +57,20 @@ class Experiment:
     figure: str
     set_up: str
     configs: Callable[[Scale], list[Config]]
-    run: Callable[[Config, np.random.Generator], list[Row]]
+    run: Run
     claims: Mapping[str, Judge] = field(default_factory=dict)
     readings: tuple[str, ...] = ()
     charts: tuple[Chart, ...] = ()
     #: What the rows show, in a sentence with their numbers; for experiments beyond the claims.
     lesson: Callable[[Rows], str] | None = None
+    design: int = 1
 
     def judge(self, rows: Rows, scale: Scale) -> list[Finding]:
         """Return the findings on every claim, from rows of this scale."""
         smaller = scale is Scale.SMALL and self.configs(scale) != self.configs(Scale.PAPER)
         return [
-            Finding(claim, self.paper, *decide(rows), experiment=self.name, scale=scale, smaller=smaller)
-            for claim, decide in self.claims.items()
+            Finding(claim, self.paper, *judge.judge(rows), judge.rule, self.name, scale, smaller)
+            for claim, judge in self.claims.items()
         ]
 
 
@@ -113,51 +80,20 @@ def grid(**choices: Iterable[Any]) -> list[Config]:
     >>> grid(d=(2, 3), kind=("zipf",))
     [{'d': 2, 'kind': 'zipf'}, {'d': 3, 'kind': 'zipf'}]
     """
-    found: list[Config] = [{}]
+    configs: list[Config] = [{}]
     for name, values in choices.items():
-        found = [{**config, name: value} for config in found for value in values]
-    return found
+        configs = [{**config, name: value} for config in configs for value in list(values)]
+    return configs
 
 
-def column(rows: Rows, name: str) -> list[Any]:
-    """Return one column of the rows that have it."""
-    return [row[name] for row in rows if name in row]
+def repeated(run: Run) -> Run:
+    """Return a run that draws a configuration `SEEDS` times: rows of all draws, each with its ``seed``.
 
-
-def value_at(rows: Rows, name: str, /, **wanted: Any) -> Any:
-    """Return the value of a column in the only row that has the wanted values."""
-    [row] = where(rows, **wanted)
-    return row[name]
-
-
-def mean(rows: Rows, name: str, /, **wanted: Any) -> float:
-    """Return the mean of a column over the rows that have the wanted values.
-
-    >>> mean([{"d": 2, "n": 1}, {"d": 2, "n": 4}, {"d": 3, "n": 9}], "n", d=2)
-    2.5
+    For configurations that take milliseconds; where one draw takes seconds, the seed is a part of the configuration.
     """
-    return float(np.mean(column(where(rows, **wanted), name)))
 
+    @wraps(run)
+    def run_all(config: Config, rng: np.random.Generator) -> list[Row]:
+        return [{"seed": seed, **row} for seed, child in enumerate(rng.spawn(SEEDS)) for row in run(config, child)]
 
-def rises(values: Sequence[float], slack: float = 0.0) -> bool:
-    """Whether no value is below the one before it by more than a share ``slack``.
-
-    >>> rises([1, 2, 2]), rises([1.0, 0.97, 2.0]), rises([1.0, 0.97, 2.0], slack=0.05)
-    (True, False, True)
-    """
-    return all(later >= earlier * (1 - slack) for earlier, later in itertools.pairwise(values))
-
-
-def falls(values: Sequence[float], slack: float = 0.0) -> bool:
-    """Whether no value is above the one before it by more than a share ``slack``."""
-    return rises(list(reversed(values)), slack)
-
-
-def judged(holds: bool, paper_value: str, our_value: str, why: str) -> Outcome:
-    """Return the outcome of a check."""
-    return Outcome(Verdict.HELD if holds else Verdict.NOT_HELD, paper_value, our_value, why)
-
-
-def not_testable(paper_value: str, why: str) -> Outcome:
-    """Return the outcome of a claim that cannot be tested here."""
-    return Outcome(Verdict.NOT_TESTABLE, paper_value, "", why)
+    return run_all

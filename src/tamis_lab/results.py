@@ -10,8 +10,8 @@
       report.html, .md      everything on one page
       parts/z-speedup/      configurations that are done while others still run
 
-A run that was stopped goes on from its parts. A part is named by what made it (experiment, configuration, scale, seed,
-version of tamis), so that nothing of another run is taken for its own.
+A run that was stopped goes on from its parts. A part is named by what made it (experiment, its design, configuration,
+scale, seed, version of tamis), so that nothing of another run is taken for its own.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ import pyarrow.parquet as pq
 
 from tamis import __version__
 from tamis.errors import ModelError
-from tamis_lab.experiment import Config, Experiment, Finding, Row, Scale
+from tamis_lab.experiment import Config, Experiment, Finding
+from tamis_lab.rows import Row
+from tamis_lab.scale import Scale
 
 __all__ = ["Manifest", "Results", "Setting"]
 
@@ -61,6 +63,8 @@ class Manifest(msgspec.Struct, frozen=True):
     cores: int
     finished: str
     n_rows: int
+    #: The experiment's design that made the rows; manifests before there were designs have none.
+    design: int = 1
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,7 @@ class Results:
 
     def part(self, experiment: Experiment, config: Config, setting: Setting) -> Path:
         """Return the file of one configuration's rows."""
-        made_by = [experiment.name, config, setting.scale, setting.seed, __version__]
+        made_by = [experiment.name, experiment.design, config, setting.scale, setting.seed, __version__]
         digest = hashlib.sha256(msgspec.json.encode(made_by, order="sorted")).hexdigest()[:20]
         return self._parts(experiment) / f"{digest}.json"
 
@@ -114,7 +118,11 @@ class Results:
                 f"{self._rows(experiment)} has rows of scale {found.scale}, seed {found.seed}: choose another "
                 "directory with --out, or replace them with --again"
             )
-        return found.tamis == __version__
+        return found.tamis == __version__ and self.is_current(experiment)
+
+    def is_current(self, experiment: Experiment) -> bool:
+        """Whether the rows of an experiment are of its present design, so that its judges can read them."""
+        return self.manifest(experiment).design == experiment.design
 
     def read(self, experiment: Experiment) -> list[Row]:
         """Return the rows of an experiment; an error that says how to get them when there are none."""
@@ -158,6 +166,7 @@ def _manifest(experiment: Experiment, setting: Setting, n_rows: int) -> Manifest
         cores=os.cpu_count() or 1,
         finished=datetime.now(UTC).isoformat(timespec="seconds"),
         n_rows=n_rows,
+        design=experiment.design,
     )
 
 

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from tamis_lab.experiment import Config, Experiment, Finding, Row
+from tamis_lab.experiment import Config, Experiment, Finding
 from tamis_lab.registry import find_experiment
 from tamis_lab.results import Results, Setting
+from tamis_lab.rows import Row
 
 __all__ = ["Pieces", "Step", "here", "judge", "on_spark", "run_experiments", "run_piece"]
 
@@ -107,10 +108,10 @@ def _piece(experiment: Experiment, config: Config, seed: int) -> str:
 
 
 def judge(experiments: Sequence[Experiment], results: Results) -> list[Finding]:
-    """Return the findings on every claim of the experiments whose rows are there."""
+    """Return the findings on every claim of the experiments whose rows are there, in their present design."""
     return [
         finding
         for experiment in experiments
-        if results.has(experiment)
+        if results.has(experiment) and results.is_current(experiment)
         for finding in experiment.judge(results.read(experiment), results.manifest(experiment).scale)
     ]

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tamis.plots.canvas import write_figure
-from tamis_lab.plots.charts import Chart, Row, draw_chart, where
+from tamis_lab.plots.charts import Chart, draw_chart
+from tamis_lab.rows import Row, where
 
 ROWS: list[Row] = [
     {"n": n, "kind": kind, "panel": panel, "time": n * (1 + len(kind)), "bound": 2 * n}
@@ -88,3 +89,19 @@ def test_a_logarithmic_axis_within_a_decade_has_marks() -> None:
     low, high = axes.get_ylim()
     assert len([y for y in axes.get_yticks() if low <= y <= high]) >= 2
     assert "$" not in axes.yaxis.get_major_formatter()(2.0)
+
+
+def test_seeds_give_a_band_and_one_seed_none() -> None:
+    rows: list[Row] = [{"x": x, "seed": seed, "y": x + seed} for x in (1, 2) for seed in range(20)]
+    axes = draw_chart(rows, Chart("t", "x", "y")).axes[0]
+    [band] = axes.collections
+    lows, highs = band.get_paths()[0].vertices[:, 1].min(), band.get_paths()[0].vertices[:, 1].max()
+    assert 1 < lows < 10.5 < 11.5 < highs < 21  # the interval of the mean, not the spread of all seeds
+    assert not draw_chart(rows[:1] + rows[20:21], Chart("t", "x", "y")).axes[0].collections
+
+
+def test_bars_of_seeds_have_error_bars() -> None:
+    rows: list[Row] = [{"word": word, "seed": seed, "y": 1.0 + seed} for word in ("a", "b") for seed in range(9)]
+    axes = draw_chart(rows, Chart("t", "word", "y")).axes[0]
+    assert len(axes.collections) == 1  # the vertical lines of both bars
+    assert len(axes.collections[0].get_segments()) == 2

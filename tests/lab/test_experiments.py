@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tamis_lab.experiment import Verdict
 from tamis_lab.registry import EXPERIMENTS, find_experiments
 from tamis_lab.report.writing import write_report
 from tamis_lab.results import Results, Setting
 from tamis_lab.running import here, judge, run_experiments
 from tamis_lab.scale import Scale
+from tamis_lab.verdicts import Verdict
 
 QUICK = ("z-cubes", "z-plateau", "rp-one-projection", "rp-error")
 #: What the papers got wrong, or right, whatever the scale.

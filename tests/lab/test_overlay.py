@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tamis_lab.beyond.overlay import EXPERIMENT, straight_line
-from tamis_lab.experiment import column, where
+from tamis_lab.rows import column, where
 
 
 def test_a_power_goes_on_as_it_was() -> None:

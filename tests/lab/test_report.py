@@ -83,7 +83,16 @@ def test_the_page_stands_alone(written: Results) -> None:
 def test_both_pages_tell_what_was_found(written: Results) -> None:
     for name in ("report.html", "report.md"):
         text = (written.directory / name).read_text()
-        for words in ("T1", "more than 0", "12", "A sum.", "at a smaller scale than the paper", "seed 0"):
+        for words in (
+            "T1",
+            "more than 0",
+            "12",
+            "A sum.",
+            "at a smaller scale than the paper",
+            "seed 0",
+            "Because it is a toy.",
+            "It was another toy.",
+        ):
             assert words in text
         assert all(erratum.test in text for erratum in ERRATA)
     assert "](toy-1.svg)" in (written.directory / "report.md").read_text()
@@ -106,4 +115,24 @@ def test_the_committed_report_is_made_from_the_committed_rows(monkeypatch: pytes
     assert contents.missing == []
     assert as_markdown(contents) == (DOCS / "report.md").read_text(encoding="utf-8")
     claims = {claim for each in registry.EXPERIMENTS.values() for claim in each.claims}
-    assert {finding.claim for finding in contents.findings} == claims
+    waiting = {claim for claim, _ in contents.waiting}
+    assert {finding.claim for finding in contents.findings} | waiting == claims
+
+
+def test_rows_of_an_earlier_design_are_not_judged(
+    toy: Experiment, written: Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed = replace(toy, design=toy.design + 1)
+    monkeypatch.setitem(registry.EXPERIMENTS, "toy", changed)
+    contents = gather(written)
+    assert contents.findings == []
+    assert contents.summary == "1 to be judged when their rows are made again"
+    write_report(written)
+    for name in ("report.html", "report.md"):
+        text = (written.directory / name).read_text()
+        assert "rows must be made again" in text
+        assert "The sum is above 0." in text
+        assert "toy-1" not in text
+    assert not written.is_done(changed, Setting(Scale.SMALL, 0))
+    list(run_experiments([changed], written, Setting(Scale.SMALL, 0), here))
+    assert len(gather(written).findings) == 1

@@ -9,10 +9,12 @@ import pytest
 
 from tamis.errors import ModelError
 from tamis_lab import results as results_module
-from tamis_lab.experiment import Experiment, Row, Verdict
+from tamis_lab.experiment import Experiment
 from tamis_lab.results import Results, Setting
+from tamis_lab.rows import Row
 from tamis_lab.running import here, judge, run_experiments
 from tamis_lab.scale import Scale
+from tamis_lab.verdicts import Verdict
 from tests.lab.toys import RAN
 
 SMALL = Setting(Scale.SMALL, 0)

@@ -97,8 +97,8 @@ def test_a_restored_broker_and_its_neighbours_go_on(tmp_path: Path) -> None:
         assert sorted(map(int, waiting[:6])) == list(range(1, 7))
         assert waiting[6] == "gap"
         assert sorted(map(int, waiting[7:])) == list(range(13, 19))
-        whats = [deed["what"] for deed in ask(f"{b.url}/v1/audit").json["deeds"]]
-        assert "restore" in whats
+        deeds = [deed["what"] for deed in ask(f"{b.url}/v1/audit").json["deeds"]]
+        assert "restore" in deeds
 
 
 @pytest.mark.parametrize("has_got_them", [True, False])

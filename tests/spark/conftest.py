@@ -12,6 +12,14 @@ from typing import Any
 import pytest
 
 HERE = Path(__file__).parent
+#: Settings for hundreds of queries about a few rows each: to plan them again while they run, and to compile Java for
+#: each of them, costs more than to run them. The drivers of the cluster tests keep Spark's own choices in both.
+SMALL_QUERIES = {
+    "spark_sql_shuffle_partitions": 2,
+    "spark_sql_adaptive_enabled": "false",
+    "spark_sql_codegen_wholeStage": "false",
+    "spark_sql_codegen_factoryMode": "NO_CODEGEN",
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -51,7 +59,7 @@ def alone(path: Path) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[object]:
     from tamis.spark import session
-    from tests.spark.processes import SHORT_LIVED, SMALL_QUERIES
+    from tests.spark.processes import SHORT_LIVED
 
     found = session("local[2]", name="tests", spark_driver_extraJavaOptions=SHORT_LIVED, **SMALL_QUERIES)
     yield found
@@ -61,8 +69,6 @@ def spark() -> Iterator[object]:
 @pytest.fixture
 def generated_code(spark: Any) -> Iterator[None]:
     """Spark compiles expressions during a test: its reader of shredded VARIANT columns has no interpreted form."""
-    from tests.spark.processes import SMALL_QUERIES
-
     name = "spark.sql.codegen.factoryMode"
     spark.conf.set(name, "FALLBACK")
     yield

@@ -29,7 +29,6 @@ import tamis
 
 __all__ = [
     "SHORT_LIVED",
-    "SMALL_QUERIES",
     "Caller",
     "Driver",
     "DriverError",
@@ -50,14 +49,6 @@ _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
 #: Options of a JVM that lives for a minute or two: most of what a JVM does for its later years is not worth its while,
 #: nor is it to verify Spark's classes, a seventh of the processor time of a start.
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
-#: Settings for hundreds of queries about a few rows each: to plan them again while they run, and to compile Java for
-#: each of them, costs more than to run them. The clusters and the Connect server keep Spark's own choices in both.
-SMALL_QUERIES = {
-    "spark_sql_shuffle_partitions": 2,
-    "spark_sql_adaptive_enabled": "false",
-    "spark_sql_codegen_wholeStage": "false",
-    "spark_sql_codegen_factoryMode": "NO_CODEGEN",
-}
 
 
 def wait_for(what: str, look: Callable[[], T | None], patience: float = _PATIENCE) -> T:

@@ -17,7 +17,7 @@ import tamis
 from tests.server.processes import BrokerProcess, running
 from tests.spark.driver import PLACES, Commands
 from tests.spark.kitchen import Kitchen
-from tests.spark.processes import SMALL_QUERIES, Driver, Family, wait_for
+from tests.spark.processes import Driver, Family, wait_for
 from tests.spark.streams import Streams
 from tests.spark.trades import SETTINGS, questions
 
@@ -56,7 +56,7 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Left]:
     streams.add_files(3)
     with running(BrokerProcess(place / "broker")) as (broker,), tamis.connect(broker.url, client="eve") as client:
         kitchen = Kitchen(place, broker, client)
-        with Driver(Family(place / "processes"), master="local[4]", **SETTINGS | SMALL_QUERIES) as driver:
+        with Driver(Family(place / "processes"), master="local[4]", **SETTINGS) as driver:
             hold_streams(driver, streams, place)
             kitchen.start(driver)
             publishing = kitchen.publish(COOKED)

@@ -1,7 +1,8 @@
-"""``tamis bench covering``: who covers this box, by the exact index, a scan and the Z curve; and a whole reduction."""
+"""``tamis bench covering``: who covers this box, by the exact index, a scan and the Z curve; and other conditions."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EPILOG", "covering"]
 
-EPILOG = examples("tamis bench covering --quick", "tamis bench covering --work boxes4 --size 1M --json")
+EPILOG = examples("tamis bench covering --quick", "tamis bench covering --work intersects,or --size 10k,1M --json")
 
 
 def covering(
@@ -28,13 +29,21 @@ def covering(
 ) -> None:
     """Measure covering: who covers this box, by the exact index, a plain scan and the Z curve; and a whole reduction.
 
-    Answers of the exact index that differ from the scan's stop the run, and so does a false cover of any system.
+    Sets, alternatives, regions, balls and patterns are measured with the exact index alone. Answers that differ from
+    the scan's stop the run, and so does a false cover of any system.
     """
     from tamis_bench.covering import SYSTEMS, WORKS, measure_covering
+    from tamis_bench.covering_kinds import measure_kinds
+    from tamis_bench.workloads.conditions import CONDITIONS
 
-    works, systems = chosen("workload", work, tuple(WORKS)), chosen("system", system, tuple(SYSTEMS))
-    sizes = sizes_of(size or (QUICK_SIZES if quick else "100k,1M"))
-    rows = list(shown(measure_covering(works, sizes, systems, effort(quick, repeat)), json))
+    works, systems = chosen("workload", work, (*WORKS, *CONDITIONS)), chosen("system", system, tuple(SYSTEMS))
+    sizes, careful = sizes_of(size or (QUICK_SIZES if quick else "100k,1M")), effort(quick, repeat)
+    boxes, kinds = ([one for one in works if one in some] for some in (WORKS, CONDITIONS))
+    measured = itertools.chain(
+        measure_covering(boxes, sizes, systems, careful),
+        measure_kinds(kinds if "ours" in systems else (), sizes, careful),
+    )
+    rows = list(shown(measured, json))
     if not json:
         _print_covering(rows)
 

@@ -6,7 +6,7 @@ zipf4      the same with centres and events crowded near 0; an event matches man
 sparse20   four of twenty attributes, some asked for more often than others (5.5 of a million)
 dense20    ten of twenty attributes in wide ranges, 0.4 of the values each (105 of a million)
 ads122     eight of 122 attributes, some asked for more often than others, 70 % of them by equality with crowded
-           values; events have 20 of the attributes (0.2 of a million)
+           values; events have 20 of the attributes (1 of a million)
 stock      a symbol (equality), a price (one- or two-sided), a volume (at least), a change (at most, half)
            (2,500 of a million)
 mixed      texts: one in ten with a condition that no box can say, one in ten with OR, symbols from 100,000

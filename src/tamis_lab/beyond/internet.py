@@ -19,8 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis_lab.beyond.links import draw_boxes, make_trial
-from tamis_lab.experiment import Config, Experiment, Row, Rows, Scale, column, grid, where
+from tamis_lab.experiment import Config, Experiment, grid
 from tamis_lab.plots.charts import Chart
+from tamis_lab.rows import Row, Rows, column, where
+from tamis_lab.scale import Scale
 from tamis_lab.uncovered import Boxes, count_announced, count_uncovered
 
 __all__ = ["EXPERIMENT", "count_links"]

@@ -11,9 +11,10 @@ from tamis.model.schema import Schema
 from tamis.model.types import Number
 from tamis.routing.policies import POLICIES
 from tamis.runtime.simulation.topology import Topology
-from tamis_lab.experiment import Config, Experiment, Row, Rows, column, grid
+from tamis_lab.experiment import Config, Experiment, grid
 from tamis_lab.peers.containment import SIDE, containment_boxes
 from tamis_lab.plots.charts import Chart
+from tamis_lab.rows import Row, Rows, column
 from tamis_lab.uncovered import Boxes
 
 __all__ = ["EXPERIMENT", "draw_boxes", "make_trial"]

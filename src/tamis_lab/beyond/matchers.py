@@ -10,8 +10,9 @@ from tamis.engine.engine import Engine
 from tamis.model.schema import Schema
 from tamis.model.types import Number
 from tamis_bench.workloads.boxes import BoxWork, make_boxes
-from tamis_lab.experiment import Config, Experiment, Row, Rows, column, grid, where
+from tamis_lab.experiment import Config, Experiment, grid
 from tamis_lab.plots.charts import Chart
+from tamis_lab.rows import Row, Rows, column, where
 from tamis_lab.timing import seconds
 
 __all__ = ["EXPERIMENT"]

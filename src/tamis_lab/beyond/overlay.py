@@ -16,10 +16,11 @@ from typing import Final
 import numpy as np
 
 from tamis_lab.drtree.trees import DEFAULT, READINGS, Floats, draw, grow, mean_hits
-from tamis_lab.experiment import Config, Experiment, Row, Rows, column, grid, where
+from tamis_lab.experiment import Config, Experiment, grid
 from tamis_lab.peers.containment import SIDE
 from tamis_lab.peers.tree_statistics import tree_statistics
 from tamis_lab.plots.charts import Chart
+from tamis_lab.rows import Row, Rows, column, where
 
 __all__ = ["EXPERIMENT", "straight_line"]
 

@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from tamis_lab.experiment import Experiment, Finding
     from tamis_lab.results import Results
 
-__all__ = ["EPILOG", "app", "list_experiments", "report", "run"]
+__all__ = ["EPILOG", "app", "list_experiments", "report", "rules", "run"]
 
 EPILOG = examples(
     "tamis lab list",
     "tamis lab run z-plateau rp-cubes",
+    "tamis lab rules Z7 M9",
     "tamis lab run mics --scale paper --out build/lab/paper",
     "tamis lab run Z7 --no-spark --json",
     "tamis lab run all && tamis lab report",
@@ -65,6 +66,28 @@ def _as_row(experiment: Experiment) -> dict[str, object]:
         "set_up": experiment.set_up,
         "readings": list(experiment.readings),
     }
+
+
+@app.command("rules", epilog=EPILOG)
+def rules(
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Experiments, papers or claims, or all.")],
+) -> None:
+    """Print how claims are judged, before anything is run: the rule, why it is that rule, and what it says no to.
+
+    Rules that were changed stand there with the date, the earlier verdict and the reason.
+    """
+    from tamis.cli.screen import output
+    from tamis_lab.registry import find_experiments
+    from tamis_lab.report.contents import statement
+
+    wanted = {name.upper() for name in names}
+    for experiment in find_experiments(names):
+        chosen = wanted & experiment.claims.keys() or experiment.claims.keys()
+        for claim in (each for each in experiment.claims if each in chosen):
+            judge = experiment.claims[claim]
+            output().say(f"{claim} ({experiment.name}): {judge.paper_value}", "bold")
+            for label, text in statement(judge):
+                output().say(f"  {label}: {text}")
 
 
 @app.command("run", epilog=EPILOG)

@@ -19,7 +19,7 @@ _NARROW: Final = len("claim not testable ") + 2
 
 def as_row(finding: Finding) -> dict[str, Any]:
     """Return a finding as one JSON object."""
-    names = ("claim", "paper", "verdict", "paper_value", "our_value", "why", "experiment", "scale", "smaller")
+    names = ("claim", "paper", "verdict", "paper_value", "our_value", "why", "rule", "experiment", "scale", "smaller")
     return {name: getattr(finding, name) for name in names}
 
 

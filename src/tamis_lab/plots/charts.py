@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tamis.plots.canvas import new_figure
+from tamis_lab.intervals import bootstrap
+from tamis_lab.rows import Row, where
 
-__all__ = ["Chart", "Row", "draw_chart", "where"]
+__all__ = ["Chart", "draw_chart"]
 
-Row = dict[str, Any]
 _Key = tuple[Any, ...]
 _Points = dict[Any, float]
 
@@ -57,23 +58,12 @@ class _Line(NamedTuple):
     colour: str
     marker: str
     dashes: str
-
-
-def where(rows: Sequence[Row], **wanted: Any) -> list[Row]:
-    """Return the rows with these values; a list or tuple means any of its values.
-
-    >>> where([{"d": 2}, {"d": 3}, {"k": 1}], d=(3, 4))
-    [{'d': 3}]
-    """
-    return [row for row in rows if all(name in row and _fits(row[name], value) for name, value in wanted.items())]
-
-
-def _fits(value: Any, wanted: Any) -> bool:
-    return value in wanted if isinstance(wanted, list | tuple) else bool(value == wanted)
+    #: The bootstrap interval of each point that several seeds gave a value for.
+    bands: dict[Any, tuple[float, float]]
 
 
 def draw_chart(rows: Sequence[Row], chart: Chart) -> Any:
-    """Return a figure of a chart; values of one series at one x are averaged."""
+    """Return a figure of a chart; values of one series at one x are averaged, and seeds give a band around them."""
     chosen = [row for row in where(rows, **chart.only) if chart.x in row and chart.y in row and _has_place(row, chart)]
     panels = sorted({row[chart.panels] for row in chosen}) if chart.panels else [None]
     series = sorted({_key(row, chart) for row in chosen}, key=_order)
@@ -122,7 +112,8 @@ def _lines(rows: Sequence[Row], chart: Chart, series: Sequence[_Key]) -> list[_L
     for number, y in enumerate((chart.y, *chart.beside)):
         word = _word(y) if chart.beside else ""
         dashes = ("-", "--", ":", "-.")[number % 4]
-        by_series = {key: _points([row for row in rows if _key(row, chart) == key], chart.x, y) for key in series}
+        chosen = {key: [row for row in rows if _key(row, chart) == key] for key in series}
+        by_series = {key: _points(chosen[key], chart.x, y) for key in series}
         shared = number > 0 and len({tuple(points.items()) for points in by_series.values() if points}) == 1
         for style, (key, points) in enumerate(by_series.items()):
             names = [] if shared else [_label(*pair) for pair in zip(chart.series, key, strict=True)]
@@ -130,7 +121,7 @@ def _lines(rows: Sequence[Row], chart: Chart, series: Sequence[_Key]) -> list[_L
             colour = _GREY if shared or not (chart.series or number == 0) else _COLOURS[style % len(_COLOURS)]
             marker = "" if shared else _MARKERS[(style + (0 if chart.series else number)) % len(_MARKERS)]
             if points and label not in {line.label for line in found}:
-                found.append(_Line(label, points, colour, marker, dashes))
+                found.append(_Line(label, points, colour, marker, dashes, _bands(chosen[key], chart.x, y)))
     return found
 
 
@@ -145,6 +136,17 @@ def _points(rows: Sequence[Row], x: str, y: str) -> _Points:
         if y in row:
             values.setdefault(row[x], []).append(float(row[y]))
     return {at: sum(values[at]) / len(values[at]) for at in _in_order(values)}
+
+
+def _bands(rows: Sequence[Row], x: str, y: str) -> dict[Any, tuple[float, float]]:
+    """Return the ends of the interval of the mean of y over seeds, by x; none where there is one seed."""
+    values: dict[Any, dict[int, list[float]]] = {}
+    for row in rows:
+        if y in row and "seed" in row:
+            values.setdefault(row[x], {}).setdefault(row["seed"], []).append(float(row[y]))
+    means = {at: [sum(each) / len(each) for each in values[at].values()] for at in _in_order(values)}
+    ends = {at: bootstrap(sample) for at, sample in means.items() if len(sample) > 1}
+    return {at: (interval.low, interval.high) for at, interval in ends.items()}
 
 
 def _in_order(xs: Iterable[Any]) -> list[Any]:
@@ -162,6 +164,9 @@ def _draw_lines(axes: Any, lines: Sequence[_Line]) -> None:
         style = {"color": line.colour, "linestyle": line.dashes, "linewidth": 1.3}
         xs, ys = list(line.points), list(line.points.values())
         axes.plot(xs, ys, marker=line.marker, markersize=4, label=line.label, **style)
+        if line.bands:
+            lows, highs = zip(*line.bands.values(), strict=True)
+            axes.fill_between(list(line.bands), lows, highs, color=line.colour, alpha=0.2, linewidth=0)
 
 
 def _draw_bars(axes: Any, lines: Sequence[_Line], words: Sequence[str]) -> None:
@@ -169,7 +174,13 @@ def _draw_bars(axes: Any, lines: Sequence[_Line], words: Sequence[str]) -> None:
     width = _GROUP / len(lines)
     for number, line in enumerate(lines):
         places = [words.index(word) + (number - (len(lines) - 1) / 2) * width for word in line.points]
-        axes.bar(places, list(line.points.values()), 0.92 * width, color=line.colour, label=line.label, zorder=2)
+        heights = list(line.points.values())
+        axes.bar(places, heights, 0.92 * width, color=line.colour, label=line.label, zorder=2)
+        if line.bands:
+            ends = [line.bands.get(word, (height, height)) for word, height in line.points.items()]
+            middles = [(low + high) / 2 for low, high in ends]
+            halves = [(high - low) / 2 for low, high in ends]
+            axes.errorbar(places, middles, halves, fmt="none", ecolor=_GREY, elinewidth=1, capsize=2, zorder=3)
     axes.set_xticks(range(len(words)), words)
 
 

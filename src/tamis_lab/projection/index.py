@@ -9,9 +9,10 @@ import numpy as np
 from tamis.index.projection import ProjectionIndex
 from tamis.model.subscription import Ball, Filter, Subscription
 from tamis_bench.workloads.balls import make_balls
-from tamis_lab.experiment import Config, Experiment, Row, Rows, column, grid, mean
+from tamis_lab.experiment import Config, Experiment, grid
 from tamis_lab.plots.charts import Chart
 from tamis_lab.projection.covering import Floats, covers_each
+from tamis_lab.rows import Row, Rows, column, mean
 from tamis_lab.timing import seconds
 
 __all__ = ["EXPERIMENT"]

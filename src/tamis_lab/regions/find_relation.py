@@ -103,31 +103,42 @@ def discretize(region: shapely.Polygon, density: float, *, longest: bool = False
 
 
 def find_relation(
-    a: shapely.Polygon, b: shapely.Polygon, density: float, *, halo: bool = True, repaired: bool = False
+    a: shapely.Polygon,
+    b: shapely.Polygon,
+    density: float,
+    *,
+    halo: bool = True,
+    repaired: bool = False,
+    checks: npt.NDArray[np.int64] | None = None,
 ) -> Relation:
     """Return the relation "a REL b" as Algorithm 1 finds it, right or wrong; ``repaired`` with a better loop 2.
+
+    ``checks[0]`` grows by the number of points that were checked.
 
     The samples are those of the shorter boundary; if that is b's, the answer is inverted.
 
     >>> find_relation(shapely.box(0, 0, 4, 4), shapely.box(1, 1, 2, 2), density=10).value
     'contains'
     """
+    counter = np.zeros(1, np.int64) if checks is None else checks
     if b.length < a.length:
-        return INVERSE[_find_relation(b, a, density, halo, repaired)]
-    return _find_relation(a, b, density, halo, repaired)
+        return INVERSE[_find_relation(b, a, density, halo, repaired, counter)]
+    return _find_relation(a, b, density, halo, repaired, counter)
 
 
-def _find_relation(a: shapely.Polygon, b: shapely.Polygon, density: float, halo: bool, repaired: bool) -> Relation:
+def _find_relation(
+    a: shapely.Polygon, b: shapely.Polygon, density: float, halo: bool, repaired: bool, checks: npt.NDArray[np.int64]
+) -> Relation:
     """Follow Algorithm 1 line by line; ``i1`` to ``i4`` are its witnesses."""
     from tamis_lab.regions import samples
 
-    seen = _scan(discretize(a, density), b, halo, samples.ALL_PLACES)  # lines 6 to 18
+    seen = _scan(discretize(a, density), b, halo, samples.ALL_PLACES, checks)  # lines 6 to 18
     i1, i2, i4 = (bool(seen & one) for one in (samples.MEET, samples.IN, samples.OUT))
     if i2 and i4:
         return Relation.OVERLAPS
     if not i4:  # lines 19 to 25
         return Relation.EQUALS if not i2 else (Relation.COVERED_BY if i1 else Relation.INSIDE)
-    seen = _scan(discretize(b, density), a, halo, -1 if repaired else samples.EITHER)  # lines 26 to 34
+    seen = _scan(discretize(b, density), a, halo, -1 if repaired else samples.EITHER, checks)  # lines 26 to 34
     i3 = bool(seen & samples.IN)
     if repaired:
         i1 |= bool(seen & samples.MEET)
@@ -138,13 +149,13 @@ def _find_relation(a: shapely.Polygon, b: shapely.Polygon, density: float, halo:
     return Relation.MEETS if i1 else Relation.DISJOINT
 
 
-def _scan(found: Samples, region: shapely.Polygon, halo: bool, enough: int) -> int:
-    """Return where samples lie in a region, as bits of `tamis_lab.regions.samples`."""
+def _scan(found: Samples, region: shapely.Polygon, halo: bool, enough: int, checks: npt.NDArray[np.int64]) -> int:
+    """Return where samples lie in a region, as bits of `tamis_lab.regions.samples`; ``checks[0]`` counts them."""
     from tamis.kernels.polygons import flat_rings
     from tamis_lab.regions import samples
 
     halos = found.halos if halo else np.zeros(len(found))
-    rings, checks = rings_of(np.array([region], dtype=object)), np.zeros(1, np.int64)
+    rings = rings_of(np.array([region], dtype=object))
     return int(samples.place_samples(found.xy, halos, rings, 0, enough, checks, flat_rings.new_corners()))
 
 
@@ -162,7 +173,7 @@ def find_relation_safely(a: shapely.Polygon, b: shapely.Polygon, density: float)
     found = discretize(short, density, longest=True)
     size = max(np.abs(shapely.bounds(short)).max(), np.abs(shapely.bounds(long)).max())
     wide = Samples(found.xy, found.halos * (1 + _SLACK) + size * _SLACK)
-    seen = _scan(wide, long, True, -1)
+    seen = _scan(wide, long, True, -1, np.zeros(1, np.int64))
     if seen & samples.MEET:
         return relation_of(a, b), False
     if seen & samples.IN:  # all of them are: the boundaries do not touch

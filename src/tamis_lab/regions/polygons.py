@@ -9,18 +9,25 @@ import numpy.typing as npt
 import shapely
 
 from tamis.demo.datasets import counties, quake_regions
-from tamis_bench.workloads.regions import UNIVERSE, synthetic_regions
+from tamis_bench.workloads.regions import UNIVERSE, star_regions, synthetic_regions
 
 __all__ = ["REAL", "REAL_READING", "draw_regions"]
 
 REAL: Final = ("counties", "provinces")
 REAL_READING: Final = "The paper's data are lost: counties of the United States, provinces of the world."
+#: Corners of a drawn region: what a county has on average, to the nearest ten.
+_CORNERS: Final = 40
 #: West, south, east, north; Alaska and the islands would leave most of the universe empty.
 _MAINLAND: Final = (-125, 24, -66, 50)
 
 
 def draw_regions(data: str, n: int, rng: np.random.Generator) -> npt.NDArray[Any]:
-    """Return n regions of the generator (``synthetic``), or at most n polygons of a data set, in the universe."""
+    """Return regions in the universe: n of the paper's generator, n drawn ones, or at most n real polygons.
+
+    ``data`` is "synthetic", "drawn" (as many and as small as the polygons of a map) or a data set of `REAL`.
+    """
+    if data == "drawn":  # together they have about the area of the universe
+        return star_regions(n, _CORNERS, float(np.sqrt(UNIVERSE[0] * UNIVERSE[1] / n)), rng)
     if data == "synthetic":
         return synthetic_regions(n, rng)
     polygons = rng.permutation(_real_polygons(data))[:n]

@@ -10,24 +10,29 @@ from typing import Final
 
 from tamis.errors import ModelError
 from tamis_lab.errata import ERRATA, Erratum
-from tamis_lab.experiment import Experiment, Finding, Verdict
+from tamis_lab.experiment import Experiment, Finding
 from tamis_lab.registry import EXPERIMENTS, PAPERS
 from tamis_lab.results import Manifest, Results
+from tamis_lab.verdicts import Judge, Verdict
 
-__all__ = ["Chapter", "Contents", "Section", "gather", "how_large", "made_from"]
+__all__ = ["Chapter", "Contents", "Section", "gather", "how_large", "made_from", "statement"]
 
 _SMALLER: Final = "at a smaller scale than the paper's"
 
 
 @dataclass(frozen=True)
 class Section:
-    """One experiment: what came of its claims, and its pictures as SVG files."""
+    """One experiment: what came of its claims, and its pictures as SVG files.
+
+    ``outdated`` says that the rows are of an earlier design of the experiment: nothing is judged by them.
+    """
 
     experiment: Experiment
     manifest: Manifest
     findings: Sequence[Finding]
     lesson: str
     pictures: Sequence[Path]
+    outdated: bool = False
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,15 @@ class Contents:
     def summary(self) -> str:
         """How many claims held, in a line."""
         counts = Counter(finding.verdict for finding in self.findings)
-        return ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
+        parts = [f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict]]
+        waiting = len(self.waiting)
+        return ", ".join([*parts, f"{waiting} to be judged when their rows are made again"] if waiting else parts)
+
+    @property
+    def waiting(self) -> list[tuple[str, Judge]]:
+        """The claims whose rows are of an earlier design, with their judges."""
+        sections = [section for chapter in self.chapters for section in chapter.sections if section.outdated]
+        return [pair for section in sections for pair in section.experiment.claims.items()]
 
 
 def gather(results: Results) -> Contents:
@@ -77,14 +90,31 @@ def gather(results: Results) -> Contents:
 
 
 def _section(experiment: Experiment, results: Results) -> Section:
-    rows, manifest = results.read(experiment), results.manifest(experiment)
+    manifest = results.manifest(experiment)
+    numbered = [results.picture(experiment, number) for number in range(1, len(experiment.charts) + 1)]
+    if not results.is_current(experiment):
+        return Section(experiment, manifest, [], "", [], outdated=True)
+    rows = results.read(experiment)
     return Section(
         experiment,
         manifest,
         experiment.judge(rows, manifest.scale),
         experiment.lesson(rows) if experiment.lesson else "",
-        [results.picture(experiment, number) for number in range(1, len(experiment.charts) + 1)],
+        numbered,
     )
+
+
+def statement(judge: Judge) -> list[tuple[str, str]]:
+    """Return what a judge states before the run: labels and sentences."""
+    lines = [("rule", judge.rule), ("why this rule", judge.reason)]
+    if judge.fitted:
+        lines.append(("chosen to fit", f"{judge.fitted}."))
+    if judge.failing:
+        lines.append(("says no to made-up rows with", f"{'; '.join(judge.failing)}."))
+    for change in judge.history:
+        text = f"The rule was: {change.old_rule}. Its verdict: {change.old_verdict}. {change.reason}"
+        lines.append((f"changed on {change.date}", text))
+    return lines
 
 
 def how_large(finding: Finding) -> str:

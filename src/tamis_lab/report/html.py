@@ -10,15 +10,16 @@ from typing import Final
 
 from tamis_lab.errata import Erratum
 from tamis_lab.experiment import Finding
-from tamis_lab.report.contents import Chapter, Contents, Section, how_large, made_from
+from tamis_lab.report.contents import Chapter, Contents, Section, how_large, made_from, statement
+from tamis_lab.verdicts import Judge
 
 __all__ = ["as_html"]
 
 _STYLE: Final = """
 :root { color-scheme: light dark; --ink: #1d2329; --soft: #5b6670; --ground: #ffffff; --line: #d9dee3; --card: #f5f7f9;
-  --held: #2f7d4f; --not: #b3362c; --none: #7a6a2b; }
+  --held: #2f7d4f; --not: #b3362c; --none: #7a6a2b; --fitted: #8a5a00; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e4e8ec; --soft: #9aa5af; --ground: #14181c; --line: #2e363e;
-  --card: #1c2228; --held: #6cc490; --not: #ef8a80; --none: #d6c06a; } }
+  --card: #1c2228; --held: #6cc490; --not: #ef8a80; --none: #d6c06a; --fitted: #e0b060; } }
 body { margin: 0 auto; padding: 2rem 1.2rem 4rem; max-width: 66rem; color: var(--ink); background: var(--ground);
   font: 16px/1.55 system-ui, sans-serif; }
 h1 { font-size: 1.8rem; margin: 0 0 .4rem; } h2 { margin-top: 3rem; border-bottom: 1px solid var(--line); }
@@ -27,7 +28,8 @@ h3 { margin: 2.4rem 0 .4rem; } p { margin: .5rem 0; } a { color: inherit; }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 th, td { text-align: left; vertical-align: top; padding: .35rem .7rem .35rem 0; border-bottom: 1px solid var(--line); }
 .verdict { font-weight: 600; white-space: nowrap; }
-.held { color: var(--held); } .not-held { color: var(--not); } .not-testable { color: var(--none); }
+.held { color: var(--held); } .not-held { color: var(--not); } .not-testable, .undecided { color: var(--none); }
+.fitted { color: var(--fitted); }
 .finding { background: var(--card); border-left: 3px solid currentColor; padding: .6rem .9rem; margin: .8rem 0; }
 .finding > * { color: var(--ink); } .finding .verdict { color: inherit; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem .8rem; margin: .4rem 0 0; font-size: .92rem; }
@@ -52,12 +54,15 @@ def _lines(contents: Contents) -> Iterator[str]:
     yield "<h1>The papers, run again</h1>"
     yield f"<p>Claims: <strong>{escape(contents.summary)}</strong>.</p>"
     yield (
-        '<p class="soft">Written by <code>tamis lab report</code> from rows; nothing is typed by hand. Times are '
-        "processor times of one machine and hold as ratios at best; everything else depends on the seed.</p>"
+        '<p class="soft">Written by <code>tamis lab report</code> from rows and the rules of judges. Brackets are 95 % '
+        "intervals over seeds. Times are processor times, compared as ratios.</p>"
     )
     yield from _table(["claim", "verdict", "the paper", "here"], [_brief(each) for each in contents.findings])
     if contents.missing:
         yield f"<p>Not run in this directory: {escape(', '.join(contents.missing))}.</p>"
+    if contents.waiting:
+        claims = ", ".join(claim for claim, _ in contents.waiting)
+        yield f"<p>Rows of an earlier design, to be made again before they are judged: {escape(claims)}.</p>"
     for chapter in contents.chapters:
         yield from _chapter(chapter)
     yield "</body>\n</html>"
@@ -89,7 +94,9 @@ def _section(section: Section) -> Iterator[str]:
     yield f'<h3 id="{experiment.name}">{experiment.name}: {escape(experiment.figure)}</h3>'
     yield f"<p>{escape(experiment.set_up)}</p>"
     yield from (f'<p class="soft">Reading: {escape(reading)}</p>' for reading in experiment.readings)
-    yield from (_finding(finding) for finding in section.findings)
+    yield from (_finding(finding, experiment.claims[finding.claim]) for finding in section.findings)
+    if section.outdated:
+        yield from (_waiting(claim, judge) for claim, judge in experiment.claims.items())
     if section.lesson:
         yield f"<p>{escape(section.lesson)}</p>"
     for picture in section.pictures:
@@ -97,18 +104,30 @@ def _section(section: Section) -> Iterator[str]:
     yield f'<p class="made">{escape(made_from(section.manifest))}</p>'
 
 
-def _finding(finding: Finding) -> str:
+def _waiting(claim: str, judge: Judge) -> str:
+    return (
+        f'<div class="finding" id="{claim}"><strong class="verdict">{claim}</strong> rows must be made again: '
+        f"these are of an earlier design<dl>{_statement(judge)}</dl></div>"
+    )
+
+
+def _statement(judge: Judge) -> str:
+    return "".join(f"<dt>{escape(label)}</dt><dd>{escape(text)}</dd>" for label, text in statement(judge))
+
+
+def _finding(finding: Finding, judge: Judge) -> str:
     kind = str(finding.verdict).replace(" ", "-")
     ours = f"<dt>here</dt><dd>{escape(finding.our_value)}</dd>" if finding.our_value else ""
     return (
         f'<div class="finding {kind}" id="{finding.claim}"><strong class="verdict">{finding.claim}</strong> '
         f"{_verdict(finding)}<p>{escape(finding.why)}</p>"
-        f"<dl><dt>the paper</dt><dd>{escape(finding.paper_value)}</dd>{ours}</dl></div>"
+        f"<dl><dt>the paper</dt><dd>{escape(finding.paper_value)}</dd>{ours}"
+        f"{_statement(judge)}</dl></div>"
     )
 
 
 def _erratum(erratum: Erratum) -> list[str]:
-    test = f"<code>{escape(erratum.test)}</code>" if erratum.test else "no test"
+    test = ", ".join(f"<code>{escape(test)}</code>" for test in erratum.tests) or "no test"
     return [escape(erratum.item), escape(erratum.said), escape(erratum.shown), test]
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from tamis_lab.errata import Erratum
 from tamis_lab.experiment import Finding
-from tamis_lab.report.contents import Chapter, Contents, Section, how_large, made_from
+from tamis_lab.report.contents import Chapter, Contents, Section, how_large, made_from, statement
+from tamis_lab.verdicts import Judge
 
 __all__ = ["as_markdown"]
 
@@ -19,10 +20,19 @@ def as_markdown(contents: Contents) -> str:
 def _lines(contents: Contents) -> Iterator[str]:
     yield "# The papers, run again"
     yield ""
-    yield f"Claims: {contents.summary}. Written by `tamis lab report` from the rows beside this page; nothing is typed"
-    yield "by hand. Times are processor times of one machine and hold as ratios at best; all else depends on the seed."
+    yield f"Claims: {contents.summary}."
+    yield ""
+    yield "Written by `tamis lab report` from the rows beside this page and the rules of judges. Brackets are 95 %"
+    yield "intervals over seeds. Times are processor times, compared as ratios. What a paper states is quoted. The"
+    yield "numbers of an erratum are those of the tests beside it."
     yield ""
     yield from _table(("claim", "verdict", "the paper", "here"), [_brief(each) for each in contents.findings])
+    if contents.waiting:
+        yield "Rows of an earlier design, made before the rules of these claims changed; no verdict until they are run"
+        yield "again with `tamis lab run NAME --scale paper --again`:"
+        yield ""
+        waiting = [(claim, judge.paper_value, _last_verdict(judge)) for claim, judge in contents.waiting]
+        yield from _table(("claim", "the paper", "verdict of the earlier rule"), waiting)
     if contents.missing:
         yield f"Not run in this directory: {', '.join(contents.missing)}."
         yield ""
@@ -60,29 +70,44 @@ def _section(section: Section) -> Iterator[str]:
     if experiment.readings:
         yield ""
     for finding in section.findings:
-        yield from _finding(finding)
+        yield from _finding(finding, experiment.claims[finding.claim])
+    if section.outdated:
+        for claim, judge in experiment.claims.items():
+            yield f"**{claim}: rows must be made again**. The rows beside this page are of an earlier design."
+            yield ""
+            yield from _statement(judge)
     if section.lesson:
         yield section.lesson
         yield ""
-    for picture, chart in zip(section.pictures, experiment.charts, strict=True):
+    for picture, chart in zip(section.pictures, experiment.charts, strict=False):  # none of outdated rows
         yield f"![{chart.title}]({picture.name})"
         yield ""
     yield f"<sub>{made_from(section.manifest)}</sub>"
     yield ""
 
 
-def _finding(finding: Finding) -> Iterator[str]:
+def _last_verdict(judge: Judge) -> str:
+    return judge.history[-1].old_verdict if judge.history else "rule unchanged, more seeds"
+
+
+def _statement(judge: Judge) -> Iterator[str]:
+    yield from (f"- {label}: {text}" for label, text in statement(judge))
+    yield ""
+
+
+def _finding(finding: Finding, judge: Judge) -> Iterator[str]:
     scale = how_large(finding)
     yield f"**{finding.claim}: {finding.verdict}**{f' ({scale})' if scale else ''}. {finding.why}"
     yield ""
     yield f"- the paper: {finding.paper_value}"
     if finding.our_value:
         yield f"- here: {finding.our_value}"
-    yield ""
+    yield from _statement(judge)
 
 
 def _erratum(erratum: Erratum) -> tuple[str, ...]:
-    return erratum.item, erratum.said, erratum.shown, f"`{erratum.test}`" if erratum.test else "no test"
+    tests = ", ".join(f"`{test}`" for test in erratum.tests) or "no test"
+    return erratum.item, erratum.said, erratum.shown, tests
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -28,5 +28,5 @@ def write_report(results: Results) -> tuple[list[Path], list[Finding]]:
 def _draw_missing(contents: Contents, results: Results) -> None:
     for chapter in contents.chapters:
         for section in chapter.sections:
-            if not all(picture.exists() for picture in section.pictures):
+            if not section.outdated and not all(picture.exists() for picture in section.pictures):
                 draw_figures(section.experiment, results)

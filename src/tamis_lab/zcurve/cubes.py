@@ -10,7 +10,9 @@ from typing import Final
 import numpy as np
 
 from tamis.curves import zcurve as z
-from tamis_lab.experiment import Config, Experiment, Outcome, Row, Rows, column, grid, judged, value_at, where
+from tamis_lab.experiment import Config, Experiment, grid
+from tamis_lab.rows import Row, Rows, changed, column, value_at, where
+from tamis_lab.verdicts import Decision, Judge, certain
 from tamis_lab.zcurve.counting import count_all_cubes, count_runs
 
 __all__ = ["EXPERIMENT"]
@@ -90,44 +92,100 @@ _PARTS: Final[dict[str, Callable[[np.random.Generator], list[Row]]]] = {
 }
 
 
-def _judge_runs(rows: Rows) -> Outcome:
-    found = {row["side"]: (row["runs"], row["cubes"]) for row in where(rows, part="squares")}
-    return judged(
-        found == {256: (1, 1), 257: (385, 514)},
-        "256 x 256: 1 run; 257 x 257: 385 runs",
-        f"{found[256][0]} run; {found[257][0]} runs of {found[257][1]} cubes",
-        "Counted from the greedy decomposition.",
-    )
+def _decide_runs(rows: Rows) -> Decision:
+    counts = {row["side"]: (row["runs"], row["cubes"]) for row in where(rows, part="squares")}
+    (small, _), (large, cubes) = counts[256], counts[257]
+    expected = counts == {256: (1, 1), 257: (385, 514)}
+    return Decision([certain(f"{small} run and {large} runs", expected)], f"{small} run; {large} runs of {cubes} cubes")
 
 
-def _judge_largest(rows: Rows) -> Outcome:
+def _decide_largest(rows: Rows) -> Decision:
     share = value_at(rows, "largest_share", part="squares", side=257)
-    return judged(share > 0.99, "one run holds > 99 %", f"{share:.3%}", "The largest cube's share of 257 x 257.")
+    return Decision([certain(f"{share:.3%} > 99 %", share > 0.99)], f"{share:.3%}")
 
 
-def _judge_example(rows: Rows) -> Outcome:
-    [found] = where(rows, part="example")
-    expected = ("[(1, 1), (1, 4), (2, 1), (4, 1)]", "[('010', '011'), ('011', '011')]")
-    return judged(
-        (found["rectangles"], found["cubes_of_1_0"]) == expected,
-        "1x4, 4x1, 2x1, 1x1; (010,011), (011,011)",
-        f"{found['rectangles']}; {found['cubes_of_1_0']}",
-        "Algorithms 1 and 2 on the 7 x 5 example, as generators and repaired.",
-    )
+def _decide_example(rows: Rows) -> Decision:
+    [row] = where(rows, part="example")
+    clauses = [
+        certain(f"rectangles {row['rectangles']}", row["rectangles"] == _RECTANGLES),
+        certain(f"cubes {row['cubes_of_1_0']}", row["cubes_of_1_0"] == _CUBES),
+    ]
+    return Decision(clauses, f"{row['rectangles']}; {row['cubes_of_1_0']}")
 
 
-def _judge_lemmas(rows: Rows) -> Outcome:
-    [found] = where(rows, part="lemmas")
-    wrong = found["wrong_counts"] + found["runs_above_cubes"] + found["coverage_missed"]
-    why = "Lemmas 3.1, 3.3, 3.4 and runs <= cubes, on all small and on random large rectangles."
-    return judged(wrong == 0, "no violation", f"{wrong} in {found['checked']:,} rectangles", why)
+def _decide_lemmas(rows: Rows) -> Decision:
+    [row] = where(rows, part="lemmas")
+    names = ("wrong_counts", "runs_above_cubes", "coverage_missed")
+    clauses = [certain(f"{name.replace('_', ' ')} {row[name]}", row[name] == 0) for name in names]
+    return Decision(clauses, f"{sum(row[name] for name in names)} in {row['checked']:,} rectangles")
 
 
-def _judge_theorem(rows: Rows) -> Outcome:
-    found: Sequence[Row] = where(rows, part="theorem")
-    below = sum(runs < bound for runs, bound in zip(column(found, "runs"), column(found, "bound"), strict=True))
-    why = "The construction of Theorem 4.1 in two and three dimensions."
-    return judged(below == 0, "runs >= (2^(alpha-1) l)^(d-1)", f"{below} of {len(found)} below", why)
+def _decide_theorem(rows: Rows) -> Decision:
+    chosen: Sequence[Row] = where(rows, part="theorem")
+    below = sum(runs < bound for runs, bound in zip(column(chosen, "runs"), column(chosen, "bound"), strict=True))
+    return Decision([certain(f"{below} below the bound", below == 0)], f"{below} of {len(chosen)} below")
+
+
+_RECTANGLES: Final = "[(1, 1), (1, 4), (2, 1), (4, 1)]"
+_CUBES: Final = "[('010', '011'), ('011', '011')]"
+
+
+def _made_up() -> Rows:
+    return [
+        {"part": "squares", "side": 256, "cubes": 1, "runs": 1, "largest_share": 1.0},
+        {"part": "squares", "side": 257, "cubes": 514, "runs": 385, "largest_share": 0.992},
+        {"part": "example", "rectangles": _RECTANGLES, "cubes_of_1_0": _CUBES},
+        {"part": "lemmas", "checked": 9, "wrong_counts": 0, "runs_above_cubes": 0, "coverage_missed": 0},
+        {"part": "theorem", "d": 2, "gamma": 3, "alpha": 1, "runs": 9, "bound": 7},
+    ]
+
+
+CLAIMS: Final = {
+    "Z1": Judge(
+        rule="Counted from the greedy decomposition, the runs and cubes of both squares are those of the paper.",
+        reason="The numbers are exact, so only equality will do. The paper has the runs; the 514 cubes follow.",
+        paper_value="256 x 256: 1 run; 257 x 257: 385 runs",
+        decide=_decide_runs,
+        passing=_made_up,
+        failing={"a run more": changed(runs=lambda row: row["runs"] + 1), "a cube less": changed(cubes=513)},
+    ),
+    "Z2": Judge(
+        rule="The largest cube has more than 99 % of the square of 257.",
+        reason="This is the paper's sentence.",
+        paper_value="one run holds > 99 %",
+        decide=_decide_largest,
+        passing=_made_up,
+        failing={"a smaller cube": changed(largest_share=0.98)},
+    ),
+    "Z3": Judge(
+        rule="Algorithms 1 and 2, repaired, give the rectangles and cubes of the 7 x 5 example.",
+        reason="The paper lists both, so only equality will do.",
+        paper_value="1x4, 4x1, 2x1, 1x1; (010,011), (011,011)",
+        decide=_decide_example,
+        passing=_made_up,
+        failing={"a rectangle less": changed(rectangles="[(1, 1)]"), "another cube": changed(cubes_of_1_0="[]")},
+    ),
+    "Z4": Judge(
+        rule="Lemmas 3.1, 3.3, 3.4 and runs <= cubes hold for all small and for random large rectangles.",
+        reason="A lemma has no exceptions: one counterexample refutes it.",
+        paper_value="no violation",
+        decide=_decide_lemmas,
+        passing=_made_up,
+        failing={
+            "a wrong count": changed(wrong_counts=1),
+            "more runs than cubes": changed(runs_above_cubes=1),
+            "a share that is missed": changed(coverage_missed=1),
+        },
+    ),
+    "Z5": Judge(
+        rule="No rectangle of the construction of Theorem 4.1 has fewer runs than the bound.",
+        reason="A lower bound has no exceptions.",
+        paper_value="runs >= (2^(alpha-1) l)^(d-1)",
+        decide=_decide_theorem,
+        passing=_made_up,
+        failing={"fewer runs": changed(runs=6)},
+    ),
+}
 
 
 EXPERIMENT: Final = Experiment(
@@ -138,11 +196,5 @@ EXPERIMENT: Final = Experiment(
     "sides.",
     configs=lambda _: grid(part=_PARTS),
     run=_run,
-    claims={
-        "Z1": _judge_runs,
-        "Z2": _judge_largest,
-        "Z3": _judge_example,
-        "Z4": _judge_lemmas,
-        "Z5": _judge_theorem,
-    },
+    claims=CLAIMS,
 )

@@ -1,4 +1,8 @@
-"""The conditions on regions and vectors of components, and which of them imply each other, many pairs at a time."""
+"""The conditions of components, and which of them imply each other, many pairs at a time.
+
+Regions are decided by a kernel, balls by arrays. Of patterns only a "no" is known here: a coverer must accept the
+witness of what it covers.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,8 @@ from tamis.index.packed.deciders.regions import RegionTests
 from tamis.kernels.covering.regions import decide_region_covers
 from tamis.kernels.polygons.flat_rings import Rings, new_corners
 from tamis.kernels.polygons.region_tests import NO, OPEN, YES, Asked
-from tamis.model.subscription import Ball, Spatial
+from tamis.model.pattern import like_matches
+from tamis.model.subscription import Ball, Like, Spatial
 
 __all__ = ["Conditions", "Verdicts"]
 
@@ -37,12 +42,15 @@ class Conditions:
         #: ``{number of a component: its ball}`` of those that have just one.
         self._balls: dict[int, Ball] = {}
         self._hard: set[int] = set()
+        #: ``{number of a component: its patterns}``, and a string that satisfies them for each attribute.
+        self._likes: dict[int, tuple[Like, ...]] = {}
+        self._witnesses: dict[int, dict[str, str]] = {}
         self._n = 0
 
     @property
     def has_any(self) -> bool:
         """Whether some component has a condition."""
-        return bool(self._balls or self._hard or self._regions.axes)
+        return bool(self._balls or self._hard or self._likes or self._regions.axes)
 
     def append(self, components: Sequence[Component]) -> None:
         """Add the conditions of the next components."""
@@ -51,12 +59,17 @@ class Conditions:
                 self._balls[number] = one.balls[0]
             elif one.balls:
                 self._hard.add(number)
+            if one.witnesses:
+                self._likes[number] = tuple(test for test in one.filter.constraints if isinstance(test, Like))
+                self._witnesses[number] = one.witnesses
         self._regions.append([[(self._number(test), test) for test in one.regions] for one in components])
         self._n += len(components)
 
     def remove(self, number: int) -> None:
-        """Forget the ball of a component."""
+        """Forget the ball and the patterns of a component."""
         self._balls.pop(number, None)
+        self._likes.pop(number, None)
+        self._witnesses.pop(number, None)
         self._hard.discard(number)
 
     def decide(self, coverers: _IntArray, others: Conditions, covered: _IntArray) -> Verdicts:
@@ -69,7 +82,19 @@ class Conditions:
             verdicts[~holds] = NO
         if self._balls or self._hard:
             self._decide_balls(coverers, others, covered, verdicts)
+        if self._likes:
+            self._refuse_patterns(coverers, others, covered, verdicts)
         return verdicts
+
+    def _refuse_patterns(self, coverers: _IntArray, others: Conditions, covered: _IntArray, verdicts: Verdicts) -> None:
+        """Turn into NO what has patterns that a witness of the other does not satisfy."""
+        for k in np.flatnonzero(verdicts != NO).tolist():
+            texts = others._witnesses.get(int(covered[k]))
+            for one in self._likes.get(int(coverers[k]), ()) if texts is not None else ():
+                text = texts.get(one.attribute) if texts is not None else None
+                if text is not None and like_matches(one.pattern, text) == one.negated:
+                    verdicts[k] = NO
+                    break
 
     def _decide_balls(self, coverers: _IntArray, others: Conditions, covered: _IntArray, verdicts: Verdicts) -> None:
         """Turn YES into NO or OPEN where a ball is not implied, or a proof is needed."""

@@ -1,0 +1,76 @@
+"""Covering of subscriptions that are not single boxes, by the exact index: a row of numbers for each kind of condition.
+
+Answers are checked on a sample before their times count: whoever is named must cover, and none of the first rows may
+cover that is less than the answer. Times are processor time, which other work on the machine disturbs least.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from tamis.algebra.covers import is_covered
+from tamis.errors import InvariantError
+from tamis.index.dominance.index import DominanceIndex
+from tamis.model.subscription import Subscription
+from tamis_bench.rows import Row, find_goal
+from tamis_bench.timing import Effort
+from tamis_bench.workloads.conditions import make_conditions
+
+__all__ = ["measure_kinds"]
+
+#: Subscriptions that are asked about one by one and at once, and how many answers and rows are checked.
+_SINGLES, _BATCH, _CHECKED, _FIRST_ROWS = 200, 5_000, 10, 100
+
+
+def measure_kinds(kinds: Sequence[str], sizes: Sequence[int], effort: Effort) -> Iterator[Row]:
+    """Yield a row for every number, as soon as it is known."""
+    for kind in kinds:
+        list(_measure(kind, 1_000, 20))  # compiles
+        for n in sizes:
+            yield from _measure(kind, n, _SINGLES if effort.repeat > 1 else _SINGLES // 4)
+
+
+def _measure(kind: str, n: int, n_asked: int) -> Iterator[Row]:
+    stored, asked = make_conditions(kind, n), make_conditions(kind, n_asked, seed=2)
+    index = DominanceIndex()
+    start = time.process_time()
+    index.add_many(range(n), stored)
+    yield Row(kind, n, "ours", "build", n / (time.process_time() - start))
+    _check(kind, index, stored, asked[:_CHECKED])
+    times, n_covered = np.zeros((2, n_asked)), 0
+    for i, one in enumerate(asked):
+        marks = [time.process_time()]
+        index.find_cover(one)
+        marks.append(time.process_time())
+        n_covered += len(index.find_covered(one))
+        marks.append(time.process_time())
+        times[:, i] = np.diff(marks) * 1e6
+    cover, covered = np.median(times, axis=1).tolist()
+    note = f"{kind}: {n_covered / n_asked:.1f} rows are covered by a subscription of {n:,}"
+    yield Row(kind, n, "ours", "cover p50", cover, goal=find_goal("cover p50", "conditions", n))
+    yield Row(kind, n, "ours", "covered p50", covered, goal=find_goal("covered p50", "conditions", n), note=note)
+    batch = make_conditions(kind, _BATCH * n_asked // _SINGLES, seed=3)
+    start = time.process_time()
+    index.find_cover_many(batch)
+    yield Row(kind, n, "ours", "cover", len(batch) / (time.process_time() - start))
+
+
+_Subscriptions = Sequence[Subscription]
+
+
+def _check(kind: str, index: DominanceIndex, stored: _Subscriptions, asked: _Subscriptions) -> None:
+    """Raise `InvariantError` unless answers are true, as far as some first rows tell."""
+    for one in asked:
+        cover, covered = index.find_cover(one), set(index.find_covered(one).tolist())
+        first = stored[:_FIRST_ROWS]
+        least = next((row for row, other in enumerate(first) if is_covered(one.filters, other.filters)), None)
+        inside = {row for row, other in enumerate(first) if is_covered(other.filters, one.filters)}
+        if cover is not None and not is_covered(one.filters, stored[cover].filters):
+            raise InvariantError(f"{kind}: row {cover} is named and does not cover")
+        if least is not None and cover != least:
+            raise InvariantError(f"{kind}: row {least} covers and {cover} was named")
+        if inside != {row for row in covered if row < _FIRST_ROWS}:
+            raise InvariantError(f"{kind}: rows that are covered differ from those of a scan")

@@ -1,0 +1,129 @@
+"""Every judge states its rule, can say yes, and says no to each fault of its rule; intervals leave claims undecided."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from tamis_lab.experiment import SEEDS
+from tamis_lab.intervals import Interval, bootstrap, exactly, share_interval
+from tamis_lab.registry import EXPERIMENTS
+from tamis_lab.rows import Row
+from tamis_lab.verdicts import Clause, Decision, Judge, Verdict, above, all_above, all_below, below, between
+
+JUDGES = {claim: judge for experiment in EXPERIMENTS.values() for claim, judge in experiment.claims.items()}
+TESTABLE = {claim: judge for claim, judge in JUDGES.items() if judge.decide is not None}
+FAULTS = [(claim, fault) for claim, judge in TESTABLE.items() for fault in judge.failing]
+
+
+@pytest.mark.parametrize("claim", JUDGES)
+def test_a_judge_states_its_rule_and_why(claim: str) -> None:
+    judge = JUDGES[claim]
+    assert judge.rule.endswith(".")
+    assert judge.reason.endswith(".")
+    assert judge.paper_value
+    assert bool(judge.failing) == (judge.decide is not None)
+    for change in judge.history:
+        assert change.date >= "2026-11-16"
+        assert change.old_rule != judge.rule
+        assert change.old_verdict
+        assert change.reason
+
+
+def test_only_what_another_paper_measured_is_not_testable() -> None:
+    assert JUDGES.keys() - TESTABLE.keys() == {"M12"}
+    assert JUDGES["M12"].judge([]).verdict is Verdict.NOT_TESTABLE
+
+
+@pytest.mark.parametrize("claim", TESTABLE)
+def test_a_judge_can_say_yes(claim: str) -> None:
+    judge = TESTABLE[claim]
+    assert judge.judge(judge.passing()).verdict is judge.best, judge.judge(judge.passing())
+
+
+@pytest.mark.parametrize(("claim", "fault"), FAULTS)
+def test_a_judge_says_no_to(claim: str, fault: str) -> None:
+    judge = TESTABLE[claim]
+    spoiled = [judge.failing[fault](row) for row in judge.passing()]
+    assert judge.judge(spoiled).verdict is Verdict.NOT_HELD, judge.judge(spoiled)
+
+
+@pytest.mark.parametrize("claim", TESTABLE)
+def test_every_clause_has_a_fault_that_breaks_it(claim: str) -> None:
+    """No clause is only for show: for each of them some fault makes it fail."""
+    judge = TESTABLE[claim]
+    assert judge.decide is not None
+    clauses = judge.decide(judge.passing()).clauses
+    broken = {
+        place
+        for fault in judge.failing.values()
+        for place, clause in enumerate(judge.decide([fault(row) for row in judge.passing()]).clauses)
+        if clause.holds is not True
+    }
+    assert broken == set(range(len(clauses))), [clauses[place].seen for place in set(range(len(clauses))) - broken]
+
+
+def test_fitted_names_its_parameters() -> None:
+    assert {claim for claim, judge in JUDGES.items() if judge.fitted} == {"Z7", "Z8", "M9"}
+
+
+@pytest.mark.parametrize(
+    ("clauses", "fitted", "verdict"),
+    [
+        ((True, True), "", Verdict.HELD),
+        ((True, True), "a length", Verdict.FITTED),
+        ((True, None), "", Verdict.UNDECIDED),
+        ((None, False), "", Verdict.NOT_HELD),
+        ((True, False), "a length", Verdict.NOT_HELD),
+    ],
+)
+def test_verdicts(clauses: Sequence[bool | None], fitted: str, verdict: Verdict) -> None:
+    decision = Decision([Clause("x", holds) for holds in clauses], "ours")
+    judge = Judge("A rule.", "A reason.", "theirs", decide=lambda _: decision, fitted=fitted)
+    assert judge.judge([]).verdict is verdict
+
+
+def test_an_interval_that_holds_the_limit_decides_nothing() -> None:
+    wide = Interval(1.0, 2.0, 3.0)
+    assert [above("x", wide, limit).holds for limit in (0.9, 1.0, 2.9, 3.0)] == [True, None, None, False]
+    assert [below("x", wide, limit).holds for limit in (1.0, 1.1, 3.0, 3.1)] == [False, None, None, True]
+    assert [between("x", wide, low, 3.0).holds for low in (1.0, 1.5, 3.5)] == [True, None, False]
+    assert all_above("x", [exactly(5), wide], 1).holds is None
+    assert all_above("x", [exactly(0), wide], 1).holds is False
+    assert all_below("x", [exactly(0), wide], 4).holds is True
+    assert all_below("x", [exactly(9), wide], 2).holds is False
+
+
+def test_bootstrap_intervals_hold_the_mean_about_as_often_as_they_say() -> None:
+    rng = np.random.default_rng(7)
+    samples = rng.normal(5.0, 2.0, (400, SEEDS))
+    ends = [bootstrap(sample.tolist()) for sample in samples]
+    inside = np.mean([interval.low <= 5.0 <= interval.high for interval in ends])
+    assert 0.88 < inside < 0.97  # 95 % in the limit of many seeds; somewhat less with 20
+    assert bootstrap(samples[0].tolist()) == ends[0]
+
+
+def test_a_share_of_none_is_not_certain() -> None:
+    none = share_interval(0, 1_000)
+    assert none.low == 0.0
+    assert 0.003 < none.high < 0.005
+    assert share_interval(1_000, 1_000).high == 1.0
+
+
+def _undecided(rows: Sequence[Row], name: str, factor: float) -> list[Row]:
+    """Pull the seeds apart, so that the interval of a column holds 1."""
+    return [{**row, name: row[name] * (factor if row["seed"] % 2 else 1 / factor)} for row in rows]
+
+
+def test_seeds_that_disagree_leave_a_claim_undecided() -> None:
+    judge = JUDGES["SP4"]
+    rows = _undecided(judge.passing(), "ratio_seconds", 9.0)
+    assert judge.judge(rows).verdict is Verdict.UNDECIDED
+
+
+def test_a_share_that_depends_on_the_size_is_undecided_at_another_size() -> None:
+    judge = JUDGES["D7"]
+    rows = [{**row, "n": 1_000} for row in judge.passing()]
+    assert judge.judge(rows).verdict is Verdict.UNDECIDED
