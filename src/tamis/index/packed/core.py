@@ -76,23 +76,19 @@ class PackedCore:
         """Add a subscription under a row above all others."""
         self._store.add(row, subscription)
 
-    def add_many(self, rows: Rows, subscriptions: Sequence[Subscription]) -> None:
-        """Add subscriptions under ascending rows above all others: all or, if it raises, none."""
+    def add_many(self, rows: Rows, subscriptions: Sequence[Subscription], columns: Sequence[TextColumns] = ()) -> None:
+        """Add subscriptions under ascending rows above all others, and texts as columns: all or, if it raises, none."""
         self._store.add_many(rows.tolist(), subscriptions)
-
-    def add_boxes(self, rows: Rows, table: SubscriptionTable) -> None:
-        """Add the boxes of a table under rows above all others."""
-        self._store.add_boxes(rows, table)
-
-    def add_columns(self, columns: Sequence[TextColumns], rows: Rows, others: Sequence[Subscription]) -> None:
-        """Add texts as columns, and ``others`` under ``rows``, ascending: all or, if it raises, none."""
-        self._store.add_many(rows.tolist(), others)
         try:
             self._store.add_columns(columns)
         except BaseException:
             for row in rows.tolist():
                 self._store.remove(row)
             raise
+
+    def add_boxes(self, rows: Rows, table: SubscriptionTable) -> None:
+        """Add the boxes of a table under rows above all others."""
+        self._store.add_boxes(rows, table)
 
     def add_balls(self, rows: Rows, table: SubscriptionTable) -> None:
         """Add the balls of a table under rows above all others."""

@@ -160,7 +160,7 @@ class _ColumnLoader:
 
     def add(self, columns: Sequence[TextColumns], rows: Rows, others: Sequence[Subscription]) -> None:
         """Add texts as columns, and ``others`` under ``rows``, ascending: all or, if it raises, none."""
-        _packed(self._matcher).add_columns(columns, rows, others)
+        _packed(self._matcher).add_many(rows, others, columns)
 
 
 def _packed(matcher: PackedMatcher) -> PackedCore:
