@@ -162,14 +162,7 @@ class Checks:
             raise prepared
         if prepared is not None and self.takes(prepared, message.namespace):
             return prepared.checked[0]
-        return self.subscription(self.described(message), rights)
-
-    def described(self, message: m.Subscribe) -> m.Subscribe:
-        """Return a subscription whose text is what its filter says, whatever its client calls it (promise S24)."""
-        text = format_node(parse(msgspec.json.decode(message.filter)))
-        shown = text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]} ..."
-        about = msgspec.structs.replace(m.about(message), text=shown)
-        return msgspec.structs.replace(message, about=msgspec.json.encode(about))
+        return self.subscription(_described(message), rights)
 
     def takes(self, draft: Draft | EventDraft, namespace: str) -> bool:
         """Whether a draft still holds in a namespace, which then learns what the draft taught.
@@ -217,7 +210,7 @@ class Checks:
     def prepare(self, message: m.Subscribe, rights: Rights) -> Draft | Exception:
         """Return the draft of a subscription that a step will check soon, or why that step is to refuse it."""
         try:
-            return self.draft(None, self.described(message), rights)
+            return self.draft(None, _described(message), rights)
         except Exception as error:  # whatever is wrong with it, the step says so
             return error
 
@@ -254,3 +247,11 @@ class Checks:
                 self._gates.clear()
             known = self._gates[namespace] = (rights, self.policies_of(namespace, rights))
         return known[1]
+
+
+def _described(message: m.Subscribe) -> m.Subscribe:
+    """Return a subscription whose text is what its filter says, whatever its client calls it (promise S24)."""
+    text = format_node(parse(msgspec.json.decode(message.filter)))
+    shown = text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]} ..."
+    about = msgspec.structs.replace(m.about(message), text=shown)
+    return msgspec.structs.replace(message, about=msgspec.json.encode(about))
