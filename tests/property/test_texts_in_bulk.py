@@ -297,6 +297,11 @@ def test_most_texts_of_a_shape_are_columns() -> None:
     assert [row for row, _ in found.others] == [0, 1]
 
 
+def test_an_integer_that_reads_as_its_neighbour_is_no_column() -> None:
+    found = compile_texts(["x < 9007199254740993"] * 40, SCHEMA)
+    assert len(found.others) == 40
+
+
 def test_of_two_equal_bounds_the_same_is_kept() -> None:
     texts = [f"x <= {a} AND x <= {b} AND x > {c}" for a in ("2", "2.0") for b in ("2", "2.0", "3") for c in ("0", "2")]
     found = compile_texts([*texts, *texts], SCHEMA, columns=False)

@@ -23,7 +23,7 @@ __all__ = ["TextColumns", "can_be_columns", "columns_of"]
 
 _Floats = npt.NDArray[np.float64]
 
-#: Integers up to here are float64 values.
+#: Integers below are float64 values; the next one above reads as this one.
 _EXACT = 2.0**53
 
 
@@ -109,7 +109,7 @@ def _numbers(written: Sequence[str]) -> _Floats:
         found = np.array(list(map(float, written)))
     except ValueError:  # a string in quotes
         found = np.array([math.nan if one[0] == "'" else float(one) for one in written])
-    found[np.abs(found) > _EXACT] = math.nan
+    found[np.abs(found) >= _EXACT] = math.nan
     return found + 0.0
 
 
