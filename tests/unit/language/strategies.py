@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from tamis.errors import LimitError
 from tamis.model import shapes
-from tamis.model.language.functions import SPATIAL_FUNCTIONS
 from tamis.model.language.limits import check_nesting
 from tamis.model.language.nodes import (
     And,
@@ -30,6 +29,7 @@ from tamis.model.language.nodes import (
     TextTest,
     WithinBall,
 )
+from tamis.model.spatial_functions import SPATIAL_FUNCTIONS
 from tamis.model.text.folding import Fold, fold_text
 from tamis.model.values import INT64_MIN, UINT64_MAX, UnfitError
 

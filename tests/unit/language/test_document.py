@@ -13,9 +13,9 @@ from tamis.errors import SubscriptionSyntaxError
 from tamis.model.language import limits
 from tamis.model.language.compiler import compile_text
 from tamis.model.language.format import format_node
-from tamis.model.language.functions import SPATIAL_FUNCTIONS
 from tamis.model.language.parse import parse
 from tamis.model.schema import Schema
+from tamis.model.spatial_functions import SPATIAL_FUNCTIONS
 from tamis.model.types import Boolean, Number, Region, String, Timestamp, Vector
 
 TEXT = (Path(__file__).parents[3] / "docs" / "language.md").read_text(encoding="utf-8")

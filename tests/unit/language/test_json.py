@@ -14,7 +14,6 @@ from tamis.errors import LimitError, SubscriptionError, SubscriptionSyntaxError
 from tamis.model import shapes
 from tamis.model.language.cql2_json import from_json, to_json
 from tamis.model.language.format import format_node
-from tamis.model.language.functions import SPATIAL_FUNCTIONS
 from tamis.model.language.nodes import (
     And,
     Between,
@@ -32,6 +31,7 @@ from tamis.model.language.nodes import (
     WithinBall,
 )
 from tamis.model.language.parse import parse
+from tamis.model.spatial_functions import SPATIAL_FUNCTIONS
 from tests.unit.language.strategies import assert_same, nodes, rebuilt
 
 A: dict[str, Any] = {"property": "a"}
@@ -239,3 +239,8 @@ def test_documents_that_contain_themselves_are_refused() -> None:
     ring.append(ring)
     with pytest.raises(SubscriptionError, match=r"args\[1\]: a GeoJSON ring"):
         from_json(op("s_within", A, {"type": "Polygon", "coordinates": ring}))
+
+
+def test_an_operation_whose_name_is_no_string_is_refused() -> None:
+    with pytest.raises(SubscriptionError, match="expected"):
+        parse({"op": "=", "args": [{"op": ["casei"], "args": [{"property": "a"}]}, "x"]})

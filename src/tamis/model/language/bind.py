@@ -13,7 +13,6 @@ from collections.abc import Callable
 import shapely
 
 from tamis.errors import LimitError, SubscriptionError, shorten
-from tamis.model.language.functions import ALL_RELATIONS, SPATIAL_FUNCTIONS
 from tamis.model.language.nodes import (
     And,
     Between,
@@ -36,6 +35,7 @@ from tamis.model.language.nodes import (
 from tamis.model.pattern import like_pattern, prefix_stop
 from tamis.model.schema import Schema
 from tamis.model.shapes import Operand, is_simple, parts_of
+from tamis.model.spatial_functions import ALL_RELATIONS, SPATIAL_FUNCTIONS
 from tamis.model.subscription import AllOf, AnyOf, Ball, Like, Predicate, Relation, Spatial, Values
 from tamis.model.text.folding import escape_like
 from tamis.model.text.patterns import reading_of

@@ -15,18 +15,25 @@ Limits are those of the text that says the same (see `limits`); recursion is bou
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import shapely
 
-from tamis.errors import SubscriptionError, SubscriptionSyntaxError, shorten
-from tamis.model import values
+from tamis.errors import SubscriptionError, SubscriptionSyntaxError
 from tamis.model.language import limits, literals
-from tamis.model.language.functions import SPATIAL_FUNCTIONS
-from tamis.model.language.lexer import FOLDS, TURNED, unsupported
+from tamis.model.language.json_values import (
+    JSON_FOLDS,
+    ValueReader,
+    check_count,
+    coordinates_of,
+    is_fold,
+    is_property,
+    kind_of,
+    number_of,
+    wrong,
+)
+from tamis.model.language.lexer import TURNED, unsupported
 from tamis.model.language.literals import ORDER_OF_FOLDED, Misreading, Refusal, unfolded
 from tamis.model.language.nodes import (
     And,
@@ -46,16 +53,13 @@ from tamis.model.language.nodes import (
     WithinBall,
 )
 from tamis.model.shapes import Operand
+from tamis.model.spatial_functions import SPATIAL_FUNCTIONS
 from tamis.model.text.folding import Fold, fold_text
-from tamis.model.values import UnfitError
 
 __all__ = ["from_json", "from_json_text", "to_json"]
 
 _COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">="})
-_FOLDS = {name.lower(): fold for name, fold in FOLDS.items()}
 _DEEPEST = limits.JSON_DEPTH.most // 2
-_INSTANT_TEXT = len("DATE('2026-01-31')")
-_BOOLEAN_TEXT = len("TRUE,")
 
 
 def from_json_text(text: str) -> Node:
@@ -86,25 +90,16 @@ def from_json(document: object) -> Node:
     return node
 
 
-def _wrong(path: str, problem: str, value: object = None, attribute: str | None = None) -> SubscriptionError:
-    """Return the error about what stands at a path; ``path`` is empty or ends with a dot."""
-    return SubscriptionError(f"{path[:-1]}: {problem}" if path else problem, attribute, value)
-
-
-class _Reader:
+class _Reader(ValueReader):
     """Reads one document; ``path`` is where it is, ``level`` how deep in AND, OR and NOT."""
-
-    def __init__(self) -> None:
-        self._budget = limits.Budget()
-        self._budget.spend(limits.TEXT, -limits.CONDITION_TEXT)  # n conditions have n - 1 connectives
 
     def condition(self, document: object, path: str, level: int) -> Node:
         """Read anything that is true or false."""
         if isinstance(document, bool):
-            self._budget.spend(limits.TEXT, limits.CONDITION_TEXT)
+            self.budget.spend(limits.TEXT, limits.CONDITION_TEXT)
             return Constant(document)
         if isinstance(document, Mapping) and document.keys() == {"property"}:
-            return Compare(self._attribute(document, path), "=", True)
+            return Compare(self.attribute(document, path), "=", True)
         op, args = self._operation(document, path)
         if op in ("and", "or", "not"):
             return self._connective(op, args, path, level)
@@ -114,199 +109,115 @@ class _Reader:
             return self._spatial_test(op, args, path)
         read = _CONDITIONS.get(op)
         if read is None:
-            raise _wrong(path, _unknown(op), op)
+            raise wrong(path, _unknown(op), op)
         return read(self, args, path)
 
     def _operation(self, document: object, path: str) -> tuple[str, Sequence[Any]]:
         if not isinstance(document, Mapping) or document.keys() != {"op", "args"}:
-            raise _wrong(path, f'expected {{"op": ..., "args": [...]}}, not {_kind(document)}', document)
+            raise wrong(path, f'expected {{"op": ..., "args": [...]}}, not {kind_of(document)}', document)
         op, args = document["op"], document["args"]
         if not isinstance(op, str):
-            raise _wrong(f"{path}op.", f"expected a string, not {_kind(op)}", op)
+            raise wrong(f"{path}op.", f"expected a string, not {kind_of(op)}", op)
         if not isinstance(args, list | tuple):
-            raise _wrong(f"{path}args.", f"expected a list, not {_kind(args)}", args)
+            raise wrong(f"{path}args.", f"expected a list, not {kind_of(args)}", args)
         return op, args
 
     def _connective(self, op: str, args: Sequence[Any], path: str, level: int) -> Node:
         if level >= _DEEPEST:
             limits.JSON_DEPTH.check(2 * level + 2)
         if op == "not":
-            self._budget.spend(limits.TEXT, limits.NOT_TEXT)
-            _count(op, args, 1, path)
+            self.budget.spend(limits.TEXT, limits.NOT_TEXT)
+            check_count(op, args, 1, path)
             part = self.condition(args[0], f"{path}args[0].", level + 1)
             if isinstance(part, Between | IsIn | IsLike | TextTest | IsNull) and _can_negate(part):
                 return dataclasses.replace(part, negated=True)
             return Not(part)
         if len(args) < 2:
-            raise _wrong(path, f"{op} takes 2 or more arguments, not {len(args)}", args)
+            raise wrong(path, f"{op} takes 2 or more arguments, not {len(args)}", args)
         parts = tuple([self.condition(one, f"{path}args[{at}].", level + 1) for at, one in enumerate(args)])
         return And(parts) if op == "and" else Or(parts)
 
     def _comparison(self, op: str, args: Sequence[Any], path: str) -> Node:
-        _count(op, args, 2, path)
+        check_count(op, args, 2, path)
         here, there = f"{path}args[0].", f"{path}args[1]."
         if _is_folded_property(args[0]):
             return self._folded_comparison(op, args, path)
         if _is_folded_property(args[1]):
             return self._folded_comparison(TURNED.get(op, op), [args[1], args[0]], path)
-        if _is_property(args[0]):
-            return Compare(self._attribute(args[0], here), op, self._literal(args[1], there))
-        value = self._literal(args[0], here)
-        return Compare(self._attribute(args[1], there), TURNED.get(op, op), value)
+        if is_property(args[0]):
+            return Compare(self.attribute(args[0], here), op, self.literal(args[1], there))
+        value = self.literal(args[0], here)
+        return Compare(self.attribute(args[1], there), TURNED.get(op, op), value)
 
     def _between(self, args: Sequence[Any], path: str) -> Node:
-        _count("between", args, 3, path)
-        attribute = self._attribute(args[0], f"{path}args[0].")
-        return Between(attribute, self._literal(args[1], f"{path}args[1]."), self._literal(args[2], f"{path}args[2]."))
+        check_count("between", args, 3, path)
+        attribute = self.attribute(args[0], f"{path}args[0].")
+        return Between(attribute, self.literal(args[1], f"{path}args[1]."), self.literal(args[2], f"{path}args[2]."))
 
     def _is_in(self, args: Sequence[Any], path: str) -> Node:
-        _count("in", args, 2, path)
-        (attribute, fold), listed = self._folded_attribute(args[0], f"{path}args[0]."), args[1]
+        check_count("in", args, 2, path)
+        (attribute, fold), listed = self.folded_attribute(args[0], f"{path}args[0]."), args[1]
         if not isinstance(listed, list | tuple):
-            raise _wrong(f"{path}args[1].", f"expected a list of values, not {_kind(listed)}", listed, attribute)
+            raise wrong(f"{path}args[1].", f"expected a list of values, not {kind_of(listed)}", listed, attribute)
         if not listed:
-            raise _wrong(f"{path}args[1].", "in needs at least one value", listed, attribute)
-        self._budget.spend(limits.IN_VALUES, len(listed))
+            raise wrong(f"{path}args[1].", "in needs at least one value", listed, attribute)
+        self.budget.spend(limits.IN_VALUES, len(listed))
         place = f"{path}args[1]["
-        values = tuple([self._listed(one, f"{place}{at}].") for at, one in enumerate(listed)])
+        values = tuple([self.listed(one, f"{place}{at}].") for at, one in enumerate(listed)])
         if not fold:
             return IsIn(attribute, values)
         return TextTest(attribute, "IN", tuple([_operand(one, fold, f"{path}args[1].") for one in values]), fold)
 
     def _is_like(self, args: Sequence[Any], path: str) -> Node:
-        _count("like", args, 2, path)
-        (attribute, fold), there = self._folded_attribute(args[0], f"{path}args[0]."), f"{path}args[1]."
-        pattern = self._string_operand(args[1], there, attribute)
+        check_count("like", args, 2, path)
+        (attribute, fold), there = self.folded_attribute(args[0], f"{path}args[0]."), f"{path}args[1]."
+        pattern = self.string_operand(args[1], there, attribute)
         return (
             TextTest(attribute, "LIKE", (_operand(pattern, fold, there),), fold) if fold else IsLike(attribute, pattern)
         )
 
     def _is_ilike(self, args: Sequence[Any], path: str) -> Node:
-        _count("ilike", args, 2, path)
-        attribute = self._attribute(args[0], f"{path}args[0].")
-        pattern = self._string_operand(args[1], f"{path}args[1].", attribute)
+        check_count("ilike", args, 2, path)
+        attribute = self.attribute(args[0], f"{path}args[0].")
+        pattern = self.string_operand(args[1], f"{path}args[1].", attribute)
         return TextTest(attribute, "LIKE", (fold_text(pattern, Fold.CASE),), Fold.CASE)
 
     def _is_match(self, args: Sequence[Any], path: str) -> Node:
-        _count("matches", args, 2, path)
-        attribute, fold = self._folded_attribute(args[0], f"{path}args[0].")
-        return TextTest(attribute, "MATCHES", (self._string_operand(args[1], f"{path}args[1].", attribute),), fold)
+        check_count("matches", args, 2, path)
+        attribute, fold = self.folded_attribute(args[0], f"{path}args[0].")
+        return TextTest(attribute, "MATCHES", (self.string_operand(args[1], f"{path}args[1].", attribute),), fold)
 
     def _folded_comparison(self, op: str, args: Sequence[Any], path: str) -> Node:
-        attribute, fold = self._folded_attribute(args[0], f"{path}args[0].")
+        attribute, fold = self.folded_attribute(args[0], f"{path}args[0].")
         if op not in ("=", "<>"):
-            raise _wrong(path, ORDER_OF_FOLDED, op, attribute)
+            raise wrong(path, ORDER_OF_FOLDED, op, attribute)
         there = f"{path}args[1]."
-        operand = _operand(self._literal(args[1], there), fold, there)
+        operand = _operand(self.literal(args[1], there), fold, there)
         return TextTest(attribute, "=", (operand,), fold, negated=op == "<>")
 
-    def _string_operand(self, document: object, path: str, attribute: str) -> str:
-        """Read a string, or CASEI or ACCENTI of one."""
-        text = self._folded_string(document, path) if _is_fold(document) else document
-        if not isinstance(text, str):
-            raise _wrong(path, f"expected a string, not {_kind(text)}", text, attribute)
-        return self._text(text, path)
-
-    def _folded_string(self, document: object, path: str) -> str:
-        folds, inner = _unwrapped(document, path)
-        if not isinstance(inner, str):
-            raise _wrong(f"{path}args[0].", f"expected a string, not {_kind(inner)}", inner)
-        return fold_text(_string(inner, path), folds)
-
-    def _folded_attribute(self, document: object, path: str) -> tuple[str, Fold]:
-        """Read an attribute, or CASEI or ACCENTI of one."""
-        if not _is_fold(document):
-            return self._attribute(document, path), Fold.NONE
-        fold, inner = _unwrapped(document, path)
-        return self._attribute(inner, f"{path}args[0]."), fold
-
     def _is_null(self, args: Sequence[Any], path: str) -> Node:
-        _count("isNull", args, 1, path)
-        return IsNull(self._attribute(args[0], f"{path}args[0]."))
+        check_count("isNull", args, 1, path)
+        return IsNull(self.attribute(args[0], f"{path}args[0]."))
 
     def _spatial_test(self, op: str, args: Sequence[Any], path: str) -> Node:
-        _count(op, args, 2, path)
+        check_count(op, args, 2, path)
         function, here, there = op.upper(), f"{path}args[0].", f"{path}args[1]."
-        if _is_property(args[0]):
-            return SpatialTest(function, self._attribute(args[0], here), self._geometry(args[1], there))
-        geometry = self._geometry(args[0], here)
-        return SpatialTest(TURNED.get(function, function), self._attribute(args[1], there), geometry)
+        if is_property(args[0]):
+            return SpatialTest(function, self.attribute(args[0], here), self.geometry(args[1], there))
+        geometry = self.geometry(args[0], here)
+        return SpatialTest(TURNED.get(function, function), self.attribute(args[1], there), geometry)
 
     def _within_ball(self, args: Sequence[Any], path: str) -> Node:
-        _count("v_within", args, 3, path)
-        attribute, center = self._attribute(args[0], f"{path}args[0]."), args[1]
+        check_count("v_within", args, 3, path)
+        attribute, center = self.attribute(args[0], f"{path}args[0]."), args[1]
         if not isinstance(center, list | tuple) or not center:
-            raise _wrong(f"{path}args[1].", f"expected a list of numbers, not {_kind(center)}", center, attribute)
-        self._budget.spend(limits.COORDINATES, len(center))
-        coordinates = _coordinates(center, f"{path}args[1][")
-        radius = _number(args[2], f"{path}args[2].")
+            raise wrong(f"{path}args[1].", f"expected a list of numbers, not {kind_of(center)}", center, attribute)
+        self.budget.spend(limits.COORDINATES, len(center))
+        coordinates = coordinates_of(center, f"{path}args[1][")
+        radius = number_of(args[2], f"{path}args[2].")
         if radius < 0:
-            raise _wrong(f"{path}args[2].", "a radius is not negative", radius, attribute)
+            raise wrong(f"{path}args[2].", "a radius is not negative", radius, attribute)
         return WithinBall(attribute, coordinates, float(radius))
-
-    def _attribute(self, document: object, path: str) -> str:
-        """Read ``{"property": name}``; each condition has exactly one."""
-        if not _is_property(document):
-            raise _wrong(path, f'expected {{"property": name}}, not {_kind(document)}', document)
-        name = document["property"]  # type: ignore[index]
-        if not isinstance(name, str) or not name:
-            raise _wrong(f"{path}property.", "an attribute needs a name", name)
-        self._budget.spend(limits.TEXT, limits.CONDITION_TEXT)
-        return self._text(name, f"{path}property.")
-
-    def _text(self, text: str, path: str) -> str:
-        self._budget.spend(limits.TEXT, len(text))
-        return _string(text, path)
-
-    def _literal(self, document: object, path: str) -> Literal:
-        if isinstance(document, str):
-            return self._text(document, path)
-        if _is_fold(document):
-            return self._text(self._folded_string(document, path), path)
-        if _is_property(document):
-            raise _wrong(path, "attributes are compared with values only, not with one another", document)
-        return self._value(document, path)
-
-    def _listed(self, document: object, path: str) -> Literal:
-        """Read a value of an IN list; the budget of the list has paid for its strings and numbers."""
-        if isinstance(document, str):
-            return _string(document, path)
-        if _is_fold(document):
-            return self._folded_string(document, path)
-        if isinstance(document, bool):
-            self._budget.spend(limits.TEXT, _BOOLEAN_TEXT)
-        return self._value(document, path)
-
-    def _value(self, document: object, path: str) -> Literal:
-        if isinstance(document, bool):
-            return document
-        if isinstance(document, Mapping):
-            return self._instant(document, path)
-        if isinstance(document, int | float):
-            return _number(document, path)
-        raise _wrong(path, f"expected a value, not {_kind(document)}", document)
-
-    def _instant(self, document: Mapping[str, Any], path: str) -> Instant:
-        (key, text), *more = document.items() or [("", None)]
-        if more or key not in ("timestamp", "date"):
-            raise _wrong(path, f"expected a value, not {_kind(document)}", document)
-        if not isinstance(text, str):
-            raise _wrong(f"{path}{key}.", f"expected a string, not {_kind(text)}", text)
-        self._budget.spend(limits.TEXT, _INSTANT_TEXT)
-        found: Instant = _placed(f"{path}{key}.", literals.instant, key.upper(), text, 0)
-        return found
-
-    def _geometry(self, document: object, path: str) -> Operand:
-        if isinstance(document, Mapping) and document.keys() == {"bbox"}:
-            corners = document["bbox"]
-            if not isinstance(corners, list | tuple):
-                raise _wrong(f"{path}bbox.", f"expected a list of four numbers, not {_kind(corners)}", corners)
-            self._budget.spend(limits.TEXT, len(corners))
-            found = [_number(one, f"{path}bbox[{at}].") for at, one in enumerate(corners)]
-            return _placed(f"{path}bbox.", literals.bbox, found, 0)
-        if isinstance(document, Mapping) and "coordinates" in document:
-            return _placed(path, literals.geojson, document, 0, self._budget)
-        raise _wrong(path, f"expected GeoJSON or a bbox, not {_kind(document)}", document)
 
 
 _CONDITIONS: dict[str, Callable[[_Reader, Sequence[Any], str], Node]] = {
@@ -320,101 +231,26 @@ _CONDITIONS: dict[str, Callable[[_Reader, Sequence[Any], str], Node]] = {
 }
 
 
-def _is_property(document: object) -> bool:
-    return isinstance(document, Mapping) and document.keys() == {"property"}
-
-
 def _can_negate(node: Between | IsIn | IsLike | TextTest | IsNull) -> bool:
     """Whether the text of a condition has a NOT of its own that it does not use."""
     return not (node.negated or (isinstance(node, TextTest) and node.op == "="))
 
 
-def _is_fold(document: object) -> bool:
-    return isinstance(document, Mapping) and document.keys() == {"op", "args"} and document["op"] in _FOLDS
-
-
 def _is_folded_property(document: object) -> bool:
     """Whether this is CASEI or ACCENTI of an attribute; what else is wrong with it is found out by reading it."""
-    while _is_fold(document) and isinstance(document["args"], list | tuple) and len(document["args"]) == 1:  # type: ignore[index]
+    while is_fold(document) and isinstance(document["args"], list | tuple) and len(document["args"]) == 1:  # type: ignore[index]
         document = document["args"][0]  # type: ignore[index]
-        if _is_property(document):
+        if is_property(document):
             return True
     return False
-
-
-def _unwrapped(document: object, path: str) -> tuple[Fold, object]:
-    """Return what all the CASEI and ACCENTI around something ignore, and that something."""
-    fold = Fold.NONE
-    for depth in range(limits.DEPTH.most + 1):
-        if not _is_fold(document):
-            return fold, document
-        op, args = document["op"], document["args"]  # type: ignore[index]
-        if not isinstance(args, list | tuple):
-            raise _wrong(f"{path}args.", f"expected a list, not {_kind(args)}", args)
-        _count(op, args, 1, path)
-        fold, document = fold | _FOLDS[op], args[0]
-        limits.DEPTH.check(depth)
-    return fold, document
 
 
 def _operand(value: object, fold: Fold, path: str) -> str:
     problem = unfolded(value, fold)
     if problem is not None:
-        raise _wrong(path, problem, value)
+        raise wrong(path, problem, value)
     assert isinstance(value, str)
     return value
-
-
-def _count(op: str, args: Sequence[Any], wanted: int, path: str) -> None:
-    if len(args) != wanted:
-        plural = "" if wanted == 1 else "s"
-        raise _wrong(path, f"{op} takes {wanted} argument{plural}, not {len(args)}", args)
-
-
-def _placed(path: str, make: Callable[..., Any], *given: object) -> Any:
-    try:
-        return make(*given)
-    except Refusal as error:
-        raise _wrong(path, error.problem, error.value) from None
-
-
-def _string(text: str, path: str) -> str:
-    if not text.isascii():
-        try:
-            return values.string(text)
-        except UnfitError as error:
-            raise _wrong(path, str(error), text) from None
-    return text
-
-
-def _number(document: object, path: str) -> int | float:
-    if isinstance(document, float):
-        if math.isfinite(document):
-            return float(document) + 0.0  # -0.0 becomes 0.0: equal numbers must have equal bits
-        raise _wrong(path, "a number beyond the range of float64", document)
-    if isinstance(document, int) and not isinstance(document, bool):
-        if values.INT64_MIN <= document <= values.UINT64_MAX:
-            return document
-        raise _wrong(path, "an integer outside int64 and uint64", document)
-    raise _wrong(path, f"expected a number, not {_kind(document)}", document)
-
-
-def _coordinates(center: Sequence[Any], place: str) -> tuple[float, ...]:
-    if set(map(type, center)) == {float}:
-        found = np.asarray(center)
-        if np.isfinite(found).all():
-            return tuple((found + 0.0).tolist())
-    return tuple([float(_number(one, f"{place}{at}].")) for at, one in enumerate(center)])
-
-
-def _kind(document: object) -> str:
-    """Name a JSON value for a message."""
-    if isinstance(document, Mapping):
-        if document.keys() == {"op", "args"}:
-            return f"the operation {shorten(document['op'])}"
-        return "an object with " + (", ".join(map(shorten, list(document)[:3])) or "no key")
-    names = {type(None): "null", bool: "a boolean", str: "a string", list: "a list", tuple: "a list"}
-    return names.get(type(document), "a number" if isinstance(document, int | float) else type(document).__name__)
 
 
 def _unknown(op: str) -> str:
@@ -461,7 +297,7 @@ def _text_test(node: TextTest) -> dict[str, Any]:
 
 
 def _folded(document: object, fold: Fold) -> object:
-    for name, bit in reversed(_FOLDS.items()):
+    for name, bit in reversed(JSON_FOLDS.items()):
         document = _op(name, document) if fold & bit else document
     return document
 

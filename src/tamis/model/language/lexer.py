@@ -19,9 +19,9 @@ from typing import Any
 from lark.lexer import Lexer, LexerState
 
 from tamis.model.language import limits, literals
-from tamis.model.language.functions import SPATIAL_FUNCTIONS
 from tamis.model.language.literals import NUMBER, STRING, Misreading, Refusal
 from tamis.model.language.nodes import Compare
+from tamis.model.spatial_functions import SPATIAL_FUNCTIONS
 from tamis.model.text.folding import Fold
 
 __all__ = [

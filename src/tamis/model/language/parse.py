@@ -11,7 +11,6 @@ at the mistakes that people make most: a string in double quotes, ``= NULL``, ar
 
 from __future__ import annotations
 
-import dataclasses
 import importlib.resources
 import re
 import threading
@@ -23,8 +22,9 @@ from lark.exceptions import UnexpectedToken
 
 from tamis.errors import SubscriptionError, SubscriptionSyntaxError, shorten
 from tamis.model.language import cql2_json, limits
+from tamis.model.language.folded_text import FoldedText, leaf
 from tamis.model.language.lexer import RESERVED, TURNED, Piece, Source, TextLexer
-from tamis.model.language.literals import ORDER_OF_FOLDED, Misreading, Refusal, unfolded
+from tamis.model.language.literals import Misreading, Refusal
 from tamis.model.language.nodes import (
     And,
     Between,
@@ -37,10 +37,8 @@ from tamis.model.language.nodes import (
     Not,
     Or,
     SpatialTest,
-    TextTest,
     WithinBall,
 )
-from tamis.model.text.folding import Fold, fold_text
 
 __all__ = ["parse"]
 
@@ -127,30 +125,7 @@ def _node(piece: Piece) -> Node:
     return node
 
 
-def _leaf(node: Node, first: Piece, last: Piece) -> Piece:
-    return Piece("operand", node, first.start, last.end)
-
-
-def _text_test(
-    pieces: list[Piece], op: str, operands: tuple[str, ...], fold: Fold = Fold.NONE, negated: bool | None = None
-) -> Piece:
-    """Return a test of the text of the first piece, an attribute, folded or not; four pieces have a NOT among them."""
-    first, last = pieces[0], pieces[-1]
-    name = first.value[0] if first.type == "folded" else first.value
-    is_negated = len(pieces) == 4 if negated is None else negated
-    return _leaf(TextTest(name, op, operands, fold, is_negated, (first.start, last.end)), first, last)
-
-
-def _operand(value: object, fold: Fold, piece: Piece, name: str) -> str:
-    """Return what folded text is compared with, or refuse it: a string that is not folded would never be equal."""
-    problem = unfolded(value, fold)
-    if problem is not None:
-        raise Refusal(problem, piece.start, value, name)
-    assert isinstance(value, str)
-    return value
-
-
-class _Builder:
+class _Builder(FoldedText):
     """One method per alternative of the grammar: its pieces in, one piece out."""
 
     def start(self, pieces: list[Piece]) -> Node:
@@ -187,30 +162,30 @@ class _Builder:
 
     def bare_attribute(self, pieces: list[Piece]) -> Piece:
         (name,) = pieces
-        return _leaf(Compare(name.value, "=", True, (name.start, name.end)), name, name)
+        return leaf(Compare(name.value, "=", True, (name.start, name.end)), name, name)
 
     def constant(self, pieces: list[Piece]) -> Piece:
         (word,) = pieces
-        return _leaf(Constant(word.value, (word.start, word.end)), word, word)
+        return leaf(Constant(word.value, (word.start, word.end)), word, word)
 
     def comparison(self, pieces: list[Piece]) -> Piece:
         name, operator, literal = pieces
         node = Compare(name.value, operator.value, literal.value, (name.start, literal.end))
-        return _leaf(node, name, literal)
+        return leaf(node, name, literal)
 
     def turned_comparison(self, pieces: list[Piece]) -> Piece:
         literal, operator, name = pieces
         turned = TURNED.get(operator.value, operator.value)
-        return _leaf(Compare(name.value, turned, literal.value, (literal.start, name.end)), literal, name)
+        return leaf(Compare(name.value, turned, literal.value, (literal.start, name.end)), literal, name)
 
     def between(self, pieces: list[Piece]) -> Piece:
         name, lo, hi = pieces[0], pieces[-3], pieces[-1]
         node = Between(name.value, lo.value, hi.value, len(pieces) == 6, (name.start, hi.end))
-        return _leaf(node, name, hi)
+        return leaf(node, name, hi)
 
     def is_in(self, pieces: list[Piece]) -> Piece:
         name, values = pieces[0], pieces[-1]
-        return _leaf(IsIn(name.value, values.value, len(pieces) == 3, (name.start, values.end)), name, values)
+        return leaf(IsIn(name.value, values.value, len(pieces) == 3, (name.start, values.end)), name, values)
 
     def in_list(self, pieces: list[Piece]) -> Piece:
         values = tuple(piece.value for piece in pieces[2::2])
@@ -221,64 +196,22 @@ class _Builder:
 
     def is_like(self, pieces: list[Piece]) -> Piece:
         name, pattern = pieces[0], pieces[-1]
-        return _leaf(IsLike(name.value, pattern.value, len(pieces) == 4, (name.start, pattern.end)), name, pattern)
-
-    def is_ilike(self, pieces: list[Piece]) -> Piece:
-        return _text_test(pieces, "LIKE", (fold_text(pieces[-1].value, Fold.CASE),), Fold.CASE)
-
-    def is_match(self, pieces: list[Piece]) -> Piece:
-        return _text_test(pieces, "MATCHES", (pieces[-1].value,))
-
-    def folded_name(self, pieces: list[Piece]) -> Piece:
-        function, _, inner, closed = pieces
-        name, fold = inner.value if inner.type == "folded" else (inner.value, Fold.NONE)
-        limits.DEPTH.check(inner.depth + 1)
-        return Piece("folded", (name, fold | function.value), function.start, closed.end, inner.depth + 1)
-
-    def folded_string(self, pieces: list[Piece]) -> Piece:
-        function, _, inner, closed = pieces
-        limits.DEPTH.check(inner.depth + 1)
-        folded = fold_text(inner.value, function.value)
-        return Piece("STRING", folded, function.start, closed.end, inner.depth + 1)
-
-    def folded_comparison(self, pieces: list[Piece]) -> Piece:
-        (name, fold), operator, operand = pieces[0].value, pieces[1], pieces[-1]
-        if operator.value not in ("=", "<>"):
-            raise Refusal(ORDER_OF_FOLDED, operator.start, operator.value, name)
-        return _text_test(pieces, "=", (_operand(operand.value, fold, operand, name),), fold, operator.value == "<>")
-
-    def turned_folded_comparison(self, pieces: list[Piece]) -> Piece:
-        operand, operator, name = pieces
-        turned = self.folded_comparison([name, operator, operand])
-        node = dataclasses.replace(turned.value, span=(operand.start, name.end))
-        return _leaf(node, operand, name)
-
-    def folded_is_in(self, pieces: list[Piece]) -> Piece:
-        (name, fold), values = pieces[0].value, pieces[-1]
-        operands = tuple(_operand(one, fold, values, name) for one in values.value)
-        return _text_test(pieces, "IN", operands, fold, len(pieces) == 3)
-
-    def folded_is_like(self, pieces: list[Piece]) -> Piece:
-        (name, fold), pattern = pieces[0].value, pieces[-1]
-        return _text_test(pieces, "LIKE", (_operand(pattern.value, fold, pattern, name),), fold)
-
-    def folded_is_match(self, pieces: list[Piece]) -> Piece:
-        return _text_test(pieces, "MATCHES", (pieces[-1].value,), pieces[0].value[1])
+        return leaf(IsLike(name.value, pattern.value, len(pieces) == 4, (name.start, pattern.end)), name, pattern)
 
     def is_null(self, pieces: list[Piece]) -> Piece:
         name, null = pieces[0], pieces[-1]
-        return _leaf(IsNull(name.value, len(pieces) == 4, (name.start, null.end)), name, null)
+        return leaf(IsNull(name.value, len(pieces) == 4, (name.start, null.end)), name, null)
 
     def spatial_test(self, pieces: list[Piece]) -> Piece:
         function, _, name, _, geometry, closed = pieces
         node = SpatialTest(function.value, name.value, geometry.value, (function.start, closed.end))
-        return _leaf(node, function, closed)
+        return leaf(node, function, closed)
 
     def turned_spatial_test(self, pieces: list[Piece]) -> Piece:
         function, _, geometry, _, name, closed = pieces
         turned = TURNED.get(function.value, function.value)
         node = SpatialTest(turned, name.value, geometry.value, (function.start, closed.end))
-        return _leaf(node, function, closed)
+        return leaf(node, function, closed)
 
     def vector(self, pieces: list[Piece]) -> Piece:
         center = tuple(float(piece.value) for piece in pieces[1::2])
@@ -289,7 +222,7 @@ class _Builder:
         if radius.value < 0:
             raise Refusal("a radius is not negative", radius.start, radius.value, name.value)
         span = (function.start, closed.end)
-        return _leaf(WithinBall(name.value, center.value, float(radius.value), span), function, closed)
+        return leaf(WithinBall(name.value, center.value, float(radius.value), span), function, closed)
 
 
 _LITERALS = frozenset({"NUMBER", "STRING", "BOOLEAN", "INSTANT"})

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from tamis.errors import SubscriptionError, shorten
 from tamis.model.language.format import format_node
-from tamis.model.language.functions import ALL_RELATIONS, SPATIAL_FUNCTIONS
 from tamis.model.language.nodes import (
     And,
     Between,
@@ -26,6 +25,7 @@ from tamis.model.language.nodes import (
 )
 from tamis.model.pattern import prefix_stop
 from tamis.model.schema import Schema
+from tamis.model.spatial_functions import ALL_RELATIONS, SPATIAL_FUNCTIONS
 from tamis.model.subscription import AllOf, AnyOf, Constraint, Filter, Like, Predicate, Spatial, Values
 from tamis.model.text.folding import escape_like
 from tamis.model.types import AttributeType, Boolean, String, Timestamp
