@@ -49,11 +49,10 @@ def _made_up() -> Rows:
 CLAIMS: Final = {
     "D7": Judge(
         rule="Of 10,000 subscriptions with sides as long as the domain allows, 16 to 25 % are contained in no other; "
-        "another "
-        "number of subscriptions decides nothing.",
+        "another number of subscriptions decides nothing.",
         reason="About 2000 of 10,000 is 20 %; the limits are a factor of 1.25. The share falls as subscriptions are "
-        "added, so "
-        "it is judged at the paper's number. Shorter sides are not judged: their length would be chosen to fit.",
+        "added, so it is judged at the paper's number. Shorter sides are not judged: their length would be chosen to "
+        "fit.",
         paper_value="about 2000 of 10,000 (20 %)",
         decide=_decide_root,
         passing=_made_up,
@@ -64,6 +63,12 @@ CLAIMS: Final = {
         history=(
             Change(
                 "2026-11-17", "the same, as the mean of five draws", "not held", "Twenty draws, and their interval."
+            ),
+            Change(
+                "2026-11-17",
+                "the same with any number of subscriptions",
+                "held with 1,000 subscriptions, which scale small has",
+                "The share falls with the number, so 1,000 subscriptions say nothing about the paper's 10,000.",
             ),
         ),
     ),
