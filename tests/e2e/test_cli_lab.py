@@ -38,6 +38,17 @@ def test_list() -> None:
     assert {"experiment", "paper", "figure", "claims", "set_up", "readings"} == set(json.loads(shown.splitlines()[0]))
 
 
+def test_rules_are_printed_before_anything_is_run() -> None:
+    code, shown = run("rules", "z7")
+    lines = shown.splitlines()
+    assert code == 0
+    assert lines[0].startswith("Z7 (z-speedup)")
+    assert not any(line.startswith("Z8") for line in lines)
+    for label in ("rule", "why this rule", "chosen to fit", "says no to made-up rows with", "changed on 2026-11-17"):
+        assert any(line.startswith(f"  {label}: ") for line in lines), label
+    assert run("rules", "nothing")[0] == 2
+
+
 def test_files(rows: Path) -> None:
     names = {path.name for path in rows.iterdir()}
     assert {"z-plateau.parquet", "z-plateau.json", "z-plateau-1.svg", "z-plateau-1.png"} <= names
