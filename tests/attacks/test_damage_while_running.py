@@ -11,7 +11,7 @@ import pytest
 
 import tamis
 from tamis.errors import TamisError
-from tests.server.processes import BrokerProcess, a_line, ask, running, wait_until
+from tests.server.processes import HANGS, BrokerProcess, a_line, ask, running, wait_until
 
 #: More than stays in memory for a link.
 EVENTS = [{"n": n, "text": "x" * 200_000} for n in range(12)]
@@ -38,14 +38,23 @@ def read_by_http(broker: BrokerProcess) -> None:
 
 
 def read_by_socket(broker: BrokerProcess) -> None:
-    async def story() -> None:
+    """Read until the broker has stopped; its client would wait for it to come back."""
+
+    async def read() -> None:
         async with tamis.connect(broker.url, client="reader") as client:
             subscription = await client.subscribe("n >= 0", id="w")
             async for delivery in subscription:
                 await delivery.ack()
 
-    with contextlib.suppress(TimeoutError, TamisError):  # the client waits for the broker to come back
-        asyncio.run(asyncio.wait_for(story(), 5))
+    async def story() -> None:
+        reading = asyncio.create_task(read())
+        while broker.process is not None and broker.process.poll() is None:
+            await asyncio.sleep(0.05)
+        reading.cancel()
+        with contextlib.suppress(asyncio.CancelledError, TamisError):
+            await reading
+
+    asyncio.run(asyncio.wait_for(story(), HANGS))
 
 
 def prepare_socket(broker: BrokerProcess) -> None:

@@ -219,11 +219,12 @@ def test_documents_of_one_shape_mean_what_each_means(texts: list[str]) -> None:
             with pytest.raises(type(error), match=re.escape(str(error))):
                 content.write_filter(content.compile_json(data))
             continue
-        content._filters.clear()  # every document is read, not remembered
-        content._texts.clear()
+        content._memory.filters.clear()  # every document is read, not remembered
+        content._memory.texts.clear()
         found = content.read_filter(data)
         assert repr(found) == repr(wanted)
-        content._texts = {filters: text for filters, text in content._texts.items() if text == data}
+        texts_of = content._memory.texts
+        content._memory.texts = {filters: text for filters, text in texts_of.items() if text == data}
         assert content.write_filter(found) == written
         assert repr(content.compile_json(data)) == repr(wanted)
 
@@ -284,7 +285,7 @@ def test_a_name_that_looks_like_the_end_of_a_literal(name: str) -> None:
     for value in ("],x", "a", '","', "b", "],", ""):
         for node in (Compare(name, "=", value), And((Compare(name, "=", value), Compare("x", "<", 5)))):
             data = msgspec.json.encode(to_json(node))
-            content._filters.clear()
+            content._memory.filters.clear()
             assert content.read_filter(data) == compile_filters(node, schema)
 
 

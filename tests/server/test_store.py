@@ -24,7 +24,7 @@ Disk = dict[Key, bytes]
 STORES = Path(__file__).parent / "stores"
 
 #: Kinds of records that no file of format 2 has.
-NEWER = {"block", "former"}
+NEWER = {"block", "former", "types"}
 
 #: The power may go while SQLite closes a file, which has nobody to tell.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

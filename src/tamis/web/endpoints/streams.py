@@ -147,4 +147,5 @@ class _Stream:
 def _cursor(server: Server, text: str, acknowledged: int) -> int:
     """Return the number in a cursor; one of a former life of the broker stands for what is acknowledged."""
     cursor = Cursor.parse(text, "Last-Event-ID")
-    return cursor.number if cursor.epoch == server.broker.epoch else acknowledged
+    is_of_this_life = cursor.epoch == server.broker.epoch or cursor == Cursor()  # 0-0 is the beginning of any life
+    return cursor.number if is_of_this_life else acknowledged
