@@ -8,7 +8,7 @@ import logging
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from tamis.errors import ModelError, RemoteProtocolError, TamisError
+from tamis.errors import ModelError, RefusedError, RemoteProtocolError, TamisError
 from tamis.node.cursor import Cursor
 from tamis.node.effects import Link
 from tamis.node.frames import decode_frame
@@ -50,7 +50,11 @@ async def connect(socket: WebSocket) -> None:
     if rights is None:
         getattr(socket.state, ALLOW_PACKETS)(MAX_PACKET_OF_BROKER)
     connection = Connection(link, rights, replay_after)
-    server.driver.machine.connect(connection)
+    try:
+        server.driver.machine.connect(connection)
+    except RefusedError as error:  # the broker has failed and is about to stop
+        await socket.close(_TRY_AGAIN_LATER, str(error)[:120])
+        return
     writer = asyncio.create_task(_write(server.driver, connection, socket))
     try:
         with server.visitors.staying(digest, connection.close):
