@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import itertools
 import operator
+import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
@@ -34,8 +36,10 @@ from tamis.model.language.nodes import (
     Not,
     Or,
     SpatialTest,
+    TextTest,
     WithinBall,
 )
+from tamis.model.text.folding import Fold
 
 #: True, False or unknown.
 Outcome = bool | None
@@ -108,6 +112,8 @@ def _holds(node: Node, value: Any) -> bool:
         return any(value == _plain(one) for one in node.values) != node.negated
     if isinstance(node, IsLike):
         return like(node.pattern, value) != node.negated
+    if isinstance(node, TextTest):
+        return text_holds(node, value) != node.negated
     if isinstance(node, SpatialTest):
         return relation(value, node.geometry) in FUNCTIONS[node.function]
     assert isinstance(node, WithinBall)
@@ -116,6 +122,29 @@ def _holds(node: Node, value: Any) -> bool:
 
 def _plain(literal: Literal) -> Any:
     return literal.microseconds if isinstance(literal, Instant) else literal
+
+
+def text_holds(node: TextTest, value: str) -> bool:
+    """Whether a test of text holds, its negation apart; regular expressions are Python's."""
+    text = folded(value, node.fold)
+    if node.op == "MATCHES":
+        (expression,) = node.operands
+        flags = re.ASCII | (re.IGNORECASE if node.fold & Fold.CASE else 0)
+        strict_end = expression if re.match(r"\(\?[a-z]*m", expression) else expression.replace("$", r"\Z")
+        return re.search(strict_end, text, flags) is not None
+    if node.op == "LIKE":
+        return like(node.operands[0], text)
+    return text in node.operands
+
+
+def folded(text: str, fold: Fold) -> str:
+    """Return a text without its case or accents."""
+    if fold & Fold.CASE:
+        text = text.casefold()
+    if fold & Fold.ACCENTS:
+        letters = (c for c in unicodedata.normalize("NFD", text) if unicodedata.category(c) != "Mn")
+        text = unicodedata.normalize("NFC", "".join(letters))
+    return text
 
 
 def like(pattern: str, text: str) -> bool:

@@ -886,8 +886,8 @@ def go_on_writing_where_a_former_life_was(real: Any) -> Any:
 
 
 @plant(StreamEnd, "spill", weather=NOISY)
-def spill_what_is_not_on_disk_yet(real: Any) -> Any:
-    return lambda self, upto, **bounds: real(self, self.sent, keep_bytes=0)
+def what_is_left_to_the_disk_counts_as_acknowledged(real: Any) -> Any:
+    return lambda self, upto, **bounds: self.outbox.acknowledge(upto)
 
 
 @plant(ClientLink, "_go_on", weather=NOISY)

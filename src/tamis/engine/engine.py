@@ -353,6 +353,8 @@ class Engine:
         spaces: dict[str, list[Subscription]] = {}
         for one in added:
             spaces.setdefault(one.namespace, []).append(one)
+        for name in spaces:
+            self._living(name)  # an id that has expired is free
         _add_all(
             [
                 (self._shelf(name), partial(Shelf.add, subscriptions=some), [one.id for one in some])

@@ -230,7 +230,7 @@ def are_linked(filters: Sequence[Filter]) -> bool:
     >>> from tamis.model.language.compiler import compile_text
     >>> [
     ...     are_linked(compile_text(f"x < 1 AND y < 1 OR {rest}").filters)
-    ...     for rest in ("x > 2 AND y < 2", "x < 2 AND y < 0")
+    ...     for rest in ("x > 2 AND y < 2", "x BETWEEN 0 AND 2 AND y < 2")
     ... ]
     [False, True]
     """

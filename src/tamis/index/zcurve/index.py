@@ -88,7 +88,7 @@ class ZCurveIndex(OneByOne):
     largest cubes. ``pieces`` bounds the proofs of one question.
 
     >>> from tamis.model.language.compiler import compile_text
-    >>> index = ZCurveIndex(epsilon=0.1)
+    >>> index = ZCurveIndex(epsilon=0)
     >>> index.add(3, compile_text("x BETWEEN 0 AND 10"))
     >>> index.find_cover(compile_text("x BETWEEN 4 AND 5"))
     3
