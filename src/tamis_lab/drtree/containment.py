@@ -62,13 +62,13 @@ CLAIMS: Final = {
         },
         history=(
             Change(
-                "2026-11-17", "the same, as the mean of five draws", "not held", "Twenty draws, and their interval."
-            ),
-            Change(
                 "2026-11-17",
                 "the same with any number of subscriptions",
                 "held with 1,000 subscriptions, which scale small has",
                 "The share falls with the number, so 1,000 subscriptions say nothing about the paper's 10,000.",
+            ),
+            Change(
+                "2026-11-17", "the same, as the mean of five draws", "not held", "Twenty draws, and their interval."
             ),
         ),
     ),

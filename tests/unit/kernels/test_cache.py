@@ -47,8 +47,9 @@ def test_without_any_directory_kernels_are_not_cached(monkeypatch):
 ONLY_READ = """
 import os, pathlib, sys, tempfile
 from tamis.kernels import _is_writable
-with tempfile.TemporaryDirectory() as directory:
-    os.chdir(directory)  # its parents may be closed to other users
+shared = "/tmp" if os.getuid() == 0 else None  # the parents of a temporary directory may be closed to other users
+with tempfile.TemporaryDirectory(dir=shared) as directory:
+    os.chdir(directory)
     closed = pathlib.Path("closed")
     closed.mkdir()
     if os.getuid() == 0:  # root may write everywhere: look as a user who may not

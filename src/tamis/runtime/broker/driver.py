@@ -167,6 +167,8 @@ class Driver:
         while self.machine.node.core.registry.is_waiting(places):
             await asyncio.sleep(LOOK_SECONDS)
             self.machine.demand_sound()
+            if self._ticker.done():  # they are on disk, and enter the table when the broker is started again
+                return answer
         return answer
 
     async def unsubscribe(self, message: m.Unsubscribe, link: Link, by: Rights | None = None) -> None:

@@ -124,10 +124,14 @@ class Client:
 
     async def close(self) -> None:
         """End the connection; what was published and not confirmed is given up."""
+        error = ConnectionLostError(self._door.url, "the client was closed")
+        self._ended = (
+            self._ended or error
+        )  # ends the task when a connection that breaks just now takes its cancellation
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
-        self._give_up(ConnectionLostError(self._door.url, "the client was closed"))
+        self._give_up(error)
 
     async def until_ended(self) -> None:
         """Wait until the connection has ended for good, and raise the reason."""
