@@ -10,7 +10,11 @@ from websockets.asyncio.server import ServerConnection, serve
 
 import tamis
 from tamis.errors import ConnectionLostError
+from tamis.runtime.client.client import Client
 from tamis.runtime.packets import SUBPROTOCOL
+
+#: Seconds after which a test hangs.
+HANGS = 30.0
 
 
 async def talk_nonsense(connection: ServerConnection) -> None:
@@ -39,3 +43,32 @@ def test_a_cancelled_closing_handshake_closes_the_socket() -> None:
             assert sockets_to(port) == []
 
     asyncio.run(story())
+
+
+def test_a_client_ends_although_its_connection_breaks_at_the_same_time() -> None:
+    """Closed while it waits for its writer to end, a client must not take its own cancellation for the writer's."""
+
+    async def leave_at_once(connection: ServerConnection) -> None:
+        await connection.close()
+
+    async def story() -> None:
+        waits = asyncio.Event()
+
+        async def slow_writer(socket: object) -> None:
+            try:
+                await asyncio.sleep(HANGS)
+            except asyncio.CancelledError:
+                waits.set()
+                await asyncio.sleep(HANGS)
+
+        async with serve(leave_at_once, "127.0.0.1", 0, subprotocols=[SUBPROTOCOL], ping_interval=None) as server:
+            client = Client(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+            client._first = asyncio.get_running_loop().create_future()
+            client._write = slow_writer  # type: ignore[method-assign]
+            client._task = asyncio.create_task(client._keep_connected())
+            await waits.wait()
+            await client.close()
+            with pytest.raises(ConnectionLostError, match="the client was closed"):
+                await client._first
+
+    asyncio.run(asyncio.wait_for(story(), HANGS))

@@ -125,9 +125,8 @@ class Client:
     async def close(self) -> None:
         """End the connection; what was published and not confirmed is given up."""
         error = ConnectionLostError(self._door.url, "the client was closed")
-        self._ended = (
-            self._ended or error
-        )  # ends the task when a connection that breaks just now takes its cancellation
+        # A connection that breaks just now may take the cancellation; then this ends the task.
+        self._ended = self._ended or error
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
