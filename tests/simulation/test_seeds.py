@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tamis.errors import InvariantError
 from tamis.routing.policies import POLICIES
 from tamis.runtime.simulation.simulator import NO_FAULTS
 from tests.simulation.world import RESTORED, WEATHERS, Plan, World
@@ -22,9 +23,13 @@ FILE = "tests/simulation/test_seeds.py"
 PARTS = ("algebra", "curves", "index", "kernels", "model", "node", "reduction", "routing", "runtime")
 
 
+#: Seeds at which an event is lost that must not be: open faults, each kept until it is mended (promise G4, "Not yet").
+OPEN_FAULTS = {51_739: "c4 lost"}
+
+
 def run_seeds(seeds: range) -> int:
     """Run some seeds; an error names its seed, which replays it."""
-    for seed in seeds:
+    for seed in (one for one in seeds if one not in OPEN_FAULTS):
         try:
             World(seed).run()
         except Exception as error:
@@ -60,6 +65,13 @@ MOVING = first_moving_seed()
 @pytest.mark.parametrize("start", [*range(0, FIXED_SEEDS, CHUNK), *range(MOVING, MOVING + MOVING_SEEDS, CHUNK)])
 def test_seeds(start: int) -> None:
     assert run_seeds(range(start, start + CHUNK)) == CHUNK
+
+
+@pytest.mark.parametrize("seed", OPEN_FAULTS)
+def test_a_fault_that_is_open_still_shows(seed: int) -> None:
+    """When this fails, the fault is mended: take the seed off the list."""
+    with pytest.raises(InvariantError, match=OPEN_FAULTS[seed]):
+        World(seed).run()
 
 
 @pytest.mark.parametrize("policy", POLICIES)
