@@ -23,6 +23,9 @@ QUICK := tests/unit tests/contract tests/test_cases.py tests/test_architecture.p
 CANDIDATES := $(PYTHON) python3 python3.13 python3.12 python3.11 python
 USABLE     := import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))
 
+# Tests start hundreds of Python processes: without bytecode on disk each of them would compile the sources again.
+unexport PYTHONDONTWRITEBYTECODE
+
 # The certificates of the machine, so that a proxy with its own authority works; a progress bar only on a terminal.
 export UV_SYSTEM_CERTS ?= 1
 QUIET := if [ -t 2 ]; then quiet=; else quiet=--quiet; fi
@@ -45,7 +48,7 @@ MISSING := for one in chromium mosquitto nats-server; do PATH="$$PATH:/usr/sbin"
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-newest setup-ci lock run test check lint fuzz soak planted coverage mutants bench docs-check clean
+.PHONY: help setup setup-newest setup-ci lock sbom run test check lint fuzz soak planted coverage mutants bench docs-check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -61,6 +64,9 @@ lock: | $(BIN)/uv ## write requirements/lock.txt anew: the newest versions, with
 	@$(INDEX); $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate \
 	  --all-extras --custom-compile-command "make lock" --no-emit-package tamis --no-emit-package tamis-bench \
 	  --output-file $(LOCK) pyproject.toml src/tamis_bench/pyproject.toml src/tamis_lab/pyproject.toml requirements/tools.in
+
+sbom: ## write build/tamis.cdx.json: every package of the lock file with its version and hashes, as CycloneDX
+	@mkdir -p build && python3 scripts/sbom.py build/tamis.cdx.json && echo build/tamis.cdx.json
 
 setup-ci: ## Chromium, Mosquitto and NATS from Debian's packages: the tests that use them are not run without
 	@missing=$$($(MISSING)); if [ -n "$$missing" ]; then \

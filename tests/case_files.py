@@ -22,7 +22,8 @@ import pytest
 import shapely
 
 from tamis.model.schema import Schema
-from tamis.model.types import AttributeType, Boolean, Number, Region, String, Timestamp, Vector
+from tamis.model.types import AttributeType, Boolean, Date, Ip, Many, Mixed, Number, Region, Timestamp, Vector
+from tamis.model.types import Decimal as DecimalType
 from tamis.model.values import INT64_MAX
 
 __all__ = ["DIRECTORY", "Case", "arrow_row", "each_case", "load_cases"]
@@ -53,6 +54,12 @@ class Case:
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether the event fits columns with types: a list of Arrow or Spark has values of one type."""
+        kinds = [] if self.schema is None else self.schema.values()
+        return not any(isinstance(kind.element, Mixed) for kind in kinds)
 
 
 @cache
@@ -143,7 +150,18 @@ def _arrow_column(value: Any, kind: AttributeType) -> pa.Array:
         value = shapely.to_wkb(value)
     if value is not None and isinstance(kind, Vector):
         value = value.tolist()
+    if value is not None and isinstance(kind, Ip | DecimalType):
+        value = kind.to_wire(value) if isinstance(kind, DecimalType) and isinstance(value, int) else value
+        value = kind.to_json(value) if isinstance(kind, Ip) else str(value)
+    if isinstance(kind, Many):
+        return pa.array([None if value is None else list(value), None], pa.list_(_element_type(value, kind.of)))
     return pa.array([value, None], _arrow_type(value, kind))
+
+
+def _element_type(elements: Any, kind: AttributeType) -> pa.DataType | None:
+    """Return the Arrow type of the elements of a list: that of its largest number, of any other type the usual one."""
+    whole = isinstance(kind, Number) and all(isinstance(one, int) for one in elements or [0.5])
+    return pa.int64() if whole else _arrow_type(None, kind)
 
 
 def _arrow_type(value: Any, kind: AttributeType) -> pa.DataType | None:
@@ -153,5 +171,5 @@ def _arrow_type(value: Any, kind: AttributeType) -> pa.DataType | None:
         if isinstance(value, int):
             return pa.int64() if value <= INT64_MAX else pa.uint64()
         return None if isinstance(value, Decimal) else pa.float64()  # None: as many digits as it takes
-    types = {String: pa.string(), Boolean: pa.bool_(), Timestamp: pa.timestamp("us", "UTC"), Region: pa.binary()}
-    return types[type(kind)]
+    types = {Boolean: pa.bool_(), Timestamp: pa.timestamp("us", "UTC"), Region: pa.binary(), Date: pa.date32()}
+    return types.get(type(kind), pa.string())

@@ -9,11 +9,15 @@ edges in fractions, for polygons so close to touching that shapely may err.
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
+import math
 import operator
 import re
+import sys
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+import zoneinfo
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -24,9 +28,17 @@ import shapely
 
 from tamis.model.language.nodes import (
     And,
+    Arithmetic,
+    ArrayTest,
     Between,
+    Calculated,
+    Call,
+    ClockTest,
     Compare,
     Constant,
+    CosineTest,
+    DistanceTest,
+    Expression,
     Instant,
     IsIn,
     IsLike,
@@ -35,6 +47,7 @@ from tamis.model.language.nodes import (
     Node,
     Not,
     Or,
+    Property,
     SpatialTest,
     TextTest,
     WithinBall,
@@ -78,10 +91,85 @@ def evaluate(node: Node, event: Mapping[str, Any]) -> Outcome:
         return negation(evaluate(node.part, event))
     if isinstance(node, Constant):
         return node.value
+    if isinstance(node, Calculated):
+        return calculated(node, event)
     value = event.get(node.attribute)
     if isinstance(node, IsNull):
         return (value is None) != node.negated
+    if isinstance(value, tuple):
+        return _some_holds(node, value)
+    if isinstance(node, CosineTest) and value is not None:
+        length = math.hypot(*value) * math.hypot(*node.direction)
+        if not any(value):
+            return None
+        cosine = sum(a / max(map(abs, value)) * b for a, b in zip(value, node.direction, strict=True))
+        return bool(cosine >= (node.least - 1e-12) * length / max(map(abs, value)))
     return None if value is None else _holds(node, value)
+
+
+def calculated(node: Calculated, event: Mapping[str, Any]) -> Outcome:
+    """Return what a condition on expressions says, in fractions and three values."""
+    first, *others = [number_of(one, event) for one in node.operands]
+    if node.op == "NULL":
+        return (first is None) != node.negated
+    compared = [(">=", others[0]), ("<=", others[1])] if node.op == "BETWEEN" else [("=", other) for other in others]
+    if node.op in _OPERATORS:
+        compared = [(node.op, others[0])]
+    outcomes = [
+        None if first is None or other is None else bool(_OPERATORS[op](first, other)) for op, other in compared
+    ]
+    outcome = disjunction(outcomes) if node.op == "IN" else conjunction(outcomes)
+    return negation(outcome) if node.negated else outcome
+
+
+def number_of(expression: Expression, event: Mapping[str, Any]) -> Any:
+    """Return the value of an expression; None when it has none, or one beyond float64."""
+    if isinstance(expression, Arithmetic):
+        left, right = number_of(expression.left, event), number_of(expression.right, event)
+        if left is None or right is None:
+            return None
+        result = _ARITHMETIC[expression.op](Fraction(left), Fraction(right))
+        return None if result is None or abs(result) > sys.float_info.max else result
+    if isinstance(expression, Call):
+        assert expression.name == "COMPARE"
+        left, right = (number_of(one, event) for one in expression.args)
+        return None if left is None or right is None else (left > right) - (left < right)
+    value = event.get(expression.name) if isinstance(expression, Property) else _plain(expression)
+    return Fraction(value) if isinstance(value, float) else value
+
+
+def _power(base: Fraction, exponent: Fraction) -> Fraction | None:
+    if abs(exponent) > 1024 or (base == 0 and exponent < 0):
+        return None
+    if exponent.denominator == 1:
+        return base ** int(exponent)
+    return None if base < 0 else Fraction(float(base) ** float(exponent))
+
+
+_ARITHMETIC: dict[str, Callable[[Fraction, Fraction], Fraction | None]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: None if b == 0 else a / b,
+    "div": lambda a, b: None if b == 0 else Fraction(math.trunc(a / b)),
+    "%": lambda a, b: None if b == 0 else a - b * math.trunc(a / b),
+    "^": _power,
+}
+
+
+def _some_holds(node: Node, elements: tuple[Any, ...]) -> bool:
+    """Whether some element of a list satisfies a condition; NOT IN, NOT BETWEEN and NOT LIKE say that none does."""
+    if isinstance(node, ArrayTest):
+        listed = {_plain(one) for one in node.values}
+        return {
+            "A_CONTAINS": listed <= set(elements),
+            "A_CONTAINEDBY": set(elements) <= listed,
+            "A_EQUALS": listed == set(elements),
+            "A_OVERLAPS": bool(listed & set(elements)),
+        }[node.function]
+    negated = isinstance(node, Between | IsIn | IsLike) and node.negated
+    negated = negated or (isinstance(node, TextTest) and node.op != "=" and node.negated)
+    return any(_holds(node, one) != negated for one in elements) != negated
 
 
 def conjunction(outcomes: Iterable[Outcome]) -> Outcome:
@@ -115,9 +203,67 @@ def _holds(node: Node, value: Any) -> bool:
     if isinstance(node, TextTest):
         return text_holds(node, value) != node.negated
     if isinstance(node, SpatialTest):
-        return relation(value, node.geometry) in FUNCTIONS[node.function]
+        return spatial_holds(node.function, value, node.geometry)
+    if isinstance(node, DistanceTest):
+        return distance(value, node.geometry, node.unit) <= node.distance
+    if isinstance(node, ClockTest):
+        return clock_holds(node, value)
     assert isinstance(node, WithinBall)
     return within(value, node.center, node.radius)
+
+
+def spatial_holds(function: str, value: shapely.Geometry, operand: shapely.Geometry) -> bool:
+    """Whether shapely says so; a ring that jumps across the antimeridian is moved to the east with the value."""
+    if shapely.bounds(operand)[0] < -120 and shapely.bounds(operand)[2] > 120 and "Polygon" in operand.geom_type:
+        value, operand = (
+            shapely.transform(one, lambda xy: xy + (xy[:, :1] < 0) * [360.0, 0.0]) for one in (value, operand)
+        )
+    if is_area(operand) and (is_area(value) or isinstance(value, shapely.Point)) and function != "S_CROSSES":
+        return relation(value, operand) in FUNCTIONS[function]
+    if function.startswith("RCC_"):
+        named = {name: bool(holds) for name, holds in _predicates(value, operand).items()}
+        named["overlaps"] = not any(holds for name, holds in named.items() if name not in ("overlaps", "covered_by"))
+        named["covered_by"] = bool(shapely.within(value, operand)) and not named["inside"]
+        named["overlaps"] &= not named["covered_by"]
+        return named[function[4:].lower()]
+    return bool(getattr(shapely, function[2:].lower())(value, operand))
+
+
+def is_area(shape: shapely.Geometry) -> bool:
+    """Whether a geometry is one or more polygons."""
+    return isinstance(shape, shapely.Polygon | shapely.MultiPolygon)
+
+
+_UNITS = {"m": 1.0, "km": 1e3, "mi": 1609.344, "nmi": 1852.0, "ft": 0.3048}
+
+
+def distance(a: shapely.Geometry, b: shapely.Geometry, unit: str | None) -> float:
+    """Return the distance in a unit of the globe, by haversine between many points of both, or in the plane."""
+    if unit is None:
+        return float(shapely.distance(a, b))
+    if shapely.intersects(a, b):
+        return 0.0
+    (x, y), (u, v) = (np.radians(shapely.get_coordinates(shapely.segmentize(one, 0.02))).T for one in (a, b))
+    dy, dx = y[:, None] - v[None], x[:, None] - u[None]
+    h = np.sin(dy / 2) ** 2 + np.cos(y)[:, None] * np.cos(v)[None] * np.sin(dx / 2) ** 2
+    return float(2 * 6_371_008.771_415 * np.arcsin(np.sqrt(np.clip(h, 0, 1))).min()) / _UNITS[unit]
+
+
+def clock_holds(node: ClockTest, microseconds: int) -> bool:
+    """Whether the clocks of a zone show an hour or a day, by the calendar of Python."""
+    local = dt.datetime.fromtimestamp(microseconds // 10**6, zoneinfo.ZoneInfo(node.zone))
+    if node.function == "T_TIME":
+        begin, end = node.operands
+        now = f"{local:%H:%M:%S}"
+        begin, end = f"{begin}:00"[:8], f"{end}:00"[:8]
+        return begin <= now < end if begin < end else now >= begin or now < end
+    days = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
+    for part in node.operands[0].split(","):
+        first, _, last = (one.strip() for one in part.partition("-"))
+        ring = (days * 2)[days.index(first) :]
+        if days[local.weekday()] in ring[: ring.index(last or first) + 1]:
+            return True
+    return False
 
 
 def _plain(literal: Literal) -> Any:

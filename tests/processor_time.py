@@ -10,17 +10,19 @@ from __future__ import annotations
 import os
 import resource
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from numba.core import event as numba_event
 
 __all__ = ["Costs", "seconds_so_far"]
 
 #: How many tests are listed.
 LISTED = 60
-_NAME = "processor seconds"
+_NAME, _COMPILING = "processor seconds", "seconds of compiling kernels"
 
 
 def seconds_so_far() -> float:
@@ -29,29 +31,48 @@ def seconds_so_far() -> float:
     own = sum(usage.ru_utime + usage.ru_stime for usage in usages)
     if not sys.platform.startswith("linux"):
         return own
-    ticks, parents = 0, [os.getpid()]
+    ticks, parents, children = 0, [os.getpid()], _children()
     while parents:
-        for child in _children(parents.pop()):
-            ticks += _ticks(child)
+        for child, own_ticks in children.get(parents.pop(), ()):
+            ticks += own_ticks
             parents.append(child)
     return own + ticks / os.sysconf("SC_CLK_TCK")
 
 
-def _children(pid: int) -> list[int]:
-    try:
-        tasks = list(Path(f"/proc/{pid}/task").iterdir())
-        return [int(child) for task in tasks for child in (task / "children").read_text().split()]
-    except OSError:  # gone meanwhile
-        return []
+def _children() -> dict[int, list[tuple[int, int]]]:
+    """Return for each process its children, with the time of each and of those it has waited for, from proc(5).
+
+    The parents are asked of the children: the kernel's own lists of children may lack some while processes come and go.
+    """
+    found: dict[int, list[tuple[int, int]]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
+            except OSError:  # gone meanwhile
+                continue
+            found.setdefault(int(fields[1]), []).append((int(entry.name), sum(map(int, fields[11:15]))))
+    return found
 
 
-def _ticks(pid: int) -> int:
-    """Return the time of a process and of the children it has waited for: fields 14 to 17 of proc(5)."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-    except OSError:
-        return 0
-    return sum(map(int, fields[11:15]))
+class _Compiling(numba_event.Listener):  # type: ignore[misc]
+    """Counts the processor time in which this process compiles kernels; other processes are not seen."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._depth = 0
+        self._start = 0.0
+        numba_event.register("numba:compile", self)
+
+    def on_start(self, event: object) -> None:
+        if not self._depth:
+            self._start = time.process_time()
+        self._depth += 1
+
+    def on_end(self, event: object) -> None:
+        self._depth -= 1
+        if not self._depth:
+            self.seconds += time.process_time() - self._start
 
 
 class Costs:
@@ -59,7 +80,10 @@ class Costs:
 
     def __init__(self) -> None:
         self.by_test: Counter[str] = Counter()
+        #: How much of that was compiling kernels, in the process of the test itself.
+        self.compiling: Counter[str] = Counter()
         self._last = seconds_so_far()
+        self._compiler = _Compiling()
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Iterator[None]:
@@ -69,11 +93,15 @@ class Costs:
         finally:
             now = seconds_so_far()
             item.user_properties.append((_NAME, max(now - self._last, 0.0)))
-            self._last = now
+            item.user_properties.append((_COMPILING, self._compiler.seconds))
+            self._compiler.seconds = 0.0
+            self._last = max(now, self._last)  # less: a process has died, and its parent did not wait for it
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "teardown":
-            self.by_test[report.nodeid] += float(str(dict(report.user_properties).get(_NAME, 0.0)))
+            noted = dict(report.user_properties)
+            self.by_test[report.nodeid] += float(str(noted.get(_NAME, 0.0)))
+            self.compiling[report.nodeid] += float(str(noted.get(_COMPILING, 0.0)))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("processor seconds")
@@ -85,8 +113,11 @@ class Costs:
         folders: Counter[str] = Counter()
         for test, seconds in self.by_test.items():
             folders["/".join(test.partition("::")[0].split("/")[:2])] += seconds  # type: ignore[assignment]
-        rows = [*folders.most_common(), *self.by_test.most_common(LISTED)]
-        return [f"{seconds:8.1f}  {name}" for name, seconds in [("in all", sum(folders.values())), *rows]]
+        sums = [("in all", sum(folders.values())), ("compiling kernels", sum(self.compiling.values()))]
+        rows = [*sums, *folders.most_common(), *self.by_test.most_common(LISTED)]
+        lines = [f"{seconds:8.1f}  {name}" for name, seconds in rows]
+        compiling = [(name, seconds) for name, seconds in self.compiling.most_common(LISTED) if seconds >= 0.5]
+        return [*lines, *(f"{seconds:8.1f}  {name}, compiling" for name, seconds in compiling)]
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections import Counter
 from pathlib import Path
@@ -9,15 +10,18 @@ from typing import Any
 
 import pytest
 
-from tamis import errors
+from tamis import conflicts, covers, errors, reduce, simplify
+from tamis.algebra.evaluate import matches
 from tamis.engine import Engine
 from tamis.index.registry import MATCHERS
 from tamis.model.language.cql2_json import from_json, to_json
 from tamis.model.language.format import format_node
+from tamis.model.language.lexer import FUNCTIONS
 from tamis.model.language.nodes import Compare, Leaf, Node, SpatialTest, leaves
 from tamis.model.language.parse import parse
 from tamis.model.schema import Schema
 from tamis.model.spatial_functions import SPATIAL_FUNCTIONS
+from tamis.model.subscription import Subscription
 from tests import naive
 from tests.case_files import Case, arrow_row, each_case, load_cases
 
@@ -64,6 +68,8 @@ def test_answer_in_a_table(case: Case) -> None:
     rows = {name: [value] for name, value in case.event.items()} or {"nothing": [None]}
     for matcher in MATCHERS:
         assert engine_of(case, matcher).match_table(rows).of(0) == wanted(case), matcher
+        if not case.has_columns:
+            continue
         engine = engine_of(case, matcher)
         schema, _ = canonical(case, engine)
         found = engine.match_table(arrow_row(case.event, schema))
@@ -71,7 +77,11 @@ def test_answer_in_a_table(case: Case) -> None:
         assert found.of(1) == engine.match({}), matcher
 
 
-@each_case(ANSWERED)
+#: The naive evaluator knows no types, so that it cannot read the literals of addresses, dates, decimals and mixed sets.
+WITHOUT_TYPES = [case for case in ANSWERED if case.file not in ("small-types", "mixed-sets")]
+
+
+@each_case(WITHOUT_TYPES)
 def test_answer_by_the_naive_evaluator(case: Case) -> None:
     _, event = canonical(case, engine_of(case))
     assert (naive.evaluate(parse(case.subscription), event) is True) is case.expected
@@ -134,7 +144,7 @@ def _engines(cases: list[Case]) -> list[list[Case]]:
 
 
 @pytest.mark.parametrize("matcher", MATCHERS)
-@pytest.mark.parametrize("file", TYPED)
+@pytest.mark.parametrize("file", [file for file in TYPED if file not in ("small-types", "mixed-sets")])
 def test_every_subscription_of_a_file_against_every_event(file: str, matcher: str) -> None:
     cases = [case for case in ANSWERED if case.file == file]
     assert cases[0].schema is not None
@@ -160,6 +170,32 @@ def test_every_operator_is_seen_to_hold_and_to_fail() -> None:
     others += ["IsNull", "IsNull negated", "WithinBall", "Constant", "And", "Or", "Not"]
     needed = itertools.product([*comparisons, *others, *SPATIAL_FUNCTIONS], [True, False])
     assert not [pair for pair in needed if pair not in seen]
+
+
+def test_every_function_is_seen_to_hold_and_to_fail() -> None:
+    """What has a case goes through every door that reads the cases: matchers, tables, saving, brokers, Spark."""
+    texts = [(str(case.subscription).upper(), case.expected) for case in ANSWERED]
+    operators = [*(f"{name}(" for name in (*FUNCTIONS, "INTERVAL")), " ILIKE '", " MATCHES '"]
+    seen = {(name, expected) for text, expected in texts for name in operators if name in text}
+    assert not [pair for pair in itertools.product(operators, [True, False]) if pair not in seen]
+
+
+@each_case([case for case in ANSWERED if case.schema is not None])
+def test_algebra(case: Case) -> None:
+    """Nothing that is proved about a subscription denies its cases, and its simplest form answers them."""
+    assert case.schema is not None
+    simple, contradicts_itself = _judged(format_node(parse(case.subscription)), case.schema)
+    event = case.schema.event(case.event)
+    assert any(matches(event, filter) for filter in simple.filters) is case.expected
+    assert not (case.expected and contradicts_itself)
+
+
+@functools.cache
+def _judged(text: str, schema: Schema) -> tuple[Subscription, bool]:
+    """Return the simplest form of a subscription, and whether it is proved that nothing matches."""
+    assert covers(text, text, schema).witness is None
+    assert len(reduce({"one": text, "two": text}, schema).kept) <= 1
+    return simplify(text, schema), conflicts(text, text, schema)
 
 
 def _words(node: Node) -> set[str]:

@@ -39,27 +39,55 @@ if TYPE_CHECKING:
         UnknownSubscriptionError,
     )
     from tamis.geometry.relations import relation, relations
+    from tamis.model.derived.functions import register_function, unregister_function
     from tamis.model.schema import Schema
     from tamis.model.subscription import Relation, Subscription
     from tamis.model.tables import EventTable, SubscriptionTable
-    from tamis.model.types import Boolean, Number, Region, String, Timestamp, Vector
+    from tamis.model.types import (
+        AttributeType,
+        Boolean,
+        Date,
+        Decimal,
+        DiscreteType,
+        Form,
+        Ip,
+        Many,
+        Mixed,
+        Number,
+        Region,
+        ScalarType,
+        String,
+        Timestamp,
+        Uuid,
+        Vector,
+        register_type,
+    )
+    from tamis.model.values import UnfitError
     from tamis.reduction import Reduction, Subsumption, merge, reduce, subsumed
     from tamis.runtime.client.connecting import connect
     from tamis.runtime.simulation.network import Network
     from tamis.runtime.simulation.peer_network import PeerNetwork
 
 __all__ = [
+    "AttributeType",
     "Boolean",
     "ConnectionLostError",
     "CoverIndex",
     "Covering",
+    "Date",
+    "Decimal",
+    "DiscreteType",
     "DuplicateSubscriptionError",
     "Engine",
     "EventError",
     "EventTable",
     "Explanation",
+    "Form",
+    "Ip",
     "LimitError",
+    "Many",
     "Matches",
+    "Mixed",
     "ModelError",
     "Network",
     "Number",
@@ -68,6 +96,7 @@ __all__ = [
     "RefusedError",
     "Region",
     "Relation",
+    "ScalarType",
     "Schema",
     "SchemaError",
     "SnapshotError",
@@ -80,7 +109,9 @@ __all__ = [
     "TableError",
     "TamisError",
     "Timestamp",
+    "UnfitError",
     "UnknownSubscriptionError",
+    "Uuid",
     "Vector",
     "__version__",
     "conflicts",
@@ -90,10 +121,13 @@ __all__ = [
     "equivalent",
     "merge",
     "reduce",
+    "register_function",
+    "register_type",
     "relation",
     "relations",
     "simplify",
     "subsumed",
+    "unregister_function",
 ]
 
 __version__ = "0.1.0"
@@ -122,10 +156,30 @@ _HOMES = {
         "UnknownSubscriptionError",
     ],
     "tamis.geometry.relations": ["relation", "relations"],
+    "tamis.model.derived.functions": ["register_function", "unregister_function"],
     "tamis.model.schema": ["Schema"],
     "tamis.model.subscription": ["Relation", "Subscription"],
     "tamis.model.tables": ["EventTable", "SubscriptionTable"],
-    "tamis.model.types": ["Boolean", "Number", "Region", "String", "Timestamp", "Vector"],
+    "tamis.model.types": [
+        "AttributeType",
+        "Boolean",
+        "Date",
+        "Decimal",
+        "Ip",
+        "DiscreteType",
+        "Form",
+        "Many",
+        "Mixed",
+        "Number",
+        "Region",
+        "ScalarType",
+        "String",
+        "Timestamp",
+        "Uuid",
+        "Vector",
+        "register_type",
+    ],
+    "tamis.model.values": ["UnfitError"],
     "tamis.reduction": ["Reduction", "Subsumption", "merge", "reduce", "subsumed"],
     "tamis.runtime.client.connecting": ["connect"],
     "tamis.runtime.simulation.network": ["Network"],

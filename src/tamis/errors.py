@@ -89,11 +89,13 @@ class SubscriptionError(ModelError):
         self.value = value
         self.text = text
         self.position = position
+        #: The text as it was probably meant, ready to copy.
+        self.corrected: str | None = None
 
     def __str__(self) -> str:
         if self.text is None or self.position is None:
             return self.problem
-        return f"{self.problem}, at {_place(self.text, self.position)}"
+        return f"{self.problem}, at {_place(self.text, self.position)}{_proposal(self.corrected)}"
 
 
 class SubscriptionSyntaxError(ModelError):
@@ -110,9 +112,15 @@ class SubscriptionSyntaxError(ModelError):
         self.text = text
         self.position = position
         self.expected = expected
+        #: The text as it was probably meant, ready to copy.
+        self.corrected: str | None = None
 
     def __str__(self) -> str:
-        return f"expected {self.expected} at {_place(self.text, self.position)}"
+        return f"expected {self.expected} at {_place(self.text, self.position)}{_proposal(self.corrected)}"
+
+
+def _proposal(corrected: str | None) -> str:
+    return "" if corrected is None else f"\nwrite:\n  {corrected}"
 
 
 class LimitError(ModelError):

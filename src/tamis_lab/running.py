@@ -65,7 +65,7 @@ def on_spark(master: str | None = None) -> Pieces:
     """Return a way to run pieces as Spark tasks, as many at once as the session has room for."""
 
     def run(pieces: Sequence[str]) -> Iterator[tuple[int, str]]:
-        from tamis.spark.session import session
+        from tamis.spark.running.session import session
         from tamis_lab.tasks import run_tasks
 
         return run_tasks(session(master, name="tamis lab"), run_piece, pieces)

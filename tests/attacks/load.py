@@ -62,6 +62,7 @@ class Attacker:
     """One hostile tenant, in a thread of its own; it attacks while `is_active`."""
 
     def __init__(self, url: str, token: str) -> None:
+        #: Attacks that were begun; a broker makes the next one wait.
         self.count = 0
         self.is_active = threading.Event()
         self._ends = False
@@ -75,8 +76,8 @@ class Attacker:
             if self._ends:
                 return
             with contextlib.suppress(OSError):
-                self._attack(number)
                 self.count += 1
+                self._attack(number)
 
     def _attack(self, number: int) -> None:
         batch = [{"filter": f"{COSTLY} OR n = {k}", "namespace": "eve", "id": f"{number}-{k}"} for k in range(10)]

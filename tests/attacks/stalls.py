@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -49,6 +50,8 @@ async def watched_broker(directory: Path) -> AsyncIterator[Watched]:
     ready = asyncio.get_running_loop().create_future()
     config = BrokerConfig(port=0, data=str(directory))
     task = asyncio.create_task(serve(config, ready.set_result))
+    gc.collect()
+    gc.freeze()  # what the tests before this one left would be searched again within a step of the broker
     try:
         await asyncio.wait([task, ready], return_when=asyncio.FIRST_COMPLETED)
         watched = Watched(ready.result())
@@ -56,6 +59,7 @@ async def watched_broker(directory: Path) -> AsyncIterator[Watched]:
         watched.beat()
         yield watched
     finally:
+        gc.unfreeze()
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task

@@ -15,12 +15,12 @@ import tamis
 from tamis.cli.main import app
 from tamis.errors import ConnectionLostError, ModelError
 from tamis.routing.edge.rights import Rights
+from tamis.runtime.bridges.plan import BridgePlan
 from tamis.runtime.broker.config import BrokerConfig, LinkConfig
 from tamis.runtime.broker.tokens import Tokens
 from tamis.runtime.client.client import Client
 from tamis.runtime.client.http_calls import HttpCalls
-from tamis.runtime.mqtt.bridge import BridgePlan
-from tamis.spark.broker_options import calls_of
+from tamis.spark.broker.options import calls_of
 
 SECRET = "tamis_very-secret"
 
@@ -73,7 +73,7 @@ def test_no_repr_has_a_token(tmp_path: Path) -> None:
     secret = tokens.add("alice")
     [token] = tokens.all()
     rights: Rights = token.rights()
-    plan = BridgePlan("mqtt://h", "https://b", topics=("a",), token=secret)
+    plan = BridgePlan("https://b", sources=("a",), token=secret)
     for one in (HttpCalls("https://b", secret), plan, Client("https://b", token=secret), tokens, rights):
         assert secret not in repr(one)
         assert token.sha256 not in repr(one)

@@ -24,9 +24,9 @@ from tamis.node.effects import Again, Answer, Persist
 from tamis.node.frames import Frame, encode_frame
 from tamis.routing import messages as m
 from tamis.routing.core.broker import BrokerCore
-from tamis.routing.edge.core import EdgeCore
+from tamis.routing.edge.core import EdgeCore, source_of
 from tamis.routing.edge.registry import Registry
-from tamis.routing.edge.requests import Rejection, SubscribeFor, UnsubscribeFor
+from tamis.routing.edge.requests import Post, Posts, Rejection, StaleDraftError, SubscribeFor, UnsubscribeFor
 from tamis.routing.edge.rights import Rights
 from tamis.runtime.packets import join_frames
 from tamis.web.endpoints import statistics
@@ -56,6 +56,9 @@ REQUESTS: dict[str, tuple[str, Any, int]] = {
     "costly subscriptions": ("/v1/subscriptions", [{"filter": f"{COSTLY} OR n = {n}"} for n in range(25)], 201),
     "many subscriptions": ("/v1/subscriptions", [{"filter": f"n > {n}.5"} for n in range(1_000)], 201),
     "refused subscriptions": ("/v1/subscriptions", [*({"filter": COSTLY} for _ in range(100)), {"filter": "("}], 400),
+    "many events": ("/v1/events", [{"n": -n - 1.5} for n in range(10_000)], 200),
+    "many readers": ("/v1/events", [{"n": 10**6 + n} for n in range(15)], 200),
+    "a long event of many readers": ("/v1/events", {"n": 10**6, "s": "x" * 30_000}, 200),
     "refused events": ("/v1/events", [*({"n": n, "s": "x" * 100} for n in range(9_000)), {"n": "no number"}], 400),
 }
 
@@ -102,6 +105,70 @@ def test_no_frame_holds_the_loop(tmp_path: Path) -> None:
     units, active = asyncio.run(asyncio.wait_for(story(), HANGS))
     assert active == 24
     assert units < MOST_UNITS
+
+
+def test_no_message_of_events_holds_the_loop(tmp_path: Path) -> None:
+    """A WebSocket client publishes 8,000 events in one message; they are in order, and some have many readers."""
+    payloads = [msgspec.msgpack.encode({"n": n if n % 800 == 0 else -1.5}) for n in range(8_000)]
+
+    async def story() -> tuple[float, list[int]]:
+        async with watched_broker(tmp_path) as watched:
+            readers = [{"filter": "n >= 0", "id": f"r{n}"} for n in range(600)]
+            assert (await watched.ask("/v1/subscriptions", "POST", readers)).status == 201
+            first = [{"n": -2.5} for _ in range(600)]  # kernels are compiled once, on a machine that has not run them
+            assert (await watched.ask("/v1/events", "POST", first)).status == 200
+            async with dialled(watched) as wire:
+                watched.reset()
+                events = (m.Published(m.EventId("", 1, n), "default", one) for n, one in enumerate(payloads))
+                await wire.say(m.encode(m.PublishBatch(tuple(events))))
+                log, wanted = "/v1/subscriptions/r7/log?limit=100", 10
+                while len(found := (await watched.ask(log)).json["messages"]) < wanted:
+                    await asyncio.sleep(0.02)
+            return watched.units(), [one["event"]["n"] for one in found]
+
+    units, found = asyncio.run(asyncio.wait_for(story(), HANGS))
+    assert found == list(range(0, 8_000, 800))
+    assert units < MOST_UNITS
+
+
+def test_types_that_change_while_many_events_are_checked_do_not_have_them_checked_in_a_step() -> None:
+    content = Content()
+    edge, by = EdgeCore(BrokerCore("here", {}, content), content, {}), Rights("eve")
+    events = tuple({"n": n} for n in range(300))
+    draft = edge.checks.begin_events("default")
+    for event in events:
+        edge.checks.draft_event(draft, event, "default", by)
+    content.of("default").compile("other > 1")
+    [answer] = [
+        one.value
+        for one in edge.handle(Posts((Post(events, "default", by, "p", 1, draft=draft),)), sender="", now=0.0)
+        if isinstance(one, Answer)
+    ]
+    assert isinstance(answer[0], Rejection)
+    assert isinstance(answer[0].error, StaleDraftError)
+
+
+def test_small_publications_of_others_do_not_wait_behind_a_large_one() -> None:
+    """Of what comes at once the smallest is routed first; the rest of the large one is on disk, and takes turns."""
+    content = Content()
+    edge = EdgeCore(BrokerCore("here", {}, content), content, {})
+    large = Post(tuple({"n": n} for n in range(1_000)), "eve", Rights("eve"), "p", 1)
+    small = Post(({"n": 1},), "bob", Rights("bob"), "q", 1)
+    effects = edge.handle(Posts((large, small)), sender="", now=0.0)
+    kept = [one for one in effects if isinstance(one, Persist) and one.key[0] == "slice" and one.value is not None]
+    assert edge.publications.is_waiting(source_of("eve"))
+    assert not edge.publications.is_waiting(source_of("bob"))
+    assert (len(kept), Again() in effects) == (4, True)
+    stored = {one.key: one.value for one in effects if isinstance(one, Persist) and one.value is not None}
+    steps = 0
+    while edge.publications.has_waiting:
+        edge.handle(m.Tick(), sender="", now=0.0)
+        edge.publications.learn_pace(0.0)
+        steps += 1
+    assert 4 <= steps <= 10  # more events from step to step, as long as that is quick
+    again = EdgeCore(BrokerCore("here", {}, content), content, {})
+    assert Again() in again.restore(stored, now=0.0)
+    assert again.publications.is_waiting(source_of("eve"))
 
 
 def test_principals_enter_the_routing_table_in_turn() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,15 @@ import pytest
 
 import tamis
 from tamis.errors import ConnectionLostError, DiskFullError, EventError, LimitError, RefusedError, TamisError
-from tamis.runtime.mqtt import bridge as mqtt_bridge
-from tamis.runtime.mqtt.bridge import BridgeCounts, BridgePlan, run_bridge
-from tamis.runtime.mqtt.connection import MqttMessage
+from tamis.runtime.bridges.intake import PlainIntake
+from tamis.runtime.bridges.plan import BridgeCounts, BridgePlan
+from tamis.runtime.bridges.running import Bridge, run_bridge
+from tamis.runtime.bridges.system import Message
+from tamis.runtime.bridges.systems.mqtt import MqttSystem
 from tests.attacks.callers import guarded_broker
 from tests.server.mosquitto import MqttUser, mqtt_running, needs_mosquitto
 
-PLAN = BridgePlan("mqtt://127.0.0.1:1", "http://127.0.0.1:1", topics=("a",))
+PLAN = BridgePlan("http://127.0.0.1:1", sources=("a",))
 
 
 class _Broker:
@@ -43,19 +45,17 @@ class _Mqtt:
     def __init__(self) -> None:
         self.acknowledged: list[int] = []
 
-    def acknowledge(self, message: MqttMessage) -> None:
-        self.acknowledged.append(message.mid)
+    async def settle(self, messages: Sequence[Message]) -> None:
+        self.acknowledged += [message.handle for message in messages]
 
 
 def bridged(broker: _Broker, count: int) -> tuple[_Mqtt, BridgeCounts, Callable[[], None]]:
     """Return an MQTT side, counts, and what passes so many messages through a bridge."""
     mqtt, counts = _Mqtt(), BridgeCounts()
-    messages = [MqttMessage("a", json.dumps({"n": n}).encode(), n, 1, 1) for n in range(count)]
+    messages = [Message("a", json.dumps({"n": n}).encode(), handle=n) for n in range(count)]
 
     async def run() -> None:
-        bridge = mqtt_bridge._Bridge(PLAN, counts, broker)  # type: ignore[arg-type]
-        bridge._mqtt = mqtt  # type: ignore[assignment]
-        await bridge._publish(messages)
+        await Bridge(PLAN, mqtt, counts, PlainIntake(PLAN, "topic", broker)).publish(messages)  # type: ignore[arg-type]
 
     return mqtt, counts, lambda: asyncio.run(asyncio.wait_for(run(), 60))
 
@@ -101,12 +101,13 @@ def test_no_message_is_lost_when_the_token_of_a_bridge_ends(tmp_path: Path, way:
         guarded.add("reader")
         assert guarded.ask("reader", "/v1/subscriptions", "POST", {"id": "s", "filter": "n >= 0"}).status == 201
 
-        def plan(secret: str) -> BridgePlan:
-            return BridgePlan(mosquitto.url, guarded.broker.url, topics=("sensors/#",), token=secret)
+        async def run(secret: str, ready: Callable[[], None]) -> None:
+            plan, counts = BridgePlan(guarded.broker.url, sources=("sensors/#",), token=secret), BridgeCounts()
+            await run_bridge(plan, MqttSystem(mosquitto.url, plan, counts), counts, ready, has_numbers=False)
 
         async def until_refused() -> None:
             ready = asyncio.Event()
-            bridge = asyncio.create_task(run_bridge(plan(first), BridgeCounts(), ready.set))
+            bridge = asyncio.create_task(run(first, ready.set))
             await ready.wait()
             if way == "revoked":
                 assert guarded.tokens.revoke("first")
@@ -119,7 +120,7 @@ def test_no_message_is_lost_when_the_token_of_a_bridge_ends(tmp_path: Path, way:
             return {one["event"]["n"] for one in page}
 
         async def until_all() -> None:
-            bridge = asyncio.create_task(run_bridge(plan(guarded.add("second")), BridgeCounts()))
+            bridge = asyncio.create_task(run(guarded.add("second"), lambda: None))
             while await asyncio.to_thread(seen) != set(range(100)):
                 assert not bridge.done(), bridge.result()
                 await asyncio.sleep(0.1)

@@ -104,7 +104,7 @@ DOORS = {
     ),
     "a row that Spark publishes": (
         (
-            "from tamis.spark.broker_rows import event_of\n"
+            "from tamis.spark.broker.rows import event_of\n"
             "for value in wkbs.values(): print(refused(event_of, {'g': value}))"
         ),
         {"EventError"},
@@ -112,7 +112,7 @@ DOORS = {
     "an event that Spark reads": (
         (
             "from pyspark.sql import types as T\n"
-            "from tamis.spark.broker_rows import batch_of\n"
+            "from tamis.spark.broker.rows import batch_of\n"
             "columns = T.StructType([T.StructField('g', T.BinaryType())])\n"
             "for value in (closed_wkt, curves_wkt):\n"
             "    print(refused(lambda value: batch_of([{'id': '1', 'event': {'g': value}}], columns), value))"
@@ -151,7 +151,10 @@ WKT = {
     "closed": "GEOMETRYCOLLECTION(" * LEVELS + "POINT(0 0)" + ")" * LEVELS,
     "unclosed": "GEOMETRYCOLLECTION(" * LEVELS,
     "blanks first": "  \n geometrycollection Z (" * LEVELS,
-    "geojson": {"type": "GeometryCollection", "geometries": [{"type": "Point", "coordinates": [0, 0]}]},
+    "geojson": {
+        "type": "GeometryCollection",
+        "geometries": [{"type": "GeometryCollection", "geometries": [{"type": "Point", "coordinates": [0, 0]}]}],
+    },
 }
 
 

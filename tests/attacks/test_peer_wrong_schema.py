@@ -82,6 +82,8 @@ def test_equal_numbers_are_the_same_schema(target: PeerProgram) -> None:
 
 def test_another_shape_is_named(target: PeerProgram) -> None:
     assert "its nodes have 5 to 10 children, split quadratic" in refusal(target, shape=Shape(2, 4))
+    apart = refusal(target, shape=Shape(choice="r*"))
+    assert "those of this peer 5 to 10 children, split quadratic, choice r*" in apart
     target.wait_for("its nodes have 2 to 4 children, split quadratic")
 
 

@@ -59,7 +59,7 @@ def test_a_prepared_directory_is_not_used(temporary: Path, prepare: Callable[[Pa
         outer.mkdir(mode=0o700)
     prepared = outer / "snapshots" if level == "inner" else outer
     prepare(prepared)
-    for chosen in (private_directory.private_directory("snapshots"), local_copy._cache()):
+    for chosen in (private_directory.private_directory("snapshots"), local_copy.cache_directory()):
         assert not chosen.is_relative_to(prepared)
         assert private_directory.is_private(chosen)
         assert private_directory.is_private(chosen.parent)
@@ -88,7 +88,7 @@ def test_a_configured_directory_for_copies_must_be_private(
     prepare(temporary / "copies")
     monkeypatch.setenv("TAMIS_SNAPSHOT_CACHE", str(temporary / "copies"))
     with pytest.raises(SnapshotError, match="must be a directory of this user, closed to all others"):
-        local_copy._cache()
+        local_copy.cache_directory()
 
 
 def replaceable(path: Path) -> None:

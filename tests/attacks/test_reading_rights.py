@@ -39,8 +39,8 @@ SHOWING: dict[tuple[str, str], Any] = {
     ("GET", "/metrics"): None,
 }
 
-#: What shows nothing of others: publishing answers with the ids of its own events.
-OPEN = {("POST", "/v1/events"), ("GET", "/healthz")}
+#: What shows nothing of others: publishing answers with the ids of its own events, producers are those of the caller.
+OPEN = {("POST", "/v1/events"), ("GET", "/v1/producers/{id}"), ("GET", "/healthz")}
 
 #: What shows the whole broker, and what is for admins.
 OVERVIEW = {("GET", "/v1/statistics"), ("GET", "/metrics"), ("POST", "/v1/comparison")}

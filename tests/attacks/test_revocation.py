@@ -22,6 +22,7 @@ from tamis.errors import StoreError
 from tamis.runtime.broker.machine import Connection
 from tamis.runtime.broker.tokens import Tokens
 from tamis.web.endpoints.websocket import _read
+from tamis.web.work.pacing import Pace, Shares
 from tests.attacks.callers import Guarded, guarded_broker
 from tests.server.processes import HANGS
 
@@ -149,7 +150,8 @@ class _Driver:
 def test_nothing_is_taken_from_a_socket_that_was_cut() -> None:
     connection = Connection("c:mute:x")
     connection.close("the token was revoked or has expired")
-    asyncio.run(asyncio.wait_for(_read(_Driver(), connection, _Sending()), 60))  # type: ignore[arg-type]
+    reading = _read(_Driver(), connection, _Sending(), Pace(Shares(), "mute"))  # type: ignore[arg-type]
+    asyncio.run(asyncio.wait_for(reading, 60))
 
 
 def test_a_body_that_ends_after_its_token_is_refused(guarded: Guarded) -> None:

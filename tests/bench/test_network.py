@@ -35,12 +35,13 @@ def test_a_pair_is_measured_beside_one_broker() -> None:
     rows = list(measure_network(["ranges"], [1_000], ["pair"], ["covering"], FEW, progress.append))
     figures = {(row.system, row.what): row for row in rows}
     assert len(figures) == len(rows)
-    both = {"network load", "network", "network cpu", "network memory"}
+    both = {"network load", "network subscribing", "network", "network cpu", "network memory"}
     alone = {what for system, what in figures if system == "one broker"}
     paired = {what for system, what in figures if system == "pair covering"}
     assert alone == both | {"network p50 0 hops", "network p99 0 hops"}
     assert paired == both | {
         *("network p50 1 hops", "network p99 1 hops", "network cpu home", "network memory home"),
+        "network subscribing home",
         *("network bytes subscription", "network bytes event"),
     }
     assert all(row.rate is not None and row.rate >= 0 for row in rows)

@@ -15,18 +15,22 @@ import shapely
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from tamis.model.language.arithmetic.reading import condition_of
 from tamis.model.language.compiler import compile_node
 from tamis.model.language.nodes import (
     And,
+    Arithmetic,
     Between,
     Compare,
     Constant,
+    Expression,
     IsIn,
     IsLike,
     IsNull,
     Node,
     Not,
     Or,
+    Property,
     SpatialTest,
     WithinBall,
 )
@@ -86,13 +90,32 @@ two_regions = st.builds(
     lambda a, b: And((a, b)),
     *2 * [st.builds(SpatialTest, st.sampled_from(FUNCTIONS), st.just("area"), st.sampled_from(POLYGONS))],
 )
+_X, _Y = Property("x"), Property("y")
+FORMS: list[Expression] = [
+    Arithmetic("-", _X, _Y),
+    Arithmetic("-", _Y, Arithmetic("*", 2, _X)),
+    Arithmetic("+", _X, Arithmetic("*", 2, _Y)),
+    Arithmetic("*", _X, _Y),
+    Arithmetic("/", _X, _Y),
+    Arithmetic("%", _X, 2),
+    Arithmetic("div", _Y, _X),
+    Arithmetic("^", _X, 2),
+    _Y,
+]
+#: Conditions on values computed from two attributes.
+sum_leaves = st.builds(
+    lambda form, op, other: condition_of(op, (form, other), None),
+    st.sampled_from(FORMS),
+    st.sampled_from(OPERATORS),
+    st.sampled_from([*NUMBERS, _X]),
+)
 spatial_leaves = st.one_of(
     two_regions,
     st.builds(SpatialTest, st.sampled_from(FUNCTIONS), st.just("area"), st.sampled_from(POLYGONS)),
     st.builds(WithinBall, st.just("look"), st.sampled_from(VECTORS), st.sampled_from([0.0, 1.0, 5.0])),
     st.builds(IsNull, st.sampled_from(["area", "look", "at"]), st.booleans()),
 )
-leaves = st.one_of(scalar_leaves, scalar_leaves, spatial_leaves, st.builds(Constant, st.booleans()))
+leaves = st.one_of(scalar_leaves, scalar_leaves, spatial_leaves, sum_leaves, st.builds(Constant, st.booleans()))
 
 
 def _joined(parts: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:

@@ -22,7 +22,8 @@ SCHEMA = Schema(
     {"x": Number(), "y": Number(), "at": Timestamp(), "name": String(), "area": Region(), "look": Vector(2)}
 )
 FUNCTIONS = [
-    *("S_INTERSECTS", "S_WITHIN", "S_CONTAINS", "S_DISJOINT", "S_TOUCHES", "S_OVERLAPS", "S_EQUALS"),
+    *("S_INTERSECTS", "S_WITHIN", "S_CONTAINS", "S_DISJOINT", "S_TOUCHES", "S_OVERLAPS", "S_CROSSES"),
+    "S_EQUALS",
     *("RCC_MEETS", "RCC_OVERLAPS", "RCC_COVERED_BY", "RCC_COVERS", "RCC_INSIDE", "RCC_CONTAINS", "RCC_DISJOINT"),
 ]
 PATTERNS = ["a%", "%b", "%a%", "_b", "a_%", "%a%b%", "%ab%", "__"]
@@ -70,6 +71,11 @@ def missing_text(rng: random.Random) -> str:
     return f"{rng.choice(['x', 'name', 'area', 'look'])} IS {rng.choice(['', 'NOT '])}NULL"
 
 
+def sum_text(rng: random.Random) -> str:
+    form = rng.choice(["x + y", "x - y", "2 * x - y", "x * y", "x", "2 * y - 2 * x"])
+    return range_text(rng, form)
+
+
 LEAVES: dict[str, Callable[[random.Random], str]] = {
     "ranges": range_text,
     "moments": moment_text,
@@ -78,7 +84,8 @@ LEAVES: dict[str, Callable[[random.Random], str]] = {
     "balls": ball_text,
     "patterns": pattern_text,
     "missing": missing_text,
-    "mixed": lambda rng: rng.choice([*LEAVES.values()][:7])(rng),
+    "sums": sum_text,
+    "mixed": lambda rng: rng.choice([*LEAVES.values()][:8])(rng),
 }
 
 

@@ -5,7 +5,7 @@ have together. Then one condition covers another just when it holds for every va
 plain evaluator of `tests.naive` decides that on the syntax tree, without the algebra.
 
 - A vector of one number: balls are intervals, so their ends, the places between and those beyond are enough.
-- A region against one polygon: a shape for each of the eight relations.
+- A region against one polygon: a shape for each of the eight relations, and lines and points.
 - A text against patterns: all strings up to a length beyond which the patterns tell nothing new.
 - A moment: the ends, their neighbours, and beyond.
 """
@@ -55,6 +55,17 @@ SHAPES = [
     shapely.box(4, 0, 5, 4),  # meets
     shapely.box(8, 8, 9, 9),  # disjoint
 ]
+#: What is no area can have other outcomes: a line that leaves the square crosses it and does not overlap it.
+LINES_AND_POINTS = [
+    shapely.LineString([(2, 2), (6, 6)]),
+    shapely.LineString([(1, 1), (2, 2)]),
+    shapely.LineString([(0, 0), (2, 2)]),
+    shapely.LineString([(0, 0), (4, 0)]),
+    shapely.LineString([(8, 8), (9, 9)]),
+    shapely.Point(2, 2),
+    shapely.Point(0, 2),
+    shapely.Point(8, 8),
+]
 MOMENT = "TIMESTAMP('2026-01-01T00:00:0{}Z')"
 MIDNIGHT = 1_767_225_600_000_000
 POOLS = {
@@ -71,7 +82,7 @@ POOLS = {
         [f"{function}(a, {SQUARE})" for function in sorted(naive.FUNCTIONS)]
         + [f"NOT {function}(a, {SQUARE})" for function in ("S_WITHIN", "S_TOUCHES", "S_INTERSECTS")]
         + ["a IS NULL", "a IS NOT NULL"],
-        [None, *SHAPES],
+        [None, *SHAPES, *LINES_AND_POINTS],
     ),
     "patterns": Pool(
         String(),

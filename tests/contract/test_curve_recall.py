@@ -66,6 +66,45 @@ def test_a_curve_finds_its_share_of_covers(case: str, at_once: bool) -> None:
     assert int(details["verified"]) < 10 * len(asked), "where all ends share a cell every row is a candidate"
 
 
+@pytest.mark.parametrize("options", [DEFAULT, replace(DEFAULT, axes=1, groups=2, k=5)])
+def test_cells_find_every_cover_of_boxes(options: CoveringOptions) -> None:
+    stored, asked = boxes(N, 1), boxes(50, 2)
+    exact, index = DominanceIndex(), COVERING_INDEXES["cells"](options)
+    for one in (exact, index):
+        one.add_boxes(np.arange(N, dtype=np.int32), stored)
+    assert index.find_covers(asked).tolist() == exact.find_covers(asked).tolist()
+    found, known = index.find_covered_each(asked), exact.find_covered_each(asked)
+    assert (found.offsets.tolist(), found.rows.tolist()) == (known.offsets.tolist(), known.rows.tolist())
+    details = index.statistics().details
+    assert int(details["verified"]) < N * 50 / 4, "cells that propose everybody are worth nothing"
+
+
+@pytest.mark.parametrize("stored", ["x BETWEEN 0 AND 10", "x BETWEEN 4 AND 10", "x BETWEEN 0 AND 5"])
+@pytest.mark.parametrize("epsilon", [0.01, 0.05, 0.1, 0.3])
+def test_the_only_stored_cover_is_found(stored: str, epsilon: float) -> None:
+    index = COVERING_INDEXES["zcurve"](replace(DEFAULT, epsilon=epsilon))
+    index.add(3, compile_text(stored))
+    assert index.find_cover(compile_text("x BETWEEN 4 AND 5")) == 3
+    assert index.find_cover(compile_text("x BETWEEN 4 AND 11")) is None
+    assert index.find_covered(compile_text("x BETWEEN 0 AND 10")).tolist() == [3]
+
+
+def test_covers_that_share_an_end_with_the_question_are_found() -> None:
+    """Ends are whole numbers from 0 to 12. A search that skips the cells of a shared end finds two of three covers."""
+    rng = np.random.default_rng(5)
+    n_covered = n_found = 0
+    for _ in range(10):
+        ends = np.sort(rng.integers(0, 13, (65, 2)), axis=1).astype(float)
+        stored, asked = (SubscriptionTable.from_boxes(["x"], part[:, :1], part[:, 1:]) for part in (ends[:5], ends[5:]))
+        index, exact = filled(replace(DEFAULT, epsilon=0.2), stored, at_once=False), DominanceIndex()
+        exact.add_boxes(np.arange(5, dtype=np.int32), stored)
+        covered, found = exact.find_covers(asked) >= 0, index.find_covers(asked) >= 0
+        assert not (found & ~covered).any()
+        n_covered, n_found = n_covered + covered.sum(), n_found + found.sum()
+    assert n_covered > 300
+    assert n_found >= 0.95 * n_covered
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_a_subscription_that_is_there_already_is_always_seen(case: str) -> None:
     stored = boxes(60, 3)

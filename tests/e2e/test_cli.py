@@ -431,8 +431,10 @@ class TestVerify:
         self.saved(tmp_path)
         found = run("verify", tmp_path)
         assert found.exit_code == 0
-        said = "sound: checksums and structure are right, not signed"
-        assert found.stdout.splitlines() == [f"v000001: {said}", f"v000002: {said}"]
+        first, second = (found.stdout.splitlines()[at : at + 4] for at in (0, 4))
+        assert (first[0], second[0]) == ("v000001: sound", "v000002: sound")
+        assert [line.partition(":")[0].strip() for line in first[1:]] == ["checksums", "structure", "signature"]
+        assert "not signed: nothing shows who wrote it" in first[3]
         [first, _] = json.loads(run("verify", tmp_path, "--json").stdout)
         assert (first["checksums"], first["structure"], first["signature"]) == (True, True, "not signed")
 

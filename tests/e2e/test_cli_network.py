@@ -57,10 +57,11 @@ def test_all_policies_deliver_the_same_and_cost_less_and_less() -> None:
 
 def test_drawn_ranges_order_the_policies_as_the_paper_does() -> None:
     """[mics] Fig. 7: nothing > covering > subsumption, and merging, which its ranges do, below that."""
-    names = ("every", "covering", "subsumption", "mics", "mics-gap")
-    chosen = [part for name in names for part in ("--policy", name)]
-    found = rows("network", "--brokers", "5", "--work", "zipf", "--limit", "20", *chosen)
+    names = ("every", "covering", "subsumption", "mics:bits=6", "mics-gap:bits=6")
+    chosen = [part for name in (*names, "mics") for part in ("--policy", name)]
+    *found, fine = rows("network", "--brokers", "5", "--work", "zipf", "--limit", "20", *chosen)
     updates = [int(row["subscription_messages"]) for row in found]
+    assert int(fine["subscription_messages"]) == updates[2], "256 cells for 256 values: ranges are exact subsumption"
     assert updates == sorted(set(updates), reverse=True)
     assert updates[0] == 300 * 4
     assert {row["lost"] for row in found} == {0}
@@ -134,3 +135,31 @@ def test_wrong_input(arguments: list[str], problem: str) -> None:
     code, shown = run("network", *arguments)
     assert code == 2
     assert problem in shown
+
+
+def test_peers_take_the_options_of_their_tree() -> None:
+    usual, other = (
+        rows(*SMALL, "--overlay", "drtree", *options)[0]
+        for options in ([], ["--split", "linear", "--choice", "r*", "--least", "2", "--most", "4"])
+    )
+    assert (usual["lost"], other["lost"], usual["delivered"]) == (0, 0, other["delivered"])
+    assert usual["event_messages"] != other["event_messages"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--split", "cubic"], "there is no split 'cubic'; there are linear, quadratic, r*"),
+        (["--choice", "best"], "there is no choice 'best'; there are r, r*"),
+        (["--least", "4", "--most", "5"], "needs a least of at most 3"),
+    ],
+)
+def test_a_wrong_tree_of_peers_is_refused(options: list[str], words: str) -> None:
+    code, shown = run(*SMALL, "--overlay", "drtree", *options)
+    assert (code, words in " ".join(shown.split())) == (2, True), shown
+
+
+def test_policies_take_options() -> None:
+    found = rows(*SMALL, "--policy", "zcurve:epsilon=0.5,bits=4", "--policy", "mics:axes=1,false_positives=0.1")
+    assert [row["policy"] for row in found] == ["zcurve:epsilon=0.5,bits=4", "mics:axes=1,false_positives=0.1"]
+    assert {(row["lost"], row["delivered"]) for row in found} == {(0, found[0]["delivered"])}

@@ -58,6 +58,8 @@ FILES: dict[str, str | bytes] = {
 CASES: list[tuple[str, list[str]]] = [
     # files that are not there, or are not what they are called
     ("try|mag > 4|absent.jsonl", ["absent.jsonl: there is no such file"]),
+    ("serve|check|--data|absent", ["absent: there is no such directory"]),
+    ("serve|check|--backup|absent", ["absent: there is no such directory"]),
     ("import|eventbridge|absent.json", ["absent.json: there is no such file"]),
     ("import|eventbridge|open.json", ["open.json: not JSON"]),
     ("import|eventbridge|broken.jsonl", ["broken.jsonl, line 2: not JSON"]),

@@ -55,6 +55,11 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
     return Shell(tmp_path)
 
 
+def _obey_interrupts() -> None:
+    """Undo what a shell does to commands that it runs in the background: they and their children ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @contextmanager
 def started(command: str, shell: Shell) -> Iterator[str]:
     """Start a command that goes on, at a free port; yield its address."""
@@ -66,6 +71,7 @@ def started(command: str, shell: Shell) -> Iterator[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        preexec_fn=_obey_interrupts,
     )
     try:
         assert process.stdout is not None

@@ -10,6 +10,7 @@ import asyncio
 import json
 import random
 import sys
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from tamis.routing.edge.rights import Rights
 from tamis.web.bodies import read_events, read_objects
 from tamis.web.endpoints.subscriptions import _asked, _read
 from tamis.web.intake import Intake
+from tamis.web.work.pacing import Pace, Shares
 from tests.fuzz.harness import Area, damaged_bytes, damaged_text, document, main, name
 
 KINDS = [
@@ -43,7 +45,7 @@ def event(rng: random.Random) -> Any:
     """Return an event, or a CloudEvent, or what is none."""
     if rng.random() < 0.1:
         return document(rng)
-    plain = {name(rng): document(rng, 2) for _ in range(rng.choice([0, 1, 3, 8, 257]))}
+    plain = {name(rng): document(rng, 2) for _ in range(rng.choice([0, 1, 3, 8] * 12 + [257]))}
     if rng.random() < 0.8:
         return plain
     context = {"specversion": "1.0", "id": "1", "source": "s", "type": "t", "data": plain}
@@ -93,7 +95,8 @@ def treat(body: Body) -> str:
     """Read a request, and check what is in it."""
     content = Content()
     checks = Checks(content)
-    server: Any = SimpleNamespace(intake=Intake(), broker=SimpleNamespace(asked={}, checks=checks))
+    pace = partial(Pace, Shares())
+    server: Any = SimpleNamespace(intake=Intake(), pace=pace, broker=SimpleNamespace(asked={}, checks=checks))
     try:
         return _loop.run_until_complete(_treated(_request(body, server), body.door, server))
     except InvariantError:

@@ -15,8 +15,8 @@ from tamis.errors import ModelError, TamisError
 from tamis.node.content import Content
 from tamis.routing.edge.checks import Checks
 from tamis.routing.edge.rights import Rights
-from tamis.runtime.mqtt.bridge import event_of_message, topic_of
-from tamis.runtime.mqtt.connection import MqttPlace
+from tamis.runtime.bridges.content import destination_of, event_of_message
+from tamis.runtime.bridges.systems.mqtt_connection import MqttPlace
 from tests.fuzz.harness import Area, damaged_bytes, damaged_text, document, main
 
 TOPICS = ["sensors/7", "", "a/+/#", "\x00", "\ufeff", "x" * 70_000, "$SYS/x", "\u00e9/\U0001f600"]
@@ -63,7 +63,7 @@ def treat(source: Source) -> str:
         Checks(Content()).event(event, "default", _RIGHTS)
     except TamisError as error:
         return ", ".join([*words, type(error).__name__])
-    topic = topic_of(source.template, "id", event)
+    topic = destination_of(source.template, "id", event)
     assert not set(topic) & set("+#\x00") - set(source.template), "a value became a wildcard"
     return ", ".join([*words, "event"])
 

@@ -16,7 +16,7 @@ from tamis_lab.peers.express import Express
 from tests.overlay.legal import illegal
 from tests.overlay.world import SIDE, RoughExpress, World, corrupt, step
 
-SHAPES = [Shape(2, 4, "quadratic"), Shape(2, 5, "linear"), Shape(3, 6, "r*")]
+SHAPES = [Shape(2, 4, "quadratic"), Shape(2, 5, "linear", "r*"), Shape(3, 6, "r*")]
 SEEDS, SOAK_SEEDS = 8, 1_000
 #: Harsh worlds. With R* 3 and 6 lost an event once (a farewell ended a later adoption), and 147 delivered one twice (a
 #: copy came after its publisher had said that it was done).

@@ -9,7 +9,7 @@ from tamis.algebra.covers import is_covered
 from tamis.algebra.evaluate import matches_subscription
 from tamis.curves.hilbert import HilbertCurve
 from tamis.curves.runs import covered_ranges, covers, merged
-from tamis.index.mics.link import LinkTable, RangeReceiver
+from tamis.index.mics.link import RangeReceiver
 from tamis.index.mics.matcher import MicsMatcher
 from tamis.index.mics.space import ContentSpace
 from tamis.index.mics.subscription_index import SubscriptionIndex
@@ -20,6 +20,7 @@ from tamis.model.schema import Schema
 from tamis.model.subscription import Subscription
 from tamis.model.tables import EventTable, SubscriptionTable
 from tamis.model.types import Number
+from tests.link_sender import LinkSender
 
 PLANE = Schema({"x": Number(0, 8), "y": Number(0, 8)})
 
@@ -32,9 +33,9 @@ def test_figure_3_ranges_and_publications() -> None:
     space = ContentSpace.from_schema(PLANE, bits=3, null=False)
     s1 = sub("x > 4.3 AND x <= 6.6 AND y BETWEEN 2.2 AND 5.9")
     assert space.ranges_of(s1).tolist() == [[32, 35], [45, 46], [50, 55]]
-    table, receiver = LinkTable([space]), RangeReceiver([space])
-    receiver.apply(table.absorb(s1))
-    assert [receiver.matches_keys([key]) for key in (28, 52, 50)] == [False, True, True]
+    table, receiver = LinkSender([space]), RangeReceiver([space])
+    receiver.apply(table.add(s1))
+    assert [receiver.matches_keys([np.array([[key, key]])]) for key in (28, 52, 50)] == [False, True, True]
     curve = HilbertCurve(2, 3)
     p1, p2, p3 = (curve.cells([key])[0] + np.array(inside) for key, inside in ((28, 0.5), (52, 0.5), (50, (0.7, 0.5))))
     for point, passes, wanted in ((p1, False, False), (p2, True, True), (p3, True, False)):
@@ -124,13 +125,13 @@ def test_m_3_5_unsubscription_after_merging_is_exact() -> None:
 def test_m_3_6_open_bounds_edges_and_missing_values() -> None:
     space = ContentSpace.from_schema(PLANE, bits=4)
     receiver = RangeReceiver([space])
-    receiver.apply(LinkTable([space]).absorb(sub("x < 8 AND x >= 0 AND y > 7")))
+    receiver.apply(LinkSender([space]).add(sub("x < 8 AND x >= 0 AND y > 7")))
     for event in ({"x": 0, "y": 8}, {"x": -0.0, "y": 7.5}, {"x": 7.999, "y": 1e9}):
         assert receiver.matches(event)
     assert not receiver.matches({"x": 3.0})  # y is missing, and it is asked for
     assert not receiver.matches({})
     open_side = RangeReceiver([space])
-    open_side.apply(LinkTable([space]).absorb(sub("x < 100")))
+    open_side.apply(LinkSender([space]).add(sub("x < 100")))
     assert open_side.matches({"x": -50})
     assert open_side.matches({"x": 5.0})
     assert not open_side.matches({"y": 5.0})
@@ -150,11 +151,11 @@ def test_m_3_7_cells_never_prune_exact_boxes() -> None:
     index.add(0, space.ranges_of(narrow))
     assert index.possible_covers(space.ranges_of(wide)).tolist() == [0]  # a candidate, and no cover
     assert not is_covered(wide.filters, narrow.filters)
-    table, receiver = LinkTable([space]), RangeReceiver([space])
-    receiver.apply(table.absorb(narrow))
-    assert table.absorb(wide).is_empty  # cells are all the neighbour has, so nothing needs to be said
+    table, receiver = LinkSender([space]), RangeReceiver([space])
+    receiver.apply(table.add(narrow))
+    assert table.add(wide).is_empty  # cells are all the neighbour has, so nothing needs to be said
     assert receiver.matches({"x": 2.2})
-    receiver.apply(table.release(0))
+    receiver.apply(table.remove(0))
     assert receiver.matches({"x": 2.2})
 
 

@@ -255,7 +255,7 @@ def forget_the_passive_list(real: Any) -> Any:
     def dissolve(self: Any, group: Any) -> None:
         _close(self, group)
         for origin in list(group.members):
-            self._members[origin].homes = ()
+            self.members[origin].homes = ()
 
     return dissolve
 
@@ -263,7 +263,7 @@ def forget_the_passive_list(real: Any) -> Any:
 def _close(summary: Any, group: Any) -> None:
     """End a group at once, whoever is at home in it."""
     key = str(group.content.id)
-    summary._touch(key)
+    summary._before.setdefault(key, group.content)
     del summary._groups[key]
     group.is_open = False
     summary._strategy.closed(group.content)
@@ -319,24 +319,23 @@ def end_a_merge_with_its_first_part(real: Any) -> Any:
     return remove
 
 
-@plant(Summary, "_open", policy="merging")
+@plant(Summary, "_begin", policy="merging")
 def count_only_the_newest_part_of_a_merge(real: Any) -> Any:
-    def open_group(self: Any, origin: Any, growth: Any) -> str:
-        key = real(self, origin, growth)
-        self._groups[key].contributors = {origin}
-        return str(key)
+    def begin(self: Any, origin: Any, content: Any, *others: Any) -> None:
+        real(self, origin, content, *others)
+        self._groups[str(content.id)].contributors = {origin}
 
-    return open_group
+    return begin
 
 
-@plant(Summary, "_open", policy="covering")
+@plant(Summary, "_absorb", policy="covering")
 def lose_the_members_of_what_is_absorbed(real: Any) -> Any:
-    def open_group(self: Any, origin: Any, growth: Any) -> str:
-        key = real(self, origin, growth)
-        self._groups[key].members.clear()
-        return str(key)
+    def absorb(self: Any, group: Any, part: Any) -> None:
+        real(self, group, part)
+        for origin in part.members:
+            del group.members[origin]
 
-    return open_group
+    return absorb
 
 
 @plant(Summary, "take_changes")
@@ -407,7 +406,7 @@ def note_only_one_of_those_that_cover_together(real: Any) -> Any:
 def do_not_recheck_what_was_covered_together(real: Any) -> Any:
     def dissolve(self: Any, group: Any) -> None:
         for origin in list(group.members):
-            member = self._members[origin]
+            member = self.members[origin]
             if len(member.homes) > 1:
                 member.homes = tuple(home for home in member.homes if home != str(group.content.id))
                 del group.members[origin]
@@ -418,13 +417,13 @@ def do_not_recheck_what_was_covered_together(real: Any) -> Any:
 
 @plant(merging, "join_filters", policy="merging")
 def merge_into_the_first_of_two(real: Any) -> Any:
-    return lambda a, b, gap=0.0: None if real(a, b, gap) is None else b
+    return lambda a, b, fill=None: None if real(a, b, fill) is None else b
 
 
 @plant(merging, "join_filters", policy="merging")
 def merge_without_the_missing_value(real: Any) -> Any:
-    def join(a: Any, b: Any, gap: float = 0.0) -> Any:
-        joined = real(a, b, gap)
+    def join(a: Any, b: Any, fill: Any = None) -> Any:
+        joined = real(a, b, fill)
         if joined is None:
             return None
         present = [
@@ -598,16 +597,16 @@ def restore_no_subscriptions_of_clients(real: Any) -> Any:
 
 @plant(BrokerCore, "_restored_interests", weather=CRASHES)
 def restore_no_entries_of_neighbours(real: Any) -> Any:
-    def restore(self: Any, stored: Any) -> Any:
-        return (interest for interest in real(self, stored) if interest[0] not in self._neighbours)
+    def restore(self: Any, stored: Any, read: Any) -> Any:
+        return (interest for interest in real(self, stored, read) if interest[0] not in self._neighbours)
 
     return restore
 
 
 @plant(BrokerCore, "restore", weather=CRASHES)
 def believe_that_neighbours_hold_what_a_rebuild_says(real: Any) -> Any:
-    def restore(self: Any, stored: Any, *, now: float) -> Any:
-        effects = real(self, stored, now=now)
+    def restore(self: Any, stored: Any, *, now: float, read: Any = None) -> Any:
+        effects = real(self, stored, now=now, read=read)
         return [one for one in effects if not isinstance(one, Send)]
 
     return restore

@@ -87,12 +87,20 @@ def test_everything_covers_itself_and_nothing_and_is_covered_by_true(a: Subscrip
     assert equivalent(a, a, SCHEMA)
 
 
+#: Two texts; in half of the pairs the second one is a part of the first. What Hypothesis draws depends on the modules
+#: that are loaded, so that independent texts would cover each other often in one run and hardly ever in another.
+widened = st.tuples(texts, texts, st.booleans()).map(
+    lambda drawn: (f"({drawn[0]}) OR ({drawn[1]})" if drawn[2] else drawn[0], drawn[1])
+)
+
+
 @pytest.mark.hypothesis
 def test_covering_means_what_it_says() -> None:
     reached: Counter[str] = Counter()
 
-    @given(subscriptions, subscriptions, some_events)
-    def law(a: Subscription, b: Subscription, sampled: list[dict[str, Any]]) -> None:
+    @given(widened, some_events)
+    def law(pair: tuple[str, str], sampled: list[dict[str, Any]]) -> None:
+        a, b = (compile_text(text, SCHEMA) for text in pair)
         answer = covers(a, b, SCHEMA)
         if answer.yes:
             assert answer.witness is None
@@ -109,8 +117,8 @@ def test_covering_means_what_it_says() -> None:
             reached["witness"] += 1
 
     law()
-    assert reached["yes"] >= 10
-    assert reached["witness"] >= 30
+    assert reached["yes"] >= 10, reached
+    assert reached["witness"] >= 30, reached
 
 
 @given(texts, texts, texts)
@@ -192,8 +200,10 @@ def test_a_merge_is_the_union() -> None:
 def test_subsumption() -> None:
     reached: Counter[str] = Counter()
 
-    @given(subscriptions, st.lists(subscriptions, max_size=4), some_events)
-    def law(a: Subscription, others: list[Subscription], sampled: list[dict[str, Any]]) -> None:
+    @given(widened, st.lists(subscriptions, max_size=3), st.booleans(), some_events)
+    def law(pair: tuple[str, str], more: list[Subscription], among: bool, sampled: list[dict[str, Any]]) -> None:
+        outer, a = (compile_text(text, SCHEMA) for text in pair)
+        others = [outer, *more] if among else more
         answer = subsumed(a, dict(enumerate(others)), SCHEMA)
         if answer:
             used = [others[int(id)] for id in answer.by]

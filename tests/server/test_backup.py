@@ -265,8 +265,9 @@ def test_a_directory_in_use_is_not_restored_to(broker_files: Path, tmp_path: Pat
         ("DELETE FROM state WHERE key = (SELECT max(key) FROM state)", "records were kept"),
         ("DELETE FROM outbox WHERE number = 20", "message 20 of link .* is missing"),
         ("UPDATE outbox SET body = x'00' WHERE number = 20", "message 20 of link .* is damaged"),
-        ("UPDATE audit SET at = 0 WHERE number = 2", "record 2 of the audit"),
-        ("UPDATE books SET format = 9", "expected format 2, found"),
+        ("UPDATE audit SET at = 0 WHERE number = 1", "record 1 of the audit"),
+        ("UPDATE activity SET at = 0 WHERE number = 2", "record 2 of the audit"),
+        ("UPDATE books SET format = 9", "expected format 3, found"),
     ],
 )
 def test_a_check_finds_damage_and_changes_nothing(broker_files: Path, tmp_path: Path, crime: str, problem: str) -> None:
@@ -334,12 +335,37 @@ def test_a_file_of_format_1_is_migrated(tmp_path: Path) -> None:
     assert shell("migrate", "--data", data) == (0, {"format": 1, "kept": str(data / "broker.sqlite.format-1")})
     assert (data / "broker.sqlite").read_bytes() != before
     assert shell("check", "--data", data)[0] == 0
-    assert shell("migrate", "--data", data) == (0, {"format": 2, "kept": None})
+    assert shell("migrate", "--data", data) == (0, {"format": 3, "kept": None})
     with running(*a_line(tmp_path, "ab")) as (a, b):
         assert log_of(b, "at-b") == [3, 4, 5]
         wait_until(lambda: is_active(b, "at-b"), "the subscription")
         publish(a, 6)
         wait_for(b, "at-b", 6)
+
+
+def test_a_backup_of_format_2_is_restored_and_keeps_its_audit(tmp_path: Path) -> None:
+    """The code of format 2 wrote the backup; its audit was one table. The backup itself is left as it is."""
+    backup = tmp_path / "backup"
+    shutil.copytree(STORES / "format-2-backup", backup)
+    assert shell("restore", backup, "--data", tmp_path / "b" / "data")[0] == 0
+    assert sorted(path.name for path in backup.iterdir()) == ["broker.sqlite", "manifest.json"]
+    with running(BrokerProcess(tmp_path / "b")) as (b,):
+        assert log_of(b, "kept")[:2] == [3, 4]
+        deeds = [(deed["what"], deed["subject"]) for deed in ask(f"{b.url}/v1/audit").json["deeds"]]
+        assert deeds[::-1] == [
+            ("start", "broker"),
+            ("subscribe", "kept"),
+            ("subscribe", "gone"),
+            ("unsubscribe", "gone"),
+            ("stop", "broker"),
+            ("restore", ""),
+            ("start", "broker"),
+        ]
+    assert check_files(tmp_path / "b" / "data").audit_last == 8
+    manifest = backup / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"commit": 8', '"commit": 7'))
+    with pytest.raises(StoreError, match="does not belong to the files beside it"):
+        restore_backup(backup, tmp_path / "other")
 
 
 def test_an_older_disk_without_a_new_life_is_noticed(tmp_path: Path) -> None:

@@ -58,6 +58,7 @@ def test_linked_brokers(tmp_path: Path) -> None:
             assert (await anext(hidden)).event == {"mag": 1}
             links = ask(f"{south.url}/v1/statistics").json["links"]
             assert [(one["link"], one["connected"], one["suppressed"]) for one in links] == [("north", True, 2)]
+            assert [one["policy"] for one in links] == ["covering"]
             shown = ask(f"{north.url}/v1/statistics", Authorization=f"Bearer {secret}").json["links"]
             assert [(one["table_entries"], one["events"]) for one in shown] == [(1, 1)]
 

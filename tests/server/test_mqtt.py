@@ -13,8 +13,9 @@ from typer.testing import CliRunner
 
 from tamis.cli.main import app
 from tamis.errors import ModelError
-from tamis.runtime.mqtt.bridge import BridgePlan, event_of_message, topic_of
-from tamis.runtime.mqtt.connection import MqttPlace
+from tamis.runtime.bridges.content import destination_of, event_of_message
+from tamis.runtime.bridges.plan import BridgePlan
+from tamis.runtime.bridges.systems.mqtt_connection import MqttPlace
 from tests.server.mosquitto import Mosquitto, MqttUser, mqtt_running, needs_mosquitto
 from tests.server.processes import HANGS, SERVE, STOPS, BrokerProcess, read_line, running
 
@@ -103,24 +104,36 @@ def test_messages_become_events_and_matches_topics() -> None:
     for payload in (b"", b"\xff", b"[1", b"NaN", b"{" * 100_000, b'"' + b"x" * 300_000 + b'"'):
         with pytest.raises(ModelError, match="topic 'a'"):
             event_of_message("a", payload)
-    assert topic_of("a/{x}/{id}", "s+#", {"x": "b/c\0", "id": "no"}) == "a/b%2Fc%00/s%2B%23"
+    assert destination_of("a/{x}/{id}", "s+#", {"x": "b/c\0", "id": "no"}) == "a/b%2Fc%00/s%2B%23"
 
 
 @pytest.mark.parametrize(
     ("plan", "problem"),
     [
-        (BridgePlan("mqtt://h", "http://b"), "nothing to do"),
-        (BridgePlan("mqtt://h", "http://b", subscriptions={"a": "TRUE"}), "belong together"),
-        (BridgePlan("mqtt://h", "http://b", subscriptions={"a": "TRUE"}, out="x/#"), "no wildcards"),
-        (BridgePlan("mqtt://h", "http://b", subscriptions={"a": "TRUE"}, out="x/{a.b}"), "no wildcards"),
-        (BridgePlan("http://h", "http://b", topics=("a",)), "expected mqtt://"),
-        (BridgePlan("mqtt://u:secret@h", "http://b", topics=("a",)), "no password in a URL"),
-        (BridgePlan("mqtt://h:99999", "http://b", topics=("a",)), "99999"),
+        (BridgePlan("http://b"), "nothing to do"),
+        (BridgePlan("http://b", subscriptions={"a": "TRUE"}), "belong together"),
+        (BridgePlan("http://b", subscriptions={"a": "TRUE"}, out="x/#"), "no wildcards"),
+        (BridgePlan("http://b", subscriptions={"a": "TRUE"}, out="x.>"), "no wildcards"),
+        (BridgePlan("http://b", subscriptions={"a": "TRUE"}, out="x/{a.b}"), "no wildcards"),
+        (BridgePlan("http://b", "n" * 65, ("a",)), "--name: expected 1 to 64"),
     ],
 )
 def test_a_plan_that_cannot_work_says_why(plan: BridgePlan, problem: str) -> None:
     with pytest.raises(ModelError, match=problem):
         plan.check()
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("http://h", "expected mqtt://"),
+        ("mqtt://u:secret@h", "no password in a URL"),
+        ("mqtt://h:99999", "99999"),
+    ],
+)
+def test_an_address_that_is_none_says_why(url: str, problem: str) -> None:
+    with pytest.raises(ModelError, match=problem):
+        MqttPlace.parse(url)
 
 
 @pytest.mark.parametrize("more", [(), ("--json",)])

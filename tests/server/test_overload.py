@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,12 @@ from websockets.exceptions import ConnectionClosed
 import tamis
 from tamis.errors import RefusedError
 from tamis.node import stream
+from tamis.node.effects import Persist
 from tamis.node.frames import Frame, decode_frame, encode_frame
 from tamis.routing import messages as m
 from tamis.routing.edge.requests import Accepted
 from tamis.routing.edge.rights import Rights
+from tamis.runtime.broker.committer import Committer
 from tamis.runtime.broker.config import BrokerConfig
 from tamis.runtime.broker.driver import Driver
 from tamis.runtime.broker.machine import Connection
@@ -113,6 +116,27 @@ def test_what_waits_for_long_is_on_disk_only(tmp_path: Path, monkeypatch: pytest
         restored = again.machine.node.ends["c:local:x"].outbox
         assert (len(restored), restored.bytes_in_memory) == (100, 0)
         await again.stop()
+
+    run(story())
+
+
+def test_copies_of_a_large_request_are_on_disk_when_it_is_confirmed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request of many steps is answered when its last step is on disk, however slow the disk is."""
+    put = Committer.put
+
+    def put_slowly(committer: Committer, changes: list[Persist], then: Callable[[], None]) -> None:
+        put(committer, changes, lambda: asyncio.get_running_loop().call_later(0.02, then))
+
+    async def story() -> None:
+        driver = await opened(tmp_path)
+        asked = m.Subscribe("s", b'{"op":">=","args":[{"property":"n"},0]}')
+        await driver.subscribe([("c:local:x", asked)], RIGHTS)
+        monkeypatch.setattr(Committer, "put", put_slowly)
+        await publish(driver, *range(1_000))
+        assert driver.machine.committed("c:local:x").sent == driver.machine.node.ends["c:local:x"].outbox.last == 1_000
+        await driver.stop()
 
     run(story())
 

@@ -16,6 +16,7 @@ from tamis.node.effects import Key, Persist
 from tamis.node.records import KINDS
 from tamis.routing.edge.audit import Deed
 from tamis.runtime.broker.store import Store
+from tamis.runtime.disk import migration
 from tests.server.faulty_files import FaultyDisk, PowerCutError
 
 Disk = dict[Key, bytes]
@@ -24,7 +25,7 @@ Disk = dict[Key, bytes]
 STORES = Path(__file__).parent / "stores"
 
 #: Kinds of records that no file of format 2 has.
-NEWER = {"block", "former", "types"}
+NEWER = {"block", "former", "progress", "slice", "types"}
 
 #: The power may go while SQLite closes a file, which has nobody to tell.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -325,15 +326,22 @@ def test_a_record_of_no_known_kind_is_neither_written_nor_read(tmp_path: Path) -
     again.close()
 
 
-def test_a_file_of_format_2_opens_with_all_that_was_in_it(tmp_path: Path) -> None:
-    """An earlier release wrote the file, with every kind of record, and listed its contents beside it."""
+def test_a_file_of_format_2_is_migrated_with_all_that_was_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An earlier release wrote the file, with every kind of record, and listed its contents beside it.
+
+    The values of the records are no messages, which a check after the migration would notice.
+    """
+    monkeypatch.setattr(migration, "check_files", lambda data: None)
     shutil.copytree(STORES / "format-2", tmp_path / "data")
     expected = json.loads((STORES / "format-2" / "records.json").read_text())
+    assert migration.migrate_store(tmp_path / "data") == (2, tmp_path / "data" / "broker.sqlite.format-2")
     store = Store(tmp_path / "data")
     records = store.load()
     records |= messages_of(store)
     assert records == {tuple(key): bytes.fromhex(value) for key, value in expected["records"]}
-    assert {key[0] for key in records} | {"floor", "audit"} >= {kind for kind in KINDS if kind not in NEWER}
+    assert {key[0] for key in records} | {"floor", "audit", "activity"} >= {kind for kind in KINDS if kind not in NEWER}
     for link, numbers in expected["retained"].items():
         assert [number for number, _ in store.read_outbox(link, 0, 1_000)] == numbers
     audit = [[record.number, msgspec.to_builtins(record.deed)] for record in store.read_audit(limit=1_000)]

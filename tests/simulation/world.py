@@ -38,11 +38,12 @@ from tamis.routing.edge.audit import Deed
 from tamis.routing.edge.core import EdgeCore
 from tamis.routing.edge.requests import Accepted, Post, Posts
 from tamis.routing.edge.rights import Rights
-from tamis.routing.policies import POLICIES, CellOptions, Policy
+from tamis.routing.policies import POLICIES, CellOptions, Policy, find_policy
 from tamis.routing.policies.cell_tables import USUAL_CELLS, common_cells
 from tamis.runtime.client.client_values import encode_event
 from tamis.runtime.client.session import ClientSession, Reader
 from tamis.runtime.simulation.brokers import BrokerHost, BrokerSimulator, ClientHost
+from tamis.runtime.simulation.disk import SimulatedDisk
 from tamis.runtime.simulation.inbox import take_waiting
 from tamis.runtime.simulation.simulator import NO_FAULTS, Faults
 from tamis.runtime.simulation.topology import Topology
@@ -157,6 +158,9 @@ class Sent:
     payload: bytes
     #: A broker lost its disk while the event was in its sole custody, or its publisher crashed before it knew.
     excused: bool = False
+    #: It may come behind later events: its publisher knew nothing of its fate when its broker lost its disk, so a new
+    #: life may accept what the former refused; or it waited on a disk that was restored from a backup.
+    may_be_late: bool = False
     #: Its publisher heard that it was not accepted, or that it was.
     refused: bool = False
     confirmed: bool = False
@@ -237,7 +241,7 @@ class World:
         slow = [policy for policy in POLICIES.values() if policy.cells or policy.stages]
         quick = [policy for policy in POLICIES.values() if policy not in slow]
         turn, usual = (round_number, slow) if fifth_round == 4 else (4 * round_number + fifth_round, quick)
-        main = POLICIES[self.policy] if self.policy else usual[turn % len(usual)]
+        main = find_policy(self.policy) if self.policy else usual[turn % len(usual)]
         self.choices = quick + [policy for policy in slow if main in slow and agree(main.cells or USUAL_CELLS, policy)]
         return main
 
@@ -543,10 +547,13 @@ class World:
                 asked.interrupted = True
         if not lose_disk:
             return
-        for key, body in host.disk.state.items():
-            if key[0] == "out":
-                for event_id in _events_of(m.decode(body, key[1])):
-                    self._excuse(event_id)
+        for event_id in _waiting_on(host.disk):
+            self._excuse(event_id)
+        for event_id in _waiting_on(host.backup) if host.backup is not None else ():
+            if event_id in self.sent:
+                self.sent[event_id].may_be_late = True
+        for event_id, sent in self.sent.items():
+            sent.may_be_late |= event_id.publisher.endswith(f"@{host.name}") and not sent.confirmed
         for asked in self.asked.values():
             if asked.broker == host.name:
                 asked.active_since, asked.interrupted = None, True
@@ -618,10 +625,12 @@ class World:
         may_repeat = client in self.restarted and self.sim.counts.get("disks lost")
         if len(set(ids)) != len(ids) and not may_repeat:
             raise InvariantError(f"{client} got an event twice (G5, G8)")
-        for publisher in {id.publisher for id in ids}:
-            order = [(id.epoch, id.seq) for id in ids if id.publisher == publisher]
-            if order != sorted(order) and not may_repeat:
-                raise InvariantError(f"{client} got the events of {publisher} out of order (G7)")
+        last: dict[str, tuple[int, int]] = {}
+        for id in ids:
+            place = (id.epoch, id.seq)
+            if place < last.get(id.publisher, place) and not (may_repeat or self.sent[id].may_be_late):
+                raise InvariantError(f"{client} got {id} behind later events of its publisher (G7)")
+            last[id.publisher] = max(place, last.get(id.publisher, place))
 
     def _find_lost(self, client: str, id: int, asked: Asked, got: list[m.Published]) -> set[m.EventId]:
         """Return the events that a subscription must have got and did not; raise about those that it must not."""
@@ -724,6 +733,12 @@ def table_mask(core: BrokerCore, link: str) -> int:
 def plain(ranges: Any) -> dict[str, list[list[list[int]]]]:
     """Return ranges by namespace and space as plain numbers, without empty ones."""
     return {namespace: [one.tolist() for one in found] for namespace, found in ranges if any(map(len, found))}
+
+
+def _waiting_on(disk: SimulatedDisk) -> list[m.EventId]:
+    """Return the events that wait on a disk."""
+    bodies = [(body, key[1]) for key, body in disk.state.items() if key[0] == "out"]
+    return [event_id for body, link in bodies for event_id in _events_of(m.decode(body, link))]
 
 
 def _waiting(host: BrokerHost, link: str) -> dict[int, bytes]:

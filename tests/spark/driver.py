@@ -20,8 +20,9 @@ import pyarrow as pa
 
 import tamis
 from tamis import spark as pipeline
-from tamis.spark import building, snapshot, streaming
-from tamis.spark.batch_log import write_once
+from tamis.spark.snapshots import building, snapshot
+from tamis.spark.streaming import stream as streaming
+from tamis.spark.streaming.batch_log import write_once
 
 #: Nothing is held longer, whatever became of the test.
 _LONGEST = 600

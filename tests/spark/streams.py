@@ -14,14 +14,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tamis.spark import batch_reports
-from tamis.spark.batch_log import Begin
-from tests.spark.processes import Caller
+from tamis.spark.streaming.batch_log import Begin
+from tests.spark.processes import Caller, DriverError
 from tests.spark.trades import bad_events, engine, matches, trades
 
 __all__ = ["Streams"]
 
 #: Events of a file, and with ``maxFilesPerTrigger`` of a micro-batch.
 _ROWS = 120
+#: Spark Connect gives the Python process of a stream ten seconds to start, a number that no setting changes. On a busy
+#: machine that is too short, and Spark says so; another try finds the files in memory.
+_TRIES, _TOO_SLOW = 3, "Python worker failed to connect back"
 
 
 class Streams:
@@ -51,7 +54,14 @@ class Streams:
     def start(self, driver: Caller, name: str, *, hold: str = "", output: str = "") -> None:
         """Have a driver start a stream, or take it up again."""
         places = {"directory": str(self.snapshots), "events": str(self.source), "checkpoint": str(self._log(name))}
-        driver.call("stream", name=name, hold=hold, output=output or str(self._output(name)), **places)
+        for tries_left in reversed(range(_TRIES)):
+            try:
+                driver.call("stream", name=name, hold=hold, output=output or str(self._output(name)), **places)
+            except DriverError as error:
+                if not tries_left or _TOO_SLOW not in error.message:
+                    raise
+            else:
+                return
 
     def versions_used(self, name: str) -> dict[int, str]:
         """Return the version that each batch wrote down before it ran."""

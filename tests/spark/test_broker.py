@@ -15,8 +15,8 @@ from pyspark.sql import types as T
 import tamis
 from tamis.errors import EventError, ModelError, SchemaError
 from tamis.runtime.client.http_calls import HttpCalls
-from tamis.spark.broker_rows import batch_of, check_columns, event_of
-from tamis.spark.broker_source import BrokerStreamReader, Log
+from tamis.spark.broker.rows import batch_of, check_columns, event_of
+from tamis.spark.broker.source import BrokerStreamReader, Log
 from tests.server.processes import BrokerProcess, running, wait_until
 
 ROOT = Path(tamis.__file__).parent / "spark"
@@ -217,4 +217,4 @@ def test_the_python_of_the_page(
     found = [one["event"] for one in HttpCalls(broker.url).read_log("alerts").messages]
     assert sorted(one["text"] for one in found) == ["alert: Alaska", "alert: Chile"]
     for option in re.findall(r"^\| `(\w+)`", page.split("## Snapshots")[0], re.MULTILINE):
-        assert f'"{option}"' in (ROOT / "broker_source.py").read_text() + (ROOT / "broker_options.py").read_text()
+        assert f'"{option}"' in (ROOT / "broker/source.py").read_text() + (ROOT / "broker/options.py").read_text()

@@ -11,8 +11,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 import tamis
 from tamis.engine import snapshot
 from tamis.errors import SnapshotError
-from tamis.spark.building import Build, build_batches, read_built
-from tamis.spark.compile import accepted_form
+from tamis.spark.snapshots.building import Build, build_batches, read_built
+from tamis.spark.subscriptions.compile import accepted_form
 
 SCHEMA = tamis.Schema({"price": tamis.Number(), "volume": tamis.Number()})
 FORM = to_arrow_schema(accepted_form("string"), timezone="UTC")
@@ -23,9 +23,9 @@ def built(rows: list[dict[str, object]], directory: Path) -> Path:
     """Return the version that a builder makes of accepted rows."""
     batch = pa.RecordBatch.from_pylist([{"namespace": "default", **row} for row in rows], schema=FORM)
     with snapshot.building(directory) as place:
-        [reports] = build_batches(iter([batch]), task=Build(str(place), SCHEMA.to_json()))
+        [reports] = build_batches(iter([batch]), task=Build(place.address, SCHEMA.to_json()))
         parts = [read_built(one) for one in reports.column("part").to_pylist()]
-        return snapshot.seal(place, snapshot.State(SCHEMA, False, "packed", 0), parts)
+        return Path(snapshot.seal(place, snapshot.State(SCHEMA, False, "packed", 0), parts))
 
 
 def test_a_box_keeps_its_end_and_its_metadata(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tamis.errors import SchemaError, TableError
 from tamis.model.schema import Schema
 from tamis.model.types import Boolean, Number, Region, String, Timestamp, Vector
 from tamis.spark import check_events, match, read_events, read_subscriptions
-from tamis.spark.formats import Read, format_of
+from tamis.spark.sources.formats import Read, format_of
 
 SCHEMA = Schema({"mag": Number(), "at": Timestamp(), "felt": Boolean(), "where": Region(), "look": Vector(2)})
 

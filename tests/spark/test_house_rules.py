@@ -7,7 +7,8 @@ from pathlib import Path
 
 import tamis.spark
 
-SOURCES = sorted(Path(tamis.spark.__file__).parent.glob("*.py"))
+HERE = Path(tamis.spark.__file__).parent
+SOURCES = sorted(HERE.rglob("*.py"))
 FORBIDDEN = {"collect", "toPandas", "toArrow", "toLocalIterator", "broadcast", "take", "head", "tail", "first", "show"}
 
 #: Where small answers come to the driver, and what they are.
@@ -23,7 +24,8 @@ ALLOWED = {
     ("summary.py", "write_summary"),  # the name of a file per task
     ("report.py", "reasons_in"),  # the ten most frequent reasons
     ("report.py", "top_subscriptions"),  # the ten that hear most
-    ("match.py", "_indexed"),  # at most eleven bad subscriptions, for the message
+    ("regions.py", "_grid"),  # five numbers
+    ("match.py", "indexed"),  # at most eleven bad subscriptions, for the message
 }
 
 
@@ -43,5 +45,6 @@ def test_nothing_is_collected_or_broadcast() -> None:
     assert SOURCES
     # These run inside the executors, on Arrow.
     workers = {"compiling.py", "matching.py", "building.py", "reading.py", "tile_work.py", "typed.py", "reducing.py"}
+    workers |= {"column_functions.py", "joining.py", "evaluating.py"}
     found = {call for path in SOURCES if path.name not in workers for call in _calls(path)}
     assert found == ALLOWED

@@ -10,7 +10,8 @@ import pytest
 
 import tamis
 from tamis.errors import SnapshotError, TableError
-from tamis.spark import check_events, compile_subscriptions, match, matching, write_snapshot
+from tamis.spark import check_events, compile_subscriptions, match, write_snapshot
+from tamis.spark.matching import matching
 from tests.spark.worlds import COLUMNS, SCHEMA, laptop, pairs, rows, texts
 
 

@@ -22,7 +22,7 @@ from tamis.errors import InvariantError, SnapshotError
 from tamis.model.schema import Schema
 from tamis.model.types import Number, Region, String
 from tamis.spark import Pipeline, read_summary, run_pipeline
-from tamis.spark.report import EventCounts, SubscriptionCounts
+from tamis.spark.pipelines.report import EventCounts, SubscriptionCounts
 
 SUBSCRIPTIONS = [
     {"id": "strong", "filter": "mag >= 5"},

@@ -23,8 +23,8 @@ from tamis.spark import (
     update_snapshot,
     write_snapshot,
 )
-from tamis.spark.summary import read_reduction
-from tamis.spark.tiles import read_tiles
+from tamis.spark.snapshots.summary import read_reduction
+from tamis.spark.tiles.tiles import read_tiles
 from tests.spark.test_match import accepted
 from tests.spark.worlds import COLUMNS, SCHEMA, laptop, pairs, rows, texts
 

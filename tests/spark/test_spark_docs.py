@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tamis.spark.pipeline_file import EventSource, Options, Pipeline, ReduceOptions, SubscriptionSource
+from tamis.spark.pipelines.pipeline_file import EventSource, Options, Pipeline, ReduceOptions, SubscriptionSource
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "spark.md").read_text(encoding="utf-8")
 
@@ -18,11 +18,13 @@ def test_the_python_of_the_page(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
-    assert len(blocks) == 5
+    assert len(blocks) == 6
     exec(compile("\n".join(blocks), "docs/spark.md", "exec"), {})
     printed = capsys.readouterr().out
     assert re.search(r"\|\s*1\|\s*alice\|", printed)
     assert re.search(r"\|bob\s*\|expected", printed)
+    assert re.search(r"\|\s*1\|\[alice\]\|", printed)  # a column of ids
+    assert re.search(r"\|\s*yes\|\n\+-*\+\n\|true\|", printed)
     assert "1 attribute 'price': expected a number, not str (got 'much')\n" in printed
     assert "\n1 1\n" in printed
     assert "\n0 v000001 2 1 0 " in printed

@@ -21,7 +21,7 @@ from tamis.spark import (
     read_rejected,
     write_snapshot,
 )
-from tamis.spark.batch_log import Begin, write_once
+from tamis.spark.streaming.batch_log import Begin, write_once
 from tests.spark.test_match import accepted
 from tests.spark.worlds import COLUMNS, SCHEMA, laptop, pairs, rows, texts
 

@@ -11,7 +11,7 @@ import tamis
 from tamis.engine.snapshot.manifest import read_manifest
 from tamis.errors import SchemaError
 from tamis.spark import check_events, compile_subscriptions, match, write_snapshot
-from tamis.spark.tiles import read_tiles
+from tamis.spark.tiles.tiles import read_tiles
 from tests.spark.test_match import accepted
 from tests.spark.worlds import COLUMNS, SCHEMA, laptop, pairs, rows, texts
 

@@ -22,10 +22,12 @@ from typing import Any
 
 from tamis.algebra.evaluate import matches
 from tamis.algebra.proofs.pieces import MAX_PIECES, Budget, Piece, Subtraction, lies_in, pieces_of
+from tamis.algebra.proofs.trees import filter_covers
 from tamis.algebra.proofs.witness import canonical, event_for
 from tamis.algebra.sources import Source, as_subscriptions
-from tamis.model.schema import Event, Schema
-from tamis.model.subscription import Filter
+from tamis.model.derived.formulas import is_formula
+from tamis.model.schema import COMPUTED, Event, Schema
+from tamis.model.subscription import Filter, Some
 from tamis.model.types import AttributeType
 
 __all__ = [
@@ -38,6 +40,9 @@ __all__ = [
     "find_cover_of_pieces",
     "is_covered",
 ]
+
+#: Pieces that a proof by the structure of a tree may cost, of those that one question has.
+TREE_PIECES = 2_000
 
 #: Leftover pieces that are tried for a witness before the difference is called unknown; each condition of one
 #: costs so many pieces.
@@ -139,9 +144,23 @@ def find_cover(inner: Sequence[Filter], outer: Sequence[Filter], pieces: int = M
 def _find_cover(inner: Sequence[Filter], outer: Sequence[Filter], budget: Budget) -> frozenset[int] | None:
     places = {filter: place for place, filter in enumerate(outer)}
     used = {places[filter] for filter in inner if filter in places}
-    rest = (piece for filter in inner if filter not in places for piece in pieces_of(filter, budget))
+    left = [filter for filter in inner if filter not in places]
+    if any(filter.rest is not None for filter in (*left, *outer)):
+        left = [filter for filter in left if not _take_tree(filter, outer, used, budget)]
+    rest = (piece for filter in left for piece in pieces_of(filter, budget))
     needed = find_cover_of_pieces(rest, outer, budget)
     return None if needed is None else needed | used
+
+
+def _take_tree(inner: Filter, outer: Sequence[Filter], used: set[int], budget: Budget) -> bool:
+    """Whether the structure of a filter proves that one of the outer ones covers it; its position is then added."""
+    share = budget.share(TREE_PIECES)
+    granted = share.left
+    place = next((i for i, filter in enumerate(outer) if filter_covers(filter, inner, share)), None)
+    budget.spend(granted - max(share.left, 0))
+    if place is not None:
+        used.add(place)
+    return place is not None
 
 
 def find_cover_of_pieces(inner: Iterable[Piece], outer: Sequence[Filter], budget: Budget) -> frozenset[int] | None:
@@ -162,16 +181,17 @@ def compare(
     """Return whether ``outer`` covers ``inner``, with a witness when it does not."""
     subtraction, known = Subtraction(outer, Budget(pieces)), set(outer)
     open_attributes: set[str] = set()
+    has_trees = any(filter.rest is not None for filter in (*outer, *inner))
     tried = 0
     for filter in inner:
-        if filter in known:
+        if filter in known or (has_trees and _take_tree(filter, outer, set(), subtraction.budget)):
             continue
         for piece in pieces_of(filter, subtraction.budget):
             for left in subtraction.leftovers(piece):
                 event = event_for(left, kinds)
                 if event is not None and _differs(canonical(event), filter, outer):
                     return Covering(False, _NO, event)
-                open_attributes.update(name for name, facts in left.items() if facts.conditions)
+                open_attributes.update(_open_names(left))
                 subtraction.budget.spend(TRY_PIECES * sum(len(facts.conditions) for facts in left.values()))
                 tried += 1
                 if tried == MAX_TRIES:
@@ -191,6 +211,15 @@ def _guessed(outer: Sequence[Filter], inner: Sequence[Filter], kinds: Mapping[st
         if event is not None and _differs(canonical(event), filter, outer):
             return Covering(False, _NO, event)
     return None
+
+
+def _open_names(left: Piece) -> set[str]:
+    """Return the attributes of which more is known than a set of values."""
+    names = {key.attribute for key in left if isinstance(key, Some)}
+    for name, facts in left.items():
+        if isinstance(name, str) and (facts.conditions or is_formula(name)):
+            names.add(name.removeprefix(COMPUTED))
+    return names
 
 
 def _differs(event: Event, inner: Filter, outer: Sequence[Filter]) -> bool:

@@ -12,11 +12,30 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.geometry.balls import in_ball
+from tamis.geometry.predicates import passes
 from tamis.geometry.relations import relation_of
+from tamis.geometry.spaces import cosine_ball, unit_vector
+from tamis.model.derived.clocks import clock_time
+from tamis.model.derived.formulas import event_value
 from tamis.model.schema import Event
 from tamis.model.shapes import RegionValue
-from tamis.model.subscription import AllOf, AnyOf, Constraint, Filter, Like, Predicate, Spatial, Subscription, Values
+from tamis.model.subscription import (
+    AllOf,
+    AnyOf,
+    Clock,
+    Constraint,
+    Cosine,
+    Filter,
+    Geometric,
+    Like,
+    Predicate,
+    Some,
+    Spatial,
+    Subscription,
+    Values,
+)
 from tamis.model.text.patterns import meets
+from tamis.model.values import Value
 
 __all__ = ["constraint_holds", "holds", "matches", "matches_subscription"]
 
@@ -40,21 +59,39 @@ def holds(event: Event, predicate: Predicate) -> bool:
         return all(holds(event, part) for part in predicate.parts)
     if isinstance(predicate, AnyOf):
         return any(holds(event, part) for part in predicate.parts)
+    if isinstance(predicate, Some):
+        return _some_holds(event, predicate)
     return constraint_holds(event, predicate)
+
+
+def _some_holds(event: Event, predicate: Some) -> bool:
+    """Whether some element satisfies a condition or, negated, an attribute that is there has no such element."""
+    elements = event.get(predicate.attribute)
+    if elements is None:
+        return False
+    some = any(holds({predicate.attribute: element}, predicate.condition) for element in cast("tuple[Value]", elements))
+    return some != predicate.negated
 
 
 def constraint_holds(event: Event, constraint: Constraint) -> bool:
     """Whether a canonical event satisfies one constraint."""
-    value = event.get(constraint.attribute)
     if isinstance(constraint, Values):
-        return _belongs(value, constraint)
+        return _belongs(event_value(event, constraint.attribute), constraint)
+    value = event.get(constraint.attribute)
     if value is None:
         return False
     if isinstance(constraint, Like):
         return meets(constraint, cast("str", value))
     if isinstance(constraint, Spatial):
         return relation_of(cast("RegionValue", value), constraint.region) in constraint.relations
+    if isinstance(constraint, Clock):
+        return clock_time(cast("int", value), constraint.zone) in constraint.allowed
+    if isinstance(constraint, Geometric):
+        return passes(cast("RegionValue", value), constraint) != constraint.negated
     point = cast("npt.NDArray[np.float64]", value)
+    if isinstance(constraint, Cosine):
+        unit = unit_vector(point)
+        return unit is not None and in_ball(unit, *cosine_ball(constraint)) != constraint.negated
     return in_ball(point, constraint.center, constraint.radius) != constraint.negated
 
 

@@ -12,18 +12,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
-
 from tamis.algebra.evaluate import holds
-from tamis.errors import TamisError, shorten
+from tamis.errors import shorten
 from tamis.model.language.bind import bind
 from tamis.model.language.format import format_node
-from tamis.model.language.literals import instant_text
-from tamis.model.language.nodes import And, Constant, Instant, Leaf, Node, Not, Or
+from tamis.model.language.nodes import And, Calculated, Constant, Leaf, Node, Not, Or
 from tamis.model.language.parse import parse
 from tamis.model.schema import Event, Schema
 from tamis.model.subscription import SubscriptionId
-from tamis.model.types import AttributeType, Timestamp
+from tamis.model.types import AttributeType
+from tamis.model.types.paths import value_at
 from tamis.model.values import Value
 
 __all__ = ["Condition", "Explanation", "Step", "explain"]
@@ -48,14 +46,23 @@ class Condition:
     attribute: str | None
     value: str | None
     outcome: bool | None
+    #: The other attributes of an expression, and their values.
+    others: tuple[tuple[str, str | None], ...] = ()
 
     def __str__(self) -> str:
-        met = "a constant" if self.attribute is None else f"{self.attribute} is {self.value or 'missing'}"
+        values = () if self.attribute is None else ((self.attribute, self.value), *self.others)
+        met = ", ".join(f"{name} is {value or 'missing'}" for name, value in values) or "a constant"
         return f"{_WORDS[self.outcome]}: {met}"
 
     def as_json(self) -> dict[str, object]:
         """Return the condition as plain JSON values."""
-        return {"condition": self.text, "attribute": self.attribute, "value": self.value, "outcome": self.outcome}
+        told: dict[str, object] = {
+            "condition": self.text,
+            "attribute": self.attribute,
+            "value": self.value,
+            "outcome": self.outcome,
+        }
+        return {**told, "others": dict(self.others)} if self.others else told
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +154,15 @@ class _Explainer:
     def condition(self, leaf: Leaf, own_text: str, start: int | None) -> Condition:
         if isinstance(leaf, Constant):
             return Condition(own_text, start, None, None, leaf.value)
-        name = leaf.attribute
+        names = leaf.attributes if isinstance(leaf, Calculated) else (leaf.attribute,)
+        if not names:
+            return Condition(own_text, start, None, None, self.outcome(leaf))
+        first, *others = [(name, self._value(name)) for name in names]
+        return Condition(own_text, start, *first, self.outcome(leaf), tuple(others))
+
+    def _value(self, name: str) -> str | None:
         value = self.event.get(name)
-        shown = None if value is None else _shown(value, self.raw[name], self.schema.get(name))
-        return Condition(own_text, start, name, shown, self.outcome(leaf))
+        return None if value is None else _shown(value, value_at(self.raw, name), self.schema.get(name))
 
     def outcome(self, leaf: Leaf) -> bool | None:
         """Return true, false or unknown: unknown when neither the condition nor its negation holds."""
@@ -185,14 +197,9 @@ def _walk(tree: Condition | Step) -> Iterator[Condition | Step]:
 
 def _shown(value: Value, raw: object, kind: AttributeType | None) -> str:
     """Return a value as text: a moment in UTC if the calendar has it, a long decimal as the user wrote it."""
-    if isinstance(kind, Timestamp) and isinstance(value, int):
-        try:
-            return instant_text(Instant(value))
-        except TamisError:
-            return f"{value} microseconds"
     if isinstance(value, Fraction) or kind is None:
         return str(raw) if isinstance(value, Fraction) else shorten(raw)
-    return shorten(value.tolist() if isinstance(value, np.ndarray) else value)
+    return kind.shown(value)
 
 
 def _shortened(text: str, width: int = 60) -> str:

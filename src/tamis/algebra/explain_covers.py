@@ -94,8 +94,10 @@ def _condition(
     leaf: Leaf, text: str | None, narrow: Sequence[Filter], schema: Schema, open: bool
 ) -> tuple[tuple[str, str | None], Covering]:
     own = format_node(leaf) if text is None or leaf.span is None else text[leaf.span[0] : leaf.span[1]]
-    said = None if isinstance(leaf, Constant) else _said(leaf.attribute, narrow, schema)
-    return (own, said), compare(compile_node(leaf, schema, open=open), narrow, schema)
+    compiled = compile_node(leaf, schema, open=open)
+    names = {name for filter in compiled for name in filter.attributes}
+    said = None if isinstance(leaf, Constant) else _said(names or {leaf.attribute}, narrow, schema)
+    return (own, said), compare(compiled, narrow, schema)
 
 
 def _told(condition: tuple[str, str | None], answer: Covering, decides: bool) -> CoveredCondition:
@@ -103,11 +105,11 @@ def _told(condition: tuple[str, str | None], answer: Covering, decides: bool) ->
     return CoveredCondition(*condition, answer.yes, answer.unknown, no and decides, answer.witness)
 
 
-def _said(attribute: str, narrow: Sequence[Filter], schema: Schema) -> str | None:
-    """Return what the filters of the narrow subscription say about an attribute."""
+def _said(names: set[str], narrow: Sequence[Filter], schema: Schema) -> str | None:
+    """Return what the filters of the narrow subscription say about attributes or computed values."""
     parts = []
     for filter in narrow:
-        own = tuple(one for one in filter.constraints if one.attribute == attribute)
+        own = tuple(one for one in filter.constraints if one.attribute in names)
         if own:
             parts.append(format_filters((Filter(own),), schema))
     if not parts:

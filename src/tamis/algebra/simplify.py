@@ -22,6 +22,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+import shapely
+
 from tamis.algebra.covers import find_cover_of_pieces
 from tamis.algebra.proofs import patterns, regions
 from tamis.algebra.proofs.budget import MAX_PIECES, Budget
@@ -31,7 +33,21 @@ from tamis.algebra.sources import Source, as_subscription
 from tamis.model.language.normalise import filter_of
 from tamis.model.schema import Schema
 from tamis.model.spatial_functions import ALL_RELATIONS
-from tamis.model.subscription import Ball, Constraint, Filter, Like, Predicate, Spatial, Subscription, Values
+from tamis.model.subscription import (
+    AllOf,
+    AnyOf,
+    Clock,
+    Constraint,
+    Cosine,
+    Filter,
+    Geometric,
+    Like,
+    Predicate,
+    Some,
+    Spatial,
+    Subscription,
+    Values,
+)
 from tamis.model.value_set import PRESENT, ValueSet
 
 __all__ = ["join_filters", "simplify", "simplify_filters", "simplify_regions"]
@@ -39,8 +55,9 @@ __all__ = ["join_filters", "simplify", "simplify_filters", "simplify_regions"]
 #: Pieces that one filter's rule 3 may cost, of `MAX_PIECES` for all; simplifying is done at subscribe time.
 RULE_3_PIECES = 1_000
 
-#: Conditions on regions up to which a subscription is simplified when it comes: some thousand relations.
-MOST_REGIONS = 64
+#: Work up to which a subscription is simplified when it comes, about 10 ms: each pair of conditions on regions costs
+#: `WORK_OF_PAIR` and as much as both regions have vertices.
+MOST_WORK, WORK_OF_PAIR = 40_000, 80
 
 #: Pairs of filters that cost one piece to compare, where it takes more than a glance.
 PAIRS_PER_PIECE = 8
@@ -75,10 +92,15 @@ def simplify_regions(filters: tuple[Filter, ...]) -> tuple[Filter, ...]:
     """Return filters with the same union, simplified if they compare regions with each other; else as they are.
 
     Relations are costly to match and quick to simplify, so this is done to every subscription; it keeps its text.
-    A multipolygon of hundreds of parts would take longer than it saves.
+    Many regions, or large ones, would take longer than they save.
     """
-    regions_in = [sum(isinstance(one, Spatial) for one in filter.constraints) for filter in filters]
-    return simplify_filters(filters) if 1 < sum(regions_in) <= MOST_REGIONS else filters
+    found = [one.region for filter in filters for one in filter.constraints if isinstance(one, Spatial)]
+    n = len(found)
+    if n < 2 or n * n * WORK_OF_PAIR > 2 * MOST_WORK:
+        return filters
+    vertices = int(shapely.get_num_coordinates(found).sum())
+    work = n * (n - 1) // 2 * WORK_OF_PAIR + (n - 1) * vertices
+    return simplify_filters(filters) if work <= MOST_WORK else filters
 
 
 def join_filters(a: Filter, b: Filter) -> Filter | None:
@@ -212,7 +234,7 @@ def _implies_all(a: Facts, b: Facts, name: str, budget: Budget) -> bool:
 
 
 def _union_of_conditions(a: Condition, b: Condition, allowed: ValueSet) -> Facts | None:
-    if a == negation(b):
+    if a == negation(b) and not isinstance(a, Cosine):
         return Facts(allowed)
     if isinstance(a, Spatial) and isinstance(b, Spatial) and regions.same_region(a.region, b.region):
         relations = a.relations | b.relations
@@ -248,7 +270,9 @@ def _filter_key(filter: Filter) -> tuple[object, ...]:
 
 
 def _predicate_key(predicate: Predicate) -> tuple[object, ...]:
-    if isinstance(predicate, Values | Like | Spatial | Ball):
+    if isinstance(predicate, Some):
+        return ("Some", (predicate.attribute, predicate.negated, _predicate_key(predicate.condition)))
+    if not isinstance(predicate, AllOf | AnyOf):
         return ("", _constraint_key(predicate))
     return (type(predicate).__name__, tuple(_predicate_key(part) for part in predicate.parts))
 
@@ -261,4 +285,10 @@ def _constraint_key(one: Constraint) -> tuple[object, ...]:
         return (one.attribute, 1, one.pattern, one.negated, one.fold, one.is_regex)
     if isinstance(one, Spatial):
         return (one.attribute, 2, one.region.wkb, sorted(one.relations))
+    if isinstance(one, Geometric):
+        return (one.attribute, 4, one.function, one.geometry.wkb, one.distance, one.negated)
+    if isinstance(one, Clock):
+        return (one.attribute, 6, one.zone, one.allowed.from_below, one.allowed.cuts)
+    if isinstance(one, Cosine):
+        return (one.attribute, 5, one.direction, one.least, one.negated)
     return (one.attribute, 3, one.center, one.radius, one.negated)

@@ -10,23 +10,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from tamis.model.derived.formulas import formula_of, is_formula
+from tamis.model.language.arithmetic.binding import learned_types
 from tamis.model.language.bind import learn_from_node
 from tamis.model.language.format import format_node
-from tamis.model.language.nodes import Node
+from tamis.model.language.nodes import Calculated, Node
 from tamis.model.language.parse import parse
 from tamis.model.schema import Schema
 from tamis.model.subscription import (
     AllOf,
     AnyOf,
     Ball,
+    Clock,
     Constraint,
+    Cosine,
+    Geometric,
     Like,
     Predicate,
+    Some,
     Spatial,
     Subscription,
     SubscriptionId,
 )
-from tamis.model.types import AttributeType, Boolean, Number, Region, String, Timestamp, Vector
+from tamis.model.types import AttributeType, Boolean, Many, Number, Region, ScalarType, String, Timestamp, Vector
 from tamis.model.value_set import ValueSet
 
 __all__ = ["Source", "as_subscription", "as_subscriptions"]
@@ -83,7 +89,10 @@ def _learned(read: Iterable[tuple[SubscriptionId, Source, Node | None]]) -> Sche
         assert isinstance(one, Subscription)
         for constraint in _constraints(one):
             kind = _shown_type(constraint)
-            if isinstance(kind, AttributeType):
+            if is_formula(constraint.attribute):
+                shown = Calculated("NULL", (formula_of(constraint.attribute).expression,))
+                schema = schema.extended(learned_types(shown, schema), source)
+            elif isinstance(kind, AttributeType):
                 schema = schema.extended({constraint.attribute: kind}, source)
             elif kind is not None:
                 uncertain.append((id, constraint.attribute))
@@ -94,7 +103,7 @@ def _learned(read: Iterable[tuple[SubscriptionId, Source, Node | None]]) -> Sche
     return schema
 
 
-def _constraints(subscription: Subscription) -> Iterator[Constraint]:
+def _constraints(subscription: Subscription) -> Iterator[Constraint | Some]:
     waiting: list[Predicate] = []
     for filter in subscription.filters:
         waiting += filter.constraints if filter.rest is None else (*filter.constraints, filter.rest)
@@ -102,16 +111,28 @@ def _constraints(subscription: Subscription) -> Iterator[Constraint]:
         one = waiting.pop()
         if isinstance(one, AllOf | AnyOf):
             waiting += one.parts
+        elif isinstance(one, Some):
+            yield one
         else:
             yield one
 
 
-def _shown_type(constraint: Constraint) -> AttributeType | str | None:
+def _shown_type(constraint: Constraint | Some) -> AttributeType | str | None:
     """Return the type a constraint shows; None when it shows none, a word when it may be one of two."""
+    if isinstance(constraint, Some):
+        inner = constraint.condition
+        element = None if isinstance(inner, AllOf | AnyOf) else _shown_type(inner)
+        return Many(element) if isinstance(element, ScalarType) else None
     if isinstance(constraint, Like):
         return String()
     if isinstance(constraint, Spatial):
         return Region()
+    if isinstance(constraint, Geometric):
+        return Region(geodetic=constraint.on_sphere)
+    if isinstance(constraint, Clock):
+        return Timestamp()
+    if isinstance(constraint, Cosine):
+        return Vector(len(constraint.direction))
     if isinstance(constraint, Ball):
         return Vector(len(constraint.center))
     return _type_of_cuts(constraint.allowed)

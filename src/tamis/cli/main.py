@@ -15,11 +15,11 @@ import typer
 from typer.core import TyperGroup
 
 from tamis.cli import kernels
-from tamis.cli.broker import bridge, network, peer, publish, serve
+from tamis.cli.broker import bridge, network, peer, publish, serve, tune
 from tamis.cli.demo import app as demo
 from tamis.cli.extensions import extension_names, find_extension
 from tamis.cli.failures import failing_well
-from tamis.cli.filters import covers, explain, import_rules, match, migrate, reduce, try_filter, verify
+from tamis.cli.filters import backtest, covers, explain, import_rules, match, migrate, reduce, try_filter, verify
 from tamis.cli.options import examples
 from tamis.cli.pipeline import app as pipeline
 
@@ -94,8 +94,10 @@ app.command("match", epilog=match.EPILOG)(match.match)
 app.command("explain", epilog=explain.EPILOG)(explain.explain)
 app.command("covers", epilog=covers.EPILOG)(covers.covers)
 app.command("reduce", epilog=reduce.EPILOG)(reduce.reduce)
+app.command("backtest", epilog=backtest.EPILOG)(backtest.backtest)
 app.command("network", epilog=network.EPILOG)(network.network)
-app.command("import", epilog=import_rules.EPILOG)(import_rules.import_rules)
+app.command("tune", epilog=tune.EPILOG)(tune.tune)
+app.add_typer(import_rules.app, name="import")
 app.command("peer", epilog=peer.EPILOG)(peer.peer)
 app.command("kernels", epilog=kernels.EPILOG)(kernels.kernels)
 app.command("verify", epilog=verify.EPILOG)(verify.verify)

@@ -12,12 +12,16 @@ if TYPE_CHECKING:
     from tamis.model.schema import Schema
 
 __all__ = [
+    "Choice",
     "Events",
     "Json",
     "KeyFile",
+    "Least",
+    "Most",
     "OnBad",
     "OnBadRow",
     "SchemaPath",
+    "Split",
     "Subscriptions",
     "Zone",
     "examples",
@@ -59,6 +63,14 @@ SchemaPath = Annotated[
 Zone = Annotated[
     str | None, typer.Option("--zone", metavar="ZONE", help="Where times without a zone are meant, as Europe/Berlin.")
 ]
+Fix = Annotated[bool, typer.Option("--fix", help='Read ==, !=, &&, || and "text" as CQL2 has them; prints the text.')]
+Split = Annotated[str, typer.Option("--split", help="How a full node of peers is split: linear, quadratic or r*.")]
+Choice = Annotated[
+    str,
+    typer.Option("--choice", help="How a node of peers is chosen: r (growth) or r* (overlap); by default as --split."),
+]
+Least = Annotated[int, typer.Option("--least", min=1, help="The fewest children of a node of peers, the paper's m.")]
+Most = Annotated[int, typer.Option("--most", min=2, help="The most children of a node of peers, the paper's M.")]
 OnBadRow = Annotated[
     OnBad, typer.Option("--on-bad", help="Stop at a row that cannot be read, or skip it and list it at the end.")
 ]
@@ -67,6 +79,18 @@ OnBadRow = Annotated[
 def examples(*lines: str) -> str:
     """Return the end of a help text: one example per line."""
     return "\n\n".join(["[bold]Examples[/bold]", *(line.replace("[", "\\[") for line in lines)])
+
+
+def fixed(text: str, fix: bool) -> str:
+    """Return a filter, with ``fix`` in CQL2 instead of another language; then the corrected text is printed."""
+    from tamis.cli.screen import errors
+    from tamis.model.language.foreign.corrections import corrected
+
+    proposal = corrected(text) if fix and not text.lstrip().startswith("{") else None
+    if proposal is None:
+        return text
+    errors().say(f"fixed: {proposal}")
+    return proposal
 
 
 def read_schema(path: Path | None, zone: str | None = None) -> Schema | None:

@@ -32,13 +32,11 @@ __all__ = [
     "enumerate_standard_cubes",
     "gray_key",
     "greedy_decomposition",
-    "has_cubes",
     "keep_from",
     "key_range",
     "run_bound",
     "set_bits",
     "side_lengths",
-    "transform",
     "truncate",
     "volume",
     "z_key",
@@ -84,18 +82,6 @@ def gray_key(cube: Sequence[int], bits: int) -> int:
     return key
 
 
-def transform(lo: Sequence[int], hi: Sequence[int], k: int) -> tuple[int, ...]:
-    """Return the point of a box of cells: one box covers another iff its point is at least the other's everywhere.
-
-    Implements: [zcurve] section 1.1, the transformation of a rectangle into a point.
-    Deviation: ``2**k - 1 - lo`` in the place of ``-lo``, so that all coordinates are cells.
-
-    >>> transform([2, 0], [5, 7], 3)
-    (5, 5, 7, 7)
-    """
-    return tuple(side for low, high in zip(lo, hi, strict=True) for side in (2**k - 1 - low, high))
-
-
 def side_lengths(point: Sequence[int], k: int) -> tuple[int, ...]:
     """Return the sides of the extremal rectangle of a point: what dominates the point lies in it."""
     return tuple(2**k - x for x in point)
@@ -125,11 +111,6 @@ def keep_from(x: int, i: int) -> int:
     (10, 0)
     """
     return x >> i << i
-
-
-def has_cubes(lengths: Sequence[int], i: int) -> bool:
-    """Whether some side has a one at position i, the paper's O_i: then there are cubes of side ``2**i`` or could be."""
-    return any(length >> i & 1 for length in lengths)
 
 
 def aspect_ratio(lengths: Sequence[int]) -> int:

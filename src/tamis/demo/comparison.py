@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tamis.model.schema import Schema
+from tamis.model.schema import Event, Schema
 from tamis.model.subscription import Subscription, SubscriptionId
 from tamis.model.types import AttributeType, Number
 from tamis.node.content import Content
+from tamis.overlay.seat import Shape
 from tamis.routing.policies import find_policy
 from tamis.runtime.simulation.network import Network
 from tamis.runtime.simulation.peer_network import PeerNetwork
@@ -48,6 +49,8 @@ class Trial:
     clients: int
     seed: int = 0
     faults: Faults = NO_FAULTS
+    #: The tree of peers that `OVERLAYS` build.
+    shape: Shape = field(default_factory=Shape)
 
     def run(self, policy: str) -> NetworkStatistics:
         """Put everything through a network with one policy; return what it did and cost."""
@@ -57,7 +60,7 @@ class Trial:
         """Return the network of one policy, or of one of `OVERLAYS`, after everything went through it."""
         if policy in OVERLAYS:
             return self.peers(policy)
-        fitted = find_policy(policy).fitted_to(self._compiled())
+        fitted = find_policy(policy).fitted_to(self._compiled(), self._canonical())
         network = Network(self.topology, fitted, schema=self.schema, seed=self.seed, faults=self.faults)
         self._fill(network)
         return network
@@ -66,7 +69,7 @@ class Trial:
         """Return the network of one of `OVERLAYS` after everything went through it; peers do not crash by chance."""
         brokers = self.topology.brokers if overlay == "drtree-brokers" else ()
         faults = replace(self.faults, crash=0.0) if self.faults is not NO_FAULTS else NO_FAULTS
-        network = PeerNetwork(self.schema, brokers=brokers, seed=self.seed, faults=faults)
+        network = PeerNetwork(self.schema, self.shape, brokers=brokers, seed=self.seed, faults=faults)
         self._fill(network)
         return network
 
@@ -83,6 +86,11 @@ class Trial:
             for namespace in namespaces:
                 network.publish(client, batch, namespace=namespace)
         network.run()
+
+    def _canonical(self) -> list[Event]:
+        """Return a sample of the events that cells are fitted to: every second one, at most a thousand."""
+        sample = self.events[:: max(2, len(self.events) // 1_000)]
+        return [self.schema.event(event) for event in sample]
 
     def _compiled(self) -> list[Subscription]:
         content = Content(self.schema)

@@ -121,6 +121,9 @@ def storms() -> pa.Table:
     'hurricane'
     """
     table = _read_table("storms.parquet")
+    numbered = zip(table["storm"].to_pylist(), table["number"].to_pylist(), strict=True)
+    ids = pa.array([f"{storm}-{number:03}" for storm, number in numbered], pa.string())
+    table = table.set_column(table.column_names.index("number"), "id", ids)
     discs = wind_fields(table["lon"].to_numpy(), table["lat"].to_numpy(), table["diameter"].to_numpy())
     return table.append_column(_region_field("disc"), _as_wkb(discs))
 

@@ -25,9 +25,9 @@ def join_borders(borders: pa.Table, uses: pa.ChunkedArray) -> npt.NDArray[Any]:
     Parameters
     ----------
     borders
-        One row for each line. ``lon`` and ``lat`` lead from point to point in steps of 0.00001 degree; a line starts
-        where the one before it in the table ended, plus its first step. A line with ``exact`` (x, y, x, y, ...) has no
-        steps: some of its points lie off that grid.
+        One row for each line. ``lon`` and ``lat`` lead from point to point in steps of 0.00001 degree, 2n for n and
+        2n - 1 for -n, which is smaller on disk than a sign. A line starts where the one before it in the table ended,
+        plus its first step. A line with ``exact`` (x, y, x, y, ...) has no steps: some of its points lie off that grid.
     uses
         For each polygon its lines, in the order of its ring.
     """
@@ -37,7 +37,8 @@ def join_borders(borders: pa.Table, uses: pa.ChunkedArray) -> npt.NDArray[Any]:
 
 def _lines(borders: pa.Table) -> list[npt.NDArray[np.float64]]:
     lons, lats = borders["lon"].combine_chunks(), borders["lat"].combine_chunks()
-    steps = np.column_stack((lons.flatten().to_numpy(), lats.flatten().to_numpy()))
+    folded = np.column_stack((lons.flatten().to_numpy(), lats.flatten().to_numpy())).astype(np.int64)
+    steps = np.where(folded & 1, -(folded + 1) // 2, folded // 2)
     # A whole number divided by 100,000 is the double nearest to the decimal: what its text is read as.
     points = np.cumsum(steps, axis=0, dtype=np.int64) / _STEPS
     lines = np.split(points, lons.offsets.to_numpy()[1:-1])

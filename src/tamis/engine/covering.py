@@ -32,13 +32,19 @@ def covering_index(
     curve: str = "z",
     probes: int | None = None,
     truncated: bool = False,
+    draw: str = "orthonormal",
+    pick: str = "smallest",
+    axes: int = 3,
+    groups: int = 1,
 ) -> CoverIndex:
     """Return an empty index that finds who covers a subscription and whom it covers.
 
     ``kind`` is "exact" (the one to use), "zcurve" (leaves out a share ``epsilon`` of the search space; ``k`` bits per
     side; ``curve`` is "z", "hilbert" or "gray"; a search ends after ``probes`` look-ups; ``truncated`` searches a
-    rectangle of fewer bits instead of the largest cubes), "projection" (balls; ``k`` vectors drawn by ``seed``) or
-    "linear" (asks everybody). Without a schema types, and the scales of a curve, are learned from what is added.
+    rectangle of fewer bits instead of the largest cubes), "projection" (balls; ``k`` vectors drawn by ``seed``, as
+    ``draw`` says, "orthonormal", "gaussian" or "cube"; ``pick="largest"`` reports the first cover that is met), "cells"
+    (cells of ``k`` bits a side on ``groups`` of ``axes`` attributes propose covers) or "linear" (asks everybody).
+    Without a schema types, and the scales of a curve, are learned from what is added.
 
     Examples
     --------
@@ -52,7 +58,9 @@ def covering_index(
     if maker is None:
         raise ModelError(f"there is no covering index {kind!r}; choose from {', '.join(sorted(COVERING_INDEXES))}")
     known = schema if schema is not None else Schema()
-    options = CoveringOptions(known, epsilon, k, seed, curve, probes, truncated)
+    options = CoveringOptions(
+        known, epsilon, k, seed, curve, probes, truncated, draw=draw, pick=pick, axes=axes, groups=groups
+    )
     return CoverIndex(maker(options), schema)
 
 

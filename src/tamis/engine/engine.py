@@ -25,6 +25,7 @@ from tamis.engine.shelf import Shelf
 from tamis.engine.stored import Record
 from tamis.engine.text_batch import compiled_subscriptions, text_batches
 from tamis.engine.threads import match_parts
+from tamis.engine.unreachable import Unreachable
 from tamis.errors import ModelError, SubscriptionError, TableError, shorten
 from tamis.index.protocols import Guarantee, demand
 from tamis.index.registry import DEFAULT_MATCHER, MATCHERS
@@ -77,6 +78,7 @@ class Engine:
         self._matcher = matcher
         self._schema = Schema() if schema is None else schema
         self._learns = schema is None
+        self._unreachable = Unreachable()
         self._clock = clock
         self._shelves: dict[str, Shelf] = {}
         self._next_id = 0
@@ -220,6 +222,7 @@ class Engine:
         return {
             "subscriptions": len(self),
             "attributes": len(self._schema),
+            "unreachable_objects": list(self._unreachable.names),
             "matcher": self._matcher,
             "namespaces": {
                 name: {"subscriptions": len(shelf), **shelf.now.matcher.statistics().details}
@@ -227,15 +230,18 @@ class Engine:
             },
         }
 
-    def save(self, directory: str | Path, *, key: bytes | None = None) -> Path:
-        """Write a new version into a directory, atomically; return where. Nothing there is overwritten.
+    def save(self, directory: str | Path, *, key: bytes | None = None) -> Path | str:
+        """Write a new version into a directory or an object store, atomically; return it. Nothing is overwritten.
+
+        A URI (``s3://bucket/rules``, ``gs://``, ``az://``) needs the extra ``cloud``; credentials come from the
+        environment. The answer is a path for a directory and a URI for a store.
 
         With a ``key`` of at least 32 bytes, or one in the file that ``TAMIS_SNAPSHOT_KEY_FILE`` names, it is signed.
         """
         with self._lock:
             self._expire()
             state = snapshot.State(self._schema, self._learns, self._matcher, self._next_id)
-            return snapshot.write(Path(directory), state, self.namespaces(), key)
+            return snapshot.write(directory, state, self.namespaces(), key)
 
     @classmethod
     def load(
@@ -246,13 +252,13 @@ class Engine:
         clock: Callable[[], int] = _now,
         key: bytes | None = None,
     ) -> Self:
-        """Open the newest version in a directory, or a version by its own path (``DIRECTORY/v000003``).
+        """Open the newest version in a directory or object store, or a version itself (``DIRECTORY/v000003``).
 
         Boxes and texts stay in the files, mapped, and are shared by all processes that open them. Raises
         `SnapshotError` when there is none that can be trusted: its files are damaged, its arrays are not what an
         engine could have written, or, with a key as in `save`, it is not signed with that key.
         """
-        version = snapshot.version_at(Path(directory))
+        version = snapshot.opened(snapshot.version_at(directory))
         lease = snapshot.Lease(version)
         return cls.open(snapshot.read(version, key=key), lease, matcher=matcher, clock=clock)
 
@@ -390,6 +396,7 @@ class Engine:
         """Return the canonical event; in a learning engine a value of no type is at least there (not NULL)."""
         schema = self._known(event, learn_from_event)
         canonical = schema.event(event)
+        self._unreachable.look(event, schema)
         return canonical | presence_of(schema, event) if self._learns else canonical
 
     def _event_table(self, events: Any) -> EventTable:

@@ -1,8 +1,8 @@
 """Snapshots of older formats, opened once to be saved again in the present one.
 
 Formats 1 and 2 hold the same as format 3: the filters as text, the boxes and balls that came in bulk as arrays. What
-differs is the manifest of format 1, and the arrays of regions, which are worked out anew from the filters. The files
-are checked as those of the present format are.
+differs is the manifest of format 1, and the arrays of regions, which are worked out anew from the filters. So are those
+of text, which had another layout in format 3 at first. The files are checked as those of the present format are.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tamis.engine import snapshot
 from tamis.engine.engine import Engine
 from tamis.engine.ids import Ids, IdsState
 from tamis.engine.snapshot.manifest import (
+    FORMAT,
     OLDER_FORMATS,
     File,
     Manifest,
@@ -25,6 +26,7 @@ from tamis.engine.snapshot.manifest import (
     check_files,
     check_manifest,
     open_envelope,
+    read_manifest,
 )
 from tamis.engine.snapshot.parts import SavedPart, read_part
 from tamis.engine.stored import StoredSubscriptions
@@ -70,14 +72,14 @@ class _OldManifest(msgspec.Struct):
         return Manifest(self.schema, self.learns, self.matcher, self.next_id, parts)
 
 
-def migrate_snapshot(old: Path, new: Path, key: bytes | None = None) -> Path:
-    """Save the newest version in ``old``, of format 1 or 2, as a new version in ``new``; return where.
+def migrate_snapshot(old: Path, new: str | Path, key: bytes | None = None) -> Path | str:
+    """Save the newest version in ``old``, of format 1, 2 or 3, as a new version in ``new``; return where.
 
     Ids, filters, ends, metadata and the schema are kept; subscriptions that ended are left out. Nothing in ``old`` is
     changed. Raises `SnapshotError` when the old version is damaged, of another format, or not what it should be.
     """
-    version = snapshot.version_at(old)
-    lease, manifest = snapshot.Lease(version), _read(version)
+    version = snapshot.opened(snapshot.version_at(old))
+    lease, manifest = snapshot.Lease(version), _read(version, key)
     check_files(version, manifest)
     schema = manifest.read_schema(version)
     state = snapshot.State(schema, manifest.learns, manifest.matcher, manifest.next_id)
@@ -91,10 +93,12 @@ def migrate_snapshot(old: Path, new: Path, key: bytes | None = None) -> Path:
     return engine.save(new, key=key)
 
 
-def _read(version: Path) -> Manifest:
-    """Return the manifest of an older format as one of the present."""
+def _read(version: Path, key: bytes | None) -> Manifest:
+    """Return the manifest of any format as one of the present."""
     path = version / snapshot.MANIFEST
-    envelope = open_envelope(path, OLDER_FORMATS)
+    envelope = open_envelope(path, (*OLDER_FORMATS, FORMAT))
+    if envelope.format == FORMAT:  # with a key it must be signed with it; older formats had no signatures
+        return read_manifest(version, key)
     try:
         if "namespaces" in msgspec.json.decode(envelope.contents, type=dict[str, msgspec.Raw]):
             manifest = msgspec.json.decode(envelope.contents, type=_OldManifest).renewed()
@@ -102,7 +106,7 @@ def _read(version: Path) -> Manifest:
             manifest = msgspec.json.decode(envelope.contents, type=Manifest)
     except (msgspec.DecodeError, RecursionError) as error:
         raise SnapshotError(str(path), f"not a manifest: {error}") from error
-    check_manifest(path, manifest)
+    check_manifest(str(path), manifest)
     return manifest
 
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tamis.engine.ids import Ids, IdsState
-from tamis.engine.stored import Record, StoredSubscriptions
-from tamis.engine.text_batch import TextBatch
+from tamis.engine.stored import LazySubscriptions, Record, StoredSubscriptions
+from tamis.engine.text_batch import LazyBatch, TextBatch
 from tamis.index.parted import PartedMatcher
 from tamis.index.protocols import (
     BallMatcher,
@@ -67,7 +67,7 @@ class Namespace:
         self._use(make_matcher(self.find))
         self._single: dict[int, Subscription] = {}
         #: The parts of a saved engine and the tables of texts, by their first row.
-        self._stored: list[StoredSubscriptions] = []
+        self._stored: list[StoredSubscriptions | LazySubscriptions] = []
         self._stored_from: list[int] = []
         #: (moment, row): when a subscription is due to end; rows that are gone are passed over.
         self._ends: list[tuple[int, int]] = []
@@ -83,17 +83,13 @@ class Namespace:
         found = (self.find(row) for row in self.ids.live_rows())
         return (one for one in found if one is not None)
 
-    def add(self, subscription: Subscription) -> None:
-        """Add a subscription; its id must be free."""
-        self.add_many([subscription])
-
     def add_many(self, subscriptions: Sequence[Subscription]) -> None:
         """Add subscriptions, whose ids must be free and different: all or, if it raises, none."""
         first = self.ids.append_many([one.id for one in subscriptions])
         rows = range(first, first + len(subscriptions))
         self._single.update(zip(rows, subscriptions, strict=True))
         try:
-            self._hand_over(rows, subscriptions)
+            _hand_over(self, rows, subscriptions)
         except BaseException:
             for row, one in zip(rows, subscriptions, strict=True):
                 del self._single[row]
@@ -123,11 +119,24 @@ class Namespace:
 
         Needs the role ``columns``. ``compile`` makes a subscription of a text when it is asked for.
         """
-        index = self.roles.columns
-        assert index is not None, "the matcher takes no columns"
         first = self.ids.n_rows
         stored = StoredSubscriptions(batch.records, compile, first)
         self.ids.append_stored(batch.ids, stored)
+        self._add_columns(batch, first, stored)
+        self._ends += stored.ends()
+        heapq.heapify(self._ends)
+
+    def add_lazy(self, batch: LazyBatch) -> None:
+        """Add subscriptions that are made when they are asked for, as `add_texts` does; they do not end here."""
+        first = self.ids.append_many(batch.ids)
+        self._add_columns(batch, first, LazySubscriptions(batch.make, first, len(batch.ids)))
+
+    def _add_columns(
+        self, batch: TextBatch | LazyBatch, first: int, stored: StoredSubscriptions | LazySubscriptions
+    ) -> None:
+        """Hand the rows of a batch to the matcher; if it raises, they are gone."""
+        index = self.roles.columns
+        assert index is not None, "the matcher takes no columns"
         self._stored.append(stored)
         self._stored_from.append(first)
         try:
@@ -147,8 +156,6 @@ class Namespace:
         for row in others:
             if index.find_sides(row) is not None:  # its box decides alone
                 del self._single[row]
-        self._ends += stored.ends()
-        heapq.heapify(self._ends)
 
     def open_part(self, blocks: IdsState, removed: Sequence[int], stored: StoredSubscriptions) -> Matcher:
         """Take over the ids and subscriptions of a part of a saved engine, before anything is added.
@@ -232,18 +239,19 @@ class Namespace:
         """Rows whose subscription was removed: one more with every removal."""
         return self.ids.n_rows - len(self.ids)
 
-    def _hand_over(self, rows: range, subscriptions: Sequence[Subscription]) -> None:
-        """Give subscriptions to the matcher, all or none."""
-        if len(rows) > 1 and self.roles.bulk is not None:
-            self.roles.bulk.add_many(np.arange(rows.start, rows.stop, dtype=np.int32), subscriptions)
-            return
-        for row, one in zip(rows, subscriptions, strict=True):
-            try:
-                self.matcher.add(row, one)
-            except BaseException:
-                for earlier in range(rows.start, row):
-                    self.matcher.remove(earlier)
-                raise
+
+def _hand_over(space: Namespace, rows: range, subscriptions: Sequence[Subscription]) -> None:
+    """Give subscriptions to the matcher, all or none."""
+    if len(rows) > 1 and space.roles.bulk is not None:
+        space.roles.bulk.add_many(np.arange(rows.start, rows.stop, dtype=np.int32), subscriptions)
+        return
+    for row, one in zip(rows, subscriptions, strict=True):
+        try:
+            space.matcher.add(row, one)
+        except BaseException:
+            for earlier in range(rows.start, row):
+                space.matcher.remove(earlier)
+            raise
 
 
 def _find_box(space: Namespace, row: int) -> Subscription | None:

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from tamis.engine.namespace import Namespace
 from tamis.engine.stored import Record
-from tamis.engine.text_batch import TextBatch
+from tamis.engine.text_batch import LazyBatch, TextBatch
 from tamis.index.protocols import LinkMatcher, Lookup, Matcher, Mergeable, MergePlan
 from tamis.model.schema import Event
 from tamis.model.subscription import Subscription, SubscriptionId
@@ -86,7 +86,7 @@ class _Renewal:
         """Do again what was done to the old namespace since; something may have left before it was moved."""
         for change in self.changes:
             if isinstance(change, Subscription):
-                self.fresh.add(change)
+                self.fresh.add_many([change])
             elif change in self.fresh.ids:
                 self.fresh.remove(change)
 
@@ -130,6 +130,14 @@ class Shelf:
             self._renewal = None  # it cannot catch up with so many; the next one will have them
             self._tidy(len(batch.ids))
 
+    def add_lazy(self, batch: LazyBatch) -> None:
+        """Add subscriptions, whose ids are free and different, that are made when asked for: all or none."""
+        with self._merging.lock:
+            self.now.add_lazy(batch)
+            if self._renewal is not None:
+                self._renewal.changes += map(batch.make, range(len(batch.ids)))
+            self._tidy(len(batch.ids))
+
     def _tidy(self, n: int) -> None:
         """Merge after ``n`` subscriptions were added: at once if they are most of all, otherwise when it pays."""
         if n >= BULK and 2 * n > len(self.now):
@@ -167,27 +175,25 @@ class Shelf:
         now = self.now
         return now.ids.of(now.matcher.match(event))
 
-    def match_table(self, events: EventTable) -> list[list[SubscriptionId]]:
-        """Return `match` of each event of a table; a bad row of the table matches nothing."""
+    def match_table(self, events: EventTable, most: int | None = None) -> list[list[SubscriptionId]]:
+        """Return `match` of each event of a table; a bad row of the table matches nothing.
+
+        With ``most`` it ends behind the event with which there are that many ids in all.
+        """
         now = self.now
         offsets, rows = now.matcher.match_table(events)
+        if most is not None:
+            offsets = offsets[: np.searchsorted(offsets[1:], most) + 2]
         bounds = offsets.tolist()
         return [now.ids.of(np.sort(rows[start:stop])) for start, stop in pairwise(bounds)]
 
     def matches_any(self, event: Event) -> bool:
         """Whether a subscription matches a canonical event; for a matcher that can tell (`LinkMatcher`)."""
-        return self._link.matches_any(event)
+        return _link_of(self.now).matches_any(event)
 
     def matches_any_of(self, events: EventTable) -> npt.NDArray[np.bool_]:
         """Say for each event of a table whether a subscription matches it; a bad row matches nothing."""
-        return self._link.matches_any_of(events)
-
-    @property
-    def _link(self) -> LinkMatcher:
-        found = self.now.roles.link
-        if found is None:
-            raise TypeError(f"a {type(self.now.matcher).__name__} does not tell whether anything matches")
-        return found
+        return _link_of(self.now).matches_any_of(events)
 
     # Merges, as `Mergeable`
 
@@ -221,3 +227,9 @@ class Shelf:
     @property
     def _is_mostly_dead(self) -> bool:
         return self.now.n_dead > max(DEAD_ROWS, len(self.now))
+
+
+def _link_of(space: Namespace) -> LinkMatcher:
+    if space.roles.link is None:
+        raise TypeError(f"a {type(space.matcher).__name__} does not tell whether anything matches")
+    return space.roles.link

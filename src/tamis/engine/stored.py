@@ -14,7 +14,15 @@ import pyarrow.compute as pc
 from tamis.errors import ModelError, SnapshotError
 from tamis.model.subscription import Subscription, SubscriptionId
 
-__all__ = ["COLUMNS", "Record", "StoredSubscriptions", "find_problem", "record_table", "text_table"]
+__all__ = [
+    "COLUMNS",
+    "LazySubscriptions",
+    "Record",
+    "StoredSubscriptions",
+    "find_problem",
+    "record_table",
+    "text_table",
+]
 
 #: One row per subscription that has an id of its own; ``filter`` is null for a box that the index holds.
 COLUMNS = pa.schema(
@@ -182,6 +190,24 @@ class StoredSubscriptions:
         number = self._column["id_number"][place].as_py()
         found: SubscriptionId = self._column["id_text"][place].as_py() if number is None else number
         return found
+
+
+class LazySubscriptions:
+    """Subscriptions in the rows from ``first`` on, each made when it is asked for; ``make`` counts from 0."""
+
+    def __init__(self, make: Callable[[int], Subscription], first: int, n: int) -> None:
+        self._first = first
+        self._n = n
+        self._made = lru_cache(maxsize=_KEPT)(make)
+
+    def find(self, row: int) -> Subscription | None:
+        """Return the subscription of a row; None when it is not here."""
+        position = row - self._first
+        return self._made(position) if 0 <= position < self._n else None
+
+    def find_record(self, row: int) -> Record | None:
+        """Return None: what is here has no text."""
+        return None
 
 
 def _one_array(column: pa.ChunkedArray) -> pa.Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from tamis.model.language.templates.columns import TextColumns
 from tamis.model.subscription import Subscription, SubscriptionId
 from tamis.model.tables import SubscriptionTable
 
-__all__ = ["TextBatch", "compiled_subscriptions", "text_batches"]
+__all__ = ["LazyBatch", "TextBatch", "compiled_subscriptions", "text_batches"]
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,19 @@ class TextBatch:
     records: pa.Table
     columns: list[TextColumns]
     others: list[tuple[int, Subscription]]
+
+
+@dataclass(frozen=True)
+class LazyBatch:
+    """Subscriptions of one namespace of which each is made when it is asked for; rows count from 0.
+
+    ``columns`` and ``others`` together have every row once. ``make`` returns the subscription of a row.
+    """
+
+    ids: Sequence[SubscriptionId]
+    columns: list[TextColumns]
+    others: list[tuple[int, Subscription]]
+    make: Callable[[int], Subscription]
 
 
 def compiled_subscriptions(

@@ -1,4 +1,4 @@
-"""A file of subscriptions: rows with ``filter`` and, optionally, ``id``, ``namespace`` and ``expires``.
+"""A file of subscriptions: rows with ``filter`` and, optionally, ``id``, ``namespace``, ``expires`` and ``metadata``.
 
 JSONL, JSON, CSV and Parquet as for events; in ``.txt`` and ``.cql2`` every line is a filter, and lines that
 start with ``#`` are comments. A subscription without an id is called by its line, or by its row in a table.
@@ -7,7 +7,7 @@ start with ``#`` are comments. A subscription without an id is called by its lin
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tamis.errors import TableError
@@ -34,6 +34,8 @@ class Record:
     expires: object
     row: int
     place: str
+    #: What its author says about it, as a title.
+    metadata: Mapping[str, str] = field(default_factory=dict)
 
 
 class SubscriptionFile:
@@ -83,4 +85,19 @@ def _record(batch: Batch, i: int) -> Record:
     id = found.get("id")
     if id is None:
         id = batch.rows[i] if batch.lines is None else batch.lines[i]
-    return Record(source, checked_id(id), namespace, found.get("expires"), batch.rows[i], batch.place(i))
+    metadata = _metadata(found.get("metadata"))
+    return Record(source, checked_id(id), namespace, found.get("expires"), batch.rows[i], batch.place(i), metadata)
+
+
+def _metadata(found: Any) -> dict[str, str]:
+    """Return metadata as strings by name; of a table's map, from its pairs."""
+    if found is None:
+        return {}
+    pairs = found.items() if isinstance(found, Mapping) else found
+    try:
+        metadata = {key: value for key, value in pairs if value is not None}
+    except (TypeError, ValueError):
+        raise TableError(f"the metadata is {found!r}, not names with texts") from None
+    if not all(isinstance(word, str) for pair in metadata.items() for word in pair):
+        raise TableError(f"metadata maps strings to strings, not {found!r}")
+    return metadata

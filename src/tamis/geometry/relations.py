@@ -2,7 +2,8 @@
 
 The answer is the truth about the given float64 coordinates, with no tolerance: `tamis.kernels.polygons.polygon`
 decides by signs of determinants that are exact, in float64 where that is sure and in integers where it is not. GEOS
-takes no part: docs/decisions/0009 tells why.
+takes no part: docs/decisions/0009 tells why. It does for values that are neither points nor simple polygons
+(`tamis.geometry.predicates`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy.typing as npt
 import shapely
 
 from tamis.errors import LimitError, ModelError, TableError
+from tamis.geometry.matrices import compound_relation
 from tamis.model import shapes
 from tamis.model.shapes import RegionValue
 from tamis.model.subscription import Relation
@@ -48,8 +50,9 @@ _FIRST: Final = np.zeros(1, np.int64)
 def relation(a: object, b: object) -> Relation:
     """Return the relation "a REL b" of a polygon or point to a polygon; exactly one of the eight holds.
 
-    Both may be shapely, WKT, WKB or GeoJSON; `tamis.ModelError` if one is not a simple polygon. A point ``a`` is
-    inside, on the boundary (meets) or disjoint.
+    Both may be shapely, WKT, WKB or GeoJSON; `tamis.ModelError` if ``b`` is not a simple polygon. A point ``a`` is
+    inside, on the boundary (meets) or disjoint. What the relations of several parts, holes and lines are is told by
+    `tamis.geometry.matrices`.
 
     >>> relation("POLYGON((0 0, 1 0, 1 1, 0 1, 0 0))", shapely.box(1, 0, 2, 1)).value
     'meets'
@@ -63,13 +66,15 @@ def relation(a: object, b: object) -> Relation:
 
 
 def relation_of(a: RegionValue, b: shapely.Polygon) -> Relation:
-    """Return as `relation` does, for shapes that `tamis.model.shapes` has passed.
+    """Return as `relation` does, for shapes that `tamis.model.shapes` has passed; ``a`` may be any geometry.
 
     Where not even the bounding boxes meet, as for most pairs, no kernel is needed.
     """
     mine, yours = a.bounds, b.bounds
     if mine[2] < yours[0] or yours[2] < mine[0] or mine[3] < yours[1] or yours[3] < mine[1]:
         return Relation.DISJOINT
+    if not shapes.is_plain(a):
+        return compound_relation(a, b)
     from tamis.kernels.polygons import flat_rings, polygon
 
     code = np.empty(1, np.uint8)
@@ -138,10 +143,17 @@ def checked_regions(values: Any) -> CheckedRegions:
         return CheckedRegions(rings)
     for row in np.flatnonzero(~sure):
         try:
-            given[row] = shapes.region(given[row])
+            given[row] = _plain(given[row])
         except (UnfitError, LimitError) as error:
             raise TableError(f"region {row}: {error}", int(row)) from None
     return CheckedRegions(rings_of(given))
+
+
+def _plain(value: object) -> RegionValue:
+    found = shapes.region(value)
+    if shapes.is_plain(found):
+        return found
+    raise UnfitError(f"only points and simple polygons are taken in arrays, not a {found.geom_type}")
 
 
 def rings_of(values: npt.NDArray[Any]) -> Rings:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from tamis.errors import WeakGuaranteeError
 from tamis.model.language.templates.columns import TextColumns
 from tamis.model.schema import Event, Schema
-from tamis.model.subscription import Ball, Subscription
+from tamis.model.subscription import Ball, Filter, Subscription
 from tamis.model.tables import EventTable, SubscriptionTable
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "ColumnLoader",
     "ColumnMatcher",
     "CoveringIndex",
+    "Filtered",
     "Guarantee",
     "IndexStatistics",
     "LinkMatcher",
@@ -55,6 +56,14 @@ NO_ROWS: Rows = np.empty(0, dtype=np.int32)
 
 #: How a matcher gets at the raw subscription of a row; None when it was removed meanwhile.
 Lookup = Callable[[int], Subscription | None]
+
+
+class Filtered(Protocol):
+    """A subscription, or something that reads its filters when they are asked for."""
+
+    @property
+    def filters(self) -> tuple[Filter, ...]:
+        """What the subscription asks for."""
 
 
 class Guarantee(enum.Flag):

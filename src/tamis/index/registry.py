@@ -30,10 +30,11 @@ class CoveringOptions:
     """What a covering index may be told when it is made; each reads what concerns it.
 
     ``schema`` names the attributes and their domains, ``epsilon`` is the share of the search space that may be
-    left out, ``k`` the bits of a curve's side or the vectors of a projection, ``seed`` draws those; ``curve`` is "z",
-    "hilbert" or "gray", ``probes`` the cubes after which a search on it ends, and ``truncated`` has it take the road of
-    Lemma 3.1. ``pieces`` bounds the proofs of one question to all but "projection" (`tamis.algebra.proofs.budget`);
-    what is beyond it counts as not covered.
+    left out, ``k`` the bits of a curve's or cell grid's side or the vectors of a projection, ``seed`` draws those, as
+    ``draw`` says; ``pick`` is the cover that a projection reports; ``curve`` is "z", "hilbert" or "gray", ``probes``
+    the cubes after which a search on it ends, and ``truncated`` has it search the rectangle of Lemma 3.1. ``axes``
+    and ``groups`` are those of cells. ``pieces`` bounds the proofs of one question to all but "projection"
+    (`tamis.algebra.proofs.budget`); what is beyond it counts as not covered.
     """
 
     schema: Schema = field(default_factory=Schema)
@@ -44,6 +45,10 @@ class CoveringOptions:
     probes: int | None = None
     truncated: bool = False
     pieces: int | None = None
+    draw: str = "orthonormal"
+    pick: str = "smallest"
+    axes: int = 3
+    groups: int = 1
 
 
 _AS_IT_COMES = CoveringOptions()
@@ -79,7 +84,13 @@ def _zcurve(options: CoveringOptions = _AS_IT_COMES) -> CoveringIndex:
 def _projection(options: CoveringOptions = _AS_IT_COMES) -> CoveringIndex:
     from tamis.index.projection import ProjectionIndex  # late: it loads numba
 
-    return ProjectionIndex(options.k, options.seed)
+    return ProjectionIndex(options.k, options.seed, kind=options.draw, pick=options.pick)
+
+
+def _cells(options: CoveringOptions = _AS_IT_COMES) -> CoveringIndex:
+    from tamis.index.mics.covering import CellCovering
+
+    return CellCovering(n_axes=options.axes, n_groups=options.groups, bits=options.k, pieces=options.pieces)
 
 
 def _linear(options: CoveringOptions = _AS_IT_COMES) -> CoveringIndex:
@@ -90,6 +101,7 @@ COVERING_INDEXES: dict[str, _Maker] = {
     "exact": _exact,
     "zcurve": _zcurve,
     "projection": _projection,
+    "cells": _cells,
     "linear": _linear,
 }
 DEFAULT_COVERING = "exact"

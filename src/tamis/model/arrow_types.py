@@ -8,12 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pat
 
-from tamis.errors import LimitError, SchemaError
-from tamis.model.geometry_text import read_wkb
-from tamis.model.types import MAX_COORDINATES, AttributeType, Boolean, Number, Region, String, Timestamp, Vector
-from tamis.model.values import UnfitError
+from tamis.errors import SchemaError
+from tamis.model.types import AttributeType
+from tamis.model.types.registry import type_of_arrow
 
-__all__ = ["is_text", "plain_type", "repeated", "schema_from_arrow"]
+__all__ = ["plain_type", "repeated", "schema_from_arrow"]
 
 
 def schema_from_arrow(source: Any) -> dict[str, AttributeType]:
@@ -30,7 +29,8 @@ def schema_from_arrow(source: Any) -> dict[str, AttributeType]:
     if twice is not None:
         raise SchemaError(twice, "two columns have this name")
     for field in schema:
-        kind = _suggested(field, None if source is schema else source.column(field.name))
+        column = None if source is schema else source.column(field.name)
+        kind = type_of_arrow(field, plain_type(field.type), column)
         if kind is not None:
             found[field.name] = kind
     return found
@@ -53,46 +53,3 @@ def repeated(names: Iterable[str]) -> str | None:
 def plain_type(kind: pa.DataType) -> pa.DataType:
     """Return the type of the values: a dictionary's value type, any other type itself."""
     return kind.value_type if pat.is_dictionary(kind) else kind
-
-
-def is_text(kind: pa.DataType) -> bool:
-    """Whether values of an Arrow type are strings, in whatever layout."""
-    return bool(pat.is_string(kind) or pat.is_large_string(kind) or pat.is_string_view(kind))
-
-
-def _suggested(field: pa.Field, column: Any) -> AttributeType | None:
-    kind = plain_type(field.type)
-    if pat.is_integer(kind) or pat.is_floating(kind) or pat.is_decimal(kind):
-        return Number()
-    if is_text(kind):
-        return String()
-    if pat.is_boolean(kind):
-        return Boolean()
-    if pat.is_timestamp(kind):
-        return Timestamp()
-    if b"geoarrow" in (field.metadata or {}).get(b"ARROW:extension:name", b""):
-        return Region()
-    if column is not None and (pat.is_binary(kind) or pat.is_large_binary(kind)):
-        return Region() if _is_wkb(_first(column)) else None
-    return _suggested_vector(kind, column)
-
-
-def _suggested_vector(kind: pa.DataType, column: Any) -> AttributeType | None:
-    if pat.is_fixed_size_list(kind) and pat.is_floating(kind.value_type):
-        return Vector(kind.list_size) if 1 <= kind.list_size <= MAX_COORDINATES else None
-    if column is None or not (pat.is_list(kind) or pat.is_large_list(kind)) or not pat.is_floating(kind.value_type):
-        return None
-    first = _first(column)
-    return None if first is None or len(first) > MAX_COORDINATES else Vector(len(first))
-
-
-def _first(column: Any) -> Any:
-    """Return the first value of a column that is neither null nor empty, looked for in its first thousand."""
-    return next((value for value in column.slice(0, 1000).to_pylist() if value), None)
-
-
-def _is_wkb(value: bytes | None) -> bool:
-    try:
-        return value is not None and read_wkb(value) is not None
-    except (UnfitError, LimitError):
-        return False

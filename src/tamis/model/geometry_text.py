@@ -5,7 +5,8 @@ ends the process, and no exception is raised that could be caught. So every valu
 in its length and without recursion:
 
 * its length is bounded;
-* its type is one that cannot be nested: point, line, polygon, and the multi-types whose parts are exactly that;
+* its type is a point, a line, a polygon, a multi-type whose parts are exactly that, or a collection of these; a
+  collection inside a collection is refused, so that no value has more than `MAX_DEPTH` levels;
 * the counts in WKB fit its length; the rings of WKB and the parentheses of WKT are bounded.
 
 `read_wkt`, `read_wkb` and `read_wkb_column` are the only doors to GEOS for values that others wrote.
@@ -27,20 +28,32 @@ from tamis.model.values import UnfitError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["MAX_BYTES", "MAX_RINGS", "read_wkb", "read_wkb_column", "read_wkt"]
+__all__ = [
+    "MAX_BYTES",
+    "MAX_RINGS",
+    "coordinate",
+    "exact_wkt",
+    "read_point_column",
+    "read_wkb",
+    "read_wkb_column",
+    "read_wkt",
+]
 
 #: Characters of WKT and bytes of WKB. A region of 10,000 vertices has 160,000 bytes as WKB.
 MAX_BYTES = 1024 * 1024
 
-#: Rings of one value: 10,000 vertices, at least four to a ring.
+#: Rings and parts of one value: 10,000 vertices, at least four to a ring.
 MAX_RINGS = 2_500
 
-#: The names of the type codes of WKB. Those from 7 on hold other geometries, so that they can be nested.
+#: Parentheses within each other in WKT: a collection, a multipolygon, a polygon, a ring.
+MAX_DEPTH = 4
+
+#: The names of the type codes of WKB. Those from 8 on are curves and surfaces, which GEOS does not compare.
 _NAMES: Final = (
     *("Geometry", "Point", "LineString", "Polygon", "MultiPoint", "MultiLineString", "MultiPolygon"),
     *("GeometryCollection", "CircularString", "CompoundCurve", "CurvePolygon", "MultiCurve", "MultiSurface"),
 )
-_POINT, _LINE, _POLYGON, _MULTI_POINT, _MULTI_POLYGON = 1, 2, 3, 4, 6
+_POINT, _LINE, _POLYGON, _MULTI_POINT, _MULTI_POLYGON, _COLLECTION = 1, 2, 3, 4, 6, 7
 
 #: The flags of EWKB in a type code.
 _Z, _M, _SRID = 0x80000000, 0x40000000, 0x20000000
@@ -48,10 +61,14 @@ _FLAGS = _Z | _M | _SRID
 
 #: How most values begin: a little-endian point, and a little-endian polygon of one ring.
 _PLAIN_POINT, _PLAIN_RING = b"\x01\x01\x00\x00\x00", b"\x01\x03\x00\x00\x00\x01\x00\x00\x00"
+_POINT_BYTES = len(_PLAIN_POINT) + 16
 
 _FLAT_WKT = re.compile(
-    r"[ \t\r\n]*(?:POINT|LINESTRING|LINEARRING|POLYGON|MULTIPOINT|MULTILINESTRING|MULTIPOLYGON)", re.IGNORECASE
+    r"[ \t\r\n]*(?:POINT|LINESTRING|LINEARRING|POLYGON|MULTIPOINT|MULTILINESTRING|MULTIPOLYGON|(GEOMETRYCOLLECTION))",
+    re.IGNORECASE,
 )
+_COLLECTIONS = re.compile("COLLECTION", re.IGNORECASE)
+_PARENTHESES = re.compile(r"[()]")
 
 
 def read_wkt(text: str) -> shapely.Geometry:
@@ -62,12 +79,61 @@ def read_wkt(text: str) -> shapely.Geometry:
     """
     if len(text) > MAX_BYTES:
         raise LimitError("characters of a region as WKT", len(text), MAX_BYTES)
-    if _FLAT_WKT.match(text) is None:
-        raise UnfitError(f"not WKT: expected POINT, POLYGON or MULTIPOLYGON, got {shorten(text)}")
+    begins = _FLAT_WKT.match(text)
+    if begins is None:
+        raise UnfitError(f"not WKT: expected POINT, LINESTRING, POLYGON or a MULTI form of them, got {shorten(text)}")
     parentheses = text.count("(")
     if parentheses > 2 * MAX_RINGS + 1:
         raise LimitError("parentheses of a region as WKT", parentheses, 2 * MAX_RINGS + 1)
+    if begins[1]:
+        _check_collection(text)
     return _read(shapely.from_wkt, text, "WKT")
+
+
+def _check_collection(text: str) -> None:
+    """Raise unless the WKT of a collection is at most `MAX_DEPTH` levels deep and holds no other collection."""
+    if len(_COLLECTIONS.findall(text)) > 1:
+        raise UnfitError(_NESTED)
+    depth = 0
+    for parenthesis in _PARENTHESES.finditer(text):
+        depth += 1 if parenthesis[0] == "(" else -1
+        if depth > MAX_DEPTH:
+            raise LimitError("levels of parentheses of a region as WKT", depth, MAX_DEPTH)
+
+
+def exact_wkt(geometry: shapely.Geometry) -> str:
+    """Return the WKT of a geometry, whose coordinates read back to the last bit.
+
+    ``shapely.to_wkt`` stops after 16 decimals whatever precision it is asked for (in GEOS 3.14 the number
+    -0.0002072179058609398 loses its last three digits); ``repr`` gives the shortest digits that are exact.
+
+    >>> exact_wkt(shapely.LineString([(0, 0.1), (1, 2)])), exact_wkt(shapely.MultiPoint([(0, 0), (1, 1)]))
+    ('LINESTRING (0 0.1, 1 2)', 'MULTIPOINT ((0 0), (1 1))')
+    """
+    name = geometry.geom_type.upper()
+    if isinstance(geometry, shapely.GeometryCollection):
+        return f"{name} ({', '.join(map(exact_wkt, geometry.geoms))})"
+    return f"{name} {'Z ' if geometry.has_z else ''}{_body(geometry)}"
+
+
+def _body(geometry: shapely.Geometry) -> str:
+    if isinstance(geometry, shapely.Polygon):
+        parts = [_positions(ring) for ring in (geometry.exterior, *geometry.interiors)]
+    elif isinstance(geometry, shapely.Point | shapely.LineString):
+        return _positions(geometry)
+    else:
+        parts = [_body(part) for part in geometry.geoms]
+    return f"({', '.join(parts)})"
+
+
+def _positions(geometry: shapely.Geometry) -> str:
+    rows = shapely.get_coordinates(geometry, include_z=geometry.has_z).tolist()
+    return f"({', '.join(' '.join(map(coordinate, row)) for row in rows)})"
+
+
+def coordinate(value: float) -> str:
+    """Return the shortest digits that read back as a number."""
+    return repr(value).removesuffix(".0")
 
 
 def read_wkb(data: bytes) -> shapely.Geometry:
@@ -94,9 +160,30 @@ def read_wkb_column(array: pa.Array) -> tuple[npt.NDArray[np.object_], npt.NDArr
     return encoded, shapely.from_wkb(readable, on_invalid="ignore")
 
 
+def read_point_column(array: pa.Array) -> npt.NDArray[np.float64] | None:
+    """Return x and y of each row of a binary Arrow array of plain points; None when it holds anything else."""
+    if array.null_count or not len(array):
+        return None
+    _, offsets, data = array.buffers()
+    width = np.int64 if str(array.type) == "large_binary" else np.int32
+    ends = np.frombuffer(offsets, width)[array.offset : array.offset + len(array) + 1]
+    if (np.diff(ends) != _POINT_BYTES).any():
+        return None
+    rows = np.frombuffer(data, np.uint8)[ends[0] : ends[-1]].reshape(-1, _POINT_BYTES)
+    head = len(_PLAIN_POINT)
+    if (rows[:, :head] != np.frombuffer(_PLAIN_POINT, np.uint8)).any():
+        return None
+    xy: npt.NDArray[np.float64] = rows[:, head:].copy().view("<f8")
+    return xy if np.isfinite(xy).all() else None
+
+
+_NESTED = "a collection inside a collection; write its parts into the outer one"
+
+
 def _read(reader: Any, value: str | bytes, form: str) -> shapely.Geometry:
     try:
-        return reader(value)
+        with np.errstate(invalid="ignore", over="ignore"):  # NaN is refused later; no need to warn as well
+            return reader(value)
     except (shapely.errors.GEOSException, TypeError, ValueError) as error:
         reason = str(error).split("\n")[0].removeprefix("ParseException: ")
         raise UnfitError(f"not {form}: {reason}") from None
@@ -104,7 +191,7 @@ def _read(reader: Any, value: str | bytes, form: str) -> shapely.Geometry:
 
 def _is_plain(data: bytes) -> bool:
     """Whether WKB is a point or a single ring in the usual form, of exactly the length that it says."""
-    if len(data) == 21:
+    if len(data) == _POINT_BYTES:
         return data.startswith(_PLAIN_POINT)
     if not data.startswith(_PLAIN_RING) or len(data) > MAX_BYTES:
         return False
@@ -121,16 +208,27 @@ def _from_hexadecimal(data: bytes) -> bytes:
 
 
 def _check_wkb(data: bytes) -> None:
-    """Raise unless WKB is a point, a line, a polygon, or a collection of one of them, with counts that it can hold."""
+    """Raise unless WKB is a point, line, polygon, multi-type or a collection of them, with counts that it can hold."""
     if len(data) > MAX_BYTES:
         raise LimitError("bytes of a region as WKB", len(data), MAX_BYTES)
     walk = _Walk(data)
     kind = walk.enter()
+    if kind < _COLLECTION:
+        _check_flat(walk, kind)
+        return
+    for _ in range(walk.count("parts")):
+        part = walk.enter()
+        if part == _COLLECTION:
+            raise UnfitError(_NESTED)
+        _check_flat(walk, part)
+
+
+def _check_flat(walk: _Walk, kind: int) -> None:
+    """Walk over a geometry that is no collection; raise unless the parts of a multi-type are of its kind."""
     if kind < _MULTI_POINT:
         walk.skip_body(kind)
         return
-    parts = walk.count("parts")
-    for _ in range(parts):
+    for _ in range(walk.count("parts")):
         part = walk.enter()
         if part != kind - 3:  # the codes of the multi-types follow those of their parts in the same order
             raise UnfitError(f"not WKB: a {_NAMES[part]} inside a {_NAMES[kind]}")
@@ -155,9 +253,9 @@ class _Walk:
         self.is_little = order == 1
         code = self._number()
         dimensions, kind = divmod(code & ~_FLAGS, 1000)
-        if dimensions > 3 or not _POINT <= kind <= _MULTI_POLYGON:
+        if dimensions > 3 or not _POINT <= kind <= _COLLECTION:
             name = f"a {_NAMES[kind]}" if dimensions <= 3 and 0 < kind < len(_NAMES) else f"geometry type {code}"
-            raise UnfitError(f"not WKB of a region: {name}; expected a Point, Polygon or MultiPolygon")
+            raise UnfitError(f"not WKB of a region: {name}; expected a point, line, polygon or several of them")
         has_z, has_m = bool(code & _Z) or dimensions in (1, 3), bool(code & _M) or dimensions in (2, 3)
         self.n_dimensions = 2 + has_z + has_m
         if code & _SRID:

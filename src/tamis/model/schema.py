@@ -7,27 +7,46 @@ sources that disagree are named in one `SchemaError`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from tamis.errors import EventError, LimitError, SchemaError
-from tamis.model.types import AttributeType, Boolean, Number, Region, String, Timestamp, Vector, type_of_value
-from tamis.model.values import UnfitError, Value, is_null
+from tamis.model.types import AttributeType, String, type_of_value
+from tamis.model.types.paths import Lookups, leaves_of, value_at
+from tamis.model.types.registry import find_type, type_names
+from tamis.model.values import UnfitError, Value, has_lone_surrogate, is_null
 
-__all__ = ["MAX_ATTRIBUTES", "Event", "Schema", "learn_from_event", "presence_of"]
+__all__ = [
+    "ALL_STRINGS",
+    "COMPUTED",
+    "MAX_ATTRIBUTES",
+    "MAX_DECLARED",
+    "Event",
+    "Schema",
+    "joined_strings",
+    "learn_from_event",
+    "presence_of",
+]
+
+#: The attribute that holds all strings of an event: its string values in the order of their names, a line each. An
+#: event may carry it itself; a schema that knows it as a string makes it of the others.
+ALL_STRINGS = "*"
+
+#: How the names of values begin that expressions compute (`tamis.model.derived.formulas`).
+COMPUTED = "="
 
 #: An event as tamis sees it: canonical values by attribute name; a missing attribute is left out.
 Event = Mapping[str, Value]
 
-#: Attributes of one schema or event (promise S14).
+#: Attributes of one event, and names that events teach a schema (promises S7, S14).
 MAX_ATTRIBUTES = 256
 
-_TYPES: dict[str, type[AttributeType]] = {
-    kind.name: kind for kind in (Number, String, Boolean, Timestamp, Region, Vector)
-}
+#: Attributes of one schema: rules about many kinds of events name more than one event has.
+MAX_DECLARED = 1_024
 
 
 class Schema(Mapping[str, AttributeType]):
@@ -35,6 +54,7 @@ class Schema(Mapping[str, AttributeType]):
 
     Examples
     --------
+    >>> from tamis.model.types import Number, String
     >>> schema = Schema({"symbol": String(), "price": Number(0, 10_000)})
     >>> schema.event({"symbol": "IBM", "price": 99.5, "ignored": 1})
     {'symbol': 'IBM', 'price': 99.5}
@@ -42,15 +62,21 @@ class Schema(Mapping[str, AttributeType]):
 
     def __init__(self, attributes: Mapping[str, AttributeType] | None = None) -> None:
         self._attributes = dict(attributes or {})
-        if len(self._attributes) > MAX_ATTRIBUTES:
-            raise LimitError("attributes of a schema", len(self._attributes), MAX_ATTRIBUTES)
+        if len(self._attributes) > MAX_DECLARED:
+            raise LimitError("attributes of a schema", len(self._attributes), MAX_DECLARED)
         for name, kind in self._attributes.items():
             if not isinstance(name, str) or not name:
                 raise SchemaError(repr(name), "a name is a string that is not empty")
+            if name.startswith(COMPUTED):
+                raise SchemaError(name, f"a name does not begin with {COMPUTED!r}: computed values are called so")
             if not isinstance(kind, AttributeType):
                 raise SchemaError(name, f"expected a type such as tamis.Number(), not {kind!r}")
         #: How each attribute is read, found once instead of for every value.
         self._canonical = {name: kind.canonical for name, kind in self._attributes.items()}
+        #: The names that may reach into nested objects.
+        self._paths = [name for name in self._attributes if "." in name]
+        self._from_wire = {name: kind.from_wire for name, kind in self._attributes.items()}
+        self._joins_strings = isinstance(self._attributes.get(ALL_STRINGS), String)
 
     def __getitem__(self, name: str) -> AttributeType:
         return self._attributes[name]
@@ -60,6 +86,11 @@ class Schema(Mapping[str, AttributeType]):
 
     def __len__(self) -> int:
         return len(self._attributes)
+
+    @property
+    def paths(self) -> Sequence[str]:
+        """The names that may reach into nested objects."""
+        return self._paths
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Schema) and self._attributes == other._attributes
@@ -78,17 +109,57 @@ class Schema(Mapping[str, AttributeType]):
         """
         if not isinstance(raw, Mapping):
             raise EventError("", raw, "an event is a mapping from attribute to value", row)
-        canonical = self._canonical
+        return self._with_strings(self._read(raw, self._canonical, row), raw)
+
+    def event_from_wire(self, raw: Mapping[str, Any]) -> dict[str, Value]:
+        """Return the canonical event of values as `AttributeType.to_wire` wrote them; `EventError` as in `event`."""
+        return self._with_strings(self._read(raw, self._from_wire, None), raw)
+
+    def _read(
+        self, raw: Mapping[str, Any], readers: Mapping[str, Callable[[Any], Value]], row: int | None
+    ) -> dict[str, Value]:
         event: dict[str, Value] = {}
         for name, value in raw.items():
-            read = canonical.get(name)
+            read = readers.get(name)
             if read is None or value is None:
                 continue
             try:
                 event[name] = read(value)
             except (UnfitError, LimitError) as error:
                 raise EventError(name, value, str(error), row) from None
+        if self._paths:
+            self._read_paths(raw, readers, event, row)
         return event
+
+    def _with_strings(self, event: dict[str, Value], raw: Mapping[str, Any]) -> dict[str, Value]:
+        """Add all strings of a raw event, if the schema asks for them and the event does not carry them."""
+        if self._joins_strings and ALL_STRINGS not in event:
+            text = joined_strings(raw)
+            if text is not None:
+                event[ALL_STRINGS] = text
+        return event
+
+    def _read_paths(
+        self,
+        raw: Mapping[str, Any],
+        readers: Mapping[str, Callable[[Any], Value]],
+        event: dict[str, Value],
+        row: int | None,
+    ) -> None:
+        """Add the values that lie inside nested objects to an event; a key with the whole name went before."""
+        lookups = Lookups()
+        for name in self._paths:
+            value = None if name in event else value_at(raw, name, lookups)
+            if value is None:
+                continue
+            try:
+                event[name] = readers[name](value)
+            except (UnfitError, LimitError) as error:
+                raise EventError(name, value, str(error), row) from None
+
+    def to_wire(self, event: Event) -> dict[str, Any]:
+        """Return the values of a canonical event as MessagePack has them."""
+        return {name: self._attributes[name].to_wire(value) for name, value in event.items()}
 
     def extended(self, found: Mapping[str, AttributeType], source: str) -> Schema:
         """Return this schema with what ``source`` shows added; a conflict names both sides."""
@@ -98,7 +169,7 @@ class Schema(Mapping[str, AttributeType]):
             if known is None:
                 added[name] = kind
             elif not known.agrees_with(kind):
-                raise SchemaError(name, f"known as {_words(known)}, but {source} uses it as {_words(kind)}")
+                raise SchemaError(name, f"known as {known.words}, but {source} uses it as {kind.words}")
         return Schema(self._attributes | added) if added else self
 
     def to_json(self) -> str:
@@ -126,6 +197,16 @@ class Schema(Mapping[str, AttributeType]):
         return cls(schema_from_arrow(source))
 
 
+def joined_strings(raw: Mapping[str, Any]) -> str | None:
+    r"""Return the string values of an event in the order of their names, a line each; None when it has none.
+
+    >>> joined_strings({"user": "root", "port": 22, "command": "ls -l"})
+    'ls -l\nroot'
+    """
+    texts = [value for name, value in sorted(raw.items()) if isinstance(value, str) and not has_lone_surrogate(value)]
+    return "\n".join(texts) if texts else None
+
+
 def learn_from_event(schema: Schema, raw: Mapping[str, Any]) -> Schema:
     """Return the schema extended by the types of an event's values; what fits no type is left out.
 
@@ -134,10 +215,10 @@ def learn_from_event(schema: Schema, raw: Mapping[str, Any]) -> Schema:
     if not isinstance(raw, Mapping):
         raise EventError("", raw, "an event is a mapping from attribute to value")
     found: dict[str, AttributeType] = {}
-    for name, value in raw.items():
+    for name, value in itertools.chain(raw.items(), leaves_of(raw)):
         if len(schema) + len(found) >= MAX_ATTRIBUTES:
             break
-        if not isinstance(name, str) or not name or name in schema or _is_missing(value):
+        if not isinstance(name, str) or not name or name[0] == COMPUTED or name in schema or _is_missing(value):
             continue
         kind = type_of_value(value)
         if kind is not None:
@@ -150,35 +231,41 @@ def presence_of(schema: Schema, raw: Mapping[str, Any]) -> dict[str, bool]:
 
     That is all ``IS NULL`` asks about a value of no known type.
 
+    >>> from tamis.model.types import Number
     >>> presence_of(Schema({"a": Number()}), {"a": 1, "b": {"nested": "object"}, "c": None})
     {'b': True}
     """
     if not isinstance(raw, Mapping):
         raise EventError("", raw, "an event is a mapping from attribute to value")
     unknown = (name for name, value in raw.items() if value is not None and name not in schema)
-    return {name: True for name in unknown if isinstance(name, str)}
+    return {name: True for name in unknown if isinstance(name, str) and not name.startswith(COMPUTED)}
 
 
 def _is_missing(value: object) -> bool:
     return is_null(value) or (isinstance(value, float | np.floating) and bool(np.isnan(value)))
 
 
-def _words(kind: AttributeType) -> str:
-    return f"a {kind.name} of {kind.n}" if isinstance(kind, Vector) else f"a {kind.name}"
-
-
 def _describe(kind: AttributeType) -> dict[str, object]:
-    fields = {key: value for key, value in vars(kind).items() if value is not None}
+    fields = {
+        key: _describe(value) if isinstance(value, AttributeType) else value
+        for key, value in vars(kind).items()
+        if value is not None and value is not False
+    }
     return {"type": kind.name, **fields}
 
 
 def _from_description(name: str, one: object) -> AttributeType:
     given = one.get("type") if isinstance(one, dict) else None
-    if not isinstance(one, dict) or not isinstance(given, str) or given not in _TYPES:
-        raise SchemaError(name, f'expected {{"type": one of {", ".join(_TYPES)}}}, not {one!r}')
-    fields = {key: value for key, value in one.items() if key != "type"}
+    kind = find_type(given) if isinstance(given, str) else None
+    if not isinstance(one, dict) or kind is None:
+        raise SchemaError(name, f'expected {{"type": one of {", ".join(type_names())}}}, not {one!r}')
+    fields = {
+        key: _from_description(name, value) if isinstance(value, dict) else value
+        for key, value in one.items()
+        if key != "type"
+    }
     try:
-        return _TYPES[given](**fields)
+        return kind(**fields)
     except TypeError:
         raise SchemaError(name, f"a {given} does not take {', '.join(fields) or 'nothing'}") from None
     except SchemaError as error:

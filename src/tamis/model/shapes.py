@@ -1,9 +1,11 @@
-"""Regions as people write them, turned into valid shapely geometry or refused with a reason.
+"""Geometry as people write it, turned into valid shapely geometry or refused with a reason.
 
-A region is a simple polygon: a closed ring without holes that neither crosses nor touches itself. A
-region attribute may also carry a point. The operand of a condition may have holes and several parts, where the
-condition can be put together from simple polygons (`Part`). Coordinates are plane x, y; for geographic data that is
-longitude first, latitude second, and a ring that crosses the antimeridian has to be split there.
+The values of a region attribute, and what conditions compare them with, may be points, lines, polygons, several of
+them, or a collection. Most are *plain*: a point, or a simple polygon, whose ring neither crosses nor touches itself and
+which has no holes. Plain values are compared by exact kernels; all others by GEOS (`tamis.geometry.predicates`).
+
+Coordinates are plane x, y; for geographic data that is longitude first, latitude second. In the plane a ring that
+crosses the antimeridian has to be split there; a geodetic attribute does it itself (`split_at_antimeridian`).
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import numpy.typing as npt
 import shapely
 
 from tamis.errors import LimitError
+from tamis.model.geojson import from_geojson, point_of
 from tamis.model.geometry_text import read_wkb, read_wkt
 from tamis.model.values import UnfitError, single
 
@@ -27,8 +30,12 @@ __all__ = [
     "Operand",
     "Part",
     "RegionValue",
+    "are_compound",
     "bbox_polygon",
+    "fitted",
     "geometries_of",
+    "is_plain",
+    "is_polygonal",
     "is_simple",
     "operand",
     "parts_of",
@@ -37,11 +44,11 @@ __all__ = [
     "region",
 ]
 
-#: What a region attribute of an event may carry.
-RegionValue: TypeAlias = shapely.Polygon | shapely.Point
+#: What a region attribute of an event may carry: a point, a line, a polygon, several of them, or a collection.
+RegionValue: TypeAlias = shapely.Geometry
 
 #: What a condition may compare with.
-Operand: TypeAlias = shapely.Polygon | shapely.MultiPolygon
+Operand: TypeAlias = shapely.Geometry
 
 #: Vertices of one region (promise S17).
 MAX_VERTICES = 10_000
@@ -57,66 +64,97 @@ _ROWS_TO_COMPARE = 200
 
 _POINT, _POLYGON = int(shapely.GeometryType.POINT), int(shapely.GeometryType.POLYGON)
 
+_Ring = npt.NDArray[np.float64]
 
-def region(value: object) -> RegionValue:
-    """Return the polygon or point that ``value`` describes, or raise `UnfitError`.
+
+def region(value: object, *, drop_z: bool = False, geodetic: bool = False) -> RegionValue:
+    """Return the geometry that ``value`` describes, or raise `UnfitError`.
 
     Accepts shapely geometry, WKT text, WKB bytes, a GeoJSON dict and a pair ``(x, y)``.
 
     >>> region((1, 2)), region("POLYGON((0 0, 4 0, 0 4))".replace("0 4))", "0 4, 0 0))"))
     (<POINT (1 2)>, <POLYGON ((0 0, 4 0, 0 4, 0 0))>)
     """
-    geometry = _decode(value)
-    if isinstance(geometry, shapely.Point):
-        return _checked_point(geometry)
-    if isinstance(geometry, shapely.Polygon):
-        return _checked_polygon(geometry)
-    raise UnfitError(f"expected a polygon or a point, not a {geometry.geom_type}")
+    return fitted(operand(value), drop_z=drop_z, geodetic=geodetic)
 
 
 def polygon(value: object) -> shapely.Polygon:
-    """Return the polygon that ``value`` describes, or raise `UnfitError`; a point is refused."""
+    """Return the simple polygon that ``value`` describes, or raise `UnfitError`."""
     found = region(value)
     if isinstance(found, shapely.Polygon):
-        return found
-    raise UnfitError("expected a polygon, not a point")
+        if is_simple(found):
+            return found
+        raise UnfitError(_NO_HOLES)
+    raise UnfitError(f"expected a polygon, not a {_word(found)}")
 
 
 class Part(NamedTuple):
-    """One part of an operand: a simple polygon without the insides of others."""
+    """One part of a geometry of polygons: a simple polygon without the insides of others."""
 
     outer: shapely.Polygon
     holes: tuple[shapely.Polygon, ...]
 
 
 def operand(value: object) -> Operand:
-    """Return the polygon or multipolygon that ``value`` describes, holes allowed, or raise `UnfitError`."""
-    geometry = _decode(value, several=True)
+    """Return the valid geometry that ``value`` describes, or raise `UnfitError`; `fitted` makes it fit a type.
+
+    A third coordinate and rings across the antimeridian are left to `fitted`: only the type knows what they mean.
+    """
+    geometry = _decode(value)
     if isinstance(geometry, shapely.Point):
-        raise UnfitError("expected a polygon, not a point")
-    if not isinstance(geometry, shapely.Polygon | shapely.MultiPolygon):
-        raise UnfitError(f"expected a polygon, not a {geometry.geom_type}")
-    if is_simple(geometry):
+        _check_coordinates(geometry)
+        return geometry
+    if isinstance(geometry, shapely.Polygon) and is_simple(geometry):
         return _checked_polygon(geometry)
-    _check_coordinates(geometry)
-    vertices = int(shapely.get_num_coordinates(geometry))
-    if vertices > MAX_VERTICES:
-        raise LimitError("vertices of a region", vertices, MAX_VERTICES)
-    for part in parts_of(geometry):
-        for ring in (part.outer, *part.holes):
-            _checked_polygon(ring)
-    if not geometry.is_valid:
-        raise UnfitError(f"not a valid polygon: {shapely.is_valid_reason(geometry)}")
+    return _checked_compound(geometry)
+
+
+def fitted(geometry: Operand, *, drop_z: bool = False, geodetic: bool = False) -> Operand:
+    """Return a valid geometry as an attribute holds it, or raise `UnfitError`.
+
+    ``drop_z``: without its third coordinate. ``geodetic``: longitude and latitude, split at the antimeridian.
+    """
+    if geometry.has_z or geometry.has_m:
+        if not drop_z:
+            raise UnfitError(_THIRD)
+        geometry = shapely.force_2d(geometry)
+    if geodetic:
+        return _on_the_globe(geometry)
+    if isinstance(geometry, shapely.Point):
+        return geometry
+    jump = next((jump for ring in _rings(geometry) if (jump := _find_jump(ring)) is not None), None)
+    if jump is not None:
+        raise UnfitError(f"an edge from x = {jump[0]:.15g} to {jump[1]:.15g}; {_SPLIT}")
     return geometry
 
 
 def is_simple(found: Operand) -> bool:
-    """Whether an operand is one polygon without holes."""
+    """Whether a geometry is one polygon without holes."""
     return isinstance(found, shapely.Polygon) and not len(found.interiors)
 
 
+def is_plain(found: Operand) -> bool:
+    """Whether a geometry is a point or a simple polygon, which exact kernels compare."""
+    return isinstance(found, shapely.Point) or is_simple(found)
+
+
+def is_polygonal(found: Operand) -> bool:
+    """Whether a geometry is a polygon or several, with or without holes."""
+    return isinstance(found, shapely.Polygon | shapely.MultiPolygon)
+
+
+def are_compound(values: npt.NDArray[np.object_]) -> npt.NDArray[np.bool_]:
+    """Say of each geometry of an array whether it is neither a point nor a simple polygon; None is neither."""
+    kinds = shapely.get_type_id(values)
+    compound: npt.NDArray[np.bool_] = (kinds > _POINT) & (kinds != _POLYGON)
+    polygons = kinds == _POLYGON
+    if polygons.any():
+        compound |= polygons & (shapely.get_num_interior_rings(values) > 0)
+    return compound
+
+
 def parts_of(found: Operand) -> list[Part]:
-    """Return the parts of an operand; those of a simple polygon are itself."""
+    """Return the parts of a geometry of polygons; those of a simple polygon are itself."""
     some = [found] if isinstance(found, shapely.Polygon) else list(found.geoms)
     if is_simple(found):
         return [Part(some[0], ())]
@@ -158,16 +196,18 @@ def plain_rings(values: npt.NDArray[np.object_]) -> tuple[Rings, npt.NDArray[np.
 
 
 def bbox_polygon(min_x: float, min_y: float, max_x: float, max_y: float) -> shapely.Polygon:
-    """Return the rectangle of a BBOX literal, or raise `UnfitError` when it has no area."""
-    if _NEAR_THE_ANTIMERIDIAN <= min_x <= 180 and -180 <= max_x <= -_NEAR_THE_ANTIMERIDIAN:
-        raise UnfitError(f"a BBOX from x = {min_x:.15g} to {max_x:.15g}; {_SPLIT}")
+    """Return the rectangle of a BBOX literal, or raise `UnfitError` when it has no area.
+
+    A BBOX that begins in the east and ends in the west crosses the antimeridian; `fitted` splits or refuses it.
+    """
+    if _NEAR_THE_ANTIMERIDIAN <= min_x <= 180 and -180 <= max_x <= -_NEAR_THE_ANTIMERIDIAN and min_y < max_y:
+        return shapely.Polygon([(min_x, min_y), (max_x, min_y), (max_x, max_y), (min_x, max_y)])
     if not (min_x < max_x and min_y < max_y):
         raise UnfitError("a BBOX is min x, min y, max x, max y, and each min is below its max")
     return shapely.box(min_x, min_y, max_x, max_y)
 
 
-def _decode(value: object, *, several: bool = False) -> shapely.Geometry:
-    """Read any form; GeoJSON of ``several`` rings only where they are asked for."""
+def _decode(value: object) -> shapely.Geometry:
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = single(value)
     if isinstance(value, shapely.Geometry):
@@ -177,63 +217,10 @@ def _decode(value: object, *, several: bool = False) -> shapely.Geometry:
     if isinstance(value, bytes | bytearray | memoryview):
         return read_wkb(bytes(value))
     if isinstance(value, Mapping):
-        return _from_geojson(value, several)
-    if isinstance(value, Sequence | np.ndarray) and len(value) == 2:
-        return _point(value)
+        return from_geojson(value)
+    if isinstance(value, Sequence | np.ndarray) and len(value) in (2, 3):
+        return point_of(value)
     raise UnfitError(f"expected a region (WKT, WKB, GeoJSON, shapely or x, y), not {type(value).__name__}")
-
-
-def _from_geojson(value: Mapping[str, object], several: bool) -> shapely.Geometry:
-    kind, coordinates = value.get("type"), value.get("coordinates")
-    if kind == "Point":
-        return _point(coordinates)
-    if kind == "MultiPolygon" and several:
-        return shapely.MultiPolygon(
-            [_geojson_polygon(one, several) for one in _some(coordinates, "a list of polygons")]
-        )
-    if kind != "Polygon":
-        raise UnfitError(f"expected GeoJSON of type Polygon or Point, not {kind!r}")
-    return _geojson_polygon(coordinates, several)
-
-
-def _some(value: object, what: str) -> Sequence[object]:
-    if not isinstance(value, Sequence) or isinstance(value, str) or not value:
-        raise UnfitError(f"a GeoJSON Polygon needs coordinates: {what}")
-    return value
-
-
-def _geojson_polygon(coordinates: object, several: bool) -> shapely.Polygon:
-    rings = _some(coordinates, "a list of rings")
-    if len(rings) > 1 and not several:
-        raise UnfitError(_NO_HOLES)
-    outer, *holes = (_geojson_ring(ring) for ring in rings)
-    return shapely.Polygon(outer, holes)
-
-
-def _geojson_ring(given: object) -> npt.NDArray[np.float64]:
-    ring = _numbers(given, "a GeoJSON ring is a list of [x, y]")
-    if ring.ndim != 2 or ring.shape[1] != 2:
-        raise UnfitError("a GeoJSON ring is a list of [x, y]; a third coordinate is refused")
-    if len(ring) < 4 or not np.array_equal(ring[0], ring[-1]):
-        raise UnfitError("a GeoJSON ring has at least four positions, the last equal to the first")
-    return ring
-
-
-def _point(value: object) -> shapely.Point:
-    pair = _numbers(value, "a point is a pair of numbers x, y")
-    if pair.shape != (2,):
-        raise UnfitError("a point is a pair of numbers x, y; a third coordinate is refused")
-    return shapely.Point(pair)
-
-
-def _numbers(value: object, problem: str) -> npt.NDArray[np.float64]:
-    try:
-        array = np.asarray(value)
-    except ValueError:
-        raise UnfitError(problem) from None
-    if array.dtype.kind not in "iuf" or np.ma.is_masked(value):
-        raise UnfitError(problem)
-    return array.astype(np.float64)
 
 
 _NO_HOLES = "a region has no holes; give its outer ring"
@@ -243,16 +230,16 @@ _SPLIT = (
 )
 
 
-def _checked_point(point: shapely.Point) -> shapely.Point:
-    _check_coordinates(point)
-    return point
+_THIRD = "a third coordinate is refused: regions lie in the plane; declare Region(z='drop') to leave it out"
+
+
+def _word(geometry: shapely.Geometry) -> str:
+    return "point" if isinstance(geometry, shapely.Point) else str(geometry.geom_type)
 
 
 def _checked_polygon(found: shapely.Polygon) -> shapely.Polygon:
     _check_coordinates(found)
-    if len(found.interiors):
-        raise UnfitError(_NO_HOLES)
-    ring = shapely.get_coordinates(found)
+    ring = np.ascontiguousarray(shapely.get_coordinates(found))
     if len(ring) - 1 > MAX_VERTICES:
         raise LimitError("vertices of a region", len(ring) - 1, MAX_VERTICES)
     points = ring.view(np.complex128)[:, 0]  # one comparison for both coordinates
@@ -261,12 +248,59 @@ def _checked_polygon(found: shapely.Polygon) -> shapely.Polygon:
         raise UnfitError("a polygon needs at least three different points")
     if (points[1:] == points[:-1]).any():
         raise UnfitError("a polygon with a repeated point")
-    jump = _find_jump(ring)
-    if jump is not None:
-        raise UnfitError(f"an edge from x = {jump[0]:.15g} to {jump[1]:.15g}; {_SPLIT}")
-    flaw = _find_flaw(found, ring)
+    with np.errstate(all="ignore"):  # GEOS overflows on coordinates near the largest float64
+        flaw = _find_flaw(found, ring)
     if flaw is not None:
         raise UnfitError(f"not a simple polygon: {flaw}")
+    return found
+
+
+def _checked_compound(geometry: shapely.Geometry) -> shapely.Geometry:
+    """Return a geometry that is neither a point nor a simple polygon, if it is valid and no larger than accepted."""
+    if isinstance(geometry, shapely.LinearRing):
+        geometry = shapely.LineString(geometry)
+    _check_coordinates(geometry)
+    vertices = int(shapely.get_num_coordinates(geometry))
+    if vertices > MAX_VERTICES:
+        raise LimitError("vertices of a region", vertices, MAX_VERTICES)
+    for part in _members(geometry):
+        if part.is_empty:
+            raise UnfitError("an empty part of a geometry")
+        if isinstance(part, shapely.GeometryCollection):
+            raise UnfitError("a collection inside a collection; write its parts into the outer one")
+        if isinstance(part, shapely.Polygon):
+            for outer, holes in parts_of(part):
+                for ring in (outer, *holes):
+                    _checked_polygon(ring)
+    if not geometry.is_valid:
+        raise UnfitError(f"not a valid {_word(geometry)}: {shapely.is_valid_reason(geometry)}")
+    if isinstance(geometry, shapely.MultiPolygon | shapely.MultiPoint) and len(geometry.geoms) == 1:
+        return geometry.geoms[0]
+    return geometry
+
+
+def _members(geometry: shapely.Geometry) -> list[shapely.Geometry]:
+    """Return the points, lines and polygons of a geometry; a collection within a collection as itself."""
+    parts = list(shapely.get_parts(geometry))
+    if not isinstance(geometry, shapely.GeometryCollection):
+        return parts
+    return [
+        one
+        for part in parts
+        for one in ([part] if isinstance(part, shapely.GeometryCollection) else shapely.get_parts(part))
+    ]
+
+
+def _rings(geometry: shapely.Geometry) -> list[_Ring]:
+    """Return the coordinates of all rings and lines of a geometry."""
+    if isinstance(geometry, shapely.Polygon) and not len(geometry.interiors):
+        return [shapely.get_coordinates(geometry)]
+    found: list[_Ring] = []
+    for part in _members(geometry):
+        if isinstance(part, shapely.Polygon):
+            found += [shapely.get_coordinates(ring) for ring in (part.exterior, *part.interiors)]
+        elif isinstance(part, shapely.LineString):
+            found.append(shapely.get_coordinates(part))
     return found
 
 
@@ -300,7 +334,30 @@ def _find_flaw(found: shapely.Polygon, ring: npt.NDArray[np.float64]) -> str | N
 def _check_coordinates(geometry: shapely.Geometry) -> None:
     if geometry.is_empty:
         raise UnfitError("an empty geometry")
-    if geometry.has_z or geometry.has_m:
-        raise UnfitError("a third coordinate is refused: regions lie in the plane")
     if not np.isfinite(shapely.get_coordinates(geometry)).all():
         raise UnfitError("NaN and infinity are not coordinates")
+
+
+def _on_the_globe(geometry: Operand) -> Operand:
+    """Return longitudes and latitudes, what crosses the antimeridian cut there; `UnfitError` beyond the poles."""
+    x, y = shapely.get_coordinates(geometry).T
+    if not ((np.abs(x) <= 180).all() and (np.abs(y) <= 90).all()):
+        raise UnfitError("a longitude beyond 180 or a latitude beyond 90 degrees")
+    if isinstance(geometry, shapely.Point) or not any(_find_jump(ring) is not None for ring in _rings(geometry)):
+        return geometry
+    if isinstance(geometry, shapely.GeometryCollection):
+        return shapely.GeometryCollection([_on_the_globe(part) for part in geometry.geoms])
+    return _cut(geometry)
+
+
+def _cut(geometry: shapely.Geometry) -> shapely.Geometry:
+    """Cut a geometry at the antimeridian: move its western half 360 degrees east, and what lies beyond 180 back."""
+    east = shapely.transform(geometry, lambda xy: xy + (xy[:, :1] < 0) * np.array([360.0, 0.0]))
+    if not east.is_valid:
+        raise UnfitError(f"not valid across the antimeridian: {shapely.is_valid_reason(east)}")
+    near = shapely.intersection(east, shapely.box(-180, -90, 180, 90))
+    far = shapely.intersection(east, shapely.box(180, -90, 540, 90))
+    back = shapely.transform(far, lambda xy: xy - np.array([360.0, 0.0]))
+    kind = east.geom_type.removeprefix("Multi")
+    pieces = [part for part in shapely.get_parts([near, back]) if part.geom_type == kind]
+    return shapely.MultiPolygon(pieces) if "Polygon" in east.geom_type else shapely.MultiLineString(pieces)

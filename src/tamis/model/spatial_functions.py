@@ -1,10 +1,19 @@
-"""The spatial functions of the language: each is a set of the eight relations."""
+"""The spatial functions of the language: what each says of a simple polygon, as a set of the eight relations.
+
+Plain values, points and simple polygons, are compared with simple polygons by these sets alone. For other values and
+other operands OGC's definitions hold (`tamis.geometry.predicates`), which agree with the sets but for two functions:
+S_OVERLAPS asks for equal dimensions and S_CROSSES for different ones, where the relation *overlaps* asks for neither.
+"""
 
 from __future__ import annotations
 
-from tamis.model.subscription import Relation
+import shapely
 
-__all__ = ["ALL_RELATIONS", "SPATIAL_FUNCTIONS"]
+from tamis.model.shapes import Operand
+from tamis.model.subscription import Relation
+from tamis.model.values import UnfitError
+
+__all__ = ["ALL_RELATIONS", "BY_DIMENSION", "METRES", "SPATIAL_FUNCTIONS", "holds_between"]
 
 ALL_RELATIONS = frozenset(Relation)
 
@@ -18,4 +27,22 @@ SPATIAL_FUNCTIONS: dict[str, frozenset[Relation]] = {
     "S_TOUCHES": frozenset({Relation.MEETS}),
     "S_OVERLAPS": frozenset({Relation.OVERLAPS}),
     "S_EQUALS": frozenset({Relation.EQUALS}),
+    "S_CROSSES": frozenset(),
 }
+
+#: The functions that ask for the dimensions of both sides.
+BY_DIMENSION = frozenset({"S_OVERLAPS", "S_CROSSES"})
+
+#: The metres of each unit of S_DWITHIN.
+METRES = {"m": 1.0, "km": 1000.0, "mi": 1609.344, "nmi": 1852.0, "ft": 0.3048}
+
+
+def holds_between(function: str, first: Operand, second: Operand) -> bool:
+    """Whether a function of the OGC holds between two geometries that both stand in a subscription; z does not count.
+
+    >>> holds_between("S_TOUCHES", shapely.box(0, 0, 1, 1), shapely.Point(1, 1))
+    True
+    """
+    if not function.startswith("S_"):
+        raise UnfitError(f"{function} compares an attribute with polygons; S_* compare two geometries, too")
+    return bool(getattr(shapely, function[2:].lower())(first, second))

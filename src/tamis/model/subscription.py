@@ -26,12 +26,16 @@ __all__ = [
     "AllOf",
     "AnyOf",
     "Ball",
+    "Clock",
     "Constraint",
+    "Cosine",
     "Filter",
     "Fold",
+    "Geometric",
     "Like",
     "Predicate",
     "Relation",
+    "Some",
     "Spatial",
     "Subscription",
     "SubscriptionId",
@@ -95,7 +99,7 @@ class Like:
 
 @dataclass(frozen=True, slots=True)
 class Spatial:
-    """The event's region or point stands in one of these relations to ``region``."""
+    """The event's geometry stands in one of these relations to ``region``, a simple polygon."""
 
     attribute: str
     relations: frozenset[Relation]
@@ -112,7 +116,46 @@ class Ball:
     negated: bool = False
 
 
-Constraint = Values | Like | Spatial | Ball
+@dataclass(frozen=True, slots=True)
+class Geometric:
+    """The event's geometry passes (or, negated, fails) a spatial function with any other geometry.
+
+    ``function`` is S_INTERSECTS, S_WITHIN, S_CONTAINS, S_TOUCHES, S_OVERLAPS, S_CROSSES, S_EQUALS or one of the strict
+    relations RCC_*; or S_DWITHIN, which asks for a ``distance`` of at most so many units of the coordinates, or so many
+    metres if they are degrees ``on_sphere``. What can be said as `Spatial` is not said so.
+    """
+
+    attribute: str
+    function: str
+    geometry: shapely.Geometry
+    negated: bool = False
+    distance: float = 0.0
+    on_sphere: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cosine:
+    """The cosine between the event's vector and ``direction`` is at least (or, negated, below) ``least``.
+
+    A vector of zeros has no direction: it satisfies neither.
+    """
+
+    attribute: str
+    direction: tuple[float, ...]
+    least: float
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The moment's local time belongs to a set: microseconds since Monday 00:00 by the clocks of a time zone."""
+
+    attribute: str
+    zone: str
+    allowed: ValueSet
+
+
+Constraint = Values | Like | Spatial | Ball | Geometric | Cosine | Clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +172,21 @@ class AnyOf:
     parts: tuple[Predicate, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Some:
+    """Some element of a repeated attribute satisfies ``condition``; ``negated``: the attribute is there and none does.
+
+    The condition speaks of one element, under the name of the attribute. Two such conditions may be met by different
+    elements, so they are never joined into one.
+    """
+
+    attribute: str
+    condition: Predicate
+    negated: bool = False
+
+
 #: A predicate without NOT: negation is inside the constraints. ``AllOf(())`` is true, ``AnyOf(())`` false.
-Predicate = Constraint | AllOf | AnyOf
+Predicate = Constraint | Some | AllOf | AnyOf
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,11 @@ import pyarrow as pa
 
 from tamis.errors import EventError, TableError
 from tamis.model.arrow_types import repeated, schema_from_arrow
-from tamis.model.columns import Column, column_from, presence_column, python_values
-from tamis.model.schema import MAX_ATTRIBUTES, Schema
+from tamis.model.columns import Column, column_from, joined_column, presence_column, python_values
+from tamis.model.schema import ALL_STRINGS, COMPUTED, MAX_ATTRIBUTES, Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE, Ball, Filter, Subscription, SubscriptionId, Values
 from tamis.model.types import AttributeType, String, Timestamp, type_of_value
+from tamis.model.types.paths import column_at
 from tamis.model.value_set import ValueSet
 from tamis.model.values import INT64_MAX, INT64_MIN, Value, has_lone_surrogate, is_null
 
@@ -51,8 +52,14 @@ class EventTable:
         for name, values in data.items():
             if name in schema:
                 columns[name] = column_from(name, schema[name], values)
-            elif presence:
+            elif presence and not name.startswith(COMPUTED):
                 columns[name] = presence_column(values)
+        for name in schema.paths:
+            values = None if name in data else column_at(data, name)
+            if values is not None:
+                columns[name] = column_from(name, schema[name], values)
+        if isinstance(schema.get(ALL_STRINGS), String) and ALL_STRINGS not in columns:
+            columns[ALL_STRINGS] = joined_column(ALL_STRINGS, [data[name] for name in sorted(data)], n)
         return cls(n, columns)
 
     @property
@@ -116,7 +123,7 @@ def learn_from_table(schema: Schema, source: Any) -> Schema:
     for name, values in columns.items():
         if len(schema) + len(found) >= MAX_ATTRIBUTES:
             break
-        if not name or name in schema:
+        if not name or name.startswith(COMPUTED) or name in schema:
             continue
         kind = suggested.get(name) if suggested else _shown_type(values)
         if kind is not None:

@@ -7,61 +7,95 @@ bytes and the schema, so a `Content` remembers what it has read: a filter that c
 from __future__ import annotations
 
 import itertools
-import re
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from math import isfinite
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
-import numpy as np
-import shapely
 
 from tamis.algebra.compiling import compile_filters, compile_source
 from tamis.errors import EventError, LimitError, SchemaError
 from tamis.model.language.cql2_json import from_json, to_json
+from tamis.model.language.templates.columns import TextColumns
 from tamis.model.language.templates.documents import JsonTemplates
 from tamis.model.language.unbind import unbind
-from tamis.model.schema import Event, Schema, learn_from_event, presence_of
+from tamis.model.schema import MAX_ATTRIBUTES, Event, Schema, learn_from_event, presence_of
 from tamis.model.subscription import Filter
 from tamis.model.types import Number
-from tamis.model.values import Value
+from tamis.model.types.paths import MAX_DEPTH, nested
 
-__all__ = ["Content"]
+__all__ = ["Content", "ReadDocuments"]
 
-_FRACTION = re.compile(r"-?\d{1,400}/[1-9]\d{0,400}", re.ASCII)
+_Key = TypeVar("_Key")
+_Known = TypeVar("_Known")
 
 _FLOATS = {float}
 
 _encoder = msgspec.msgpack.Encoder()
 
-_SAID_AS_THEY_ARE = frozenset({float, int, str, bool})
-
-#: Levels of an event, itself included (promise S14).
-MAX_DEPTH = 32
-
 #: Namespaces that have learned types, each of up to 256 attributes.
 MAX_NAMESPACES = 10_000
 
-#: Filters that are remembered before all are forgotten; and events, which are asked for again at once or never.
+#: Filters that are remembered before all are forgotten; and events, which are asked for again at once or never. Bytes
+#: of each, as they are written.
 REMEMBERED, REMEMBERED_EVENTS = 100_000, 4_096
+REMEMBERED_BYTES, REMEMBERED_EVENT_BYTES = 64 * 1024 * 1024, 16 * 1024 * 1024
 
 #: Schemas whose shapes of documents are remembered.
 REMEMBERED_SCHEMAS = 64
+
+
+class _Remembered(dict[_Key, _Known]):
+    """What was read lately, bounded in number and in bytes; beyond either all is forgotten.
+
+    >>> memory = _Remembered[str, int](3, 10)
+    >>> for word in ("a", "bb", "cccccccc"):
+    ...     memory.remember(word, 1, len(word))
+    >>> list(memory)
+    ['cccccccc']
+    """
+
+    def __init__(self, most: int = REMEMBERED, most_bytes: int = REMEMBERED_BYTES) -> None:
+        super().__init__()
+        self._most = most
+        self._most_bytes = most_bytes
+        self._bytes = 0
+
+    def remember(self, key: _Key, known: _Known, size: int) -> None:
+        """Add what was read from ``size`` bytes."""
+        if len(self) >= self._most or self._bytes + size > self._most_bytes:
+            self.clear()
+            self._bytes = 0
+        self[key] = known
+        self._bytes += size
+
+
+def _remembered_events() -> _Remembered[tuple[int, bytes], Event]:
+    return _Remembered(REMEMBERED_EVENTS, REMEMBERED_EVENT_BYTES)
 
 
 @dataclass
 class _Memory:
     """What was read and written lately, by the number of the `Content` that did it; all namespaces share the room."""
 
-    filters: dict[tuple[int, bytes], tuple[Filter, ...]] = field(default_factory=dict)
-    texts: dict[tuple[int, tuple[Filter, ...]], bytes] = field(default_factory=dict)
-    events: dict[tuple[int, bytes], Event] = field(default_factory=dict)
+    filters: _Remembered[tuple[int, bytes], tuple[Filter, ...]] = field(default_factory=_Remembered)
+    texts: _Remembered[tuple[int, tuple[Filter, ...]], bytes] = field(default_factory=_Remembered)
+    events: _Remembered[tuple[int, bytes], Event] = field(default_factory=_remembered_events)
     templates: dict[int, JsonTemplates] = field(default_factory=dict)
 
 
 _numbers = itertools.count()
+
+#: Documents that are read one by one before it is tried again whether the others can be columns.
+_FIRST = 4
+
+
+class ReadDocuments(NamedTuple):
+    """What documents mean: rows that are boxes as columns, the filters of the others by row."""
+
+    columns: list[TextColumns]
+    others: dict[int, tuple[Filter, ...]]
 
 
 class Content:
@@ -95,6 +129,17 @@ class Content:
             self._learn_shape(data, found)
         return found
 
+    def written_form(self, data: bytes) -> bytes:
+        """Return CQL2-JSON as `write_filter` writes the filters that it means.
+
+        >>> content = Content()
+        >>> content.written_form(b'{"op": "<", "args": [{"property": "price"}, 100]}')
+        b'{"op":"<","args":[{"property":"price"},100]}'
+        """
+        if self._templates().is_written(data, self.schema):
+            return data
+        return self.write_filter(self.compile_json(data))
+
     def of(self, namespace: str) -> Content:
         """Return the content of a namespace: this one under a configured schema, otherwise one that learns by itself.
 
@@ -121,7 +166,10 @@ class Content:
 
     def compile(self, source: str | Mapping[str, Any]) -> tuple[Filter, ...]:
         """Return the filters that CQL2 text or JSON means."""
-        filters, self.schema, _ = compile_source(source, self.schema, learns=self.learns)
+        filters, learned, _ = compile_source(source, self.schema, learns=self.learns)
+        if self.learns and len(learned) > MAX_ATTRIBUTES:
+            raise LimitError("attributes of a schema", len(learned), MAX_ATTRIBUTES)
+        self.schema = learned
         return filters
 
     def write_filter(self, filters: tuple[Filter, ...]) -> bytes:
@@ -141,9 +189,19 @@ class Content:
             if known is None:
                 known = self._read_document(data)
                 self._learn_shape(data, known)
-            _bound(memory)
-            memory[key] = known
+            memory.remember(key, known, len(data))
         return known
+
+    def read_filters(self, documents: Sequence[bytes]) -> ReadDocuments:
+        """Return what `read_filter` says of many documents, without an object for each where they are alike."""
+        read = ReadDocuments([], {})
+        rows, n_tried = list(range(len(documents))), _FIRST
+        while rows:
+            columns, rows = self._templates().columns(documents, rows, self.schema)
+            read.columns.extend(columns)
+            read.others.update((row, self.read_filter(documents[row])) for row in rows[:n_tried])
+            rows, n_tried = rows[n_tried:], 4 * n_tried
+        return read
 
     def _find_document(self, data: bytes) -> tuple[Filter, ...] | None:
         """Return the filters of a document like others that were read; None if there was none like it."""
@@ -158,7 +216,8 @@ class Content:
         """Return the shapes of documents that were read under this schema."""
         templates = self._memory.templates
         if self._number not in templates:
-            _bound(templates, REMEMBERED_SCHEMAS)
+            if len(templates) >= REMEMBERED_SCHEMAS:
+                templates.clear()
             templates[self._number] = JsonTemplates()
         return templates[self._number]
 
@@ -167,21 +226,19 @@ class Content:
             document = msgspec.json.decode(data)
         except Exception as error:  # whatever the parser raises is the sender's doing
             raise SchemaError("", f"a filter is CQL2-JSON: {error}") from None
-        return compile_filters(from_json(document), self.schema, open=self.learns)
+        return compile_filters(from_json(document, is_written=True), self.schema, open=self.learns)
 
     def _learn_shape(self, data: bytes, filters: tuple[Filter, ...]) -> None:
         """Keep the shape of a document that was compiled, if it was seen before."""
         if self._templates().is_repeated(data, self.schema):
-            node = from_json(msgspec.json.decode(data))
+            node = from_json(msgspec.json.decode(data), is_written=True)
             self._templates().add(data, node, open=self.learns, write=lambda: self.write_filter(filters))
 
     def _remember(self, filters: tuple[Filter, ...], data: bytes) -> None:
         """Take note of filters and the form in which they are written."""
         memory = self._memory
-        _bound(memory.texts)
-        memory.texts[self._number, filters] = data
-        _bound(memory.filters)
-        memory.filters[self._number, data] = filters
+        memory.texts.remember((self._number, filters), data, len(data))
+        memory.filters.remember((self._number, data), filters, len(data))
 
     def write_event(self, raw: Mapping[str, Any]) -> bytes:
         """Return an event's canonical values as bytes; EventError names a value that does not fit."""
@@ -189,9 +246,7 @@ class Content:
             event, payload = raw, _encoder.encode(raw)
         else:
             event, payload = self._written(raw)
-        memory = self._memory.events
-        _bound(memory, REMEMBERED_EVENTS)
-        memory[self._number, payload] = event
+        self._memory.events.remember((self._number, payload), event, len(payload))
         return payload
 
     def read_event(self, payload: bytes) -> Event:
@@ -199,12 +254,12 @@ class Content:
         memory, key = self._memory.events, (self._number, payload)
         known = memory.get(key)
         if known is None:
-            _bound(memory, REMEMBERED_EVENTS)
             try:
                 raw = msgspec.msgpack.decode(payload, type=dict[str, Any])
             except Exception as error:  # whatever the parser raises is the sender's doing
                 raise EventError("", payload, f"not an event: {error}") from None
-            known = memory[key] = self._canonical(raw)
+            known = self._canonical(raw)
+            memory.remember(key, known, len(payload))
         return known
 
     def _is_canonical(self, raw: Mapping[str, Any]) -> bool:
@@ -223,18 +278,14 @@ class Content:
         if deep is not None:  # the value itself is not told: to print it would take as many levels
             raise EventError(str(deep), "...", f"nested more than {MAX_DEPTH} deep")
         schema, present = self.schema, dict[str, bool]()
-        if self.learns and not self._knows_all(raw):
+        self._look_at_schema()
+        if self.learns and not (isinstance(raw, dict) and raw.keys() <= self._known_names):
             schema = learn_from_event(schema, raw)
             present = presence_of(schema, raw)
         event = schema.event(raw)
-        payload = _encoder.encode({name: _plain(value) for name, value in event.items()} | present)
+        payload = _encoder.encode(nested(schema.to_wire(event) | present, raw))
         self.schema = schema  # an event that is refused teaches nothing
         return event | present, payload
-
-    def _knows_all(self, raw: Mapping[str, Any]) -> bool:
-        """Whether there is nothing to learn from the names of an event."""
-        self._look_at_schema()
-        return isinstance(raw, dict) and raw.keys() <= self._known_names
 
     def _look_at_schema(self) -> None:
         if self._known_schema is not self.schema:
@@ -242,15 +293,8 @@ class Content:
             self._numbers = frozenset(name for name, kind in self.schema.items() if type(kind) is Number)
 
     def _canonical(self, raw: dict[str, Any]) -> Event:
-        exact = {name: Fraction(value["/"]) for name, value in raw.items() if _is_fraction(value)}
-        event = self.schema.event({name: value for name, value in raw.items() if name not in exact})
-        present = presence_of(self.schema, raw) if self.learns else {}
-        return event | exact | present
-
-
-def _bound(memory: dict[Any, Any], most: int = REMEMBERED) -> None:
-    if len(memory) >= most:
-        memory.clear()
+        event = self.schema.event_from_wire(raw)
+        return event | presence_of(self.schema, raw) if self.learns else event
 
 
 def _is_deeper(value: object, levels: int) -> bool:
@@ -259,23 +303,3 @@ def _is_deeper(value: object, levels: int) -> bool:
     if inner is None:
         return False
     return levels == 0 or any(_is_deeper(one, levels - 1) for one in inner if isinstance(one, Mapping | list | tuple))
-
-
-def _plain(value: Value) -> object:
-    """Return a canonical value as MessagePack can say it; the types that read it back are the schema's."""
-    if type(value) in _SAID_AS_THEY_ARE:
-        return value
-    if isinstance(value, Fraction):
-        return {"/": str(value)}
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, shapely.Geometry):
-        return shapely.to_wkb(value)
-    return value
-
-
-def _is_fraction(value: object) -> bool:
-    """Whether a value is a long decimal as `_plain` writes it."""
-    if not isinstance(value, dict) or value.keys() != {"/"}:
-        return False
-    return isinstance(value["/"], str) and _FRACTION.fullmatch(value["/"]) is not None

@@ -111,8 +111,8 @@ class Node(Generic[AnyCore]):
             if link not in self.ends:
                 end = self.ends[link] = StreamEnd(link, self.epoch)
                 step.moved.add(link)
-                if epoch is not None:
-                    step.meet(end, epoch)
+                if epoch is not None:  # nothing was sent before, so there is nothing that the core must say again
+                    end.peer_epoch = epoch
         return step.done()
 
     def detach(self, link: Link, now: float) -> Transaction:

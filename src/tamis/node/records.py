@@ -21,7 +21,7 @@ import msgspec
 from tamis.errors import ModelError
 from tamis.node.effects import Key, Persist
 
-__all__ = ["KINDS", "Cursor", "Form", "Former", "Kind", "Layout", "find_kind"]
+__all__ = ["KINDS", "Cursor", "Form", "Former", "Kind", "Layout", "Progress", "find_kind"]
 
 Value = TypeVar("Value")
 
@@ -33,8 +33,8 @@ class Form(enum.Enum):
     VALUE = "state"
     #: Numbered messages without holes, in the table ``outbox``; a removed one stays readable for its retention.
     STREAM = "outbox"
-    #: Numbered lines that are only ever appended, each sealed with the one before, in the table ``audit``.
-    LOG = "audit"
+    #: Numbered lines that are only ever appended, each sealed with the one before, in the table of the kind's name.
+    LOG = "audit, activity"
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,18 @@ class Cursor(msgspec.Struct, frozen=True, array_like=True):
     peer_epoch: int
     received: int
     sent: int
+
+
+class Progress(NamedTuple):
+    """How far a slice of events has come: events sent to neighbours, and events delivered to all of their readers.
+
+    Those between the two are delivered to ``groups`` of readers, of which the first ``group`` have them.
+    """
+
+    sent: int = 0
+    delivered: int = 0
+    group: int = 0
+    groups: int = 0
 
 
 class Former(NamedTuple):
@@ -183,6 +195,20 @@ NUMBER = Kind(
 )
 PAUSED = Kind("paused", ("neighbour",), _FLAG, "routing/core/flow.py", "this neighbour asked for a pause")
 PAUSING = Kind("pausing", ("neighbour",), _FLAG, "routing/core/flow.py", "this neighbour was asked for a pause")
+SLICE = Kind(
+    "slice",
+    ("number",),
+    _struct("MessagePack of the source, the sender and the events (`routing/core/publications.py`)"),
+    "routing/core/publications.py",
+    "events that were accepted and are not delivered to all of their readers yet",
+)
+PROGRESS = Kind(
+    "progress",
+    ("number",),
+    _packed("MessagePack array of four integers (`node/records.py::Progress`)", Progress),
+    "routing/core/publications.py",
+    "how far the slice of events under this number has come; without this record it has not begun",
+)
 TYPES = Kind(
     "types",
     ("namespace",),
@@ -230,7 +256,15 @@ AUDIT = Kind(
     ("number",),
     _struct("MessagePack of `routing/edge/audit.py::Deed`"),
     "routing/edge/audit.py",
-    "who did what, and when",
+    "who did what, and when: what concerns security",
+    Form.LOG,
+)
+ACTIVITY = Kind(
+    "activity",
+    ("number",),
+    _struct("MessagePack of `routing/edge/audit.py::Deed`"),
+    "routing/edge/audit.py",
+    "who did what, and when: subscriptions and links that come and go",
     Form.LOG,
 )
 FLOOR = Kind(
@@ -254,6 +288,8 @@ _ALL: tuple[Kind[object], ...] = (  # type: ignore[assignment]  # a tuple of dif
     NUMBER,
     PAUSED,
     PAUSING,
+    SLICE,
+    PROGRESS,
     TYPES,
     SCHEMA,
     GAP,
@@ -261,6 +297,7 @@ _ALL: tuple[Kind[object], ...] = (  # type: ignore[assignment]  # a tuple of dif
     REFUSED,
     TOKENS,
     AUDIT,
+    ACTIVITY,
 )
 
 KINDS: dict[str, Kind[object]] = {kind.name: kind for kind in _ALL}

@@ -34,6 +34,7 @@ from tamis.errors import ModelError
 from tamis.geometry.split import SPLITS
 from tamis.overlay import messages as m
 from tamis.overlay.level import Level
+from tamis.overlay.measures import CHOICES
 from tamis.overlay.space import Box, Space
 from tamis.overlay.state import Dissolution, Growth, Losses, Membership, ParentLink, SeatEvents
 
@@ -47,17 +48,26 @@ MAX_HOPS: Final = 60
 class Shape:
     """How the tree of a network is built; the same at every peer.
 
-    ``least`` and ``most`` are the paper's m and M. With the split "r*" overflowing nodes reinsert first, and the last
-    step down looks at overlap.
+    ``least`` and ``most`` are the paper's m and M. With the split "r*" overflowing nodes reinsert first. ``choice`` is
+    how the last step down chooses among nodes, by growth ("r") or by overlap ("r*"); "" is "r*" for the split "r*" and
+    "r" for the others.
+
+    >>> Shape(split="r*").choice, Shape(split="linear").choice, Shape(split="linear", choice="r*").choice
+    ('r*', 'r', 'r*')
     """
 
     least: int = 5
     most: int = 10
     split: str = "quadratic"
+    choice: str = ""
 
     def __post_init__(self) -> None:
         if self.split not in SPLITS:
             raise ModelError(f"there is no split {self.split!r}; there are {', '.join(SPLITS)}")
+        if not self.choice:
+            object.__setattr__(self, "choice", self.usual_choice)
+        if self.choice not in CHOICES:
+            raise ModelError(f"there is no choice {self.choice!r}; there are {', '.join(CHOICES)}")
         if not 1 <= self.least <= (self.most + 1) // 2:
             raise ModelError(
                 f"a node has {self.least} to {self.most} children: splitting {self.most + 1} needs a least of at most "
@@ -65,8 +75,8 @@ class Shape:
             )
 
     @property
-    def choice(self) -> str:
-        """How to choose just above the leaves: a name of `CHOICES`."""
+    def usual_choice(self) -> str:
+        """The choice that goes with the split unless another one is given."""
         return "r*" if self.split == "r*" else "r"
 
 

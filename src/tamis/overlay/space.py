@@ -29,7 +29,7 @@ from tamis.index.dominance.outline import Outline, outline_of
 from tamis.index.packed.axes import COORDINATES, string_key
 from tamis.model.schema import Schema
 from tamis.model.subscription import Filter, Relation, Spatial
-from tamis.model.types import AttributeType, Boolean, Number, Region, String, Vector
+from tamis.model.types import AttributeType, Form, Vector
 from tamis.model.values import Value
 
 __all__ = ["FREE", "MISSING", "Box", "Space"]
@@ -43,7 +43,6 @@ MISSING: Final = -1.0
 FREE: Final = (MISSING, 1.0)
 
 _LARGEST: Final = float(np.finfo(np.float64).max)
-_STRING_KEYS: Final = (0.0, float(2**48))
 
 Side = tuple[float, float]
 
@@ -60,6 +59,7 @@ class Space:
     """The axes of a schema. All peers of a network have the same.
 
     >>> from tamis.model.language.compiler import compile_text
+    >>> from tamis.model.types import Number, String
     >>> space = Space(Schema({"price": Number(0, 200), "symbol": String()}))
     >>> space.box_of(compile_text("price < 100").filters)
     array([[ 0. , -1. ],
@@ -116,17 +116,13 @@ class Space:
 
 
 def _axes_of(name: str, kind: AttributeType) -> list[_Axis]:
-    if isinstance(kind, Region):
+    if kind.form is Form.REGION:
         return [_Axis(name, "x", None), _Axis(name, "y", None)]
+    if kind.form is Form.MANY:  # several points: the peer decides
+        return []
     if isinstance(kind, Vector):
         return [_Axis(name, str(i), None) for i in range(min(kind.n, COORDINATES))]
-    if isinstance(kind, String):
-        return [_Axis(name, "", _STRING_KEYS)]
-    if isinstance(kind, Boolean):
-        return [_Axis(name, "", (0.0, 1.0))]
-    if isinstance(kind, Number) and kind.lo is not None and kind.hi is not None:
-        return [_Axis(name, "", (float(kind.lo), float(kind.hi)))]
-    return [_Axis(name, "", None)]
+    return [_Axis(name, "", kind.domain)]
 
 
 def _side(axis: _Axis, outline: Outline, region: Spatial | None) -> Side:

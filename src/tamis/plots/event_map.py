@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import msgspec
 import shapely
 
-from tamis.model.subscription import AllOf, AnyOf, Filter, Predicate, Spatial, SubscriptionId
+from tamis.model.subscription import AllOf, AnyOf, Filter, Geometric, Predicate, Spatial, SubscriptionId
 
 __all__ = ["AskedRows", "Dot", "event_map", "regions_of", "rings_of"]
 
@@ -107,6 +107,8 @@ def regions_of(filters: Iterable[Filter]) -> list[Rings]:
 def _regions(part: Predicate) -> Iterable[shapely.Polygon]:
     if isinstance(part, Spatial):
         yield part.region
+    elif isinstance(part, Geometric):
+        yield part.geometry
     elif isinstance(part, AllOf | AnyOf):
         for inner in part.parts:
             yield from _regions(inner)

@@ -6,41 +6,70 @@
 >>> deliveries = match(events, "snapshots", event_id="id")  # doctest: +SKIP
 
 Nothing here collects or broadcasts events or subscriptions: executors index and write, map the files and match.
+
+Each name is imported when it is first used. Python workers import this package, too, and need none of the plans.
 """
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from typing import TYPE_CHECKING, Any
 
 from tamis.errors import MissingExtraError
 
-try:
-    import pyspark as _pyspark  # noqa: F401  (first, so that its absence is told in our words)
-except ImportError:
-    raise MissingExtraError("tamis.spark", "spark") from None
+if TYPE_CHECKING:
+    from tamis.spark.broker.data_source import register_broker
+    from tamis.spark.functions.register import register_functions
+    from tamis.spark.joins.balls import ball_join
+    from tamis.spark.joins.covers import covers_join, find_covers
+    from tamis.spark.joins.ranges import hilbert_keys, hilbert_ranges, range_join
+    from tamis.spark.joins.regions import relation_join
+    from tamis.spark.matching.backtest import backtest
+    from tamis.spark.matching.match import check_events, match
+    from tamis.spark.matching.matcher import Matcher, matcher
+    from tamis.spark.pipelines.pipeline import run_pipeline
+    from tamis.spark.pipelines.pipeline_file import Pipeline
+    from tamis.spark.reduction.reduce import Reduced, ReductionCounts, reduce_subscriptions
+    from tamis.spark.running.session import session
+    from tamis.spark.snapshots.snapshot import (
+        compact_snapshot,
+        prune_snapshots,
+        read_snapshot,
+        update_snapshot,
+        write_snapshot,
+    )
+    from tamis.spark.snapshots.summary import read_summary
+    from tamis.spark.sources.formats import read_events, read_subscriptions
+    from tamis.spark.streaming.batch_log import BatchReport, batch_reports
+    from tamis.spark.streaming.stream import match_stream, read_deliveries, read_rejected
+    from tamis.spark.subscriptions.compile import Compiled, compile_subscriptions
 
-from tamis.spark.batch_log import BatchReport, batch_reports
-from tamis.spark.broker import register_broker
-from tamis.spark.compile import Compiled, compile_subscriptions
-from tamis.spark.formats import read_events, read_subscriptions
-from tamis.spark.match import check_events, match
-from tamis.spark.pipeline import run_pipeline
-from tamis.spark.pipeline_file import Pipeline
-from tamis.spark.reduce import Reduced, ReductionCounts, reduce_subscriptions
-from tamis.spark.session import session
-from tamis.spark.snapshot import compact_snapshot, prune_snapshots, read_snapshot, update_snapshot, write_snapshot
-from tamis.spark.streaming import match_stream, read_deliveries, read_rejected
-from tamis.spark.summary import read_summary
+if importlib.util.find_spec("pyspark") is None:
+    raise MissingExtraError("tamis.spark", "spark")
 
 __all__ = [
     "BatchReport",
     "Compiled",
+    "Matcher",
     "Pipeline",
     "Reduced",
     "ReductionCounts",
+    "backtest",
+    "ball_join",
     "batch_reports",
     "check_events",
     "compact_snapshot",
     "compile_subscriptions",
+    "covers_join",
+    "find_covers",
+    "hilbert_keys",
+    "hilbert_ranges",
     "match",
     "match_stream",
+    "matcher",
     "prune_snapshots",
+    "range_join",
     "read_deliveries",
     "read_events",
     "read_rejected",
@@ -49,8 +78,53 @@ __all__ = [
     "read_summary",
     "reduce_subscriptions",
     "register_broker",
+    "register_functions",
+    "relation_join",
     "run_pipeline",
     "session",
     "update_snapshot",
     "write_snapshot",
 ]
+
+#: Where each public name lives.
+_HOMES = {
+    "broker.data_source": ["register_broker"],
+    "functions.register": ["register_functions"],
+    "joins.balls": ["ball_join"],
+    "joins.covers": ["covers_join", "find_covers"],
+    "joins.ranges": ["hilbert_keys", "hilbert_ranges", "range_join"],
+    "joins.regions": ["relation_join"],
+    "matching.backtest": ["backtest"],
+    "matching.match": ["check_events", "match"],
+    "matching.matcher": ["Matcher", "matcher"],
+    "pipelines.pipeline": ["run_pipeline"],
+    "pipelines.pipeline_file": ["Pipeline"],
+    "reduction.reduce": ["Reduced", "ReductionCounts", "reduce_subscriptions"],
+    "running.session": ["session"],
+    "snapshots.snapshot": [
+        "compact_snapshot",
+        "prune_snapshots",
+        "read_snapshot",
+        "update_snapshot",
+        "write_snapshot",
+    ],
+    "snapshots.summary": ["read_summary"],
+    "sources.formats": ["read_events", "read_subscriptions"],
+    "streaming.batch_log": ["BatchReport", "batch_reports"],
+    "streaming.stream": ["match_stream", "read_deliveries", "read_rejected"],
+    "subscriptions.compile": ["Compiled", "compile_subscriptions"],
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'tamis.spark' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"tamis.spark.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -5,23 +5,26 @@ Everything here is a plan on the JVM's side: no row is read, nothing is collecte
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
+from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from tamis.engine.snapshot.manifest import Manifest
 from tamis.errors import SchemaError, TableError
-from tamis.model.schema import Schema
-from tamis.model.types import Region, Vector
+from tamis.model.schema import ALL_STRINGS, Schema
+from tamis.model.types import Form, Region
 
 __all__ = [
     "VALUE",
     "arrow_form",
+    "arrow_function",
     "id_kind",
     "id_type",
     "partitions_of",
@@ -55,7 +58,7 @@ def id_type(frame: DataFrame, name: str) -> str:
     raise TableError(f"column {name!r}: a subscription id is a string or a whole number, not {kind.simpleString()}")
 
 
-def id_kind(manifest: Manifest, version: Path) -> str:
+def id_kind(manifest: Manifest, version: Path | str) -> str:
     """Return the Spark type of the ids in a snapshot: string or long."""
     kinds = {part.id_kind for part in manifest.parts} - {"none"}
     if kinds <= {"number"}:
@@ -70,6 +73,13 @@ def arrow_form(form: T.StructType, frame: DataFrame) -> pa.Schema:
     zone = frame.sparkSession.conf.get("spark.sql.session.timeZone") or "UTC"
     schema: pa.Schema = to_arrow_schema(form, timezone=zone)
     return schema
+
+
+def arrow_function(function: Callable[..., pa.Array], kind: T.DataType | str) -> Callable[..., Column]:
+    """Return a function of columns from one of Arrow arrays; its type hints say that it is one, as PySpark prefers."""
+    make: Any = arrow_udf  # its stub demands the kind of function, about which PySpark then warns
+    made: Callable[..., Column] = make(function, kind)
+    return made
 
 
 def partitions_of(frame: DataFrame) -> int:
@@ -90,8 +100,10 @@ def schema_of(frame: DataFrame) -> Schema:
 
 
 def value_names(frame: DataFrame, schema: Schema) -> list[str]:
-    """Return the columns of a DataFrame that the schema names."""
-    names = [name for name in frame.columns if name in schema]
+    """Return the columns of a DataFrame that the schema names; all strings where it asks for them (`ALL_STRINGS`)."""
+    joins = ALL_STRINGS in schema and ALL_STRINGS not in frame.columns
+    texts = {field.name for field in frame.schema if joins and isinstance(field.dataType, T.StringType)}
+    names = [name for name in frame.columns if name in schema or name in texts]
     if not names:
         raise SchemaError("", f"no column of the events is in the schema (columns: {', '.join(frame.columns)})")
     return names
@@ -113,7 +125,7 @@ def _readable(frame: DataFrame, name: str, schema: Schema) -> Column:
         return F.call_function("ST_AsBinary", column)
     if isinstance(kind, T.VariantType):
         return column.cast("string")
-    if isinstance(schema[name], Vector) and isinstance(kind, T.ArrayType):
+    if name in schema and schema[name].form is Form.VECTOR and isinstance(kind, T.ArrayType):
         return column.cast("array<double>")
     return column
 

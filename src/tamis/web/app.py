@@ -30,7 +30,7 @@ from tamis.web.endpoints import (
     websocket,
 )
 from tamis.web.endpoints.pages import page_routes
-from tamis.web.failures import HANDLERS, SecurityHeaders
+from tamis.web.failures import HANDLERS, OneLength, SecurityHeaders
 from tamis.web.openapi import document
 from tamis.web.server import Server
 
@@ -42,6 +42,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 ENDPOINTS: tuple[tuple[str, str, Endpoint], ...] = (
     ("POST", "/v1/events", events.publish),
     ("GET", "/v1/events", events.recent_events),
+    ("GET", "/v1/producers/{id}", events.show_producer),
     ("GET", "/v1/deliveries", events.recent_deliveries),
     ("POST", "/v1/subscriptions", subscriptions.create),
     ("GET", "/v1/subscriptions", subscriptions.listing),
@@ -74,7 +75,7 @@ def make_app(config: BrokerConfig, driver: Driver, tokens: Tokens) -> Starlette:
     routes.append(Route("/openapi.json", _openapi, methods=["GET"]))
     routes.append(WebSocketRoute("/v1/connect", websocket.connect))
     routes.extend(page_routes())
-    around = [Middleware(SecurityHeaders), Middleware(SlashesInNames)]
+    around = [Middleware(SecurityHeaders), Middleware(OneLength), Middleware(SlashesInNames)]
     app = Starlette(routes=routes, exception_handlers=HANDLERS, middleware=around)
     app.state.server = server
     app.state.metrics = statistics.Metrics(server)

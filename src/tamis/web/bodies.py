@@ -26,8 +26,8 @@ from tamis.routing.edge.limits import (
     MAX_PAGE,
     MAX_SUBSCRIPTIONS_AT_ONCE,
 )
+from tamis.web.intake import principal_of
 from tamis.web.server import server_of
-from tamis.web.work.pacing import Pace
 
 __all__ = [
     "MAX_PAGE",
@@ -63,7 +63,7 @@ async def read_objects(request: Request) -> tuple[list[dict[str, Any]], bool]:
     if items is None:
         _check_length(text, MAX_EVENT_WITH_REGION)
         return [_object(text, None)], True
-    return await _counted(items, "subscriptions of one request", MAX_SUBSCRIPTIONS_AT_ONCE), False
+    return await _counted(request, items, "subscriptions of one request", MAX_SUBSCRIPTIONS_AT_ONCE), False
 
 
 async def read_events(request: Request) -> list[dict[str, Any]]:
@@ -74,7 +74,7 @@ async def read_events(request: Request) -> list[dict[str, Any]]:
     if kind == "application/cloudevents-batch+json":
         items = (_structured(one, row) for row, one in enumerate(_array(text)))
     if items is not None and "ce-specversion" not in request.headers:
-        return await _counted(items, "events of one request", MAX_EVENTS)
+        return await _counted(request, items, "events of one request", MAX_EVENTS)
     _check_length(text, MAX_EVENT_TEXT)
     event = _object(text, None)
     if kind == "application/cloudevents+json":
@@ -140,9 +140,10 @@ def _items(request: Request, text: str) -> Iterator[dict[str, Any]] | None:
     return _array(text) if text.lstrip().startswith("[") else None
 
 
-async def _counted(items: Iterator[dict[str, Any]], what: str, most: int) -> list[dict[str, Any]]:
+async def _counted(request: Request, items: Iterator[dict[str, Any]], what: str, most: int) -> list[dict[str, Any]]:
     """Return all items; `LimitError` at the first one beyond ``most``: the rest is not parsed."""
-    pace = Pace()
+    pace = server_of(request).pace(principal_of(request))
+    await pace.begin()
     objects: list[dict[str, Any]] = []
     for item in items:
         if len(objects) == most:

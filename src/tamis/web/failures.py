@@ -21,7 +21,7 @@ from tamis.errors import (
 )
 from tamis.web.server import server_of
 
-__all__ = ["AUDITED_STATUS", "HANDLERS", "SECURITY_HEADERS", "SecurityHeaders", "status_of"]
+__all__ = ["AUDITED_STATUS", "HANDLERS", "SECURITY_HEADERS", "OneLength", "SecurityHeaders", "status_of"]
 
 #: Sent with every answer. Pages of the broker load nothing from elsewhere and run nothing that stands in the page.
 SECURITY_HEADERS = {
@@ -107,6 +107,22 @@ class SecurityHeaders:
             await send(message)
 
         await self._app(scope, receive, add if scope["type"] == "http" else send)
+
+
+class OneLength:
+    """Refuses a request with two lengths, and ends its connection: a proxy may take the rest for another request."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or answer it."""
+        names = {name for name, _ in scope.get("headers", ())}
+        if scope["type"] == "http" and {b"content-length", b"transfer-encoding"} <= names:
+            problem = "a request has Content-Length or Transfer-Encoding, not both"
+            await _answer(400, problem, {"Connection": "close"})(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
 
 
 #: What Starlette calls for which error; not in threads of its own, for the audit belongs to the loop.

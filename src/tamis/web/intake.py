@@ -9,7 +9,7 @@ from starlette.requests import Request
 from tamis.errors import RefusedError
 from tamis.routing.edge.limits import MAX_READING, MAX_READING_OF_PRINCIPAL
 
-__all__ = ["Intake"]
+__all__ = ["Intake", "principal_of"]
 
 
 class Intake:
@@ -35,7 +35,7 @@ class Intake:
 
     def take(self, request: Request, n: int) -> None:
         """Count ``n`` more bytes of a request; `RefusedError` (503) when its principal, or all, then hold too many."""
-        principal = _principal(request)
+        principal = principal_of(request)
         if self._held[principal] + n > self._of_principal:
             raise RefusedError(503, f"other requests of {principal!r} are being read; send this one again later")
         if self.held + n > self._in_all:
@@ -46,7 +46,7 @@ class Intake:
 
     def release(self, request: Request) -> None:
         """Forget the bytes of a request that was answered."""
-        n, principal = getattr(request.state, "held_bytes", 0), _principal(request)
+        n, principal = getattr(request.state, "held_bytes", 0), principal_of(request)
         request.state.held_bytes = 0
         self.held -= n
         self._held[principal] -= n
@@ -54,6 +54,7 @@ class Intake:
             del self._held[principal]
 
 
-def _principal(request: Request) -> str:
+def principal_of(request: Request) -> str:
+    """Return the principal of a request, ``stranger`` for one without a good token."""
     rights = getattr(request.state, "rights", None)
     return "stranger" if rights is None else str(rights.principal)

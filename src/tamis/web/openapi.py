@@ -210,16 +210,19 @@ def _paths() -> Json:
 
 def _once() -> list[Json]:
     producer = _parameter("producer", "query", {"type": "string", "minLength": 1, "maxLength": 128})
-    return [producer, _parameter("number", "query", {"type": "integer", "minimum": 0, "maximum": 10**18 - 1})]
+    whole = {"type": "integer", "minimum": 0, "maximum": 10**18 - 1}
+    return [producer, *(_parameter(name, "query", whole) for name in ("number", "after"))]
 
 
 def _question_paths() -> Json:
+    producer = _parameter("id", "path", {"type": "string", "minLength": 1, "maxLength": 128}, required=True)
     compared = "What each link policy would cost for what is here"
     return {
         "/v1/explain": {"post": _operation("Why an event matches, or not", None, [], _json("Question"))},
         "/v1/trial": {"post": _operation("What a filter would have got, and who covers it", None, [], _json("Trial"))},
         "/v1/matches": {"post": _operation("Which subscriptions an event matches", None, [], _json("Arrival"))},
         "/v1/comparison": {"post": _operation(compared, None, [], _json("Comparison"))},
+        "/v1/producers/{id}": {"get": _operation("The last number taken of a producer, or null", None, [producer])},
     }
 
 

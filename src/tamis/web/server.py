@@ -21,6 +21,7 @@ from tamis.web.covering import Covering
 from tamis.web.intake import Intake
 from tamis.web.views import View
 from tamis.web.visitors import Visitors
+from tamis.web.work.pacing import Pace, Shares
 from tamis.web.work.pool import Pool
 
 __all__ = ["Server", "event_id", "server_of", "shown_event"]
@@ -43,6 +44,9 @@ class Server:
         self.visitors = Visitors(self.access)
         self.intake = Intake()
         self.pool = Pool()
+        self.shares = Shares()
+        #: The policy of each link, as the broker began with it: the configuration may have changed on disk since.
+        self.policies = {link.name: link.read_policy().name for link in self.config.links}
 
     def rights(self, connection: HTTPConnection) -> Rights:
         """Return the rights of a client; an endpoint that shows something asks for a `view` instead."""
@@ -51,6 +55,10 @@ class Server:
     def view(self, connection: HTTPConnection) -> View:
         """Return what a client may see; `RefusedError` for one that may only publish."""
         return View(self.driver.view, self.access.rights(connection))
+
+    def pace(self, principal: str) -> Pace:
+        """Return what lets others run while something is computed for a principal."""
+        return Pace(self.shares, principal)
 
     def note_refusal(self, connection: HTTPConnection, subject: str, reason: str) -> None:
         """Note in the audit that somebody was refused; who has shown no good token is a ``stranger``."""

@@ -32,6 +32,7 @@ from tamis.runtime.long_lived import keep_frozen, paused_collection
 from tamis.web.app import make_app
 from tamis.web.port.certificate import follow_certificate
 from tamis.web.port.connection_limits import Gate, raise_file_limit, with_limits, with_small_packets
+from tamis.web.port.handshakes import with_handshakes
 from tamis.web.port.write_deadline import with_write_deadline
 from tamis.web.server import Server
 
@@ -51,11 +52,10 @@ async def serve(config: BrokerConfig, ready: Callable[[str], None] = lambda url:
     tokens = tokens_of(config)
     app = make_app(config, driver, tokens)
     listener = _listener(config)
-    settings = _settings(config, app)
-    settings.load()
+    settings, tls = _settings(config, app)
     server = _Port(settings)
     around = [asyncio.create_task(one) for one in _around(driver, config, version, tokens)]
-    around += [asyncio.create_task(one) for one in _watches(app.state.server, settings.ssl)]
+    around += [asyncio.create_task(one) for one in _watches(app.state.server, tls)]
     server.listen_to_signals()
     running = asyncio.create_task(server.serve(sockets=[listener]))
     scheme = "https" if config.tls_certificate else "http"
@@ -86,12 +86,12 @@ async def _end_of(server: _Port, running: asyncio.Task[None], driver: Driver) ->
     await running
 
 
-async def _open(config: BrokerConfig) -> tuple[Driver, Path | None]:
+async def _open(config: BrokerConfig) -> tuple[Driver, Path | str | None]:
     """Return a broker with all it had and, if it follows snapshots, the version that it opened."""
     with paused_collection():
         driver = open_broker(config)
         await driver.start()
-        return driver, await open_snapshot(driver, Path(config.snapshot)) if config.snapshot else None
+        return driver, await open_snapshot(driver, config.snapshot) if config.snapshot else None
 
 
 class _Port(uvicorn.Server):
@@ -111,7 +111,7 @@ class _Port(uvicorn.Server):
 
 
 def _around(
-    driver: Driver, config: BrokerConfig, version: Path | None, tokens: Tokens
+    driver: Driver, config: BrokerConfig, version: Path | str | None, tokens: Tokens
 ) -> Iterator[Coroutine[Any, Any, None]]:
     """Yield what runs beside the port for as long as the broker does."""
     yield from (keep_linked(driver, config, link) for link in config.links if link.url)
@@ -120,7 +120,7 @@ def _around(
     yield end_sessions(driver, config.retention)
     yield keep_frozen(driver)
     if version is not None:
-        yield follow_snapshot(driver, Path(config.snapshot), version)
+        yield follow_snapshot(driver, config.snapshot, version)
 
 
 def _watches(server: Server, tls: ssl.SSLContext | None) -> Iterator[Coroutine[Any, Any, None]]:
@@ -132,10 +132,11 @@ def _watches(server: Server, tls: ssl.SSLContext | None) -> Iterator[Coroutine[A
         yield server.access.jwt.keys.follow()
 
 
-def _settings(config: BrokerConfig, app: object) -> uvicorn.Config:
+def _settings(config: BrokerConfig, app: object) -> tuple[uvicorn.Config, ssl.SSLContext | None]:
+    """Return what uvicorn runs, and with which certificate; handshakes are ours, for uvicorn counts none."""
     most = raise_file_limit(config.max_connections)
     gate = Gate(most, min(most, config.max_connections_of_address))
-    return uvicorn.Config(
+    settings = uvicorn.Config(
         app,  # type: ignore[arg-type]
         log_level="warning",
         lifespan="off",
@@ -153,6 +154,12 @@ def _settings(config: BrokerConfig, app: object) -> uvicorn.Config:
         timeout_graceful_shutdown=2,
         access_log=False,
     )
+    settings.load()
+    tls, settings.ssl = settings.ssl, None
+    if tls is not None:
+        door = with_handshakes(settings.http_protocol_class, tls, gate)
+        settings.http_protocol_class = door  # type: ignore[assignment]  # uvicorn only calls it
+    return settings, tls
 
 
 def _listener(config: BrokerConfig) -> socket.socket:

@@ -10,12 +10,14 @@ import typer
 
 from tamis.cli.options import Json, examples
 from tamis_bench.commands import balls as bench_balls
+from tamis_bench.commands import bridge as bench_bridge
 from tamis_bench.commands import covering as bench_covering
 from tamis_bench.commands import curves as bench_curves
 from tamis_bench.commands import network as bench_network
 from tamis_bench.commands import regions as bench_regions
 from tamis_bench.commands import serve as bench_serve
 from tamis_bench.commands import spark as bench_spark
+from tamis_bench.commands import text as bench_text
 from tamis_bench.commands.options import QUICK_SIZES, chosen, effort, shown, sizes_of
 
 if TYPE_CHECKING:
@@ -121,6 +123,8 @@ app.command("regions", epilog=bench_regions.EPILOG)(bench_regions.regions)
 app.command("covering", epilog=bench_covering.EPILOG)(bench_covering.covering)
 app.command("balls", epilog=bench_balls.EPILOG)(bench_balls.balls)
 app.command("curves", epilog=bench_curves.EPILOG)(bench_curves.curves)
+app.command("text", epilog=bench_text.EPILOG)(bench_text.text)
 app.command("serve", epilog=bench_serve.EPILOG)(bench_serve.serve)
+app.command("bridge", epilog=bench_bridge.EPILOG)(bench_bridge.bridge)
 app.command("network", epilog=bench_network.EPILOG)(bench_network.network)
 app.command("spark", epilog=bench_spark.EPILOG)(bench_spark.spark)

@@ -13,7 +13,7 @@ from tamis_bench.commands.options import chosen, shown, sizes_of
 if TYPE_CHECKING:
     from tamis_bench.rows import Row
 
-__all__ = ["EPILOG", "serve"]
+__all__ = ["EPILOG", "print_rows", "serve"]
 
 EPILOG = examples("tamis bench serve --quick", "tamis bench serve --size 100k --subscribers 10 --json")
 
@@ -41,10 +41,11 @@ def serve(
         few = Load(n, subscribers, min(events, 5_000), 500, 1.0)
         rows += shown(measure_serve(few if quick else Load(n, subscribers, events), systems), json)
     if not json:
-        _print(rows)
+        print_rows(rows)
 
 
-def _print(rows: Sequence[Row]) -> None:
+def print_rows(rows: Sequence[Row]) -> None:
+    """Print measurements of servers as a table."""
     from tamis.cli.screen import make_table, output
     from tamis_bench.report import human, size_name
 

@@ -81,8 +81,9 @@ class EngineSystem(System):
     takes_texts = True
 
     def __init__(self, work: Work) -> None:
-        schema = schema_from_arrow(work.events)
-        self.engine = Engine(schema if isinstance(schema, Schema) else Schema(schema), matcher=self.matcher)
+        declared = work.schema if isinstance(work, TextWork) else None
+        schema = declared or Schema(schema_from_arrow(work.events))
+        self.engine = Engine(schema, matcher=self.matcher)
         if isinstance(work, TextWork):
             self.engine.subscribe_table(SubscriptionTable.from_arrow(pa.table({"filter": work.texts})))
         else:

@@ -42,6 +42,9 @@ _WARM_UP: Final = 32
 #: Events of the first round; each round has four times as many as the one before.
 _FIRST_ROUND: Final = 64
 
+#: Processor time of a round below which its figures are too coarse: the system counts in steps of 10 ms.
+_FINE: Final = 0.2
+
 
 @dataclass(frozen=True)
 class NetworkLoad:
@@ -200,7 +203,7 @@ async def _subscribe(
     try:
         async with asyncio.timeout(load.patience):
             await asyncio.gather(*(reader.subscribe(part[:split]) for reader, part in zip(readers, parts, strict=True)))
-            before, start = network.bytes_on_links(), time.perf_counter()
+            cpu, before, start = network.cpu(), network.bytes_on_links(), time.perf_counter()
             await asyncio.gather(*(reader.subscribe(part[split:]) for reader, part in zip(readers, parts, strict=True)))
     except TimeoutError:
         active = sum(reader.active for reader in readers)
@@ -208,21 +211,23 @@ async def _subscribe(
         return [Figure("network load", None, note)]
     n = len(messages) - split * len(readers)
     rate = n / (time.perf_counter() - start)
-    return [Figure("network load", rate), *_bytes_since(network, before, "subscription", n)]
+    used = _by_role(network.topology, "network subscribing", _used(network, cpu, n))
+    return [Figure("network load", rate), *used, *_bytes_since(network, before, "subscription", n)]
 
 
 async def _publish_drawn(network: Network, run: Run, n: int, load: NetworkLoad) -> tuple[float, list[Figure]]:
-    """Publish drawn events in growing rounds; return events per second of the last round, and all its figures."""
-    first, size, spent = 0, _FIRST_ROUND, 0.0
-    while first < n and spent < load.seconds:
+    """Publish drawn events in growing rounds; return events per second of the last round, and all its figures.
+
+    Where other programs slow the rounds down, they grow until the processor time of one can be told.
+    """
+    first, last, size, spent = 0, 0, _FIRST_ROUND, 0.0
+    used: list[float | None] = []
+    while first < n and (spent < load.seconds or _is_coarse(used[network.topology.entry], last)):
         size = n - first if n - first < 2 * size else size
         cpu, sent = network.cpu(), network.bytes_on_links()
         rate = await run.together(range(first, first + size), FRAMES, max(1, min(FRAME, size // FRAMES)))
         spent, first, last, size = spent + size / rate, first + size, size, 4 * size
-    used = [
-        None if after is None or before is None else (after - before) * 1e6 / last
-        for after, before in zip(network.cpu(), cpu, strict=True)
-    ]
+        used = _used(network, cpu, last)
     figures = [Figure("network", rate, f"the last {last:,} events"), *_by_role(network.topology, "network cpu", used)]
     return rate, figures + _bytes_since(network, sent, "event", last)
 
@@ -240,6 +245,23 @@ async def _publish_aimed(run: Run, hops: Sequence[int], rate: float, first: int,
             Figure(f"network p99 {distance} hops", latencies.p99, note),
         ]
     return figures
+
+
+def _used(network: Network, before: Sequence[float | None], n: int) -> list[float | None]:
+    """Return the microseconds of processor time of each broker since a count, for each of ``n``."""
+    return [
+        None if after is None or first is None else (after - first) * 1e6 / n
+        for after, first in zip(network.cpu(), before, strict=True)
+    ]
+
+
+def _is_coarse(used: float | None, n: int) -> bool:
+    """Whether ``used`` microseconds for each of ``n`` events are too few steps of the system's count to tell.
+
+    >>> _is_coarse(50.0, 1_000), _is_coarse(50.0, 4_096), _is_coarse(None, 10)
+    (True, False, False)
+    """
+    return used is not None and used * n < _FINE * 1e6
 
 
 def _bytes_since(network: Network, before: int | None, per: str, n: int) -> list[Figure]:

@@ -13,6 +13,9 @@ __all__ = ["network_notes", "network_sheets"]
 #: The columns of both tables: a title and the measures whose figures stand in a cell.
 _SPEED: Final = (
     ("subscriptions/s", ("network load",)),
+    ("CPU us/subscription", ("network subscribing",)),
+    ("inner", ("network subscribing inner",)),
+    ("home", ("network subscribing home",)),
     ("events/s", ("network",)),
     ("CPU us/event", ("network cpu",)),
     ("inner", ("network cpu inner",)),

@@ -16,9 +16,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from tamis.model.schema import Schema
-from tamis.spark.compile import compile_subscriptions
-from tamis.spark.match import match
-from tamis.spark.snapshot import write_snapshot
+from tamis.spark.matching.match import match
+from tamis.spark.snapshots.snapshot import write_snapshot
+from tamis.spark.subscriptions.compile import compile_subscriptions
 from tamis_bench.spark.duckdb_joins import duckdb_binned, duckdb_binned_on_two, duckdb_range
 from tamis_bench.spark.joins import binned_join, binned_join_on_two, range_join
 from tamis_bench.spark.laptop import laptop

@@ -12,6 +12,10 @@ stock      a symbol (equality), a price (one- or two-sided), a volume (at least)
 mixed      texts: one in ten with a condition that no box can say, one in ten with OR, symbols from 100,000
            values; events lack each attribute one time in five
 boolean    texts: 3 to 30 conditions on twenty attributes, nested with AND, OR and NOT
+circles    texts: 1 to 100 km around places of the globe; circle_boxes: the same as ranges of two numbers
+nested     texts: the boxes of uniform4 on values inside two objects; nested_flat: the same on four columns
+repeated   texts: one of 10,000 tags and a range of prices; an event has three tags. repeated_flat: one tag in a column,
+           and each event three times
 ========== ==============================================================================================
 
 The same name, sizes and seed give the same numbers everywhere.
@@ -22,13 +26,18 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import shapely
+
+from tamis.geometry.sphere import bounds_of_circle
+from tamis.model.schema import Schema
+from tamis.model.types import Many, Number, Region, String
 
 __all__ = [
     "BOX_WORKS",
@@ -42,6 +51,12 @@ __all__ = [
     "box_texts",
     "make_booleans",
     "make_boxes",
+    "make_circle_boxes",
+    "make_circles",
+    "make_nested",
+    "make_nested_flat",
+    "make_repeated",
+    "make_repeated_flat",
     "make_texts",
     "make_work",
 ]
@@ -58,6 +73,12 @@ _ROWS_AT_ONCE: Final = 50_000
 _N_SYMBOLS: Final = 100_000
 #: Attributes of the boolean work.
 _N_ATTRIBUTES: Final = 20
+#: Objects of the nested work and their fields, and the paths to these.
+_OBJECTS: Final = {"order": ("price", "volume"), "site": ("x", "y")}
+_PATHS: Final = tuple(f"{name}.{field}" for name, fields in _OBJECTS.items() for field in fields)
+#: Tags of the repeated work, and of each of its events.
+_N_TAGS: Final = 10_000
+_TAGS_OF_AN_EVENT: Final = 3
 _VENUES: Final = ("arca", "bats", "cboe", "euronext", "nasdaq", "nyse", "tokyo", "xetra")
 #: Parts of the names of venues: none is a prefix, so no range of strings says the same.
 _PARTS: Final = ("at", "as", "kyo", "yse")
@@ -104,6 +125,8 @@ class TextWork:
     name: str
     texts: list[str]
     events: pa.Table
+    #: The types, where the table does not say them.
+    schema: Schema | None = None
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -157,6 +180,97 @@ def make_booleans(n: int, n_events: int, seed: int = 1) -> TextWork:
     texts = [_nested(rng, int(size), is_and=True) for size in sizes]
     values = rng.integers(0, 100, (n_events, _N_ATTRIBUTES))
     return TextWork("boolean", texts, pa.table({f"a{k}": values[:, k].copy() for k in range(_N_ATTRIBUTES)}))
+
+
+def make_circles(n: int, n_events: int, seed: int = 1) -> TextWork:
+    """Make the circles: ``n`` places with 1 to 100 km around them, all over the globe, and points as events.
+
+    >>> print(make_circles(1, 1).texts[0])
+    S_DWITHIN(where, POINT(4.256 64.28), 4.204, 'km')
+    """
+    centers, radii, points = _circles(np.random.default_rng(seed), n, n_events)
+    texts = [
+        f"S_DWITHIN(where, POINT({x!r} {y!r}), {radius!r}, 'km')"
+        for (x, y), radius in zip(centers.tolist(), radii.tolist(), strict=True)
+    ]
+    events = pa.table({"where": pa.array(shapely.to_wkb(shapely.points(points)), pa.binary())})
+    return TextWork("circles", texts, events, Schema({"where": Region(geodetic=True)}))
+
+
+def make_circle_boxes(n: int, n_events: int, seed: int = 1) -> TextWork:
+    """Make the same circles as boxes of longitude and latitude, two numbers, as one would write them without them."""
+    centers, radii, points = _circles(np.random.default_rng(seed), n, n_events)
+    texts = []
+    for (x, y), radius in zip(centers.tolist(), radii.tolist(), strict=True):
+        boxes = bounds_of_circle((x, y, x, y), 1000 * radius)
+        texts.append(
+            " OR ".join(f"x BETWEEN {a!r} AND {b!r} AND y BETWEEN {c!r} AND {d!r}" for (a, b), (c, d) in boxes)
+        )
+    return TextWork("circle_boxes", texts, pa.table({"x": points[:, 0].copy(), "y": points[:, 1].copy()}))
+
+
+def make_nested(n: int, n_events: int, seed: int = 1) -> TextWork:
+    """Make the nested work: the boxes of uniform4 on the values of two objects.
+
+    >>> print(make_nested(1, 1).texts[0][:27])
+    order.price BETWEEN 496.230
+    """
+    work = _uniform_inside(n, n_events, seed, _PATHS)
+    columns = iter(work.events.columns)
+    objects = {
+        name: pa.StructArray.from_arrays([next(columns).chunk(0) for _ in fields], list(fields))
+        for name, fields in _OBJECTS.items()
+    }
+    return replace(work, name="nested", events=pa.table(objects), schema=Schema(dict.fromkeys(_PATHS, Number())))
+
+
+def make_nested_flat(n: int, n_events: int, seed: int = 1) -> TextWork:
+    """Make the nested work with a column for each value."""
+    return _uniform_inside(n, n_events, seed, tuple(path.replace(".", "_") for path in _PATHS))
+
+
+def _uniform_inside(n: int, n_events: int, seed: int, names: tuple[str, ...]) -> TextWork:
+    boxes = replace(make_boxes("uniform4", n, n_events, seed), names=names)
+    points = {name: boxes.points[:, axis].copy() for axis, name in enumerate(names)}
+    return TextWork("nested_flat", box_texts(boxes), pa.table(points))
+
+
+def make_repeated(n: int, n_events: int, seed: int = 1) -> TextWork:
+    """Make the repeated work: a tag and a price, of events with three tags.
+
+    >>> print(make_repeated(1, 1).texts[0])
+    tag = 'T4731' AND price BETWEEN 941.0 AND 951.0
+    """
+    texts, tags, prices = _tagged(np.random.default_rng(seed), n, n_events)
+    events = pa.table({"tag": pa.array(tags.tolist(), pa.list_(pa.string())), "price": prices})
+    return TextWork("repeated", texts, events, Schema({"tag": Many(String()), "price": Number()}))
+
+
+def make_repeated_flat(n: int, n_events: int, seed: int = 1) -> TextWork:
+    """Make the repeated work with one tag in an event: each event is there once for each of its tags."""
+    texts, tags, prices = _tagged(np.random.default_rng(seed), n, -(-n_events // _TAGS_OF_AN_EVENT))
+    events = pa.table({"tag": tags.ravel().tolist(), "price": np.repeat(prices, _TAGS_OF_AN_EVENT)})
+    return TextWork("repeated_flat", texts, events.slice(0, n_events))
+
+
+def _tagged(rng: np.random.Generator, n: int, n_events: int) -> tuple[list[str], npt.NDArray[np.str_], FloatArray]:
+    """Draw texts, the tags of events and their prices."""
+    wanted, low = rng.integers(0, _N_TAGS, n), rng.uniform(0, 990, n).round(1)
+    texts = [
+        f"tag = 'T{tag}' AND price BETWEEN {price!r} AND {round(price + 10, 1)!r}"
+        for tag, price in zip(wanted.tolist(), low.tolist(), strict=True)
+    ]
+    tags = np.char.add("T", rng.integers(0, _N_TAGS, (n_events, _TAGS_OF_AN_EVENT)).astype(str))
+    return texts, tags, rng.uniform(0, 1000, n_events)
+
+
+def _circles(rng: np.random.Generator, n: int, n_events: int) -> _Arrays:
+    """Draw centres, radii in km and events; all places of the globe are equally likely."""
+    places = [
+        np.column_stack((rng.uniform(-180, 180, size), np.degrees(np.arcsin(rng.uniform(-1, 1, size))))).round(3)
+        for size in (n, n_events)
+    ]
+    return places[0], (10 ** rng.uniform(0, 2, n)).round(3), places[1]
 
 
 def box_texts(work: BoxWork) -> list[str]:
@@ -337,6 +451,15 @@ BOX_WORKS: Final[dict[str, Callable[[np.random.Generator, int, int], _Arrays]]] 
     "stock": _stock,
 }
 #: Works of texts.
-TEXT_WORKS: Final[dict[str, Callable[[int, int, int], TextWork]]] = {"mixed": make_texts, "boolean": make_booleans}
+TEXT_WORKS: Final[dict[str, Callable[[int, int, int], TextWork]]] = {
+    "mixed": make_texts,
+    "boolean": make_booleans,
+    "circles": make_circles,
+    "circle_boxes": make_circle_boxes,
+    "nested": make_nested,
+    "nested_flat": make_nested_flat,
+    "repeated": make_repeated,
+    "repeated_flat": make_repeated_flat,
+}
 #: All workloads by name, texts last.
 WORKS: Final = (*BOX_WORKS, *TEXT_WORKS)

@@ -166,7 +166,7 @@ def _session(master: str | None) -> Iterator[None]:
     if master == _HERE:
         yield
         return
-    from tamis.spark.progress import own_session
+    from tamis.spark.running.progress import own_session
 
     with own_session():
         yield

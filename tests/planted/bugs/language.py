@@ -19,7 +19,7 @@ BUGS = [
     ),
     Bug(
         "not_accepts_the_missing_value",
-        "model/language/bind",
+        "model/language/arithmetic/sets",
         "NOT of a comparison holds for events without the attribute.",
         "allowed = allowed.negated() if negated else allowed",
         "allowed = allowed.complement() if negated else allowed",
@@ -28,16 +28,16 @@ BUGS = [
     ),
     Bug(
         "unequal_accepts_the_missing_value",
-        "model/language/bind",
+        "model/language/arithmetic/sets",
         "x <> 1 holds for events without x.",
-        '"<>": lambda kind, value: _equal(kind, value).negated(),',
-        '"<>": lambda kind, value: _equal(kind, value).complement(),',
+        '"<>": lambda kind, value: equal_to(kind, value).negated(),',
+        '"<>": lambda kind, value: equal_to(kind, value).complement(),',
         (f"{LOGIC}::test_trees_predicates_and_filters_agree",),
         costly=True,
     ),
     Bug(
         "greater_includes_equal",
-        "model/language/bind",
+        "model/language/arithmetic/sets",
         "x > 1 holds for 1.",
         "    cut = kind.after(value)\n    return EMPTY if cut is None else ValueSet.between(cut, None)",
         "    cut = kind.before(value)\n    return EMPTY if cut is None else ValueSet.between(cut, None)",
@@ -46,7 +46,7 @@ BUGS = [
     ),
     Bug(
         "the_greatest_value_has_something_above_it",
-        "model/language/bind",
+        "model/language/arithmetic/sets",
         "b > TRUE holds for every boolean, because no cut reads as an open end.",
         "    cut = kind.after(value)\n    return EMPTY if cut is None else ValueSet.between(cut, None)",
         "    return ValueSet.between(kind.after(value), None)",

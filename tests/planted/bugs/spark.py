@@ -11,7 +11,7 @@ DIRECTORY = "tests/unit/spark/test_run_directory.py"
 BUGS = [
     Bug(
         "the_last_block_of_matches_is_dropped",
-        "spark/matching",
+        "spark/matching/matching",
         "Matches that do not fill a whole block are not delivered.",
         "for first in range(0, len(matches), _OUT_ROWS):",
         "for first in range(0, len(matches) - _OUT_ROWS + 1, _OUT_ROWS):",
@@ -20,7 +20,7 @@ BUGS = [
     ),
     Bug(
         "events_without_a_namespace_are_lost",
-        "spark/matching",
+        "spark/matching/matching",
         "An event whose namespace is null is matched with nobody instead of with the default.",
         "column = batch.column(NAMESPACE).fill_null(given)",
         'column = batch.column(NAMESPACE).fill_null("")',
@@ -29,16 +29,16 @@ BUGS = [
     ),
     Bug(
         "subscriptions_of_a_snapshot_never_end",
-        "spark/matching",
+        "spark/matching/matching",
         "Workers match subscriptions that have ended.",
-        "return Engine.load(local_version(Path(version)), clock=lambda: now or 0)",
-        "return Engine.load(local_version(Path(version)), clock=lambda: 0)",
+        "return Engine.load(mapped(version), clock=lambda: now or 0)",
+        "return Engine.load(mapped(version), clock=lambda: 0)",
         (f"{WORKERS}::test_what_has_ended_is_not_matched",),
         costly=True,
     ),
     Bug(
         "every_tile_owns_every_pair",
-        "spark/tile_work",
+        "spark/tiles/tile_work",
         "A pair is delivered by every tile that holds both, not by its owner alone.",
         "chosen = np.flatnonzero(owner == tile)",
         "chosen = np.flatnonzero(owner >= 0)",
@@ -47,7 +47,7 @@ BUGS = [
     ),
     Bug(
         "bad_events_are_told_by_every_tile",
-        "spark/tile_work",
+        "spark/tiles/tile_work",
         "An event that does not fit the schema is rejected once for each of its tiles.",
         "bad = {row: error for row, error in events.bad.items() if low[row] == tile}",
         "bad = dict(events.bad)",
@@ -56,7 +56,7 @@ BUGS = [
     ),
     Bug(
         "the_owner_is_the_lower_tile",
-        "spark/tiling",
+        "spark/tiles/tiling",
         "A pair is owned by the lower of two tiles, which may not hold both.",
         "return self.number([np.maximum(x, y) for",
         "return self.number([np.minimum(x, y) for",
@@ -64,7 +64,7 @@ BUGS = [
     ),
     Bug(
         "a_bound_is_rounded_inward",
-        "spark/tiling",
+        "spark/tiles/tiling",
         "An integer bound that float64 does not hold is rounded to the nearest float, which may lie inside.",
         "return math.nextafter(float(cut[0]), end)",
         "return float(cut[0])",
@@ -72,7 +72,7 @@ BUGS = [
     ),
     Bug(
         "the_missing_value_has_no_tile",
-        "spark/tiling",
+        "spark/tiles/tiling",
         "A subscription that accepts a missing value is not in the tile of events without one.",
         "ranges.append(np.array([*([0] if missing else []), *range(first, last + 1)], np.int32))",
         "ranges.append(np.array([*range(first, last + 1)], np.int32))",
@@ -80,7 +80,7 @@ BUGS = [
     ),
     Bug(
         "a_missing_bound_is_zero",
-        "spark/typed",
+        "spark/subscriptions/typed",
         "A null in a column of bounds means 0 instead of an open side.",
         "return np.asarray(column.fill_null(open_end)) + 0.0",
         "return np.asarray(column.fill_null(0.0)) + 0.0",
@@ -88,17 +88,17 @@ BUGS = [
     ),
     Bug(
         "a_batch_begun_before_takes_the_newest_version",
-        "spark/streaming",
+        "spark/streaming/stream",
         "A batch that runs again is matched with the version of now, not with the one it was begun with.",
         "        begin = msgspec.json.decode(path.read_bytes(), type=Begin)\n",
         "        begin = msgspec.json.decode(path.read_bytes(), type=Begin)\n"
-        "        begin = msgspec.structs.replace(begin, version=snapshot.newest(Path(self.directory)).name)\n",
+        "        begin = msgspec.structs.replace(begin, version=snapshot.name_of(snapshot.newest(self.directory)))\n",
         (f"{WORKERS}::test_a_batch_that_runs_again_keeps_its_version",),
         costly=True,
     ),
     Bug(
         "the_version_of_the_last_batch_may_be_pruned",
-        "spark/batch_log",
+        "spark/streaming/batch_log",
         "The version of the last batch is not in use once the batch has ended, though it may run again.",
         "if one.batch not in ended or one.batch == last}",
         "if one.batch not in ended}",
@@ -106,7 +106,7 @@ BUGS = [
     ),
     Bug(
         "what_a_killed_run_moved_away_is_lost",
-        "spark/run_directory",
+        "spark/pipelines/run_directory",
         "The output of the last run is removed when the next one was killed between two renames.",
         "    if old.exists() and not output.exists():\n        os.rename(old, output)\n",
         "",
@@ -114,7 +114,7 @@ BUGS = [
     ),
     Bug(
         "two_runs_write_one_directory",
-        "spark/run_directory",
+        "spark/pipelines/run_directory",
         "The lock of a run's directory is shared.",
         "fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)",
         "fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)",
@@ -122,7 +122,7 @@ BUGS = [
     ),
     Bug(
         "a_lost_event_goes_unnoticed",
-        "spark/report",
+        "spark/pipelines/report",
         "Events that never entered the matcher are not missed in the report.",
         "if not whole or self.rows != self.entered + self.unreadable or self.matched_input < 0:",
         "if not whole or self.matched_input < 0:",

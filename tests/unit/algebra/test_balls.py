@@ -116,6 +116,15 @@ def test_far_and_tiny_numbers() -> None:
     assert not ball_covers(ball(0, 0, radius=tiny), ball(tiny, tiny, radius=0))
 
 
+def test_radii_whose_sum_is_no_float() -> None:
+    """A sum beyond float64 is no error: a filter may say V_WITHIN(v, (0), 1e308)."""
+    assert distance_at_most((-1e308,), (1e308,), 1e308, 1e308)
+    assert not balls_disjoint(ball(0, radius=1e308), ball(1e300, radius=1e308))
+    assert distance_at_most((0.0,), (0.0,), 1e308, -1e308)
+    assert not distance_at_most((0.0,), (1.0,), 1e308, -1e308)
+    assert not distance_at_most((0.0,), (0.0,), -1.7e308, 1.0)
+
+
 @pytest.mark.parametrize("hole", [(1, 0), (0, 0), (2, 0)], ids=str)
 def test_a_point_in_many_conditions(hole: tuple[int, int]) -> None:
     """Two balls less two others; (1, -1) is always left."""

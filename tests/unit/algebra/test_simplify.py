@@ -15,7 +15,7 @@ from tamis.model.value_set import MISSING, PRESENT
 
 SCHEMA = Schema({"x": Number(), "y": Number(), "s": String(), "r": Region(), "v": Vector(2)})
 SQUARE = "POLYGON((0 0, 2 0, 2 2, 0 2, 0 0))"
-OTHERS = ("S_DISJOINT", "S_OVERLAPS", "RCC_INSIDE", "RCC_CONTAINS", "RCC_COVERS", "RCC_COVERED_BY")
+OTHERS = ("S_DISJOINT", "RCC_OVERLAPS", "RCC_INSIDE", "RCC_CONTAINS", "RCC_COVERS", "RCC_COVERED_BY")
 ONLY_EQUALS_OR_MEETS = "NOT (" + " OR ".join(f"{name}(r, {SQUARE})" for name in OTHERS) + ")"
 SAME = "POLYGON((2 2, 2 0, 1 0, 0 0, 0 2, 2 2))"
 

@@ -52,7 +52,7 @@ def test_tables(kind: str) -> None:
 
 
 def test_a_wrong_choice() -> None:
-    with pytest.raises(ModelError, match="there is no covering index 'best'; choose from exact, linear"):
+    with pytest.raises(ModelError, match="choose from cells, exact, linear, projection, zcurve"):
         tamis.covering_index(SCHEMA, "best")
     with pytest.raises(ModelError, match="epsilon is a share"):
         tamis.covering_index(SCHEMA, "zcurve", epsilon=1.5)

@@ -194,8 +194,8 @@ class TestLearning:
     def test_types_come_from_literals_and_first_values(self) -> None:
         engine = tamis.Engine()
         engine.subscribe("price < 100", id="a")
-        engine.match({"volume": 5, "nested": {"ignored": 1}})
-        assert dict(engine.schema) == {"price": tamis.Number(), "volume": tamis.Number()}
+        engine.match({"volume": 5, "nested": {"inside": 1}})
+        assert dict(engine.schema) == dict.fromkeys(["price", "volume", "nested.inside"], tamis.Number())
 
     def test_a_conflict_names_both(self) -> None:
         engine = tamis.Engine()

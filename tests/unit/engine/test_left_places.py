@@ -16,8 +16,8 @@ import sys
 from pathlib import Path
 from tamis.engine import snapshot
 with snapshot.building(Path(sys.argv[1])) as place:
-    (place / "half.arrays").write_bytes(b"half a part")
-    print(place, flush=True)
+    (place.staging / "half.arrays").write_bytes(b"half a part")
+    print(place.staging, flush=True)
     sys.stdin.read()
 """
 
@@ -32,13 +32,13 @@ def test_a_builder_killed_with_9_leaves_nothing_for_long(tmp_path: Path) -> None
         assert builder.stdout is not None
         left = Path(builder.stdout.readline().strip())
         with snapshot.building(tmp_path) as place:  # beside one that is at work
-            assert places(tmp_path) == sorted([left.name, place.name])
+            assert places(tmp_path) == sorted([left.name, place.staging.name])
         assert places(tmp_path) == [left.name]
         builder.kill()
         builder.wait()
         assert (left / "half.arrays").exists()
         with snapshot.building(tmp_path) as place:
-            assert places(tmp_path) == [place.name]
+            assert places(tmp_path) == [place.staging.name]
     assert places(tmp_path) == []
 
 

@@ -54,6 +54,19 @@ def test_a_damaged_old_version_is_refused(tmp_path: Path, name: str) -> None:
         migrate_snapshot(tmp_path / "old", tmp_path / "new")
 
 
+def test_text_of_an_earlier_layout_is_refused_with_the_command_that_converts_it(tmp_path: Path) -> None:
+    """Format 3 had other arrays for text at first; the code of that time wrote the version."""
+    with pytest.raises(SnapshotError, match="earlier layout of format 3: convert it with: tamis migrate"):
+        tamis.Engine.load(OLD / "format3")
+    migrate_snapshot(OLD / "format3", tmp_path)
+    engine = tamis.Engine.load(tmp_path)
+    assert {one.id for one in engine} == {*range(150), "alice", "r", 1001, 1002}
+    assert engine.subscription("alice").metadata == {"team": "red"}
+    assert engine.match({"symbol": "xxabc7yy", "price": 100.0}) == [7]
+    assert engine.match({"symbol": "IBM", "price": 2.5}) == [1001, 1002, "alice"]
+    assert engine.match({"area": (1, 1)}) == ["r"]
+
+
 def test_the_layout_before_format_1_is_refused_by_name(tmp_path: Path) -> None:
     """It called itself format 1, too, and had no envelope."""
     version = tmp_path / "old" / "v000001"
@@ -82,8 +95,10 @@ def test_the_present_format_and_unknown_ones(tmp_path: Path) -> None:
     engine = tamis.Engine()
     engine.subscribe("x > 1")
     version = engine.save(tmp_path / "now")
-    with pytest.raises(SnapshotError, match="it needs no migration"):
-        migrate_snapshot(tmp_path / "now", tmp_path / "new")
+    migrate_snapshot(tmp_path / "now", tmp_path / "again")
+    assert tamis.Engine.load(tmp_path / "again").match({"x": 2}) == [0]
+    with pytest.raises(SnapshotError, match="not signed, and a key demands that it is"):
+        migrate_snapshot(tmp_path / "now", tmp_path / "new", b"k" * 32)
     path = version / "manifest.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 9}))
     with pytest.raises(SnapshotError, match="format 9.*open it with the version of tamis that wrote it"):

@@ -34,14 +34,16 @@ def _write(directory: Path, sizes: list[int], *, kept: list[Part] | None = None,
     with snapshot.building(directory) as place:
         parts = list(kept or ())
         if removed:
-            write_removed(place, "gone.removed", np.arange(removed, dtype=np.int32))
-            parts[0] = msgspec.structs.replace(parts[0], removed={"gone.removed": measure(place / "gone.removed")})
+            write_removed(place.staging, "gone.removed", np.arange(removed, dtype=np.int32))
+            parts[0] = msgspec.structs.replace(
+                parts[0], removed={"gone.removed": measure(place.staging / "gone.removed")}
+            )
         first = 0
         for number, size in enumerate(sizes):
             for place_of, space in enumerate(_engine(first, size).namespaces()):
-                parts += write_parts(place, f"p{number}-{place_of}", space, SCHEMA)
+                parts += write_parts(place.staging, f"p{number}-{place_of}", space, SCHEMA)
             first += size
-        return snapshot.seal(place, STATE, parts)
+        return Path(snapshot.seal(place, STATE, parts))
 
 
 def _homed(version: Path) -> list[Part]:
@@ -88,9 +90,9 @@ def test_rows_leave_the_part_that_they_are_in(tmp_path: Path) -> None:
     kept = [part for part in _homed(base) if part.namespace == "default"]
     second = [f"s{i}" for i in range(200, 300) if i % 5 != 4][:10]
     with snapshot.building(tmp_path) as place:
-        write_removed(place, "gone.removed", np.arange(10, dtype=np.int32))
-        kept[1] = msgspec.structs.replace(kept[1], removed={"gone.removed": measure(place / "gone.removed")})
-        version = snapshot.seal(place, STATE, kept)
+        write_removed(place.staging, "gone.removed", np.arange(10, dtype=np.int32))
+        kept[1] = msgspec.structs.replace(kept[1], removed={"gone.removed": measure(place.staging / "gone.removed")})
+        version = Path(snapshot.seal(place, STATE, kept))
     left = {one.id for one in tamis.Engine.load(version)}
     assert left == {one.id for one in tamis.Engine.load(base) if one.namespace == "default"} - set(second)
 
@@ -113,7 +115,7 @@ def test_pruning_keeps_what_is_built_upon_and_what_is_read(tmp_path: Path) -> No
 )
 def test_a_manifest_that_leads_out_of_its_directory(tmp_path: Path, change: dict[str, object]) -> None:
     with snapshot.building(tmp_path) as place:
-        [part] = write_parts(place, "p", _engine(0, 3).namespaces()[0], SCHEMA)
+        [part] = write_parts(place.staging, "p", _engine(0, 3).namespaces()[0], SCHEMA)
         part = msgspec.convert({**msgspec.to_builtins(part), **change}, Part)
         snapshot.seal(place, STATE, [part])
     with pytest.raises(SnapshotError, match="is no version|is a file outside the version"):

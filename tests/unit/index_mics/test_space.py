@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tamis.curves.cells import Cells
 from tamis.curves.runs import contains, covers
 from tamis.errors import ModelError, SchemaError
-from tamis.index.mics.projection import SAMPLE, group_axes, learn_space, ranked_axes, selectivity
+from tamis.index.mics.projection import SAMPLE, group_axes, ranked_axes, selectivity
 from tamis.index.mics.space import ContentSpace
 from tamis.index.mics.spans import MAX_BOXES, boxes_of_cells, sides_of, spans_of
 from tamis.index.packed.axes import Axis, Part
@@ -172,12 +172,28 @@ def test_the_most_selective_axes_are_chosen() -> None:
     texts = [f"a < {i + 500} AND b BETWEEN {i} AND {i + 2} AND c BETWEEN {i} AND {i + 300}" for i in range(1_000)]
     some = [compile_text(text, schema) for text in texts]
     assert [axis.attribute for (axis, _), _ in ranked_axes(some)] == ["b", "c", "a"]
-    assert [axis.attribute for axis, _ in learn_space(some, n_axes=2).axes] == ["b", "c"]
+    assert [axis.attribute for axis, _ in group_axes(some, 1, n_axes=2)[0].axes] == ["b", "c"]
     groups = group_axes(some, n_groups=2, n_axes=1)
     assert [[axis.attribute for axis, _ in group.axes] for group in groups] == [["b"], ["c"]]
-    assert learn_space([]).axes == ()
+    assert [space.axes for space in group_axes([], 1)] == [()]
     assert selectivity([], AXES[0]) == 1.0
     assert len(some[:: max(1, len(some) // SAMPLE)]) == 1_000
+
+
+def test_axes_and_cells_follow_the_events() -> None:
+    """All events have the same ``a``: ranges of it that are short tell no event from another, those of ``b`` do."""
+    schema = Schema({"a": Number(), "b": Number()})
+    some = [compile_text(f"a BETWEEN 0 AND {i + 1} AND b BETWEEN {i} AND {i + 60}", schema) for i in range(100)]
+    events = [{"a": 0.5, "b": float(i % 160)} for i in range(1_000)]
+    assert [axis.attribute for (axis, _), _ in ranked_axes(some)] == ["b", "a"]
+    assert [axis.attribute for (axis, _), _ in ranked_axes(some, events=events)] == ["b"]
+    narrow = [compile_text("b BETWEEN 0 AND 10", schema), compile_text("b BETWEEN 150 AND 160", schema)]
+    crowded = [{"b": 5 + i / 1_000} for i in range(900)] + [{"b": 100.0}] * 100
+    [((_, cells), share)] = ranked_axes(narrow, bits=4, events=crowded)
+    assert sum(5 <= cut < 6 for cut in cells.cuts) >= 4
+    assert not any(5 <= cut < 6 for cut in ranked_axes(narrow, bits=4)[0][0][1].cuts)
+    assert share == pytest.approx(0.45)
+    assert group_axes(some, 1, names=["a"])[0].axes[0][0].attribute == "a"
 
 
 def test_places_of_regions_and_numbers_beyond_float64() -> None:

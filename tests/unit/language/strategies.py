@@ -11,12 +11,16 @@ from hypothesis import strategies as st
 
 from tamis.errors import LimitError
 from tamis.model import shapes
+from tamis.model.language.arithmetic.reading import condition_of
 from tamis.model.language.limits import check_nesting
 from tamis.model.language.nodes import (
     And,
+    Arithmetic,
     Between,
+    Call,
     Compare,
     Constant,
+    Expression,
     Instant,
     IsIn,
     IsLike,
@@ -25,6 +29,7 @@ from tamis.model.language.nodes import (
     Node,
     Not,
     Or,
+    Property,
     SpatialTest,
     TextTest,
     WithinBall,
@@ -109,6 +114,26 @@ def text_tests(draw: st.DrawFn) -> TextTest:
     return TextTest(draw(names()), op, operands, fold, draw(st.booleans()))
 
 
+def expressions() -> st.SearchStrategy[Expression]:
+    """Numbers to calculate with, and calls of the function that every process has."""
+
+    def larger(smaller: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression]:
+        calls = st.builds(Call, st.just("COMPARE"), st.tuples(smaller, smaller))
+        operators = st.sampled_from(["+", "-", "*", "/", "%", "div", "^"])
+        return st.one_of(calls, st.builds(Arithmetic, operators, smaller, smaller))
+
+    return st.recursive(st.one_of(st.builds(Property, names()), numbers()), larger, max_leaves=6)
+
+
+@st.composite
+def calculated(draw: st.DrawFn) -> Node:
+    """Conditions on expressions; those on an attribute and literals are the ordinary ones."""
+    op = draw(st.sampled_from([*OPERATORS, "BETWEEN", "IN", "NULL"]))
+    count = {"BETWEEN": 3, "NULL": 1}.get(op, 2) if op != "IN" else draw(st.integers(2, 4))
+    operands = [draw(st.one_of(expressions(), literals()) if i else expressions()) for i in range(count)]
+    return condition_of(op, tuple(operands), None, draw(st.booleans()) if op in ("BETWEEN", "IN", "NULL") else False)
+
+
 def leaves() -> st.SearchStrategy[Node]:
     """Conditions of every kind."""
     values = st.lists(literals(), min_size=1, max_size=5).map(tuple)
@@ -123,6 +148,7 @@ def leaves() -> st.SearchStrategy[Node]:
         st.builds(SpatialTest, st.sampled_from(sorted(SPATIAL_FUNCTIONS)), names(), polygons()),
         st.builds(WithinBall, names(), st.lists(coordinates, min_size=1, max_size=4).map(tuple), coordinates.map(abs)),
         st.builds(Constant, st.booleans()),
+        calculated(),
     )
 
 

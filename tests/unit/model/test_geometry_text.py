@@ -24,7 +24,7 @@ from tamis.model.values import UnfitError
         (struct.pack("<BII", 1, 6, 2**32 - 1), "4294967295 parts"),
         (struct.pack("<BII", 1, 2, 2**31), "ends too early"),
         (struct.pack("<BII", 1, 6, 1) + struct.pack("<BIdd", 1, 1, 0, 0), "inside a MultiPolygon"),
-        (struct.pack("<BII", 1, 7, 0), "GeometryCollection"),
+        (struct.pack("<BII", 1, 7, 1) + struct.pack("<BII", 1, 7, 0), "collection inside a collection"),
         (struct.pack("<BII", 1, 4007, 0), "type 4007"),
         (struct.pack("<BII", 1, 99, 0), "type 99"),
         (b"01zz", "hexadecimal"),

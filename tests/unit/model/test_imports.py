@@ -9,6 +9,7 @@ import pytest
 import tamis
 from tamis.errors import SubscriptionError, TamisError
 from tamis.model.language.foreign.event_patterns import read_event_pattern
+from tamis.model.language.foreign.message_filters import read_amqp_filter, read_cloudevents_sql
 from tamis.model.language.foreign.selectors import read_selector, rewritten_selector
 from tamis.model.language.format import format_node
 
@@ -100,8 +101,9 @@ def test_selectors(selector: str, yes: dict[str, Any], no: dict[str, Any]) -> No
 @pytest.mark.parametrize(
     ("selector", "words"),
     [
-        ("a + 1 > 2", "arithmetic"),
-        ("a = b", "'b' is read as an attribute"),
+        ("a / 2 > 2", r"division \(/\) is not imported"),
+        ("c > 1 OR 2 * (a / b) > 2", r"division \(/\) is not imported"),
+        ("a ^ 2 > 4", r"\^ is not imported"),
         ("x LIKE '1' ESCAPE 'ab'", "ESCAPE 'c' at column 12"),
         ("ESCAPE '!'", "ESCAPE 'c' at column 1"),
         ("", "expected an attribute"),
@@ -116,3 +118,55 @@ def test_selectors_without_an_equivalent_are_refused(selector: str, words: str) 
 
 def test_text_inside_of_strings_stays() -> None:
     assert rewritten_selector("a = '!= 10L `x`'") == "a = '!= 10L `x`'"
+
+
+@pytest.mark.parametrize(
+    ("expression", "yes", "no"),
+    [
+        ("source = '/s' AND type != 'b'", {"source": "/s", "type": "a"}, {"source": "/s", "type": "b"}),
+        ('type = "a\'b\\"c"', {"type": "a'b\"c"}, {"type": "ab"}),
+        ("type = 'it\\'s'", {"type": "it's"}, {"type": "its"}),
+        ("EXISTS subject AND n = 1", {"subject": "x", "n": 1}, {"n": 1}),
+        ("NOT EXISTS subject AND n = 1", {"n": 1}, {"subject": "x", "n": 1}),
+        ("type LIKE 'com.\\_%'", {"type": "com._x"}, {"type": "com.ax"}),
+        ("type NOT LIKE '%test' OR n IN (1, 2)", {"type": "test", "n": 2}, {"type": "test", "n": 3}),
+        (
+            "(n > 1) AND TRUE AND note = 'a != XOR EXISTS b'",
+            {"n": 2, "note": "a != XOR EXISTS b"},
+            {"n": 2, "note": "a"},
+        ),
+    ],
+)
+def test_cloudevents_sql(expression: str, yes: dict[str, Any], no: dict[str, Any]) -> None:
+    text = format_node(read_cloudevents_sql(expression))
+    assert matches(text, yes), text
+    assert not matches(text, no), text
+
+
+@pytest.mark.parametrize(
+    ("expression", "yes", "no"),
+    [
+        ("p.subject = 'a'", {"properties": {"subject": "a"}}, {"properties": {"subject": "b"}}),
+        ("properties.subject = 'p.x'", {"properties": {"subject": "p.x"}}, {"p": {"subject": "p.x"}}),
+        (
+            "h.priority >= 4L AND EXISTS(region)",
+            {"header": {"priority": 4}, "region": "eu"},
+            {"header": {"priority": 4}},
+        ),
+        ("NOT EXISTS(p.group) AND n != 1", {"n": 2}, {"n": 2, "properties": {"group": "g"}}),
+        ("name LIKE '!_%' ESCAPE '!'", {"name": "_a"}, {"name": "a"}),
+        ("ap.p.x = 1", {"ap": {"p": {"x": 1}}}, {"ap": {"properties": {"x": 1}}}),
+    ],
+)
+def test_amqp_filters(expression: str, yes: dict[str, Any], no: dict[str, Any]) -> None:
+    text = format_node(read_amqp_filter(expression))
+    assert matches(text, yes), text
+    assert not matches(text, no), text
+
+
+@pytest.mark.parametrize(
+    ("expression", "words"), [("a = 1 XOR b = 2", "XOR is not"), ("LEFT(type, 3) = 'com'", "LEFT")]
+)
+def test_cloudevents_sql_without_an_equivalent_is_refused(expression: str, words: str) -> None:
+    with pytest.raises(SubscriptionError, match=words):
+        read_cloudevents_sql(expression)

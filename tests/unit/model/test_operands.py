@@ -62,24 +62,24 @@ def _lists(value: object) -> object:
     return [_lists(one) for one in value] if isinstance(value, tuple) else value
 
 
-@pytest.mark.parametrize("function", ["S_WITHIN", "S_CONTAINS", "S_TOUCHES", "S_EQUALS", "RCC_INSIDE", "RCC_DISJOINT"])
-def test_other_functions_refuse_and_say_which_do_not(function: str) -> None:
-    with pytest.raises(SubscriptionError, match="S_INTERSECTS and S_DISJOINT only"):
-        Engine(SCHEMA).subscribe(f"{function}(area, {RING})")
+@pytest.mark.parametrize("function", ["RCC_MEETS", "RCC_INSIDE", "RCC_DISJOINT"])
+def test_strict_relations_refuse_lines_and_say_which_functions_do_not(function: str) -> None:
+    with pytest.raises(SubscriptionError, match=f"{function} compares with polygons.*S_\\* take every geometry"):
+        Engine(SCHEMA).subscribe(f"{function}(area, LINESTRING(0 0, 1 1))")
 
 
 def test_bad_operands_are_refused() -> None:
     for text, problem in (
-        ("POLYGON((0 0, 9 0, 9 9, 0 0), (8 8, 20 8, 20 20, 8 8))", "not a valid polygon"),
+        ("POLYGON((0 0, 9 0, 9 9, 0 0), (8 8, 20 8, 20 20, 8 8))", "not a valid Polygon"),
         ("POLYGON((0 0, 9 0, 9 9, 0 0), (5 1, 7 3, 7 1, 5 3, 5 1))", "not a simple polygon"),
-        ("MULTIPOLYGON(((0 0, 4 0, 4 4, 0 0)), ((1 0, 5 0, 5 4, 1 0)))", "not a valid polygon"),
+        ("MULTIPOLYGON(((0 0, 4 0, 4 4, 0 0)), ((1 0, 5 0, 5 4, 1 0)))", "not a valid MultiPolygon"),
     ):
         with pytest.raises(ModelError, match=problem):
             Engine(SCHEMA).subscribe(f"S_INTERSECTS(area, {text})")
     with pytest.raises(UnfitError, match="not a point"):
-        shapes.operand((1, 2))
-    with pytest.raises(EventError, match="holes"):
-        Engine(SCHEMA).match({"area": RING})
+        shapes.polygon((1, 2))
+    with pytest.raises(EventError, match="NaN"):
+        Engine(SCHEMA).match({"area": "LINESTRING(0 0, nan 1)"})
 
 
 @pytest.mark.parametrize(
@@ -119,8 +119,11 @@ def test_relation_takes_every_form_and_names_what_it_refuses() -> None:
         assert relation(one, square) == "equals"
         assert relations([one], square).tolist() == [3]
     assert relation((2, 2), square) == "inside"
+    assert relation(RING, square) == "overlaps"
     with pytest.raises(ModelError, match="holes"):
-        relation(RING, square)
+        relation(square, RING)
+    with pytest.raises(TableError, match="region 0: .*Polygon"):
+        relations([RING], square)
     with pytest.raises(ModelError, match="not a point"):
         relation(square, (1, 1))
     with pytest.raises(TableError, match="region 1: .*simple"):

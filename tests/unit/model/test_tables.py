@@ -11,7 +11,7 @@ import pytest
 
 import tamis
 from tamis.errors import SchemaError, TableError
-from tamis.model.schema import MAX_ATTRIBUTES, learn_from_event, presence_of
+from tamis.model.schema import MAX_ATTRIBUTES, MAX_DECLARED, learn_from_event, presence_of
 from tamis.model.tables import EventTable, SubscriptionTable, learn_from_table, table_columns
 
 NUMBER = tamis.Schema({"x": tamis.Number()})
@@ -163,8 +163,8 @@ class TestLearning:
             assert len(learn_from_table(tamis.Schema(), source)) == MAX_ATTRIBUTES
 
     def test_subscriptions_do_not(self) -> None:
-        full = tamis.Schema({f"a{i}": tamis.Number() for i in range(MAX_ATTRIBUTES)})
-        with pytest.raises(tamis.LimitError, match="257 is more than the 256"):
+        full = tamis.Schema({f"a{i}": tamis.Number() for i in range(MAX_DECLARED)})
+        with pytest.raises(tamis.LimitError, match="1,025 is more than the 1,024"):
             full.extended({"new": tamis.Number()}, "the subscription")
 
     def test_nothing_is_learnt_from_a_name_that_is_none(self) -> None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tamis.model.types import Boolean, Number, String, Timestamp, Vector, type_of_value
+from tamis.model.types import Boolean, Many, Number, String, Timestamp, Vector, type_of_value
 from tamis.model.values import (
     INT64_MAX,
     INT64_MIN,
@@ -194,5 +194,5 @@ class TestOthers:
         assert type_of_value(dt.datetime(2026, 1, 1)) == Timestamp()
         assert type_of_value({"type": "Point", "coordinates": [0, 0]}).name == "region"
         assert type_of_value(np.zeros(3)) == Vector(3)
-        assert type_of_value(["a"]) is None
+        assert type_of_value(["a"]) == Many(String())
         assert type_of_value(object()) is None

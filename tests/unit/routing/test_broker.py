@@ -345,7 +345,7 @@ def test_a_broken_invariant_tells_the_story() -> None:
     broker.told(m.Subscribe("wide", text("x < 10")), "alice")
     [summary] = broker.table.summaries("east")
     summary._groups.clear()
-    summary._members.clear()
+    summary.members.clear()
     with pytest.raises(InvariantError) as caught:
         broker.check_invariants()
     assert "broker middle" in str(caught.value)

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 import pytest
 
 from tamis import Number, Schema
-from tamis.index.mics.link import LinkTable
 from tamis.index.mics.plan import RangePlan
 from tamis.model.language.compiler import compile_text
 from tamis.model.subscription import Subscription
@@ -20,16 +19,19 @@ from tamis.routing.core.broker import BrokerCore
 from tamis.routing.policies import CellOptions, find_policy
 from tamis.routing.policies.cell_records import BLOCKS
 from tests.effort import effort
+from tests.link_sender import LinkSender
 
 SCHEMA = Schema({"x": Number(0, 1_000), "y": Number(0, 1_000), "z": Number(0, 1_000)})
 OTHER = Schema({"x": Number(0, 500), "y": Number(0, 1_000), "z": Number(0, 1_000)})
-CELLS = CellOptions()
+CELLS = CellOptions(bits=6)
 
 Disk = dict[Key, bytes]
 
 
 def broker(schema: Schema = SCHEMA) -> BrokerCore:
-    return BrokerCore("center", {"west": find_policy("mics"), "east": find_policy("mics")}, Content(schema))
+    return BrokerCore(
+        "center", {"west": find_policy("mics:bits=6"), "east": find_policy("mics:bits=6")}, Content(schema)
+    )
 
 
 def update(number: int, plan: RangePlan, *, replace: bool = False) -> m.Update:
@@ -63,19 +65,19 @@ def passed_on(core: BrokerCore) -> list[list[list[int]]]:
 @pytest.mark.parametrize("seed", range(5))
 def test_a_restart_has_the_ranges_that_were_asked_for(seed: int) -> None:
     rng = random.Random(seed)
-    core, disk, table, living = broker(), Disk(), LinkTable(CELLS.spaces_of(SCHEMA)), list[int]()
+    core, disk, table, living = broker(), Disk(), LinkSender(CELLS.spaces_of(SCHEMA)), list[int]()
     write(disk, core.handle(LinkUp(), sender="west", now=0))
     write(disk, core.handle(update(1, table.snapshot(), replace=True), sender="west", now=0))
     for number in range(2, 60):
         if living and rng.random() < 0.4:
-            plan = table.release(living.pop(rng.randrange(len(living))))
+            plan = table.remove(living.pop(rng.randrange(len(living))))
         elif rng.random() < 0.1:
             plan = table.snapshot()
         else:
             living.append(number)
-            plan = table.absorb(box(rng, number, rng.choice([3, 30, 2_000])))
+            plan = table.add(box(rng, number, rng.choice([3, 30, 2_000])))
         write(disk, core.handle(update(number, plan, replace=plan.is_full), sender="west", now=0))
-        expected = [runs.tolist() for runs in table.ranges()] if any(map(len, table.ranges())) else []
+        expected = [runs.tolist() for runs in table.summary.ranges()] if any(map(len, table.summary.ranges())) else []
         assert asked(core) == expected
         again = broker()
         assert not [one for one in write(dict(disk), again.restore(disk, now=0)) if one.key[0] in ("ranges", "block")]
@@ -85,15 +87,15 @@ def test_a_restart_has_the_ranges_that_were_asked_for(seed: int) -> None:
     core.check_invariants()
     for id in living:
         number += 1
-        write(disk, core.handle(update(number, table.release(id)), sender="west", now=0))
+        write(disk, core.handle(update(number, table.remove(id)), sender="west", now=0))
     assert not [key for key in disk if key[0] in ("ranges", "block")]
 
 
 def test_ranges_of_other_cells_are_everything_also_after_a_restart_until_a_snapshot_comes() -> None:
     core, disk = broker(), Disk()
-    ours, others = LinkTable(CELLS.spaces_of(SCHEMA)), LinkTable(CELLS.spaces_of(OTHER))
-    ours.absorb(box(random.Random(1), 1))
-    others.absorb(compile_text("x < 10", OTHER, id=1))
+    ours, others = LinkSender(CELLS.spaces_of(SCHEMA)), LinkSender(CELLS.spaces_of(OTHER))
+    ours.add(box(random.Random(1), 1))
+    others.add(compile_text("x < 10", OTHER, id=1))
     everything = [space.everything.tolist() for space in CELLS.spaces_of(SCHEMA)]
     write(disk, core.handle(LinkUp(), sender="west", now=0))
     write(disk, core.handle(update(1, ours.snapshot(), replace=True), sender="west", now=0))
@@ -104,14 +106,14 @@ def test_ranges_of_other_cells_are_everything_also_after_a_restart_until_a_snaps
     assert asked(again) == passed_on(again) == everything
     for one in (core, again):
         one.handle(update(3, ours.snapshot(), replace=True), sender="west", now=0)
-        assert asked(one) == passed_on(one) == [runs.tolist() for runs in ours.ranges()]
+        assert asked(one) == passed_on(one) == [runs.tolist() for runs in ours.summary.ranges()]
         one.check_invariants()
 
 
 def test_another_schema_at_a_restart_means_everything_and_the_old_blocks_go() -> None:
     core, disk = broker(), Disk()
-    table = LinkTable(CELLS.spaces_of(SCHEMA))
-    table.absorb(box(random.Random(1), 1))
+    table = LinkSender(CELLS.spaces_of(SCHEMA))
+    table.add(box(random.Random(1), 1))
     write(disk, core.handle(LinkUp(), sender="west", now=0))
     write(disk, core.handle(update(1, table.snapshot(), replace=True), sender="west", now=0))
     assert [key for key in disk if key[0] == "block"]
@@ -122,26 +124,26 @@ def test_another_schema_at_a_restart_means_everything_and_the_old_blocks_go() ->
 
 
 def test_the_whole_table_of_an_earlier_format_becomes_blocks() -> None:
-    disk, table, rng = Disk(), LinkTable(CELLS.spaces_of(SCHEMA)), random.Random(3)
+    disk, table, rng = Disk(), LinkSender(CELLS.spaces_of(SCHEMA)), random.Random(3)
     for id in range(20):
-        table.absorb(box(rng, id))
+        table.add(box(rng, id))
     disk["ranges", "west", "default"] = table.snapshot().to_bytes()
     disk["spoken", "west"] = b"1"
     core = broker()
     write(disk, core.restore(disk, now=0))
-    expected = [runs.tolist() for runs in table.ranges()]
+    expected = [runs.tolist() for runs in table.summary.ranges()]
     assert asked(core) == expected
-    write(disk, core.handle(update(2, table.release(0)), sender="west", now=0))
+    write(disk, core.handle(update(2, table.remove(0)), sender="west", now=0))
     again = broker()
     write(disk, again.restore(disk, now=0))
-    assert asked(again) == asked(core) == [runs.tolist() for runs in table.ranges()] != expected
+    assert asked(again) == asked(core) == [runs.tolist() for runs in table.summary.ranges()] != expected
 
 
 def test_a_subscription_without_bounds_writes_no_more_than_all_blocks() -> None:
-    core, table = broker(), LinkTable(CELLS.spaces_of(SCHEMA))
+    core, table = broker(), LinkSender(CELLS.spaces_of(SCHEMA))
     core.handle(LinkUp(), sender="west", now=0)
     core.handle(update(1, table.snapshot(), replace=True), sender="west", now=0)
-    plan = table.absorb(compile_text("x >= 0 OR x IS NULL", SCHEMA, id=1))
+    plan = table.add(compile_text("x >= 0 OR x IS NULL", SCHEMA, id=1))
     changes = write({}, core.handle(update(2, plan), sender="west", now=0))
     assert BLOCKS // 2 < len(changes) <= BLOCKS + 5
 
@@ -151,12 +153,12 @@ def test_a_change_costs_the_same_among_few_and_among_many() -> None:
 
     def cost(n: int) -> float:
         rng = random.Random(9)
-        core, table = broker(), LinkTable(CELLS.spaces_of(SCHEMA))
+        core, table = broker(), LinkSender(CELLS.spaces_of(SCHEMA))
         core.handle(LinkUp(), sender="west", now=0)
         for id in range(n):
-            table.absorb(box(rng, id, 20))
+            table.add(box(rng, id, 20))
         core.handle(update(1, table.snapshot(), replace=True), sender="west", now=0)
-        plans = [table.absorb(box(rng, n + id, 20)) for id in range(200)]
+        plans = [table.add(box(rng, n + id, 20)) for id in range(200)]
         messages = [update(2 + i, plan) for i, plan in enumerate(plans)]
 
         def work() -> None:
@@ -170,11 +172,11 @@ def test_a_change_costs_the_same_among_few_and_among_many() -> None:
 
 
 def test_what_a_neighbour_passes_on_reaches_the_next_as_a_change() -> None:
-    core, table, rng = broker(), LinkTable(CELLS.spaces_of(SCHEMA)), random.Random(4)
+    core, table, rng = broker(), LinkSender(CELLS.spaces_of(SCHEMA)), random.Random(4)
     for link in ("west", "east"):
         core.handle(LinkUp(), sender=link, now=0)
         core.handle(update(1, table.snapshot(), replace=True), sender=link, now=0)
-    plan = table.absorb(box(rng, 1))
+    plan = table.add(box(rng, 1))
     sent = [one for one in core.handle(update(2, plan), sender="west", now=0) if isinstance(one, Send)]
     [passed] = [one.message for one in sent if one.link == "east" and isinstance(one.message, m.Update)]
     [part] = passed.ranges

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
+from tamis.algebra.covers import is_covered
 from tamis.errors import InvariantError, ModelError, WeakGuaranteeError
+from tamis.index.dominance.batches import Questions
 from tamis.index.linear_scan import LinearCovering
 from tamis.index.protocols import Guarantee
 from tamis.model.language.compiler import compile_text
 from tamis.model.subscription import Filter, Subscription
+from tamis.node.content import Content
 from tamis.routing.core.summary import Origin, Summary
 from tamis.routing.policies import POLICIES, find_policy
 from tamis.routing.policies.covering import Covering
@@ -61,6 +66,67 @@ def union(items: object) -> int:
     for one in items:  # type: ignore[attr-defined]
         mask |= mask_of(one.filters)
     return mask
+
+
+def questions_of(arrivals: Sequence[tuple[Origin, Subscription]]) -> Questions:
+    reader = Content(SCHEMA)  # one that has not written a document learns its shape
+    columns = reader.read_filters([CONTENT.write_filter(one.filters) for _, one in arrivals]).columns
+    return Questions([one for _, one in arrivals], columns)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("seed", range(2))
+def test_batches_tell_the_neighbour_no_less_and_no_more(name: str, seed: int) -> None:
+    rng, policy = random.Random(seed), POLICIES[name]
+    summary, live, held = Summary(policy.make()), dict[Origin, Subscription](), dict[str, Subscription]()
+    for _ in range(6):
+        for origin in rng.sample(sorted(live), len(live) // 3):
+            del live[origin]
+            summary.remove(origin)
+        keys = {Origin(rng.choice("pq"), f"{rng.randrange(200)}") for _ in range(40)} - live.keys()
+        arrivals = [
+            (origin, Subscription(origin.key, CONTENT.read_filter(rng.choice(POOL)))) for origin in sorted(keys)
+        ]
+        for source in "pq":  # what one neighbour says has each key once
+            mine = [one for one in arrivals if one[0].source == source]
+            summary.add_many(mine, questions_of(mine))
+        live |= dict(arrivals)
+        while True:
+            changes = summary.take_changes()
+            held |= {str(one.id): one for one in changes.announce}
+            for key in changes.retract:
+                del held[key]
+            summary.check_invariants(exact=policy.exact)
+            wanted, told = (union(items.values()) for items in (live, held))
+            assert wanted & ~told == 0
+            assert told == wanted or not policy.exact or summary.is_busy  # an ending group says more for a while
+            if not changes.again and not summary.is_busy:
+                break
+            summary.advance()
+        assert held == {str(one.id): one for one in summary.contents()}
+    for origin in sorted(live):
+        summary.remove(origin)
+    while summary.is_busy:
+        summary.take_changes()
+        summary.advance()
+    assert len(summary) == 0
+
+
+def test_a_batch_announces_only_what_nothing_else_in_it_covers() -> None:
+    rng, summary = random.Random(5), Summary(POLICIES["covering"].make())
+    arrivals = [(Origin("p", f"{n}"), Subscription(f"{n}", CONTENT.read_filter(rng.choice(POOL)))) for n in range(80)]
+    summary.add_many(arrivals, questions_of(arrivals))
+    filters = {one.filters for _, one in arrivals}
+    broadest = {
+        one
+        for one in filters
+        if all(is_covered(other, one) for other in filters if is_covered(one, other))  # at most equal ones cover it
+    }
+    announced = [one.filters for one in summary.contents()]
+    assert set(announced) <= broadest
+    assert all(any(is_covered(one, other) for other in announced) for one in filters)
+    assert not any(is_covered(a, b) for a, b in itertools.permutations(announced, 2))
+    assert len(summary) < len(arrivals)
 
 
 def test_policies_announce_ever_less() -> None:
@@ -173,7 +239,7 @@ def test_a_covering_index_that_is_not_sound_is_refused() -> None:
     ],
 )
 def test_joining_filters(a: str, b: str, gap: float, joined: str | None) -> None:
-    found = join_filters(one_filter(a), one_filter(b), gap)
+    found = join_filters(one_filter(a), one_filter(b), (lambda _, whole, empty: empty <= gap * whole) if gap else None)
     if joined is None and found is not None:  # joined, but no gap was filled
         assert mask_of((found,)) == mask_of(compiled(f"({a}) OR ({b})").filters)
         assert len(next(c for c in found.constraints).allowed.cuts) > 1  # type: ignore[union-attr]
@@ -186,3 +252,22 @@ def test_an_unknown_policy_is_refused_with_a_hint() -> None:
     with pytest.raises(ModelError, match="did you mean 'covering'"):
         find_policy("covring")
     assert find_policy(POLICIES["flood"]).name == "flood"
+
+
+@pytest.mark.parametrize("texts", [("x <= 999", "x <= 500", "y = 1"), ("x <= 999", "y = 1", "x <= 2", "y = 2")])
+def test_a_client_that_changes_a_broad_filter_again_and_again_hides_nobody(texts: tuple[str, ...]) -> None:
+    """A key that is free must not be that of a group which is ending: its members would stay behind another filter."""
+    summary, changed = Summary(find_policy("covering").make()), Origin("c", "k")
+    summary.add(changed, compile_text(texts[0], id="k"))
+    for number in range(300):
+        summary.add(Origin("c", f"m{number}"), compile_text(f"x = {number}", id=f"m{number}"))
+    summary.take_changes()
+    for text in texts[1:]:
+        summary.remove(changed)
+        summary.add(changed, compile_text(text, id="k"))
+        summary.take_changes()
+        summary.advance()
+    while summary.is_busy:
+        summary.take_changes()
+        summary.advance()
+    summary.check_invariants(exact=True)

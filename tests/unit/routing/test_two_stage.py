@@ -84,7 +84,7 @@ def test_links_agree_on_their_cells() -> None:
     gap = CellOptions(gap=4)
     assert common_cells([None, gap, CellOptions()]) == gap
     with pytest.raises(ModelError, match="links speak of different cells"):
-        common_cells([CellOptions(), CellOptions(bits=8)])
+        common_cells([CellOptions(), CellOptions(bits=6)])
     with pytest.raises(ModelError, match="different cells"):
         tamis.Network([("a", "b"), ("b", "c")], {("a", "b"): "mics", ("c", "b"): "mics-groups"}, schema=SCHEMA)
 

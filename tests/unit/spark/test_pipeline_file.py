@@ -11,7 +11,7 @@ import pytest
 from tamis.errors import ModelError
 from tamis.model.schema import Schema
 from tamis.model.types import Number, Region, Timestamp, Vector
-from tamis.spark.pipeline_file import EXAMPLE, Pipeline
+from tamis.spark.pipelines.pipeline_file import EXAMPLE, Pipeline
 
 SMALL = '[subscriptions]\npath = "s.jsonl"\n[events]\npath = "e.jsonl"\n'
 

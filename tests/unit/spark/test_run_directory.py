@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tamis.errors import TableError
-from tamis.spark.run_directory import REPORT, building, read_report
+from tamis.spark.pipelines.run_directory import REPORT, building, read_report
 
 
 def write(output: Path, text: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from tamis.errors import TableError
-from tamis.spark.pipeline import _Stages
+from tamis.spark.pipelines.pipeline import _Stages
 
 STORY = """An error occurred while calling o1.parquet: org.apache.spark.SparkException: Job aborted
 \tat org.apache.spark.Some.class(Some.scala:1)

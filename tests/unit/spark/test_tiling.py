@@ -10,7 +10,7 @@ from tamis.model.language.compiler import compile_text
 from tamis.model.schema import Schema
 from tamis.model.tables import EventTable
 from tamis.model.types import Number, Region, String
-from tamis.spark.tiling import Axis, Tiling, hull
+from tamis.spark.tiles.tiling import Axis, Tiling, hull
 
 SCHEMA = Schema({"x": Number(), "area": Region(), "name": String()})
 TILING = Tiling([Axis("area", "x", [1.0, 2.0, 3.0]), Axis("area", "y", [2.0])])

@@ -16,11 +16,14 @@ from tamis.model.types import Number
 
 pytest.importorskip("pyspark")
 
-from tamis.spark import batch_log, matching, streaming, typed
-from tamis.spark.matching import EVENT, NAMESPACE, MatchTask, match_batches
-from tamis.spark.tile_work import LOW, TILE, TileBuild, build_tiles, match_tiles, read_tile_part, tiled_events
-from tamis.spark.tile_work import tiled_subscriptions as spread
-from tamis.spark.tiling import Axis, Tiles, Tiling
+from tamis.spark.matching import matching
+from tamis.spark.matching.matching import EVENT, NAMESPACE, MatchTask, match_batches
+from tamis.spark.streaming import batch_log
+from tamis.spark.streaming import stream as streaming
+from tamis.spark.subscriptions import typed
+from tamis.spark.tiles.tile_work import LOW, TILE, TileBuild, build_tiles, match_tiles, read_tile_part, tiled_events
+from tamis.spark.tiles.tile_work import tiled_subscriptions as spread
+from tamis.spark.tiles.tiling import Axis, Tiles, Tiling
 
 SCHEMA = Schema({"x": Number(), "y": Number()})
 OUTPUT = pa.schema([("event", pa.string()), ("subscription", pa.string()), ("reason", pa.string())])
@@ -90,15 +93,15 @@ def tiled(directory: Path, texts: dict[str, str]) -> Path:
     rows = [{"id": id, "namespace": "default", "filter": text} for id, text in texts.items()]
     form = pa.schema([*ACCEPTED, ("tile", pa.int32()), ("low", pa.int32())])
     with snapshot.building(directory) as place:
-        build = TileBuild(str(place), SCHEMA.to_json(), msgspec.json.encode(TILING).decode())
+        build = TileBuild(place.address, SCHEMA.to_json(), msgspec.json.encode(TILING).decode())
         batch = pa.RecordBatch.from_pylist(rows, schema=ACCEPTED)
         copies = pa.Table.from_batches(spread(iter([batch]), task=build, form=form)).sort_by("tile")
         told = build_tiles(iter(copies.combine_chunks().to_batches()), task=build)
         found = [read_tile_part(line) for one in told for line in one.column("part").to_pylist()]
         parts = {one.tile: [one.part] for one in found}
-        (place / "tiles.json").write_bytes(msgspec.json.encode(Tiles(TILING, parts, 1.0)))
+        (place.staging / "tiles.json").write_bytes(msgspec.json.encode(Tiles(TILING, parts, 1.0)))
         state = snapshot.State(SCHEMA, False, "packed", 0)
-        return snapshot.seal(place, state, [one.part for one in found], ["tiles.json"])
+        return Path(snapshot.seal(place, state, [one.part for one in found], ["tiles.json"]))
 
 
 def matched_in_tiles(version: Path, batch: pa.RecordBatch) -> list[tuple[str, str | None]]:

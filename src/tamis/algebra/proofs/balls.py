@@ -47,6 +47,9 @@ def distance_at_most(a: Sequence[float], b: Sequence[float], *terms: float) -> b
     >>> distance_at_most((0.0, 0.0), (3.0, 4.0), 5.0), distance_at_most((0.0,), (0.3,), 0.1, 0.2)
     (True, True)
     """
+    if max(map(abs, terms)) >= _SAFE_HIGH:  # the sum may overflow
+        exact = sum(map(Fraction, terms))
+        return exact >= 0 and squared_distance(a, b) <= exact**2
     bound = math.fsum(terms)  # rounded once, so its sign is exact
     if bound < 0:
         return False

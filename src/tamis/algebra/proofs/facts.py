@@ -12,15 +12,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from tamis.algebra.proofs import balls, patterns, regions
+from tamis.algebra.proofs import balls, geometries, patterns, regions
 from tamis.algebra.proofs.budget import Budget
-from tamis.model.subscription import Ball, Constraint, Like, Spatial, Values
+from tamis.model.subscription import Ball, Clock, Constraint, Cosine, Geometric, Like, Spatial, Values
 from tamis.model.value_set import ANYTHING, MISSING, PRESENT, ValueSet
 
-__all__ = ["UNCONSTRAINED", "Condition", "Facts", "negation"]
+__all__ = ["UNCONSTRAINED", "Condition", "Facts", "failures", "negation"]
 
 #: A constraint that is not a set of values.
-Condition = Like | Spatial | Ball
+Condition = Like | Spatial | Ball | Geometric | Cosine | Clock
 
 _Kind = TypeVar("_Kind", Like, Spatial, Ball)
 
@@ -53,7 +53,10 @@ class Facts:
             return False
         if isinstance(self.conditions[0], Like):
             return patterns.no_string_fits(self.allowed, self._of(Like), budget)
-        return balls.balls_impossible(self._of(Ball)) or regions.regions_impossible(self._of(Spatial))
+        if balls.balls_impossible(self._of(Ball)) or regions.regions_impossible(self._of(Spatial)):
+            return True
+        others = [one for one in self.conditions if isinstance(one, Geometric | Cosine | Clock)]
+        return any(geometries.conditions_conflict(one, other) for one in others for other in self.conditions)
 
     def excludes(self, constraint: Constraint, budget: Budget | None = None) -> bool:
         """Whether it is proved that the constraint does not hold; the facts themselves are possible.
@@ -69,6 +72,13 @@ class Facts:
             return True
         if isinstance(constraint, Like):
             return self.and_also(constraint).impossible(budget)
+        others = self.conditions
+        if not isinstance(constraint, Geometric | Cosine | Clock):
+            others = tuple(one for one in others if isinstance(one, Geometric | Cosine | Clock))
+        if any(geometries.conditions_conflict(one, constraint) for one in others):
+            return True
+        if isinstance(constraint, Geometric | Cosine | Clock):
+            return False
         if isinstance(constraint, Ball):
             return any(balls.balls_conflict(one, constraint) for one in self._of(Ball))
         if not constraint.relations:
@@ -82,15 +92,15 @@ class Facts:
                 return True
             rest = Values(constraint.attribute, constraint.allowed.complement())
             return bool(self.conditions) and self.excludes(rest, budget)
-        return not self.allowed.missing and self.excludes(negation(constraint), budget)
+        return not self.allowed.missing and all(self.excludes(one, budget) for one in failures(constraint))
 
     def without(self, constraint: Constraint, budget: Budget | None = None) -> list[Facts]:
         """Return the ways in which the constraint can fail: by another value, or by a missing one."""
         if isinstance(constraint, Values):
-            opposite: Constraint = Values(constraint.attribute, constraint.allowed.complement())
+            opposites: list[Constraint] = [Values(constraint.attribute, constraint.allowed.complement())]
         else:
-            opposite = negation(constraint)
-        ways = [] if self.excludes(opposite, budget) else [self.and_also(opposite)]
+            opposites = [*failures(constraint)]
+        ways = [self.and_also(one) for one in opposites if not self.excludes(one, budget)]
         if self.allowed.missing and not isinstance(constraint, Values):
             ways.append(Facts(MISSING))
         return ways
@@ -110,7 +120,8 @@ class Facts:
         if known is not None:
             constraint = Spatial(known.attribute, known.relations & constraint.relations, known.region)
         joined = {**self.regions, key: constraint}
-        found = Facts(allowed, tuple(joined.values()))
+        others = tuple(one for one in self.conditions if not isinstance(one, Spatial))
+        found = Facts(allowed, (*joined.values(), *others))
         object.__setattr__(found, "_by_region", joined)
         return found
 
@@ -121,10 +132,23 @@ class Facts:
 UNCONSTRAINED = Facts()
 
 
+def failures(condition: Condition) -> list[Condition]:
+    """Return the ways in which a value, not a missing one, can fail a condition; their union is exact.
+
+    A vector of zeros has no direction, so it fails a cosine and its negation alike.
+    """
+    ways = [negation(condition)]
+    if isinstance(condition, Cosine):
+        ways.append(Ball(condition.attribute, (0.0,) * len(condition.direction), 0.0))
+    return ways
+
+
 def negation(condition: Condition) -> Condition:
     """Return the condition that holds for the values, never a missing one, that do not satisfy this one."""
     if isinstance(condition, Spatial):
         return regions.complement(condition)
-    if isinstance(condition, Like):
+    if isinstance(condition, Clock):
+        return replace(condition, allowed=condition.allowed.negated())
+    if isinstance(condition, Like | Geometric | Cosine):
         return replace(condition, negated=not condition.negated)
     return Ball(condition.attribute, condition.center, condition.radius, not condition.negated)

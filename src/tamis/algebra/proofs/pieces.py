@@ -23,9 +23,20 @@ import shapely
 
 from tamis.algebra.proofs import regions
 from tamis.algebra.proofs.budget import MAX_PIECES, Budget
-from tamis.algebra.proofs.facts import UNCONSTRAINED, Facts, negation
-from tamis.model.subscription import AllOf, AnyOf, Ball, Constraint, Filter, Like, Predicate, Relation, Spatial, Values
-from tamis.model.value_set import MISSING
+from tamis.algebra.proofs.facts import UNCONSTRAINED, Facts, failures, negation
+from tamis.model.subscription import (
+    AllOf,
+    AnyOf,
+    Constraint,
+    Filter,
+    Geometric,
+    Predicate,
+    Relation,
+    Some,
+    Spatial,
+    Values,
+)
+from tamis.model.value_set import MISSING, PRESENT, ValueSet
 
 __all__ = [
     "MAX_PIECES",
@@ -39,8 +50,8 @@ __all__ = [
     "with_constraint",
 ]
 
-#: What a conjunction says of each attribute; attributes that are not named are free.
-Piece = Mapping[str, Facts]
+#: What a conjunction says of each attribute, and of conditions on repeated attributes; what is not named is free.
+Piece = Mapping[str | Some, Facts]
 
 #: Comparing a piece with so many filters counts as one piece more, and so does comparing so many balls, regions or
 #: patterns.
@@ -56,6 +67,35 @@ def with_constraint(piece: Piece, constraint: Constraint, budget: Budget | None 
     if known.excludes(constraint, budget):
         return None
     return {**piece, constraint.attribute: known.and_also(constraint)}
+
+
+def _with_some(piece: Piece, some: Some) -> Piece | None:
+    """Return the part of a piece in which a condition on a repeated attribute holds; None when that is proved empty.
+
+    Each condition is a fact of its own, true or false: conditions that differ are taken for independent, but for one
+    whose values all satisfy the other. So a piece may be too large, and proofs err towards "unknown".
+    """
+    grown = with_constraint(piece, Values(some.attribute, PRESENT))
+    if grown is None:
+        return None
+    for key, facts in piece.items():
+        if isinstance(key, Some) and key.attribute == some.attribute and facts.allowed == _fact(not some.negated):
+            wide, narrow = (some, key) if some.negated else (key, some)
+            if _implies(narrow.condition, wide.condition):
+                return None
+    return {**grown, Some(some.attribute, some.condition): Facts(_fact(some.negated))}
+
+
+def _fact(negated: bool) -> ValueSet:
+    """Return what is known of a condition: that it is true, or false."""
+    return ValueSet(((True, 0),), from_below=negated)
+
+
+def _implies(narrow: Predicate, wide: Predicate) -> bool:
+    """Whether each value that satisfies one condition on an element plainly satisfies another."""
+    if isinstance(narrow, Values) and isinstance(wide, Values):
+        return narrow.allowed <= wide.allowed
+    return narrow == wide
 
 
 def pieces_of(filter: Filter, budget: Budget, within: Piece | None = None) -> Iterator[Piece]:
@@ -92,7 +132,11 @@ def _settle(piece: Piece, todo: Sequence[Predicate], budget: Budget) -> tuple[Pi
         elif isinstance(predicate, AnyOf):
             choices.append(predicate)
         else:
-            grown = with_constraint(piece, predicate, budget)
+            grown = (
+                _with_some(piece, predicate)
+                if isinstance(predicate, Some)
+                else with_constraint(piece, predicate, budget)
+            )
             if grown is None:
                 return None, []
             piece = grown
@@ -107,7 +151,10 @@ def opposite(predicate: Predicate) -> Predicate:
         return AllOf(tuple(opposite(part) for part in predicate.parts))
     if isinstance(predicate, Values):
         return Values(predicate.attribute, predicate.allowed.complement())
-    return AnyOf((negation(predicate), Values(predicate.attribute, MISSING)))
+    if isinstance(predicate, Some):
+        none = Some(predicate.attribute, predicate.condition, not predicate.negated)
+        return AnyOf((none, Values(predicate.attribute, MISSING)))
+    return AnyOf((*failures(predicate), Values(predicate.attribute, MISSING)))
 
 
 class Subtraction:
@@ -128,7 +175,7 @@ class Subtraction:
         self.filters = filters
         self.budget = budget or Budget()
         self.proof = proof
-        self._slow = [sum(isinstance(c, Like | Ball | Spatial) for c in one.constraints) for one in filters]
+        self._slow = [sum(not isinstance(c, Values) for c in one.constraints) for one in filters]
         self._spatial: dict[int, list[Spatial]] = {}
         if all(one.rest is None for one in filters):  # a tree may speak of any region
             found = ([c for c in one.constraints if isinstance(c, Spatial)] for one in filters)
@@ -190,7 +237,10 @@ class Subtraction:
                     region_of[place] = one.region
             before = len(hopeless)
             for (name, key), relations in taken.items():
-                known = piece.get(name, UNCONSTRAINED).regions.values()
+                facts = piece.get(name, UNCONSTRAINED)
+                if any(isinstance(one, Geometric) for one in facts.conditions):
+                    continue  # it may say more about a region than other regions do
+                known = facts.regions.values()
                 if not regions.possible_relations(known, region_of[name, key]) <= relations:
                     hopeless.update(mentioned[name, key])
             if len(hopeless) == before:
@@ -199,7 +249,7 @@ class Subtraction:
     def _price(self, piece: Piece, candidates: Sequence[int]) -> int:
         """Return what it costs to compare a piece with filters."""
         compared = len(candidates)
-        slow = sum(isinstance(one, Like | Ball | Spatial) for facts in piece.values() for one in facts.conditions)
+        slow = sum(len(facts.conditions) for facts in piece.values())
         if slow:
             compared += slow * sum(self._slow[index] for index in candidates)
         return 1 + compared // COMPARED_PER_PIECE

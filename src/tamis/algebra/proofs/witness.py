@@ -12,40 +12,27 @@ kept as decimals; `canonical` gives the form that `matches` takes.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
-import shapely
-
-from tamis.algebra.proofs import balls, patterns, regions
+from tamis.algebra.proofs import balls, geometries, patterns, regions
 from tamis.algebra.proofs.facts import Facts
+from tamis.algebra.proofs.formulas import solve_formula
 from tamis.algebra.proofs.pieces import Piece
 from tamis.errors import LimitError
-from tamis.model.subscription import Ball, Like, Spatial
-from tamis.model.types import AttributeType, Boolean, Number, Region, String, Timestamp, Vector
-from tamis.model.value_set import Cut, ValueSet
-from tamis.model.values import INT64_MAX, INT64_MIN, UnfitError, Value
+from tamis.model.derived.clocks import moment_for
+from tamis.model.derived.formulas import is_formula
+from tamis.model.subscription import Ball, Clock, Cosine, Geometric, Like, Some, Spatial, Values
+from tamis.model.types import AttributeType, Number, Timestamp, type_of_value
+from tamis.model.value_set import ValueSet
+from tamis.model.values import UnfitError, Value
 
 __all__ = ["canonical", "event_for", "value_for"]
 
-#: Decimal places tried when a range is too narrow for a rounder number.
-_PLACES = 20
-
-#: Digits with which the end of a range that came from a long decimal is written.
-_EXACT = 390
-
 #: Values tried, where none is as it should be.
 _CANDIDATES = 1_000
-
-#: The years 1 to 9999 as microseconds: a moment outside them has no text.
-_FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
-
-#: Round numbers tried; one may be refused, since a decimal that prints like a float64 is that float64.
-_TRIES = 4
 
 
 def event_for(piece: Piece, kinds: Mapping[str, AttributeType]) -> dict[str, Any] | None:
@@ -55,11 +42,17 @@ def event_for(piece: Piece, kinds: Mapping[str, AttributeType]) -> dict[str, Any
     {'price': 100}
     """
     event: dict[str, Any] = {}
-    for name, facts in piece.items():
-        value = value_for(facts, kinds.get(name))
+    repeated = {key.attribute for key in piece if isinstance(key, Some)}
+    known = {name: facts for name, facts in piece.items() if isinstance(name, str) and not is_formula(name)}
+    for name, facts in known.items():
+        value = _elements(name, piece, kinds.get(name)) if name in repeated else value_for(facts, kinds.get(name))
         if value is not None:
             event[name] = value
         elif not facts.allowed.missing:
+            return None
+    for key, facts in piece.items():
+        is_open = isinstance(key, str) and is_formula(key) and not facts.allowed.missing
+        if is_open and not solve_formula(str(key), facts, event, known, kinds):
             return None
     return event
 
@@ -73,7 +66,7 @@ def value_for(facts: Facts, kind: AttributeType | None) -> Any:
     long: Decimal | None = None  # a number of few digits is better, if one fits
     for value in itertools.islice(_scalars(facts.allowed, kind), _CANDIDATES):
         try:
-            fit = (kind or Number()).canonical(value) if kind or isinstance(value, Decimal) else value
+            fit = _fitted(value, kind)
         except (UnfitError, LimitError):
             continue
         if facts.allowed.cuts and fit not in facts.allowed:
@@ -84,12 +77,35 @@ def value_for(facts: Facts, kind: AttributeType | None) -> Any:
     return long
 
 
+def _fitted(value: Any, kind: AttributeType | None) -> Value:
+    """Return a sample as an event would have it, or raise `UnfitError`."""
+    if kind is None:
+        return Number().canonical(value) if isinstance(value, Decimal) else value
+    return kind.canonical(kind.to_json(value))
+
+
+def _elements(name: str, piece: Piece, kind: AttributeType | None) -> tuple[Any, ...]:
+    """Return an element for each condition that some element must meet, as far as one is found."""
+    wanted = [key.condition for key, facts in piece.items() if isinstance(key, Some) and True in facts.allowed]
+    element = None if kind is None else kind.element
+    sets = (one.allowed for one in wanted if isinstance(one, Values) and one.attribute == name)
+    values = (value_for(Facts(allowed), element) for allowed in sets)
+    return tuple(dict.fromkeys(value for value in values if value is not None))
+
+
 def canonical(event: Mapping[str, Any]) -> dict[str, Value]:
     """Return an event of `event_for` as `matches` takes it."""
     return {name: Number().canonical(one) if isinstance(one, Decimal) else one for name, one in event.items()}
 
 
 def _conditioned(facts: Facts) -> Value | None:
+    if any(isinstance(one, Geometric) for one in facts.conditions):
+        return geometries.geometry_for(facts.conditions)
+    clocks = [one for one in facts.conditions if isinstance(one, Clock)]
+    if clocks:
+        return moment_for(facts.allowed, clocks)
+    if any(isinstance(one, Cosine) for one in facts.conditions):
+        return geometries.vector_for(facts.conditions)
     some_balls = [one for one in facts.conditions if isinstance(one, Ball)]
     if some_balls:
         return balls.point_in(some_balls)
@@ -101,111 +117,10 @@ def _conditioned(facts: Facts) -> Value | None:
 
 
 def _scalars(allowed: ValueSet, kind: AttributeType | None) -> Iterator[Any]:
-    """Yield values to try, the best first."""
-    if isinstance(kind, Region):
-        yield shapely.Point(0, 0)
-    elif isinstance(kind, Vector):
-        yield np.zeros(kind.n)
-    elif isinstance(kind, Boolean) or any(isinstance(value, bool) for value, _ in allowed.cuts):
-        yield from (True, False)
-    else:
-        ends = list(allowed.intervals())
-        if isinstance(kind, Timestamp):
-            some = (moment for start, stop in ends for moment in _moments(start, stop))
-            yield from (moment for moment in some if _FIRST <= moment <= _LAST and moment in allowed)
-        for start, stop in ends:
-            yield from _between(start, stop, kind)
-
-
-def _between(start: Cut | None, stop: Cut | None, kind: AttributeType | None) -> Iterator[Any]:
-    end = start or stop
-    if isinstance(kind, String) or (end is not None and isinstance(end[0], str)):
-        yield from _strings(start, stop)
-    elif isinstance(kind, Timestamp):
-        yield from _moments(start, stop)
-    elif kind is None:  # a number or a moment: an integer is both
-        yield from _moments(start, stop)
-        yield from _numbers(start, stop)
-    else:
-        yield from _numbers(start, stop)
-
-
-def _strings(start: Cut | None, stop: Cut | None) -> Iterator[str]:
-    if start is None:
-        yield from ("x", "a", "A", "0") if stop is None or stop[0] > "x" else ("a", "A", "0")
-        yield ""
-    else:
-        yield from (start[0] + "x", start[0]) if stop is None else (start[0], start[0] + "x")
-
-
-def _moments(start: Cut | None, stop: Cut | None) -> Iterator[int]:
-    if start is not None and isinstance(start[0], int):
-        yield start[0] + start[1]
-    if stop is not None and isinstance(stop[0], int):
-        yield stop[0] - 1 + stop[1]
-    yield from (0, _FIRST, _LAST, INT64_MIN, INT64_MAX)
-
-
-def _numbers(start: Cut | None, stop: Cut | None) -> Iterator[int | float | Decimal]:
-    """Yield round numbers strictly inside, then the ends (of which the caller keeps those that belong)."""
-    low = None if start is None else _among_decimals(start[0])
-    high = None if stop is None else _among_decimals(stop[0])
-    if low is None:
-        low = Fraction(-1) if high is None else min(high - _room(high), Fraction(-1))
-    if high is None:
-        high = max(low + _room(low), Fraction(1))
-    if low < 0 < high:
-        yield 0
-    if low < high:
-        yield from _rounded(low, high)
-    yield from (_raw(end[0]) for end in (start, stop) if end is not None)
-    if low < high:
-        yield _decimal((low + high) / 2)
-        for value in (start, stop):
-            if value is not None:
-                yield from (math.nextafter(value[0], math.inf), math.nextafter(value[0], -math.inf))
-
-
-def _room(end: Fraction) -> Fraction:
-    return 2 * max(abs(end), Fraction(1))
-
-
-def _rounded(low: Fraction, high: Fraction) -> Iterator[Decimal]:
-    """Yield multiples of large powers of ten that lie strictly between, near the middle if possible."""
-    width, middle = high - low, (low + high) / 2
-    exponent = len(str(width.numerator)) - len(str(width.denominator))
-    found = 0
-    for power in range(exponent + 1, exponent - _PLACES, -1):
-        step = Fraction(10) ** power
-        multiple = round(middle / step)
-        if not low < multiple * step < high:
-            multiple = math.floor(low / step) + 1
-        if multiple * step < high:
-            yield Decimal(f"{multiple}E{power}")  # scaleb would round to the context's digits
-            found += 1
-        if found == _TRIES:
-            return
-
-
-def _among_decimals(value: int | float | Fraction) -> Fraction:
-    """Return the decimal that a canonical number stands for: the inverse of `decimal_number`."""
-    if isinstance(value, int) or (isinstance(value, float) and 2**53 <= abs(value) <= 2**64):
-        return Fraction(value)
-    if isinstance(value, float):
-        return Fraction(repr(value))
-    near = float(value)
-    low = near if near < value else math.nextafter(near, -math.inf)
-    high = math.nextafter(low, math.inf)
-    share = (value - Fraction(low)) / (Fraction(high) - Fraction(low))
-    return _among_decimals(low) + share * (_among_decimals(high) - _among_decimals(low))
-
-
-def _raw(value: int | float | Fraction) -> int | float | Decimal:
-    return _decimal(_among_decimals(value), _EXACT) if isinstance(value, Fraction) else value
-
-
-def _decimal(value: Fraction, digits: int = 40) -> Decimal:
-    """Return a decimal with enough digits to stay between two neighbouring float64."""
-    scale = digits - (len(str(abs(value.numerator))) - len(str(value.denominator)))
-    whole = math.floor(value * Fraction(10) ** scale)
-    return Decimal(f"{whole}E{-scale}")
+    """Yield values to try, the best first; where the type is not known, the set shows what may fit."""
+    if kind is not None:
+        return kind.samples(allowed)
+    shown = type_of_value(allowed.cuts[0][0]) if allowed.cuts else None
+    if shown is None or not isinstance(shown, Number):
+        return (shown or Number()).samples(allowed)
+    return itertools.chain(Timestamp().samples(allowed), shown.samples(allowed))  # an integer is both

@@ -82,6 +82,8 @@ def check(
     from tamis.runtime.disk.checking import check_files
 
     place = data if backup is None else backup
+    if not place.is_dir():  # a wrong path, which says nothing about any broker
+        raise StoreError(str(place), "there is no such directory")
     try:
         proofs = [] if backup is None else [_digests(len(read_backup(backup).files))]
         proofs += check_files(place).proofs()

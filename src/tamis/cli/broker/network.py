@@ -3,33 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tamis.cli.failures import NO
-from tamis.cli.options import Json, examples
+from tamis.cli.options import Choice, Json, Least, Most, Split, examples
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from tamis.demo.comparison import Trial
+    from tamis.model.schema import Event, Schema
+    from tamis.model.subscription import SubscriptionId
     from tamis.runtime.simulation.network import Network
     from tamis.runtime.simulation.peer_network import PeerNetwork
     from tamis.runtime.simulation.simulator import Faults
     from tamis.runtime.simulation.statistics import NetworkStatistics
     from tamis.runtime.simulation.topology import Topology
 
-__all__ = ["EPILOG", "network"]
+__all__ = ["EPILOG", "network", "read_files"]
 
 EPILOG = examples(
     "tamis network",
     "tamis network --brokers 31 --policy all",
     "tamis network --work zipf --policy all --brokers 15",
     "tamis network --shape line --brokers 7 --policy identity --policy covering",
+    "tamis network --policy zcurve --policy zcurve:epsilon=0.3 --policy mics:axes=2,false_positives=0.01",
     "tamis network --subscriptions alerts.jsonl --events quakes.parquet --limit 500",
     "tamis network --policy covering --overlay drtree --overlay drtree-brokers",
+    "tamis network --overlay drtree --split r* --least 2 --most 5",
     "tamis network --faults --seed 7 --json",
 )
 
@@ -42,7 +48,11 @@ def network(
     shape: Annotated[str, typer.Option(help="The tree they form: balanced, line, star or random.")] = "balanced",
     policy: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="What links announce; several times for several, or all (the default)."),
+        typer.Option(
+            metavar="NAME",
+            help="What links announce, as zcurve or zcurve:epsilon=0.1,bits=8 (tamis tune --options lists them); "
+            "several times for several, or all (the default).",
+        ),
     ] = None,
     overlay: Annotated[
         list[str] | None,
@@ -73,6 +83,10 @@ def network(
         Path | None, typer.Option(metavar="FILE", help="Draw the tree of the first --overlay, as .svg, .png or .pdf.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Where clients stand, who publishes what, and what goes wrong.")] = 0,
+    least: Least = 5,
+    most: Most = 10,
+    split: Split = "quadratic",
+    choice: Choice = "",
     links: Annotated[
         bool, typer.Option("--links", help="Also what each link carried, and who was withheld because of whom.")
     ] = False,
@@ -89,13 +103,14 @@ def network(
     Exit code 0: nothing was lost and nothing came twice, 1: something was.
     """
     from tamis.cli.screen import output
+    from tamis.overlay.seat import Shape
     from tamis.runtime.simulation.topology import Topology
 
     names = _policies(policy, overlay) + _overlays(overlay)
     _check_picture(draw, overlay)
-    tree = Topology.of(shape, brokers, seed=seed)
+    tree, nodes = Topology.of(shape, brokers, seed=seed), Shape(least, most, split, choice)
     trial = _drawn_or_bundled(work, tree, clients or 2 * brokers, ranges, attributes, seed)
-    trial = _with_files(trial, subscriptions, events, limit, _faults(faults))
+    trial = replace(_with_files(trial, subscriptions, events, limit, _faults(faults)), shape=nodes)
     if json:
         rows = list(_as_json(trial, names, links=links))
     else:
@@ -174,8 +189,6 @@ def _drawn_or_bundled(work: str, tree: Topology, clients: int, ranges: int, attr
 def _with_files(
     trial: Trial, subscriptions: str | None, events: str | None, limit: int | None, faults: Faults
 ) -> Trial:
-    from dataclasses import replace
-
     from tamis.errors import TableError
 
     if (subscriptions is None) != (events is None):
@@ -186,8 +199,14 @@ def _with_files(
 
 
 def _from_files(trial: Trial, subscriptions: str, events: str) -> Trial:
-    from dataclasses import replace
+    schema, asked, found = read_files(subscriptions, events)
+    return replace(trial, schema=schema, subscriptions=asked, events=found)
 
+
+def read_files(
+    subscriptions: str, events: str, limit: int | None = None
+) -> tuple[Schema, list[tuple[SubscriptionId, Any, str]], list[Event]]:
+    """Return the schema of two files, the (id, filter, namespace) of the subscriptions, and the events."""
     from tamis.cli.filters.prepare import Questions, open_events
     from tamis.files import EventFile, SubscriptionFile
     from tamis.model.tables import EventTable
@@ -196,9 +215,9 @@ def _from_files(trial: Trial, subscriptions: str, events: str) -> Trial:
     questions = Questions.of(file.name, file)
     prepared, batches = open_events(questions, EventFile(events), None, None)
     schema = prepared.engine.schema
-    found = [event for batch in batches for event in EventTable.of(prepared.columns(batch), schema)]
+    every = (event for batch in batches for event in EventTable.of(prepared.columns(batch), schema))
     asked = [(record.id, record.source, record.namespace) for record, _ in questions.records]
-    return replace(trial, schema=schema, subscriptions=asked, events=found)
+    return schema, asked, list(islice(every, limit))
 
 
 def _told(trial: Trial) -> str:

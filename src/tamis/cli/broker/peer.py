@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tamis.cli.options import examples, read_schema
+from tamis.cli.options import Choice, Least, Most, Split, examples, read_schema
 
 if TYPE_CHECKING:
     from tamis.runtime.peer.process import PeerProcess
@@ -59,6 +59,10 @@ def peer(
         list[str] | None, typer.Option(metavar="FILTER", help="What to ask for; several times for several.")
     ] = None,
     round_seconds: Annotated[float, typer.Option(min=0.01, help="How often it checks its place in the tree.")] = 1.0,
+    least: Least = 5,
+    most: Most = 10,
+    split: Split = "quadratic",
+    choice: Choice = "",
     seconds: Annotated[
         float | None, typer.Option(min=0, help="Stop after so long; by default when interrupted.")
     ] = None,
@@ -68,11 +72,13 @@ def peer(
     Events are read from the standard input, one JSON object per line. What is delivered is printed as JSON lines:
     {"event": ..., "subscriptions": [...]}; the ids are the numbers of --subscribe, from 0. The first line tells the
     address that others can join. A peer that other machines can reach needs TLS and a token, or it does not start.
+    --least, --most, --split and --choice are the same at every peer; one with others is refused.
     """
     import asyncio
     import contextlib
 
     from tamis.cli.screen import errors
+    from tamis.overlay.seat import Shape
     from tamis.runtime.peer.process import PeerProcess
     from tamis.runtime.peer.security import PeerSecurity
 
@@ -85,6 +91,7 @@ def peer(
         host=host,
         port=port,
         join=join,
+        shape=Shape(least, most, split, choice),
         round_seconds=round_seconds,
         security=security,
         report=errors().say,

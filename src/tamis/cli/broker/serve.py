@@ -68,9 +68,11 @@ def serve(
         Path | None, typer.Option("--schema", metavar="FILE", help="The attributes and their types; learned otherwise.")
     ] = None,
     snapshot: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            "--snapshot", metavar="DIR", help="A pipeline's snapshots: the broker has the newest's subscriptions."
+            "--snapshot",
+            metavar="LOCATION",
+            help="A pipeline's snapshots, a directory or URI: the broker has the newest's subscriptions.",
         ),
     ] = None,
     json: Json = False,

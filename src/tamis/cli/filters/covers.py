@@ -74,28 +74,13 @@ def _readable(witness: dict[str, Any], a: str, b: str, schema: Schema | None) ->
     """Return the witness as one would write the event: moments as text; long decimals stay as they are."""
     from tamis.algebra.sources import as_subscriptions
     from tamis.cli.screen import jsonable
-    from tamis.model.types import Timestamp
 
     _, kinds = as_subscriptions([("a", a), ("b", b)], schema)
     shown: dict[str, Any] = {}
     for name, value in witness.items():
-        if isinstance(kinds.get(name), Timestamp):
-            shown[name] = _moment_text(value)
-        else:
-            shown[name] = value if isinstance(value, Decimal) else jsonable(value)
+        kind = kinds.get(name)
+        shown[name] = value if isinstance(value, Decimal) else jsonable(value if kind is None else kind.to_json(value))
     return shown
-
-
-def _moment_text(moment: int) -> str | int:
-    """Return a moment as text; outside the years that have one, its microseconds, which are an event's too."""
-    from tamis.errors import SubscriptionError
-    from tamis.model.language.literals import instant_text
-    from tamis.model.language.nodes import Instant
-
-    try:
-        return instant_text(Instant(moment))
-    except SubscriptionError:
-        return moment
 
 
 def _as_text(event: dict[str, Any], *, ascii: bool = False) -> str:

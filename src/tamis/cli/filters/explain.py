@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tamis.cli.failures import NO
-from tamis.cli.options import Json, SchemaPath, Zone, examples, read_schema
+from tamis.cli.options import Fix, Json, SchemaPath, Zone, examples, fixed, read_schema
 
 if TYPE_CHECKING:
     from tamis.algebra.explain import Explanation
@@ -29,13 +29,14 @@ def explain(
     schema: SchemaPath = None,
     zone: Zone = None,
     json: Json = False,
+    fix: Fix = False,
 ) -> None:
     """Show each condition of a filter with the value it met. Exit code 0: it matches, 1: it does not."""
     from tamis.cli.filters.prepare import Questions
     from tamis.cli.screen import output, write_json
     from tamis.errors import TableError
 
-    known, questions = read_schema(schema, zone), Questions.single(text)
+    known, questions = read_schema(schema, zone), Questions.single(fixed(text, fix))
     if event.lstrip().startswith("{"):
         if row is not None:
             raise TableError("--row is for a file of events; here the event itself is given")

@@ -11,18 +11,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tamis.cli.failures import NO
+from tamis.cli.filters import import_sigma
 from tamis.cli.options import examples
 
 if TYPE_CHECKING:
     from tamis.model.language.nodes import Node
 
-__all__ = ["EPILOG", "import_rules"]
+__all__ = ["app", "write_subscriptions"]
 
-EPILOG = examples(
-    "tamis import jms selectors.jsonl --out subscriptions.jsonl",
-    "tamis import sql conditions.txt",
-    "tamis import eventbridge rules.json --out subscriptions.jsonl",
-)
+_SQL_EPILOG = examples("tamis import sql conditions.txt", "tamis import sql conditions.jsonl --out subscriptions.jsonl")
+_JMS_EPILOG = examples("tamis import jms selectors.jsonl --out subscriptions.jsonl")
+_CLOUDEVENTS_EPILOG = examples("tamis import cloudevents expressions.txt --out subscriptions.jsonl")
+_AMQP_EPILOG = examples("tamis import amqp filters.txt --out subscriptions.jsonl")
+_EVENTBRIDGE_EPILOG = examples("tamis import eventbridge rules.json --out subscriptions.jsonl")
 
 #: A statement around a condition; `where = 'here'` is a condition on an attribute of that name.
 _STATEMENT = re.compile(r"\s*(?:select\s+[\w*]|where\s+(?!(?:is|in|like|between|not)\b)[\w(])", re.IGNORECASE)
@@ -33,46 +34,115 @@ class Kind(StrEnum):
 
     SQL = "sql"
     JMS = "jms"
+    CLOUDEVENTS = "cloudevents"
+    AMQP = "amqp"
     EVENTBRIDGE = "eventbridge"
 
 
-def import_rules(
-    kind: Annotated[Kind, typer.Argument(help="sql or jms (conditions as text), eventbridge (patterns as JSON).")],
-    file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE",
-            help="Rules by line: text, or (.jsonl) JSON with id and rule. Or .json: a list, one event pattern, or the "
-            "Rules that EventBridge lists.",
-        ),
-    ],
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the subscriptions there as JSONL; printed otherwise.")
-    ] = None,
-) -> None:
-    """Turn rules of another system into subscriptions of tamis.
+app = typer.Typer(
+    help="Turn rules of another system into subscriptions of tamis.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    epilog=examples(
+        "tamis import sigma rules/ --out subscriptions.jsonl",
+        "tamis import jms selectors.jsonl --out subscriptions.jsonl",
+        "tamis import sql conditions.txt",
+        "tamis import eventbridge rules.json --out subscriptions.jsonl",
+    ),
+)
+
+Texts = Annotated[
+    Path, typer.Argument(metavar="FILE", help="Conditions by line: text, or (.jsonl, .json) JSON with id and rule.")
+]
+Patterns = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE",
+        help="Patterns by line as JSON, with id and rule. Or .json: a list, one event pattern, or the Rules that "
+        "EventBridge lists.",
+    ),
+]
+Out = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Write the subscriptions there as JSONL; printed otherwise.")
+]
+
+
+@app.command("sql", epilog=_SQL_EPILOG)
+def import_sql(file: Texts, out: Out = None) -> None:
+    """Turn SQL conditions into subscriptions.
 
     Every rule is written, or named on standard error with the reason. Exit code 0: all of them, 1: some were not.
     """
-    import msgspec
+    _import(Kind.SQL, file, out)
 
+
+@app.command("jms", epilog=_JMS_EPILOG)
+def import_jms(file: Texts, out: Out = None) -> None:
+    """Turn JMS message selectors into subscriptions.
+
+    Every rule is written, or named on standard error with the reason. Exit code 0: all of them, 1: some were not.
+    """
+    _import(Kind.JMS, file, out)
+
+
+@app.command("cloudevents", epilog=_CLOUDEVENTS_EPILOG)
+def import_cloudevents(file: Texts, out: Out = None) -> None:
+    """Turn CloudEvents SQL expressions into subscriptions.
+
+    Every rule is written, or named on standard error with the reason. Exit code 0: all of them, 1: some were not.
+    """
+    _import(Kind.CLOUDEVENTS, file, out)
+
+
+@app.command("amqp", epilog=_AMQP_EPILOG)
+def import_amqp(file: Texts, out: Out = None) -> None:
+    """Turn SQL filters and selectors of AMQP into subscriptions.
+
+    Every rule is written, or named on standard error with the reason. Exit code 0: all of them, 1: some were not.
+    """
+    _import(Kind.AMQP, file, out)
+
+
+@app.command("eventbridge", epilog=_EVENTBRIDGE_EPILOG)
+def import_eventbridge(file: Patterns, out: Out = None) -> None:
+    """Turn EventBridge event patterns into subscriptions.
+
+    Every rule is written, or named on standard error with the reason. Exit code 0: all of them, 1: some were not.
+    """
+    _import(Kind.EVENTBRIDGE, file, out)
+
+
+app.command("sigma", epilog=import_sigma.EPILOG)(import_sigma.import_sigma)
+
+
+def _import(kind: Kind, file: Path, out: Path | None) -> None:
     from tamis.cli.screen import errors
     from tamis.errors import TamisError
     from tamis.model.language.format import format_node
 
-    lines, refused = [], 0
+    records: list[dict[str, object]] = []
+    refused = 0
     for id, rule in _rules(kind, file):
         try:
-            lines.append(msgspec.json.encode({"id": id, "filter": format_node(_read(kind, rule))}).decode())
+            records.append({"id": id, "filter": format_node(_read(kind, rule))})
         except TamisError as error:
             refused += 1
             errors().say(f"{file}, rule {id!r}: {error}", "red")
-    text = "".join(f"{line}\n" for line in lines)
-    if out is None:
-        print(text, end="")
-    else:
+    write_subscriptions(records, refused, out)
+
+
+def write_subscriptions(records: list[dict[str, object]], refused: int, out: Path | None) -> None:
+    """Write subscriptions as JSONL to a file or to standard output; end with exit code 1 when rules were refused."""
+    import msgspec
+
+    from tamis.cli.screen import errors
+
+    text = "".join(f"{msgspec.json.encode(record).decode()}\n" for record in records)
+    if out is not None:
         out.write_text(text, encoding="utf-8")
-    errors().say(f"{len(lines)} of {len(lines) + refused} rules became subscriptions")
+    else:
+        print(text, end="")
+    errors().say(f"{len(records)} of {len(records) + refused} rules became subscriptions")
     if refused:
         raise typer.Exit(NO)
 
@@ -80,14 +150,16 @@ def import_rules(
 def _read(kind: Kind, rule: Any) -> Node:
     from tamis.errors import ModelError
     from tamis.model.language.foreign.event_patterns import read_event_pattern
+    from tamis.model.language.foreign.message_filters import read_amqp_filter, read_cloudevents_sql
     from tamis.model.language.foreign.selectors import read_selector
 
+    readers = {Kind.CLOUDEVENTS: read_cloudevents_sql, Kind.AMQP: read_amqp_filter}
     if kind is Kind.EVENTBRIDGE and isinstance(rule, dict):
         return read_event_pattern(rule)
     if kind is not Kind.EVENTBRIDGE and isinstance(rule, str):
         if _STATEMENT.match(rule):
             raise ModelError("not a condition: give what stands after WHERE, and nothing else")
-        return read_selector(rule)
+        return readers.get(kind, read_selector)(rule)
     raise ModelError(f"a rule of {kind} is {'an object' if kind is Kind.EVENTBRIDGE else 'text'}")
 
 

@@ -21,7 +21,7 @@ def migrate(
 ) -> None:
     """Save an engine again that an older tamis saved, in the present format.
 
-    Formats 1 and 2 are read. Ids, filters, ends, metadata and the schema are kept. Nothing in OLD is changed.
+    Formats 1 to 3 are read. Ids, filters, ends, metadata and the schema are kept. Nothing in OLD is changed.
     """
     from tamis.cli.screen import output
     from tamis.engine.migration import migrate_snapshot

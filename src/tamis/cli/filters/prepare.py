@@ -27,7 +27,7 @@ from tamis.model.columns import column_from
 from tamis.model.language.bind import learn_from_node
 from tamis.model.language.nodes import Constant, Leaf, Node, leaves
 from tamis.model.language.parse import parse
-from tamis.model.schema import Schema
+from tamis.model.schema import ALL_STRINGS, Schema
 from tamis.model.tables import EventTable, SubscriptionTable, learn_from_table
 from tamis.model.types import AttributeType, Boolean, Timestamp
 
@@ -118,7 +118,7 @@ class Prepared:
     def columns(self, batch: Batch) -> dict[str, Any]:
         """Return the columns of a batch that filters use, as the engine takes them."""
         columns: dict[str, Any] = {}
-        for name in self.engine.schema:
+        for name in batch.columns if ALL_STRINGS in self.engine.schema else self.engine.schema:
             column = batch.columns.get(name)
             if column is not None:
                 columns[name] = _present(column) if name in self.presence else column
@@ -145,7 +145,7 @@ def open_events(
     """
     kinds = {name: said[0] for name, said in questions.said.items() if len(said) == 1} if schema is None else schema
     names = {*(questions.said if schema is None else schema), *extra}
-    batches = file.batches(names, kinds, whole=whole)
+    batches = file.batches(None if ALL_STRINGS in names else names, kinds, whole=whole)
     first = next(batches, None)
     prepared = prepare(questions, first, file.name, schema, zone, skip=skip)
     return prepared, itertools.chain([] if first is None else [first], batches)
@@ -173,7 +173,13 @@ def prepare(
     engine = Engine(schema)
     for record, _ in () if _subscribe_table(engine, questions) else questions.records:
         try:
-            engine.subscribe(record.source, id=record.id, namespace=record.namespace, expires=record.expires)
+            engine.subscribe(
+                record.source,
+                id=record.id,
+                namespace=record.namespace,
+                expires=record.expires,
+                metadata=record.metadata,
+            )
         except TamisError as error:
             questions.refuse(record, error, skip)
     return Prepared(engine, name, frozenset(presence))
@@ -186,8 +192,9 @@ def _subscribe_table(engine: Engine, questions: Questions) -> bool:
     if len(texts) < len(records):
         return False
     ids, namespaces = [record.id for record in records], [record.namespace for record in records]
+    about = [record.metadata for record in records]
     try:
-        engine.subscribe_table(SubscriptionTable(len(records), ids, texts=texts, namespaces=namespaces))
+        engine.subscribe_table(SubscriptionTable(len(records), ids, texts=texts, namespaces=namespaces, metadata=about))
     except TamisError:
         return False
     return True
@@ -199,7 +206,7 @@ def demand_columns(questions: Questions, file: EventFile) -> None:
         return
     for record, node in questions.records:
         for leaf in _conditions(node):
-            if leaf.attribute not in file.names:
+            if leaf.attribute not in file.names and leaf.attribute != ALL_STRINGS:
                 raise _no_column(leaf, record, file)
 
 
@@ -212,7 +219,7 @@ def _no_column(leaf: Leaf, record: Record, file: EventFile) -> SubscriptionError
 
 def warn_of_unseen(questions: Questions, file: EventFile) -> None:
     """Tell, after all events were read, which attributes of the filters no event had."""
-    unseen = [name for name in questions.said if name not in file.names]
+    unseen = [name for name in questions.said if name not in file.names and name != ALL_STRINGS]
     if len(unseen) == 1:
         errors().say(f"note: no event of {file.name} has {unseen[0]!r}{_nearest(unseen[0], file.names)}")
     elif unseen:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tamis.cli.options import Events, Json, OnBad, OnBadRow, SchemaPath, Zone, examples, read_schema
+from tamis.cli.options import Events, Fix, Json, OnBad, OnBadRow, SchemaPath, Zone, examples, fixed, read_schema
 
 if TYPE_CHECKING:
     from tamis.cli.filters.reading import Skipped, Stopwatch
@@ -31,6 +31,7 @@ def try_filter(
     zone: Zone = None,
     on_bad: OnBadRow = OnBad.RAISE,
     json: Json = False,
+    fix: Fix = False,
 ) -> None:
     """Count the events of a file that match one filter, and show the first of them."""
     from tamis.cli.filters.prepare import Questions, demand_columns, open_events, warn_of_unseen
@@ -38,7 +39,7 @@ def try_filter(
     from tamis.files import EventFile
 
     skip = on_bad is OnBad.SKIP
-    known = read_schema(schema, zone)
+    known, text = read_schema(schema, zone), fixed(text, fix)
     questions, file = Questions.single(text), EventFile(events, skip=skip)
     watch, skipped = Stopwatch(), Skipped()
     prepared, batches = open_events(questions, file, known, zone, whole=True)

@@ -16,7 +16,7 @@ EPILOG = examples("tamis verify saved/", "tamis verify saved/ --json", "tamis ve
 
 
 def verify(
-    directory: Annotated[Path, typer.Argument(metavar="DIRECTORY", help="Where an engine was saved.")],
+    location: Annotated[str, typer.Argument(metavar="LOCATION", help="Where an engine was saved: a directory or URI.")],
     json: Json = False,
     key_file: KeyFile = None,
 ) -> None:
@@ -29,42 +29,58 @@ def verify(
     """
     from tamis.cli.screen import output, write_json
 
-    versions = _check(directory, key_file)
+    versions = _check(location, key_file)
     if json:
         write_json(versions)
     else:
         console = output()
         for version in versions:
-            said = version["problem"] or f"sound: checksums and structure are right, {version['signature']}"
-            console.say(f"{version['version']}: {said}", "" if version["sound"] else "bold")
+            console.say(f"{version['version']}: {version['problem'] or 'sound'}", "" if version["sound"] else "bold")
+            for proof in _proofs(version):
+                console.say(f"  {proof}")
     raise typer.Exit(0 if all(version["sound"] for version in versions) else NO)
 
 
-def _check(directory: Path, key_file: Path | None) -> list[dict[str, Any]]:
+def _proofs(version: dict[str, Any]) -> list[str]:
+    """Return what is proved of a version, a sentence each, and what is not."""
+    proofs = []
+    if version["checksums"]:
+        proofs.append("checksums: no file was damaged since it was written; who changes one can compute them anew")
+    if version["structure"]:
+        proofs.append("structure: every number leads to a place in its array, so it is safe to open, whoever wrote it")
+    if version["signature"] == "signed with this key":
+        proofs.append("signature: signed with this key, SHA-256 of every file included: an owner of the key wrote it")
+    elif version["sound"]:
+        proofs.append(f"signature: {version['signature']}: nothing shows who wrote it")
+    return proofs
+
+
+def _check(location: str, key_file: Path | None) -> list[dict[str, Any]]:
     from tamis.engine import snapshot
     from tamis.engine.snapshot.signing import read_key, snapshot_key
 
     key = snapshot_key(None if key_file is None else read_key(key_file))
-    versions = snapshot.versions(directory)
+    versions = snapshot.versions(location)
     if not versions:
-        snapshot.newest(directory)  # says what is missing
+        snapshot.newest(location)  # says what is missing
     return [_check_version(version, key) for version in versions]
 
 
-def _check_version(version: Path, key: bytes | None) -> dict[str, Any]:
+def _check_version(version: Path | str, key: bytes | None) -> dict[str, Any]:
     """Return what is proved of a version, step by step: a later step is not tried when an earlier one fails."""
     from tamis.engine import snapshot
     from tamis.engine.engine import Engine
     from tamis.engine.snapshot.manifest import is_signed
     from tamis.errors import TamisError
 
-    proved: dict[str, Any] = {"version": version.name, "sound": False, "problem": None}
+    proved: dict[str, Any] = {"version": snapshot.name_of(version), "sound": False, "problem": None}
     proved |= {"checksums": False, "structure": False, "signature": "not checked"}
     try:
-        saved = snapshot.read(version, key=key)
-        unchecked = "the signature was not checked" if is_signed(version) else "not signed"
+        local = snapshot.opened(version)
+        saved = snapshot.read(local, key=key)
+        unchecked = "the signature was not checked" if is_signed(local) else "not signed"
         proved |= {"checksums": True, "signature": "signed with this key" if key else unchecked}
-        Engine.open(saved, snapshot.Lease(version))
+        Engine.open(saved, snapshot.Lease(local))
         proved |= {"structure": True, "sound": True}
     except TamisError as error:
         proved["problem"] = str(error)

@@ -14,7 +14,7 @@ from tamis.cli.options import Json, examples
 if TYPE_CHECKING:
     from tamis.cli.kernels import Compilation
     from tamis.spark import Pipeline
-    from tamis.spark.report import Report
+    from tamis.spark.pipelines.report import Report
 
 __all__ = ["EPILOG", "app", "demo", "init", "run"]
 
@@ -54,7 +54,7 @@ def run(
     from tamis.cli.kernels import compiling
     from tamis.cli.pipeline.screen import show_report, show_where
     from tamis.cli.screen import write_json
-    from tamis.spark.progress import own_session
+    from tamis.spark.running.progress import own_session
 
     pipeline = _adjusted(tamis.spark.Pipeline.from_file(file), master, out)
     with compiling(pipeline.options.master) as kernels, own_session():
@@ -79,7 +79,7 @@ def demo(
     from tamis.cli.kernels import compiling
     from tamis.cli.pipeline.demo import SHORT_JOB, Demo
     from tamis.cli.screen import write_json
-    from tamis.spark.progress import own_session
+    from tamis.spark.running.progress import own_session
 
     demonstration = Demo(out, quiet=json)
     with compiling(master) as kernels, own_session():
@@ -104,7 +104,7 @@ def init(
     """Write a pipeline to start from: every key, with a comment. A file that exists is left alone."""
     from tamis.cli.screen import output, write_json
     from tamis.errors import ModelError
-    from tamis.spark.pipeline_file import EXAMPLE
+    from tamis.spark.pipelines.pipeline_file import EXAMPLE
 
     try:
         with file.open("x", encoding="utf-8") as target:

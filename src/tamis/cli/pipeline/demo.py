@@ -20,7 +20,7 @@ from tamis.demo import datasets
 from tamis.errors import MissingExtraError, ModelError
 
 if TYPE_CHECKING:
-    from tamis.spark.report import Report
+    from tamis.spark.pipelines.report import Report
 
 __all__ = ["SHORT_JOB", "Demo"]
 

@@ -57,7 +57,7 @@ class StageProgress:
 
 def _follow(progress: Progress, task: TaskID, ended: threading.Event) -> None:
     """Move the bar with the tasks of whatever stage of Spark runs now."""
-    from tamis.spark.progress import task_counts
+    from tamis.spark.running.progress import task_counts
 
     while not ended.wait(_EVERY):
         done, total = task_counts()

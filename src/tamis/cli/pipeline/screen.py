@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from tamis.cli.screen import make_table, output, shown
 
 if TYPE_CHECKING:
-    from tamis.spark.reduce import ReductionCounts
-    from tamis.spark.report import Reason, Report
+    from tamis.spark.pipelines.report import Reason, Report
+    from tamis.spark.reduction.reduce import ReductionCounts
 
 __all__ = ["show_report", "show_top", "show_where"]
 

@@ -8,24 +8,48 @@
                       0.axes.json
 
 The same directory serves an engine that was saved (`write`), a cluster that built the parts on many machines
-(`tamis.spark.write_snapshot`), and whoever opens it. Reading checks the format, and size and checksum of every
+(`tamis.spark.write_snapshot`), and every reader. A location is a directory or the URI of an object store: `remote` has
+the versions there, `cache` brings them to this machine, `places` is where a version is made.
+
+Reading checks the format, and size and checksum of every
 file, before anything is used.
 """
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from tamis.engine.namespace import Namespace
-from tamis.engine.snapshot.manifest import FORMAT, MANIFEST, Manifest, Part, check_files, measure, read_manifest
+from tamis.engine.snapshot import versions as directories
+from tamis.engine.snapshot.cache import fetch_version
+from tamis.engine.snapshot.local_copy import local_version
+from tamis.engine.snapshot.manifest import (
+    FORMAT,
+    MANIFEST,
+    Manifest,
+    Part,
+    check_files,
+    measure,
+    read_manifest,
+)
+from tamis.engine.snapshot.object_store import is_remote, local_path
 from tamis.engine.snapshot.parts import SavedPart, read_part, write_parts
+from tamis.engine.snapshot.places import Place, building, upload
+from tamis.engine.snapshot.remote import (
+    GRACE_SECONDS,
+    prune_remote,
+    publish_remote,
+    remote_newest,
+    remote_version_at,
+    remote_versions,
+)
 from tamis.engine.snapshot.signing import snapshot_key
-from tamis.engine.snapshot.versions import Lease, building, newest, prune, publish, version_at, versions
+from tamis.engine.snapshot.versions import Lease
 from tamis.engine.stored import Record, StoredSubscriptions
 from tamis.errors import ModelError, SnapshotError
 from tamis.index.protocols import MappedMatcher
@@ -38,11 +62,16 @@ __all__ = [
     "FORMAT",
     "MANIFEST",
     "Lease",
+    "Place",
     "Saved",
     "SavedPart",
     "State",
+    "Version",
     "building",
+    "mapped",
+    "name_of",
     "newest",
+    "opened",
     "prune",
     "read",
     "restore",
@@ -78,27 +107,84 @@ class Saved:
         return found
 
 
-def write(directory: Path, state: State, spaces: Sequence[Namespace], key: bytes | None = None) -> Path:
-    """Write a new version, signed if there is a key, and return its path."""
+#: A version: a directory of this machine, or the URI of one in an object store.
+Version = Path | str
+
+
+def newest(location: str | Path) -> Version:
+    """Return the newest version in a directory or an object store."""
+    return remote_newest(str(location)) if is_remote(location) else directories.newest(local_path(location))
+
+
+def version_at(location: str | Path) -> Version:
+    """Return the version a location means: itself when it is a version, else the newest in it."""
+    if is_remote(location):
+        return remote_version_at(str(location))
+    return directories.version_at(local_path(location))
+
+
+def versions(location: str | Path) -> list[Version]:
+    """Return the versions in a directory or an object store, the oldest first."""
+    return [*(remote_versions(str(location)) if is_remote(location) else directories.versions(local_path(location)))]
+
+
+def name_of(version: Version) -> str:
+    """Return the name of a version, such as ``v000003``."""
+    return str(version).rpartition("/")[2]
+
+
+def opened(version: Version, *, parts: bool = True) -> Path:
+    """Return the directory with the files of a version; those of an object store are fetched, once per host."""
+    return fetch_version(version, parts=parts) if isinstance(version, str) and is_remote(version) else Path(version)
+
+
+def mapped(version: Version) -> Path:
+    """Return a directory of this machine whose files can be mapped: those of another machine are copied first."""
+    return opened(version) if is_remote(version) else local_version(Path(version))
+
+
+def prune(location: str | Path, *, keep: int = 2, needed: Iterable[str] = (), grace: float | None = None) -> list[str]:
+    """Remove old versions; return their names.
+
+    Kept are the newest ``keep``, those named in ``needed``, those whose files a kept version names, and those that
+    may have readers: in a directory a reader holds a lock, in an object store a version stays for ``grace`` seconds (a
+    day) after the next one was written.
+    """
+    if keep < 1:
+        raise SnapshotError(str(location), "at least the newest version is kept: keep=1 or more")
+    if is_remote(location):
+        seconds = GRACE_SECONDS if grace is None else grace
+        return prune_remote(str(location), keep=keep, needed=needed, grace=seconds)
+    return directories.prune(local_path(location), keep=keep, needed=needed)
+
+
+def write(location: str | Path, state: State, spaces: Sequence[Namespace], key: bytes | None = None) -> Version:
+    """Write a new version, signed if there is a key, and return it."""
     key = snapshot_key(key)
-    with building(directory) as place:
-        written = [write_parts(place, str(number), space, state.schema) for number, space in enumerate(spaces)]
-        return seal(place, state, [part for parts in written for part in parts], key=key)
+    with building(location) as place:
+        written = [write_parts(place.staging, str(number), space, state.schema) for number, space in enumerate(spaces)]
+        parts = [part for parts in written for part in parts]
+        return seal(place, state, parts, key=key)
 
 
 def seal(
-    place: Path, state: State, parts: Sequence[Part], beside: Sequence[str] = (), key: bytes | None = None
-) -> Path:
-    """Finish a version whose parts are written: add the manifest, publish it, and return its path.
+    place: Place, state: State, parts: Sequence[Part], beside: Sequence[str] = (), key: bytes | None = None
+) -> Version:
+    """Finish a version whose parts are written: add the manifest, publish it, and return the version.
 
     ``beside`` are files of the version that belong to no part. With a key, given or from the environment
     (`signing`), the manifest is signed.
     """
     schema, key = msgspec.json.decode(state.schema.to_json()), snapshot_key(key)
-    others = {name: measure(place / name) for name in beside}
+    others = {name: measure(place.staging / name) for name in beside}
     manifest = Manifest(schema, state.learns, state.matcher, state.next_id, list(parts), platform.node(), others)
-    (manifest if key is None else manifest.with_digests(place)).write(place, key)
-    return publish(place)
+    if not place.is_remote:
+        (manifest if key is None else manifest.with_digests(place.staging)).write(place.staging, key)
+        return directories.publish(place.staging)
+    at_home = [part if part.home else msgspec.structs.replace(part, home=place.home) for part in parts]
+    manifest = msgspec.structs.replace(manifest, parts=at_home, home=place.home).with_digests(place.staging)
+    upload(place.staging, place.address)
+    return publish_remote(place.root, manifest.to_bytes(key))
 
 
 def read(version: Path, parts: Sequence[Part] | None = None, key: bytes | None = None) -> Saved:
@@ -122,7 +208,7 @@ def restore(parts: Sequence[SavedPart], space: Namespace, compile: Callable[[Rec
         packed = Namespace(space.name, MATCHERS["packed"])  # reads what this matcher cannot
         restore(parts, packed, compile)
         for subscription in packed:
-            space.add(subscription)
+            space.add_many([subscription])
         return
     for saved in parts:
         _open_part(saved, space, compile)

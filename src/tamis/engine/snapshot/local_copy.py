@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -18,10 +19,11 @@ from tamis.engine.snapshot.manifest import MANIFEST, read_manifest
 from tamis.errors import SnapshotError
 from tamis.private_directory import is_private, private_directory
 
-__all__ = ["local_version"]
+__all__ = ["cache_directory", "local_version"]
 
 #: Copies that are kept; the oldest go first. Whoever mapped one keeps its pages.
 _KEPT = 8
+_COPY = re.compile(r"[0-9a-f]{64}")
 
 
 def local_version(version: Path) -> Path:
@@ -30,7 +32,7 @@ def local_version(version: Path) -> Path:
     if manifest.host == platform.node():
         return version
     name = hashlib.sha256((version / MANIFEST).read_bytes()).hexdigest()
-    kept = _cache()
+    kept = cache_directory()
     copy = kept / name
     if not copy.exists():
         making = Path(tempfile.mkdtemp(prefix=".copying-", dir=kept))
@@ -47,7 +49,7 @@ def local_version(version: Path) -> Path:
     return copy / version.name
 
 
-def _cache() -> Path:
+def cache_directory() -> Path:
     """Return the directory of copies: ``TAMIS_SNAPSHOT_CACHE``, or a private one of this user's temporary files."""
     configured = os.environ.get("TAMIS_SNAPSHOT_CACHE")
     if not configured:
@@ -60,6 +62,6 @@ def _cache() -> Path:
 
 
 def _evict(kept: Path) -> None:
-    copies = [one for one in kept.iterdir() if not one.name.startswith(".")]
+    copies = [one for one in kept.iterdir() if _COPY.fullmatch(one.name)]
     for old in sorted(copies, key=lambda one: one.stat().st_mtime)[:-_KEPT]:
         shutil.rmtree(old, ignore_errors=True)

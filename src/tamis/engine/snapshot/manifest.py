@@ -25,6 +25,7 @@ from tamis.model.schema import Schema
 __all__ = [
     "FORMAT",
     "MANIFEST",
+    "MOST_MANIFEST_BYTES",
     "OLDER_FORMATS",
     "Envelope",
     "File",
@@ -33,9 +34,12 @@ __all__ = [
     "Part",
     "check_files",
     "check_manifest",
+    "digested",
     "is_signed",
     "measure",
     "open_envelope",
+    "parse_envelope",
+    "parse_manifest",
     "read_manifest",
 ]
 
@@ -50,9 +54,9 @@ IdKind = Literal["number", "text", "mixed", "none"]
 
 #: Ids are int64; a manifest of a hundred thousand parts has some 50 MB.
 _MOST_IDS = 2**63
-_MOST_BYTES = 1 << 28
+MOST_MANIFEST_BYTES = 1 << 28
 
-_HOME = re.compile(r"(v\d{6,})?")
+_HOME = re.compile(r"(v\d{6,}|parts-[0-9a-f]{32})?")
 _FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -103,24 +107,30 @@ class Manifest(msgspec.Struct, frozen=True):
     host: str = ""
     #: Files that belong to the version and to no part, such as the routing summary.
     beside: dict[str, File] = {}
+    #: In an object store: what the names of the files beside the parts, and of removed rows, begin with.
+    home: str = ""
 
     def write(self, directory: Path, key: bytes | None = None) -> None:
-        """Write the manifest into a directory that has none yet, signed if there is a key.
+        """Write the manifest into a directory that has none yet, signed if there is a key."""
+        with (directory / MANIFEST).open("xb") as file:
+            file.write(self.to_bytes(key))
+
+    def to_bytes(self, key: bytes | None = None) -> bytes:
+        """Return the manifest in its envelope, signed if there is a key.
 
         Whoever signs adds the SHA-256 of every file first (`with_digests`).
         """
         contents = msgspec.json.encode(self)
         signature = None if key is None else sign(key, FORMAT, contents)
         envelope = Envelope(FORMAT, _tamis_version(), zlib.crc32(contents), msgspec.Raw(contents), signature)
-        with (directory / MANIFEST).open("xb") as file:
-            file.write(msgspec.json.encode(envelope) + b"\n")
+        return msgspec.json.encode(envelope) + b"\n"
 
-    def read_schema(self, version: Path) -> Schema:
+    def read_schema(self, version: Path | str) -> Schema:
         """Return the schema the version was written with."""
         try:
             return Schema.from_json(msgspec.json.encode(self.schema))
         except SchemaError as error:
-            raise SnapshotError(str(version / MANIFEST), f"a bad schema: {error}") from error
+            raise SnapshotError(f"{version}/{MANIFEST}", f"a bad schema: {error}") from error
 
     def with_digests(self, version: Path) -> Manifest:
         """Return the manifest with the SHA-256 of every file; ``version`` is where it will be written."""
@@ -139,8 +149,8 @@ class Manifest(msgspec.Struct, frozen=True):
         yield from self.beside.values()
 
     def homes(self) -> set[str]:
-        """Return the names of the other versions whose files this one needs."""
-        return {part.home for part in self.parts if part.home}
+        """Return the names of the other versions, or of the places in an object store, whose files this one needs."""
+        return {home for home in (self.home, *(part.home for part in self.parts)) if home}
 
 
 class Envelope(msgspec.Struct):
@@ -159,60 +169,68 @@ def read_manifest(version: Path, key: bytes | None = None) -> Manifest:
 
     With a key, given or from the environment (`signing`), it must be signed with this key.
     """
-    path, key = version / MANIFEST, snapshot_key(key)
-    envelope = open_envelope(path)
+    path = version / MANIFEST
+    return parse_manifest(str(path), _read(path), key)
+
+
+def parse_manifest(path: str, data: bytes, key: bytes | None = None) -> Manifest:
+    """Return the manifest that an envelope holds, as `read_manifest` does; ``path`` says where it came from."""
+    key = snapshot_key(key)
+    envelope = parse_envelope(path, data)
     if key is not None:
         _check_signature(path, envelope, key)
     try:
         manifest = msgspec.json.decode(envelope.contents, type=Manifest)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise SnapshotError(str(path), f"not a manifest: {error}") from error
+        raise SnapshotError(path, f"not a manifest: {error}") from error
     check_manifest(path, manifest)
     if key is not None and any(file.sha256 is None for file in manifest.files()):
-        raise SnapshotError(str(path), "signed, but not every file has a SHA-256")
+        raise SnapshotError(path, "signed, but not every file has a SHA-256")
     return manifest
 
 
 def open_envelope(path: Path, formats: Container[int] = (FORMAT,)) -> Envelope:
     """Return a manifest in its envelope, if it is of one of the formats and its checksum is right."""
-    data = _read(path)
+    return parse_envelope(str(path), _read(path), formats)
+
+
+def parse_envelope(path: str, data: bytes, formats: Container[int] = (FORMAT,)) -> Envelope:
+    """Return the envelope that bytes hold, as `open_envelope` does."""
     try:
         header = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise SnapshotError(str(path), f"not a manifest: {error}") from error
+        raise SnapshotError(path, f"not a manifest: {error}") from error
     format = header.get("format") if isinstance(header, dict) else None
     if not isinstance(format, int) or format not in formats:
         writer = header.get("tamis", "unknown") if isinstance(header, dict) else "unknown"
         said = f"format {format!r}, written by tamis {writer}; tamis {_tamis_version()} reads format {FORMAT}: "
-        raise SnapshotError(str(path), said + _advice(path, format))
+        raise SnapshotError(path, said + _advice(path, format))
     if isinstance(header, dict) and {"state", "file", "sha256"} <= header.keys():
         said = f"the layout before format 1 (subscriptions.arrow alone), written by tamis {header.get('tamis')}"
-        raise SnapshotError(str(path), f"{said}: no release wrote it; save the subscriptions anew")
+        raise SnapshotError(path, f"{said}: no release wrote it; save the subscriptions anew")
     try:
         envelope = msgspec.json.decode(data, type=Envelope)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise SnapshotError(str(path), f"not a manifest: {error}") from error
+        raise SnapshotError(path, f"not a manifest: {error}") from error
     if zlib.crc32(envelope.contents) != envelope.crc32:
-        raise SnapshotError(str(path), "damaged: its checksum is not that of its contents")
+        raise SnapshotError(path, "damaged: its checksum is not that of its contents")
     return envelope
 
 
-def _advice(path: Path, format: object) -> str:
+def _advice(path: str, format: object) -> str:
     """Return what to do with a version of another format."""
-    if format == FORMAT:
-        return "it needs no migration"
     if isinstance(format, int) and format in OLDER_FORMATS:
-        return f"convert it with: tamis migrate {path.parent} NEW_DIRECTORY"
+        return f"convert it with: tamis migrate {path.rpartition('/')[0]} NEW_DIRECTORY"
     return "open it with the version of tamis that wrote it, or a newer one than this"
 
 
-def check_manifest(path: Path, manifest: Manifest) -> None:
+def check_manifest(path: str, manifest: Manifest) -> None:
     """Refuse a manifest that leads out of its directory, or whose rows and ids cannot be."""
     _check_names(path, manifest)
     for part in manifest.parts:
         _check_part(path, part)
     if not 0 <= manifest.next_id <= _MOST_IDS // 2:
-        raise SnapshotError(str(path), f"the next id {manifest.next_id} leaves no room for others")
+        raise SnapshotError(path, f"the next id {manifest.next_id} leaves no room for others")
 
 
 def check_files(version: Path, manifest: Manifest) -> None:
@@ -237,54 +255,62 @@ def measure(path: Path) -> File:
     return File(path.stat().st_size, _checksum(path))
 
 
-def _check_names(path: Path, manifest: Manifest) -> None:
+def digested(part: Part, folder: Path) -> Part:
+    """Return a part whose files lie in a folder with the SHA-256 of each: object stores need them."""
+    return msgspec.structs.replace(part, files=_with_digests(folder, part.files))
+
+
+def _check_names(path: str, manifest: Manifest) -> None:
     """No name of a manifest may lead out of its directory."""
-    for part in manifest.parts:
-        if not _HOME.fullmatch(part.home):
-            raise SnapshotError(str(path), f"{part.home!r} is no version")
+    for home in (manifest.home, *(part.home for part in manifest.parts)):
+        if not _HOME.fullmatch(home):
+            raise SnapshotError(path, f"{home!r} is no version")
     names: Iterable[str] = (name for part in manifest.parts for name in (part.prefix, *part.files, *part.removed))
     for name in (*names, *manifest.beside):
         if not _FILE.fullmatch(name):
-            raise SnapshotError(str(path), f"{name!r} is a file outside the version")
+            raise SnapshotError(path, f"{name!r} is a file outside the version")
 
 
-def _check_signature(path: Path, envelope: Envelope, key: bytes) -> None:
+def _check_signature(path: str, envelope: Envelope, key: bytes) -> None:
     if envelope.signature is None:
-        raise SnapshotError(str(path), "not signed, and a key demands that it is; save it again with the key")
+        raise SnapshotError(path, "not signed, and a key demands that it is; save it again with the key")
     right = sign(key, envelope.format, bytes(envelope.contents))
     if not hmac.compare_digest(envelope.signature.encode(), right.encode()):
-        raise SnapshotError(str(path), "not signed with this key, or changed since")
+        raise SnapshotError(path, "not signed with this key, or changed since")
 
 
 def _with_digests(folder: Path, files: Mapping[str, File]) -> dict[str, File]:
-    return {name: msgspec.structs.replace(file, sha256=sha256_of(folder / name)) for name, file in files.items()}
+    return {
+        name: file if file.sha256 else msgspec.structs.replace(file, sha256=sha256_of(folder / name))
+        for name, file in files.items()
+    }
 
 
-def _check_part(path: Path, part: Part) -> None:
+def _check_part(path: str, part: Part) -> None:
     """Refuse a part whose rows cannot be, or that reads a file which the manifest does not list."""
     endings = ["subscriptions.arrow", *(["arrays", "axes.json"] if part.packed else [])]
-    beside = {f"{part.prefix}.low"}  # a part of a tiled snapshot has it; see tamis.spark.tiles
+    beside = {f"{part.prefix}.low"}  # a part of a tiled snapshot has it; see tamis.spark.tiles.tiles
     if set(part.files) - beside != {f"{part.prefix}.{ending}" for ending in endings}:
-        raise SnapshotError(str(path), f"the files of the part {part.prefix!r} are not {', '.join(endings)}")
+        raise SnapshotError(path, f"the files of the part {part.prefix!r} are not {', '.join(endings)}")
     sizes = [n for _, n in part.blocks]
     ranges = [(start, n) for start, n in part.blocks if start is not None]
     if min(sizes, default=0) < 0 or sum(sizes) > MOST_ROWS or (ranges and not part.packed):
-        raise SnapshotError(str(path), f"the part {part.prefix!r} has rows that cannot be")
+        raise SnapshotError(path, f"the part {part.prefix!r} has rows that cannot be")
     if any(not -_MOST_IDS <= start <= start + n <= _MOST_IDS for start, n in ranges):
-        raise SnapshotError(str(path), f"the part {part.prefix!r} has ids beyond 64 bits")
+        raise SnapshotError(path, f"the part {part.prefix!r} has ids beyond 64 bits")
     if sum(n for _, n in ranges) + part.listed > sum(file.bytes for file in part.files.values()):
-        raise SnapshotError(str(path), f"the part {part.prefix!r} has more subscriptions than bytes")
+        raise SnapshotError(path, f"the part {part.prefix!r} has more subscriptions than bytes")
 
 
 def _read(path: Path) -> bytes:
     """Return what a manifest's file holds, if it is of a size that a manifest can have."""
     try:
         with path.open("rb") as file:
-            data = file.read(_MOST_BYTES + 1)
+            data = file.read(MOST_MANIFEST_BYTES + 1)
     except OSError as error:
         raise SnapshotError(str(path), f"cannot be read: {error.strerror}") from error
-    if len(data) > _MOST_BYTES:
-        raise SnapshotError(str(path), f"not a manifest: it is larger than {_MOST_BYTES:,} bytes")
+    if len(data) > MOST_MANIFEST_BYTES:
+        raise SnapshotError(str(path), f"not a manifest: it is larger than {MOST_MANIFEST_BYTES:,} bytes")
     return data
 
 

@@ -14,8 +14,9 @@ from tamis.index.counting.constraint_index import ConstraintIndex, ScanIndex, Wa
 from tamis.index.counting.cr_tree import CRTree
 from tamis.index.counting.value_sets import ValueSetIndex
 from tamis.index.protocols import Guarantee, demand
+from tamis.model.derived.formulas import event_value
 from tamis.model.schema import Event
-from tamis.model.subscription import Ball, Constraint, Filter, Like, Spatial, Values
+from tamis.model.subscription import Ball, Clock, Constraint, Cosine, Filter, Geometric, Like, Spatial, Values
 from tamis.model.value_set import ANYTHING
 
 __all__ = ["DEFAULT_INDEXES", "ConstraintTable", "CountedFilter", "Indexes"]
@@ -23,10 +24,18 @@ __all__ = ["DEFAULT_INDEXES", "ConstraintTable", "CountedFilter", "Indexes"]
 #: How the index of each kind of constraint is made.
 Indexes = Mapping[type[Constraint], Callable[[], ConstraintIndex]]
 
-DEFAULT_INDEXES: Indexes = {Values: ValueSetIndex, Like: ScanIndex, Ball: ScanIndex, Spatial: CRTree}
+DEFAULT_INDEXES: Indexes = {
+    Values: ValueSetIndex,
+    Like: ScanIndex,
+    Ball: ScanIndex,
+    Cosine: ScanIndex,
+    Clock: ScanIndex,
+    Spatial: CRTree,
+    Geometric: ScanIndex,
+}
 
 #: The order in which kinds are asked: the cheap first, for they may spare the others.
-KINDS: tuple[type[Constraint], ...] = (Values, Like, Ball, Spatial)
+KINDS: tuple[type[Constraint], ...] = (Values, Like, Ball, Cosine, Clock, Spatial, Geometric)
 
 #: The constraint of a filter that has none. No attribute has this name, so it is always missing, and fits.
 _ALWAYS = Values("", ANYTHING)
@@ -116,7 +125,7 @@ class ConstraintTable:
         ``wanted`` is asked about those that cost only, when all cheap ones were reported.
         """
         for kind, attribute, index in self._every_index():
-            yield from index.satisfied(event.get(attribute), None if kind is Values else wanted)
+            yield from index.satisfied(event_value(event, attribute), None if kind is Values else wanted)
 
     def check_invariants(self) -> None:
         """Raise `InvariantError` unless numbers, users and indexes tell of the same constraints."""

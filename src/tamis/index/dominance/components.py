@@ -15,12 +15,13 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from tamis.algebra.proofs.geometries import implied_relations
 from tamis.algebra.proofs.patterns import search_strings
 from tamis.algebra.proofs.pieces import Budget, pieces_of
 from tamis.algebra.proofs.regions import complement, joined_by_region, regions_conflict
 from tamis.index.dominance.outline import Place, Side, ball_sides, side_of
 from tamis.index.packed.axes import string_key
-from tamis.model.subscription import Ball, Constraint, Filter, Like, Spatial, Values
+from tamis.model.subscription import Ball, Clock, Constraint, Cosine, Filter, Geometric, Like, Spatial, Values
 from tamis.model.value_set import MISSING, ValueSet
 from tamis.model.value_set import PRESENT as ANY_PRESENT
 
@@ -49,7 +50,7 @@ class Component(NamedTuple):
     witnesses
         For each attribute with patterns a string that satisfies them.
     regions, balls
-        The conditions on regions, those on one region joined, and on vectors.
+        The conditions on regions, those on one region joined, what ``hard`` ones imply among them; and on vectors.
     exact_numbers, exact_strings
         Whether each end of ``sides`` is the end that was meant.
     """
@@ -62,11 +63,14 @@ class Component(NamedTuple):
     balls: tuple[Ball, ...]
     exact_numbers: bool
     exact_strings: bool
+    #: Conditions that only a proof compares.
+    hard: tuple[Constraint, ...] = ()
 
     @property
     def is_box(self) -> bool:
         """Whether the component is its box and nothing less, end by end."""
-        return self.exact_numbers and self.exact_strings and not (self.witnesses or self.regions or self.balls)
+        conditions = self.witnesses or self.regions or self.balls or self.hard
+        return self.exact_numbers and self.exact_strings and not conditions
 
 
 class Decomposition(NamedTuple):
@@ -104,7 +108,11 @@ def _first_component(filters: Sequence[Filter]) -> list[Component]:
     for one in filters:
         for piece in pieces_of(one, budget):
             constraints: list[Constraint] = []
-            for name, facts in piece.items():
+            names = [name for name in piece if isinstance(name, str)]
+            if len(names) < len(piece):  # a condition on some element: no set of values says it
+                continue
+            for name in names:
+                facts = piece[name]
                 if facts.allowed != ANY_PRESENT or not facts.conditions:
                     constraints.append(Values(name, facts.allowed))
                 constraints += facts.conditions
@@ -194,13 +202,20 @@ def _with_conditions(component: Component, others: dict[str, list[Constraint]]) 
             component.sides[name, "w"] = (string_key(search.found),) * 2
         else:
             component.sides.setdefault((name, ""), PRESENT_SIDE)
-        spatial = [one for one in conditions if isinstance(one, Spatial)]
+        spatial = _spatial(conditions)
         regions += joined_by_region(spatial) if len(spatial) > 1 else spatial
         balls += (one for one in conditions if isinstance(one, Ball))
     component.sides.update(_cube(balls))
     if not all(one.relations for one in regions) or (len(regions) + len(balls) > 1 and _is_impossible(component)):
         return None
-    return component._replace(regions=tuple(regions), balls=tuple(balls))
+    hard = tuple(one for some in others.values() for one in some if isinstance(one, Geometric | Cosine | Clock))
+    return component._replace(regions=tuple(regions), balls=tuple(balls), hard=hard)
+
+
+def _spatial(conditions: Iterable[Constraint]) -> list[Spatial]:
+    """Return the conditions on regions, and what those on other geometry imply about regions."""
+    implied = (implied_relations(one) for one in conditions if isinstance(one, Spatial | Geometric))
+    return [one for one in implied if one is not None]
 
 
 PRESENT_SIDE: Final[Side] = side_of(ANY_PRESENT, {}, "")[0]

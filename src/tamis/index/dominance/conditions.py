@@ -59,6 +59,8 @@ class Conditions:
                 self._balls[number] = one.balls[0]
             elif one.balls:
                 self._hard.add(number)
+            if one.hard:
+                self._hard.add(number)
             if one.witnesses:
                 self._likes[number] = tuple(test for test in one.filter.constraints if isinstance(test, Like))
                 self._witnesses[number] = one.witnesses

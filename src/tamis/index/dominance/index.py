@@ -13,15 +13,16 @@ candidate that the keys cannot decide is verified, and the search goes on after 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from tamis.algebra.covers import Prover
-from tamis.index.dominance.components import Decomposition, decompose
+from tamis.index.dominance.batches import Batches, Questions
+from tamis.index.dominance.components import decompose
 from tamis.index.dominance.corners import NOBODY
 from tamis.index.dominance.rows import RowStore
+from tamis.index.dominance.verifying import Patience, Verifier
 from tamis.index.protocols import NO_ROWS, Guarantee, IndexStatistics, MatchRows, Rows
 from tamis.model.subscription import Filter, Subscription
 from tamis.model.tables import SubscriptionTable
@@ -51,10 +52,11 @@ class DominanceIndex:
     def __init__(self, pieces: int | None = None) -> None:
         self._rows = RowStore()
         #: What all proofs of one question may cost together; None: each as much as it needs.
-        self._pieces = pieces
+        self._verifier = Verifier(self._rows, pieces)
+        #: Questions that are asked together.
+        self.batches = Batches(self._rows, self._verifier)
         #: With a budget some covers are not seen.
         self.guarantee = Guarantee.EXACT if pieces is None else Guarantee.SOUND
-        self._n_verified = 0
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -77,7 +79,7 @@ class DominanceIndex:
         taken = np.intersect1d(rows, np.array(self._rows.rows(), np.int32)) if len(self) else NO_ROWS
         if taken.size:
             raise KeyError(f"row {taken[0]} is taken")
-        self._rows.add_boxes(rows, table)
+        self._rows.add_corners(rows, self._rows.space.stored_boxes(table))
 
     def remove(self, row: int) -> None:
         """Remove a row; KeyError when it is not there."""
@@ -87,32 +89,22 @@ class DominanceIndex:
 
     def find_cover(self, subscription: Subscription) -> int | None:
         """Return the least row whose subscription covers the given one."""
-        return self._find_cover(subscription.filters, _Patience(_always, self._pieces))
+        return self._find_cover(subscription.filters, self._verifier.patience())
 
     def find_cover_many(self, subscriptions: Sequence[Subscription]) -> Rows:
         """Return `find_cover` of each subscription, -1 where there is none: many at once cost less."""
-        filters = [one.filters for one in subscriptions]
-        patience = [_Patience(_always, self._pieces) for _ in filters]
-        best = self._find_each(filters, [decompose(one) for one in filters], patience)
-        return np.array([-1 if row == NOBODY else row for row in best], np.int32)
+        return self.batches.find_covers(Questions(subscriptions))
 
     def find_covers(self, table: SubscriptionTable) -> Rows:
         """Return for each box of a table the least row that covers it, -1 where nobody does."""
-        self._rows.boxes.grow()
-        best = self._rows.boxes.tree.find_least_covers(*self._rows.space.asked_boxes(table))
-        question, rows, sure = self._rows.find_coverers_of_boxes(table)
-        np.minimum.at(best, question[sure], rows[sure])
-        for k in np.flatnonzero(~sure).tolist():
-            i, row = int(question[k]), int(rows[k])
-            if row < best[i]:
-                filters = table.box_subscription(i, i).filters
-                best[i] = self._first([row], filters, int(best[i]), _Patience(_always))
+        corners = self._rows.space.asked_boxes(table)
+        best = self.batches.covers_of_corners(corners, lambda i: table.box_subscription(i, i).filters)
         best[best == NOBODY] = -1
         return best
 
     def find_covered(self, subscription: Subscription) -> Rows:
         """Return the rows the given subscription covers, ascending."""
-        return self._find_covered(subscription, _Patience(_always, self._pieces))
+        return self._find_covered(subscription, self._verifier.patience())
 
     def find_around(self, subscription: Subscription, go_on: Callable[[], bool]) -> Around:
         """Return `find_cover` and `find_covered`, or what is known of them when ``go_on`` says that it takes too long.
@@ -120,20 +112,22 @@ class DominanceIndex:
         ``go_on`` is asked before each candidate that is verified. Then others may cover the subscription, or be
         covered by it; whoever is named is.
         """
-        patience = _Patience(go_on)
+        patience = Patience(go_on)
         cover, covered = self._find_cover(subscription.filters, patience), self._find_covered(subscription, patience)
         return Around(cover, covered, patience.lasted)
 
     def find_covered_each(self, table: SubscriptionTable) -> MatchRows:
         """Return the rows that each box of a table covers, ascending inside each box."""
-        if not self._rows.has_boxes_only:
+
+        def filters_of(i: int) -> tuple[Filter, ...]:
+            return table.box_subscription(i, i).filters
+
+        if self._rows.loose:
             return MatchRows.joined([self.find_covered(table.box_subscription(i, i)) for i in range(len(table))])
-        space, boxes = self._rows.space, self._rows.boxes
-        lo, hi = space.asked_boxes(table)
-        nowhere = space.unknown_to(table)[:, None]
-        offsets, rows = boxes.tree.find_inside(np.where(nowhere, np.inf, lo), np.where(nowhere, -np.inf, hi))
-        owner = np.repeat(np.arange(len(table)), np.diff(offsets))
-        return MatchRows(offsets, rows[np.lexsort((rows, owner))])
+        options = [self._rows.space.fitting_boxes(table)]
+        if self._rows.has_boxes_only:
+            return self.batches.boxes_in_boxes(options, len(table))
+        return MatchRows.joined(self.batches.covered_by_boxes(options, len(table), filters_of))
 
     def propose_covers(self, subscription: Subscription) -> Rows:
         """Return every row that covers the given subscription, and perhaps others."""
@@ -149,7 +143,7 @@ class DominanceIndex:
     def statistics(self) -> IndexStatistics:
         """Return how many took which road, and what questions cost so far."""
         blocks, ties = self._rows.boxes.tree.counters
-        details = {**self._rows.statistics(), "nodes": blocks, "ties": ties, "verified": self._n_verified}
+        details = {**self._rows.statistics(), "nodes": blocks, "ties": ties, "verified": self._verifier.n_verified}
         return IndexStatistics(self.kind, len(self), details)
 
     def check_invariants(self) -> None:
@@ -158,63 +152,11 @@ class DominanceIndex:
 
     # ---- inside
 
-    def _find_cover(self, filters: tuple[Filter, ...], patience: _Patience) -> int | None:
-        split = decompose(filters)
-        [best] = self._find_each([filters], [split], [patience])
+    def _find_cover(self, filters: tuple[Filter, ...], patience: Patience) -> int | None:
+        [best] = self.batches.find_each([filters], [decompose(filters)], [patience])
         return None if best == NOBODY else best
 
-    def _find_each(
-        self, questions: Sequence[tuple[Filter, ...]], split: Sequence[Decomposition], patience: Sequence[_Patience]
-    ) -> list[int]:
-        """Return the least row that covers each question, or `NOBODY`."""
-        question, rows, sure = self._rows.find_coverers(questions, split)
-        offsets = np.searchsorted(question, np.arange(len(questions) + 1))
-        best: list[int] = []
-        for i, filters in enumerate(questions):
-            if split[i].whole and not split[i].components:  # it can never match
-                best.append(min(self._rows.rows(), default=NOBODY))
-                continue
-            own = slice(offsets[i], offsets[i + 1])
-            certain = np.flatnonzero(sure[own])
-            stop, row = (certain[0], int(rows[own][certain[0]])) if certain.size else (None, NOBODY)
-            best.append(self._first(rows[own][:stop].tolist(), filters, row, patience[i]))
-        return best
-
-    def _first(
-        self, candidates: Iterable[int], filters: tuple[Filter, ...], otherwise: int, patience: _Patience
-    ) -> int:
-        """Return the first candidate that covers on raw values: one that fails does not end the search."""
-        for row in patience.each(candidates):
-            self._n_verified += 1
-            if patience.prover.is_covered(filters, self._rows.filters(row)):
-                return row
-        return otherwise
-
-    def _find_covered(self, subscription: Subscription, patience: _Patience) -> Rows:
-        sure, candidates = self._rows.find_covered(subscription.filters)
-        found = [*self._rows.never, *sure.tolist()]
-        for row in patience.each(candidates.tolist()):
-            self._n_verified += 1
-            if patience.prover.is_covered(self._rows.filters(row), subscription.filters):
-                found.append(row)
-        return np.array(sorted(found), np.int32)
-
-
-class _Patience:
-    """Gives out candidates for as long as it is told to go on, and knows whether that was long enough."""
-
-    def __init__(self, go_on: Callable[[], bool], pieces: int | None = None) -> None:
-        self._go_on = go_on
-        self.prover = Prover(pieces)
-        self.lasted = True
-
-    def each(self, candidates: Iterable[int]) -> Iterator[int]:
-        for row in candidates:
-            if self.prover.is_exhausted or not self._go_on():
-                self.lasted = False
-                return
-            yield row
-
-
-def _always() -> bool:
-    return True
+    def _find_covered(self, subscription: Subscription, patience: Patience) -> Rows:
+        filters = subscription.filters
+        [(sure, candidates)] = self._rows.find_covered([filters], [decompose(filters)])
+        return self.batches.verified(sure, candidates, filters, patience)

@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 from tamis.algebra.proofs.pieces import Budget, Piece, pieces_of
 from tamis.index.packed.axes import COORDINATES, string_key
 from tamis.kernels.boxes.quantise import ANY_VALUE
-from tamis.model.subscription import Ball, Filter, Values
+from tamis.model.subscription import Ball, Filter, Some, Values
 from tamis.model.value_set import Cut, ValueSet
 
 __all__ = ["ANYWHERE", "LOWEST", "PRESENT", "Outline", "Place", "Side", "ball_sides", "outline_of", "side_of"]
@@ -169,7 +169,7 @@ def _outline_of_filter(filter: Filter) -> Outline | None:
 def _inner_sides(piece: Piece, plain: Outline) -> Iterator[tuple[Place, Side]]:
     """Yield the sides that a piece surely reaches, on attributes of which only values, or one ball, are known."""
     for name, facts in piece.items():
-        if facts.allowed.missing:
+        if isinstance(name, Some) or facts.allowed.missing:
             continue
         if not facts.conditions:
             yield (name, ""), side_of(facts.allowed, {}, name)[0]

@@ -78,6 +78,16 @@ class ProposingTree:
             sure |= _are_among((asked, stored), self._fit(components, strict=True))
         return Proposals(asked, stored, sure)
 
+    def find_fitting(self, options: Sequence[_FloatArray]) -> tuple[_IntArray, Rows]:
+        """Return pairs of a question and a stored box that fits one of its options, float64[4, n, axes], each once."""
+        self.grow()
+        found = []
+        for option in options:
+            offsets, stored = self.tree.find_fitting(*option)
+            found.append(np.repeat(np.arange(option.shape[1]), np.diff(offsets)) << 32 | stored)
+        keys = found[0] if len(found) == 1 else np.unique(np.concatenate(found))
+        return keys >> 32, (keys & 0xFFFFFFFF).astype(np.int32)
+
     def asked_corner(self, component: Component) -> _FloatArray:
         """Return the corner by which coverers of one component are sought."""
         self.grow()

@@ -7,25 +7,26 @@ there a proof on whole filters decides. A row that can never match stands in non
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from tamis.index.dominance.components import Decomposition, are_linked, decompose
-from tamis.index.dominance.corners import CornerIndex
 from tamis.index.dominance.outline import Outline, outline_of
-from tamis.index.dominance.space import Space
+from tamis.index.dominance.proposals import ProposingTree
+from tamis.index.dominance.space import Corners, Space
 from tamis.index.dominance.store import BoxStore, ComponentStore, Pairs
-from tamis.index.protocols import NO_ROWS, Rows
+from tamis.index.protocols import NO_ROWS, Filtered, Rows
 from tamis.kernels.polygons.region_tests import YES
-from tamis.model.subscription import Filter, Subscription
-from tamis.model.tables import SubscriptionTable
+from tamis.model.subscription import Filter
 
 __all__ = ["Candidates", "RowStore"]
 
 _IntArray = npt.NDArray[np.int64]
+_FloatArray = npt.NDArray[np.float64]
 _BoolArray = npt.NDArray[np.bool_]
 
 
@@ -44,23 +45,23 @@ class RowStore:
         self.space = Space()
         self.boxes = BoxStore(self.space)
         self._parts = ComponentStore(self.space)
-        self._hulls = CornerIndex(1)
+        self._hulls = ProposingTree(self.space)
         #: Rows that do not fall into components: they stand with their hull alone.
-        self._loose: set[int] = set()
+        self.loose: set[int] = set()
         #: Rows that can never match.
         self.never: set[int] = set()
         #: ``{row: subscription}``: those that came as such; boxes of a table are read from the tree.
-        self._subscriptions: dict[int, Subscription] = {}
+        self._subscriptions: dict[int, Filtered] = {}
 
     def __len__(self) -> int:
-        return len(self.boxes) + len(self._parts) + len(self._loose) + len(self.never)
+        return len(self.boxes) + len(self._parts) + len(self.loose) + len(self.never)
 
     def __contains__(self, row: int) -> bool:
         return row in self._subscriptions or self.boxes.tree.find_box(row) is not None
 
     def rows(self) -> list[int]:
         """Return all rows, in any order."""
-        return [*self.never, *self._loose, *self.boxes.tree.rows().tolist(), *self._parts.rows()]
+        return [*self.never, *self.loose, *self.boxes.tree.rows().tolist(), *self._parts.rows()]
 
     def filters(self, row: int) -> tuple[Filter, ...]:
         """Return the filters of a row."""
@@ -70,16 +71,18 @@ class RowStore:
     @property
     def has_boxes_only(self) -> bool:
         """Whether every row is a box."""
-        return not (self._parts.rows() or self._loose or self.never)
+        return not (len(self._parts) or self.loose or self.never)
 
     # ---- writing
 
-    def add(self, rows: Sequence[int], subscriptions: Sequence[Subscription]) -> None:
-        """Add subscriptions under rows that are free."""
+    def add(
+        self, rows: Sequence[int], subscriptions: Sequence[Filtered], split: Sequence[Decomposition] | None = None
+    ) -> None:
+        """Add subscriptions under rows that are free; ``split`` are their components, if these are known."""
         boxes, parts = [], []
-        for row, one in zip(rows, subscriptions, strict=True):
+        known = split if split is not None else [decompose(one.filters) for one in subscriptions]
+        for row, one, (components, whole) in zip(rows, subscriptions, known, strict=True):
             self._subscriptions[row] = one
-            components, whole = decompose(one.filters)
             if whole and len(components) == 1 and components[0].is_box:
                 boxes.append((row, components[0]))
                 continue
@@ -98,22 +101,23 @@ class RowStore:
             lo, hi = (np.array([corner[side] for corner in corners]) for side in (0, 1))
             self.boxes.add(lo, hi, np.array([row for row, _ in boxes], np.int32))
 
-    def add_boxes(self, rows: Rows, table: SubscriptionTable) -> None:
-        """Add the boxes of a table, without an object per box."""
-        self.boxes.add(*self.space.stored_boxes(table), rows)
+    def add_corners(self, rows: Rows, corners: Corners, subscriptions: Sequence[Filtered] = ()) -> None:
+        """Add boxes, all of whose ends are meant; without their subscriptions they are read from the tree."""
+        self.boxes.add(*corners, rows)
+        self._subscriptions.update(zip(rows.tolist(), subscriptions, strict=False))
 
     def remove(self, row: int) -> None:
         """Remove a row; KeyError when it is not there."""
         if row in self.never:
             self.never.remove(row)
-        elif row in self._loose:
-            self._loose.remove(row)
+        elif row in self.loose:
+            self.loose.remove(row)
         elif row in self._parts:
             self._parts.remove(row)
         else:
             self.boxes.tree.remove_one(row)
-        if self._hulls.find_box(row) is not None:
-            self._hulls.remove_one(row)
+        if self._hulls.tree.find_box(row) is not None:
+            self._hulls.tree.remove_one(row)
         self._subscriptions.pop(row, None)
         if self._parts.is_sparse:
             living, self._parts = self._parts.rows(), ComponentStore(self.space)
@@ -141,51 +145,77 @@ class RowStore:
             found.append(Candidates(np.full(len(every), number), every, np.zeros(len(every), np.bool_)))
         return _merged(found)
 
-    def find_coverers_of_boxes(self, table: SubscriptionTable) -> Candidates:
-        """Return the rows that are no boxes and may cover the boxes of a table, each once."""
-        lo, hi = self.space.asked_boxes(table)
+    def find_coverers_of_corners(self, lo: _FloatArray, hi: _FloatArray) -> Candidates:
+        """Return the rows that are no boxes and may cover boxes all of whose ends are meant, each once."""
         pairs = self._parts.find_pairs_of_boxes(lo, hi)
-        once = np.ones(len(table), np.int64)
-        found = [_joined(pairs, np.arange(len(table)), once, once > 0)]
+        once = np.ones(len(lo), np.int64)
+        found = [_joined(pairs, np.arange(len(lo)), once, once > 0)]
         if len(self._hulls):
-            self._grow_hulls()
-            offsets, rows = self._hulls.match_points(hi, lo)
-            asked = np.repeat(np.arange(len(table)), np.diff(offsets))
+            self._hulls.grow()
+            offsets, rows = self._hulls.tree.match_points(hi, lo)
+            asked = np.repeat(np.arange(len(lo)), np.diff(offsets))
             found.append(Candidates(asked, rows, np.zeros(len(rows), np.bool_)))
         return _merged(found)
 
     def _hull_coverers(self, questions: Sequence[tuple[Filter, ...]]) -> Candidates:
         found: list[Rows] = [NO_ROWS for _ in questions]
         if len(self._hulls):
-            self._grow_hulls()
+            self._hulls.grow()
             for number, filters in enumerate(questions):
                 outline = outline_of(filters)
                 if outline is not None:
-                    found[number] = self._hulls.find_coverers(*self.space.asked(outline))
+                    found[number] = self._hulls.tree.find_coverers(*self.space.asked(outline))
         question = np.repeat(np.arange(len(questions)), [len(rows) for rows in found])
         rows = np.concatenate([NO_ROWS, *found])
         return Candidates(question, rows, np.zeros(len(rows), np.bool_))
 
     # ---- whom it covers
 
-    def find_covered(self, filters: tuple[Filter, ...]) -> tuple[Rows, Rows]:
-        """Return the rows that a subscription surely covers, and others that it may cover."""
-        components, whole = decompose(filters)
-        sure, maybe = [NO_ROWS], [NO_ROWS]
-        if whole and components:
-            for store, counts_of in ((self.boxes, _ones), (self._parts, self._parts.counts_of)):
-                if len(store):
-                    rows, is_sure = _whole_rows(store.find_pairs(components, outwards=False), counts_of)
-                    sure.append(rows[is_sure])
-                    maybe.append(rows[~is_sure])
-        is_linked = not whole or are_linked(filters)
-        outline = outline_of(filters) if is_linked or self._loose else None
+    def find_covered(
+        self, questions: Sequence[tuple[Filter, ...]], split: Sequence[Decomposition]
+    ) -> list[tuple[Rows, Rows]]:
+        """Return the rows that each question surely covers, and others that it may cover; see `find_coverers`."""
+        sure: list[list[Rows]] = [[NO_ROWS] for _ in questions]
+        maybe: list[list[Rows]] = [[NO_ROWS] for _ in questions]
+        wholes = [one.components if one.whole else [] for one in split]
+        components = [component for some in wholes for component in some]
+        owner = np.repeat(np.arange(len(wholes)), [len(some) for some in wholes])
+        for store, counts_of in ((self.boxes, _ones), (self._parts, self._parts.counts_of)):
+            if components and len(store):
+                pairs = store.find_pairs(components, outwards=False)
+                for number, rows, is_sure in _whole_rows(pairs, owner, counts_of):
+                    sure[number].append(rows[is_sure])
+                    maybe[number].append(rows[~is_sure])
+        for number, (filters, one) in enumerate(zip(questions, split, strict=True)):
+            maybe[number] += self._covered_hulls(filters, is_linked=not one.whole or are_linked(filters))
+        return [_settled(certain, others) for certain, others in zip(sure, maybe, strict=True)]
+
+    def find_covered_by_boxes(self, options: Sequence[_FloatArray], n: int) -> list[tuple[Rows, Rows]]:
+        """Return what `find_covered` does of ``n`` boxes all of whose ends are meant, unless some rows are loose.
+
+        A row that is covered fits one of ``options``, float64[4, n, axes] each (`Space.fitting`).
+        """
+        sure: list[list[Rows]] = [[NO_ROWS] for _ in range(n)]
+        maybe: list[list[Rows]] = [[NO_ROWS] for _ in range(n)]
+        for store, counts_of in ((self.boxes, _ones), (self._parts, self._parts.counts_of)):
+            if options and len(store):
+                pairs = store.find_pairs_inside(options)
+                for number, rows, is_sure in _whole_rows(pairs, np.arange(n), counts_of):
+                    sure[number].append(rows[is_sure])
+                    maybe[number].append(rows[~is_sure])
+        return [_settled(certain, others) for certain, others in zip(sure, maybe, strict=True)]
+
+    def _covered_hulls(self, filters: tuple[Filter, ...], *, is_linked: bool) -> Iterator[Rows]:
+        """Yield rows that filters may cover together, or that stand with their hull alone."""
+        outline = outline_of(filters) if is_linked or self.loose else None
         if outline is not None and is_linked:
-            maybe += self._lying_in(outline), self._parts.find_meeting(*self.space.around(outline))
-        if outline is not None and self._loose:
-            maybe.append(np.intersect1d(self._meeting_hulls(outline), np.fromiter(self._loose, np.int32)))
-        certain = np.unique(np.concatenate(sure))
-        return certain, np.setdiff1d(np.concatenate(maybe), certain)
+            lo, hi = self.space.around(outline)
+            yield self._parts.find_meeting(lo, hi)
+            if len(self.boxes) and self.space.knows(outline):
+                self.boxes.grow()
+                yield self.boxes.tree.find_inside(lo.reshape(1, -1), hi.reshape(1, -1))[1]
+        if outline is not None and self.loose:
+            yield np.intersect1d(self._meeting_hulls(outline), np.fromiter(self.loose, np.int32))
 
     def find_meeting(self, filters: tuple[Filter, ...]) -> Rows:
         """Return every row that can match an event which a subscription matches, and perhaps others."""
@@ -202,17 +232,17 @@ class RowStore:
         parts = self._parts.boxes.tree
         return {
             "plain": len(self.boxes),
-            "special": len(self._parts) + len(self._loose),
+            "special": len(self._parts) + len(self.loose),
             "components": len(parts),
             "hulls": len(self._hulls),
             "never": len(self.never),
             "axes": len(self.space),
-            "bytes": sum(int(tree.statistics()["bytes"]) for tree in (self.boxes.tree, parts, self._hulls)),
+            "bytes": sum(int(tree.statistics()["bytes"]) for tree in (self.boxes.tree, parts, self._hulls.tree)),
         }
 
     def check_invariants(self) -> None:
         """Raise `InvariantError` unless the trees are consistent."""
-        for tree in (self.boxes.tree, self._parts.boxes.tree, self._hulls):
+        for tree in (self.boxes.tree, self._parts.boxes.tree, self._hulls.tree):
             tree.check_invariants()
 
     # ---- inside
@@ -224,28 +254,16 @@ class RowStore:
                 self.never.add(row)
             return
         if is_loose:
-            self._loose.add(row)
+            self.loose.add(row)
         lo, hi = self.space.stored(outline)
-        self._grow_hulls()
-        self._hulls.add_boxes(lo.reshape(1, -1), hi.reshape(1, -1), np.array([row], np.int32))
-
-    def _grow_hulls(self) -> None:
-        if len(self.space) > self._hulls.n_axes:
-            self._hulls.grow(len(self.space))
+        self._hulls.grow()
+        self._hulls.tree.add_boxes(lo.reshape(1, -1), hi.reshape(1, -1), np.array([row], np.int32))
 
     def _meeting_hulls(self, outline: Outline) -> Rows:
         if not len(self._hulls):
             return NO_ROWS
-        self._grow_hulls()
-        return self._hulls.find_meeting(*self.space.around(outline))
-
-    def _lying_in(self, outline: Outline) -> Rows:
-        """Return the rows of boxes that lie in a box."""
-        if not len(self.boxes) or not self.space.knows(outline):
-            return NO_ROWS
-        self.boxes.grow()
-        lo, hi = self.space.around(outline)
-        return self.boxes.tree.find_inside(lo.reshape(1, -1), hi.reshape(1, -1))[1]
+        self._hulls.grow()
+        return self._hulls.tree.find_meeting(*self.space.around(outline))
 
 
 def _ones(rows: Rows) -> _IntArray:
@@ -292,10 +310,40 @@ def _merged(found: Sequence[Candidates]) -> Candidates:
     return Candidates(question[first], rows[first].astype(np.int32), sure[first])
 
 
-def _whole_rows(pairs: Pairs, counts_of: Callable[[Rows], _IntArray]) -> tuple[Rows, _BoolArray]:
-    """Return the rows all of whose components were found, and whether each of them is surely covered."""
-    keys, best = _by_key(pairs.rows.astype(np.int64) << 32 | pairs.stored, pairs.verdicts == YES, np.logical_or)
-    found, all_sure, n_found = _by_key_counted(keys >> 32, best)
-    rows = found.astype(np.int32)
+def _whole_rows(
+    pairs: Pairs, owner: _IntArray, counts_of: Callable[[Rows], _IntArray]
+) -> Iterator[tuple[int, Rows, _BoolArray]]:
+    """Yield for each question the rows all of whose components were found, and whether each is surely covered.
+
+    ``owner`` is the question of each component that was asked about. Questions without rows are left out.
+    """
+    question = owner[pairs.asked]
+    order = np.lexsort((pairs.stored, pairs.rows, question))
+    question, rows, stored = question[order], pairs.rows[order], pairs.stored[order]
+    starts = _starts(question, rows, stored)  # a stored component may lie in several of one question
+    question, rows = question[starts], rows[starts]
+    best = np.logical_or.reduceat((pairs.verdicts == YES)[order], starts) if len(starts) else np.zeros(0, np.bool_)
+    starts = _starts(question, rows)
+    n_found = np.diff(np.append(starts, len(rows)))
+    all_sure = np.logical_and.reduceat(best, starts) if len(starts) else best
+    question, rows = question[starts], rows[starts]
     keep = n_found == counts_of(rows)
-    return rows[keep], all_sure[keep]
+    question, rows, all_sure = question[keep], rows[keep], all_sure[keep]
+    ends = _starts(question)
+    for start, stop in pairwise([*ends.tolist(), len(rows)]):
+        yield int(question[start]), rows[start:stop], all_sure[start:stop]
+
+
+def _starts(*columns: npt.NDArray[Any]) -> _IntArray:
+    """Return where one of several columns has another value than before."""
+    differs = np.zeros(len(columns[0]), np.bool_)
+    differs[:1] = True
+    for column in columns:
+        differs[1:] |= column[1:] != column[:-1]
+    return np.flatnonzero(differs)
+
+
+def _settled(certain: Sequence[Rows], others: Sequence[Rows]) -> tuple[Rows, Rows]:
+    """Return the rows that are certain, and the others that are not among them."""
+    rows = np.unique(np.concatenate(certain)) if len(certain) > 2 else certain[-1]
+    return rows, np.setdiff1d(np.concatenate(others), rows) if any(map(len, others)) else NO_ROWS

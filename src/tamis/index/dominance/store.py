@@ -59,6 +59,11 @@ class BoxStore(ProposingTree):
         verdicts = np.where(sure & plain[asked], YES, OPEN).astype(np.int8)
         return Pairs(asked, stored, stored, verdicts)
 
+    def find_pairs_inside(self, options: Sequence[_FloatArray]) -> Pairs:
+        """Return the rows that boxes cover whose ends are all meant; see `ProposingTree.find_fitting`."""
+        asked, stored = self.find_fitting(options)
+        return Pairs(asked, stored, stored, np.full(len(stored), YES, np.int8))
+
 
 class ComponentStore:
     """Subscriptions in components. Cost: a walk of the tree per component, and what it proposes."""
@@ -142,6 +147,13 @@ class ComponentStore:
         asked = np.repeat(np.arange(len(lo)), np.diff(offsets))
         exact = _NUMBERS | _STRINGS | _PLAIN
         implied = self._decide([_A_BOX], np.zeros(len(stored), np.int32), stored, outwards=True)
+        return self._judged(asked, stored, self._flags[stored] & exact == exact, implied)
+
+    def find_pairs_inside(self, options: Sequence[_FloatArray]) -> Pairs:
+        """Return the components that boxes may cover whose ends are all meant; see `ProposingTree.find_fitting`."""
+        asked, stored = self.boxes.find_fitting(options)
+        exact = _NUMBERS | _STRINGS | _PLAIN
+        implied = self._decide([_A_BOX], np.zeros(len(stored), np.int32), stored, outwards=False)
         return self._judged(asked, stored, self._flags[stored] & exact == exact, implied)
 
     def find_meeting(self, lo: _FloatArray, hi: _FloatArray) -> Rows:

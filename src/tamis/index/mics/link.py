@@ -1,15 +1,16 @@
-"""One link between two brokers: what has been announced over it, as ranges of keys, on both sides.
+"""The receiving end of a link between two brokers: the keys that the neighbour asked for.
 
-The sender keeps a `LinkTable` of all subscriptions that lie behind it as seen from the neighbour. Each change of it
-gives a `RangePlan`, the difference of the union before and after: ranges that come and ranges that go, in one message,
-those that come applied first. The neighbour keeps a `RangeReceiver`, which needs no owners: its set of keys is
-``(set + added) - removed`` and always equals the sender's union. An event goes over the link when its key is in it.
+The sender keeps the union of the ranges of all subscriptions that lie behind it as seen from the neighbour
+(`tamis.routing.policies.cell_tables.CellSummary`). Each change of it gives a `RangePlan`, the difference of the union
+before and after: ranges that come and ranges that go, in one message, those that come applied first. The neighbour
+keeps a `RangeReceiver`, which needs no owners: its set of keys is ``(set + added) - removed`` and always equals the
+sender's union. An event goes over the link when its key is in it.
 
 The contract for whoever connects them:
 
 1. The receiver is made from the spaces of the sender (`ContentSpace.to_json`), and plans are applied in the order in
    which they were made, each once. (Applying one twice does no harm.)
-2. A receiver that is new, or that lost count, gets `LinkTable.snapshot`, which replaces all it knew.
+2. A receiver that is new, or that lost count, gets a full plan, which replaces all it knew.
 3. A plan of another space makes the receiver forward everything until a snapshot comes (promise R10).
 4. Ranges decide links only. Whoever delivers asks `tamis.algebra.evaluate.matches` (M.3.8), and nothing here may be
    used to withhold an exact box (M.3.7): two boxes may share all cells, and an event may match only one of them.
@@ -27,127 +28,23 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tamis.curves.hilbert import MAX_RANGES
-from tamis.curves.runs import NO_RUNS, Runs, difference, union
-from tamis.errors import DuplicateSubscriptionError, InvariantError, ModelError, UnknownSubscriptionError
+from tamis.curves.runs import NO_RUNS, Runs, difference
+from tamis.errors import InvariantError
 from tamis.index.mics.plan import RangeDelta, RangePlan
 from tamis.index.mics.space import ContentSpace
 from tamis.index.mics.table import RangeTable
-from tamis.index.protocols import IndexStatistics
 from tamis.model.schema import Event
-from tamis.model.subscription import Subscription, SubscriptionId
 from tamis.model.tables import EventTable
 
-__all__ = ["LinkTable", "RangeReceiver", "version_of"]
+__all__ = ["RangeReceiver", "TableKeys", "version_of"]
+
+#: The keys of the events of a table, and by row the ranges of those that are spread over several cells.
+TableKeys = tuple[npt.NDArray[np.int64], dict[int, Runs]]
 
 
 def version_of(spaces: Sequence[ContentSpace]) -> str:
     """Return the common name of the spaces of a link."""
     return "+".join(space.version for space in spaces)
-
-
-class LinkTable:
-    """What a broker announces over one link: the union of the ranges of its subscriptions, and each change of it.
-
-    Parameters
-    ----------
-    spaces
-        One content space, or one per attribute group: an event passes when its keys are in the union of every group.
-    gap
-        Imperfect merging: so many keys between two ranges are announced along with them. More events pass, the
-        neighbour's table is smaller.
-    max_ranges
-        Ranges of one subscription and space before they are coarsened outward.
-
-    Examples
-    --------
-    >>> from tamis.model.language.compiler import compile_text
-    >>> from tamis.model.schema import Schema
-    >>> from tamis.model.types import Number
-    >>> schema = Schema({"x": Number(0, 8), "y": Number(0, 8)})
-    >>> space = ContentSpace.from_schema(schema, bits=3, null=False)
-    >>> def sub(id, text):
-    ...     return compile_text(text, schema, id=id)
-    >>> table, receiver = LinkTable([space]), RangeReceiver([space])
-    >>> plan = table.absorb(sub("s", "x BETWEEN 4.2 AND 6.7 AND y BETWEEN 2.5 AND 5.5"))  # Fig. 3 of the paper
-    >>> plan.parts[0].added.tolist()
-    [[32, 35], [45, 46], [50, 55]]
-    >>> _ = receiver.apply(plan)
-    >>> receiver.matches({"x": 5.0, "y": 3.0}), receiver.matches({"x": 1.0, "y": 1.0})
-    (True, False)
-    >>> table.absorb(sub("t", "x BETWEEN 5 AND 6 AND y = 4")).is_empty  # covered
-    True
-    >>> _ = receiver.apply(table.release("s"))
-    >>> receiver.matches({"x": 5.0, "y": 3.0}), receiver.matches({"x": 5.5, "y": 4.0})
-    (False, True)
-    """
-
-    def __init__(self, spaces: Sequence[ContentSpace], gap: int = 0, max_ranges: int = MAX_RANGES) -> None:
-        if not spaces:
-            raise ModelError("a link needs a content space")
-        self.spaces = tuple(spaces)
-        self.version = version_of(spaces)
-        self._max_ranges = max_ranges
-        self._tables = [RangeTable(space.n_keys, gap) for space in self.spaces]
-        #: ``{id: its ranges in each space}``; the tables hold exactly these.
-        self._ranges: dict[SubscriptionId, tuple[Runs, ...]] = {}
-
-    def __len__(self) -> int:
-        return len(self._ranges)
-
-    def __contains__(self, subscription_id: SubscriptionId) -> bool:
-        return subscription_id in self._ranges
-
-    def absorb(self, subscription: Subscription) -> RangePlan:
-        """Add a subscription; return what the neighbour has to hear: nothing when the union does not change."""
-        if subscription.id in self._ranges:
-            raise DuplicateSubscriptionError(subscription.id)
-        ranges = tuple(space.ranges_of(subscription, self._max_ranges) for space in self.spaces)
-        self._ranges[subscription.id] = ranges
-        gained = [table.add(one) for table, one in zip(self._tables, ranges, strict=True)]
-        return RangePlan(self.version, tuple(RangeDelta(one, NO_RUNS) for one in gained))
-
-    def release(self, subscription_id: SubscriptionId) -> RangePlan:
-        """Remove a subscription; return what the neighbour has to hear."""
-        ranges = self._ranges.pop(subscription_id, None)
-        if ranges is None:
-            raise UnknownSubscriptionError(subscription_id)
-        lost = [table.remove(one) for table, one in zip(self._tables, ranges, strict=True)]
-        return RangePlan(self.version, tuple(RangeDelta(NO_RUNS, one) for one in lost))
-
-    def snapshot(self) -> RangePlan:
-        """Return everything, for a receiver that is to forget what it knew."""
-        parts = tuple(RangeDelta(table.ranges(), NO_RUNS) for table in self._tables)
-        return RangePlan(self.version, parts, is_full=True)
-
-    def is_subsumed(self, subscription: Subscription) -> bool:
-        """Whether the cells of a subscription are all announced already: absorbing it would announce nothing."""
-        ranges = [space.ranges_of(subscription, self._max_ranges) for space in self.spaces]
-        return all(table.covers(one) for table, one in zip(self._tables, ranges, strict=True))
-
-    def ranges(self) -> tuple[Runs, ...]:
-        """Return the union in each space, merged."""
-        return tuple(table.ranges() for table in self._tables)
-
-    def statistics(self) -> IndexStatistics:
-        """Return how many ranges came in, how many the union has, and what the tables take."""
-        details = {
-            "raw_ranges": sum(len(one) for ranges in self._ranges.values() for one in ranges),
-            "ranges": sum(len(one) for one in self.ranges()),
-            "steps": sum(table.n_steps for table in self._tables),
-            "bytes": sum(table.n_bytes for table in self._tables),
-        }
-        return IndexStatistics("mics", len(self), details)
-
-    def check_invariants(self) -> None:
-        """Raise `InvariantError` unless the tables hold the ranges of the subscriptions and nothing else."""
-        for number, table in enumerate(self._tables):
-            table.check_invariants()
-            true = union(*(ranges[number] for ranges in self._ranges.values()))
-            if len(difference(true, table.ranges())) or (table.gap == 0 and len(difference(table.ranges(), true))):
-                raise InvariantError(f"the table of space {number} is not the union of its subscriptions")
-            if not self._ranges and not table.is_empty:
-                raise InvariantError(f"the table of space {number} is not empty without subscriptions")
 
 
 @dataclass
@@ -185,10 +82,13 @@ class RangeReceiver:
 
     def matches(self, event: Event) -> bool:
         """Whether an event has to go over the link."""
+        return self.matches_keys([space.ranges_of_event(event) for space in self.spaces])
+
+    def matches_keys(self, keys: Sequence[Runs]) -> bool:
+        """Whether an event with these keys, `ContentSpace.ranges_of_event` in each space, has to go over the link."""
         if self.is_lost:
             return True
-        for space, table in zip(self.spaces, self._tables, strict=True):
-            ranges = space.ranges_of_event(event)
+        for table, ranges in zip(self._tables, keys, strict=True):
             if len(ranges) == 1 and ranges[0, 0] == ranges[0, 1]:
                 if not table.matches(ranges[0, :1])[0]:
                     return False
@@ -198,20 +98,19 @@ class RangeReceiver:
 
     def matches_table(self, events: EventTable) -> npt.NDArray[np.bool_]:
         """Say for each event of a table whether it has to go over the link."""
-        found = np.ones(len(events), bool)
+        return self.matches_keys_of_table([space.keys_of_table(events) for space in self.spaces], len(events))
+
+    def matches_keys_of_table(self, keyed: Sequence[TableKeys], n_events: int) -> npt.NDArray[np.bool_]:
+        """Say the same of events whose keys, `ContentSpace.keys_of_table` in each space, are known."""
+        found = np.ones(n_events, bool)
         if self.is_lost:
             return found
-        for space, table in zip(self.spaces, self._tables, strict=True):
-            keys, spread = space.keys_of_table(events)
+        for table, (keys, spread) in zip(self._tables, keyed, strict=True):
             inside = table.matches(keys)
             for row, ranges in spread.items():
                 inside[row] = self._meets(table, ranges)
             found &= inside
         return found
-
-    def matches_keys(self, keys: Sequence[int]) -> bool:
-        """Whether an event with these keys, one for each space, has to go over the link."""
-        return self.is_lost or all(bool(table.matches([key])[0]) for table, key in zip(self._tables, keys, strict=True))
 
     def ranges(self) -> tuple[Runs, ...]:
         """Return the keys asked for in each space."""

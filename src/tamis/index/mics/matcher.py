@@ -13,16 +13,14 @@ Implements: [mics] section 5, Content matching in Subscription Indexing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from tamis.algebra.evaluate import matches_subscription
-from tamis.curves.runs import Runs
+from tamis.index.mics.groups import MAX_RANGES, RangeGroups
 from tamis.index.mics.projection import DEFAULT_AXES, group_axes
 from tamis.index.mics.space import ContentSpace
-from tamis.index.mics.subscription_index import SubscriptionIndex
 from tamis.index.protocols import NO_ROWS, Guarantee, IndexStatistics, MatchRows, Rows
 from tamis.model.schema import Event
 from tamis.model.subscription import Subscription
@@ -30,55 +28,10 @@ from tamis.model.tables import EventTable
 
 __all__ = ["MAX_RANGES", "MicsMatcher"]
 
-#: Ranges of one subscription; more are coarsened outward, and more candidates are asked exactly.
-MAX_RANGES = 64
 #: A space is learned anew when there are so many times as many subscriptions.
 _GROWTH = 16
 
 IntArray = npt.NDArray[np.int64]
-
-
-@dataclass
-class _Groups:
-    """Spaces and what is indexed in them; replaced as a whole when new spaces are learned."""
-
-    spaces: Sequence[ContentSpace]
-    indexes: list[SubscriptionIndex] = field(default_factory=list)
-    #: ``{row: its ranges in each space}``, exactly what the indexes hold.
-    ranges: dict[int, tuple[Runs, ...]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.indexes = [SubscriptionIndex() for _ in self.spaces]
-
-    def add(self, row: int, subscription: Subscription) -> None:
-        self.ranges[row] = tuple(space.ranges_of(subscription, MAX_RANGES) for space in self.spaces)
-        for index, ranges in zip(self.indexes, self.ranges[row], strict=True):
-            index.add(row, ranges)
-
-    def remove(self, row: int) -> None:
-        for index, ranges in zip(self.indexes, self.ranges.pop(row), strict=True):
-            index.remove(row, ranges)
-
-    def candidates(self, event: Event) -> IntArray:
-        """Return the rows that may match, ascending."""
-        found: IntArray | None = None
-        for space, index in zip(self.spaces, self.indexes, strict=True):
-            rows = index.owners_meeting(space.ranges_of_event(event))
-            found = rows if found is None else np.intersect1d(found, rows, assume_unique=True)
-        return np.empty(0, np.int64) if found is None else found
-
-    def candidates_of_table(self, events: EventTable) -> list[IntArray]:
-        """Return the rows that may match each event."""
-        found: list[IntArray] = []
-        for space, index in zip(self.spaces, self.indexes, strict=True):
-            keys, spread = space.keys_of_table(events)
-            offsets, owners = index.owners(keys)
-            rows = [np.sort(one) for one in np.split(owners, offsets[1:-1])] if len(keys) else []
-            for i, ranges in spread.items():
-                rows[i] = index.owners_meeting(ranges)
-            together = zip(found, rows, strict=True)
-            found = [np.intersect1d(a, b, assume_unique=True) for a, b in together] if found else rows
-        return found
 
 
 class MicsMatcher:
@@ -104,7 +57,7 @@ class MicsMatcher:
     ) -> None:
         self._learns = spaces is None
         self._n_axes, self._n_groups = n_axes, n_groups
-        self._groups = _Groups([ContentSpace([])] if spaces is None else tuple(spaces))
+        self._groups = RangeGroups([ContentSpace([])] if spaces is None else tuple(spaces))
         #: How many subscriptions there must be before spaces are learned again.
         self._learn_at = 1
         self._subscriptions: dict[int, Subscription] = {}
@@ -176,7 +129,7 @@ class MicsMatcher:
     def _learn(self) -> None:
         """Choose spaces by the subscriptions there are, and index them anew; readers go on with the old ones."""
         held = dict(self._subscriptions)
-        groups = _Groups(group_axes(list(held.values()), self._n_groups, self._n_axes))
+        groups = RangeGroups(group_axes(list(held.values()), self._n_groups, self._n_axes))
         for row, subscription in held.items():
             groups.add(row, subscription)
         self._groups = groups

@@ -30,14 +30,15 @@ from tamis.index.packed.points_of import points_of
 from tamis.model.schema import Event, Schema
 from tamis.model.subscription import Subscription
 from tamis.model.tables import EventTable
-from tamis.model.types import Boolean, Number, String
+from tamis.model.types import Form
 
 __all__ = ["ContentSpace", "SpaceAxis"]
 
 #: An axis and its cells.
 SpaceAxis = tuple[Axis, Cells]
 
-_LARGEST_STRING_KEY = 2.0**48
+#: Which side of an attribute has cells, by the form of its values.
+_PARTS = {Form.NUMBER: Part.NUMBER, Form.TEXT: Part.KEY}
 
 
 class ContentSpace:
@@ -78,17 +79,11 @@ class ContentSpace:
         axes = []
         for name in schema if attributes is None else attributes:
             kind = schema.get(name)
-            if isinstance(kind, Number) and kind.lo is not None and kind.hi is not None:
-                part, lo, hi = Part.NUMBER, kind.lo, kind.hi
-            elif isinstance(kind, Boolean):
-                part, lo, hi = Part.NUMBER, 0.0, 1.0
-            elif isinstance(kind, String):
-                part, lo, hi = Part.KEY, 0.0, _LARGEST_STRING_KEY
-            elif attributes is None:
-                continue
-            else:
+            domain = None if kind is None else kind.domain
+            if kind is not None and domain is not None and kind.form in _PARTS:
+                axes.append((Axis(name, _PARTS[kind.form]), Cells.equal(*domain, bits, null=null)))
+            elif attributes is not None:
                 raise SchemaError(name, "a content space needs a Number(lo, hi), a string or a boolean here")
-            axes.append((Axis(name, part), Cells.equal(lo, hi, bits, null=null)))
         return cls(axes)
 
     @property
@@ -118,6 +113,19 @@ class ContentSpace:
             return NO_RUNS
         ranges = self._curve.ranges_of(boxes, most)[1]
         return ranges if len(boxes) == 1 else coarsened(merged(ranges), most)
+
+    def corners_of(self, subscription: Subscription) -> Runs:
+        """Return two keys in the cells of a subscription, as ranges: of a low corner and of the high corner opposite.
+
+        What covers the subscription has both. Nothing is returned for a subscription that matches nothing.
+        """
+        if self._curve is None:
+            return self.everything if subscription.filters else NO_RUNS
+        boxes = [box for one in subscription.filters for box in boxes_of_cells(one, self.axes)]
+        if not boxes:
+            return NO_RUNS
+        keys = self._curve.keys(np.array([boxes[0][0], boxes[-1][1]]))
+        return np.column_stack([keys, keys])
 
     def key_of(self, event: Event) -> int:
         """Return the key of an event; of one that is spread over cells (a region) the key of its low corner.

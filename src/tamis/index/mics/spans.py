@@ -94,7 +94,7 @@ def sides_of(constraint: Constraint, axis: Axis) -> list[Side]:
         return [_like_side(constraint, axis)]
     if isinstance(constraint, Spatial):
         return [_spatial_side(constraint, axis)]
-    return [_ball_side(constraint, axis)]
+    return [_ball_side(constraint, axis) if isinstance(constraint, Ball) else _WHOLE]
 
 
 def _value_sides(allowed: ValueSet, axis: Axis) -> list[Side]:

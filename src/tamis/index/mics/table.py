@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from tamis.curves.runs import NO_RUNS, Runs, merged
+from tamis.curves.runs import NO_RUNS, Runs, difference, merged
 from tamis.errors import InvariantError, ModelError
 
 if TYPE_CHECKING:
@@ -77,6 +77,27 @@ class RangeTable:
         Whoever removes must have added: ranges that never came make the table wrong.
         """
         return self._move(self._checked(ranges), -1)
+
+    def fit_gap(self, share: float, most: int) -> tuple[Runs, Runs]:
+        """Choose the gap anew; return what the union gains and loses.
+
+        It is the largest that adds at most a ``share`` of all keys, or, with ``most`` above 0, the smallest that leaves
+        at most so many ranges. Takes time in proportion to the ranges.
+
+        Implements: [mics] section 3.6, imperfect merging under control of false positives and table size.
+        """
+        before = self.ranges()
+        stretches = self.gaps(0, self.n_keys - 1)
+        inner = stretches[(stretches[:, 0] > 0) & (stretches[:, 1] < self.n_keys - 1)]
+        lengths = np.sort(inner[:, 1] - inner[:, 0] + 1)
+        n_closed = int(np.searchsorted(np.cumsum(lengths), share * self.n_keys, side="right"))
+        if most:
+            n_closed = max(len(lengths) + 1 - most, 0)
+        elif n_closed < len(lengths):  # gaps of one length are closed all or none
+            n_closed = int(np.searchsorted(lengths, lengths[n_closed], side="left"))
+        self.gap = int(lengths[min(n_closed, len(lengths)) - 1]) if n_closed else 0
+        after = self.ranges()
+        return difference(after, before), difference(before, after)
 
     def counts(self, keys: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Return how many of the ranges lie over each key."""
@@ -154,11 +175,6 @@ class RangeTable:
     def most_over_a_key(self) -> int:
         """How many ranges lie over the key that most lie over."""
         return int(self.counts(self._starts()).max())
-
-    @property
-    def n_bytes(self) -> int:
-        """How many bytes the tree takes."""
-        return sum(array.nbytes for array in self._tree)
 
     def check_invariants(self) -> None:
         """Raise `InvariantError` unless counts are right at the ends and neighbouring steps differ."""

@@ -30,17 +30,17 @@ import numpy as np
 import shapely
 
 from tamis.errors import ModelError
+from tamis.model.derived.clocks import clock_of_event, is_clock
+from tamis.model.derived.formulas import event_value, formula_of, is_formula
 from tamis.model.schema import Schema
-from tamis.model.types import AttributeType, Boolean, Region, String, Timestamp, Vector
-from tamis.model.types import Number as NumberType
+from tamis.model.types import Form, Vector
+from tamis.model.types.string import KEY_BYTES
 from tamis.model.values import Number, Value
 
 __all__ = ["COORDINATES", "SIDES", "Axes", "AxesState", "Axis", "Part", "float_above", "float_below", "string_key"]
 
 #: Coordinates of a vector that get an axis; more would cost every event and filter little.
 COORDINATES = 4
-
-_KEY_BYTES = 6
 
 
 class Part(enum.Enum):
@@ -70,13 +70,16 @@ SIDES = {
 }
 
 
-#: The types whose values an axis can show.
-_TYPES: dict[Part, tuple[type[AttributeType], ...]] = {
-    Part.NUMBER: (NumberType, Timestamp, Boolean),
-    Part.CODE: (String,),
-    Part.KEY: (String,),
-    Part.COORDINATE: (Vector,),
-    **dict.fromkeys(SIDES, (Region,)),
+#: Different expressions that get an axis: each costs every event the time to compute it. The others are asked alone.
+MOST_FORMULAS = 256
+
+#: The form of the values that an axis can show.
+_FORMS: dict[Part, Form] = {
+    Part.NUMBER: Form.NUMBER,
+    Part.CODE: Form.TEXT,
+    Part.KEY: Form.TEXT,
+    Part.COORDINATE: Form.VECTOR,
+    **dict.fromkeys(SIDES, Form.REGION),
 }
 
 
@@ -101,6 +104,9 @@ class Axes:
         self._order: list[Axis] = []
         #: The axes that only say whether there is a value.
         self.of_presence: set[int] = set()
+        #: The names of computed values among the attributes.
+        self._derived: set[str] = set()
+        self._n_formulas = 0
         #: ``{attribute: {string: code}}``; a code is never given twice, so a reader may be behind.
         self.codes: dict[str, dict[str, int]] = {}
 
@@ -116,10 +122,17 @@ class Axes:
         number = self._number.get(axis)
         if number is None:
             number = self._number[axis] = len(self._order)
+            if attribute not in self._derived and (is_clock(attribute) or is_formula(attribute)):
+                self._derived.add(attribute)
+                self._n_formulas += is_formula(attribute)
             self._order.append(axis)
             if part is Part.PRESENT:
                 self.of_presence.add(number)
         return number
+
+    def has_room(self, name: str) -> bool:
+        """Whether a computed value has an axis, or can get one."""
+        return name in self._derived or self._n_formulas < MOST_FORMULAS
 
     def attribute(self, number: int) -> str:
         """Return the attribute of an axis."""
@@ -143,6 +156,8 @@ class Axes:
             described, codes = msgspec.convert(state, AxesState)
             for attribute, part, i in described:
                 axes.number(attribute, Part(part), i)
+                if is_formula(attribute):
+                    formula_of(attribute)
         except (msgspec.ValidationError, ValueError) as error:
             raise ModelError(f"not a description of axes: {error}") from None
         if len(axes) != len(described) or any(i < 0 for _, _, i in described):
@@ -157,7 +172,7 @@ class Axes:
             kind = schema.get(axis.attribute)
             if kind is None or axis.part is Part.PRESENT:
                 continue
-            if not isinstance(kind, _TYPES[axis.part]) or (isinstance(kind, Vector) and axis.i >= kind.n):
+            if kind.element.form is not _FORMS[axis.part] or (isinstance(kind, Vector) and axis.i >= kind.n):
                 return axis.attribute
         return None
 
@@ -167,6 +182,8 @@ class Axes:
         is_point = True
         for number, axis in enumerate(self._order):
             value = event.get(axis.attribute)
+            if value is None and axis.attribute in self._derived:
+                value = _derived_value(event, axis.attribute)
             if value is None or number >= n_axes:
                 continue
             if type(value) is float and axis.part is Part.NUMBER:  # the usual case, without a call
@@ -175,12 +192,14 @@ class Axes:
             lower, upper = self._interval(axis, value)
             if lower != upper:
                 high = low.copy() if high is low else high
-                is_point &= axis.part is not Part.NUMBER
+                is_point &= axis.part is not Part.NUMBER and type(value) is not tuple
             low[number], high[number] = lower, upper
         return low, high, is_point
 
     def _interval(self, axis: Axis, value: Value) -> tuple[float, float]:
         part = axis.part
+        if type(value) is tuple and part is not Part.PRESENT:
+            return self._hull(axis, value)
         if part is Part.NUMBER and isinstance(value, int | float):
             nearest = float(value)
             return (nearest, nearest) if nearest == value else (float_below(value), float_above(value))
@@ -200,6 +219,15 @@ class Axes:
             return float_below(value), float_above(value)
         return 0.0, 0.0
 
+    def _hull(self, axis: Axis, elements: tuple[Value, ...]) -> tuple[float, float]:
+        """Return an interval around all elements of a repeated attribute; NaN when there is none."""
+        ends = [self._interval(axis, element) for element in elements]
+        return min((low for low, _ in ends), default=math.nan), max((high for _, high in ends), default=math.nan)
+
+
+def _derived_value(event: Mapping[str, Value], name: str) -> Value | None:
+    return clock_of_event(event, name) if is_clock(name) else event_value(event, name)
+
 
 def string_key(text: str) -> float:
     """Return a number that keeps the order of strings: ``a <= b`` gives ``string_key(a) <= string_key(b)``.
@@ -207,7 +235,7 @@ def string_key(text: str) -> float:
     >>> string_key("abc") < string_key("abd") < string_key("b")
     True
     """
-    return float(int.from_bytes(text.encode()[:_KEY_BYTES].ljust(_KEY_BYTES, b"\0"), "big"))
+    return float(int.from_bytes(text.encode()[:KEY_BYTES].ljust(KEY_BYTES, b"\0"), "big"))
 
 
 def float_below(value: Number) -> float:

@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tamis.geometry.spaces import as_ball, derived_of, vector_of, vectors_of_column
 from tamis.index.balls.ball_index import BallIndex
 from tamis.index.balls.projections import Projections
 from tamis.index.protocols import NO_ROWS, Rows
 from tamis.index.saved_arrays import SavedArrays
 from tamis.model.schema import Event
-from tamis.model.subscription import Ball, Subscription
+from tamis.model.subscription import Ball, Cosine, Subscription
 from tamis.model.tables import EventTable
 
 __all__ = ["PackedBalls", "only_ball"]
@@ -42,7 +43,7 @@ def only_ball(subscription: Subscription) -> Ball | None:
     if filter.rest is not None or len(filter.constraints) != 1:
         return None
     [one] = filter.constraints
-    return one if isinstance(one, Ball) and not one.negated else None
+    return as_ball(one) if isinstance(one, Ball | Cosine) and not one.negated else None
 
 
 class PackedBalls:
@@ -71,10 +72,10 @@ class PackedBalls:
         return False
 
     def find(self, row: int) -> Ball | None:
-        """Return the ball of a row; None when it is not here."""
+        """Return the ball of a row; None when it is not here, or stands for a condition that has another text."""
         for key, index in list(self._indexes.items()):
             found = index.ball(row)
-            if found is not None:
+            if found is not None and derived_of(key.attribute) is None:
                 return Ball(key.attribute, tuple(found[0].tolist()), found[1])
         return None
 
@@ -82,8 +83,8 @@ class PackedBalls:
         """Return the rows of the balls around an event's vectors, in any order."""
         found = [NO_ROWS]
         for key, index in list(self._indexes.items()):
-            point = event.get(key.attribute)
-            if isinstance(point, np.ndarray) and len(point) == key.dimension:
+            point = vector_of(event, key.attribute)
+            if point is not None and len(point) == key.dimension:
                 found.append(index.find_pairs(point[None], np.zeros(1))[1])
         return np.concatenate(found)
 
@@ -91,13 +92,13 @@ class PackedBalls:
         """Return the events and rows of all matches, int32 each, in any order."""
         found = [(NO_ROWS, NO_ROWS)]
         for key, index in list(self._indexes.items()):
-            column = events.columns.get(key.attribute)
-            if column is None or column.values.ndim != 2:
+            read = vectors_of_column(events.columns, key.attribute)
+            if read is None or read[0].shape[1:] != (key.dimension,):
                 continue
-            there = np.flatnonzero(column.present)
+            vectors, there = read[0], np.flatnonzero(read[1])
             for begin in range(0, len(there), _CHUNK):
                 some = there[begin : begin + _CHUNK]
-                numbers, rows = index.find_pairs(column.values[some], np.zeros(len(some)))
+                numbers, rows = index.find_pairs(vectors[some], np.zeros(len(some)))
                 found.append((some[numbers].astype(np.int32), rows))
         return np.concatenate([one for one, _ in found]), np.concatenate([one for _, one in found])
 

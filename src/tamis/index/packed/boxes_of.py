@@ -6,6 +6,9 @@ intervals becomes several boxes, as long as they stay few; past that it becomes 
 by code where they are equated and by key where they are ordered. Whatever a box cannot say makes it
 *inexact*: the raw values decide then, and the box only has to contain every event that could match.
 
+A geometry that is no simple polygon becomes its bounding box, too; raw values decide. A circle becomes the box around
+it, on the sphere the box of longitudes and latitudes around it, and a ball decides about points.
+
 A region becomes its bounding box, and what the box leaves open is the relation to the polygon; where the event must
 hold all of the region, so must its box hold the region's, one number per side. A condition that a
 far away region satisfies (it allows *disjoint*) becomes five boxes that do not overlap: left of the polygon's bounding
@@ -24,12 +27,31 @@ from typing import NamedTuple
 import numpy as np
 import shapely
 
+from tamis.geometry.spaces import as_ball
+from tamis.geometry.sphere import bounds_of_circle
 from tamis.index.packed.axes import COORDINATES, Axes, Part, float_above, float_below, string_key
 from tamis.index.packed.texts.literals import groups_of
 from tamis.index.packed.texts.text_index import TextPart
+from tamis.index.packed.texts.trees import SideStep, steps_of
 from tamis.kernels.boxes.quantise import ANY_VALUE
+from tamis.model.derived.clocks import clock_name
+from tamis.model.derived.formulas import formula_of, is_formula
 from tamis.model.pattern import like_pattern
-from tamis.model.subscription import Ball, Constraint, Filter, Like, Relation, Spatial, Values
+from tamis.model.shapes import is_polygonal, parts_of
+from tamis.model.spatial_functions import ALL_RELATIONS
+from tamis.model.subscription import (
+    AllOf,
+    Ball,
+    Clock,
+    Constraint,
+    Filter,
+    Geometric,
+    Like,
+    Relation,
+    Some,
+    Spatial,
+    Values,
+)
 from tamis.model.value_set import Cut, ValueSet
 
 __all__ = ["Box", "Sides", "boxes_of", "open_constraints"]
@@ -42,6 +64,9 @@ _AROUND = frozenset({Relation.CONTAINS, Relation.COVERS, Relation.EQUALS})
 
 #: Boxes of a condition that allows *disjoint*.
 _FIVE = 5
+
+#: Parts of a multipolygon that have a box each, if nothing else needs several boxes.
+_PARTS = 256
 
 Side = tuple[float, float]
 #: Sides by axis; an axis that is not named is free.
@@ -82,9 +107,16 @@ def boxes_of(filter: Filter, axes: Axes) -> list[Box]:
     if ranges is not None:
         return [Box(ranges, exact=True)]
     boxes, undecided = _boxes_and_rest(filter, axes)
-    decided = filter.rest is None and not undecided
-    ball = undecided[0] if filter.rest is None and len(undecided) == 1 and isinstance(undecided[0], Ball) else None
-    text = _text_part(filter, undecided)
+    elements, is_all = _elements(filter)
+    for some, allowed in elements:
+        room = MAX_BOXES // max(len(boxes), 1)
+        alternatives, decides = _values(some.attribute, allowed, axes, room)
+        merged = ((_merged(sides, more), asked) for sides, asked in boxes for more in alternatives)
+        boxes = [(sides, asked) for sides, asked in merged if sides is not None]
+        is_all = is_all and decides
+    decided = (filter.rest is None or is_all) and not undecided
+    ball = as_ball(undecided[0]) if filter.rest is None and len(undecided) == 1 else None
+    text = _text_part(filter, undecided, axes)
     return [
         Box(
             sides,
@@ -97,25 +129,43 @@ def boxes_of(filter: Filter, axes: Axes) -> list[Box]:
     ]
 
 
+def _elements(filter: Filter) -> tuple[list[tuple[Some, ValueSet]], bool]:
+    """Return a condition on some element for each repeated attribute, and whether the rest of a filter says no more.
+
+    An event becomes a point for each combination of its elements, so one element of each attribute can be bounded.
+    """
+    rest = filter.rest
+    parts = rest.parts if isinstance(rest, AllOf) else () if rest is None else (rest,)
+    chosen: dict[str, tuple[Some, ValueSet]] = {}
+    for part in parts:
+        if isinstance(part, Some) and not part.negated and isinstance(part.condition, Values):
+            allowed = part.condition.allowed
+            if allowed.cuts:
+                chosen.setdefault(part.attribute, (part, allowed))
+    return list(chosen.values()), len(chosen) == len(parts)
+
+
 def _only_ranges(filter: Filter, axes: Axes) -> Sides | None:
     """Return the sides of a filter that is one range of numbers per attribute: most are, and need no more work."""
     sides = Sides()
     for constraint in filter.constraints if filter.rest is None else (None,):
         if not isinstance(constraint, Values):
             return None
-        allowed = constraint.allowed
+        allowed, name = constraint.allowed, constraint.attribute
         cuts = allowed.cuts
         if allowed.missing or not 1 <= len(cuts) <= 2 - allowed.from_below or isinstance(cuts[0][0], str):
+            return None
+        if is_formula(name) and not axes.has_room(name):
             return None
         start, stop = (None, cuts[0]) if allowed.from_below else (cuts[0], cuts[1] if len(cuts) > 1 else None)
         side = _inner(start, stop)
         if side is None:
             return None
-        sides[axes.number(constraint.attribute, Part.NUMBER)] = side
+        sides[axes.number(name, Part.NUMBER)] = side
     return sides
 
 
-def _text_part(filter: Filter, undecided: list[Constraint]) -> TextPart | None:
+def _text_part(filter: Filter, undecided: list[Constraint], axes: Axes) -> TextPart | None:
     """Return what a filter says about text; None when it says nothing that boxes do not."""
     likes = [one for one in undecided if isinstance(one, Like)]
     if not likes and filter.rest is None:
@@ -123,7 +173,18 @@ def _text_part(filter: Filter, undecided: list[Constraint]) -> TextPart | None:
     groups = groups_of(filter)
     if not likes and not groups:
         return None
-    return TextPart(groups, likes, filter.rest is None and len(likes) == len(undecided))
+    if filter.rest is None:
+        return TextPart(groups, likes, len(likes) == len(undecided))
+    tree = steps_of(filter.rest, lambda values: _choices(values, axes))
+    return TextPart(groups, likes, tree.is_all, tree.steps)  # the tree says all: what stands beside it is its hull
+
+
+def _choices(values: Values, axes: Axes) -> tuple[list[list[SideStep]], bool]:
+    """Return the sides that one of has to hold for a set of values, without or with nothing but the missing one."""
+    if values.allowed.missing:
+        return [[SideStep(axis, *side, True) for axis, side in _present(values.attribute, axes).items()]], True
+    alternatives, exact = _values(values.attribute, values.allowed, axes, MAX_BOXES)
+    return [[SideStep(axis, *side) for axis, side in sides.items()] for sides in alternatives], exact
 
 
 def open_constraints(filter: Filter, axes: Axes) -> list[Constraint] | None:
@@ -133,8 +194,9 @@ def open_constraints(filter: Filter, axes: Axes) -> list[Constraint] | None:
     """
     if filter.rest is not None:
         return None
-    regions = [one for one in filter.constraints if isinstance(one, Spatial)]
-    return [*_boxes_and_rest(filter, axes)[1], *regions]
+    undecided = _boxes_and_rest(filter, axes)[1]
+    regions = [one for one in filter.constraints if isinstance(one, Spatial | Geometric) and one not in undecided]
+    return [*undecided, *regions]
 
 
 def _boxes_and_rest(filter: Filter, axes: Axes) -> tuple[list[_Open], list[Constraint]]:
@@ -148,28 +210,93 @@ def _boxes_and_rest(filter: Filter, axes: Axes) -> tuple[list[_Open], list[Const
             if not boxes:
                 return [], []
             continue
+        tests = _tests_of(constraint, axes) if isinstance(constraint, Geometric) else []
+        if tests and len(tests) <= max(room, _PARTS if len(boxes) == 1 else 1):
+            boxes = [_tested(box, test) for box in boxes for test in tests]
+            continue
         alternatives, decides = _choice(constraint, axes, room)
         if not decides:
             undecided.append(constraint)
-        merged = ((_merged(sides, more), asked) for sides, asked in boxes for more in alternatives)
+        join = _joined_on_regions if isinstance(constraint, Geometric) else _merged
+        merged = ((join(sides, more), asked) for sides, asked in boxes for more in alternatives)
         boxes = [(sides, asked) for sides, asked in merged if sides is not None]
         if not boxes:
             return [], []
     return boxes, undecided
 
 
-def _choice(constraint: Values | Like | Ball, axes: Axes, room: int) -> _Choice:
+def _choice(constraint: Constraint, axes: Axes, room: int) -> _Choice:
     name = constraint.attribute
     if isinstance(constraint, Values):
         return _values(name, constraint.allowed, axes, room)
     if isinstance(constraint, Like):
         return _like(constraint, axes)
-    return _ball(constraint, axes)
+    if isinstance(constraint, Clock):
+        return _values(clock_name(constraint.zone, name), constraint.allowed, axes, room)
+    if isinstance(constraint, Geometric):
+        return _geometric(constraint, axes)
+    return _ball(constraint, axes) if isinstance(constraint, Ball) else _Choice([_present(name, axes)], exact=False)
+
+
+def _geometric(constraint: Geometric, axes: Axes) -> _Choice:
+    """Return the boxes around a geometry; what does not meet them is no answer."""
+    if constraint.negated:
+        return _Choice([_present(constraint.attribute, axes)], exact=False)
+    x, y = (axes.number(constraint.attribute, part) for part in (Part.X, Part.Y))
+    bounds = constraint.geometry.bounds
+    if constraint.on_sphere:
+        return _Choice([{x: a, y: b} for a, b in bounds_of_circle(bounds, constraint.distance)], exact=False)
+    low_x, low_y = (math.nextafter(bounds[i] - constraint.distance, -math.inf) for i in (0, 1))
+    high_x, high_y = (math.nextafter(bounds[i] + constraint.distance, math.inf) for i in (2, 3))
+    return _Choice([{x: (max(low_x, ANY_VALUE), high_x), y: (max(low_y, ANY_VALUE), high_y)}], exact=False)
+
+
+#: A box around a part of a geometry, and the questions about simple polygons that decide it for plain values.
+_Test = tuple[Sides, tuple[tuple[int, Spatial], ...]]
+
+
+def _tests_of(constraint: Geometric, axes: Axes) -> list[_Test]:
+    """Return tests of which a plain value passes one iff it passes the constraint; none: they cannot be written.
+
+    A plain value is connected: it meets a polygon with holes iff it meets the outer ring and is not inside a hole.
+    """
+    name, function = constraint.attribute, constraint.function
+    if function not in ("S_INTERSECTS", "S_OVERLAPS") or not is_polygonal(constraint.geometry):
+        return []
+    x, y = (axes.number(name, part) for part in (Part.X, Part.Y))
+    parts = parts_of(constraint.geometry)
+    if function == "S_OVERLAPS" or constraint.negated:
+        if len(parts) > 1 or parts[0].holes or function == "S_INTERSECTS":
+            return []
+        only = frozenset({Relation.OVERLAPS})
+        asked = Spatial(name, ALL_RELATIONS - only if constraint.negated else only, parts[0].outer)
+        return [(_present(name, axes) if constraint.negated else _around_part(parts[0].outer, x, y), ((x, asked),))]
+    meets, outside = ALL_RELATIONS - {Relation.DISJOINT}, ALL_RELATIONS - {Relation.INSIDE}
+    return [
+        (
+            _around_part(outer, x, y),
+            ((x, Spatial(name, meets, outer)), *((x, Spatial(name, outside, hole)) for hole in holes)),
+        )
+        for outer, holes in parts
+    ]
+
+
+def _around_part(polygon: shapely.Polygon, x: int, y: int) -> Sides:
+    min_x, min_y, max_x, max_y = polygon.bounds
+    return {x: (min_x, max_x), y: (min_y, max_y)}
+
+
+def _tested(box: _Open, test: _Test) -> _Open:
+    (sides, asked), (more, questions) = box, test
+    return _meeting(sides, more)[0], (*asked, *questions)
 
 
 def _values(name: str, allowed: ValueSet, axes: Axes, room: int) -> _Choice:
     if allowed.missing:  # NULL or some values: no box has a place for a missing value
         return _Choice([Sides()], exact=False)
+    if is_formula(name) and not axes.has_room(name):
+        present = (_present(attribute, axes) for attribute in formula_of(name).attributes)
+        return _Choice([{axis: side for one in present for axis, side in one.items()}], exact=False)
     if not allowed.cuts:
         return _Choice([_present(name, axes)], exact=True)
     if isinstance(allowed.cuts[0][0], str):
@@ -318,6 +445,10 @@ def _merged(a: Sides, b: Sides) -> Sides | None:
             return None
         merged[axis] = max(lo, low), min(hi, high)
     return merged
+
+
+def _joined_on_regions(a: Sides, b: Sides) -> Sides:
+    return _meeting(a, b)[0]
 
 
 def _meeting(a: Sides, b: Sides) -> tuple[Sides, bool]:

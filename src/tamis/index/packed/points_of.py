@@ -12,7 +12,11 @@ import shapely
 
 from tamis.index.packed.axes import SIDES, Axes, Axis, Part, float_above, float_below, string_key
 from tamis.model.columns import Column
+from tamis.model.derived.clocks import clock_column, is_clock
+from tamis.model.derived.formula_columns import formula_column, formula_points
+from tamis.model.derived.formulas import is_formula
 from tamis.model.tables import EventTable
+from tamis.model.types.column import PointColumn
 
 __all__ = ["Points", "points_of"]
 
@@ -39,27 +43,58 @@ def points_of(events: EventTable, axes: Axes, n_axes: int) -> Points:
     low = np.full((len(events), n_axes), np.nan)
     high = low
     between = np.zeros(len(events), bool)
-    texts: dict[str, pa.DictionaryArray] = {}
-    bounds: dict[str, _FloatArray] = {}
+    columns = _Columns(events, axes)
     for number, axis in axes:
-        column = events.columns.get(axis.attribute)
-        if column is None or number >= n_axes:
+        placed = columns.place(axis) if number < n_axes else None
+        if placed is None:
             continue
-        if axis.part in SIDES:
-            if axis.attribute not in bounds:
-                bounds[axis.attribute] = _bounds(column)
-            lower, upper = _sides(axis.part, bounds[axis.attribute])
-        else:
-            lower, upper = _interval(axis, column, axes, texts)
+        (lower, upper), present = placed
         if upper is not lower:
             high = low.copy() if high is low else high
             if axis.part is Part.NUMBER:
-                between |= (lower != upper) & column.present
-        whole = bool(column.present.all())
-        low[:, number] = lower if whole else np.where(column.present, lower, np.nan)
+                between |= (lower != upper) & present
+        whole = bool(present.all())
+        low[:, number] = lower if whole else np.where(present, lower, np.nan)
         if high is not low:
-            high[:, number] = upper if whole else np.where(column.present, upper, np.nan)
+            high[:, number] = upper if whole else np.where(present, upper, np.nan)
     return Points(low, high, np.flatnonzero(between))
+
+
+class _Columns:
+    """The columns of a table, and those computed from them, each once."""
+
+    def __init__(self, events: EventTable, axes: Axes) -> None:
+        self._events = events
+        self._axes = axes
+        self._texts: dict[str, pa.DictionaryArray] = {}
+        self._bounds: dict[str, _FloatArray] = {}
+        self._derived: dict[str, Column | None] = {}
+
+    def place(self, axis: Axis) -> tuple[Interval, npt.NDArray[np.bool_]] | None:
+        """Return where events lie on an axis, and which do; None when none does."""
+        if axis.part is Part.NUMBER and is_formula(axis.attribute):
+            low, high, present = formula_points(self._events.columns, axis.attribute, len(self._events))
+            return (low, low if np.array_equal(low, high) else high), present
+        column = self._column(axis.attribute)
+        if column is None:
+            return None
+        if axis.part in SIDES:
+            if axis.attribute not in self._bounds:
+                self._bounds[axis.attribute] = _bounds(column)
+            sides = _sides(axis.part, self._bounds[axis.attribute], isinstance(column, PointColumn))
+            return sides, column.present
+        return _interval(axis, column, self._axes, self._texts), column.present
+
+    def _column(self, name: str) -> Column | None:
+        columns = self._events.columns
+        if name in columns or not (is_clock(name) or is_formula(name)):
+            return columns.get(name)
+        if name not in self._derived:
+            derived = (
+                clock_column(columns, name) if is_clock(name) else formula_column(columns, name, len(self._events))
+            )
+            self._derived[name] = derived
+        return self._derived[name]
 
 
 def _interval(axis: Axis, column: Column, axes: Axes, texts: dict[str, pa.DictionaryArray]) -> Interval:
@@ -76,14 +111,16 @@ def _bounds(column: Column) -> _FloatArray:
     """Return min x, min y, max x, max y of every region of a column."""
     if column.rings is not None:
         return column.rings.bounds
+    if isinstance(column, PointColumn):
+        return np.hstack((column.xy, column.xy))
     values = column.values if column.present.all() else np.where(column.present, column.values, None)
     found: _FloatArray = shapely.bounds(values)
     return found
 
 
-def _sides(part: Part, bounds: _FloatArray) -> Interval:
+def _sides(part: Part, bounds: _FloatArray, are_points: bool) -> Interval:
     low, high = (bounds[:, side] for side in SIDES[part])
-    return (low, low) if part not in (Part.X, Part.Y) else (low, high)
+    return (low, low) if are_points or part not in (Part.X, Part.Y) else (low, high)
 
 
 def _numbers(values: npt.NDArray[np.generic], present: npt.NDArray[np.bool_]) -> Interval:

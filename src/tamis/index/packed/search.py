@@ -21,6 +21,7 @@ from tamis.index.packed.boxes.matching import Snapshot, find_order
 from tamis.index.packed.deciders.combined import OneEvent, TableOfEvents
 from tamis.index.packed.deciders.regions import Verdicts
 from tamis.index.packed.points_of import Points, points_of
+from tamis.index.packed.single_values import SingleValues, combinations, is_repeated
 from tamis.index.packed.store import PackedStore
 from tamis.index.packed.texts.strings import strings_of_event, strings_of_table
 from tamis.index.packed.texts.text_index import TextSnapshot
@@ -49,11 +50,18 @@ class PackedSearch:
         self._store = store
         self._lookup = lookup
 
-    def match(self, event: Event) -> Rows:
-        """Return the rows that match a canonical event, ascending."""
+    def match(self, event: Event, point: Event | None = None) -> Rows:
+        """Return the rows that match a canonical event, ascending.
+
+        With ``point``, a combination of elements of the event, only those in whose boxes the point lies.
+        """
         store = self._store
         texts, plain, special = store.texts.snapshot, store.plain.snapshot, store.special.snapshot
-        low, high, is_point = store.axes.place(event, special.n_axes)
+        low, high, is_point = store.axes.place(event if point is None else point, special.n_axes)
+        if not is_point and point is None:
+            points = combinations(event) if any(type(value) is tuple for value in event.values()) else None
+            if points is not None:
+                return np.unique(np.concatenate([self.match(event, one) for one in points]))
         lowest = np.array(low)
         highest = lowest if high is low else np.array(high)
         rows = store.plain.match_point(lowest, highest, plain)
@@ -71,6 +79,9 @@ class PackedSearch:
 
     def match_table(self, events: EventTable) -> MatchRows:
         """Return the rows that match each event of a table; a bad row matches nothing."""
+        if is_repeated(events):
+            single = SingleValues.of_events(events)
+            return single.regrouped(self.match_table(single), (self.match(events.event(i)) for i in single.alone))
         store, bad = self._store, events.bad
         texts, plain, special = store.texts.snapshot, store.plain.snapshot, store.special.snapshot
         points = points_of(events, store.axes, special.n_axes)
@@ -107,6 +118,13 @@ class PackedSearch:
 
     def matches_any_of(self, events: EventTable) -> npt.NDArray[np.bool_]:
         """Say for each event of a table whether some row matches it; a bad row matches nothing."""
+        if is_repeated(events):
+            single = SingleValues.of_events(events)
+            some = np.zeros(len(events), np.bool_)
+            some[single.origin[self.matches_any_of(single)]] = True
+            some[single.alone] = [self.matches_any(events.event(i)) for i in single.alone]
+            some[list(events.bad)] = False
+            return some
         store, bad = self._store, list(events.bad)
         texts, plain, special = store.texts.snapshot, store.plain.snapshot, store.special.snapshot
         points = points_of(events, store.axes, special.n_axes)

@@ -13,19 +13,14 @@ import math
 import struct
 from bisect import bisect_right
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from tamis.kernels.boxes.quantise import ANY_VALUE
 from tamis.model.schema import Schema
-from tamis.model.types import AttributeType, Boolean, Number, String
 
 __all__ = ["Domain", "LearnedScale", "cell_of", "cells_of", "domain_of", "is_open", "learned_scale"]
-
-#: Strings are known by their first six bytes.
-_STRINGS: Final = (0.0, float(2**48))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,27 +50,30 @@ def learned_scale(values: npt.NDArray[np.float64], k: int) -> LearnedScale | Non
 def domain_of(schema: Schema, attribute: str) -> Domain:
     """Return the even range of an attribute's keys; None when it has none.
 
+    >>> from tamis.model.types import Number
     >>> domain_of(Schema({"x": Number(0, 10), "y": Number()}), "x"), domain_of(Schema({"y": Number()}), "y")
     ((0.0, 10.0), None)
     """
-    kind: AttributeType | None = schema.get(attribute)
-    if isinstance(kind, Number) and kind.lo is not None and kind.hi is not None and kind.lo < kind.hi:
-        return float(kind.lo), float(kind.hi)
-    if isinstance(kind, String):
-        return _STRINGS
-    return (0.0, 1.0) if isinstance(kind, Boolean) else None
+    kind = schema.get(attribute)
+    return None if kind is None else kind.domain
 
 
-def cell_of(value: float, domain: Domain, k: int) -> int:
-    """Return the cell of a key, 0 to ``2**k - 1``.
+def cell_of(value: float, domain: Domain, k: int, *, last: bool = False) -> int:
+    """Return the cell of a key, 0 to ``2**k - 1``; where a key has several cells, the first or the ``last`` of them.
+
+    A learned scale with few ends gives all values between two ends the same cells.
 
     >>> [cell_of(value, (0.0, 8.0), 3) for value in (-1.0, 0.0, 0.9, 7.5, 8.0)]
     [0, 0, 0, 7, 7]
     >>> cell_of(-2.0, None, 8) < cell_of(0.0, None, 8) < cell_of(2.0, None, 8)
     True
+    >>> scale = LearnedScale((0.0, 10.0))
+    >>> [(cell_of(value, scale, 3), cell_of(value, scale, 3, last=True)) for value in (-1.0, 4.0, 10.0)]
+    [(0, 1), (2, 4), (5, 7)]
     """
     if isinstance(domain, LearnedScale):
-        return bisect_right(domain.ends, value) * (1 << k) // (len(domain.ends) + 1)
+        place = bisect_right(domain.ends, value) + last
+        return place * (1 << k) // (len(domain.ends) + 1) - last
     if domain is not None:
         share = (value - domain[0]) / (domain[1] - domain[0])
         return int(min(max(share, 0.0) * 2**k, 2**k - 1)) if share < 1 else 2**k - 1
@@ -84,11 +82,11 @@ def cell_of(value: float, domain: Domain, k: int) -> int:
     return int(ordered >> 64 - k)
 
 
-def cells_of(values: npt.NDArray[np.float64], domain: Domain, k: int) -> npt.NDArray[np.int64]:
+def cells_of(values: npt.NDArray[np.float64], domain: Domain, k: int, *, last: bool = False) -> npt.NDArray[np.int64]:
     """Return `cell_of` each value."""
     if isinstance(domain, LearnedScale):
-        places = np.searchsorted(np.array(domain.ends), values, side="right")
-        spread: npt.NDArray[np.int64] = places.astype(np.int64) * 2**k // (len(domain.ends) + 1)
+        places = np.searchsorted(np.array(domain.ends), values, side="right").astype(np.int64) + last
+        spread: npt.NDArray[np.int64] = places * 2**k // (len(domain.ends) + 1) - last
         return spread
     if domain is not None:
         share = (values - domain[0]) / (domain[1] - domain[0])

@@ -1,6 +1,6 @@
 """The Z-curve covering index: epsilon-approximate point dominance, faithful to its paper.
 
-A subscription's box becomes a point of cells (`cells`, `curves.zcurve.transform`); whoever covers it lies in the
+A subscription's box becomes a point of cells (`cells`), its lower ends counted downwards; whoever covers it lies in the
 extremal rectangle of that point. The search looks up the standard cubes of the rectangle in the SFC array, the
 largest first, and stops when it has seen all but a share epsilon of the cells.
 
@@ -8,13 +8,16 @@ An end that bounds nothing would give the rectangle a side of one cell, and all 
 coverer of an open end is open there, too: points are kept apart by *which ends they bound*, and a search
 visits the arrays whose ends are among its own, in the dimensions of that array only.
 
-Implements: [zcurve] Problem 2 and section 5; Problem 1 for epsilon = 0.
+Implements: [zcurve] section 1.1, the transformation of a rectangle into a point; Problem 2 and section 5; Problem 1 for
+epsilon = 0.
 Deviation: arrays by bounded ends (erratum Z.3.11 has them by wildcard attribute); a cap on the cubes, then a scan;
 every hit is verified on raw values (Z.3.10); epsilon = 0 searches everything.
 Deviation: the cell of the point itself is looked up first. Equal subscriptions lie there, and the paper's order comes
 to it last, when epsilon has ended the search.
 Deviation: an attribute without a domain gets a scale from the ends that are stored (`scales`); the paper takes a
 normalised universe as given.
+Deviation: few different ends leave each value several cells. A stored box gets the outermost of them and a question the
+innermost, so that a cover with the same end lies within the searched rectangle, and not on the edge that epsilon skips.
 """
 
 from __future__ import annotations
@@ -88,7 +91,7 @@ class ZCurveIndex(OneByOne):
     largest cubes. ``pieces`` bounds the proofs of one question.
 
     >>> from tamis.model.language.compiler import compile_text
-    >>> index = ZCurveIndex(epsilon=0)
+    >>> index = ZCurveIndex(epsilon=0.1)
     >>> index.add(3, compile_text("x BETWEEN 0 AND 10"))
     >>> index.find_cover(compile_text("x BETWEEN 4 AND 5"))
     3
@@ -177,7 +180,7 @@ class ZCurveIndex(OneByOne):
             cells = np.empty((chosen.size, len(ends)), np.int64)
             for at, (name, end) in enumerate(ends):
                 side = (hi if end else lo)[chosen, table.names.index(name)]
-                found = cells_of(side, self._scales.of(name), self._settings.k)
+                found = cells_of(side, self._scales.of(name), self._settings.k, last=end == 1)
                 cells[:, at] = found if end else 2**self._settings.k - 1 - found
             self._array(ends).insert_all(cells, rows[chosen])
 
@@ -254,9 +257,9 @@ class ZCurveIndex(OneByOne):
             if not ends:
                 yield array.dominating(())
                 continue
-            point = [0 if sides is None else self._cell(end, sides[end[0]]) for end in ends]
             if self.epsilon:
-                yield array.at(point)
+                yield array.at([0 if sides is None else self._cell(end, sides[end[0]]) for end in ends])
+            point = [0 if sides is None else self._cell(end, sides[end[0]], innermost=True) for end in ends]
             search = self._begin(array, point)
             self._last.append(search)
             yield from array.runs(search)
@@ -325,11 +328,12 @@ class ZCurveIndex(OneByOne):
         ends = tuple((name, end) for name in sorted(sides) for end in (0, 1) if not is_open(sides[name], end))
         return ends, tuple(self._cell(end, sides[end[0]]) for end in ends)
 
-    def _cell(self, end: End, side: Side) -> int:
-        """Return the coordinate of an end: larger means that the box reaches farther."""
+    def _cell(self, end: End, side: Side, *, innermost: bool = False) -> int:
+        """Return the largest coordinate of an end, or the smallest: larger means that the box reaches farther."""
         if side == ANYWHERE:
             return 0
-        cell = cell_of(side[end[1]], self._scales.of(end[0]), self._settings.k)
+        is_last = (end[1] == 1) != innermost
+        cell = cell_of(side[end[1]], self._scales.of(end[0]), self._settings.k, last=is_last)
         return cell if end[1] else 2**self._settings.k - 1 - cell
 
     def _array(self, ends: Ends) -> SfcArray:

@@ -15,9 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.kernels.compile import Int, hot_kernel, kernel
+from tamis.kernels.text.interning import StoredTests
 from tamis.kernels.text.like import fits_like
+from tamis.kernels.text.machine import IS_MACHINE, fits_machine
 
-__all__ = ["EntryColumns", "Memo", "Strings", "keep_all", "keep_found"]
+__all__ = ["EntryColumns", "Memo", "Strings", "TreeColumns", "keep_all", "keep_found"]
 
 _Bytes = npt.NDArray[np.uint8]
 _Ints = npt.NDArray[np.int32]
@@ -27,11 +29,27 @@ _Floats = npt.NDArray[np.float64]
 _Point = tuple[_Floats, _Floats]
 
 
+class TreeColumns(NamedTuple):
+    """The steps of all trees, and the choices (sides) that they ask; see `EntryColumns`."""
+
+    step_at: _Longs
+    step: _Ints
+    yes: _Ints
+    no: _Ints
+    choice_axis: _Ints
+    choice_low: _Floats
+    choice_high: _Floats
+    choice_not: _Bytes
+
+
 class EntryColumns(NamedTuple):
     """Entry e has the sides ``side_at[e]:side_at[e + 1]`` and the tests ``test_at[e]:test_at[e + 1]``.
 
-    A side is an axis and its closed ends. A test is a view (`Strings`), a program and whether it must fail. The first
-    ``decided[e]`` tests (none or one) hold when a literal of the entry was found.
+    A side is an axis and its closed ends. A test is a view (`Strings`), a program and a mode: 0, a string fits it; 1, a
+    string does not fit it; 2, that, or there is no string. The first ``decided[e]`` tests (none or one) hold when a
+    literal of the entry was found. An entry also has the steps ``step_at[e]:step_at[e + 1]`` of a tree, maybe none:
+    each asks a test, or, ``~i``, a choice (a side that must or must not hold), and goes on at the step ``yes`` or
+    ``no``, counted from the first one; -1: the tree holds, -2: it does not.
     """
 
     living: _Bytes
@@ -42,10 +60,8 @@ class EntryColumns(NamedTuple):
     high: _Floats
     test_at: _Longs
     test: _Ints
-    test_view: _Ints
-    negated: _Bytes
-    program_at: _Longs
-    program: _Bytes
+    tests: StoredTests
+    tree: TreeColumns
 
 
 class Strings(NamedTuple):
@@ -66,14 +82,17 @@ class Memo(NamedTuple):
 
 @hot_kernel
 def _holds(columns: EntryColumns, test: Int, strings: Strings, row: Int, masks: npt.NDArray[np.uint64]) -> Int:
-    """Whether the string of a row meets a test; a missing one does not."""
-    view = columns.test_view[test]
+    """Whether the string of a row meets a test; a missing one does not, but where the mode says so."""
+    view = columns.tests.views[test]
     if not strings.present[view, row]:
-        return False
+        return columns.tests.modes[test] == 2
     start, stop = strings.offsets[view, row], strings.offsets[view, row + 1]
-    begin, end = columns.program_at[test], columns.program_at[test + 1]
-    fits = fits_like(columns.program, begin, end, strings.text, start, stop, masks)
-    return fits != (columns.negated[test] != 0)
+    begin, end = columns.tests.program_at[test], columns.tests.program_at[test + 1]
+    if end > begin and columns.tests.program[begin] == IS_MACHINE:
+        fits = fits_machine(columns.tests.program, begin, end, strings.text, start, stop)
+    else:
+        fits = fits_like(columns.tests.program, begin, end, strings.text, start, stop, masks)
+    return fits != (columns.tests.modes[test] != 0)
 
 
 @hot_kernel
@@ -85,9 +104,30 @@ def _answer(columns: EntryColumns, test: Int, strings: Strings, row: Int, memo: 
 
 
 @hot_kernel
+def _has_way(columns: EntryColumns, e: Int, strings: Strings, row: Int, point: _Point, memo: Memo) -> Int:
+    """Whether the steps of an entry's tree lead to its acceptance; an entry without steps is accepted."""
+    low, high = point
+    first = columns.tree.step_at[e]
+    i: Int = 0
+    n = columns.tree.step_at[e + 1] - first
+    while 0 <= i < n:
+        condition = columns.tree.step[first + i]
+        if condition >= 0:
+            holds: Int = _answer(columns, condition, strings, row, memo)
+        else:
+            axis = columns.tree.choice_axis[~condition]
+            inside = (
+                low[axis] <= columns.tree.choice_high[~condition] and high[axis] >= columns.tree.choice_low[~condition]
+            )
+            holds = inside != (columns.tree.choice_not[~condition] != 0)
+        i = columns.tree.yes[first + i] if holds else columns.tree.no[first + i]
+    return i != -2
+
+
+@hot_kernel
 def _is_met(
     columns: EntryColumns, entry: tuple[Int, Int], strings: Strings, row: Int, point: _Point, memo: Memo
-) -> bool:
+) -> Int:
     """Whether the event of a row lies in an entry's box and fits its programs; the first ``skipped`` are known to."""
     e, skipped = entry
     low, high = point
@@ -100,7 +140,7 @@ def _is_met(
     for t in range(columns.test_at[e] + skipped, columns.test_at[e + 1]):
         if not _answer(columns, columns.test[t], strings, row, memo):
             return False
-    return True
+    return _has_way(columns, e, strings, row, point, memo)
 
 
 @kernel

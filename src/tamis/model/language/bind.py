@@ -9,21 +9,42 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
+from dataclasses import replace
 
 import shapely
 
-from tamis.errors import LimitError, SubscriptionError, shorten
+from tamis.errors import LimitError, SubscriptionError
+from tamis.model.language.arithmetic.binding import UnknownAttributeError, bind_calculated, learned_types
+from tamis.model.language.arithmetic.sets import (
+    FALSE,
+    RANGES,
+    TRUE,
+    at_least,
+    at_most,
+    equal_to,
+    joined,
+    starting_with,
+    values_in,
+)
+from tamis.model.language.foreign.corrections import corrected
+from tamis.model.language.functions.temporal import clock_set
+from tamis.model.language.limits import DISTANCE_VERTICES
 from tamis.model.language.nodes import (
     And,
+    ArrayTest,
     Between,
+    Calculated,
+    ClockTest,
     Compare,
     Constant,
-    Instant,
+    CosineTest,
+    DistanceTest,
     IsIn,
     IsLike,
     IsNull,
     Leaf,
     Literal,
+    NetworkTest,
     Node,
     Not,
     Or,
@@ -32,20 +53,42 @@ from tamis.model.language.nodes import (
     WithinBall,
     leaves,
 )
-from tamis.model.pattern import like_pattern, prefix_stop
-from tamis.model.schema import Schema
-from tamis.model.shapes import Operand, is_simple, parts_of
-from tamis.model.spatial_functions import ALL_RELATIONS, SPATIAL_FUNCTIONS
-from tamis.model.subscription import AllOf, AnyOf, Ball, Like, Predicate, Relation, Spatial, Values
+from tamis.model.pattern import like_pattern
+from tamis.model.schema import COMPUTED, Schema
+from tamis.model.shapes import Operand, fitted, is_polygonal, is_simple
+from tamis.model.spatial_functions import ALL_RELATIONS, BY_DIMENSION, METRES, SPATIAL_FUNCTIONS
+from tamis.model.subscription import (
+    AllOf,
+    AnyOf,
+    Ball,
+    Clock,
+    Cosine,
+    Geometric,
+    Like,
+    Predicate,
+    Some,
+    Spatial,
+    Values,
+)
 from tamis.model.text.folding import escape_like
 from tamis.model.text.patterns import reading_of
-from tamis.model.types import AttributeType, Boolean, Number, Region, ScalarType, String, Timestamp, Vector
-from tamis.model.value_set import EMPTY, MISSING, PRESENT, ValueSet
+from tamis.model.types import (
+    AttributeType,
+    Ip,
+    Many,
+    Mixed,
+    Region,
+    ScalarType,
+    String,
+    Timestamp,
+    Vector,
+    type_of_value,
+)
+from tamis.model.types.small.ip import network_ends
+from tamis.model.value_set import MISSING, PRESENT, ValueSet
 from tamis.model.values import UnfitError, Value
 
 __all__ = ["bind", "learn_from_node"]
-
-TRUE, FALSE = AllOf(()), AnyOf(())
 
 
 def bind(node: Node, schema: Schema, text: str | None = None, *, open: bool = False) -> Predicate:
@@ -61,33 +104,40 @@ def bind(node: Node, schema: Schema, text: str | None = None, *, open: bool = Fa
 def learn_from_node(schema: Schema, node: Node) -> Schema:
     """Return the schema extended by the attributes that only the literals of a tree know."""
     found: dict[str, AttributeType] = {}
+    expressions: list[Calculated] = []
     for leaf in leaves(node):
+        if isinstance(leaf, Calculated):
+            expressions.append(leaf)
+            continue
         kind = None if isinstance(leaf, Constant) or leaf.attribute in schema else _shown_type(leaf)
         if kind is not None and not isinstance(leaf, Constant):
             found.setdefault(leaf.attribute, kind)
-    return schema.extended(found, "the subscription")
+    schema = schema.extended(found, "the subscription")
+    for expression in expressions:  # last: what literals show of an attribute tells the type of others
+        schema = schema.extended(learned_types(expression, schema), "the subscription")
+    return schema
 
 
 def _shown_type(leaf: Leaf) -> AttributeType | None:
-    if isinstance(leaf, SpatialTest):
-        return Region()
-    if isinstance(leaf, WithinBall):
-        return Vector(len(leaf.center))
+    if isinstance(leaf, SpatialTest | DistanceTest):
+        return Region(geodetic=isinstance(leaf, DistanceTest) and leaf.unit is not None)
+    if isinstance(leaf, WithinBall | CosineTest):
+        return Vector(len(leaf.center if isinstance(leaf, WithinBall) else leaf.direction))
     if isinstance(leaf, IsLike | TextTest):
         return String()
+    if isinstance(leaf, ArrayTest):
+        shown = {type_of_value(value) for value in leaf.values}
+        element = Mixed() if len(shown) > 1 else next(iter(shown), None)
+        return None if element is None else Many(element)
+    if isinstance(leaf, ClockTest):
+        return Timestamp()
+    if isinstance(leaf, NetworkTest):
+        return Ip()
     if isinstance(leaf, Compare):
-        return _literal_type(leaf.value)
+        return type_of_value(leaf.value)
     if isinstance(leaf, Between):
-        return _literal_type(leaf.lo)
-    return _literal_type(leaf.values[0]) if isinstance(leaf, IsIn) else None
-
-
-def _literal_type(value: Literal) -> AttributeType:
-    if isinstance(value, bool):
-        return Boolean()
-    if isinstance(value, str):
-        return String()
-    return Timestamp() if isinstance(value, Instant) else Number()
+        return type_of_value(leaf.lo)
+    return type_of_value(leaf.values[0]) if isinstance(leaf, IsIn) else None
 
 
 class _Binder:
@@ -103,18 +153,27 @@ class _Binder:
             return self.bind(node.part, negated=not negated)
         if isinstance(node, And | Or):
             join = AllOf if isinstance(node, And) != negated else AnyOf
-            return _flat(join, [self.bind(part, negated=negated) for part in node.parts])
+            return joined(join, [self.bind(part, negated=negated) for part in node.parts])
         if isinstance(node, Constant):
             return TRUE if node.value != negated else FALSE
         try:
+            if isinstance(node, Calculated):
+                return bind_calculated(self.schema, node, negated, lambda part: self.bind(part, negated=False))
+            kind = self.schema.get(node.attribute)
+            if isinstance(kind, Many) and not isinstance(node, IsNull | ArrayTest):
+                return _bind_some(self, node, kind, negated)
             return _BINDERS[type(node)](self, node, negated)
         except (UnfitError, LimitError) as error:
-            raise self.error(node, str(error)) from None
+            refusal = self.error(node, str(error))
+            if isinstance(error, UnknownAttributeError) and self.text is not None:
+                refusal.corrected = corrected(self.text)
+            raise refusal from None
 
     def error(self, leaf: Leaf, problem: str) -> SubscriptionError:
         attribute = "" if isinstance(leaf, Constant) else leaf.attribute
         position = leaf.span[0] if leaf.span else None
-        return SubscriptionError(f"attribute {attribute!r}: {problem}", attribute, None, self.text, position)
+        told = f"attribute {attribute!r}: {problem}" if attribute else problem
+        return SubscriptionError(told, attribute, None, self.text, position)
 
     def known(self, leaf: Leaf) -> AttributeType:
         assert not isinstance(leaf, Constant)
@@ -133,29 +192,25 @@ class _Binder:
         raise self.error(leaf, f"it is a {kind.name}, which is asked with {use}")
 
     def value(self, leaf: Leaf, kind: ScalarType, literal: Literal) -> Value:
-        if isinstance(literal, Instant):
-            if not isinstance(kind, Timestamp):
-                raise self.error(leaf, f"it is a {kind.name}, and a timestamp is compared with it")
-            return literal.microseconds
         try:
-            return kind.canonical(literal)
+            return kind.from_literal(literal)
         except UnfitError as error:
-            raise self.error(leaf, f"it is a {kind.name}, and {shorten(literal)} does not fit: {error}") from None
+            raise self.error(leaf, str(error)) from None
 
     def compare(self, leaf: Compare, negated: bool) -> Predicate:
-        kind = self.scalar(leaf)
-        return _values(leaf.attribute, _RANGES[leaf.op](kind, self.value(leaf, kind, leaf.value)), negated)
+        kind = self.scalar(leaf) if leaf.op in ("=", "<>") else _ordered(self, leaf)
+        return values_in(leaf.attribute, RANGES[leaf.op](kind, self.value(leaf, kind, leaf.value)), negated)
 
     def between(self, leaf: Between, negated: bool) -> Predicate:
-        kind = self.scalar(leaf)
+        kind = _ordered(self, leaf)
         lo, hi = self.value(leaf, kind, leaf.lo), self.value(leaf, kind, leaf.hi)
-        return _values(leaf.attribute, _at_least(kind, lo) & _at_most(kind, hi), negated != leaf.negated)
+        return values_in(leaf.attribute, at_least(kind, lo) & at_most(kind, hi), negated != leaf.negated)
 
     def is_in(self, leaf: IsIn, negated: bool) -> Predicate:
         kind = self.scalar(leaf)
         values = [self.value(leaf, kind, one) for one in leaf.values]
         points = ((kind.before(one), kind.after(one)) for one in values)
-        return _values(leaf.attribute, ValueSet.from_intervals(points), negated != leaf.negated)
+        return values_in(leaf.attribute, ValueSet.from_intervals(points), negated != leaf.negated)
 
     def is_like(self, leaf: IsLike, negated: bool) -> Predicate:
         kind = self.known(leaf)
@@ -163,9 +218,9 @@ class _Binder:
             raise self.error(leaf, f"it is a {kind.name}, and LIKE asks for a string")
         pattern, negated = like_pattern(leaf.pattern), negated != leaf.negated
         if pattern.exact is not None:
-            return _values(leaf.attribute, _equal(kind, pattern.exact), negated)
+            return values_in(leaf.attribute, equal_to(kind, pattern.exact), negated)
         if pattern.prefix is not None:
-            return _values(leaf.attribute, _starting_with(kind, pattern.prefix), negated)
+            return values_in(leaf.attribute, starting_with(kind, pattern.prefix), negated)
         return Like(leaf.attribute, leaf.pattern, negated)
 
     def text_test(self, leaf: TextTest, negated: bool) -> Predicate:
@@ -177,10 +232,10 @@ class _Binder:
         for pattern in patterns:
             reading_of(pattern, leaf.fold, is_regex)
         likes: list[Predicate] = [Like(leaf.attribute, one, negated, leaf.fold, is_regex) for one in patterns]
-        return _flat(AllOf if negated else AnyOf, likes)
+        return joined(AllOf if negated else AnyOf, likes)
 
     def is_null(self, leaf: IsNull, negated: bool) -> Predicate:
-        if not self.open:
+        if not self.open or leaf.attribute.startswith(COMPUTED):
             self.known(leaf)
         return Values(leaf.attribute, MISSING if leaf.negated == negated else PRESENT)
 
@@ -188,21 +243,107 @@ class _Binder:
         kind = self.known(leaf)
         if not isinstance(kind, Region):
             raise self.error(leaf, f"it is a {kind.name}, and {leaf.function} asks for a region")
+        geometry = fitted(leaf.geometry, drop_z=kind.z == "drop", geodetic=kind.geodetic)
+        if leaf.function in BY_DIMENSION or not is_simple(geometry):
+            return self.geometric(leaf, geometry, negated)
         relations = SPATIAL_FUNCTIONS[leaf.function]
-        wanted = ALL_RELATIONS - relations if negated else relations
-        if isinstance(leaf.geometry, shapely.Polygon) and is_simple(leaf.geometry):
-            return Spatial(leaf.attribute, wanted, leaf.geometry)
-        if leaf.function not in ("S_INTERSECTS", "S_DISJOINT"):
-            problem = f"{leaf.function} compares with a simple polygon; holes and several parts are understood by"
-            raise self.error(leaf, f"{problem} S_INTERSECTS and S_DISJOINT only")
-        return _of_parts(leaf.attribute, leaf.geometry, apart=Relation.DISJOINT in wanted)
+        return Spatial(leaf.attribute, ALL_RELATIONS - relations if negated else relations, geometry)
+
+    def geometric(self, leaf: SpatialTest, geometry: Operand, negated: bool) -> Predicate:
+        function = _OGC_NAMES.get(leaf.function, leaf.function)
+        if leaf.function.startswith("RCC_") and not is_polygonal(geometry):
+            held = f"{leaf.function} compares with polygons, not with a {geometry.geom_type}"
+            raise self.error(leaf, f"{held}; the functions S_* take every geometry")
+        if function == "S_DISJOINT":
+            function, negated = "S_INTERSECTS", not negated
+        return Geometric(leaf.attribute, function, geometry, negated)
+
+    def distance(self, leaf: DistanceTest, negated: bool) -> Predicate:
+        kind = self.known(leaf)
+        if not isinstance(kind, Region):
+            raise self.error(leaf, f"it is a {kind.name}, and S_DWITHIN asks for a region")
+        if kind.geodetic and leaf.unit is None:
+            raise self.error(leaf, f"its coordinates are degrees; give the distance a unit: {_UNITS}")
+        if leaf.unit is not None and not kind.geodetic:
+            problem = "its distances are in the unit of its coordinates; leave the unit out, or declare"
+            raise self.error(leaf, f"{problem} Region(geodetic=True) for degrees of longitude and latitude")
+        geometry = fitted(leaf.geometry, drop_z=kind.z == "drop", geodetic=kind.geodetic)
+        if kind.geodetic:
+            DISTANCE_VERTICES.check(int(shapely.get_num_coordinates(geometry)))
+        metres = leaf.distance * METRES[leaf.unit] if leaf.unit is not None else leaf.distance
+        return Geometric(leaf.attribute, "S_DWITHIN", geometry, negated, metres, kind.geodetic)
+
+    def clock(self, leaf: ClockTest, negated: bool) -> Predicate:
+        kind = self.known(leaf)
+        if not isinstance(kind, Timestamp):
+            raise self.error(leaf, f"it is {kind.words}, and {leaf.function} asks for a timestamp")
+        allowed = clock_set(leaf)
+        return Clock(leaf.attribute, leaf.zone, allowed.negated() if negated else allowed)
+
+    def network(self, leaf: NetworkTest, negated: bool) -> Predicate:
+        kind = self.known(leaf)
+        if not isinstance(kind, Ip):
+            raise self.error(leaf, f"it is {kind.words}, and IP_WITHIN asks for an ip; declare tamis.Ip()")
+        first, last = map(kind.canonical, network_ends(leaf.network))
+        return values_in(leaf.attribute, at_least(kind, first) & at_most(kind, last), negated)
+
+    def cosine(self, leaf: CosineTest, negated: bool) -> Predicate:
+        self.vector(leaf, "V_COSINE", len(leaf.direction))
+        return Cosine(leaf.attribute, leaf.direction, leaf.least, negated)
+
+    def vector(self, leaf: WithinBall | CosineTest, function: str, n: int) -> None:
+        kind = self.known(leaf)
+        if not isinstance(kind, Vector) or kind.n != n:
+            raise self.error(leaf, f"it is {kind.words}, and {function} gives {n} coordinates")
 
     def ball(self, leaf: WithinBall, negated: bool) -> Predicate:
-        kind = self.known(leaf)
-        if not isinstance(kind, Vector) or kind.n != len(leaf.center):
-            held = f"a vector of {kind.n}" if isinstance(kind, Vector) else f"a {kind.name}"
-            raise self.error(leaf, f"it is {held}, and V_WITHIN gives {len(leaf.center)} coordinates")
+        self.vector(leaf, "V_WITHIN", len(leaf.center))
         return Ball(leaf.attribute, leaf.center, leaf.radius, negated)
+
+
+def _ordered(binder: _Binder, leaf: Leaf) -> ScalarType:
+    """Return the type of an attribute that is asked for a range."""
+    kind = binder.scalar(leaf)
+    if isinstance(kind, Mixed):
+        raise binder.error(leaf, "values of several types have no order; ask for them with =, <>, IN or A_*")
+    return kind
+
+
+def _bind_some(binder: _Binder, leaf: Leaf, kind: Many, negated: bool) -> Predicate:
+    """Return "some element satisfies the condition"; NOT IN, NOT BETWEEN and NOT LIKE say that none does."""
+    assert not isinstance(leaf, Constant)
+    if isinstance(leaf, Between | IsIn | IsLike) or (isinstance(leaf, TextTest) and leaf.op != "="):
+        negated = negated != leaf.negated
+        leaf = replace(leaf, negated=False)
+    inner = _Binder(Schema({leaf.attribute: kind.of}), binder.text, binder.open).bind(leaf, negated=False)
+    return _some(leaf.attribute, inner, negated)
+
+
+def _bind_array_test(binder: _Binder, leaf: ArrayTest, negated: bool) -> Predicate:
+    """Return what the A_ functions say of the set of elements, by conditions on some element."""
+    kind = binder.known(leaf)
+    if not isinstance(kind, Many):
+        raise binder.error(leaf, f"it is {kind.words}, and {leaf.function} asks for several values: declare tamis.Many")
+    assert isinstance(kind.of, ScalarType)
+    element, name = kind.of, leaf.attribute
+    values = [binder.value(leaf, element, value) for value in leaf.values]
+    among = ValueSet.from_intervals((element.before(one), element.after(one)) for one in values)
+    if leaf.function == "A_OVERLAPS":
+        return _some(name, values_in(name, among, negated=False), negated)
+    parts: list[Predicate] = []
+    if leaf.function in ("A_CONTAINS", "A_EQUALS"):
+        parts += [_some(name, Values(name, equal_to(element, one)), negated) for one in values]
+    if leaf.function in ("A_CONTAINEDBY", "A_EQUALS"):
+        parts.append(_some(name, values_in(name, among, negated=True), not negated))
+    if not parts:
+        parts = [FALSE if negated else Values(name, PRESENT)]
+    return joined(AnyOf if negated else AllOf, parts)
+
+
+def _some(attribute: str, condition: Predicate, negated: bool) -> Predicate:
+    if condition == FALSE:  # no element can: negated, it is enough that the attribute is there
+        return Values(attribute, PRESENT) if negated else FALSE
+    return Some(attribute, condition, negated)
 
 
 _BINDERS: dict[type, Callable[..., Predicate]] = {
@@ -213,78 +354,14 @@ _BINDERS: dict[type, Callable[..., Predicate]] = {
     TextTest: _Binder.text_test,
     IsNull: _Binder.is_null,
     SpatialTest: _Binder.spatial,
+    DistanceTest: _Binder.distance,
     WithinBall: _Binder.ball,
+    ArrayTest: _bind_array_test,
+    CosineTest: _Binder.cosine,
+    ClockTest: _Binder.clock,
+    NetworkTest: _Binder.network,
 }
 
-
-def _flat(join: type[AllOf] | type[AnyOf], parts: list[Predicate]) -> Predicate:
-    """Join parts, taking in the parts of a part of the same kind."""
-    taken: list[Predicate] = []
-    for part in parts:
-        taken.extend(part.parts if isinstance(part, AllOf | AnyOf) and type(part) is join else (part,))
-    return taken[0] if len(taken) == 1 else join(tuple(taken))
-
-
-def _of_parts(attribute: str, geometry: Operand, *, apart: bool) -> Predicate:
-    """Return "intersects" (or, ``apart``, "is disjoint from") polygons with holes, by simple polygons.
-
-    A region or point is connected. So it intersects a polygon with holes iff it intersects the outer ring and does
-    not lie wholly inside a hole, the hole's boundary belonging to the polygon.
-    """
-    parts: list[Predicate] = []
-    for outer, holes in parts_of(geometry):
-        out, inside = frozenset({Relation.DISJOINT}), frozenset({Relation.INSIDE})
-        if apart:
-            ways = [Spatial(attribute, out, outer), *(Spatial(attribute, inside, one) for one in holes)]
-            parts.append(_flat(AnyOf, [*ways]))
-        else:
-            needs = [Spatial(attribute, ALL_RELATIONS - out, outer)]
-            needs += [Spatial(attribute, ALL_RELATIONS - inside, one) for one in holes]
-            parts.append(_flat(AllOf, [*needs]))
-    return _flat(AllOf if apart else AnyOf, parts)
-
-
-def _values(attribute: str, allowed: ValueSet, negated: bool) -> Predicate:
-    allowed = allowed.negated() if negated else allowed
-    return Values(attribute, allowed) if allowed else FALSE
-
-
-# A cut that is None lies beyond all values: as a lower end it leaves nothing above it ("> the greatest"),
-# as an upper end nothing below it ("< the least"). ValueSet.between reads None as an open end instead.
-
-
-def _below(kind: ScalarType, value: Value) -> ValueSet:
-    cut = kind.before(value)
-    return EMPTY if cut is None else ValueSet.between(None, cut)
-
-
-def _at_most(kind: ScalarType, value: Value) -> ValueSet:
-    return ValueSet.between(None, kind.after(value))
-
-
-def _above(kind: ScalarType, value: Value) -> ValueSet:
-    cut = kind.after(value)
-    return EMPTY if cut is None else ValueSet.between(cut, None)
-
-
-def _at_least(kind: ScalarType, value: Value) -> ValueSet:
-    return ValueSet.between(kind.before(value), None)
-
-
-def _equal(kind: ScalarType, value: Value) -> ValueSet:
-    return ValueSet.between(kind.before(value), kind.after(value))
-
-
-def _starting_with(kind: ScalarType, prefix: str) -> ValueSet:
-    stop = prefix_stop(prefix)
-    return ValueSet.between(kind.before(prefix), None if stop is None else (stop, 0))
-
-
-_RANGES: dict[str, Callable[[ScalarType, Value], ValueSet]] = {
-    "<": _below,
-    "<=": _at_most,
-    ">": _above,
-    ">=": _at_least,
-    "=": _equal,
-    "<>": lambda kind, value: _equal(kind, value).negated(),
-}
+#: Strict relations to polygons that OGC has names for, too.
+_OGC_NAMES = {"RCC_DISJOINT": "S_DISJOINT", "RCC_MEETS": "S_TOUCHES", "RCC_EQUALS": "S_EQUALS"}
+_UNITS = ", ".join(map(repr, METRES))

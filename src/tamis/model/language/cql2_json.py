@@ -18,33 +18,50 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import shapely
-
 from tamis.errors import SubscriptionError, SubscriptionSyntaxError
+from tamis.model.derived.functions import find_function
+from tamis.model.geojson import to_geojson
 from tamis.model.language import limits, literals
+from tamis.model.language.arithmetic.reading import condition_of
+from tamis.model.language.arithmetic.writing import calculated_json, literal_json
 from tamis.model.language.json_values import (
+    JSON_ARRAYS,
+    JSON_CLOCKS,
     JSON_FOLDS,
+    JSON_TEMPORAL,
     ValueReader,
     check_count,
-    coordinates_of,
     is_fold,
     is_property,
     kind_of,
     number_of,
+    placed,
     wrong,
 )
 from tamis.model.language.lexer import TURNED, unsupported
-from tamis.model.language.literals import ORDER_OF_FOLDED, Misreading, Refusal, unfolded
+from tamis.model.language.literals import (
+    ORDER_OF_FOLDED,
+    Misreading,
+    Refusal,
+    check_cosine,
+    check_distance,
+    fitting,
+    unfolded,
+)
 from tamis.model.language.nodes import (
     And,
+    ArrayTest,
     Between,
+    Calculated,
+    ClockTest,
     Compare,
     Constant,
-    Instant,
+    CosineTest,
+    DistanceTest,
     IsIn,
     IsLike,
     IsNull,
-    Literal,
+    NetworkTest,
     Node,
     Not,
     Or,
@@ -53,7 +70,7 @@ from tamis.model.language.nodes import (
     WithinBall,
 )
 from tamis.model.shapes import Operand
-from tamis.model.spatial_functions import SPATIAL_FUNCTIONS
+from tamis.model.spatial_functions import SPATIAL_FUNCTIONS, holds_between
 from tamis.model.text.folding import Fold, fold_text
 
 __all__ = ["from_json", "from_json_text", "to_json"]
@@ -74,8 +91,8 @@ def from_json_text(text: str) -> Node:
     return from_json(document)
 
 
-def from_json(document: object) -> Node:
-    """Return the syntax tree of a decoded CQL2-JSON document.
+def from_json(document: object, *, is_written: bool = False) -> Node:
+    """Return the syntax tree of a decoded CQL2-JSON document; one that a broker wrote (``is_written``) may say more.
 
     Examples
     --------
@@ -85,8 +102,10 @@ def from_json(document: object) -> Node:
     Traceback (most recent call last):
     tamis.errors.SubscriptionError: args[0]: < takes 2 arguments, not 1
     """
-    node = _Reader().condition(document, "", 0)
+    node = _Reader(limits.WRITTEN_TIMES if is_written else 1).condition(document, "", 0)
     limits.check_nesting(node)
+    if not is_written:
+        limits.check_sets(node)
     return node
 
 
@@ -107,7 +126,16 @@ class _Reader(ValueReader):
             return self._comparison(op, args, path)
         if op.upper() in SPATIAL_FUNCTIONS and op.islower():
             return self._spatial_test(op, args, path)
+        if op in JSON_ARRAYS or op == "a_containedby":  # the latter as versions up to 0.9 wrote it
+            return self._array_test(op, args, path)
+        if op in JSON_TEMPORAL:
+            check_count(op, args, 2, path)
+            return self.temporal_test(JSON_TEMPORAL[op], args, path)
+        if op in JSON_CLOCKS:
+            return self.clock_test(op.upper(), args, path)
         read = _CONDITIONS.get(op)
+        if read is None and find_function(op) is not None:
+            return condition_of("=", (self.expression(document, path), True), None)
         if read is None:
             raise wrong(path, _unknown(op), op)
         return read(self, args, path)
@@ -129,7 +157,7 @@ class _Reader(ValueReader):
             self.budget.spend(limits.TEXT, limits.NOT_TEXT)
             check_count(op, args, 1, path)
             part = self.condition(args[0], f"{path}args[0].", level + 1)
-            if isinstance(part, Between | IsIn | IsLike | TextTest | IsNull) and _can_negate(part):
+            if isinstance(part, Between | IsIn | IsLike | TextTest | IsNull | Calculated) and _can_negate(part):
                 return dataclasses.replace(part, negated=True)
             return Not(part)
         if len(args) < 2:
@@ -144,29 +172,29 @@ class _Reader(ValueReader):
             return self._folded_comparison(op, args, path)
         if _is_folded_property(args[1]):
             return self._folded_comparison(TURNED.get(op, op), [args[1], args[0]], path)
-        if is_property(args[0]):
-            return Compare(self.attribute(args[0], here), op, self.literal(args[1], there))
-        value = self.literal(args[0], here)
-        return Compare(self.attribute(args[1], there), TURNED.get(op, op), value)
+        return condition_of(op, (self.expression(args[0], here), self.expression(args[1], there)), None)
 
     def _between(self, args: Sequence[Any], path: str) -> Node:
         check_count("between", args, 3, path)
-        attribute = self.attribute(args[0], f"{path}args[0].")
-        return Between(attribute, self.literal(args[1], f"{path}args[1]."), self.literal(args[2], f"{path}args[2]."))
+        operands = tuple([self.expression(one, f"{path}args[{at}].") for at, one in enumerate(args)])
+        return condition_of("BETWEEN", operands, None)
 
     def _is_in(self, args: Sequence[Any], path: str) -> Node:
         check_count("in", args, 2, path)
-        (attribute, fold), listed = self.folded_attribute(args[0], f"{path}args[0]."), args[1]
+        listed, attribute, fold = args[1], "", Fold.NONE
+        if _is_folded_property(args[0]):
+            attribute, fold = self.folded_attribute(args[0], f"{path}args[0].")
         if not isinstance(listed, list | tuple):
-            raise wrong(f"{path}args[1].", f"expected a list of values, not {kind_of(listed)}", listed, attribute)
+            raise wrong(f"{path}args[1].", f"expected a list of values, not {kind_of(listed)}", listed)
         if not listed:
-            raise wrong(f"{path}args[1].", "in needs at least one value", listed, attribute)
+            raise wrong(f"{path}args[1].", "in needs at least one value", listed)
         self.budget.spend(limits.IN_VALUES, len(listed))
         place = f"{path}args[1]["
-        values = tuple([self.listed(one, f"{place}{at}].") for at, one in enumerate(listed)])
-        if not fold:
-            return IsIn(attribute, values)
-        return TextTest(attribute, "IN", tuple([_operand(one, fold, f"{path}args[1].") for one in values]), fold)
+        if fold:
+            texts = [self.listed(one, f"{place}{at}].") for at, one in enumerate(listed)]
+            return TextTest(attribute, "IN", tuple([_operand(one, fold, f"{path}args[1].") for one in texts]), fold)
+        values = [self.listed_expression(one, f"{place}{at}].") for at, one in enumerate(listed)]
+        return condition_of("IN", (self.expression(args[0], f"{path}args[0]."), *values), None)
 
     def _is_like(self, args: Sequence[Any], path: str) -> Node:
         check_count("like", args, 2, path)
@@ -197,7 +225,7 @@ class _Reader(ValueReader):
 
     def _is_null(self, args: Sequence[Any], path: str) -> Node:
         check_count("isNull", args, 1, path)
-        return IsNull(self.attribute(args[0], f"{path}args[0]."))
+        return condition_of("NULL", (self.expression(args[0], f"{path}args[0]."),), None)
 
     def _spatial_test(self, op: str, args: Sequence[Any], path: str) -> Node:
         check_count(op, args, 2, path)
@@ -205,19 +233,53 @@ class _Reader(ValueReader):
         if is_property(args[0]):
             return SpatialTest(function, self.attribute(args[0], here), self.geometry(args[1], there))
         geometry = self.geometry(args[0], here)
+        if not is_property(args[1]):
+            other = self.geometry(args[1], there)
+            return Constant(placed(path, fitting, holds_between, 0, function, geometry, other))
         return SpatialTest(TURNED.get(function, function), self.attribute(args[1], there), geometry)
+
+    def _array_test(self, op: str, args: Sequence[Any], path: str) -> Node:
+        check_count(op, args, 2, path)
+        is_first = is_property(args[0])
+        attribute = self.attribute(args[0 if is_first else 1], f"{path}args[{0 if is_first else 1}].")
+        listed, place = args[1 if is_first else 0], f"{path}args[{1 if is_first else 0}]"
+        if not isinstance(listed, list | tuple):
+            raise wrong(f"{place}.", f"expected a list of values, not {kind_of(listed)}", listed, attribute)
+        self.budget.spend(limits.IN_VALUES, len(listed))
+        values = tuple([self.listed(one, f"{place}[{at}].") for at, one in enumerate(listed)])
+        function = op.upper() if is_first else TURNED.get(op.upper(), op.upper())
+        return ArrayTest(function, attribute, values)
 
     def _within_ball(self, args: Sequence[Any], path: str) -> Node:
         check_count("v_within", args, 3, path)
-        attribute, center = self.attribute(args[0], f"{path}args[0]."), args[1]
-        if not isinstance(center, list | tuple) or not center:
-            raise wrong(f"{path}args[1].", f"expected a list of numbers, not {kind_of(center)}", center, attribute)
-        self.budget.spend(limits.COORDINATES, len(center))
-        coordinates = coordinates_of(center, f"{path}args[1][")
+        attribute, coordinates = self.vector_of(args, path)
         radius = number_of(args[2], f"{path}args[2].")
         if radius < 0:
             raise wrong(f"{path}args[2].", "a radius is not negative", radius, attribute)
         return WithinBall(attribute, coordinates, float(radius))
+
+    def _network_test(self, args: Sequence[Any], path: str) -> Node:
+        check_count("ip_within", args, 2, path)
+        attribute = self.attribute(args[0], f"{path}args[0].")
+        return NetworkTest(attribute, self.string_operand(args[1], f"{path}args[1].", attribute))
+
+    def _cosine_test(self, args: Sequence[Any], path: str) -> Node:
+        check_count("v_cosine", args, 3, path)
+        attribute, direction = self.vector_of(args, path)
+        least = number_of(args[2], f"{path}args[2].")
+        placed(f"{path}args[2].", check_cosine, direction, least, 0)
+        return CosineTest(attribute, direction, float(least))
+
+    def _within_distance(self, args: Sequence[Any], path: str) -> Node:
+        if len(args) != 4:
+            check_count("s_dwithin", args, 3, path)
+        at, other = (0, 1) if is_property(args[0]) else (1, 0)
+        attribute = self.attribute(args[at], f"{path}args[{at}].")
+        geometry = self.geometry(args[other], f"{path}args[{other}].")
+        distance = number_of(args[2], f"{path}args[2].")
+        unit = self.string_operand(args[3], f"{path}args[3].", attribute) if len(args) == 4 else None
+        placed(f"{path}args[2].", check_distance, distance, unit, 0)
+        return DistanceTest(attribute, geometry, float(distance), unit)
 
 
 _CONDITIONS: dict[str, Callable[[_Reader, Sequence[Any], str], Node]] = {
@@ -228,11 +290,16 @@ _CONDITIONS: dict[str, Callable[[_Reader, Sequence[Any], str], Node]] = {
     "matches": _Reader._is_match,
     "isNull": _Reader._is_null,
     "v_within": _Reader._within_ball,
+    "v_cosine": _Reader._cosine_test,
+    "ip_within": _Reader._network_test,
+    "s_dwithin": _Reader._within_distance,
 }
 
 
-def _can_negate(node: Between | IsIn | IsLike | TextTest | IsNull) -> bool:
+def _can_negate(node: Between | IsIn | IsLike | TextTest | IsNull | Calculated) -> bool:
     """Whether the text of a condition has a NOT of its own that it does not use."""
+    if isinstance(node, Calculated) and node.op not in ("BETWEEN", "IN", "NULL"):
+        return False
     return not (node.negated or (isinstance(node, TextTest) and node.op == "="))
 
 
@@ -254,7 +321,8 @@ def _operand(value: object, fold: Fold, path: str) -> str:
 
 
 def _unknown(op: str) -> str:
-    known = (*_COMPARISONS, *_CONDITIONS, "and", "or", "not", *map(str.lower, SPATIAL_FUNCTIONS))
+    known = (*_COMPARISONS, *_CONDITIONS, "and", "or", "not")
+    known += (*map(str.lower, SPATIAL_FUNCTIONS), *JSON_ARRAYS, *JSON_TEMPORAL, *JSON_CLOCKS)
     right = {"!=": "<>", "==": "="}.get(op) or next((one for one in known if one.lower() == op.lower()), None)
     return f"there is no op {op!r}; write {right!r}" if right else f"the op {unsupported(op, sorted(known))}"
 
@@ -280,6 +348,8 @@ def _written(node: Node) -> dict[str, Any] | bool:
         return _op("not", _written(node.part))
     if isinstance(node, TextTest):
         return _text_test(node)
+    if isinstance(node, Calculated):
+        return calculated_json(node)
     written = _leaf(node, {"property": node.attribute})
     return _op("not", written) if isinstance(node, Between | IsIn | IsLike | IsNull) and node.negated else written
 
@@ -304,17 +374,29 @@ def _folded(document: object, fold: Fold) -> object:
 
 def _leaf(node: Node, attribute: dict[str, str]) -> dict[str, Any]:
     if isinstance(node, Compare):
-        return _op(node.op, attribute, _document(node.value))
+        return _op(node.op, attribute, literal_json(node.value))
     if isinstance(node, Between):
-        return _op("between", attribute, _document(node.lo), _document(node.hi))
+        return _op("between", attribute, literal_json(node.lo), literal_json(node.hi))
     if isinstance(node, IsIn):
-        return _op("in", attribute, [_document(one) for one in node.values])
+        return _op("in", attribute, [literal_json(one) for one in node.values])
     if isinstance(node, IsLike):
         return _op("like", attribute, node.pattern)
     if isinstance(node, SpatialTest):
         return _op(node.function.lower(), attribute, _region(node.geometry))
+    if isinstance(node, ArrayTest):
+        name = next(name for name, function in JSON_ARRAYS.items() if function == node.function)
+        return _op(name, attribute, [literal_json(one) for one in node.values])
     if isinstance(node, WithinBall):
         return _op("v_within", attribute, list(node.center), node.radius)
+    if isinstance(node, CosineTest):
+        return _op("v_cosine", attribute, list(node.direction), node.least)
+    if isinstance(node, NetworkTest):
+        return _op("ip_within", attribute, node.network)
+    if isinstance(node, ClockTest):
+        return _op(node.function.lower(), attribute, *node.operands, node.zone)
+    if isinstance(node, DistanceTest):
+        unit = () if node.unit is None else (node.unit,)
+        return _op("s_dwithin", attribute, _region(node.geometry), node.distance, *unit)
     return _op("isNull", attribute)
 
 
@@ -326,14 +408,4 @@ def _region(polygon: Operand) -> dict[str, object]:
     corners = literals.corners(polygon)
     if corners is not None:
         return {"bbox": list(corners)}
-    if isinstance(polygon, shapely.MultiPolygon):
-        return {"type": "MultiPolygon", "coordinates": [_rings(one) for one in polygon.geoms]}
-    return {"type": "Polygon", "coordinates": _rings(polygon)}
-
-
-def _rings(polygon: shapely.Polygon) -> list[object]:
-    return [shapely.get_coordinates(ring).tolist() for ring in (polygon.exterior, *polygon.interiors)]
-
-
-def _document(value: Literal) -> object:
-    return {"timestamp": literals.instant_text(value)} if isinstance(value, Instant) else value
+    return to_geojson(polygon)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 
 from tamis.model.language import limits
+from tamis.model.language.arithmetic.reading import attribute_of, expression_of
 from tamis.model.language.lexer import Piece
 from tamis.model.language.literals import ORDER_OF_FOLDED, Refusal, unfolded
-from tamis.model.language.nodes import Node, TextTest
+from tamis.model.language.nodes import Arithmetic, Call, Node, Property, TextTest
 from tamis.model.text.folding import Fold, fold_text
 
 __all__ = ["FoldedText", "leaf"]
@@ -23,13 +24,17 @@ def _text_test(
 ) -> Piece:
     """Return a test of the text of the first piece, an attribute, folded or not; four pieces have a NOT among them."""
     first, last = pieces[0], pieces[-1]
-    name = first.value[0] if first.type == "folded" else first.value
+    name = first.value[0] if first.type == "folded" else attribute_of(first, op)
     is_negated = len(pieces) == 4 if negated is None else negated
     return leaf(TextTest(name, op, operands, fold, is_negated, (first.start, last.end)), first, last)
 
 
 def _operand(value: object, fold: Fold, piece: Piece, name: str) -> str:
     """Return what folded text is compared with, or refuse it: a string that is not folded would never be equal."""
+    if isinstance(value, Property):
+        raise Refusal("CASEI and ACCENTI are compared with text, not with another attribute", piece.start, name)
+    if isinstance(value, Arithmetic | Call):
+        raise Refusal("CASEI and ACCENTI are compared with text, not with an expression", piece.start, name)
     problem = unfolded(value, fold)
     if problem is not None:
         raise Refusal(problem, piece.start, value, name)
@@ -67,7 +72,8 @@ class FoldedText:
         (name, fold), operator, operand = pieces[0].value, pieces[1], pieces[-1]
         if operator.value not in ("=", "<>"):
             raise Refusal(ORDER_OF_FOLDED, operator.start, operator.value, name)
-        return _text_test(pieces, "=", (_operand(operand.value, fold, operand, name),), fold, operator.value == "<>")
+        text = _operand(expression_of(operand), fold, operand, name)
+        return _text_test(pieces, "=", (text,), fold, operator.value == "<>")
 
     def turned_folded_comparison(self, pieces: list[Piece]) -> Piece:
         """Read ``CASEI('text') = CASEI(name)``."""

@@ -7,22 +7,23 @@ coordinates read back to the last bit.
 
 from __future__ import annotations
 
-import math
-
-from tamis.errors import SubscriptionError
 from tamis.model.language import limits
-from tamis.model.language.lexer import is_plain_name
-from tamis.model.language.literals import instant_text, region_text
+from tamis.model.language.arithmetic.writing import calculated_text, literal_text, name_text, quoted
+from tamis.model.language.literals import region_text
 from tamis.model.language.nodes import (
     And,
+    ArrayTest,
     Between,
+    Calculated,
+    ClockTest,
     Compare,
     Constant,
-    Instant,
+    CosineTest,
+    DistanceTest,
     IsIn,
     IsLike,
     Leaf,
-    Literal,
+    NetworkTest,
     Node,
     Not,
     Or,
@@ -58,7 +59,7 @@ def _written(node: Node) -> str:
         return f"NOT {_bracketed(node.part, And | Or)}"
     if isinstance(node, Constant):
         return "TRUE" if node.value else "FALSE"
-    return _leaf(node)
+    return calculated_text(node) if isinstance(node, Calculated) else _leaf(node)
 
 
 def _bracketed(part: Node, looser: object) -> str:
@@ -68,33 +69,44 @@ def _bracketed(part: Node, looser: object) -> str:
 
 
 def _leaf(node: Leaf) -> str:
-    assert not isinstance(node, Constant)
-    name = _name(node.attribute)
+    assert not isinstance(node, Constant | Calculated)
+    name = name_text(node.attribute)
     if isinstance(node, Compare):
-        return f"{name} {node.op} {_literal(node.value)}"
+        return f"{name} {node.op} {literal_text(node.value)}"
     if isinstance(node, SpatialTest):
         return f"{node.function}({name}, {region_text(node.geometry)})"
+    if isinstance(node, ArrayTest):
+        return f"{node.function}({name}, ({', '.join(map(literal_text, node.values))}))"
+    if isinstance(node, NetworkTest):
+        return f"IP_WITHIN({name}, {quoted(node.network)})"
+    if isinstance(node, ClockTest):
+        return f"{node.function}({name}, {', '.join(map(quoted, (*node.operands, node.zone)))})"
+    if isinstance(node, DistanceTest):
+        unit = "" if node.unit is None else f", {quoted(node.unit)}"
+        return f"S_DWITHIN({name}, {region_text(node.geometry)}, {literal_text(node.distance)}{unit})"
+    if isinstance(node, CosineTest):
+        return f"V_COSINE({name}, ({', '.join(map(literal_text, node.direction))}), {literal_text(node.least)})"
     if isinstance(node, WithinBall):
-        center = ", ".join(map(_literal, node.center))
-        return f"V_WITHIN({name}, ({center}), {_literal(node.radius)})"
+        center = ", ".join(map(literal_text, node.center))
+        return f"V_WITHIN({name}, ({center}), {literal_text(node.radius)})"
     negation = "NOT " if node.negated else ""
     if isinstance(node, Between):
-        return f"{name} {negation}BETWEEN {_literal(node.lo)} AND {_literal(node.hi)}"
+        return f"{name} {negation}BETWEEN {literal_text(node.lo)} AND {literal_text(node.hi)}"
     if isinstance(node, IsIn):
-        return f"{name} {negation}IN ({', '.join(map(_literal, node.values))})"
+        return f"{name} {negation}IN ({', '.join(map(literal_text, node.values))})"
     if isinstance(node, IsLike):
-        return f"{name} {negation}LIKE {_quoted(node.pattern)}"
+        return f"{name} {negation}LIKE {quoted(node.pattern)}"
     if isinstance(node, TextTest):
         return _text_test(node)
     return f"{name} IS {negation}NULL"
 
 
 def _text_test(node: TextTest) -> str:
-    name = _folded(_name(node.attribute), node.fold)
+    name = _folded(name_text(node.attribute), node.fold)
     negation = "NOT " if node.negated else ""
     if node.op == "MATCHES":
-        return f"{name} {negation}MATCHES {_quoted(node.operands[0])}"
-    operands = [_folded(_quoted(one), node.fold) for one in node.operands]
+        return f"{name} {negation}MATCHES {quoted(node.operands[0])}"
+    operands = [_folded(quoted(one), node.fold) for one in node.operands]
     if node.op == "=":
         return f"{name} {'<>' if node.negated else '='} {operands[0]}"
     return f"{name} {negation}IN ({', '.join(operands)})" if node.op == "IN" else f"{name} {negation}LIKE {operands[0]}"
@@ -103,24 +115,3 @@ def _text_test(node: TextTest) -> str:
 def _folded(text: str, fold: Fold) -> str:
     inner = f"ACCENTI({text})" if fold & Fold.ACCENTS else text
     return f"CASEI({inner})" if fold & Fold.CASE else inner
-
-
-def _name(name: str) -> str:
-    return name if is_plain_name(name) else '"' + name.replace('"', '""') + '"'
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _literal(value: Literal) -> str:
-    """Write a literal; ``repr`` of a float has the shortest digits that read back as it."""
-    if isinstance(value, bool):
-        return "TRUE" if value else "FALSE"
-    if isinstance(value, str):
-        return _quoted(value)
-    if isinstance(value, Instant):
-        return f"TIMESTAMP('{instant_text(value)}')"
-    if isinstance(value, float) and not math.isfinite(value):
-        raise SubscriptionError("NaN and infinity cannot be written", value=value)
-    return repr(float(value)) if isinstance(value, float) else repr(int(value))

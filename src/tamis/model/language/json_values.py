@@ -3,35 +3,55 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tamis.errors import SubscriptionError, shorten
 from tamis.model import values
+from tamis.model.derived.functions import find_function
 from tamis.model.language import limits, literals
-from tamis.model.language.lexer import FOLDS
+from tamis.model.language.functions import temporal
+from tamis.model.language.lexer import ARRAY_FUNCTIONS, FOLDS
 from tamis.model.language.literals import Refusal
-from tamis.model.language.nodes import Instant, Literal
+from tamis.model.language.nodes import Arithmetic, Call, Expression, Instant, Literal, Node, Property
 from tamis.model.shapes import Operand
 from tamis.model.text.folding import Fold, fold_text
 from tamis.model.values import UnfitError
 
 __all__ = [
+    "ARITHMETIC_OPERATIONS",
+    "JSON_ARRAYS",
+    "JSON_CLOCKS",
     "JSON_FOLDS",
+    "JSON_TEMPORAL",
     "ValueReader",
     "check_count",
     "coordinates_of",
+    "is_call",
     "is_fold",
     "is_property",
     "kind_of",
     "number_of",
+    "placed",
     "wrong",
 ]
 
 #: The operations that ignore case or accents.
 JSON_FOLDS = {name.lower(): fold for name, fold in FOLDS.items()}
+
+
+def _json_names(functions: Iterable[str]) -> dict[str, str]:
+    """Return the operations of JSON, in which "By" begins with a capital, and the functions that they are."""
+    return {name.lower() if "BY" not in name[2:] else f"{name[:-2].lower()}By": name for name in functions}
+
+
+JSON_TEMPORAL = _json_names(temporal.TEMPORAL_FUNCTIONS)
+JSON_ARRAYS = _json_names(ARRAY_FUNCTIONS)
+JSON_CLOCKS = frozenset(map(str.lower, temporal.CLOCK_FUNCTIONS))
+#: The operations of arithmetic.
+ARITHMETIC_OPERATIONS = frozenset({"+", "-", "*", "/", "%", "div", "^"})
 _INSTANT_TEXT = len("DATE('2026-01-31')")
 _BOOLEAN_TEXT = len("TRUE,")
 
@@ -42,10 +62,10 @@ def wrong(path: str, problem: str, value: object = None, attribute: str | None =
 
 
 class ValueReader:
-    """Reads the values of one document; ``path`` is where they stand."""
+    """Reads the values of one document; ``path`` is where they stand, ``times`` as in `limits.Budget`."""
 
-    def __init__(self) -> None:
-        self.budget = limits.Budget()
+    def __init__(self, times: int = 1) -> None:
+        self.budget = limits.Budget(times)
         self.budget.spend(limits.TEXT, -limits.CONDITION_TEXT)  # n conditions have n - 1 connectives
 
     def attribute(self, document: object, path: str) -> str:
@@ -69,9 +89,31 @@ class ValueReader:
             return self.text(document, path)
         if is_fold(document):
             return self.text(self._folded_string(document, path), path)
-        if is_property(document):
-            raise wrong(path, "attributes are compared with values only, not with one another", document)
         return self._value(document, path)
+
+    def expression(self, document: object, path: str, level: int = 0) -> Expression:
+        """Read an attribute, a literal, or an operation of arithmetic or a function that is known."""
+        if is_property(document):
+            return Property(self.attribute(document, path))
+        if not is_call(document):
+            return self.literal(document, path)
+        limits.OPERATIONS.check(level + 1)
+        op, args = document["op"], document["args"]  # type: ignore[index]
+        if not isinstance(args, list | tuple):
+            raise wrong(f"{path}args.", f"expected a list, not {kind_of(args)}", args)
+        self.budget.spend(limits.TEXT, len(op) + len(args))
+        if op in ARITHMETIC_OPERATIONS:
+            check_count(op, args, 2, path)
+        operands = [self.expression(one, f"{path}args[{at}].", level + 1) for at, one in enumerate(args)]
+        return Arithmetic(op, *operands) if op in ARITHMETIC_OPERATIONS else Call(op, tuple(operands))
+
+    def listed_expression(self, document: object, path: str) -> Expression:
+        """Read a member of an IN list: a value, for which the budget of the list has paid, or an expression."""
+        return (
+            self.expression(document, path)
+            if is_property(document) or is_call(document)
+            else self.listed(document, path)
+        )
 
     def listed(self, document: object, path: str) -> Literal:
         """Read a value of an IN list; the budget of the list has paid for its strings and numbers."""
@@ -99,7 +141,7 @@ class ValueReader:
         if not isinstance(text, str):
             raise wrong(f"{path}{key}.", f"expected a string, not {kind_of(text)}", text)
         self.budget.spend(limits.TEXT, _INSTANT_TEXT)
-        found: Instant = _placed(f"{path}{key}.", literals.instant, key.upper(), text, 0)
+        found: Instant = placed(f"{path}{key}.", literals.instant, key.upper(), text, 0)
         return found
 
     def geometry(self, document: object, path: str) -> Operand:
@@ -110,10 +152,54 @@ class ValueReader:
                 raise wrong(f"{path}bbox.", f"expected a list of four numbers, not {kind_of(corners)}", corners)
             self.budget.spend(limits.TEXT, len(corners))
             found = [number_of(one, f"{path}bbox[{at}].") for at, one in enumerate(corners)]
-            return _placed(f"{path}bbox.", literals.bbox, found, 0)
-        if isinstance(document, Mapping) and "coordinates" in document:
-            return _placed(path, literals.geojson, document, 0, self.budget)
+            return placed(f"{path}bbox.", literals.bbox, found, 0)
+        if isinstance(document, Mapping) and ("coordinates" in document or "geometries" in document):
+            return placed(path, literals.geojson, document, 0, self.budget)
         raise wrong(path, f"expected GeoJSON or a bbox, not {kind_of(document)}", document)
+
+    def vector_of(self, args: Sequence[Any], path: str) -> tuple[str, tuple[float, ...]]:
+        """Read an attribute and a vector, the first two arguments of a function."""
+        attribute, vector = self.attribute(args[0], f"{path}args[0]."), args[1]
+        if not isinstance(vector, list | tuple) or not vector:
+            raise wrong(f"{path}args[1].", f"expected a list of numbers, not {kind_of(vector)}", vector, attribute)
+        self.budget.spend(limits.COORDINATES, len(vector))
+        return attribute, coordinates_of(vector, f"{path}args[1][")
+
+    def temporal_test(self, function: str, args: Sequence[Any], path: str) -> Node:
+        """Read a relation of two moments or intervals."""
+        sides = [self._time(one, f"{path}args[{at}].") for at, one in enumerate(args)]
+        node: Node = placed(path, temporal.relate, function, *sides, None)
+        return node
+
+    def _time(self, document: object, path: str) -> temporal.Time:
+        if isinstance(document, Mapping) and document.keys() == {"interval"}:
+            ends = document["interval"]
+            if not isinstance(ends, list | tuple) or len(ends) != 2:
+                raise wrong(f"{path}interval.", "expected a list of two ends", ends)
+            both = [self._end(one, f"{path}interval[{at}].") for at, one in enumerate(ends)]
+            whole: temporal.Time = placed(path, temporal.interval, *both)
+            return whole
+        return temporal.instant_time(self._end(document, path))
+
+    def _end(self, document: object, path: str) -> temporal.End:
+        if is_property(document):
+            return temporal.End(attribute=self.attribute(document, path))
+        if isinstance(document, str):
+            end: temporal.End = placed(path, temporal.end_of, "STRING", self.text(document, path))
+            return end
+        if not isinstance(document, Mapping):
+            raise wrong(path, f"expected a time, not {kind_of(document)}", document)
+        moment = self._instant(document, path)
+        return temporal.end_of("DAY" if "date" in document else "INSTANT", moment)
+
+    def clock_test(self, function: str, args: Sequence[Any], path: str) -> Node:
+        """Read T_TIME or T_WEEKDAY."""
+        if len(args) < 3:
+            check_count(function.lower(), args, 4 if function == "T_TIME" else 3, path)
+        attribute = self.attribute(args[0], f"{path}args[0].")
+        texts = tuple(self.string_operand(one, f"{path}args[{at}].", attribute) for at, one in enumerate(args) if at)
+        node: Node = placed(path, temporal.clock_test, function, attribute, texts, None)
+        return node
 
     def string_operand(self, document: object, path: str, attribute: str) -> str:
         """Read a string, or CASEI or ACCENTI of one."""
@@ -148,6 +234,14 @@ def is_fold(document: object) -> bool:
     return isinstance(document["op"], str) and document["op"] in JSON_FOLDS
 
 
+def is_call(document: object) -> bool:
+    """Whether this is an operation of arithmetic, or a function that gives a value."""
+    if not isinstance(document, Mapping) or document.keys() != {"op", "args"}:
+        return False
+    op = document["op"]
+    return isinstance(op, str) and (op in ARITHMETIC_OPERATIONS or find_function(op) is not None)
+
+
 def _unwrapped(document: object, path: str) -> tuple[Fold, object]:
     """Return what all the CASEI and ACCENTI around something ignore, and that something."""
     fold = Fold.NONE
@@ -170,7 +264,8 @@ def check_count(op: str, args: Sequence[Any], wanted: int, path: str) -> None:
         raise wrong(path, f"{op} takes {wanted} argument{plural}, not {len(args)}", args)
 
 
-def _placed(path: str, make: Callable[..., Any], *given: object) -> Any:
+def placed(path: str, make: Callable[..., Any], *given: object) -> Any:
+    """Return ``make(*given)``; what it refuses is refused at a path."""
     try:
         return make(*given)
     except Refusal as error:

@@ -18,13 +18,16 @@ from typing import Any
 
 from lark.lexer import Lexer, LexerState
 
+from tamis.model.derived.functions import find_function, function_names
 from tamis.model.language import limits, literals
+from tamis.model.language.functions.temporal import CLOCK_FUNCTIONS, TEMPORAL_FUNCTIONS
 from tamis.model.language.literals import NUMBER, STRING, Misreading, Refusal
 from tamis.model.language.nodes import Compare
 from tamis.model.spatial_functions import SPATIAL_FUNCTIONS
 from tamis.model.text.folding import Fold
 
 __all__ = [
+    "ARRAY_FUNCTIONS",
     "FOLDS",
     "FUNCTIONS",
     "NAME_PART",
@@ -46,8 +49,19 @@ _BEFORE_STRINGS = frozenset({"ILIKE", "MATCHES"})
 #: Functions of strings, and what they ignore.
 FOLDS = {"CASEI": Fold.CASE, "ACCENTI": Fold.ACCENTS}
 
+#: Functions of repeated attributes.
+ARRAY_FUNCTIONS = ("A_CONTAINS", "A_CONTAINEDBY", "A_EQUALS", "A_OVERLAPS")
+
 #: Everything that is called like a function, the OGC's own first.
-FUNCTIONS = (*FOLDS, *sorted(SPATIAL_FUNCTIONS, key=lambda name: (name[:2] != "S_", name)), "V_WITHIN")
+FUNCTIONS = (
+    *FOLDS,
+    *sorted([*SPATIAL_FUNCTIONS, "S_DWITHIN"], key=lambda name: (name[:2] != "S_", name)),
+    *("V_WITHIN", "V_COSINE"),
+    *sorted(TEMPORAL_FUNCTIONS),
+    *CLOCK_FUNCTIONS,
+    "IP_WITHIN",
+    *ARRAY_FUNCTIONS,
+)
 
 #: What ``x OP y`` and ``F(x, y)`` become when the sides are exchanged; those not named stay.
 TURNED = {
@@ -61,12 +75,31 @@ TURNED = {
     "RCC_CONTAINS": "RCC_INSIDE",
     "RCC_COVERS": "RCC_COVERED_BY",
     "RCC_COVERED_BY": "RCC_COVERS",
+    "A_CONTAINS": "A_CONTAINEDBY",
+    "A_CONTAINEDBY": "A_CONTAINS",
+}
+
+#: Functions, and the terminals of the grammar that they are.
+_OTHER_CALLS = {
+    "S_DWITHIN": "DWITHIN",
+    "INTERVAL": "INTERVAL",
+    "IP_WITHIN": "IP_WITHIN",
+    **dict.fromkeys(TEMPORAL_FUNCTIONS, "TEMPORAL"),
+    **dict.fromkeys(CLOCK_FUNCTIONS, "CLOCK"),
+    **dict.fromkeys(ARRAY_FUNCTIONS, "ARRAY"),
 }
 
 _WKT_KINDS = frozenset(
     {"POINT", "LINESTRING", "POLYGON", "LINEARRING", "GEOMETRYCOLLECTION"}
     | {"MULTIPOINT", "MULTILINESTRING", "MULTIPOLYGON"}
 )
+#: Operators of arithmetic, and the terminals of the grammar that they are; DIV is the only word among them.
+_ARITHMETIC = {"+": "PLUS", "-": "MINUS", "*": "TIMES", "/": "TIMES", "%": "TIMES", "^": "CARET"}
+_ARITHMETIC_TYPES = frozenset(_ARITHMETIC.values())
+#: The last piece of something that can be calculated with: a sign behind it is an operator.
+_OPERAND_ENDS = frozenset({"NAME", "NUMBER", "RPAR", "STRING", "INSTANT", "DAY"})
+#: Behind these a name cannot begin a comparison: it is an operand, or DIV.
+_INSIDE = _ARITHMETIC_TYPES | _OPERAND_ENDS
 #: Misspellings of other languages and what they are called here.
 _MISSPELT = {"!=": "<>", "==": "=", "=>": ">=", "=<": "<=", "&&": "AND", "||": "OR", "!": "NOT"}
 
@@ -79,20 +112,23 @@ _LETTERS = (
 NAME_PART = rf"[{_LETTERS}0-9.:\u00b7\u0300-\u036f\u203f\u2040]"
 _NAME = rf"[{_LETTERS}]{NAME_PART}*+"
 _END = rf"(?!{NAME_PART})"
+#: No operator follows, so a comparison ends here.
+_ALONE = rf"(?!\s*+(?:[-+*/%^]|(?ai:DIV){_END}))"
 _NUMBERS = rf"\s*+{NUMBER}\s*+(?:,\s*+{NUMBER}\s*+)*+"
 
 _PIECE = re.compile(
     rf"""\s*+(?:
     (?P<word>{_NAME})
         (?: \s*+ (?P<operator_here><>|<=|>=|[=<>]) \s*+
-            (?: (?P<integer>[-+]?+[0-9]++){_END}
-              | (?P<decimal>{NUMBER}){_END}
+            (?: (?P<integer>[-+]?+[0-9]++){_END}{_ALONE}
+              | (?P<decimal>{NUMBER}){_END}{_ALONE}
               | '(?P<simple_string>[^']*+)'(?!')
               | (?P<boolean>(?ai:TRUE|FALSE)){_END} )
           | (?P<call>\s*+(?=\()) )?+
     | (?P<vector>\({_NUMBERS}\)) | (?P<open>\() | (?P<close>\)) | (?P<comma>,)
     | (?P<number>{NUMBER}{_END})
     | (?P<string>{STRING})
+    | (?P<arithmetic>[-+*/%^])
     | (?P<misspelt>!=|==|=>|=<|&&|\|\||!)
     | (?P<operator><>|<=|>=|[=<>])
     | (?P<quoted_name>"[^"]*+(?:""[^"]*+)*+")
@@ -132,16 +168,17 @@ class Source:
     """A text on its way through the lexer, with what it has spent.
 
     ``stop`` is the end without trailing space; the text may be read up to ``allowed``, which moves on as
-    geometries, vectors and lists turn up that do not count as text.
+    geometries, vectors and lists turn up that do not count as text. ``previous`` is the type of the last piece.
     """
 
-    __slots__ = ("allowed", "budget", "stop", "text")
+    __slots__ = ("allowed", "budget", "previous", "stop", "text")
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.stop = len(text.rstrip())
         self.allowed = min(self.stop, limits.TEXT.most)
         self.budget = limits.Budget()
+        self.previous = ""
 
     def bulky(self, piece: Piece) -> Piece:
         """Return the piece, and do not count its characters."""
@@ -165,7 +202,7 @@ class TextLexer(Lexer):
             found = match(text, position)
             assert found is not None  # the last alternative takes any character
             piece = _READERS[found.lastgroup](source, found)  # type: ignore[index]
-            position = piece.end
+            position, source.previous = piece.end, piece.type
             yield piece
         if source.allowed < source.stop:
             limits.TEXT.check(limits.TEXT.most + source.stop - source.allowed)
@@ -199,7 +236,7 @@ def _comparison(convert: Callable[[str, int], Any], source: Source, found: _Matc
     """Read ``name operator literal`` at one go."""
     name, operator, literal = found.group(1, 2, found.lastindex or 0)
     start, end = found.start(1), found.end()
-    if name.upper() in RESERVED and name.isascii():
+    if (name.upper() in RESERVED and name.isascii()) or source.previous in _INSIDE:
         return _word(source, found)
     value = convert(literal, found.start(found.lastindex or 0))
     return Piece("COMPARISON", Compare(name, operator, value, (start, end)), start, end)
@@ -212,6 +249,8 @@ def _word(source: Source, found: _Match) -> Piece:
     if keyword in RESERVED:
         is_value = keyword in ("TRUE", "FALSE")
         return Piece("BOOLEAN", keyword == "TRUE", start, end) if is_value else Piece(keyword, None, start, end)
+    if keyword == "DIV" and source.previous in _OPERAND_ENDS:
+        return Piece("TIMES", "div", start, end)
     if keyword in _BEFORE_STRINGS and _STRING_FOLLOWS.match(source.text, end):
         return Piece(keyword, None, start, end)
     if keyword in _WKT_KINDS and (body := _WKT_BODY.match(source.text, end)):
@@ -231,13 +270,19 @@ def _call(source: Source, found: _Match) -> Piece:
         return _word(source, found)
     if keyword in FOLDS:
         return Piece("FOLD", FOLDS[keyword], start, end)
-    if keyword == "V_WITHIN":
+    if keyword in ("V_WITHIN", "V_COSINE"):
         return Piece(keyword, keyword, start, end)
+    if keyword in _OTHER_CALLS:
+        return Piece(_OTHER_CALLS[keyword], keyword, start, end)
     if keyword in ("TIMESTAMP", "DATE"):
         return _instant(source, keyword, start, found.end())
     if keyword == "BBOX":
         return _bbox(source, start, found.end())
-    raise Refusal(f"the function {unsupported(keyword, FUNCTIONS)}", start, word)
+    if find_function(word) is not None:
+        return Piece("FUNCTION", word, start, end)
+    if keyword == "DIV" and source.previous in _OPERAND_ENDS:
+        return _word(source, found)
+    raise Refusal(f"the function {unsupported(keyword, (*FUNCTIONS, *function_names()))}", start, word)
 
 
 def _in_list(source: Source, start: int, found: _Match) -> Piece:
@@ -254,6 +299,8 @@ def _in_list(source: Source, start: int, found: _Match) -> Piece:
 def _vector(source: Source, found: _Match) -> Piece:
     start, end = found.span("vector")
     body = source.text[start + 1 : end - 1]
+    if source.previous == "FUNCTION" or "," not in body:  # arguments, or a number in parentheses
+        return Piece("LPAR", None, start, start + 1)
     source.budget.spend(limits.COORDINATES, body.count(",") + 1)
     return source.bulky(Piece("VECTOR", literals.coordinates(body, start + 1), start, end))
 
@@ -264,7 +311,7 @@ def _instant(source: Source, kind: str, start: int, position: int) -> Piece:
         example = "('2026-01-31T12:00:00Z')" if kind == "TIMESTAMP" else "('2026-01-31')"
         raise Misreading(position, example)
     value = literals.instant(kind, literals.unquote(found[1]), found.start(1))
-    return Piece("INSTANT", value, start, found.end())
+    return Piece("INSTANT" if kind == "TIMESTAMP" else "DAY", value, start, found.end())
 
 
 def _bbox(source: Source, start: int, position: int) -> Piece:
@@ -305,9 +352,20 @@ def _unknown(source: Source, found: _Match) -> Piece:
         raise Misreading(start, f"a closing {closing} for the {what} that starts here")
     if number := _NUMBER.match(source.text, start):
         raise Misreading(number.end(), f"a space or an operator after the number {number[0]}")
-    if character in "+-*/%^":
-        raise Refusal(f"arithmetic ({character}) is not supported: an attribute is compared with a value", start)
     return Piece("UNKNOWN", character, start, found.end())
+
+
+def _number(source: Source, found: _Match) -> Piece:
+    """Read a number; a sign behind an operand is an operator."""
+    text, (start, end) = found["number"], found.span("number")
+    if text[0] in "+-" and source.previous in _OPERAND_ENDS:
+        return Piece(_ARITHMETIC[text[0]], text[0], start, start + 1)
+    return Piece("NUMBER", literals.number(text, start), start, end)
+
+
+def _arithmetic(source: Source, found: _Match) -> Piece:
+    operator, (start, end) = found["arithmetic"], found.span("arithmetic")
+    return Piece(_ARITHMETIC[operator], operator, start, end)
 
 
 def _misspelt(source: Source, found: _Match) -> Piece:
@@ -361,7 +419,8 @@ _READERS: dict[str, Callable[[Source, _Match], Piece]] = {
     "open": _bracket("LPAR"),
     "close": _bracket("RPAR"),
     "comma": _bracket("COMMA"),
-    "number": _token("NUMBER", "number", literals.number),
+    "number": _number,
+    "arithmetic": _arithmetic,
     "string": _token("STRING", "string", lambda text, position: literals.unquote(text)),
     "operator": _token("OPERATOR", "operator", _as_written),
     "quoted_name": _token("NAME", "quoted_name", _name),

@@ -17,26 +17,32 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tamis.errors import LimitError
-from tamis.model.language.nodes import And, Node, Not, Or
+from tamis.model.language.nodes import And, ArrayTest, Node, Not, Or
 from tamis.model.shapes import MAX_VERTICES
 
 __all__ = [
     "CONDITION_TEXT",
     "COORDINATES",
     "DEPTH",
+    "DISTANCE_VERTICES",
+    "EXPONENT",
     "IN_VALUES",
     "JSON_BRACKETS",
     "JSON_DEPTH",
     "JSON_KEYS",
     "JSON_VALUES",
     "NOT_TEXT",
+    "OPERATIONS",
     "REGIONS",
+    "SET_VALUES",
     "TEXT",
     "TOTAL",
     "VERTICES",
+    "WRITTEN_TIMES",
     "Budget",
     "Limit",
     "check_nesting",
+    "check_sets",
 ]
 
 
@@ -65,10 +71,18 @@ TOTAL = Limit("characters of filter text", 1_048_576)
 DEPTH = Limit("nesting of parentheses and NOT", 32)
 #: Promise S19.
 IN_VALUES = Limit("values in the IN lists of one filter", 10_000)
+#: Each value of A_CONTAINS and A_EQUALS becomes a condition of its own.
+SET_VALUES = Limit("values in A_CONTAINS and A_EQUALS of one filter", 500)
 #: Promise S17, for all regions of a filter together: GEOS needs about 1 ms per thousand vertices.
 VERTICES = Limit("vertices in the regions of one filter", MAX_VERTICES)
 #: Each WKT or GeoJSON literal costs 50 microseconds to validate, however small. BBOX is cheap and free.
 REGIONS = Limit("WKT and GeoJSON regions in one filter", 256)
+#: The edges of both sides of a distance on the sphere are compared in pairs.
+DISTANCE_VERTICES = Limit("vertices of a geometry of S_DWITHIN on the sphere", 1_000)
+#: Each event pays for every operation of every different expression.
+OPERATIONS = Limit("operators and arguments of one expression", 64)
+#: A power of a float64 with an exponent of more than 1,024 is 0, 1 or beyond all numbers, or nearly so.
+EXPONENT = Limit("exponent of ^", 1_024)
 #: The longest vector that a schema can declare.
 COORDINATES = Limit("coordinates in the vectors of one filter", 65_536)
 #: Objects and arrays of a JSON document: the ten thousand positions of a region, three objects and an
@@ -89,8 +103,12 @@ CONDITION_TEXT = 4
 NOT_TEXT = 3
 
 
+#: How often a document that a broker wrote may use up each limit: multiplied out, a filter says things many times.
+WRITTEN_TIMES = 64
+
+
 class Budget:
-    """What one subscription has used of each limit so far.
+    """What one subscription has used of each limit so far; it may use up each limit ``times`` over.
 
     >>> budget = Budget()
     >>> budget.spend(IN_VALUES, 6_000)
@@ -99,15 +117,17 @@ class Budget:
     tamis.errors.LimitError: values in the IN lists of one filter: 12,000 is more than the 10,000 accepted
     """
 
-    __slots__ = ("_spent",)
+    __slots__ = ("_spent", "_times")
 
-    def __init__(self) -> None:
+    def __init__(self, times: int = 1) -> None:
         self._spent: dict[Limit, int] = {}
+        self._times = times
 
     def spend(self, limit: Limit, amount: int) -> None:
         """Use ``amount`` of a limit, or raise `LimitError`."""
         spent = self._spent[limit] = self._spent.get(limit, 0) + amount
-        limit.check(spent)
+        if spent > limit.most * self._times:
+            raise LimitError(limit.what, spent, limit.most * self._times)
 
 
 def check_nesting(node: Node) -> None:
@@ -125,3 +145,17 @@ def check_nesting(node: Node) -> None:
             DEPTH.check(depth)
             bracketed = And | Or if isinstance(one, And) else Or
             stack.extend((part, depth + isinstance(part, bracketed)) for part in one.parts)
+
+
+def check_sets(node: Node) -> None:
+    """Raise `LimitError` when the sets of a tree have more values than may each become a condition."""
+    stack, values = [node], 0
+    while stack:
+        one = stack.pop()
+        if isinstance(one, Not):
+            stack.append(one.part)
+        elif isinstance(one, And | Or):
+            stack.extend(one.parts)
+        elif isinstance(one, ArrayTest) and one.function in ("A_CONTAINS", "A_EQUALS"):
+            values += len(one.values)
+    SET_VALUES.check(values)

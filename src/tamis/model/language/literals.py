@@ -25,8 +25,10 @@ import shapely
 
 from tamis.errors import SubscriptionError, shorten
 from tamis.model import shapes, values
+from tamis.model.geometry_text import coordinate, exact_wkt
 from tamis.model.language import limits
 from tamis.model.language.nodes import Instant
+from tamis.model.spatial_functions import METRES
 from tamis.model.text.folding import Fold, fold_text
 from tamis.model.values import UnfitError
 
@@ -37,6 +39,8 @@ __all__ = [
     "Misreading",
     "Refusal",
     "bbox",
+    "check_cosine",
+    "check_distance",
     "closing_parenthesis",
     "coordinates",
     "corners",
@@ -106,6 +110,22 @@ def unfolded(value: object, fold: Fold) -> str | None:
         return None
     names = [name for name, bit in (("CASEI", Fold.CASE), ("ACCENTI", Fold.ACCENTS)) if fold & bit]
     return f"a folded text never equals {shorten(value)}; write {'('.join(names)}({shorten(value)}{')' * len(names)}"
+
+
+def check_distance(distance: int | float, unit: str | None, position: int) -> None:
+    """Refuse a distance below 0 and an unknown unit."""
+    if distance < 0:
+        raise Refusal("a distance is not negative", position, distance)
+    if unit is not None and unit not in METRES:
+        raise Refusal(f"there is no unit {shorten(unit)}; write one of {', '.join(map(repr, METRES))}", position, unit)
+
+
+def check_cosine(direction: Sequence[float], least: int | float, position: int) -> None:
+    """Refuse a vector without a direction and a number that is no cosine."""
+    if not any(direction):
+        raise Refusal("a vector of zeros has no direction", position, direction)
+    if not -1 <= least <= 1:
+        raise Refusal("a cosine lies between -1 and 1", position, least)
 
 
 def fitting(make: Callable[..., Made], position: int, *given: object) -> Made:
@@ -241,7 +261,7 @@ def closing_parenthesis(text: str, start: int, stop: int) -> int | None:
 
 
 def wkt(text: str, position: int, budget: limits.Budget) -> shapes.Operand:
-    """Return the polygon or multipolygon of a WKT literal."""
+    """Return the geometry of a WKT literal."""
     budget.spend(limits.REGIONS, max(text.count("(") - 1, 1))  # each ring is one
     budget.spend(limits.VERTICES, text.count(","))
     with np.errstate(over="ignore"):  # 1e999 becomes an infinity, which is refused; no need to warn as well
@@ -250,56 +270,55 @@ def wkt(text: str, position: int, budget: limits.Budget) -> shapes.Operand:
 
 def corners(polygon: shapes.Operand) -> tuple[float, float, float, float] | None:
     """Return min x, min y, max x, max y of a polygon that `bbox` could have made, else None."""
-    if shapely.get_num_coordinates(polygon) != 5 or polygon != shapely.box(*polygon.bounds):
+    if shapely.get_num_coordinates(polygon) != 5 or polygon.has_z or polygon != shapely.box(*polygon.bounds):
         return None
     found: tuple[float, float, float, float] = polygon.bounds
     return found
 
 
-def region_text(polygon: shapes.Operand) -> str:
-    """Return the BBOX or WKT of a polygon or multipolygon, whose coordinates read back to the last bit.
-
-    ``shapely.to_wkt`` stops after 16 decimals whatever precision it is asked for (in GEOS 3.14 the number
-    -0.0002072179058609398 loses its last three digits); ``repr`` gives the shortest digits that are exact.
+def region_text(geometry: shapes.Operand) -> str:
+    """Return the BBOX or WKT of a geometry, whose coordinates read back to the last bit.
 
     >>> region_text(shapely.box(0, 0, 0.1, 1)), region_text(shapely.Polygon([(0, 0), (1, 0), (0, 0.1)]))
     ('BBOX(0, 0, 0.1, 1)', 'POLYGON ((0 0, 1 0, 0 0.1, 0 0))')
     """
-    box = corners(polygon)
-    if box is not None:
-        return f"BBOX({', '.join(map(_coordinate, box))})"
-    if isinstance(polygon, shapely.MultiPolygon):
-        return f"MULTIPOLYGON ({', '.join(_rings_text(one) for one in polygon.geoms)})"
-    return f"POLYGON {_rings_text(polygon)}"
-
-
-def _rings_text(polygon: shapely.Polygon) -> str:
-    rings = [shapely.get_coordinates(ring).tolist() for ring in (polygon.exterior, *polygon.interiors)]
-    texts = (", ".join(f"{_coordinate(x)} {_coordinate(y)}" for x, y in ring) for ring in rings)
-    return f"({', '.join(f'({text})' for text in texts)})"
-
-
-def _coordinate(value: float) -> str:
-    return repr(value).removesuffix(".0")
+    box = corners(geometry)
+    return exact_wkt(geometry) if box is None else f"BBOX({', '.join(map(coordinate, box))})"
 
 
 def geojson(document: Mapping[str, Any], position: int, budget: limits.Budget) -> shapes.Operand:
-    """Return the polygon or multipolygon of a GeoJSON object."""
-    some = [document.get("coordinates")]
-    if document.get("type") == "MultiPolygon":
-        some = list(some[0]) if isinstance(some[0], Sequence) else []
-    rings = [ring for one in some if isinstance(one, Sequence) for ring in one]
-    budget.spend(limits.REGIONS, max(len(rings), 1))
-    budget.spend(limits.VERTICES, sum(len(ring) - 1 for ring in rings if isinstance(ring, Sequence) and ring))
-    if unknown := sorted(map(str, document.keys() - {"type", "coordinates"})):
-        raise Refusal(f"a GeoJSON region has type and coordinates, not {shorten(unknown[0])}", position, document)
+    """Return the geometry of a GeoJSON object."""
+    parts = document.get("geometries", [document])
+    for part in parts if isinstance(parts, Sequence) and not isinstance(parts, str) else ():
+        _spend(part, budget)
+    known = "geometries" if document.get("type") == "GeometryCollection" else "coordinates"
+    if unknown := sorted(map(str, document.keys() - {"type", known})):
+        raise Refusal(f"a GeoJSON geometry has type and {known}, not {shorten(unknown[0])}", position, document)
     return fitting(shapes.operand, position, document)
+
+
+def _spend(part: object, budget: limits.Budget) -> None:
+    """Spend the rings and vertices of a GeoJSON object that is no collection."""
+    given: Any = part.get("coordinates") if isinstance(part, Mapping) else None
+    kind = part.get("type") if isinstance(part, Mapping) else None
+    lines: Any = [given] if kind in ("LineString", "MultiPoint") else given
+    if kind == "MultiPolygon":
+        lines = [ring for one in given for ring in one] if _is_list(given) and all(map(_is_list, given)) else []
+    lines = [line for line in lines if _is_list(line)] if _is_list(lines) else []
+    budget.spend(limits.REGIONS, max(len(lines), 1))
+    budget.spend(limits.VERTICES, sum(max(len(line) - 1, 0) for line in lines))
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list | tuple)
 
 
 def bbox(given: Sequence[int | float], position: int) -> shapely.Polygon:
     """Return the rectangle of a BBOX literal."""
-    if len(given) == 6:
-        raise Refusal("a third coordinate is refused: regions lie in the plane", position, given)
+    if len(given) == 6:  # with a third coordinate, which the type of the attribute drops or refuses
+        x, y, z, *upper = map(float, given)
+        flat = fitting(shapes.bbox_polygon, position, x, y, *upper[:2])
+        return shapely.force_3d(flat, z)
     if len(given) != 4:
         raise Refusal("a BBOX has four numbers: min x, min y, max x, max y", position, given)
     return fitting(shapes.bbox_polygon, position, *map(float, given))

@@ -8,24 +8,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from tamis.model.shapes import Operand
 from tamis.model.text.folding import Fold
 
 __all__ = [
     "And",
+    "Arithmetic",
+    "ArrayTest",
     "Between",
+    "Calculated",
+    "Call",
+    "ClockTest",
     "Compare",
     "Constant",
+    "CosineTest",
+    "DistanceTest",
+    "Expression",
     "Instant",
     "IsIn",
     "IsLike",
     "IsNull",
     "Leaf",
     "Literal",
+    "NetworkTest",
     "Node",
     "Not",
     "Or",
+    "Property",
     "Span",
     "SpatialTest",
     "TextTest",
@@ -43,7 +54,36 @@ class Instant:
     microseconds: int
 
 
-Literal = bool | int | float | str | Instant
+#: A fraction that is no float64 is written as a division: ``1 / 3``.
+Literal = bool | int | float | Fraction | str | Instant
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """An attribute inside an expression."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """``left op right``; ``op`` is one of ``+ - * / % div ^``."""
+
+    op: str
+    left: Expression
+    right: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """``name(arguments)``: a function that gives a value."""
+
+    name: str
+    args: tuple[Expression, ...]
+
+
+#: What a comparison may have on either side.
+Expression = Literal | Property | Arithmetic | Call
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +162,50 @@ class SpatialTest:
 
 
 @dataclass(frozen=True, slots=True)
+class DistanceTest:
+    """``S_DWITHIN(attribute, geometry, distance[, 'unit'])``, the distance itself included."""
+
+    attribute: str
+    geometry: Operand
+    distance: float
+    unit: str | None = None
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CosineTest:
+    """``V_COSINE(attribute, (c1, ..., cn), least)``: the cosine of the angle between the two is at least this."""
+
+    attribute: str
+    direction: tuple[float, ...]
+    least: float
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkTest:
+    """``IP_WITHIN(attribute, 'network')``: the address belongs to the network."""
+
+    attribute: str
+    network: str
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ClockTest:
+    """``T_TIME(attribute, 'from', 'to', 'zone')`` and ``T_WEEKDAY(attribute, 'days', 'zone')``: local time.
+
+    ``function`` is T_TIME or T_WEEKDAY, ``operands`` what stands between the attribute and the zone, as written.
+    """
+
+    function: str
+    attribute: str
+    operands: tuple[str, ...]
+    zone: str
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class WithinBall:
     """``V_WITHIN(attribute, (c1, ..., cn), radius)``, the rim included."""
 
@@ -129,6 +213,50 @@ class WithinBall:
     center: tuple[float, ...]
     radius: float
     span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayTest:
+    """``FUNCTION(attribute, (values))``; ``function`` is one of A_CONTAINS, A_CONTAINEDBY, A_EQUALS, A_OVERLAPS."""
+
+    function: str
+    attribute: str
+    values: tuple[Literal, ...]
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Calculated:
+    """A condition on expressions, where `Compare`, `Between`, `IsIn` and `IsNull` have an attribute and literals.
+
+    ``op`` is one of ``= <> < <= > >=`` (two operands), ``BETWEEN`` (three), ``IN`` (two or more) and ``NULL`` (one);
+    only the last three may be negated.
+    """
+
+    op: str
+    operands: tuple[Expression, ...]
+    negated: bool = False
+    span: Span | None = field(default=None, compare=False)
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The attributes of all operands, from left to right, each once."""
+        found: dict[str, None] = {}
+        waiting: list[Expression] = list(reversed(self.operands))
+        while waiting:
+            one = waiting.pop()
+            if isinstance(one, Property):
+                found[one.name] = None
+            elif isinstance(one, Arithmetic):
+                waiting += (one.right, one.left)
+            elif isinstance(one, Call):
+                waiting += reversed(one.args)
+        return tuple(found)
+
+    @property
+    def attribute(self) -> str:
+        """The first of its attributes; empty when there is none."""
+        return next(iter(self.attributes), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +291,23 @@ class Or:
     span: Span | None = field(default=None, compare=False)
 
 
-Leaf = Compare | Between | IsIn | IsLike | TextTest | IsNull | SpatialTest | WithinBall | Constant
+Leaf = (
+    Compare
+    | Between
+    | IsIn
+    | IsLike
+    | TextTest
+    | IsNull
+    | SpatialTest
+    | DistanceTest
+    | WithinBall
+    | CosineTest
+    | ClockTest
+    | NetworkTest
+    | ArrayTest
+    | Calculated
+    | Constant
+)
 Node = Leaf | Not | And | Or
 
 

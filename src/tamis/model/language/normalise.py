@@ -10,16 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+import shapely
+
 from tamis.model.subscription import (
     EVERYTHING,
     AllOf,
     AnyOf,
     Ball,
+    Clock,
     Constraint,
+    Cosine,
     Filter,
+    Geometric,
     Like,
     Predicate,
     Relation,
+    Some,
     Spatial,
     Values,
 )
@@ -30,8 +36,15 @@ __all__ = ["MAX_FILTERS", "conjoin", "filter_of", "hull", "normalise"]
 #: Filters of one subscription (promise S19); more stay a tree.
 MAX_FILTERS = 256
 
-#: Conjunctions of two filters that normalising one predicate may cost (about 10 us each).
+#: Filters with patterns of text that multiplying out may give; more stay a tree, which a kernel decides.
+MAX_TEXT_FILTERS = 16
+
+#: Steps that normalising one predicate may cost: conjunctions of two small filters, about 20 us each.
 BUDGET = 1_500
+
+#: What two filters may weigh together for each step: heavy ones take longer to join, and all that is multiplied out has
+#: to be written and read.
+WEIGHT_OF_STEP = 64
 
 
 class _TooLargeError(Exception):
@@ -49,10 +62,13 @@ def normalise(predicate: Predicate) -> tuple[Filter, ...]:
 
 def conjoin(a: Filter, b: Filter) -> Filter | None:
     """Return the filter that holds when both do; None when they plainly exclude each other."""
+    rest: Predicate | None
     if a.rest is None or b.rest is None:
         rest = a.rest or b.rest
     else:
-        rest = AllOf((a.rest, b.rest))
+        parts = (*_conjuncts(a.rest), *_conjuncts(b.rest))
+        rest = AllOf(tuple(sorted(dict.fromkeys(parts), key=repr)) if _only_somes(parts) else parts)
+        rest = rest.parts[0] if len(rest.parts) == 1 else rest
     return filter_of((*a.constraints, *b.constraints), rest)
 
 
@@ -67,7 +83,7 @@ def filter_of(constraints: Iterable[Constraint], rest: Predicate | None = None) 
         else:
             _take(others, one)
     for one in others.values():  # a condition on a value needs the value
-        if isinstance(one, Spatial) and not one.relations:
+        if (isinstance(one, Spatial) and not one.relations) or (isinstance(one, Clock) and not one.allowed):
             return None
         values[one.attribute] = values.get(one.attribute, PRESENT) & PRESENT
     if not all(values.values()):
@@ -86,7 +102,7 @@ def hull(predicate: Predicate) -> dict[str, ValueSet]:
     """Return, per attribute, a set outside which the predicate cannot hold."""
     if isinstance(predicate, Values):
         return {predicate.attribute: predicate.allowed}
-    if isinstance(predicate, Like | Spatial | Ball):
+    if not isinstance(predicate, AllOf | AnyOf):
         return {predicate.attribute: PRESENT}
     hulls = [hull(part) for part in predicate.parts]
     if isinstance(predicate, AllOf):
@@ -100,6 +116,9 @@ def hull(predicate: Predicate) -> dict[str, ValueSet]:
 
 def _unexpanded(predicate: Predicate) -> tuple[Filter, ...]:
     around: Mapping[str, ValueSet] = hull(predicate)
+    if isinstance(predicate, AllOf):  # the hull says what its plain parts say, and is written once
+        parts = tuple(part for part in predicate.parts if not isinstance(part, Values))
+        predicate = AllOf(parts) if len(parts) != 1 else parts[0]
     found = filter_of((Values(name, allowed) for name, allowed in around.items()), predicate)
     return () if found is None else (found,)
 
@@ -115,6 +134,8 @@ class _Normaliser:
             return self._all_of(predicate)
         if isinstance(predicate, AnyOf):
             return self._any_of(predicate)
+        if isinstance(predicate, Some):
+            return [_of_some(predicate)]
         found = filter_of((predicate,))
         return [] if found is None else [found]
 
@@ -124,6 +145,11 @@ class _Normaliser:
         if first is None:
             return []
         product = [first]
+        if elements := _ordered_somes(predicate):  # all at once: there may be thousands
+            present = (Values(some.attribute, PRESENT) for some in elements)
+            rest = AllOf(tuple(elements)) if len(elements) > 1 else elements[0]
+            both = filter_of((*first.constraints, *present), rest)
+            product = [] if both is None else [both]
         for part in predicate.parts:
             if isinstance(part, AnyOf):
                 product = self._multiply(product, self.filters(part))
@@ -135,6 +161,7 @@ class _Normaliser:
             found = filter_of((one,))
             if found is not None:
                 union[found] = None
+        union.update({_of_some(some): None for some in _ordered_somes(predicate)})
         for part in predicate.parts:
             if isinstance(part, AllOf):
                 union.update(dict.fromkeys(self.filters(part)))
@@ -144,12 +171,16 @@ class _Normaliser:
 
     def _multiply(self, left: list[Filter], right: list[Filter]) -> list[Filter]:
         union: dict[Filter, None] = {}
+        weights = [_weight(b) for b in right]
         for a in left:
-            for b in right:
-                self._spend(1 + _shared_cuts(a, b) // 32)
+            weight = _weight(a)
+            for b, other in zip(right, weights, strict=True):
+                self._spend(1 + _shared_cuts(a, b) // 32 + (weight + other) // WEIGHT_OF_STEP)
                 found = conjoin(a, b)
                 if found is not None:
                     union[found] = None
+        if len(left) > 1 and len(union) > MAX_TEXT_FILTERS and all(map(_is_about_text, union)):
+            raise _TooLargeError
         return self._checked(union)
 
     def _checked(self, union: dict[Filter, None]) -> list[Filter]:
@@ -166,6 +197,23 @@ class _Normaliser:
             raise _TooLargeError
 
 
+def _of_some(some: Some) -> Filter:
+    """Return the filter of a condition on a repeated attribute: the attribute is there, and the condition decides."""
+    return Filter((Values(some.attribute, PRESENT),), some)
+
+
+def _ordered_somes(predicate: AllOf | AnyOf) -> list[Some]:
+    return sorted({part for part in predicate.parts if isinstance(part, Some)}, key=repr)
+
+
+def _conjuncts(rest: Predicate) -> tuple[Predicate, ...]:
+    return rest.parts if isinstance(rest, AllOf) else (rest,)
+
+
+def _only_somes(parts: Iterable[Predicate]) -> bool:
+    return all(isinstance(part, Some) for part in parts)
+
+
 def _joined(predicate: AllOf | AnyOf, join: Callable[[list[ValueSet]], ValueSet]) -> list[Constraint]:
     """Return the constraints among the parts, those on the values of one attribute joined into one."""
     sets: dict[str, list[ValueSet]] = {}
@@ -173,7 +221,7 @@ def _joined(predicate: AllOf | AnyOf, join: Callable[[list[ValueSet]], ValueSet]
     for part in predicate.parts:
         if isinstance(part, Values):
             sets.setdefault(part.attribute, []).append(part.allowed)
-        elif not isinstance(part, AllOf | AnyOf):
+        elif not isinstance(part, AllOf | AnyOf | Some):
             result.append(part)
     for name, some in sets.items():
         result.append(Values(name, some[0] if len(some) == 1 else join(some)))
@@ -194,6 +242,31 @@ def _join_plain(filters: Iterable[Filter]) -> list[Filter]:
     return [*(one for one in joined if one is not None), *others]
 
 
+def _is_about_text(filter: Filter) -> bool:
+    return any(isinstance(constraint, Like) for constraint in filter.constraints)
+
+
+def _weight(filter: Filter) -> int:
+    """Return what it takes to copy, compare and hash a filter, and to write and read it: about 0.3 us each."""
+    rest = 0 if filter.rest is None else 40 * len(_conjuncts(filter.rest))
+    return rest + sum(map(_weight_of, filter.constraints))
+
+
+def _weight_of(one: Constraint) -> int:
+    text = 6 + len(one.attribute) // 16
+    if isinstance(one, Values):
+        return text + len(one.allowed.cuts) // 8
+    if isinstance(one, Spatial):
+        return text + 50 + 2 * int(shapely.get_num_coordinates(one.region))
+    if isinstance(one, Geometric):
+        return text + 50 + 2 * int(shapely.get_num_coordinates(one.geometry))
+    if isinstance(one, Ball):
+        return text + len(one.center) // 8
+    if isinstance(one, Cosine):
+        return text + len(one.direction) // 8
+    return text + (len(one.pattern) // 16 if isinstance(one, Like) else 0)
+
+
 def _shared_cuts(a: Filter, b: Filter) -> int:
     """Return how many cuts a conjunction has to walk: those of attributes both filters constrain."""
     if len(a.constraints) + len(b.constraints) == 0:
@@ -206,7 +279,7 @@ def _shared_cuts(a: Filter, b: Filter) -> int:
     )
 
 
-def _take(others: dict[object, Constraint], one: Like | Spatial | Ball) -> None:
+def _take(others: dict[object, Constraint], one: Constraint) -> None:
     """Add a constraint once; two on the same region become one with the relations both allow."""
     if isinstance(one, Spatial):
         key: object = (one.attribute, one.region)
@@ -215,6 +288,10 @@ def _take(others: dict[object, Constraint], one: Like | Spatial | Ball) -> None:
         if isinstance(known, Spatial):
             both &= known.relations
         others[key] = Spatial(one.attribute, both, one.region)
+    elif isinstance(one, Clock):
+        key = (one.attribute, one.zone)
+        known = others.get(key)
+        others[key] = Clock(*key, one.allowed & known.allowed) if isinstance(known, Clock) else one
     else:
         others[one] = one
 
@@ -226,5 +303,11 @@ def _order(one: Constraint) -> tuple[object, ...]:
     if isinstance(one, Like):
         return (one.attribute, 1, one.pattern, one.negated, one.fold, one.is_regex)
     if isinstance(one, Spatial):
-        return (one.attribute, 2, one.region.wkt, sorted(one.relations))
+        return (one.attribute, 2, one.region.wkb, sorted(one.relations))
+    if isinstance(one, Geometric):
+        return (one.attribute, 4, one.function, one.geometry.wkb, one.distance, one.negated)
+    if isinstance(one, Clock):
+        return (one.attribute, 6, one.zone, one.allowed.from_below, one.allowed.cuts)
+    if isinstance(one, Cosine):
+        return (one.attribute, 5, one.direction, one.least, one.negated)
     return (one.attribute, 3, one.center, one.radius, one.negated)

@@ -6,7 +6,7 @@ The parser keeps its own stack: no input can exhaust Python's. The tables are ma
 process (about 40 ms), and never cached on disk, for lark's cache is a pickle.
 
 Where no rule fits, the terminals that would have fitted are put into plain words (`_WORDS`), after a look
-at the mistakes that people make most: a string in double quotes, ``= NULL``, arithmetic.
+at the mistakes that people make most, such as ``= NULL``.
 """
 
 from __future__ import annotations
@@ -20,28 +20,29 @@ from typing import Any, NoReturn
 from lark import Lark
 from lark.exceptions import UnexpectedToken
 
-from tamis.errors import SubscriptionError, SubscriptionSyntaxError, shorten
+from tamis.errors import SubscriptionError, SubscriptionSyntaxError, TamisError
 from tamis.model.language import cql2_json, limits
+from tamis.model.language.arithmetic.reading import ArithmeticReader, attribute_of, expression_of
 from tamis.model.language.folded_text import FoldedText, leaf
+from tamis.model.language.foreign.corrections import corrected
+from tamis.model.language.functions.calls import FunctionCalls
 from tamis.model.language.lexer import RESERVED, TURNED, Piece, Source, TextLexer
 from tamis.model.language.literals import Misreading, Refusal
 from tamis.model.language.nodes import (
     And,
-    Between,
+    ArrayTest,
     Compare,
     Constant,
-    IsIn,
     IsLike,
-    IsNull,
     Node,
     Not,
     Or,
-    SpatialTest,
-    WithinBall,
 )
 
 __all__ = ["parse"]
 
+#: Characters of a text for which an error proposes a correction: longer ones were not typed by hand.
+_MOST_CORRECTED = 2_000
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _OPERATOR = re.compile(r"\s*+[=<>]")
 _building = threading.Lock()
@@ -82,6 +83,25 @@ def parse(source: str | Mapping[str, Any]) -> Node:
 
 
 def _parse_text(text: str) -> Node:
+    """Parse a text; an error proposes the text that was probably meant, if that can be read."""
+    try:
+        return _parse_as_written(text)
+    except (SubscriptionError, SubscriptionSyntaxError) as error:
+        proposal = corrected(text) if len(text) <= _MOST_CORRECTED else None
+        if proposal is not None and _is_readable(proposal):
+            error.corrected = proposal
+        raise
+
+
+def _is_readable(text: str) -> bool:
+    try:
+        _parse_as_written(text)
+    except TamisError:
+        return False
+    return True
+
+
+def _parse_as_written(text: str) -> Node:
     limits.TOTAL.check(len(text))
     if not text.isascii() and (found := _SURROGATE.search(text)):
         raise SubscriptionError(f"a lone surrogate is not text: character {found.start() + 1}")
@@ -94,6 +114,7 @@ def _parse_text(text: str) -> Node:
         raise SubscriptionSyntaxError(text, error.position, error.expected) from None
     except UnexpectedToken as error:
         _explain(error, source)
+    limits.check_sets(node)
     return node
 
 
@@ -125,7 +146,7 @@ def _node(piece: Piece) -> Node:
     return node
 
 
-class _Builder(FoldedText):
+class _Builder(FoldedText, FunctionCalls, ArithmeticReader):
     """One method per alternative of the grammar: its pieces in, one piece out."""
 
     def start(self, pieces: list[Piece]) -> Node:
@@ -152,7 +173,8 @@ class _Builder(FoldedText):
     def group(self, pieces: list[Piece]) -> Piece:
         opened, inner, closed = pieces
         limits.DEPTH.check(inner.depth + 1)
-        return Piece("operand", _node(inner), opened.start, closed.end, inner.depth + 1)
+        kind = "bare" if inner.type == "bare" else "operand"
+        return Piece(kind, _node(inner), opened.start, closed.end, inner.depth + 1)
 
     def negation(self, pieces: list[Piece]) -> Piece:
         word, operand = pieces
@@ -162,33 +184,14 @@ class _Builder(FoldedText):
 
     def bare_attribute(self, pieces: list[Piece]) -> Piece:
         (name,) = pieces
-        return leaf(Compare(name.value, "=", True, (name.start, name.end)), name, name)
+        return Piece("bare", Compare(name.value, "=", True, (name.start, name.end)), name.start, name.end)
 
     def constant(self, pieces: list[Piece]) -> Piece:
         (word,) = pieces
         return leaf(Constant(word.value, (word.start, word.end)), word, word)
 
-    def comparison(self, pieces: list[Piece]) -> Piece:
-        name, operator, literal = pieces
-        node = Compare(name.value, operator.value, literal.value, (name.start, literal.end))
-        return leaf(node, name, literal)
-
-    def turned_comparison(self, pieces: list[Piece]) -> Piece:
-        literal, operator, name = pieces
-        turned = TURNED.get(operator.value, operator.value)
-        return leaf(Compare(name.value, turned, literal.value, (literal.start, name.end)), literal, name)
-
-    def between(self, pieces: list[Piece]) -> Piece:
-        name, lo, hi = pieces[0], pieces[-3], pieces[-1]
-        node = Between(name.value, lo.value, hi.value, len(pieces) == 6, (name.start, hi.end))
-        return leaf(node, name, hi)
-
-    def is_in(self, pieces: list[Piece]) -> Piece:
-        name, values = pieces[0], pieces[-1]
-        return leaf(IsIn(name.value, values.value, len(pieces) == 3, (name.start, values.end)), name, values)
-
     def in_list(self, pieces: list[Piece]) -> Piece:
-        values = tuple(piece.value for piece in pieces[2::2])
+        values = tuple(expression_of(piece) for piece in pieces[2:-1:2])
         return Piece("IN_LIST", values, pieces[0].start, pieces[-1].end)
 
     def empty_list(self, pieces: list[Piece]) -> NoReturn:
@@ -196,33 +199,33 @@ class _Builder(FoldedText):
 
     def is_like(self, pieces: list[Piece]) -> Piece:
         name, pattern = pieces[0], pieces[-1]
-        return leaf(IsLike(name.value, pattern.value, len(pieces) == 4, (name.start, pattern.end)), name, pattern)
+        attribute, span = attribute_of(name, "LIKE"), (name.start, pattern.end)
+        return leaf(IsLike(attribute, pattern.value, len(pieces) == 4, span), name, pattern)
 
-    def is_null(self, pieces: list[Piece]) -> Piece:
-        name, null = pieces[0], pieces[-1]
-        return leaf(IsNull(name.value, len(pieces) == 4, (name.start, null.end)), name, null)
+    def array(self, pieces: list[Piece]) -> Piece:
+        values = tuple(piece.value for piece in pieces[1:-1:2])
+        limits.IN_VALUES.check(len(values))
+        return Piece("ARRAY_LIST", values, pieces[0].start, pieces[-1].end)
 
-    def spatial_test(self, pieces: list[Piece]) -> Piece:
-        function, _, name, _, geometry, closed = pieces
-        node = SpatialTest(function.value, name.value, geometry.value, (function.start, closed.end))
+    def array_test(self, pieces: list[Piece]) -> Piece:
+        function, _, name, _, values, closed = pieces
+        node = ArrayTest(function.value, name.value, _elements(values), (function.start, closed.end))
         return leaf(node, function, closed)
 
-    def turned_spatial_test(self, pieces: list[Piece]) -> Piece:
-        function, _, geometry, _, name, closed = pieces
+    def turned_array_test(self, pieces: list[Piece]) -> Piece:
+        function, _, values, _, name, closed = pieces
         turned = TURNED.get(function.value, function.value)
-        node = SpatialTest(turned, name.value, geometry.value, (function.start, closed.end))
-        return leaf(node, function, closed)
+        return leaf(ArrayTest(turned, name.value, _elements(values), (function.start, closed.end)), function, closed)
 
-    def vector(self, pieces: list[Piece]) -> Piece:
-        center = tuple(float(piece.value) for piece in pieces[1::2])
-        return Piece("VECTOR", center, pieces[0].start, pieces[-1].end)
 
-    def within_ball(self, pieces: list[Piece]) -> Piece:
-        function, _, name, _, center, _, radius, closed = pieces
-        if radius.value < 0:
-            raise Refusal("a radius is not negative", radius.start, radius.value, name.value)
-        span = (function.start, closed.end)
-        return leaf(WithinBall(name.value, center.value, float(radius.value), span), function, closed)
+def _elements(values: Piece) -> tuple[Any, ...]:
+    """Return the elements of a list; the lexer reads a list of numbers as a vector, whose integers are exact."""
+    if values.type != "VECTOR":
+        return tuple(values.value)
+    limits.IN_VALUES.check(len(values.value))
+    if max(map(abs, values.value)) >= 2**53:
+        raise Refusal("a list of numbers beyond 2**53 is not exact; write it as CQL2-JSON", values.start)
+    return tuple(int(one) if one.is_integer() else one for one in values.value)
 
 
 _LITERALS = frozenset({"NUMBER", "STRING", "BOOLEAN", "INSTANT"})
@@ -230,6 +233,8 @@ _OF_FOLDED = frozenset({"OPERATOR", "IN", "IN_LIST", "LIKE", "MATCHES", "NOT"})
 #: Terminals that would have fitted -> what to call them, in the order in which they are named.
 _WORDS: tuple[tuple[frozenset[str], str], ...] = (
     (frozenset({"COMPARISON", "NAME", *_LITERALS, "SPATIAL", "FOLD"}), "an attribute"),
+    (frozenset({"NAME", *_LITERALS, "FOLD", "LPAR"}), "a value"),
+    (frozenset({"NAME", "NUMBER", "LPAR", "FUNCTION", "MINUS"}), "a number"),
     (frozenset({"NAME", "FOLD"}), "an attribute"),
     (frozenset({"NAME", "GEOMETRY"}), "an attribute or a geometry"),
     (frozenset({"NAME"}), "an attribute"),
@@ -239,7 +244,8 @@ _WORDS: tuple[tuple[frozenset[str], str], ...] = (
     (frozenset({"STRING", "FOLD"}), "a string in single quotes"),
     (frozenset({"STRING"}), "a string in single quotes"),
     (frozenset({"GEOMETRY"}), "a geometry: POLYGON((...)), BBOX(...) or GeoJSON"),
-    (frozenset({"VECTOR", "LPAR"}), "a vector such as (0.5, 1)"),
+    (frozenset({"NAME", "VECTOR", "LPAR"}), "an attribute or a list such as ('a', 'b')"),
+    (frozenset({"VECTOR", "LPAR"}), "a list in parentheses such as (0.5, 1)"),
     (frozenset({"OPERATOR", "BETWEEN", "IN", "IN_LIST", "LIKE", "ILIKE", "MATCHES", "IS", "NOT"}), "a comparison"),
     (_OF_FOLDED, "a comparison with =, <>, IN, LIKE or MATCHES"),
     (frozenset({"OPERATOR"}), "a comparison"),
@@ -282,24 +288,10 @@ def _explain(error: UnexpectedToken, source: Source) -> NoReturn:
     if not isinstance(token, Piece):  # lark's own: the end of the text
         raise SubscriptionSyntaxError(text, source.stop, expected) from None
     start, written = token.start, text[token.start : token.end]
-    wants_value = fitting >= _LITERALS and "NAME" not in fitting
-    if _is_arithmetic(token, written, fitting):
-        problem = f"arithmetic ({shorten(written)[1:-1]}) is not supported: an attribute is compared with a value"
-        raise SubscriptionError(problem, value=written, text=text, position=start) from None
-    if token.type == "NAME" and wants_value:
-        problem = f"{shorten(token.value)} is read as an attribute, and attributes are compared with values only"
-        hint = "; a string stands in single quotes"
-        raise SubscriptionError(problem + hint, token.value, text=text, position=start) from None
-    if token.type == "NULL" and wants_value:
+    if token.type == "NULL" and fitting >= _LITERALS and "COMPARISON" not in fitting:
         expected += " (a missing value is asked for with IS NULL)"
     if token.type in RESERVED and "NAME" in fitting and _OPERATOR.match(text, token.end):
         expected += f" (an attribute called {written} stands in double quotes)"
     if text[:start].rstrip().endswith("\\'"):
         expected += " (a quote inside a string is written twice)"
     raise SubscriptionSyntaxError(text, start, expected) from None
-
-
-def _is_arithmetic(token: Piece, written: str, fitting: set[str]) -> bool:
-    """Whether a token that stands after an operand looks like the rest of a sum."""
-    after_operand = not fitting & {"NAME", *_LITERALS}
-    return after_operand and (written.upper() == "DIV" or (token.type == "NUMBER" and written[0] in "+-"))

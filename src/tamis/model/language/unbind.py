@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tamis.errors import SubscriptionError, shorten
+from tamis.errors import SubscriptionError
+from tamis.model.derived.formulas import formula_of, is_formula
+from tamis.model.derived.functions import find_function
+from tamis.model.language.arithmetic.writing import with_expression, written_form
 from tamis.model.language.format import format_node
+from tamis.model.language.functions.temporal import DAYS, WEEK
 from tamis.model.language.nodes import (
     And,
+    ArrayTest,
     Between,
+    Call,
+    ClockTest,
     Compare,
     Constant,
-    Instant,
+    CosineTest,
+    DistanceTest,
     IsIn,
     IsLike,
     IsNull,
@@ -26,12 +34,27 @@ from tamis.model.language.nodes import (
 from tamis.model.pattern import prefix_stop
 from tamis.model.schema import Schema
 from tamis.model.spatial_functions import ALL_RELATIONS, SPATIAL_FUNCTIONS
-from tamis.model.subscription import AllOf, AnyOf, Constraint, Filter, Like, Predicate, Spatial, Values
+from tamis.model.subscription import (
+    AllOf,
+    AnyOf,
+    Clock,
+    Constraint,
+    Cosine,
+    Filter,
+    Geometric,
+    Like,
+    Predicate,
+    Some,
+    Spatial,
+    Values,
+)
 from tamis.model.text.folding import escape_like
-from tamis.model.types import AttributeType, Boolean, String, Timestamp
-from tamis.model.value_set import Cut, ValueSet
+from tamis.model.types import AttributeType, Number, ScalarType, String, type_of_value
+from tamis.model.value_set import PRESENT, Cut, ValueSet
 
 __all__ = ["format_filters", "unbind"]
+
+_DAY = WEEK // 7
 
 
 def format_filters(filters: Sequence[Filter], schema: Schema) -> str:
@@ -46,7 +69,10 @@ def unbind(filters: Sequence[Filter], schema: Schema) -> Node:
 
 def _filter_node(one: Filter, schema: Schema) -> Node:
     if one.rest is not None:  # the constraints are only the hull of the rest and what was joined to it
-        return _all([*(_constraint_node(c, schema) for c in one.constraints), _predicate_node(one.rest, schema)])
+        rest = one.rest.parts if isinstance(one.rest, AllOf) else (one.rest,)
+        repeated = {part.attribute for part in rest if isinstance(part, Some)}
+        said = [c for c in one.constraints if not (c.attribute in repeated and c == Values(c.attribute, PRESENT))]
+        return _all([*(_constraint_node(c, schema) for c in said), *(_predicate_node(part, schema) for part in rest)])
     return _all([_constraint_node(constraint, schema) for constraint in one.constraints])
 
 
@@ -55,12 +81,35 @@ def _predicate_node(predicate: Predicate, schema: Schema) -> Node:
         return _all([_predicate_node(part, schema) for part in predicate.parts])
     if isinstance(predicate, AnyOf):
         return _any([_predicate_node(part, schema) for part in predicate.parts])
+    if isinstance(predicate, Some):
+        return _some_node(predicate, schema)
     return _constraint_node(predicate, schema)
 
 
+def _some_node(some: Some, schema: Schema) -> Node:
+    """Return a condition on a repeated attribute as one leaf: what an element must satisfy is not joined by AND."""
+    name, condition = some.attribute, some.condition
+    kind = schema.get(name)
+    element = Schema({} if kind is None else {name: kind.element})
+    if not isinstance(condition, Values):
+        node = _predicate_node(condition, element)
+        return Not(node) if some.negated else node
+    scalar = _scalar(element.get(name), condition.allowed)
+    holes, ranges = _split(condition.allowed.negated(), scalar)
+    if not ranges and (some.negated or len(holes) != 1):  # all values but these
+        only = ArrayTest("A_CONTAINEDBY", name, tuple(holes))
+        return only if some.negated else Not(only)
+    node = _values_node(condition, scalar)
+    if isinstance(node, And | Or):  # two conditions could be met by two elements
+        raise SubscriptionError(f"attribute {name!r}: no single condition says what an element must satisfy")
+    return Not(node) if some.negated else node
+
+
 def _constraint_node(constraint: Constraint, schema: Schema) -> Node:
+    if isinstance(constraint, Values) and is_formula(constraint.attribute):
+        return _formula_node(constraint)
     if isinstance(constraint, Values):
-        return _values_node(constraint, schema.get(constraint.attribute))
+        return _values_node(constraint, _scalar(schema.get(constraint.attribute), constraint.allowed))
     if isinstance(constraint, Like) and (constraint.fold or constraint.is_regex):
         op = "MATCHES" if constraint.is_regex else "LIKE"
         return TextTest(constraint.attribute, op, (constraint.pattern,), constraint.fold, constraint.negated)
@@ -68,12 +117,44 @@ def _constraint_node(constraint: Constraint, schema: Schema) -> Node:
         return IsLike(constraint.attribute, constraint.pattern, constraint.negated)
     if isinstance(constraint, Spatial):
         return _spatial_node(constraint)
-    within = WithinBall(constraint.attribute, constraint.center, constraint.radius)
-    return Not(within) if constraint.negated else within
+    if isinstance(constraint, Clock):
+        return _clock_node(constraint)
+    if isinstance(constraint, Geometric):
+        test = _geometric_node(constraint)
+    elif isinstance(constraint, Cosine):
+        test = CosineTest(constraint.attribute, constraint.direction, constraint.least)
+    else:
+        test = WithinBall(constraint.attribute, constraint.center, constraint.radius)
+    return Not(test) if constraint.negated else test
+
+
+def _clock_node(constraint: Clock) -> Node:
+    """Return the days and hours of a set, one condition for each day on which it has some."""
+    nodes: list[Node] = []
+    for start, stop in constraint.allowed.intervals():
+        first, last = (0 if start is None else start[0]), (WEEK if stop is None else stop[0])
+        for day in range(first // _DAY, (last - 1) // _DAY + 1):
+            begin, end = max(first - day * _DAY, 0), min(last - day * _DAY, _DAY)
+            only = ClockTest("T_WEEKDAY", constraint.attribute, (DAYS[day],), constraint.zone)
+            hours = ClockTest("T_TIME", constraint.attribute, (_clock(begin), _clock(end)), constraint.zone)
+            nodes.append(only if end - begin == _DAY else _all([only, hours]))
+    return _any(nodes)
+
+
+def _clock(microseconds: int) -> str:
+    minutes, seconds = divmod(microseconds // 1_000_000, 60)
+    return f"{minutes // 60:02}:{minutes % 60:02}" + (f":{seconds:02}" if seconds else "")
+
+
+def _geometric_node(constraint: Geometric) -> Node:
+    if constraint.function == "S_DWITHIN":
+        unit = "m" if constraint.on_sphere else None
+        return DistanceTest(constraint.attribute, constraint.geometry, constraint.distance, unit)
+    return SpatialTest(constraint.function, constraint.attribute, constraint.geometry)
 
 
 def _spatial_node(constraint: Spatial) -> Node:
-    names = {relations: name for name, relations in reversed(SPATIAL_FUNCTIONS.items())}
+    names = {relations: name for name, relations in reversed(SPATIAL_FUNCTIONS.items()) if relations}
 
     def test(name: str) -> Node:
         return SpatialTest(name, constraint.attribute, constraint.region)
@@ -87,7 +168,7 @@ def _spatial_node(constraint: Spatial) -> Node:
     return _any([test(f"RCC_{one.value.upper()}") for one in sorted(constraint.relations)])
 
 
-def _values_node(constraint: Values, kind: AttributeType | None) -> Node:
+def _values_node(constraint: Values, kind: ScalarType) -> Node:
     name, allowed = constraint.attribute, constraint.allowed
     parts: list[Node] = [IsNull(name)] if allowed.missing else []
     if not allowed.has_values:
@@ -109,12 +190,12 @@ def _values_node(constraint: Values, kind: AttributeType | None) -> Node:
 Interval = tuple[Cut | None, Cut | None]
 
 
-def _split(allowed: ValueSet, kind: AttributeType | None) -> tuple[list[Literal], list[Interval]]:
+def _split(allowed: ValueSet, kind: ScalarType) -> tuple[list[Literal], list[Interval]]:
     """Part a set into the single values in it and the real ranges."""
     points: list[Literal] = []
     ranges: list[Interval] = []
     for start, stop in allowed.intervals():
-        low, high = _lower(start, kind), _upper(stop, kind)
+        low, high = kind.lower(start), kind.upper(stop)
         if low is not None and high is not None and low == (high[0], ">=") and high[1] == "<=":
             points.append(low[0])
         else:
@@ -122,52 +203,36 @@ def _split(allowed: ValueSet, kind: AttributeType | None) -> tuple[list[Literal]
     return points, ranges
 
 
-def _range_node(name: str, kind: AttributeType | None, start: Cut | None, stop: Cut | None) -> Node:
-    prefix = _prefix(kind, start, stop)
+def _formula_node(constraint: Values) -> Node:
+    """Return conditions on the expression of a computed value."""
+    expression = written_form(formula_of(constraint.attribute).expression)
+    function = find_function(expression.name) if isinstance(expression, Call) else None
+    kind = Number() if function is None else function.returns
+    return with_expression(_values_node(constraint, kind), expression)
+
+
+def _range_node(name: str, kind: ScalarType, start: Cut | None, stop: Cut | None) -> Node:
+    prefix = None if is_formula(name) else _prefix(kind, start, stop)
     if prefix is not None:
         return IsLike(name, f"{escape_like(prefix)}%")
-    low, high = _lower(start, kind), _upper(stop, kind)
+    low, high = kind.lower(start), kind.upper(stop)
     if low and high and low[1] == ">=" and high[1] == "<=":
         return Between(name, low[0], high[0])
     return _all([Compare(name, op, value) for value, op in (end for end in (low, high) if end)])
 
 
-def _prefix(kind: AttributeType | None, start: Cut | None, stop: Cut | None) -> str | None:
+def _prefix(kind: ScalarType, start: Cut | None, stop: Cut | None) -> str | None:
     if isinstance(kind, String) and start and stop and prefix_stop(start[0]) == stop[0]:
         return str(start[0])
     return None
 
 
-def _lower(cut: Cut | None, kind: AttributeType | None) -> tuple[Literal, str] | None:
-    """Return (value, ">=" or ">") for the lower end of an interval; None when it is open."""
-    if cut is None:
-        return (False, ">=") if isinstance(kind, Boolean) else None
-    value, side = cut
-    if isinstance(kind, String) and value.endswith("\0"):
-        return value[:-1], ">"
-    return _literal(value, kind), ">" if side else ">="
-
-
-def _upper(cut: Cut | None, kind: AttributeType | None) -> tuple[Literal, str] | None:
-    """Return (value, "<=" or "<") for the upper end of an interval; None when it is open."""
-    if cut is None:
-        return (True, "<=") if isinstance(kind, Boolean) else None
-    value, side = cut
-    if isinstance(kind, Boolean):
-        return False, "<="
-    if isinstance(kind, String):
-        return (value[:-1], "<=") if value.endswith("\0") else (value, "<")
-    if isinstance(kind, Timestamp):
-        return Instant(value - 1), "<="
-    return _literal(value, kind), "<=" if side else "<"
-
-
-def _literal(value: object, kind: AttributeType | None) -> Literal:
-    if isinstance(kind, Timestamp) and isinstance(value, int):
-        return Instant(value)
-    if isinstance(value, bool | int | float | str):
-        return value
-    raise SubscriptionError(f"{shorten(value)} cannot be written as a literal")
+def _scalar(kind: AttributeType | None, allowed: ValueSet) -> ScalarType:
+    """Return the type by which a set is written; its values show one where the schema knows none."""
+    if isinstance(kind, ScalarType):
+        return kind
+    shown = type_of_value(allowed.cuts[0][0]) if allowed.cuts else None
+    return shown if isinstance(shown, ScalarType) else Number()
 
 
 def _all(parts: list[Node]) -> Node:

@@ -92,6 +92,10 @@ class RegexMachine:
         """Return the state after one more character."""
         return self.follow(state, bisect_right(self.cell_starts, ord(character)) - 1)
 
+    def cell_of(self, code: int) -> int:
+        """Return the cell of a code point."""
+        return bisect_right(self.cell_starts, code) - 1
+
     def follow(self, state: State, cell: int) -> State:
         """Return the state after one more character of a cell."""
         if state is self.met or state is self.dead:

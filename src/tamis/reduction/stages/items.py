@@ -17,7 +17,7 @@ from tamis.algebra.proofs.facts import UNCONSTRAINED
 from tamis.algebra.proofs.pieces import Budget, Piece, pieces_of
 from tamis.algebra.proofs.witness import canonical, event_for
 from tamis.model.schema import Event
-from tamis.model.subscription import Filter, Like, Subscription, SubscriptionId, Values
+from tamis.model.subscription import Filter, Like, Some, Subscription, SubscriptionId, Values
 from tamis.model.types import AttributeType
 from tamis.reduction.merge import outlives
 from tamis.reduction.subsume import find_union
@@ -99,8 +99,10 @@ def _corners(piece: Piece) -> list[Event]:
     A union that leaves something of a piece out tends to leave out a corner: the question is then a short one.
     """
     corners: list[Event] = []
+    if any(isinstance(key, Some) for key in piece):  # conditions on some element have no corner
+        return corners
     for last in (False, True):
-        ends = {name: facts.allowed.cuts[-last] for name, facts in piece.items() if facts.allowed.cuts}
+        ends = {str(name): facts.allowed.cuts[-last] for name, facts in piece.items() if facts.allowed.cuts}
         if ends and all(side == last and not isinstance(value, str) for value, side in ends.values()):
             corners.append({name: value for name, (value, _) in ends.items()})
     return corners

@@ -26,26 +26,25 @@ import msgspec
 
 from tamis.engine.shelf import Merging
 from tamis.errors import InvariantError, ModelError, RemoteProtocolError, TamisError
-from tamis.model.schema import Event
-from tamis.model.subscription import Subscription
 from tamis.node import records
 from tamis.node.content import Content
 from tamis.node.core import LinkFree, LinkFull, LinkUp
-from tamis.node.effects import Again, Deliver, Effect, Key, Link, Send
+from tamis.node.effects import Again, Effect, Key, Link, Send
 from tamis.node.story import Story
 from tamis.routing import messages as m
 from tamis.routing.core.confirmations import Confirmations
 from tamis.routing.core.counters import Counters
-from tamis.routing.core.event_batch import EventBatch
+from tamis.routing.core.event_routing import EventRouting, client_key
 from tamis.routing.core.expiry import Expiry
 from tamis.routing.core.flow import Flow
-from tamis.routing.core.routing_table import ALL_NAMESPACES, Readers, RoutingTable
-from tamis.routing.core.summary import Changes
+from tamis.routing.core.interest import Interest, NamedInterest, ReadInterests
+from tamis.routing.core.routing_table import ALL_NAMESPACES, RoutingTable
+from tamis.routing.core.summary import Changes, Wanted
 from tamis.routing.policies import CellOptions, Policy
 from tamis.routing.policies.cell_records import read_ranges
 from tamis.routing.policies.cell_tables import USUAL_CELLS
 
-__all__ = ["PATIENCE_SECONDS", "BrokerCore"]
+__all__ = ["PATIENCE_SECONDS", "BrokerCore", "client_key"]
 
 #: What only neighbours say. It is about a life of theirs, so what was not acknowledged is never said again to another.
 _OF_BROKERS = m.Update | m.Confirm | m.Pause | m.Resume
@@ -81,8 +80,7 @@ class BrokerCore:
         self._neighbours = dict(neighbours)
         self._content = content
         self._confirmations = Confirmations(neighbours, patience)
-        #: Which links take no more events now.
-        self.flow = Flow(neighbours)
+        self.events = EventRouting(self.table, content, self._confirmations, Flow(neighbours), self.counters)
         #: Neighbours that are there and know nothing of us; each gets its table once all others have spoken.
         self._waiting_for_table: set[Link] = set()
         #: Neighbours that have our table, so that changes are enough.
@@ -92,8 +90,8 @@ class BrokerCore:
         self._handlers: dict[type, Callable[[Any, Link, float], list[Effect]]] = {
             m.Subscribe: lambda message, sender, now: self.subscribe([(sender, message)], now),
             m.Unsubscribe: self._unsubscribe,
-            m.Publish: lambda message, sender, now: self._publish((message.event,), sender, now),
-            m.PublishBatch: lambda message, sender, now: self._publish(message.events, sender, now),
+            m.Publish: lambda message, sender, now: self.events.publish((message.event,), sender, now),
+            m.PublishBatch: lambda message, sender, now: self.events.publish(message.events, sender, now),
             m.Update: self._update,
             m.Confirm: self._confirm,
             m.Pause: lambda message, sender, now: self.flow.pause(sender),
@@ -112,6 +110,11 @@ class BrokerCore:
             raise RemoteProtocolError(sender, f"nobody sends a {type(message).__name__} to a broker from there")
         return handler(message, sender, now)
 
+    @property
+    def flow(self) -> Flow:
+        """Which links take no more events now."""
+        return self.events.flow
+
     def is_neighbour(self, link: Link) -> bool:
         """Whether a link leads to another broker."""
         return link in self._neighbours
@@ -120,30 +123,31 @@ class BrokerCore:
 
     def subscribe(self, asked: Iterable[tuple[Link, m.Subscribe]], now: float) -> list[Effect]:
         """Take subscriptions of clients, and make known in one step what follows from all of them."""
-        effects, places, interests = list[Effect](), list[tuple[Link, str]](), list[tuple[Link, str, Subscription]]()
-        is_new: dict[tuple[Link, str], bool] = {}
-        for client, message in asked:
-            try:
-                if message.namespace == ALL_NAMESPACES:
-                    raise ModelError(f"namespace {ALL_NAMESPACES!r} is not for clients")
-                subscription = _subscription(message, self._content.of(message.namespace))
-            except TamisError as error:
+        arrivals = list(asked)
+        interests = [_asked(client, message, self._content) for client, message in arrivals]
+        read = ReadInterests([interest for _, _, interest in interests])
+        effects, is_new = list[Effect](), dict[tuple[Link, str], bool]()
+        for position, ((client, message), (_, key, interest)) in enumerate(zip(arrivals, interests, strict=True)):
+            if message.namespace == ALL_NAMESPACES:
+                read.bad[position] = ModelError(f"namespace {ALL_NAMESPACES!r} is not for clients")
+            if (error := read.bad.get(position)) is not None:
+                if not isinstance(error, TamisError):
+                    raise error
                 effects.append(Send(client, m.Refusal(f"subscription {message.id!r}", str(error))))
                 continue
-            place = (client, client_key(client, message.namespace, message.id))
             # Said again, as a client does that missed the answer, it is not new: it may have been active for long.
-            known = self.table.interests(client).get(place[1])
-            is_new[place] = known is None or known.filters != subscription.filters
-            interests.append((*place, subscription))
-            self.expiry.put(place, message.expires)
-            effects.append(records.INTEREST.put(*place, value=m.encode(message)))
+            known = self.table.interests(client).get(key)
+            is_new[client, key] = known is None or not known.says_same(interest)
+            if is_new[client, key] and self.events.changed is not None:
+                self.events.changed.add(key)
+            self.expiry.put((client, key), message.expires)
+            effects.append(records.INTEREST.put(client, key, value=m.encode(message)))
             effects.append(Send(client, m.Status(message.id, message.namespace, m.State.ACCEPTED)))
-            places.append(place)
-        self.table.put_many(interests)
+        self.table.put_many(interests, read)
         effects += self._announce()
         owed = self._neighbours.keys() - self._has_table
-        for place in places:
-            self._confirmations.expect(*place, owed, now=now, is_new=is_new[place])
+        for place, is_first in is_new.items():
+            self._confirmations.expect(*place, owed, now=now, is_new=is_first)
         return effects + self._settle()
 
     def _unsubscribe(self, message: m.Unsubscribe, sender: Link, now: float) -> list[Effect]:
@@ -187,14 +191,14 @@ class BrokerCore:
     # Neighbours
 
     def _update(self, message: m.Update, sender: Link, now: float) -> list[Effect]:
-        entries = [(entry, _entry(entry, sender, self._content.of(entry.namespace))) for entry in message.announce]
-        effects = self._update_ranges(message, sender)
         held, gone = self.table.interests(sender), set(message.retract)
+        plans = _read_plans(self.table, message, sender)
+        _put_entries(self.table, message.announce, sender, self._content)
+        effects = self._update_ranges(plans, message, sender)
         if message.replace:
             gone = held.keys() - {entry.key for entry in message.announce}
             self.table.note_spoken(sender)
-        self.table.put_many((sender, entry.key, subscription) for entry, subscription in entries)
-        for entry, _ in entries:
+        for entry in message.announce:
             effects.append(records.INTEREST.put(sender, entry.key, value=msgspec.msgpack.encode(entry)))
         for key in sorted(gone & held.keys()):
             self.table.drop(sender, key)
@@ -204,12 +208,8 @@ class BrokerCore:
         self._confirmations.expect(sender, message.number, self._neighbours.keys() - self._has_table, now=now)
         return effects + self._settle()
 
-    def _update_ranges(self, message: m.Update, sender: Link) -> list[Effect]:
+    def _update_ranges(self, plans: dict[str, Any], message: m.Update, sender: Link) -> list[Effect]:
         cells, effects = self.table.cells, list[Effect]()
-        try:
-            plans = {part.namespace: cells.read(part.plan) for part in message.ranges}
-        except Exception as error:  # nothing is applied yet, so whatever is wrong is wrong with this message
-            raise RemoteProtocolError(sender, f"ranges: {error}") from None
         if message.replace:
             plans |= {name: cells.empty_plan() for name in cells.namespaces(sender) if name not in plans}
         for namespace, plan in plans.items():
@@ -264,10 +264,7 @@ class BrokerCore:
 
     def _send_update(self, link: Link, changes: Changes, *, replace: bool) -> list[Effect]:
         number = self._confirmations.number_next(link)
-        entries = tuple(
-            m.Entry(str(one.id), one.namespace, self._content.of(one.namespace).write_filter(one.filters))
-            for one in changes.announce
-        )
+        entries = tuple(m.Entry(str(one.id), one.namespace, _document(one, self._content)) for one in changes.announce)
         ranges = tuple(m.Ranges(namespace, plan) for namespace, plan in changes.plans)
         update = m.Update(number, entries, tuple(changes.retract), replace, ranges)
         self.counters[link].count_update(update)
@@ -285,84 +282,20 @@ class BrokerCore:
                 effects.append(Send(source, m.Status(settled.id, settled.namespace, m.State.ACTIVE)))
         return effects + [Send(link, m.Confirm(number)) for link, number in confirmed.items()]
 
-    # Events
-
-    def _publish(self, events: Sequence[m.Published], sender: Link, now: float) -> list[Effect]:
-        going: dict[Link, list[m.Published]] = {}
-        readable, effects = self._read(events, sender)
-        for event, links, readers in self._routed(readable, sender):
-            if not self.flow.is_open and sender not in self._neighbours and (why := self.flow.find_refusal(links)):
-                effects += self._refuse(event, sender, *why)
-                continue
-            for link in links:
-                going.setdefault(link, []).append(event)
-                self.counters[link].events += 1
-            delivered = self._deliver(event, readers, sender, now) if readers else []
-            if sender in self._neighbours and not links and not delivered:
-                self.counters[sender].false_positives += 1
-            effects += delivered
-        for link, batch in going.items():
-            effects.append(Send(link, m.Publish(batch[0]) if len(batch) == 1 else m.PublishBatch(tuple(batch))))
-        return effects
-
-    def _refuse(self, event: m.Published, client: Link, link: Link, why: str) -> list[Effect]:
-        """Refuse an event that a link cannot take; it was given to nobody."""
-        self.counters[link].refused += 1
-        return [Send(client, m.Refusal(f"event {event.id.seq}", why, event.id, is_temporary=True))]
-
-    def _read(
-        self, events: Sequence[m.Published], sender: Link
-    ) -> tuple[list[tuple[m.Published, Event]], list[Effect]]:
-        """Return the events with their values, and refusals of what is no event."""
-        readable: list[tuple[m.Published, Event]] = []
-        refusals: list[Effect] = []
-        for event in events:
-            try:
-                readable.append((event, self._content.of(event.namespace).read_event(event.payload)))
-            except Exception as error:  # nothing is applied yet, so whatever is wrong is wrong with this event
-                if sender in self._neighbours:
-                    raise RemoteProtocolError(sender, str(error)) from None
-                refusals.append(Send(sender, m.Refusal(f"event {event.id.seq}", str(error), event.id)))
-        return readable, refusals
-
-    def _routed(
-        self, events: list[tuple[m.Published, Event]], sender: Link
-    ) -> Iterator[tuple[m.Published, list[Link], Readers]]:
-        """Yield the events in order with their next hops and readers; all of a namespace are matched at once."""
-        spaces: dict[str, list[Event]] = {}
-        for event, values in events:
-            spaces.setdefault(event.namespace, []).append(values)
-        routes = {
-            name: self._routes(EventBatch(mine, name, self._content.of(name).schema), sender)
-            for name, mine in spaces.items()
-        }
-        return ((event, *next(routes[event.namespace])) for event, _ in events)
-
-    def _routes(self, batch: EventBatch, sender: Link) -> Iterator[tuple[list[Link], Readers]]:
-        hops = self.table.next_hops_of_batch(batch, sender) if self._neighbours else [[]] * len(batch)
-        return zip(hops, self.table.readers_of_batch(batch), strict=True)
-
-    def _deliver(self, event: m.Published, readers: Readers, sender: Link, now: float) -> list[Effect]:
-        effects: list[Effect] = []
-        for client, wanting in sorted(readers.items()):
-            ids = tuple(one.id for one in wanting if self._is_live(client, one, sender, now))
-            if ids:
-                effects.append(Deliver(client, m.Delivery(event, ids)))
-        return effects
-
-    def _is_live(self, client: Link, one: Subscription, sender: Link, now: float) -> bool:
-        """Whether a subscription gets events of ``sender`` now: it has not expired, and they do not come too early."""
-        if one.expires is not None and one.expires <= now * 1e6:
-            return False
-        if sender not in self._neighbours or not self._confirmations.has_waiting:
-            return True
-        return not self._confirmations.is_early(client, client_key(client, one.namespace, one.id), sender)
-
     # Life
 
-    def restore(self, stored: Mapping[Key, bytes], *, now: float) -> list[Effect]:
-        """Take back what an earlier life persisted; every neighbour gets its table anew, in one step."""
-        self.table.put_many(self._restored_interests(stored))
+    def restore(
+        self, stored: Mapping[Key, bytes], *, now: float, read: Mapping[tuple[str, ...], m.Subscribe] | None = None
+    ) -> list[Effect]:
+        """Take back what an earlier life persisted; every neighbour gets its table anew, in one step.
+
+        ``read`` are the subscriptions of clients, by source and key, if they were decoded already.
+        """
+        interests = list(self._restored_interests(stored, {} if read is None else read))
+        meanings = ReadInterests([interest for _, _, interest in interests])
+        for error in meanings.bad.values():
+            raise error
+        self.table.put_many(interests, meanings)
         changes = _restore_ranges(self.table, self._neighbours, stored)
         for link in self._neighbours:
             self._confirmations.sent[link] = records.NUMBER.find(stored, link) or 0
@@ -382,17 +315,19 @@ class BrokerCore:
                 self._confirmations.expect(client, place, without, now=now, is_new=False)
         return effects + self._settle()
 
-    def _restored_interests(self, stored: Mapping[Key, bytes]) -> Iterator[tuple[Link, str, Subscription]]:
+    def _restored_interests(
+        self, stored: Mapping[Key, bytes], read: Mapping[tuple[str, ...], m.Subscribe]
+    ) -> Iterator[tuple[Link, str, Interest]]:
         for (source, key), value in sorted(records.INTEREST.items(stored)):
             if source in self._neighbours:
                 entry = msgspec.msgpack.decode(value, type=m.Entry)
-                yield source, key, _entry(entry, source, self._content.of(entry.namespace))
+                yield source, key, _entry(entry, self._content)
                 continue
-            message = m.decode(value, source)
+            message = read.get((source, key)) or m.decode(value, source)
             if not isinstance(message, m.Subscribe):
                 raise InvariantError(f"the disk holds {message!r} as a subscription")
             self.expiry.put((source, key), message.expires)
-            yield source, key, _subscription(message, self._content.of(message.namespace))
+            yield source, key, _interest(message, self._content.of(message.namespace))
 
     def check_invariants(self) -> None:
         """Raise `InvariantError`, with the story, unless every neighbour is told of everything it must know."""
@@ -417,24 +352,40 @@ def _restore_ranges(
     return changes
 
 
-def _subscription(message: m.Subscribe, content: Content) -> Subscription:
-    """Return what a client asks for."""
-    filters = content.read_filter(message.filter)
-    return Subscription(message.id, filters, None, message.namespace, message.expires)
+def _asked(client: Link, message: m.Subscribe, content: Content) -> tuple[Link, str, Interest]:
+    """Return what a client asks for, under its key."""
+    interest = _interest(message, content.of(message.namespace))
+    return client, client_key(client, message.namespace, message.id), interest
 
 
-def _entry(entry: m.Entry, link: Link, content: Content) -> Subscription:
+def _interest(message: m.Subscribe, content: Content) -> Interest:
+    return Interest(message.id, message.filter, message.namespace, content, message.expires)
+
+
+def _entry(entry: m.Entry, content: Content) -> Interest:
     """Return what a neighbour asks for."""
+    return Interest(entry.key, entry.filter, entry.namespace, content.of(entry.namespace))
+
+
+def _document(wanted: Wanted, content: Content) -> bytes:
+    """Return a filter as a neighbour is told it: as it was written, if it is what a client or neighbour wrote."""
+    if isinstance(wanted, NamedInterest):
+        return wanted.interest.document
+    return content.of(wanted.namespace).write_filter(wanted.filters)
+
+
+def _put_entries(table: RoutingTable, entries: Sequence[m.Entry], sender: Link, content: Content) -> None:
+    """Take what a neighbour announces, all of it or nothing."""
+    interests = [(sender, entry.key, _entry(entry, content)) for entry in entries]
+    read = ReadInterests([interest for _, _, interest in interests])
+    if read.bad:
+        first = min(read.bad)
+        raise RemoteProtocolError(sender, f"entry {entries[first].key!r}: {read.bad[first]}")
+    table.put_many(interests, read)
+
+
+def _read_plans(table: RoutingTable, message: m.Update, sender: Link) -> dict[str, Any]:
     try:
-        return Subscription(entry.key, content.read_filter(entry.filter), None, entry.namespace)
-    except Exception as error:  # nothing is applied yet, so whatever is wrong is wrong with this entry
-        raise RemoteProtocolError(link, f"entry {entry.key!r}: {error}") from None
-
-
-def client_key(client: Link, namespace: str, id: int | str) -> str:
-    """Return the key of a client's subscription, unique in the network.
-
-    >>> client_key("alice", "default", 7)
-    '["alice","default",7]'
-    """
-    return msgspec.json.encode((client, namespace, id)).decode()
+        return {part.namespace: table.cells.read(part.plan) for part in message.ranges}
+    except Exception as error:  # nothing is applied yet, so whatever is wrong is wrong with this message
+        raise RemoteProtocolError(sender, f"ranges: {error}") from None

@@ -29,6 +29,10 @@ class EventBatch:
     def __len__(self) -> int:
         return len(self.events)
 
+    def head(self, n: int) -> EventBatch:
+        """Return the first ``n`` events."""
+        return self if n >= len(self.events) else EventBatch(self.events[:n], self.namespace, self._schema)
+
     @property
     def is_small(self) -> bool:
         """Whether a table of these events does not pay."""

@@ -27,7 +27,7 @@ class Flow:
     """The links of one broker that take no more events now."""
 
     def __init__(self, neighbours: Iterable[Link]) -> None:
-        self._neighbours = tuple(neighbours)
+        self._neighbours = dict.fromkeys(neighbours)
         #: ``{neighbour: what waits}``: exactly those whose outbox is full.
         self.full: dict[Link, LinkFull] = {}
         #: The neighbours that asked for a pause, in order.
@@ -39,6 +39,15 @@ class Flow:
     def is_open(self) -> bool:
         """Whether every link takes events."""
         return not self.full and not self.paused
+
+    @property
+    def has_neighbours(self) -> bool:
+        """Whether there is any link to another broker."""
+        return bool(self._neighbours)
+
+    def is_neighbour(self, link: Link) -> bool:
+        """Whether a link leads to another broker."""
+        return link in self._neighbours
 
     def find_refusal(self, links: Iterable[Link]) -> tuple[Link, str] | None:
         """Return the first of some links that takes no more events, and why; None when all do."""

@@ -11,16 +11,19 @@ A neighbour that has not spoken yet is taken to want everything (promise R6: whe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
 
 from tamis.engine.shelf import MergeAtOnce, Merging, Shelf
+from tamis.engine.text_batch import LazyBatch
 from tamis.errors import InvariantError
+from tamis.index.dominance.batches import Questions
 from tamis.index.packed.matcher import PackedMatcher
 from tamis.index.protocols import Lookup, Matcher
 from tamis.model.schema import Event, Schema
@@ -28,7 +31,8 @@ from tamis.model.subscription import EVERYTHING, Subscription, SubscriptionId
 from tamis.node.effects import Link
 from tamis.routing.core.counters import Counters
 from tamis.routing.core.event_batch import EventBatch
-from tamis.routing.core.summary import Changes, Origin, Summary
+from tamis.routing.core.interest import Interest, NamedInterest, ReadInterests
+from tamis.routing.core.summary import Changes, Origin, Summary, Wanted
 from tamis.routing.policies import CellOptions, Policy
 from tamis.routing.policies.cell_tables import USUAL_CELLS, CellTables
 from tamis.routing.policies.two_stage import TwoStageTable
@@ -41,8 +45,11 @@ ALL_NAMESPACES = "*"
 #: Subscriptions of clients, and filters of a neighbour, from which on a batch meets them as a table.
 SMALL_TABLE = 129
 
+#: Events times subscriptions that are compared at once where an answer may be cut off: all of them may match.
+MOST_PAIRS = 8_000_000
+
 #: The clients that want an event, each with its subscriptions that match.
-Readers = dict[Link, list[Subscription]]
+Readers = dict[Link, list[Interest]]
 
 #: What a neighbour asks for that wants every event.
 _ALL = Subscription("*", (EVERYTHING,), None, ALL_NAMESPACES)
@@ -69,6 +76,17 @@ class _Space:
                 shelf.now.matcher.check_invariants()
 
 
+class _Summaries(dict[str, Summary]):
+    """The summaries of one link by namespace; one that is missing is made."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+
+    def __missing__(self, namespace: str) -> Summary:
+        summary = self[namespace] = Summary(self._policy.make())
+        return summary
+
+
 class RoutingTable:
     """The interests of a broker's neighbours and clients; ``neighbours`` gives the policy of each link.
 
@@ -87,11 +105,11 @@ class RoutingTable:
         self._neighbours = dict(neighbours)
         self._merging = MergeAtOnce() if merging is None else merging
         self._counters = counters or {link: Counters() for link in neighbours}
-        #: ``{source: {key: subscription}}``: exactly what each client and neighbour asks for now.
-        self._interests: dict[Link, dict[str, Subscription]] = {link: {} for link in neighbours}
+        #: ``{source: {key: interest}}``: exactly what each client and neighbour asks for now.
+        self._interests: dict[Link, dict[str, Interest]] = {link: {} for link in neighbours}
         #: Neighbours that have not said yet what they ask for.
         self.unspoken: set[Link] = set(neighbours)
-        self._summaries: dict[Link, dict[str, Summary]] = {link: {} for link in neighbours}
+        self._summaries = {link: _Summaries(policy) for link, policy in neighbours.items()}
         #: What came and goes as ranges of cells.
         self.cells = CellTables(schema, {link: policy.cells for link, policy in neighbours.items()}, cells)
         self._namespaces: dict[str, _Space] = {}
@@ -107,7 +125,7 @@ class RoutingTable:
         ranges = (one for _, spaces in self.cells.ranges(source) for one in spaces)
         return len(self.interests(source)) + sum(map(len, ranges))
 
-    def interests(self, source: Link) -> Mapping[str, Subscription]:
+    def interests(self, source: Link) -> Mapping[str, Interest]:
         """Return what a client or neighbour asks for, by key."""
         return self._interests.get(source, {})
 
@@ -115,21 +133,27 @@ class RoutingTable:
         """Return the clients that ask for something."""
         return [source for source, held in self._interests.items() if held and source not in self._neighbours]
 
-    def put_many(self, interests: Iterable[tuple[Link, str, Subscription]]) -> None:
-        """Add interests, or change those under these keys, in order; what is new is added to the indexes at once."""
-        new: dict[Origin, Subscription] = {}
-        for source, key, subscription in interests:
+    def put_many(self, interests: Sequence[tuple[Link, str, Interest]], read: ReadInterests | None = None) -> None:
+        """Add interests, or change those under these keys, in order; what is new is added to the indexes at once.
+
+        ``read`` is what they mean; those that it calls bad are passed over.
+        """
+        read = ReadInterests([interest for _, _, interest in interests]) if read is None else read
+        new: dict[Origin, int] = {}
+        for position, (source, key, interest) in enumerate(interests):
+            if position in read.bad:
+                continue
             held = self._interests.setdefault(source, {})
             if key in held:
-                if (held[key].filters, held[key].namespace) == (subscription.filters, subscription.namespace):
-                    held[key] = subscription
+                if held[key].says_same(interest):
+                    held[key] = interest
                     continue
-                self._admit(new)  # the earlier one may be among these
+                self._admit(read, new)  # the earlier one may be among these
                 new = {}
                 self.drop(source, key)
-            held[key] = subscription
-            new[Origin(source, key)] = subscription
-        self._admit(new)
+            held[key] = interest
+            new[Origin(source, key)] = position
+        self._admit(read, new)
 
     def drop(self, source: Link, key: str) -> None:
         """Remove an interest; KeyError when it is not there."""
@@ -142,7 +166,7 @@ class RoutingTable:
             if self._neighbours[link].cells:
                 self.cells.remove(link, origin, subscription.namespace)
             else:
-                self._summary(link, subscription.namespace).remove(origin)
+                self._summaries[link][subscription.namespace].remove(origin)
 
     def put_ranges(self, source: Link, namespace: str, plan: Any) -> None:
         """Take over what a neighbour says about its ranges in a namespace."""
@@ -159,7 +183,7 @@ class RoutingTable:
         changes.plans = self.cells.take_plans(link)
         return changes
 
-    def contents(self, link: Link) -> Iterator[Subscription]:
+    def contents(self, link: Link) -> Iterator[Wanted]:
         """Yield everything a neighbour must hold."""
         if self._neighbours[link].floods:
             yield _ALL
@@ -195,21 +219,37 @@ class RoutingTable:
             hops[i] = self.next_hops(batch.events[i], batch.namespace, came_from)
         return hops
 
-    def readers(self, event: Event, namespace: str) -> Readers:
-        """Return the clients that want an event, each with its subscriptions that match; exact."""
-        home = self._namespaces.get(namespace)
-        return {} if home is None else self._readers(home.clients.match(event))
+    def matching_of_batch(self, batch: EventBatch, most: int | None = None) -> list[list[SubscriptionId]]:
+        """Return the keys of the clients' subscriptions that match each event; many events meet many as one table.
 
-    def readers_of_batch(self, batch: EventBatch) -> list[Readers]:
-        """Return the readers of each event; many events meet many subscriptions as one table."""
+        With ``most`` the list ends behind the event with which there are that many keys in all, or earlier.
+        """
         home = self._namespaces.get(batch.namespace)
-        if home is None or batch.is_small or len(home.clients) < SMALL_TABLE:
-            return [self.readers(event, batch.namespace) for event in batch.events]
-        found, bad = home.clients.match_table(batch.table), batch.table.bad
-        return [
-            self.readers(event, batch.namespace) if i in bad else self._readers(found[i])
-            for i, event in enumerate(batch.events)
-        ]
+        if home is None:
+            return [[] for _ in batch.events]
+        if most is not None:
+            batch = batch.head(max(1, MOST_PAIRS // max(1, len(home.clients))))
+        if batch.is_small or len(home.clients) < SMALL_TABLE:
+            return list(_up_to(map(home.clients.match, batch.events), most))
+        found, bad = home.clients.match_table(batch.table, most), batch.table.bad
+        return [home.clients.match(batch.events[i]) if i in bad else keys for i, keys in enumerate(found)]
+
+    def spread(self, keys: Iterable[SubscriptionId], n: int) -> dict[int, list[SubscriptionId]]:
+        """Return keys in up to ``n`` groups, those of one client in the same, today and after a restart."""
+        groups: dict[int, list[SubscriptionId]] = {}
+        for key in keys:
+            client = self._client_of.get(key, "")
+            groups.setdefault(crc32(client.encode()) % n, []).append(key)
+        return groups
+
+    def group(self, keys: Iterable[SubscriptionId]) -> Readers:
+        """Return the subscriptions under these keys by client; those that have ended are left out."""
+        readers: Readers = {}
+        for key in keys:
+            client = self._client_of.get(key)
+            if client is not None:
+                readers.setdefault(client, []).append(self._interests[client][str(key)])
+        return readers
 
     def check_invariants(self) -> None:
         """Raise `InvariantError` unless each neighbour is told of all interests of the others, and of no more."""
@@ -218,7 +258,7 @@ class RoutingTable:
         for link, policy in self._neighbours.items():
             for summary in self._summaries[link].values():
                 summary.check_invariants(exact=policy.exact)
-            told = {origin for summary in self._summaries[link].values() for origin, _ in summary.members()}
+            told = {origin for summary in self._summaries[link].values() for origin in summary.members}
             told |= self.cells.origins(link)
             due = set() if policy.floods else {origin for origin in known if origin.source != link}
             if told != due:
@@ -228,22 +268,9 @@ class RoutingTable:
         if shelved != known:
             raise InvariantError(f"the matchers know {sorted(shelved ^ known)} wrongly")
 
-    def _readers(self, keys: Iterable[SubscriptionId]) -> Readers:
-        readers: Readers = {}
-        for key in keys:
-            client = self._client_of[key]
-            readers.setdefault(client, []).append(self._interests[client][str(key)])
-        return readers
-
     def _others(self, source: Link) -> Iterator[Link]:
         """Yield the neighbours that must hear of what a source asks for; never the source itself."""
         return (link for link, policy in self._neighbours.items() if link != source and not policy.floods)
-
-    def _summary(self, link: Link, namespace: str) -> Summary:
-        summaries = self._summaries[link]
-        if namespace not in summaries:
-            summaries[namespace] = Summary(self._neighbours[link].make())
-        return summaries[namespace]
 
     def _wanted_by(self, link: Link, batch: EventBatch) -> npt.NDArray[np.bool_]:
         """Say for each event of a batch whether a neighbour wants it; bad rows of its table are not decided."""
@@ -256,22 +283,43 @@ class RoutingTable:
                 wanted |= self.cells.wanted_of(link, name, batch.table)
         return wanted
 
-    def _admit(self, new: Mapping[Origin, Subscription]) -> None:
-        """Put interests, all of them new, into the indexes and the summaries."""
-        shelves: dict[int, tuple[Shelf, list[Subscription]]] = {}
-        for origin, subscription in new.items():
+    def _admit(self, read: ReadInterests, new: Mapping[Origin, int]) -> None:
+        """Put new interests, given by their positions in ``read``, into the indexes and the summaries."""
+        shelves: dict[int, tuple[Shelf, list[tuple[int, Origin]]]] = {}
+        for origin, position in new.items():
             if origin.source not in self._neighbours:
                 self._client_of[origin.key] = origin.source
-            named = subscription if subscription.id == origin.key else replace(subscription, id=origin.key)
-            shelf = self._shelf(origin.source, subscription.namespace)
-            shelves.setdefault(id(shelf), (shelf, []))[1].append(named)
-            for link in self._others(origin.source):
-                if self._neighbours[link].cells:
-                    self.cells.add(link, origin, named)
-                else:
-                    self._summary(link, subscription.namespace).add(origin, named)
-        for shelf, subscriptions in shelves.values():
-            shelf.add(subscriptions)
+            shelf = self._shelf(origin.source, self._interests[origin.source][origin.key].namespace)
+            shelves.setdefault(id(shelf), (shelf, []))[1].append((position, origin))
+        for shelf, arrivals in shelves.values():
+            chosen = [(position, origin.key) for position, origin in arrivals]
+            batch = read.batch(shelf.now.name, chosen)
+            if batch is not None and shelf.now.roles.columns is not None:
+                shelf.add_lazy(batch)
+            else:
+                shelf.add([read.named(position, key) for position, key in chosen])
+            self._tell([origin for _, origin in arrivals], shelf.now.name, batch)
+
+    def _tell(self, origins: Sequence[Origin], namespace: str, batch: LazyBatch | None) -> None:
+        """Put new interests on one shelf into the summaries of the neighbours that must hear of them.
+
+        All are of clients or of the same neighbour; ``batch`` has them as columns, if they are many.
+        """
+        links = list(self._others(origins[0].source))
+        if not links:
+            return
+        wanted = [NamedInterest(origin.key, self._interests[origin.source][origin.key]) for origin in origins]
+        arrivals, questions = list(zip(origins, wanted, strict=True)), None
+        for link in links:
+            if self._neighbours[link].cells:
+                for origin, interest in arrivals:
+                    self.cells.add(link, origin, interest.made())
+            elif batch is not None:
+                questions = _questions(wanted, batch) if questions is None else questions
+                self._summaries[link][namespace].add_many(arrivals, questions)
+            else:
+                for origin, interest in arrivals:
+                    self._summaries[link][namespace].add(origin, interest)
 
     def _shelf(self, source: Link, namespace: str) -> Shelf:
         """Return where the interests of a client or neighbour stand."""
@@ -285,6 +333,24 @@ class RoutingTable:
                 namespace, partial(_link_matcher, self._neighbours[source], self._counters[source]), self._merging
             )
         return home.links[source]
+
+
+def _questions(wanted: Sequence[NamedInterest], batch: LazyBatch) -> Questions:
+    """Return the interests of a batch as questions: those that are no columns were read already."""
+    subscriptions: list[Wanted] = list(wanted)
+    for row, subscription in batch.others:
+        subscriptions[row] = subscription
+    return Questions(subscriptions, batch.columns)
+
+
+def _up_to(lists: Iterable[list[SubscriptionId]], most: int | None) -> Iterator[list[SubscriptionId]]:
+    """Yield lists up to the one with which they have ``most`` items in all; all of them without it."""
+    count = 0
+    for one in lists:
+        yield one
+        count += len(one)
+        if most is not None and count >= most:
+            return
 
 
 def _link_matcher(policy: Policy, counters: Counters, lookup: Lookup) -> Matcher:

@@ -22,18 +22,24 @@ Nothing of this is on disk: a broker that restarts makes its summaries from its 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 from tamis.algebra.covers import is_covered
 from tamis.errors import InvariantError
+from tamis.index.dominance.batches import Questions
 from tamis.model.subscription import Subscription
+from tamis.routing.core.interest import NamedInterest
 
-__all__ = ["SLICE", "Changes", "Growth", "Origin", "Strategy", "Summary"]
+__all__ = ["SLICE", "Changes", "Growth", "Origin", "Placement", "Strategy", "Summary", "Wanted"]
 
 #: Members that one change may move to another home; each takes up to half a millisecond.
 SLICE = 64
+
+
+#: A subscription under its key.
+Wanted = Subscription | NamedInterest
 
 
 class Origin(NamedTuple):
@@ -51,6 +57,17 @@ class Growth(NamedTuple):
     covered: tuple[str, ...] = ()
 
 
+class Placement(NamedTuple):
+    """Where subscriptions are at home that come together.
+
+    ``homes`` has the key of a group for each; it is its own for a new group. ``covered`` are the keys of older groups
+    that a new one covers, by its position.
+    """
+
+    homes: list[str]
+    covered: dict[int, tuple[str, ...]]
+
+
 class Strategy(Protocol):
     """What a policy decides about the groups of one link. It may fail to see a home, never invent one."""
 
@@ -63,8 +80,14 @@ class Strategy(Protocol):
     def opened(self, content: Subscription) -> None:
         """Take note of a new group; its key is ``content.id``."""
 
-    def closed(self, content: Subscription) -> None:
+    def closed(self, content: Wanted) -> None:
         """Take note that a group has ended."""
+
+    def place(self, keys: Sequence[str], questions: Questions) -> Placement | None:
+        """Find homes for many at once and take note of the new groups; None: they are to be asked one by one.
+
+        ``keys`` are those that the questions have as groups; no group has one of them.
+        """
 
 
 @dataclass
@@ -74,7 +97,7 @@ class Changes:
     With ``again`` more follows when `Summary.advance` is called, which is to be soon.
     """
 
-    announce: list[Subscription] = field(default_factory=list)
+    announce: list[Wanted] = field(default_factory=list)
     retract: list[str] = field(default_factory=list)
     plans: list[tuple[str, bytes]] = field(default_factory=list)
     again: bool = False
@@ -87,7 +110,7 @@ class Changes:
 class _Group:
     """An announced filter, the members at home in it, and those it was built from."""
 
-    content: Subscription
+    content: Wanted
     members: dict[Origin, None]
     contributors: set[Origin]
     #: Whether members can find a home in it: it is not ending, and no other group has absorbed it.
@@ -112,7 +135,7 @@ class _Absorbing:
 
 @dataclass
 class _Member:
-    subscription: Subscription
+    subscription: Wanted
     homes: tuple[str, ...]
 
 
@@ -124,7 +147,7 @@ class Summary:
         #: ``{key: group}``: exactly what the neighbour holds once it has applied everything sent to it.
         self._groups: dict[str, _Group] = {}
         #: ``{origin: member}``: exactly what the neighbour must know of; each home is a group with it in its members.
-        self._members: dict[Origin, _Member] = {}
+        self.members: dict[Origin, _Member] = {}
         #: How many members were never announced themselves.
         self.n_suppressed = 0
         #: What is left to do, in the order in which it came.
@@ -134,7 +157,7 @@ class Summary:
         #: Whether `take_changes` asked for `advance`, which was not called since.
         self._is_due = False
         #: ``{key: filter}``: what the neighbour had when changes were last taken, of the groups touched since.
-        self._before: dict[str, Subscription | None] = {}
+        self._before: dict[str, Wanted | None] = {}
 
     def __len__(self) -> int:
         return len(self._groups)
@@ -144,20 +167,46 @@ class Summary:
         """Whether `advance` has something to do."""
         return bool(self._tasks)
 
-    def add(self, origin: Origin, subscription: Subscription) -> None:
+    def add(self, origin: Origin, subscription: Wanted) -> None:
         """Let the neighbour know of a subscription, one way or the other."""
         self._settle(origin, subscription)
         self._work()
 
-    def _settle(self, origin: Origin, subscription: Subscription) -> None:
+    def add_many(self, arrivals: Sequence[tuple[Origin, Wanted]], questions: Questions) -> None:
+        """Let the neighbour know of many subscriptions; ``questions`` are what they ask for, in the same order."""
+        free = [i for i, (origin, _) in enumerate(arrivals) if origin.key not in self._groups]
+        fresh = [arrivals[i] for i in free]
+        some = questions if len(free) == len(arrivals) else questions.take(free)
+        placement = self._strategy.place([origin.key for origin, _ in fresh], some)
+        if placement is None:
+            free, fresh, placement = [], [], Placement([], {})
+        for i, covered in placement.covered.items():
+            origin, content = fresh[i]
+            self._begin(origin, content, (), covered)
+        for (origin, subscription), key in zip(fresh, placement.homes, strict=True):
+            self._move_in(origin, subscription, (key,))
+        for i in sorted(set(range(len(arrivals))).difference(free)):
+            self._settle(*arrivals[i])
+        self._work()
+
+    def _settle(self, origin: Origin, wanted: Wanted) -> None:
         """Give a member a home."""
+        subscription = wanted if isinstance(wanted, Subscription) else wanted.made()
         homes = self._strategy.find_homes(subscription)
         if homes is None:
-            own = _with_free_key(origin, subscription, self._groups.get(str(subscription.id)))
+            own = _with_free_key(origin, subscription, self._groups)
             taken = self._groups.get(str(own.id))
             is_open = taken is not None and taken.is_open
-            homes = (str(own.id) if is_open else self._open(origin, self._strategy.grow(own)),)
-        self._members[origin] = _Member(subscription, homes)
+            homes = (str(own.id),)
+            if not is_open:
+                growth = self._strategy.grow(own)
+                self._begin(origin, *growth)
+                self._strategy.opened(growth.content)
+                homes = (str(growth.content.id),)
+        self._move_in(origin, wanted, homes)
+
+    def _move_in(self, origin: Origin, subscription: Wanted, homes: tuple[str, ...]) -> None:
+        self.members[origin] = _Member(subscription, homes)
         self.n_suppressed += homes != (origin.key,)
         for key in homes:
             self._groups[key].members[origin] = None
@@ -193,24 +242,20 @@ class Summary:
             group = self._groups.get(key)
             if group is None and old is not None:
                 changes.retract.append(key)
-            elif group is not None and (old is None or old.filters != group.content.filters):
+            elif group is not None and (old is None or _differ(old, group.content)):
                 changes.announce.append(group.content)
         return changes
 
-    def contents(self) -> Iterator[Subscription]:
+    def contents(self) -> Iterator[Wanted]:
         """Yield everything the neighbour must hold."""
         return (group.content for group in self._groups.values())
 
     def suppressed(self, only: Origin | None = None) -> Iterator[tuple[Origin, tuple[str, ...]]]:
         """Yield the members that were never announced themselves, and who stands for them; or ``only`` this one."""
-        origins = self._members if only is None else [only] if only in self._members else []
+        origins = self.members if only is None else [only] if only in self.members else []
         for origin in origins:
-            if (homes := self._members[origin].homes) != (origin.key,):
+            if (homes := self.members[origin].homes) != (origin.key,):
                 yield origin, homes
-
-    def members(self) -> Iterator[tuple[Origin, Subscription]]:
-        """Yield everything the neighbour must know of."""
-        return ((origin, member.subscription) for origin, member in self._members.items())
 
     def check_invariants(self, *, exact: bool) -> None:
         """Raise `InvariantError` unless the groups say what the members say, no less and, if ``exact``, no more.
@@ -218,7 +263,7 @@ class Summary:
         A rebuild from the members would say the same; so this is promises R1 and R5 for one link, by two
         inclusions: every member is proved to lie in its homes, every group in the members it was built from.
         """
-        for origin, member in self._members.items():
+        for origin, member in self.members.items():
             homes = [self._groups[key] for key in member.homes]
             if not all(origin in home.members for home in homes):
                 raise InvariantError(f"{origin} does not live where it says: {member.homes}")
@@ -230,42 +275,43 @@ class Summary:
         ending = [task.group for task in self._tasks if isinstance(task, _Ending)]
         for key, group in self._groups.items():
             if not group.is_open:
-                if group not in ending or not group.members.keys() <= self._members.keys():
+                if group not in ending or not group.members.keys() <= self.members.keys():
                     raise InvariantError(f"group {key!r} ends and is not taken care of")
                 continue
-            if not group.contributors <= group.members.keys() <= self._members.keys():
+            if not group.contributors <= group.members.keys() <= self.members.keys():
                 raise InvariantError(f"group {key!r} is stale: built from {sorted(group.contributors)}")
-            parts = [filter for one in group.contributors for filter in self._members[one].subscription.filters]
+            parts = [filter for one in group.contributors for filter in self.members[one].subscription.filters]
             if exact and not is_covered(group.content.filters, parts):
                 raise InvariantError(f"group {key!r} says more than {sorted(group.contributors)}, its parts")
 
-    def _open(self, origin: Origin, growth: Growth) -> str:
-        content, key = growth.content, str(growth.content.id)
-        parts = [self._groups[old] for old in growth.absorbed]
-        covered = [self._groups[old] for old in growth.covered]
+    def _begin(
+        self, origin: Origin, content: Wanted, absorbed: tuple[str, ...] = (), covered: tuple[str, ...] = ()
+    ) -> None:
+        """Make the group of a member, in place of others that it is merged from or that it covers."""
+        key = str(content.id)
+        parts = [self._groups[old] for old in absorbed]
+        inner = [self._groups[old] for old in covered]
         group = _Group(content, {}, {origin}.union(*(part.contributors for part in parts)))
         ending = self._groups.get(key)  # it says the same, so its members are at home here
-        self._touch(key)
+        self._before.setdefault(key, _content_of(self._groups.get(key)))
         self._groups[key] = group
         if ending is not None:
             group.members |= ending.members
         for part in parts:
             self._absorb(group, part)
-        self._strategy.opened(content)
-        if covered:
-            self._tasks.append(_Absorbing(group, covered[::-1]))
-        return key
+        if inner:
+            self._tasks.append(_Absorbing(group, inner[::-1]))
 
     def _absorb(self, group: _Group, part: _Group) -> None:
         """End a group whose members are at home in another one."""
         key, old = str(group.content.id), str(part.content.id)
-        self._touch(old)
+        self._before.setdefault(old, _content_of(self._groups.get(old)))
         del self._groups[old]
         part.is_open = False
         self._strategy.closed(part.content)
         group.members |= part.members
         for origin in part.members:
-            member = self._members[origin]
+            member = self.members[origin]
             self.n_suppressed -= member.homes != (origin.key,)
             member.homes = tuple(dict.fromkeys(key if home == old else home for home in member.homes))
             self.n_suppressed += member.homes != (origin.key,)
@@ -298,32 +344,36 @@ class Summary:
             origin = task.members.pop()
             if origin in group.members:
                 self._left -= 1
-                subscription = self._members[origin].subscription
+                subscription = self.members[origin].subscription
                 self._leave(origin)
                 self._settle(origin, subscription)
         if self._groups.get(key) is not group:  # the same was asked for again, and its members are at home there
             return True
         if not task.members:
-            self._touch(key)
+            self._before.setdefault(key, _content_of(self._groups.get(key)))
             del self._groups[key]
         return not task.members
 
     def _leave(self, origin: Origin) -> tuple[str, ...]:
-        homes = self._members.pop(origin).homes
+        homes = self.members.pop(origin).homes
         self.n_suppressed -= homes != (origin.key,)
         for key in homes:
             if key in self._groups:
                 del self._groups[key].members[origin]
         return homes
 
-    def _touch(self, key: str) -> None:
-        if key not in self._before:
-            group = self._groups.get(key)
-            self._before[key] = None if group is None else group.content
+
+def _with_free_key(origin: Origin, subscription: Subscription, groups: Mapping[str, _Group]) -> Subscription:
+    """Return the subscription under a key that no group with another filter has, be it one that is ending."""
+    key = str(subscription.id)
+    while (taken := groups.get(key)) is not None and taken.content.filters != subscription.filters:
+        key = f"{key}@{origin.source}"
+    return subscription if key == str(subscription.id) else replace(subscription, id=key)
 
 
-def _with_free_key(origin: Origin, subscription: Subscription, taken: _Group | None) -> Subscription:
-    """Return the subscription under a key that no group with another filter has; ``taken`` has its own key."""
-    if taken is None or taken.content.filters == subscription.filters:
-        return subscription
-    return replace(subscription, id=f"{subscription.id}@{origin.source}")
+def _differ(old: Wanted, new: Wanted) -> bool:
+    return old is not new and old.filters != new.filters
+
+
+def _content_of(group: _Group | None) -> Wanted | None:
+    return None if group is None else group.content

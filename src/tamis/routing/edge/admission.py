@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from tamis.errors import EventError, LimitError, ModelError, RemoteProtocolError, TamisError
 from tamis.model.subscription import SubscriptionId
+from tamis.model.types.paths import MAX_DEPTH
 from tamis.model.values import INT64_MAX, INT64_MIN, has_lone_surrogate
-from tamis.node.content import MAX_DEPTH
 from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.routing.core.routing_table import ALL_NAMESPACES
@@ -27,6 +27,7 @@ __all__ = [
     "MAX_EVENT_WITH_REGION",
     "MAX_NAME",
     "MAX_REASON",
+    "Recent",
     "Traffic",
     "check_namespace",
     "check_pieces",
@@ -41,8 +42,10 @@ MAX_REASON = 1_000
 #: Bytes of one decimal: its digits, a sign, a point and an exponent.
 MAX_DECIMAL = 420
 
-#: Events and deliveries that are remembered for pages; a dry run matches these events.
-RECENT_EVENTS, RECENT_DELIVERIES = 2_000, 500
+#: Events and deliveries that are remembered for pages, and bytes of each; a dry run matches these events.
+RECENT_EVENTS, RECENT_DELIVERIES, RECENT_BYTES = 2_000, 500, 16 * 1024 * 1024
+
+Item = TypeVar("Item")
 
 #: The extension of MessagePack that is a decimal as text; MessagePack has floats only.
 DECIMAL = 1
@@ -59,6 +62,44 @@ def _read_extension(code: int, data: memoryview) -> Decimal:
 _event_decoder = msgspec.msgpack.Decoder(dict[str, Any], ext_hook=_read_extension)
 
 
+class Recent(Generic[Item]):
+    """The last items, bounded in number and in bytes, each with its size.
+
+    >>> recent = Recent[str](3, 10)
+    >>> for word in ("a", "bb", "cccccccc", "d"):
+    ...     recent.append(word, len(word))
+    >>> list(recent), list(reversed(recent))
+    (['cccccccc', 'd'], ['d', 'cccccccc'])
+    """
+
+    def __init__(self, most: int, most_bytes: int = RECENT_BYTES) -> None:
+        self._most = most
+        self._most_bytes = most_bytes
+        self._items: deque[tuple[int, Item]] = deque()
+        self._bytes = 0
+
+    def append(self, item: Item, size: int) -> None:
+        """Add an item; the oldest ones go when there are too many."""
+        self._items.append((size, item))
+        self._bytes += size
+        while len(self._items) > self._most or self._bytes > self._most_bytes:
+            self._bytes -= self._items.popleft()[0]
+
+    def keep(self, wanted: Callable[[Item], bool]) -> None:
+        """Forget the items that are not wanted."""
+        self._items = deque((size, item) for size, item in self._items if wanted(item))
+        self._bytes = sum(size for size, _ in self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[Item]:
+        return (item for _, item in self._items)
+
+    def __reversed__(self) -> Iterator[Item]:
+        return (item for _, item in reversed(self._items))
+
+
 @dataclass
 class Traffic:
     """What passed the edge: counts since the start, and the last of it with the moments; nothing of it is persisted."""
@@ -67,26 +108,24 @@ class Traffic:
     events: int = 0
     deliveries: int = 0
     missed: int = 0
-    recent_events: deque[tuple[float, m.Published]] = field(default_factory=lambda: deque(maxlen=RECENT_EVENTS))
-    recent_deliveries: deque[tuple[float, Link, m.Delivery]] = field(
-        default_factory=lambda: deque(maxlen=RECENT_DELIVERIES)
-    )
+    recent_events: Recent[tuple[float, m.Published]] = field(default_factory=lambda: Recent(RECENT_EVENTS))
+    recent_deliveries: Recent[tuple[float, Link, m.Delivery]] = field(default_factory=lambda: Recent(RECENT_DELIVERIES))
 
     def note_events(self, now: float, events: Sequence[m.Published]) -> None:
         """Count events of clients."""
         self.events += len(events)
-        self.recent_events.extend((now, event) for event in events)
+        for event in events[-RECENT_EVENTS:]:
+            self.recent_events.append((now, event), len(event.payload))
 
     def forget(self, namespace: str) -> None:
         """Forget the last events of a namespace: its types have changed."""
-        self.recent_events = deque((one for one in self.recent_events if one[1].namespace != namespace), RECENT_EVENTS)
-        others = (one for one in self.recent_deliveries if one[2].event.namespace != namespace)
-        self.recent_deliveries = deque(others, RECENT_DELIVERIES)
+        self.recent_events.keep(lambda one: one[1].namespace != namespace)
+        self.recent_deliveries.keep(lambda one: one[2].event.namespace != namespace)
 
     def note_delivery(self, now: float, link: Link, delivery: m.Delivery) -> None:
         """Count a copy that goes out to a client."""
         self.deliveries += 1
-        self.recent_deliveries.append((now, link, delivery))
+        self.recent_deliveries.append((now, link, delivery), len(delivery.event.payload))
 
 
 def check_namespace(name: str) -> str:

@@ -4,14 +4,18 @@ What is noted: subscriptions that come and go, requests that were refused becaus
 brokers that come up and go down, tokens that were made and revoked, and the start and stop of the broker. Events are
 not: they are the traffic, and have cursors of their own.
 
-No principal may push out what is noted about others. The first refusal of a principal is noted at once, further ones
-are counted and noted together `REFUSAL_SECONDS` later. Of all that a principal does `DEEDS_PER_HOUR` deeds are noted
-one by one in an hour; further ones are counted, and each kind of them is one record at the end of the hour.
+No set of principals may push out what is noted about security. Subscriptions and links that come and go are *activity*
+and stand in a log of their own (`tamis.runtime.broker.audit_log`). There `DEEDS_PER_HOUR` deeds of a principal are
+noted one by one in an hour; further ones are counted, and each kind of them is one record at the end of the hour.
+
+Of what remains clients can cause refusals only. The first refusal of a principal is noted at once, further ones are
+counted and noted together `REFUSAL_SECONDS` later, and all principals together have `REFUSALS_PER_HOUR` records.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,7 +27,7 @@ from tamis.node.effects import Effect, Key, Persist
 from tamis.routing.edge.rights import Rights
 from tamis.routing.messages import Subscribe
 
-__all__ = ["AUDITED", "DEEDS_PER_HOUR", "MAX_AUDIT", "Deed", "TokensSeen", "Trail", "deed"]
+__all__ = ["ACTIVITY", "AUDITED", "DEEDS_PER_HOUR", "MAX_AUDIT", "Deed", "TokensSeen", "Trail", "deed"]
 
 #: What somebody may be noted for.
 AUDITED: Final = (
@@ -45,12 +49,22 @@ AUDITED: Final = (
 #: Seconds for which further refusals of somebody are only counted.
 REFUSAL_SECONDS = 10.0
 
-#: Deeds of one principal that are noted one by one in an hour. With those that are counted that is less than
-#: `MAX_AUDIT` in 90 days, for which the audit is kept.
+#: What is noted in the log of activity.
+ACTIVITY: Final = frozenset({"subscribe", "unsubscribe", "end", "link up", "link down"})
+
+#: Activity of one principal that is noted one by one in an hour.
 DEEDS_PER_HOUR = 100
+
+#: Refusals that are noted one by one in an hour, of one principal and of all. Half of the latter are kept for the first
+#: refusal of a principal within the hour, so that a few principals cannot hide it among theirs.
+REFUSALS_OF_PRINCIPAL, REFUSALS_PER_HOUR = 10, 80
+
+#: Records for refusals that were only counted in an hour. Principals with the fewest have one each, the rest share one.
+#: With those noted one by one this is less than four fifths of `MAX_AUDIT` in 90 days, for which the audit is kept.
+COUNTED_REFUSALS_PER_HOUR = 10
 _HOUR = 3_600_000_000
 
-#: Records of the audit that are kept unless a configuration says otherwise.
+#: Records that each log of the audit keeps unless a configuration says otherwise.
 MAX_AUDIT = 250_000
 
 #: Characters of a subject and of a detail that are kept.
@@ -95,38 +109,72 @@ def deed(
     return Deed(round(now * 1e6), who, what, subject[:_LONGEST], namespace, address, detail[:_LONGEST])
 
 
+@dataclass(frozen=True)
+class _Counted:
+    """Deeds that are not noted one by one: the last of them, and how many there were."""
+
+    last: Deed
+    count: int
+
+    def record(self, others: str = "") -> Deed:
+        """Return one record for all of them; ``others`` says whose they are besides."""
+        detail = f"{self.count:,} within an hour{others}, the last: {self.last.detail}"
+        return msgspec.structs.replace(self.last, detail=detail[:_LONGEST])
+
+
 class _Budget:
     """How many deeds of each principal were noted in the present hour, and what is counted beyond that."""
 
     def __init__(self) -> None:
         self._hour = 0
-        #: ``{who: deeds noted}``.
-        self._noted: dict[str, int] = {}
-        #: ``{(who, what): (the last deed, how many)}`` of those that were only counted.
-        self._counted: dict[tuple[str, str], tuple[Deed, int]] = {}
+        self._refusals = 0
+        #: ``{whose: deeds noted}``, refusals apart from activity.
+        self._noted: Counter[tuple[str, ...]] = Counter()
+        #: Those that were only counted, by whose they are and what they are.
+        self._counted: dict[tuple[tuple[str, ...], str], _Counted] = {}
 
-    def admit(self, deeds: list[Deed]) -> list[Deed]:
-        """Return the deeds that are noted one by one; what the broker and its operator do always is."""
-        admitted: list[Deed] = []
-        for one in deeds:
-            noted = self._noted.get(one.who, 0)
-            if one.address in ("process", "file") or noted < DEEDS_PER_HOUR:
-                self._noted[one.who] = noted + 1
-                admitted.append(one)
-            else:
-                _, count = self._counted.get((one.who, one.what), (one, 0))
-                self._counted[one.who, one.what] = (one, count + 1)
-        return admitted
+    def admit(self, deeds: list[tuple[Deed, int]]) -> list[Deed]:
+        """Return the deeds that are noted one by one; what clients cannot cause always is.
+
+        With each goes how many it stands for.
+        """
+        return [deed for deed, count in deeds if self._is_noted(deed, count)]
 
     def settle(self, now: int) -> list[Deed]:
-        """Return one record for each principal and kind of what was counted, when the hour is over."""
+        """Return the records of what was counted, when the hour is over."""
         if now - self._hour < _HOUR:
             return []
-        counted, self._hour, self._noted, self._counted = self._counted, now, {}, {}
-        return [
-            msgspec.structs.replace(last, detail=f"{count:,} within an hour, the last: {last.detail}"[:_LONGEST])
-            for last, count in counted.values()
-        ]
+        counted, self._hour, self._refusals = self._counted, now, 0
+        self._noted, self._counted = Counter(), {}
+        activity = [many.record() for (_, what), many in counted.items() if what in ACTIVITY]
+        refusals = sorted(
+            (many for (_, what), many in counted.items() if what == "refuse"), key=lambda many: many.count
+        )
+        alone, rest = refusals[: COUNTED_REFUSALS_PER_HOUR - 1], refusals[COUNTED_REFUSALS_PER_HOUR - 1 :]
+        if len(rest) > 1:
+            total = _Counted(rest[-1].last, sum(many.count for many in rest))
+            return [*activity, *(many.record() for many in alone), total.record(f" of {len(rest):,} principals")]
+        return [*activity, *(many.record() for many in refusals)]
+
+    def _is_noted(self, deed: Deed, count: int) -> bool:
+        # Subscriptions that expire are ended by the broker: each namespace has a budget for those.
+        whose: tuple[str, ...] = (deed.who, deed.namespace) if deed.address == "process" else (deed.who,)
+        if deed.what in ACTIVITY:
+            is_noted = self._noted[whose] < DEEDS_PER_HOUR
+        elif deed.what == "refuse":
+            whose = ("refused", deed.who, "")
+            mine = self._noted[whose]
+            most = REFUSALS_PER_HOUR if not mine else REFUSALS_PER_HOUR // 2
+            is_noted = mine < REFUSALS_OF_PRINCIPAL and self._refusals < most
+            self._refusals += is_noted
+        else:
+            return True
+        if is_noted:
+            self._noted[whose] += 1
+        else:
+            before = self._counted.get((whose, deed.what), _Counted(deed, 0)).count
+            self._counted[whose, deed.what] = _Counted(deed, before + count)
+        return is_noted
 
 
 class Trail:
@@ -135,7 +183,7 @@ class Trail:
     >>> trail = Trail()
     >>> trail.note(Deed(0, "alice", "subscribe", "strong"))
     >>> [change.key for change in trail.take()], trail.take()
-    ([('audit', '1')], [])
+    ([('activity', '1')], [])
     """
 
     def __init__(self, number: int = 0) -> None:
@@ -143,7 +191,10 @@ class Trail:
         self.number = number
         #: Who wants what is being done; None: the broker itself.
         self.actor: Rights | None = None
-        self._noted: list[Deed] = []
+        #: Deeds, and how many of them each record stands for.
+        self._noted: list[tuple[Deed, int]] = []
+        #: Records of what was counted in the hour before.
+        self._sums: list[Deed] = []
         #: What others do, as far as it is noted one by one.
         self._budget = _Budget()
         #: ``{who: (moment of the refusal that was noted, the last one since, how many since)}``.
@@ -157,15 +208,21 @@ class Trail:
     def note(self, one: Deed) -> None:
         """Note a deed; a refusal of somebody who was refused just now is counted."""
         if one.what != "refuse":
-            self._noted.append(one)
+            self._noted.append((one, 1))
             return
         first, _, count = self._refused.get(one.who, (0, one, 0))
         if one.who in self._refused and one.at - first < REFUSAL_SECONDS * 1e6:
             self._refused[one.who] = (first, one, count + 1)
         else:
             self._settle(one.who)
-            self._noted.append(one)
+            self._noted.append((one, 1))
             self._refused[one.who] = (one.at, one, 0)
+
+    def note_all(self, deeds: Iterable[Deed]) -> list[Effect]:
+        """Note deeds; what to persist of them comes with the transaction."""
+        for one in deeds:
+            self.note(one)
+        return []
 
     def note_subscription(self, now: float, what: str, subscription: Subscribe, detail: str, broker: str) -> None:
         """Note that the actor subscribed or unsubscribed, or that a subscription ended."""
@@ -182,7 +239,7 @@ class Trail:
         for who, (first, _, _) in list(self._refused.items()):
             if now * 1e6 - first >= REFUSAL_SECONDS * 1e6:
                 self._settle(who)
-        self._noted += self._budget.settle(round(now * 1e6))
+        self._sums += self._budget.settle(round(now * 1e6))
 
     def see_tokens(self, seen: TokensSeen, now: float) -> list[Effect]:
         """Note which tokens came and went since the last look; return what to persist."""
@@ -197,14 +254,16 @@ class Trail:
     def take(self) -> list[Persist]:
         """Return what was noted since, numbered, as changes of the disk."""
         found = []
-        for one in self._budget.admit(self._noted):
+        for one in [*self._sums, *self._budget.admit(self._noted)]:
             self.number += 1
-            found.append(records.AUDIT.put(str(self.number), value=msgspec.msgpack.encode(one)))
+            kind = records.ACTIVITY if one.what in ACTIVITY else records.AUDIT
+            found.append(kind.put(str(self.number), value=msgspec.msgpack.encode(one)))
         self._noted.clear()
+        self._sums.clear()
         return found
 
     def _settle(self, who: str) -> None:
         _, last, count = self._refused.pop(who, (0, None, 0))
         if last is not None and count:
             more = f"{count:,} more, the last: {last.detail}"
-            self._noted.append(msgspec.structs.replace(last, detail=more[:_LONGEST]))
+            self._noted.append((msgspec.structs.replace(last, detail=more[:_LONGEST]), count))

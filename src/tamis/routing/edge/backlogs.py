@@ -56,6 +56,10 @@ class Backlogs:
         self.gaps[link] = m.Gap(first, 1 if gap is None else gap.count + 1)
         return records.GAP.put(link, value=msgspec.msgpack.encode(self.gaps[link]))
 
+    def received(self, link: Link) -> int:
+        """Return the number of the last message that a client has sent."""
+        return self._ends[link].received
+
     def is_due(self, link: Link) -> bool:
         """Whether a suspended client has read enough to go on."""
         if link not in self.gaps:

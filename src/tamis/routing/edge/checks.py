@@ -10,7 +10,7 @@ the subscriptions finds their meanings ready.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -22,28 +22,32 @@ from tamis.model.language.format import format_node
 from tamis.model.language.parse import parse
 from tamis.model.schema import MAX_ATTRIBUTES, Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE, Filter
-from tamis.model.types import Region
+from tamis.model.types import Form
 from tamis.node import records
 from tamis.node.content import Content
-from tamis.node.effects import Key, Persist
+from tamis.node.effects import Key, Link, Persist
 from tamis.routing import messages as m
 from tamis.routing.edge.admission import (
     MAX_ABOUT,
     MAX_EVENT,
     MAX_EVENT_WITH_REGION,
     check_namespace,
+    read_raw,
     subscription_id,
 )
-from tamis.routing.edge.requests import Draft, EventDraft
+from tamis.routing.edge.requests import Draft, EventDraft, MessageDraft
 from tamis.routing.edge.rights import Rights
 
-__all__ = ["Checks", "Drafts"]
+__all__ = ["Checks", "Drafts", "holds", "prepare", "prepare_event"]
 
 #: Namespaces for which the last principal that was let in is remembered; and policies that are kept compiled.
 MAX_GATES, MAX_COMPILED = 1_024, 1_024
 
 #: Drafts of one subscription each, or why it is refused, by what was sent and whose rights hold.
 Drafts = dict[tuple[m.Subscribe, Rights], Draft | Exception]
+
+#: Says which full link an event would take, and why that refuses it; None: none.
+FindRefusal = Callable[[str, bytes], tuple[Link, str] | None]
 
 #: Characters of a filter's text that are kept for people.
 _LONGEST_TEXT = 4_096
@@ -52,8 +56,14 @@ _LONGEST_TEXT = 4_096
 class Checks:
     """Rights, limits and policies of one broker; ``policies`` are those of namespaces, as CQL2 text."""
 
-    def __init__(self, content: Content, policies: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        content: Content,
+        policies: Mapping[str, str] | None = None,
+        find_refusal: FindRefusal = lambda namespace, payload: None,
+    ) -> None:
         self.content = content
+        self.find_refusal = find_refusal
         #: The namespaces whose types may have changed, with the schemas that were last persisted.
         self._before: dict[str, Schema] = {}
         self._policies = dict(policies or {})
@@ -61,6 +71,7 @@ class Checks:
         self._gates: dict[str, tuple[Rights, list[str]]] = {}
         self._compiled: dict[tuple[str, str], tuple[Filter, ...]] = {}
         self._prepared: Drafts = {}
+        self._message: MessageDraft | None = None
 
     def restore(self, stored: Mapping[Key, bytes]) -> None:
         """Take back the types that an earlier life learned."""
@@ -125,7 +136,8 @@ class Checks:
         content = self._space(namespace)
         payload = content.write_event(raw)
         if len(payload) > MAX_EVENT:
-            has_region = any(isinstance(content.schema.get(name), Region) for name in raw)
+            kinds = [content.schema.get(name) for name in raw]
+            has_region = any(kind is not None and kind.form is Form.REGION for kind in kinds)
             limit = MAX_EVENT_WITH_REGION if has_region else MAX_EVENT
             if len(payload) > limit:
                 raise LimitError("bytes of an event", len(payload), limit)
@@ -151,9 +163,11 @@ class Checks:
             parts = [*(to_json(parse(policy)) for policy in policies), msgspec.json.decode(message.filter)]
             message = msgspec.structs.replace(message, filter=msgspec.json.encode({"op": "and", "args": parts}))
         if meaning is None or policies:
-            meaning = content.compile_json(message.filter)
+            written = content.written_form(message.filter)
+        else:
+            written = content.write_filter(meaning)
         about = msgspec.structs.replace(m.about(message), owner=rights.principal)
-        return msgspec.structs.replace(message, filter=content.write_filter(meaning), about=msgspec.json.encode(about))
+        return msgspec.structs.replace(message, filter=written, about=msgspec.json.encode(about))
 
     def said(self, message: m.Subscribe, rights: Rights) -> m.Subscribe:
         """Return what a WebSocket client asks for as the broker takes it, from its draft where there is one."""
@@ -176,7 +190,10 @@ class Checks:
             return True
         if isinstance(draft, EventDraft) or any(content.schema.get(name) != draft.base[name] for name in draft.base):
             return False
-        content.schema = content.schema.extended(draft.learned, "the subscription")
+        extended = content.schema.extended(draft.learned, "the subscription")
+        if len(extended) > max(MAX_ATTRIBUTES, len(content.schema)):
+            raise LimitError("attributes of a schema", len(extended), MAX_ATTRIBUTES)
+        content.schema = extended
         return True
 
     def begin_events(self, namespace: str) -> EventDraft:
@@ -189,10 +206,21 @@ class Checks:
         content = self._space(namespace)
         schema, content.schema = content.schema, draft.learned
         try:
-            draft.payloads.append(self.event(raw, namespace, rights))
+            payload = self.event(raw, namespace, rights)
+            draft.payloads.append(payload)
+            draft.refusals.append(self.find_refusal(namespace, payload))
             draft.learned = content.schema
         finally:
             content.schema = schema
+
+    def take_message(self, n: int) -> MessageDraft | None:
+        """Return the draft of the message of ``n`` events that is being taken, if it has one, and learn its types."""
+        draft = self._message
+        if draft is None or len(draft.verdicts) != n or not holds(self, draft):
+            return None
+        for name, space in draft.spaces.items():
+            self._space(name).schema = space.learned
+        return draft
 
     def draft(self, before: Draft | None, message: m.Subscribe, rights: Rights) -> Draft:
         """Return a draft with one more checked subscription of the same namespace; the broker learns nothing of it."""
@@ -207,21 +235,14 @@ class Checks:
         finally:
             content.schema = schema
 
-    def prepare(self, message: m.Subscribe, rights: Rights) -> Draft | Exception:
-        """Return the draft of a subscription that a step will check soon, or why that step is to refuse it."""
-        try:
-            return self.draft(None, _described(message), rights)
-        except Exception as error:  # whatever is wrong with it, the step says so
-            return error
-
     @contextlib.contextmanager
-    def prepared(self, drafts: Drafts) -> Iterator[None]:
-        """Within this, subscriptions that have a draft are not compiled again."""
-        self._prepared = drafts
+    def prepared(self, drafts: Drafts, message: MessageDraft | None = None) -> Iterator[None]:
+        """Within this, subscriptions that have a draft are not compiled again, and events of a message not checked."""
+        self._prepared, self._message = drafts, message
         try:
             yield
         finally:
-            self._prepared = {}
+            self._prepared, self._message = {}, None
 
     def _space(self, namespace: str) -> Content:
         """Return the content of a namespace, and take note that its types may change."""
@@ -247,6 +268,31 @@ class Checks:
                 self._gates.clear()
             known = self._gates[namespace] = (rights, self.policies_of(namespace, rights))
         return known[1]
+
+
+def prepare(checks: Checks, message: m.Subscribe, rights: Rights) -> Draft | Exception:
+    """Return the draft of a subscription that a step will check soon, or why that step is to refuse it."""
+    try:
+        return checks.draft(None, _described(message), rights)
+    except Exception as error:  # whatever is wrong with it, the step says so
+        return error
+
+
+def prepare_event(checks: Checks, draft: MessageDraft, event: m.Published, rights: Rights) -> None:
+    """Check one more event of a client's message; the broker learns nothing from it."""
+    try:
+        space = draft.spaces.get(event.namespace)
+        if space is None:
+            space = draft.spaces[event.namespace] = checks.begin_events(check_namespace(event.namespace))
+        checks.draft_event(space, read_raw(event.payload), event.namespace, rights)
+        draft.verdicts.append((space.payloads.pop(), space.refusals.pop()))
+    except Exception as error:  # whatever is wrong with it, the step says so
+        draft.verdicts.append(error)
+
+
+def holds(checks: Checks, draft: MessageDraft) -> bool:
+    """Whether all types are still those under which the events of a message were checked."""
+    return all(checks.content.of(name).schema is space.base for name, space in draft.spaces.items())
 
 
 def _described(message: m.Subscribe) -> m.Subscribe:

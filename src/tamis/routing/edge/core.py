@@ -12,7 +12,8 @@ events as they wrote them:
   (promise S6). An event must match them, too;
 * how a subscription fares is *told* (`Tell`), not queued: a client that waits for it need not read its backlog first,
   and a client that misses it asks again;
-* a batch of subscriptions enters the routing table in slices, one per step (`tamis.routing.edge.registry`);
+* a batch of subscriptions enters the routing table in slices, one per step (`tamis.routing.edge.registry`), and so do
+  events (`tamis.routing.core.publications`);
 * a refused event is told likewise, and again until its publisher must have heard of it (`tamis.routing.edge.refusals`);
 * a client that reads too slowly is suspended when its backlog is full (`tamis.routing.edge.backlogs`).
 
@@ -26,6 +27,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tamis.errors import RefusedError
+from tamis.model.derived.formulas import attributes_of
 from tamis.node import records
 from tamis.node.content import Content
 from tamis.node.core import LinkFree, LinkFull, LinkUp
@@ -33,6 +35,7 @@ from tamis.node.effects import Again, Answer, Deliver, Effect, Key, Link, Persis
 from tamis.node.stream import StreamEnd
 from tamis.routing import messages as m
 from tamis.routing.core.broker import BrokerCore, client_key
+from tamis.routing.core.publications import Publications
 from tamis.routing.edge import requests as r
 from tamis.routing.edge.admission import MAX_BACKLOG, Traffic, check_pieces, read_raw, refusal_reason
 from tamis.routing.edge.audit import Deed, TokensSeen, Trail, deed
@@ -45,7 +48,16 @@ from tamis.routing.edge.refusals import Refusals
 from tamis.routing.edge.registry import Arrival, Registry
 from tamis.routing.edge.rights import Rights
 
-__all__ = ["EdgeCore"]
+__all__ = ["EdgeCore", "source_of"]
+
+
+def source_of(principal: str) -> str:
+    """Return what the events of a principal are counted under: what one has under way does not delay another's.
+
+    >>> source_of("alice")
+    'principal alice'
+    """
+    return f"principal {principal}"
 
 
 class EdgeCore:
@@ -68,8 +80,9 @@ class EdgeCore:
         audited: int = 0,
     ) -> None:
         self.broker = broker
-        self.checks = Checks(content, policies)
+        self.checks = Checks(content, policies, broker.events.find_refusal)
         self.registry = Registry()
+        self.publications = Publications(broker.events, weight=self.registry.bytes_of)
         self.backlogs = Backlogs(ends, max_backlog, max_backlog_bytes)
         #: What each connected client may do.
         self.rights: dict[Link, Rights] = {}
@@ -77,7 +90,6 @@ class EdgeCore:
         self.refusals = Refusals()
         self.trail = Trail(audited)
         self.traffic = Traffic()
-        self._ends = ends
         self._borders = Borders(borders or {})
         self._handlers: dict[type, Callable[[Any, Link, float], list[Effect]]] = {
             r.Connect: self._connect,
@@ -87,8 +99,11 @@ class EdgeCore:
             r.ForgetTypes: self._forget_types,
             r.Posts: self._posts,
             r.SubscribeFor: self._subscribe_for,
+            r.FindProducer: lambda message, sender, now: [
+                Answer(self.producers.last(message.by.principal, message.producer))
+            ],
             r.UnsubscribeFor: lambda message, sender, now: self._unsubscribe(message.message, sender, now),
-            Deed: self._note,
+            Deed: lambda message, sender, now: self.trail.note_all([message]),
             TokensSeen: lambda message, sender, now: self.trail.see_tokens(message, now),
             m.Tick: self._tick,
         }
@@ -104,8 +119,7 @@ class EdgeCore:
             effects = self._outgoing(handler(message, sender, now), now)
         elif self.broker.is_neighbour(sender) or isinstance(message, LinkUp | LinkFull | LinkFree):
             crossing = self._borders.crossing(sender, message)
-            effects = [] if crossing is None else self.broker.handle(crossing, sender=sender, now=now)
-            effects = self._outgoing(effects, now)
+            effects = self._outgoing([] if crossing is None else self._from_broker(crossing, sender, now), now)
         else:
             effects = self._outgoing(self._from_client(message, sender, now), now)
             effects += self._keep_refusals(effects, sender)
@@ -115,11 +129,14 @@ class EdgeCore:
         """Take back what an earlier life persisted."""
         for part in (self.checks, self.producers, self.refusals, self.trail, self.backlogs):
             part.restore(stored)
-        for (link, _), value in records.INTEREST.items(stored):
+        read: dict[tuple[str, ...], m.Subscribe] = {}
+        for (link, key), value in records.INTEREST.items(stored):
             message = None if self.broker.is_neighbour(link) else m.decode(value, link)
             if isinstance(message, m.Subscribe):
                 self.registry.add(link, message)
-        effects = self._outgoing(self.broker.restore(stored, now=now), now)
+                read[link, key] = message
+        restored = self.broker.restore(stored, now=now, read=read)
+        effects = self._outgoing(restored, now) + self.publications.restore(stored)
         if records.SCHEMA.key() in stored:
             effects += [records.SCHEMA.drop(), *self.checks.take_learned().values()]
         return [effect for effect in effects if not isinstance(effect, Tell)]  # nothing is connected yet
@@ -135,7 +152,7 @@ class EdgeCore:
             self.trail.note(Deed(round(now * 1e6), sender, "link up", sender, address="broker"))
             return []
         self.rights[sender] = message.rights
-        missed = self.refusals.upto(sender, self._ends[sender].received)
+        missed = self.refusals.upto(sender, self.backlogs.received(sender))
         types = [word for name in ("", *self.registry.namespaces_of(sender)) for word in self.checks.types_of(name)]
         return [Tell(sender, word) for word in (*types, *missed)]
 
@@ -150,18 +167,18 @@ class EdgeCore:
         self.rights.pop(sender, None)
         return [*self.refusals.forget(sender), *self.backlogs.forget(sender)]
 
-    def _note(self, message: Deed, sender: Link, now: float) -> list[Effect]:
-        self.trail.note(message)
-        return []
-
     def _learn_types(self, message: r.LearnTypes, sender: Link, now: float) -> list[Effect]:
         self.checks.teach(message.schema, message.namespaces)
         return []
 
     def _forget_types(self, message: r.ForgetTypes, sender: Link, now: float) -> list[Effect]:
+        if self.publications.concerns(message.namespace):
+            return [
+                Answer(r.Rejection(None, RefusedError(503, "events of the namespace are being delivered; try later")))
+            ]
         space = self.checks.content.of(message.namespace)
         mine = (one for one in self.registry.asked.values() if one.namespace == message.namespace)
-        used = {name for one in mine for filter in space.read_filter(one.filter) for name in filter.attributes}
+        used = {name for one in mine for filter in space.read_filter(one.filter) for name in attributes_of(filter)}
         forgotten = sorted(space.schema.keys() - used) if space.learns else []
         if forgotten:
             self.checks.forget_types(message.namespace, used)
@@ -172,20 +189,23 @@ class EdgeCore:
 
     def _tick(self, message: m.Tick, sender: Link, now: float) -> list[Effect]:
         self.trail.tick(now)
-        entering = self.registry.next_slice()
-        effects = self.broker.subscribe(entering, now) if entering else []
-        if self.registry.has_waiting:
+        is_turn_of_events = self.publications.has_waiting and not self.publications.had_turn
+        entering = [] if is_turn_of_events else self.registry.next_slice()
+        self.publications.had_turn = not entering
+        effects = self.broker.subscribe(entering, now) if entering else self.publications.advance(now)
+        if self.registry.has_waiting or self.publications.has_waiting:
             effects.append(Again())
         return effects + self.backlogs.resume() + self.broker.handle(message, sender=sender, now=now)
 
     def _posts(self, message: r.Posts, sender: Link, now: float) -> list[Effect]:
-        accepted: list[m.Published] = []
+        accepted: dict[str, list[m.Published]] = {}
         effects: list[Effect] = []
         verdicts: list[r.Accepted | r.Rejection] = []
         for call in message.calls:
             verdict, events = self._post(call)
             verdicts.append(verdict)
-            accepted += events
+            if events:
+                accepted.setdefault(call.by.principal, []).extend(events)
             if events and call.producer:
                 effects += self.producers.take(call.by.principal, call.producer, call.epoch, now=now)
         if accepted:
@@ -197,7 +217,7 @@ class EdgeCore:
         payloads: list[bytes] = []
         try:
             with self.checks.tentatively(call.namespace):
-                self._check_events(call, payloads)
+                refusals = self._check_events(call, payloads)
         except Exception as error:  # checking is about this one request, whatever is wrong with it
             return r.Rejection(len(payloads), error), []
         events = [
@@ -207,28 +227,26 @@ class EdgeCore:
         ids = tuple(event.id for event in events)
         if call.producer and self.producers.has(call.by.principal, call.producer, call.epoch):
             return r.Accepted(ids, is_new=False), []
-        refusal = self._find_refusal(events)
-        return (r.Accepted(ids), events) if refusal is None else (r.Rejection(None, RefusedError(503, refusal)), [])
+        if call.producer and not self.producers.follows(call.by.principal, call.producer, call.after):
+            last = self.producers.last(call.by.principal, call.producer)
+            problem = f"after: the last number of producer {call.producer!r} is {last}, not {call.after}"
+            return r.Rejection(None, RefusedError(409, problem)), []
+        why = next(filter(None, refusals), None)
+        return (r.Accepted(ids), events) if why is None else (r.Rejection(None, RefusedError(503, why[1])), [])
 
-    def _check_events(self, call: r.Post, payloads: list[bytes]) -> None:
-        """Add the payloads of a request's events, from its draft where that still holds."""
+    def _check_events(self, call: r.Post, payloads: list[bytes]) -> list[tuple[Link, str] | None]:
+        """Add the payloads of a request's events, from its draft where that still holds; return what refuses them.
+
+        Many events are never checked within a step: `StaleDraftError` says that they are to be drafted again.
+        """
         if call.draft is not None and self.checks.takes(call.draft, call.namespace):
             payloads += call.draft.payloads
-            return
+            return call.draft.refusals
+        if call.draft is not None and len(call.events) > self.publications.limits.events:
+            raise r.StaleDraftError(call.namespace)
         for raw in call.events:
             payloads.append(self.checks.event(raw, call.namespace, call.by))
-
-    def _find_refusal(self, events: Iterable[m.Published]) -> str | None:
-        """Return why one of some events cannot be accepted now, because a link it must take is full; else None."""
-        flow = self.broker.flow
-        if flow.is_open:
-            return None
-        for event in events:
-            values = self.checks.content.of(event.namespace).read_event(event.payload)
-            refusal = flow.find_refusal(self.broker.table.next_hops(values, event.namespace, ""))
-            if refusal is not None:
-                return refusal[1]
-        return None
+        return [self.checks.find_refusal(call.namespace, payload) for payload in payloads]
 
     def _subscribe_for(self, message: r.SubscribeFor, sender: Link, now: float) -> list[Effect]:
         rejection = self.registry.find_rejection(message)
@@ -253,7 +271,14 @@ class EdgeCore:
             draft = drafts.get(request.namespace)
             yield self.checks.subscription(request, message.by, meaning) if draft is None else next(draft)
 
-    # What clients say
+    # What neighbours and clients say
+
+    def _from_broker(self, message: Any, sender: Link, now: float) -> list[Effect]:
+        if not isinstance(message, m.Publish | m.PublishBatch):
+            return self.broker.handle(message, sender=sender, now=now)
+        events = (message.event,) if isinstance(message, m.Publish) else message.events
+        self.broker.events.demand_readable(events, sender)
+        return self._route({f"broker {sender}": events}, sender, now)
 
     def _from_client(self, message: Any, sender: Link, now: float) -> list[Effect]:
         rights = self.rights[sender]
@@ -275,19 +300,22 @@ class EdgeCore:
     def _published_by(self, events: Sequence[m.Published], sender: Link, rights: Rights, now: float) -> list[Effect]:
         good: list[m.Published] = []
         refusals: list[Effect] = []
-        publisher = f"{sender}@{self.broker.name}"
-        for event in events:
-            try:
-                with self.checks.tentatively(event.namespace):
-                    payload = self.checks.event(read_raw(event.payload), event.namespace, rights)
-            except Exception as error:  # checking is about this one event, whatever is wrong with it
+        publisher, draft = f"{sender}@{self.broker.name}", self.checks.take_message(len(events))
+        for place, event in enumerate(events):
+            verdict = _verdict(self.checks, event, rights) if draft is None else draft.verdicts[place]
+            if isinstance(verdict, Exception):
                 subject = f"event {event.id.epoch} {event.id.seq}"
                 status = 400 if rights.may_publish and rights.sees(event.namespace) else 403
-                refusals.append(Tell(sender, m.Refusal(subject, refusal_reason(error), event.id, status=status)))
-                self.trail.note_error(now, rights, subject, event.namespace, error)
+                refusals.append(Tell(sender, m.Refusal(subject, refusal_reason(verdict), event.id, status=status)))
+                self.trail.note_error(now, rights, subject, event.namespace, verdict)
+                continue
+            payload, why = verdict
+            taken = m.Published(m.EventId(publisher, event.id.epoch, event.id.seq), event.namespace, payload)
+            if why is None:
+                good.append(taken)
             else:
-                good.append(m.Published(m.EventId(publisher, event.id.epoch, event.id.seq), event.namespace, payload))
-        return refusals + (self._publish(good, sender, now) if good else [])
+                refusals.append(self.broker.events.refuse(taken, sender, *why))
+        return refusals + (self._publish({rights.principal: good}, sender, now) if good else [])
 
     def _checked(
         self, many: Iterable[m.Subscribe], sender: Link, rights: Rights, now: float, refusals: list[Effect]
@@ -331,9 +359,15 @@ class EdgeCore:
         effects = self.broker.subscribe(entering, now) if entering else []
         return effects + self.broker.handle(message, sender=sender, now=now)
 
-    def _publish(self, events: Sequence[m.Published], sender: Link, now: float) -> list[Effect]:
-        self.traffic.note_events(now, events)
-        return self.broker.handle(m.PublishBatch(tuple(events)), sender=sender, now=now)
+    def _publish(self, arrivals: Mapping[str, Sequence[m.Published]], sender: Link, now: float) -> list[Effect]:
+        """Publish accepted events of principals."""
+        for events in arrivals.values():
+            self.traffic.note_events(now, events)
+        return self._route({source_of(principal): events for principal, events in arrivals.items()}, sender, now)
+
+    def _route(self, arrivals: Mapping[str, Sequence[m.Published]], sender: Link, now: float) -> list[Effect]:
+        self.broker.story.note(now, sender, {source: f"{len(events)} events" for source, events in arrivals.items()})
+        return self.publications.publish(arrivals, sender, now)
 
     # What leaves
 
@@ -374,7 +408,7 @@ class EdgeCore:
         """Keep which events of a client's message were refused; return what to persist."""
         words = [effect.message for effect in effects if isinstance(effect, Tell) and effect.link == sender]
         refused = [word for word in words if isinstance(word, m.Refusal) and word.event]
-        return self.refusals.keep(sender, self._ends[sender].received, refused)
+        return self.refusals.keep(sender, self.backlogs.received(sender), refused)
 
     def _learned(self) -> list[Effect]:
         """Persist types that were learned, and tell them to the clients that are connected."""
@@ -386,3 +420,13 @@ class EdgeCore:
             for word in self.checks.types_of(name)
         ]
         return [*changes.values(), *words]
+
+
+def _verdict(checks: Checks, event: m.Published, rights: Rights) -> tuple[bytes, tuple[Link, str] | None] | Exception:
+    """Return the payload of an event and the full link that refuses it, if one does; or what is wrong with it."""
+    try:
+        with checks.tentatively(event.namespace):
+            payload = checks.event(read_raw(event.payload), event.namespace, rights)
+            return payload, checks.find_refusal(event.namespace, payload)
+    except Exception as error:  # checking is about this one event, whatever is wrong with it
+        return error

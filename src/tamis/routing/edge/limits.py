@@ -11,11 +11,12 @@ from typing import Final, NamedTuple
 
 from tamis.model.language.limits import TEXT
 from tamis.model.schema import MAX_ATTRIBUTES
-from tamis.node.content import MAX_DEPTH
+from tamis.model.types.paths import MAX_DEPTH
 
 __all__ = [
     "BODY_SECONDS",
     "DOORS",
+    "HANDSHAKE_SECONDS",
     "HEAD_SECONDS",
     "IDLE_SECONDS",
     "MAX_ABOUT",
@@ -105,6 +106,9 @@ MAX_WORK: Final = 64
 MAX_CONNECTIONS_OF_ADDRESS: Final = 1_000
 MAX_CONNECTIONS: Final = 10_000
 
+#: Seconds for a TLS handshake, which counts as a connection from its first byte.
+HANDSHAKE_SECONDS: Final = 10.0
+
 #: Seconds for the head of a request, for its body, and between two requests.
 HEAD_SECONDS: Final = 10.0
 BODY_SECONDS: Final = 60.0
@@ -151,6 +155,7 @@ DOORS: Final = (
     Door("costly questions that wait or run", "broker", f"{MAX_WORK:,}"),
     Door("connections (`max_connections_of_address`)", "address", f"{MAX_CONNECTIONS_OF_ADDRESS:,}"),
     Door("connections (`max_connections`)", "broker", f"{MAX_CONNECTIONS:,}"),
+    Door("seconds for a TLS handshake", "connection", f"{HANDSHAKE_SECONDS:g}"),
     Door("seconds for the head of a request", "request", f"{HEAD_SECONDS:g}"),
     Door("seconds for the body of a request", "request", f"{BODY_SECONDS:g}"),
     Door("seconds without a request", "connection", f"{IDLE_SECONDS:g}"),

@@ -45,6 +45,14 @@ class Producers:
         """Whether a batch was taken before."""
         return self._last.get(principal, {}).get(producer, -1) >= number
 
+    def last(self, principal: str, producer: str) -> int | None:
+        """Return the last number that was taken of a producer; None when none was, or when it was forgotten."""
+        return self._last.get(principal, {}).get(producer)
+
+    def follows(self, principal: str, producer: str, after: int | None) -> bool:
+        """Whether a batch that begins behind ``after`` follows what was taken last; None: any batch does."""
+        return after is None or self.last(principal, producer) in (None, after)
+
     def take(self, principal: str, producer: str, number: int, *, now: float) -> list[Effect]:
         """Take note of a batch that is new; return what to persist together with it."""
         mine = self._last.setdefault(principal, {})

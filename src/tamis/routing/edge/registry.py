@@ -51,6 +51,10 @@ class Registry:
         """Return how many subscriptions a principal has."""
         return self._counts[principal]
 
+    def bytes_of(self, namespace: str) -> int:
+        """Return the bytes of the subscriptions of a namespace."""
+        return self._room.bytes_of(namespace)
+
     def namespaces_of(self, link: Link) -> KeysView[str]:
         """Return the namespaces in which a client has subscriptions."""
         return self._spaces.get(link, Counter()).keys()
@@ -178,6 +182,10 @@ class _Room:
         ):
             if wanted > most:
                 raise LimitError(what, wanted, most)
+
+    def bytes_of(self, namespace: str) -> int:
+        """Return the bytes of a namespace."""
+        return self._bytes[namespace]
 
     def add(self, namespace: str, pieces: int, size: int) -> None:
         """Count more or, with negative numbers, less."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tamis.errors import RefusedError
 from tamis.model.schema import Schema
 from tamis.model.subscription import Filter
 from tamis.node.effects import Link
@@ -23,11 +24,14 @@ __all__ = [
     "Disconnect",
     "Draft",
     "EventDraft",
+    "FindProducer",
     "ForgetTypes",
     "LearnTypes",
+    "MessageDraft",
     "Post",
     "Posts",
     "Rejection",
+    "StaleDraftError",
     "SubscribeFor",
     "UnsubscribeFor",
 ]
@@ -68,6 +72,14 @@ class ForgetTypes:
     by: Rights
 
 
+@dataclass(frozen=True)
+class FindProducer:
+    """Asks for the last number that was taken of a producer; the answer is None when none was."""
+
+    producer: str
+    by: Rights
+
+
 @dataclass
 class EventDraft:
     """The payloads of events that were checked under the types of ``base``; they taught the types of ``learned``."""
@@ -75,6 +87,25 @@ class EventDraft:
     base: Schema
     learned: Schema
     payloads: list[bytes] = field(default_factory=list)
+    #: The full link that each of them would take, and why that refuses it; None: it can be accepted.
+    refusals: list[tuple[Link, str] | None] = field(default_factory=list)
+
+
+@dataclass
+class MessageDraft:
+    """The events of one message of a client, checked one by one in advance, each for itself."""
+
+    #: The types before and after, by namespace.
+    spaces: dict[str, EventDraft] = field(default_factory=dict)
+    #: The payload of each event with the full link that refuses it, if one does; or what is wrong with the event.
+    verdicts: list[tuple[bytes, tuple[Link, str] | None] | Exception] = field(default_factory=list)
+
+
+class StaleDraftError(RefusedError):
+    """The types of a namespace changed while many events were checked under them: check them again."""
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__(503, f"the types of namespace {namespace!r} changed meanwhile; send the events again")
 
 
 @dataclass(frozen=True)
@@ -82,7 +113,8 @@ class Post:
     """Events of one request, as they were written: all of them are accepted, or none.
 
     They get the ids ``publisher``, ``epoch``, ``first``, ``first + 1`` and so on. With a ``producer`` the epoch is the
-    number of the producer's batch, and a batch whose number was accepted before is not published again.
+    number of the producer's batch, and a batch whose number was accepted before is not published again. With ``after``
+    the batch is accepted only if that is the last number taken of the producer, or if none was.
     """
 
     events: tuple[Mapping[str, Any], ...]
@@ -92,6 +124,7 @@ class Post:
     epoch: int
     first: int = 1
     producer: str = ""
+    after: int | None = None
     #: Saves checking the events again, unless the types have changed since.
     draft: EventDraft | None = None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tamis.routing.policies.cells import CellOptions
-from tamis.routing.policies.policy import POLICIES, Policy, find_policy
+from tamis.routing.policies.options import OPTIONS, Option
+from tamis.routing.policies.policy import POLICIES, Policy, find_policy, options_of
 
-__all__ = ["POLICIES", "CellOptions", "Policy", "find_policy"]
+__all__ = ["OPTIONS", "POLICIES", "CellOptions", "Option", "Policy", "find_policy", "options_of"]

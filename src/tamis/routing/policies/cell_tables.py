@@ -13,6 +13,7 @@ Implements: [mics] section 2, one table per neighbour; section 3.6, imperfect me
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from operator import itemgetter
@@ -33,7 +34,7 @@ from tamis.routing.policies.cells import CellOptions
 
 if TYPE_CHECKING:
     from tamis.curves.runs import Runs
-    from tamis.index.mics.link import RangeReceiver
+    from tamis.index.mics.link import RangeReceiver, TableKeys
     from tamis.index.mics.plan import RangeDelta, RangePlan
     from tamis.index.mics.space import ContentSpace
 
@@ -50,11 +51,14 @@ USUAL_CELLS = CellOptions()
 class CellSummary:
     """What a broker tells one neighbour in one namespace: the union of the ranges of its members, in each space."""
 
-    def __init__(self, spaces: Spaces, gap: int = 0) -> None:
+    def __init__(self, spaces: Spaces, options: CellOptions | None = None) -> None:
         from tamis.index.mics.table import RangeTable  # late: it loads numba
 
         self.spaces = spaces
-        self._tables = [RangeTable(space.n_keys, gap) for space in spaces]
+        self._options = options or USUAL_CELLS
+        self._tables = [RangeTable(space.n_keys, self._options.gap) for space in spaces]
+        #: Changes since the gaps were chosen, and how many there may be before they are chosen again.
+        self._n_changes, self._due = 0, 1
         #: ``{origin: ranges}`` of subscriptions; with those of `_passed` exactly what lies in the tables.
         self._ranges: dict[Origin, Ranges] = {}
         #: What gives the ranges of each origin that passes on ranges of its own.
@@ -121,6 +125,16 @@ class CellSummary:
     def _note(self, gained: Sequence[Runs] | None, lost: Sequence[Runs] | None) -> None:
         plan = _plan(self.spaces, gained, lost)
         self._plan = plan if self._plan is None else self._plan.then(plan)
+        self._n_changes += 1
+        if (self._options.false_positives or self._options.max_ranges) and self._n_changes >= self._due:
+            self._fit_gaps()
+
+    def _fit_gaps(self) -> None:
+        """Choose the gaps by the ranges there are; again after a quarter as many changes as there are members."""
+        self._n_changes, self._due = 0, max(1, len(self.origins()) // 4)
+        fitted = [table.fit_gap(self._options.false_positives, self._options.max_ranges) for table in self._tables]
+        plan = _plan(self.spaces, [gained for gained, _ in fitted], [lost for _, lost in fitted])
+        self._plan = plan if self._plan is None else self._plan.then(plan)
 
 
 class CellTables:
@@ -132,9 +146,11 @@ class CellTables:
 
     def __init__(self, schema: Schema, options: Mapping[Link, CellOptions | None], usual: CellOptions) -> None:
         self._schema = schema
-        self._gaps = {link: one.gap if one else 0 for link, one in options.items()}
+        self._link_options = dict(options)
         self._options = common_cells(options.values(), usual)
         self._made: Spaces = ()
+        #: The table whose keys were computed last, and its keys in each space.
+        self._keyed: tuple[weakref.ref[EventTable], list[TableKeys]] | None = None
         #: ``{neighbour: {namespace: receiver}}``: what each neighbour asked for as ranges.
         self._asked: dict[Link, dict[str, RangeReceiver]] = {link: {} for link in options}
         #: The receivers that ask for something.
@@ -231,10 +247,13 @@ class CellTables:
         return ((namespace, summary.ranges()) for namespace, summary in sorted(self._told[link].items()))
 
     def wanting(self, event: Event, namespace: str, spared: Set[Link]) -> Iterator[Link]:
-        """Yield the neighbours with a range around an event; those spared are not asked."""
+        """Yield the neighbours with a range around an event; those spared are not asked. Keys are computed once."""
+        keys: list[Runs] | None = None
         for link, ranges in self._ranges.items():
-            if namespace in ranges and link not in spared and self._asked[link][namespace].matches(event):
-                yield link
+            if namespace in ranges and link not in spared:
+                keys = [space.ranges_of_event(event) for space in self.spaces] if keys is None else keys
+                if self._asked[link][namespace].matches_keys(keys):
+                    yield link
 
     def are_asked(self, namespace: str) -> bool:
         """Whether a neighbour asks for ranges in a namespace."""
@@ -244,7 +263,9 @@ class CellTables:
         """Say for each event of a table whether a neighbour has a range around it."""
         if namespace not in self._ranges[link]:
             return np.zeros(len(events), np.bool_)
-        return self._asked[link][namespace].matches_table(events)
+        if self._keyed is None or self._keyed[0]() is not events:  # another link may have asked about the same table
+            self._keyed = weakref.ref(events), [space.keys_of_table(events) for space in self.spaces]
+        return self._asked[link][namespace].matches_keys_of_table(self._keyed[1], len(events))
 
     def check_invariants(self) -> None:
         """Raise `InvariantError` unless every table is the union of what lies in it."""
@@ -255,7 +276,7 @@ class CellTables:
     def _summary(self, link: Link, namespace: str) -> CellSummary:
         told = self._told[link]
         if namespace not in told:
-            told[namespace] = CellSummary(self.spaces, self._gaps[link])
+            told[namespace] = CellSummary(self.spaces, self._link_options[link])
         return told[namespace]
 
     def _receiver(self, source: Link, namespace: str) -> RangeReceiver:
@@ -270,7 +291,7 @@ class CellTables:
 def common_cells(options: Iterable[CellOptions | None], usual: CellOptions = USUAL_CELLS) -> CellOptions:
     """Return the options of all links that have any, which must agree on the cells; the ``usual`` ones if none has."""
     found = [one for one in options if one is not None]
-    if len({(one.n_axes, one.n_groups, one.bits, one.spaces) for one in found}) > 1:
+    if len({one.grid for one in found}) > 1:
         raise ModelError("links speak of different cells; give their policies the same axes, groups, bits and spaces")
     return found[0] if found else usual
 

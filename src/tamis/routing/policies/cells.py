@@ -3,7 +3,7 @@
 Cells are configuration, as the schema is: all brokers of a network have the same, or they forward to one another more
 than they need to (promise R10). Without knowledge of the subscriptions the first attributes with a domain get an
 axis. `CellOptions.fitted_to` chooses better: the attributes that tell a sample of subscriptions apart, with cells where
-their bounds lie.
+their bounds, and the values of a sample of events, lie.
 
 Implements: [mics] section 5, content space projection; section 8, attribute groups; section 3.6, merging.
 """
@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tamis.errors import ModelError
-from tamis.model.schema import Schema
+from tamis.model.schema import Event, Schema
 from tamis.model.subscription import Subscription
-from tamis.model.types import Boolean, Number
+from tamis.model.types import Form
 
 if TYPE_CHECKING:
     from tamis.index.mics.space import ContentSpace
@@ -39,12 +39,18 @@ class CellOptions:
     gap
         So many keys between two ranges are announced along with them: 0 is perfect merging, more is imperfect, with
         fewer ranges and some needless events.
+    names
+        The attributes that get an axis, in place of those that would be chosen.
+    false_positives, max_ranges
+        Imperfect merging that follows the table: the gap is the largest that adds at most this share of all keys, or
+        the smallest that leaves at most so many ranges; 0: ``gap`` as it is.
     spaces
         Content spaces as JSON (`ContentSpace.to_json`), in place of those that follow from the schema.
 
     Examples
     --------
     >>> from tamis.model.language.compiler import compile_text
+    >>> from tamis.model.types import Number
     >>> schema = Schema({"x": Number(0, 8), "y": Number(0, 8), "z": Number(0, 8)})
     >>> [[axis.attribute for axis, _ in one.axes] for one in CellOptions(n_axes=2).spaces_of(schema)]
     [['x', 'y']]
@@ -55,21 +61,32 @@ class CellOptions:
 
     n_axes: int = 3
     n_groups: int = 1
-    bits: int = 6
+    bits: int = 8
     gap: int = 0
     spaces: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    false_positives: float = 0.0
+    max_ranges: int = 0
 
     def __post_init__(self) -> None:
-        if min(self.n_axes, self.n_groups, self.bits) < 1 or self.gap < 0:
+        if min(self.n_axes, self.n_groups, self.bits) < 1 or min(self.gap, self.max_ranges, self.false_positives) < 0:
             raise ModelError(f"cells need axes, groups and bits, and a gap that is not negative: {self}")
 
-    def fitted_to(self, subscriptions: Sequence[Subscription]) -> CellOptions:
-        """Return the options with the most selective axes of some subscriptions; without any as they are."""
+    @property
+    def grid(self) -> tuple[object, ...]:
+        """What two ends of a link must agree on."""
+        return self.n_axes, self.n_groups, self.bits, self.names, self.spaces
+
+    def fitted_to(self, subscriptions: Sequence[Subscription], events: Sequence[Event] = ()) -> CellOptions:
+        """Return the options with the most selective axes of some subscriptions; without any as they are.
+
+        The ends of cells are taken from the bounds of the subscriptions and from the values of the events.
+        """
         from tamis.index.mics.projection import group_axes  # late: it loads numba
 
         if not subscriptions:
             return self
-        found = group_axes(subscriptions, self.n_groups, self.n_axes, self.bits)
+        found = group_axes(subscriptions, self.n_groups, self.n_axes, self.bits, events=events, names=self.names)
         return replace(self, spaces=tuple(space.to_json() for space in found))
 
     def spaces_of(self, schema: Schema) -> tuple[ContentSpace, ...]:
@@ -78,7 +95,8 @@ class CellOptions:
 
         if self.spaces:
             return tuple(map(ContentSpace.from_json, self.spaces))
-        named = [name for name in schema if _has_cells(schema, name)][: self.n_axes * self.n_groups]
+        named = list(self.names) or [name for name in schema if _has_cells(schema, name)]
+        named = named[: self.n_axes * self.n_groups]
         groups = [named[number :: self.n_groups] for number in range(self.n_groups)]
         return tuple(
             ContentSpace.from_schema(schema, group, self.bits) for group in groups if group or group is groups[0]
@@ -88,4 +106,4 @@ class CellOptions:
 def _has_cells(schema: Schema, name: str) -> bool:
     """Whether an attribute has a domain: a boolean, or a number within bounds."""
     kind = schema[name]
-    return isinstance(kind, Boolean) or (isinstance(kind, Number) and None not in (kind.lo, kind.hi))
+    return kind.form is Form.NUMBER and kind.domain is not None

@@ -1,7 +1,7 @@
 """Covering: what an announced filter covers is not announced; what a new one covers is retracted.
 
 Any covering index can propose, by its name in the registry: the exact ones, the Z curve with its epsilon, random
-projections. It must be SOUND, for a cover that is none loses events (promise R6); one that overlooks covers only
+projections, cells. It must be SOUND, for a cover that is none loses events (promise R6); one that overlooks covers only
 costs messages. The decision is per outgoing link: a cover that came from a neighbour was never announced to it
 (erratum R-B).
 
@@ -12,12 +12,16 @@ on the same link counts, otherwise events are lost (erratum R-B).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+import numpy as np
+
+from tamis.index.dominance.batches import Questions
+from tamis.index.dominance.index import DominanceIndex
 from tamis.index.linear_scan import LinearCovering
-from tamis.index.protocols import CoveringIndex, Guarantee, demand
+from tamis.index.protocols import CoveringIndex, Guarantee, Rows, demand
 from tamis.model.subscription import Subscription
-from tamis.routing.core.summary import Growth
+from tamis.routing.core.summary import Growth, Placement, Wanted
 
 __all__ = ["PIECES", "Covering"]
 
@@ -32,12 +36,12 @@ class Covering:
     Up to ``few`` groups are asked one by one; an index is worth its while only beyond that.
     """
 
-    def __init__(self, make_index: Callable[[], CoveringIndex], few: int = 0) -> None:
+    def __init__(self, make_index: Callable[[], CoveringIndex], few: int = 0, pieces: int = PIECES) -> None:
         self._few = few
         self._make_index = make_index
-        self._index: CoveringIndex = LinearCovering(PIECES) if few else make_index()
+        self._index: CoveringIndex = LinearCovering(pieces) if few else make_index()
         demand(Guarantee.SOUND, self._index.guarantee)
-        #: ``{key: filter}`` of the groups, in the order they were made.
+        #: ``{key: filter}`` of the groups, in the order they were made; those that came in batches are not among them.
         self._contents: dict[str, Subscription] = {}
         #: Both ways between the keys of the groups and their rows in the index.
         self._rows: dict[str, int] = {}
@@ -67,11 +71,35 @@ class Covering:
         if 0 < self._few < len(self._rows):
             self._build_index()
 
-    def closed(self, content: Subscription) -> None:
+    def closed(self, content: Wanted) -> None:
         """Take note that a group has ended."""
         row = self._rows.pop(str(content.id))
-        del self._keys[row], self._contents[str(content.id)]
+        del self._keys[row]
+        self._contents.pop(str(content.id), None)
         self._index.remove(row)
+
+    def place(self, keys: Sequence[str], questions: Questions) -> Placement | None:
+        """Return a group that covers each subscription, the broadest of them new groups; of exact indexes only."""
+        if self._few:
+            self._build_index()
+        if not isinstance(self._index, DominanceIndex):
+            return None
+        batches = self._index.batches
+        homes = [self._keys.get(row, "") for row in batches.find_covers(questions).tolist()]
+        new = [position for position, home in enumerate(homes) if not home]
+        asked, first = questions.take(new), self._next_row
+        self._next_row += len(new)
+        batches.add(range(first, self._next_row), asked)
+        covered = batches.find_covered(asked)
+        older: dict[int, tuple[str, ...]] = {}
+        for i, (position, coverer) in enumerate(zip(new, _coverers(covered, first), strict=True)):
+            homes[position] = keys[new[coverer]]
+            if coverer != i:
+                self._index.remove(first + i)
+                continue
+            older[position] = tuple(self._keys[row] for row in covered[i][covered[i] < first].tolist())
+            self._rows[keys[position]], self._keys[first + i] = first + i, keys[position]
+        return Placement(homes, older)
 
     def _build_index(self) -> None:
         self._few = 0
@@ -79,3 +107,17 @@ class Covering:
         demand(Guarantee.SOUND, self._index.guarantee)
         for key, row in self._rows.items():
             self._index.add(row, self._contents[key])
+
+
+def _coverers(covered: Sequence[Rows], first: int) -> list[int]:
+    """Return for each subscription which of them stands for it, itself or a broader one; rows count from ``first``.
+
+    Those that cover most go first: what none of them covers stands for itself.
+    """
+    mine = [rows[rows >= first] - first for rows in covered]
+    coverers = np.full(len(covered), -1)
+    for i in sorted(range(len(covered)), key=lambda i: -len(mine[i])):
+        if coverers[i] < 0:
+            coverers[mine[i][coverers[mine[i]] < 0]] = i
+            coverers[i] = i
+    return coverers.tolist()

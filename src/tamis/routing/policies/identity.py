@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from tamis.index.dominance.batches import Questions
 from tamis.model.subscription import Filter, Subscription
-from tamis.routing.core.summary import Growth
+from tamis.routing.core.summary import Growth, Wanted
 
 __all__ = ["Every", "Identity"]
 
@@ -19,10 +22,13 @@ class Every:
         """Return the subscription itself."""
         return Growth(subscription)
 
+    def place(self, keys: Sequence[str], questions: Questions) -> None:
+        """Return None: one by one is as quick."""
+
     def opened(self, content: Subscription) -> None:
         """Take note of a new group: nothing depends on it."""
 
-    def closed(self, content: Subscription) -> None:
+    def closed(self, content: Wanted) -> None:
         """Take note that a group has ended: nothing depended on it."""
 
 
@@ -41,11 +47,14 @@ class Identity:
         """Return the subscription itself."""
         return Growth(subscription)
 
+    def place(self, keys: Sequence[str], questions: Questions) -> None:
+        """Return None: one by one is as quick."""
+
     def opened(self, content: Subscription) -> None:
         """Take note of a new group."""
         self._keys[content.filters] = str(content.id)
 
-    def closed(self, content: Subscription) -> None:
+    def closed(self, content: Wanted) -> None:
         """Take note that a group has ended."""
         if self._keys.get(content.filters) == content.id:
             del self._keys[content.filters]

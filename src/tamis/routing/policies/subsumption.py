@@ -11,14 +11,16 @@ Deviation: exact on raw values; the paper's ranges of cells are exact for the ce
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from numbers import Real
 
+from tamis.index.dominance.batches import Questions
 from tamis.index.protocols import CoveringIndex
 from tamis.model.subscription import Subscription, Values
 from tamis.model.value_set import Cut
 from tamis.reduction.subsume import find_union
-from tamis.routing.policies.covering import Covering
+from tamis.routing.core.summary import Wanted
+from tamis.routing.policies.covering import PIECES, Covering
 
 __all__ = ["Subsumption"]
 
@@ -34,8 +36,16 @@ Bounds = dict[str, tuple[float, float]]
 class Subsumption(Covering):
     """A home is one group that covers, or several that do so together."""
 
-    def __init__(self, make_index: Callable[[], CoveringIndex], few: int = 0) -> None:
-        super().__init__(make_index, few)
+    def __init__(
+        self,
+        make_index: Callable[[], CoveringIndex],
+        few: int = 0,
+        pieces: int = PIECES,
+        budget: int = BUDGET,
+        near: int = MAX_GROUPS,
+    ) -> None:
+        super().__init__(make_index, few, pieces)
+        self._budget, self._near = budget, near
         #: ``{key: bounds}`` of the groups: those that lie elsewhere cannot help to cover.
         self._places: dict[str, Bounds] = {}
 
@@ -44,7 +54,10 @@ class Subsumption(Covering):
         super().opened(content)
         self._places[str(content.id)] = _bounds(content)
 
-    def closed(self, content: Subscription) -> None:
+    def place(self, keys: Sequence[str], questions: Questions) -> None:
+        """Return None: several groups may stand for each of them."""
+
+    def closed(self, content: Wanted) -> None:
         """Take note that a group has ended."""
         super().closed(content)
         del self._places[str(content.id)]
@@ -61,9 +74,9 @@ class Subsumption(Covering):
             for key, one in self._contents.items()
             if _meet(place, self._places[key]) and _speaks_only_of(one, asked)
         ]
-        if not 2 <= len(near) <= MAX_GROUPS:
+        if not 2 <= len(near) <= self._near:
             return None
-        union = find_union(subscription.filters, near, BUDGET)
+        union = find_union(subscription.filters, near, self._budget)
         return None if union is None else tuple(map(str, union))
 
 

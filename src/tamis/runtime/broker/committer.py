@@ -10,6 +10,7 @@ import asyncio
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +24,12 @@ __all__ = ["Committer"]
 #: Changes of one transaction, beyond which the next one begins.
 GROUP = 4_096
 
+#: Changes whose effects are let go in one turn of the event loop, beyond which the rest waits for the next.
+RELEASED = 256
+
+#: Changes that wait to be written, beyond which no more are made of what is on disk already.
+BEHIND = 4 * GROUP
+
 #: How long to wait before a full disk is tried again, in seconds.
 RETRY_SECONDS = 0.25
 
@@ -33,6 +40,31 @@ class _Work:
 
     changes: list[Persist]
     then: Callable[[], None]
+
+
+class _Releases:
+    """Says what is durable, in order and in the event loop; others are served in between."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._durable: deque[_Work] = deque()
+        self._is_running = False
+
+    def add(self, group: list[_Work]) -> None:
+        """Say that a group is on disk."""
+        self._durable.extend(group)
+        if not self._is_running:
+            self._run()
+
+    def _run(self) -> None:
+        count = 0
+        while self._durable and count < RELEASED:
+            work = self._durable.popleft()
+            count += len(work.changes)
+            work.then()
+        self._is_running = bool(self._durable)
+        if self._is_running:
+            self._loop.call_soon(self._run)
 
 
 class Committer:
@@ -51,6 +83,13 @@ class Committer:
         self.commits = 0
         self.changes = 0
         self.seconds = 0.0
+        self._put = 0
+        self._releases = _Releases(loop)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether much waits to be written."""
+        return self._put - self.changes > BEHIND
 
     def start(self) -> None:
         """Begin to commit."""
@@ -58,6 +97,7 @@ class Committer:
 
     def put(self, changes: list[Persist], then: Callable[[], None]) -> None:
         """Have changes committed after all earlier ones; ``then`` is called in the event loop."""
+        self._put += len(changes)
         self._queue.put(_Work(changes, then))
 
     def run_between(self, action: Callable[[], None]) -> None:
@@ -89,7 +129,7 @@ class Committer:
             item = self._queue.get()
         if group:
             self._commit([change for work in group for change in work.changes])
-            self._call(lambda: _tell(group))
+            self._call(lambda: self._releases.add(group))
         if item is None:
             return False
         if not isinstance(item, _Work):
@@ -114,8 +154,3 @@ class Committer:
     def _call(self, action: Callable[[], object]) -> None:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(action)
-
-
-def _tell(group: list[_Work]) -> None:
-    for work in group:
-        work.then()

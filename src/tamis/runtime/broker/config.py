@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -20,6 +21,7 @@ from tamis.routing.core.broker import PATIENCE_SECONDS
 from tamis.routing.edge.audit import MAX_AUDIT
 from tamis.routing.edge.backlogs import MAX_BACKLOG_BYTES
 from tamis.routing.edge.limits import MAX_BACKLOG, MAX_CONNECTIONS, MAX_CONNECTIONS_OF_ADDRESS
+from tamis.routing.policies import CellOptions, Policy, find_policy
 from tamis.runtime.client.clear_text import check_encrypted, is_loopback
 
 __all__ = [
@@ -42,7 +44,11 @@ class LinkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: str
     url: str = ""
+    #: What is announced on it, and the options of that (`tamis.routing.policies.options`).
     policy: str = "covering"
+    options: dict[str, bool | int | float | str] = {}
+    #: A file of cells for the ``mics`` policies (``tamis tune --cells``), the same at all brokers.
+    cells: str = ""
     token_file: str = ""
     token_env: str = ""
     #: The certificates of the authorities that may have signed the other end's; without it those of the system.
@@ -51,6 +57,18 @@ class LinkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     insecure: bool = False
     #: The namespaces whose subscriptions and events may cross; all when there are none.
     namespaces: tuple[str, ...] = ()
+
+    def read_policy(self) -> Policy:
+        """Return the policy with its options and cells; `ModelError` names the link and what is allowed."""
+        try:
+            policy = find_policy(self.policy, self.options)
+            if not self.cells:
+                return policy
+            if policy.cells is None:
+                raise ModelError(f"cells are for a policy that announces cells, as mics; not {self.policy!r}")
+            return replace(policy, cells=replace(policy.cells, spaces=_read_cells(Path(self.cells))))
+        except ModelError as error:
+            raise ModelError(f"link {self.name!r}: {error}") from None
 
 
 class TenantConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -155,7 +173,7 @@ class BrokerConfig(_Port, frozen=True, forbid_unknown_fields=True, kw_only=True)
     name: str = "broker"
     data: str = "tamis-data"
     schema: str = ""
-    #: A directory of snapshots whose subscriptions this broker has; newer versions are followed.
+    #: A directory or URI of snapshots whose subscriptions this broker has; newer versions are followed.
     snapshot: str = ""
     links: tuple[LinkConfig, ...] = ()
     tenants: tuple[TenantConfig, ...] = ()
@@ -176,12 +194,13 @@ class BrokerConfig(_Port, frozen=True, forbid_unknown_fields=True, kw_only=True)
         if self.auth.jwt is not None:
             self.auth.jwt.check()
         for link in self.links:
+            link.read_policy()
             check_encrypted(link.url, link.token_file or link.token_env, insecure=link.insecure)
             if link.ca_file and not link.url.startswith(("https://", "wss://")):
                 raise ModelError(f"link {link.name!r}: ca_file is for a url with https://")
         if self.links and not self.schema:
             raise ModelError("brokers that are linked need the same schema: set schema = 'schema.json'")
-        if any(link.namespaces and link.policy == "flood" for link in self.links):
+        if any(link.namespaces and link.read_policy().floods for link in self.links):
             raise ModelError("a link that floods asks for all namespaces: choose another policy, or name no namespaces")
         names = [self.name, *(link.name for link in self.links)]
         if len(set(names)) < len(names) or any(":" in name or not name for name in names):
@@ -208,7 +227,7 @@ def read_config(path: Path) -> BrokerConfig:
     except (ValueError, RecursionError) as error:  # TOML, a field, UTF-8, or a number of 5,000 digits
         known = ", ".join(BrokerConfig.__struct_fields__)
         raise ModelError(f"{path}: {error} (known: {known})") from None
-    links = tuple(_beside(link, path, "token_file", "ca_file") for link in found.links)
+    links = tuple(_beside(link, path, "token_file", "ca_file", "cells") for link in found.links)
     jwt = None if found.auth.jwt is None else _beside(found.auth.jwt, path, "keys", "secret_file")
     return _beside(
         msgspec.structs.replace(found, links=links, auth=AuthConfig(jwt)),
@@ -221,6 +240,19 @@ def read_config(path: Path) -> BrokerConfig:
     )
 
 
+def _read_cells(path: Path) -> tuple[str, ...]:
+    """Return the content spaces of a file that ``tamis tune --cells`` wrote."""
+    try:
+        spaces = tuple(
+            bytes(space).decode() for space in msgspec.json.decode(path.read_bytes(), type=list[msgspec.Raw])
+        )
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ModelError(f"{path}: {error}; write it with tamis tune --cells") from None
+    CellOptions(spaces=spaces).spaces_of(Schema())
+    return spaces
+
+
 def _beside(config: Config, path: Path, *names: str) -> Config:
-    given = {name: str(path.parent / getattr(config, name)) for name in names if getattr(config, name)}
+    said = {name: getattr(config, name) for name in names if getattr(config, name)}
+    given = {name: value if "://" in value else str(path.parent / value) for name, value in said.items()}
     return msgspec.structs.replace(config, **given)

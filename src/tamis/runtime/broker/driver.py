@@ -16,17 +16,18 @@ from tamis.errors import DiskFullError, RefusedError, StoreError
 from tamis.model.subscription import Filter
 from tamis.node.effects import Link, Persist
 from tamis.node.frames import decode_frame
-from tamis.node.node import Node
+from tamis.node.node import Node, Transaction
 from tamis.node.stream import CLIENT_EPOCH
 from tamis.routing import messages as m
 from tamis.routing.core.broker import client_key
 from tamis.routing.edge.audit import Deed, TokensSeen
-from tamis.routing.edge.core import EdgeCore
+from tamis.routing.edge.core import EdgeCore, source_of
 from tamis.routing.edge.requests import (
     Accepted,
     Departed,
     Draft,
     EventDraft,
+    FindProducer,
     ForgetTypes,
     LearnTypes,
     Post,
@@ -47,6 +48,63 @@ __all__ = ["Driver"]
 #: Seconds between two looks for what has expired, and for subscriptions that enter the routing table in slices.
 TICK_SECONDS, LOOK_SECONDS = 1.0, 0.005
 
+#: Seconds that others take in one turn of the loop when they are busy; and how much longer than it computed a tick then
+#: rests, up to some seconds: the first tick of all may compile kernels.
+BUSY_SECONDS, REST, MOST_REST = 0.001, 3, 1.0
+
+
+class _Ticker:
+    """Calls ``tick`` every second, and soon when there is work left: once in a turn of the loop, whoever asks.
+
+    While ``is_behind`` says that the disk is, nothing is added to what it has to write.
+    """
+
+    def __init__(self, tick: Callable[[], None], is_behind: Callable[[], bool]) -> None:
+        self._tick = tick
+        self._is_behind = is_behind
+        self._task: asyncio.Task[None] | None = None
+        self._is_due = False
+        #: When the next tick was asked for, and until when it rests if others are served.
+        self._asked_at = self._rests_until = 0.0
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it goes on by itself."""
+        return self._task is not None and not self._task.done()
+
+    def start(self) -> None:
+        """Begin."""
+        self._task = asyncio.create_task(self._run())
+
+    def stop(self) -> None:
+        """End."""
+        if self._task is not None:
+            self._task.cancel()
+
+    def soon(self) -> None:
+        """Call ``tick`` after others had their turn."""
+        if not self._is_due:
+            self._is_due = True
+            self._asked_at = time.perf_counter()
+            asyncio.get_running_loop().call_soon(self._take_turn)
+
+    def _take_turn(self) -> None:
+        now = time.perf_counter()
+        # Others are served: what is left of large batches has a part of the loop only.
+        rest = self._rests_until - now if now - self._asked_at > BUSY_SECONDS else 0.0
+        if rest > 0 or self._is_behind():
+            asyncio.get_running_loop().call_later(rest if rest > 0 else LOOK_SECONDS, self._take_turn)
+            return
+        self._is_due = False
+        self._tick()
+        end = time.perf_counter()
+        self._rests_until = end + min(REST * (end - now), MOST_REST)
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            self._tick()
+
 
 class Driver:
     """Runs one broker: steps, commits, wake-ups."""
@@ -54,7 +112,8 @@ class Driver:
     def __init__(self, node: Node[EdgeCore], store: Store, *, min_free: int = 64 * 1024 * 1024) -> None:
         self.machine = BrokerMachine(node, clock=time.time, commit=self._commit, read=store.read_outbox)
         self.machine.on_failure, self.machine.on_news = self._failed, self._wake_watchers
-        self.machine.on_work = self._tick_soon
+        self._ticker = _Ticker(self.machine.tick, lambda: self.committer.is_behind)
+        self.machine.on_work = self._ticker.soon
         self.view = BrokerView(self.machine, store, lambda: self.committer)
         self.failed: asyncio.Future[None] | None = None
         self._store = store
@@ -77,11 +136,11 @@ class Driver:
         self._store.on_damage = lambda error: loop.call_soon_threadsafe(self.machine.fail, error)
         self._committer.start()
         await self._step(lambda node, now: node.start(now))
-        self._ticker = asyncio.create_task(self._tick())
+        self._ticker.start()
 
     async def stop(self) -> None:
         """Commit what is under way, and end."""
-        self._ticker.cancel()
+        self._ticker.stop()
         for connection in list(self.machine.connections.values()):
             connection.close_for_now("the broker stops")
         if self._committer is not None:
@@ -140,10 +199,16 @@ class Driver:
         producer: str,
         number: int,
         draft: EventDraft | None = None,
+        after: int | None = None,
     ) -> Accepted | Rejection:
-        """Publish a numbered batch of a producer unless it was accepted before; returns when it is durable."""
+        """Publish a numbered batch of a producer unless it was accepted before; returns when it is durable.
+
+        With ``after`` it is rejected (409) unless that is the producer's last number.
+        """
         publisher = self._named(f"once:{by.principal}:{producer}")
-        return await self._post(Post(tuple(events), namespace, by, publisher, number, producer=producer, draft=draft))
+        return await self._post(
+            Post(tuple(events), namespace, by, publisher, number, producer=producer, after=after, draft=draft)
+        )
 
     async def subscribe(
         self,
@@ -162,14 +227,29 @@ class Driver:
         message = SubscribeFor(tuple(requests), by, must_be_new, tuple(meanings), drafts or {})
         done = asyncio.get_running_loop().create_future()
         self.machine.subscribe(message, partial(_resolve, done))
-        answer: tuple[m.Subscribe, ...] | Rejection = await done
         places = [(link, client_key(link, one.namespace, one.id)) for link, one in requests]
-        while self.machine.node.core.registry.is_waiting(places):
+        has_steps_left = self.machine.node.core.registry.is_waiting(places)
+        answer: tuple[m.Subscribe, ...] | Rejection = await done
+        if has_steps_left:
+            await self.wait_while(lambda edge: edge.registry.is_waiting(places), until_on_disk=True)
+        return answer
+
+    async def wait_while(self, is_waiting: Callable[[EdgeCore], bool], *, until_on_disk: bool = False) -> bool:
+        """Return when something on disk does not wait for its steps any more, or the broker stops; whether it waited.
+
+        ``until_on_disk`` waits for the disk to have those steps, too. A broker that stops takes the steps that are
+        left when it is started again.
+        """
+        has_waited = False
+        while is_waiting(self.machine.node.core):
+            has_waited = True
             await asyncio.sleep(LOOK_SECONDS)
             self.machine.demand_sound()
-            if self._ticker.done():  # they are on disk, and enter the table when the broker is started again
-                return answer
-        return answer
+            if not self._ticker.is_running:
+                return has_waited
+        if until_on_disk:
+            await self._step(lambda node, now: Transaction())  # transactions reach the disk in their order
+        return has_waited
 
     async def unsubscribe(self, message: m.Unsubscribe, link: Link, by: Rights | None = None) -> None:
         """End a subscription, also when the disk is full: that makes room. Returns when it is durable.
@@ -179,7 +259,7 @@ class Driver:
         self.machine.attach([link], CLIENT_EPOCH)
         await self._submit(UnsubscribeFor(message, by), link)
 
-    async def ask(self, request: LearnTypes | ForgetTypes) -> Any:
+    async def ask(self, request: LearnTypes | ForgetTypes | FindProducer) -> Any:
         """Return the answer of the edge to a request of this process, once it is durable."""
         return await self._submit(request)
 
@@ -242,21 +322,28 @@ class Driver:
         self.demand_room()
         if not self._pending:
             asyncio.get_running_loop().call_soon(self._flush)
-        done = asyncio.get_running_loop().create_future()
+        done: asyncio.Future[tuple[Accepted | Rejection, bool]] = asyncio.get_running_loop().create_future()
         self._pending.append((post, done))
-        verdict: Accepted | Rejection = await done
+        verdict, has_steps_left = await done
+        if has_steps_left:
+            source = source_of(post.by.principal)
+            await self.wait_while(lambda edge: edge.publications.is_waiting(source), until_on_disk=True)
         return verdict
 
     def _flush(self) -> None:
         """Let the node take what was published since; a call is taken whole, or refused whole (promise G16)."""
         pending, self._pending = self._pending, []
+        sources = [source_of(post.by.principal) for post, _ in pending]
+        unfinished: set[str] = set()
 
         def release(verdicts: list[Accepted | Rejection]) -> None:
-            for (_, done), verdict in zip(pending, verdicts, strict=True):
-                _resolve(done, verdict)
+            for (_, done), verdict, source in zip(pending, verdicts, sources, strict=True):
+                _resolve(done, (verdict, isinstance(verdict, Accepted) and source in unfinished))
 
         try:
             self.machine.submit(Posts(tuple(post for post, _ in pending)), done=release)
+            # The step is taken; `release` is called later, when it is on disk and further steps may have been taken.
+            unfinished.update(filter(self.machine.node.core.publications.is_waiting, sources))
         except Exception as error:  # the callers are told; `failed` stops the broker
             for _, done in pending:
                 if not done.done():
@@ -276,15 +363,6 @@ class Driver:
     def _wake_watchers(self, link: Link) -> None:
         for event in self._watchers.get(link, ()):
             event.set()
-
-    def _tick_soon(self) -> None:
-        asyncio.get_running_loop().call_soon(self.machine.tick)  # after others had their turn
-
-    async def _tick(self) -> None:
-        await asyncio.sleep(TICK_SECONDS)
-        while self.machine.failure is None:
-            self.machine.tick()
-            await asyncio.sleep(TICK_SECONDS)
 
     def _failed(self, error: BaseException) -> None:
         if self.failed is not None and not self.failed.done():

@@ -131,8 +131,9 @@ class BrokerMachine:
     def step(self, call: Call, done: Callable[[Any], None] = lambda answer: None) -> None:
         """Let the node take one step; ``done`` gets the answer when the step is durable."""
         self.demand_sound()
+        start = self._clock()
         try:
-            transaction = call(self.node, self._clock())
+            transaction = call(self.node, start)
         except RemoteProtocolError:
             raise
         except Exception as error:
@@ -145,6 +146,7 @@ class BrokerMachine:
             self._release(marks, transaction.words)
             done(transaction.answer)
 
+        self.node.core.publications.learn_pace(self._clock() - start)
         self._commit(transaction.changes, release)
         if transaction.again:
             self.on_work()

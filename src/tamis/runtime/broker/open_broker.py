@@ -14,7 +14,6 @@ from tamis.node.stream import Quota, StreamEnd
 from tamis.routing import messages as m
 from tamis.routing.core.broker import BrokerCore
 from tamis.routing.edge.core import EdgeCore
-from tamis.routing.policies import find_policy
 from tamis.runtime.broker.config import BrokerConfig
 from tamis.runtime.broker.driver import Driver
 from tamis.runtime.broker.store import Store
@@ -37,7 +36,7 @@ def open_broker(config: BrokerConfig) -> Driver:
     config.check()
     store, stored = _open_store(Path(config.data))
     content = Content(config.read_schema())
-    neighbours = {link.name: find_policy(link.policy) for link in config.links}
+    neighbours = {link.name: link.read_policy() for link in config.links}
     ends: dict[Link, StreamEnd] = {}
     edge = EdgeCore(
         BrokerCore(

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from tamis.engine import Engine
-from tamis.engine.snapshot import version_at
+from tamis.engine.snapshot import Version, version_at
 from tamis.errors import SnapshotError, TamisError
 from tamis.model.language.cql2_json import to_json
 from tamis.model.language.parse import parse
@@ -49,9 +49,9 @@ _RIGHTS = Rights(OWNER, max_subscriptions=sys.maxsize)
 _Place = tuple[Link, str]
 
 
-async def open_snapshot(driver: Driver, path: Path) -> Path:
-    """Let a broker have exactly the subscriptions of a version, or of the newest in a directory; return which."""
-    version = version_at(path)
+async def open_snapshot(driver: Driver, location: str | Path) -> Version:
+    """Let a broker have exactly the subscriptions of a version, or of the newest at a location; return which."""
+    version = await asyncio.to_thread(version_at, location)
     engine = await asyncio.to_thread(Engine.load, version)
     await driver.ask(LearnTypes(engine.schema, tuple(space.name for space in engine.namespaces())))
     mine = {place: one for place, one in driver.view.asked.items() if m.about(one).owner == OWNER}
@@ -68,13 +68,13 @@ async def open_snapshot(driver: Driver, path: Path) -> Path:
     return version
 
 
-async def follow_snapshot(driver: Driver, path: Path, version: Path) -> None:
+async def follow_snapshot(driver: Driver, location: str | Path, version: Version) -> None:
     """Open newer versions as they appear, for ever; one that cannot be opened is told, and tried again later."""
     look = LOOK_SECONDS
     while True:
         await asyncio.sleep(look)
         try:
-            found = version_at(path)
+            found = await asyncio.to_thread(version_at, location)
             if found != version:
                 with paused_collection():
                     version = await open_snapshot(driver, found)
@@ -104,7 +104,7 @@ def _is_same(there: m.Subscribe | None, one: m.Subscribe) -> bool:
 
 
 async def _subscribe(
-    driver: Driver, version: Path, compiled_for: Schema, changed: list[tuple[_Place, Subscription, m.Subscribe]]
+    driver: Driver, version: Version, compiled_for: Schema, changed: list[tuple[_Place, Subscription, m.Subscribe]]
 ) -> None:
     """Give subscriptions to the broker, held to the policies like those of clients (promise S6)."""
     requests: list[tuple[Link, m.Subscribe]] = []

@@ -1,7 +1,8 @@
 """A broker's disk: one SQLite file, one writer, every record with a checksum.
 
 A record goes into the table that the `Form` of its kind names (`tamis.node.records`): ``state`` holds values under
-keys; ``outbox`` the messages of each stream by number; ``audit`` a sealed log (`tamis.runtime.broker.audit_log`).
+keys; ``outbox`` the messages of each stream by number; ``audit`` and ``activity`` sealed logs
+(`tamis.runtime.broker.audit_log`).
 A message that was acknowledged is not deleted at once: the *floor* of its link moves over it, and `trim` deletes it
 when its retention is over. Until then it can be replayed (promise G10).
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,7 +26,7 @@ from tamis.errors import DiskFullError, ModelError, StoreError
 from tamis.node import records
 from tamis.node.effects import Key, Link, Persist
 from tamis.node.records import Form
-from tamis.runtime.broker.audit_log import AUDIT_SCHEMA, AuditLog, AuditRecord
+from tamis.runtime.broker.audit_log import ACTIVITY_SCHEMA, AUDIT_SCHEMA, AuditLog, AuditRecord
 from tamis.runtime.disk.books import FORMAT, STATE_SCHEMA, Books, packed
 from tamis.runtime.disk.head import Head, read_head
 from tamis.runtime.disk.lock import lock_directory
@@ -38,7 +40,7 @@ __all__ = ["Store"]
 #: Before this one SQLite could damage its log when two connections wrote at a time (its WAL-reset race).
 _OLDEST_SQLITE = (3, 51, 3)
 
-_SCHEMA = f"{STATE_SCHEMA}{OUTBOX_SCHEMA}{AUDIT_SCHEMA}"
+_SCHEMA = f"{STATE_SCHEMA}{OUTBOX_SCHEMA}{AUDIT_SCHEMA}{ACTIVITY_SCHEMA}"
 
 #: Bytes of records that a commit may write into the room of the reserve.
 _SMALL_BYTES = 64 * 1024
@@ -119,9 +121,12 @@ class Store:
             return self.audit.read(self._reader, before, limit)
 
     def trim_audit(self, *, keep: int, before: float) -> int:
-        """Delete what is beyond the newest ``keep`` records of the audit, or older; return how many there were."""
-        with self._telling(), self._transaction():
-            return self.audit.trim(self._db, keep=keep, before=before)
+        """Delete what is beyond the newest ``keep`` records of each table of the audit, or older; return how many."""
+        with self._telling():
+            with self._transaction():
+                deleted = self.audit.trim(self._db, keep=keep, before=before)
+            self.audit.settle_trim(deleted)
+        return sum(deleted.values())
 
     def trim(self, before: float, max_bytes: int | None = None) -> int:
         """Delete acknowledged messages older than a moment, and the oldest ones beyond some bytes; return how many.
@@ -239,8 +244,9 @@ class _Batch:
         #: Links that are no more, with all that was kept for a replay.
         self.forgotten: set[Link] = set()
         self.crcs: dict[bytes, int | None] = {}
-        self.deeds: list[tuple[int, bytes]] = []
-        self.audited = (store.audit.number, b"")
+        #: The table, the number and the body of each.
+        self.deeds: list[tuple[str, int, bytes]] = []
+        self.settle_audit: Callable[[], None] = lambda: None
 
     def take(self, change: Persist) -> None:
         kind = records.find_kind(change.key)
@@ -251,7 +257,7 @@ class _Batch:
         elif kind.form is Form.STREAM:
             self._take_message(change)
         elif change.value is not None:
-            self.deeds.append((int(change.key[1]), change.value))
+            self.deeds.append((kind.name, int(change.key[1]), change.value))
 
     def _take_message(self, change: Persist) -> None:
         link, number = change.key[1], int(change.key[2])
@@ -275,13 +281,13 @@ class _Batch:
         db.executemany("DELETE FROM outbox WHERE link = ?", [(link,) for link in self.restarted | self.forgotten])
         db.executemany("INSERT OR REPLACE INTO outbox VALUES (?, ?, ?, ?, ?)", self._message_rows())
         self.crcs = self.store.books.write(db, self.state)
-        self.audited = self.store.audit.write(db, self.deeds, self.at)
+        self.settle_audit = partial(self.store.audit.settle, self.store.audit.write(db, self.deeds, self.at))
 
     @property
     def is_small(self) -> bool:
         """Whether it makes room or needs next to none: acknowledgements, cursors, withdrawals."""
         values = sum(len(value) for value in self.state.values() if value is not None)
-        return not self.messages and values + sum(len(body) for _, body in self.deeds) <= _SMALL_BYTES
+        return not self.messages and values + sum(len(body) for _, _, body in self.deeds) <= _SMALL_BYTES
 
     def settle(self) -> None:
         """Take over into memory what is on the disk now."""
@@ -290,7 +296,7 @@ class _Batch:
         store.retention.move(self.floors, self.grown)
         for link in self.restarted | self.forgotten:
             store.retention.restart(link, is_gone=link in self.forgotten)
-        store.audit.settle(self.audited)
+        self.settle_audit()
 
     def _message_rows(self) -> Iterator[tuple[Link, int, int, bytes, int]]:
         for (link, number), body in self.messages.items():

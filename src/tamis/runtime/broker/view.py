@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from tamis.model.schema import Event, Schema
-from tamis.model.subscription import Filter, Subscription
+from tamis.model.subscription import Filter
 from tamis.node.cursor import Cursor
 from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.routing.core.counters import Counters
+from tamis.routing.core.event_batch import EventBatch
+from tamis.routing.core.routing_table import Readers
 from tamis.routing.core.summary import Origin
 from tamis.routing.edge.admission import Traffic
 from tamis.routing.edge.checks import Checks
@@ -114,9 +116,11 @@ class BrokerView:
         content = self._edge.checks.content.of(message.namespace)
         return content.read_filter(message.filter) if known is None else known.filters
 
-    def readers_of(self, raw: Mapping[str, Any], namespace: str) -> dict[Link, list[Subscription]]:
+    def readers_of(self, raw: Mapping[str, Any], namespace: str) -> Readers:
         """Return the subscriptions that an event would match, by client."""
-        return self._edge.broker.table.readers(self.schema_of(namespace).event(raw), namespace)
+        schema, table = self.schema_of(namespace), self._edge.broker.table
+        [keys] = table.matching_of_batch(EventBatch([schema.event(raw)], namespace, schema))
+        return table.group(keys)
 
     def stand_ins(self, neighbour: Link, place: Place) -> list[str]:
         """Return the keys of the subscriptions that stand for one that a neighbour was not told of."""

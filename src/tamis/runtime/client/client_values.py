@@ -7,10 +7,9 @@ from decimal import Decimal
 from typing import Any
 
 import msgspec
-import numpy as np
-import shapely
 
 from tamis.errors import EventError
+from tamis.model.types.registry import wire_value
 from tamis.routing.edge.admission import DECIMAL
 
 __all__ = ["encode_event"]
@@ -19,6 +18,7 @@ __all__ = ["encode_event"]
 def encode_event(raw: Mapping[str, Any]) -> bytes:
     """Return an event as bytes; `EventError` when a value has no form on the wire.
 
+    >>> import numpy as np
     >>> msgspec.msgpack.decode(encode_event({"mag": np.float64(6.5)}))
     {'mag': 6.5}
     """
@@ -40,14 +40,4 @@ def _with_decimals(value: Any) -> Any:
     return msgspec.msgpack.Ext(DECIMAL, str(value).encode()) if isinstance(value, Decimal) else value
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, shapely.Geometry):
-        return shapely.to_wkb(value)
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError(f"a {type(value).__name__} has no form on the wire")
-
-
-_encoder = msgspec.msgpack.Encoder(enc_hook=_plain)
+_encoder = msgspec.msgpack.Encoder(enc_hook=wire_value)

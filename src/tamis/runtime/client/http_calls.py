@@ -77,11 +77,21 @@ class HttpCalls:
         """Say that everything up to a cursor was dealt with."""
         self._call("POST", self._of(id, "acknowledge"), self._whose(), msgspec.json.encode({"cursor": cursor}))
 
-    def publish_once(self, events: bytes, *, producer: str, number: int) -> bool:
-        """Publish a batch as NDJSON unless this number of the producer was taken before; returns whether it is new."""
+    def publish_once(self, events: bytes, *, producer: str, number: int, after: int | None = None) -> bool:
+        """Publish a batch as NDJSON unless this number of the producer was taken before; returns whether it is new.
+
+        With ``after`` a broker whose last number of the producer is another one refuses the batch (409).
+        """
         asked = self._whose() | {"producer": producer, "number": str(number)}
+        asked |= {} if after is None else {"after": str(after)}
         answer = self._call("POST", "/v1/events", asked, events, "application/x-ndjson")
         return not msgspec.json.decode(answer)["duplicate"]
+
+    def find_number(self, producer: str) -> int | None:
+        """Return the last number that the broker has taken of a producer; None when it has taken none."""
+        answer = self._call("GET", f"/v1/producers/{quote(producer, safe='')}")
+        number: int | None = msgspec.json.decode(answer)["number"]
+        return number
 
     def read_audit(self, *, before: int | None = None, limit: int = 100) -> dict[str, Any]:
         """Return a page of the audit, the newest first, and the ``before`` of the next page as ``next``."""

@@ -16,12 +16,9 @@ from tamis.node.cursor import Cursor
 from tamis.routing import messages as m
 from tamis.runtime.client.client_link import ClientLink, Outgoing
 from tamis.runtime.client.publishing import Publishing
+from tamis.runtime.client.seen_events import SeenEvents
 
 __all__ = ["ClientSession", "Reader"]
-
-
-#: Publishers whose last event is remembered; beyond that, the one that was silent longest is forgotten.
-MAX_PUBLISHERS = 10_000
 
 
 class Reader:
@@ -104,10 +101,8 @@ class ClientSession:
         self.readers: dict[tuple[str, SubscriptionId], Reader] = {}
         #: Deliveries that no reader follows yet, with their cursors.
         self._unclaimed: list[tuple[Cursor, m.Delivery]] = []
-        #: ``{(publisher, epoch): number}``: the last event of each publisher. They come in order (promise G7), so one
-        #: that is not newer came before: a broker that lost its disk may send it again.
-        self._last: dict[tuple[str, int], int] = {}
-        #: How many events came again.
+        self._seen = SeenEvents()
+        #: How many events came again, as they may after a broker lost its disk.
         self.repeated = 0
         #: Called with everything that the broker refuses.
         self.on_refusal: Callable[[m.Refusal], None] = lambda refusal: None
@@ -180,7 +175,8 @@ class ClientSession:
 
     def _take(self, number: int, message: m.Message) -> None:
         if isinstance(message, m.Delivery):
-            is_new = self._is_new(message.event.id)
+            is_new = self._seen.add(message.event.id)
+            self.repeated += not is_new
             self.link.hand_out(number, int(is_new))  # before anything behind it: numbers are read in order
             if is_new:
                 self._unclaimed.append((Cursor(self.link.broker, number), message))
@@ -200,15 +196,6 @@ class ClientSession:
             self._refused(message)
         elif isinstance(message, m.Types):
             self._schemas[message.namespace] = Schema.from_json(message.schema)
-
-    def _is_new(self, id: m.EventId) -> bool:
-        publisher = (id.publisher, id.epoch)
-        last = self._last.pop(publisher, 0)
-        if len(self._last) >= MAX_PUBLISHERS:
-            del self._last[next(iter(self._last))]
-        self._last[publisher] = max(last, id.seq)
-        self.repeated += id.seq <= last
-        return id.seq > last
 
     def _came_up(self, *, is_new: bool) -> None:
         """Say again what the broker may not know: everything if it lost its disk, else what is open."""

@@ -26,17 +26,15 @@ from tamis.node.effects import Persist
 from tamis.routing.edge.audit import Deed
 from tamis.routing.new_life import begin_new_life
 from tamis.runtime.broker.store import Store
-from tamis.runtime.disk.checking import DATABASE, TOKENS, Checked, check_files, is_client, open_to_read
+from tamis.runtime.disk.checking import DATABASE, MANIFEST, TOKENS, Checked, check_files, is_client
+from tamis.runtime.disk.copying import STEP_SECONDS, copy_database, flush
+from tamis.runtime.disk.migration import migrate_store
 
-__all__ = ["Backup", "compact", "copy_database", "read_backup", "restore_backup", "write_backup"]
+__all__ = ["Backup", "compact", "read_backup", "restore_backup", "write_backup"]
 
-MANIFEST = "manifest.json"
 
 #: The layout of a backup. Another one is refused.
 FORMAT = 1
-
-#: Pages that are copied at once, and the seconds between two steps: 4 KiB pages make about 100 MiB a second at most.
-STEP_PAGES, STEP_SECONDS = 256, 0.01
 
 
 class BackupFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -78,6 +76,13 @@ def write_backup(data: Path, target: Path, *, step_seconds: float = STEP_SECONDS
 
 def read_backup(directory: Path) -> Backup:
     """Return the manifest of a backup after checking everything in it; `StoreError` names what is wrong."""
+    backup = _read_manifest(directory)
+    _demand_agreement(backup, check_files(directory), directory)
+    return backup
+
+
+def _read_manifest(directory: Path) -> Backup:
+    """Return the manifest of a backup after comparing the digests of its files."""
     path = directory / MANIFEST
     try:
         backup = msgspec.json.decode(path.read_bytes(), type=Backup)
@@ -93,19 +98,26 @@ def read_backup(directory: Path) -> Backup:
         file = directory / name
         if not file.is_file() or _measure(file) != expected:
             raise StoreError(str(file), "is missing or was changed since the backup was written")
-    checked = check_files(directory)
-    if (checked.epoch, checked.commit, checked.audit_seal) != (backup.epoch, backup.commit, backup.audit_seal):
-        raise StoreError(str(path), "does not belong to the files beside it")
     return backup
 
 
+def _demand_agreement(backup: Backup, checked: Checked, directory: Path) -> None:
+    """Raise `StoreError` unless the files are those that the manifest describes."""
+    if (checked.epoch, checked.commit, checked.audit_seal) != (backup.epoch, backup.commit, backup.audit_seal):
+        raise StoreError(str(directory / MANIFEST), "does not belong to the files beside it")
+
+
 def restore_backup(directory: Path, data: Path) -> Backup:
-    """Put a backup into an empty or new data directory, where it begins a new life."""
-    backup = read_backup(directory)
+    """Put a backup into an empty or new data directory, where it begins a new life; an older format is migrated."""
+    backup = _read_manifest(directory)
     _demand_empty(data)
     with _draft(data) as draft:
         for name in backup.files:
             _write(draft / name, (directory / name))
+        _, kept = migrate_store(draft)
+        if kept is not None:
+            kept.unlink()  # the backup has it
+        _demand_agreement(backup, check_files(draft), directory)
         store = Store(draft)
         try:
             stored = store.load()
@@ -135,29 +147,6 @@ def _deed(store: Store, backup: Backup) -> Persist:
     moment = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(backup.at / 1e6))
     deed = Deed(round(time.time() * 1e6), "operator", "restore", address="file", detail=f"backup of {moment} UTC")
     return records.AUDIT.put(str(store.audit.number + 1), value=msgspec.msgpack.encode(deed))
-
-
-def copy_database(source: Path, target: Path, step_seconds: float) -> None:
-    """Copy a database as of one moment, in steps with pauses, into one new file."""
-    import apsw
-
-    os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-    try:
-        origin, copy = open_to_read(source), apsw.Connection(str(target))
-        try:
-            # One state for all steps: without a transaction each commit of the broker would begin the copy anew.
-            origin.execute("BEGIN; SELECT count(*) FROM books").fetchall()
-            with copy.backup("main", origin, "main") as steps:
-                while not steps.done:
-                    steps.step(STEP_PAGES)
-                    time.sleep(step_seconds)
-            copy.execute("PRAGMA journal_mode=DELETE").fetchall()  # all of it in one file
-        finally:
-            copy.close()
-            origin.close()
-    except apsw.Error as error:
-        raise StoreError(str(source), f"cannot be copied: {type(error).__name__}: {error}") from error
-    _flush(target)
 
 
 def _manifest(directory: Path, at: int, checked: Checked) -> Backup:
@@ -193,8 +182,8 @@ def _draft(target: Path) -> Iterator[Path]:
         if target.exists():
             target.rmdir()
         draft.rename(target)
-        _flush(target)
-        _flush(target.parent)
+        flush(target)
+        flush(target.parent)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 
@@ -209,11 +198,3 @@ def _write(path: Path, content: bytes | Path) -> None:
                 shutil.copyfileobj(origin, file, 1 << 20)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _flush(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

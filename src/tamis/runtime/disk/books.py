@@ -19,7 +19,7 @@ from tamis.node.effects import Key
 __all__ = ["FORMAT", "STATE_SCHEMA", "Books", "packed", "unpacked"]
 
 #: The layout of the file. Older ones are migrated by `tamis serve migrate` (`tamis.runtime.disk.migration`).
-FORMAT = 2
+FORMAT = 3
 
 STATE_SCHEMA = """
 CREATE TABLE books (one INTEGER PRIMARY KEY CHECK (one = 1), format INTEGER, number INTEGER, records INTEGER,

@@ -1,6 +1,7 @@
 """Files of an earlier release, brought to the present format once (promise G20).
 
-Format 1 is format 2 without an audit. The old file stays beside the new one, under the number of its format.
+Format 1 is format 2 without an audit; format 2 is format 3 with one table for all of the audit. The old file stays
+beside the new one, under the number of its format.
 """
 
 from __future__ import annotations
@@ -10,16 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from tamis.errors import StoreError
-from tamis.runtime.broker.audit_log import AUDIT_SCHEMA
-from tamis.runtime.disk.backup import copy_database
+from tamis.runtime.broker.audit_log import ACTIVITY_SCHEMA, AUDIT_SCHEMA
 from tamis.runtime.disk.books import FORMAT
-from tamis.runtime.disk.checking import DATABASE, check_files
+from tamis.runtime.disk.checking import DATABASE, MANIFEST, check_files
+from tamis.runtime.disk.copying import copy_database
 from tamis.runtime.disk.lock import locked
 
 __all__ = ["migrate_store"]
 
 #: What makes the next format of each older one.
-_STEPS = {1: AUDIT_SCHEMA}
+_STEPS = {1: AUDIT_SCHEMA, 2: ACTIVITY_SCHEMA}
 
 
 def migrate_store(data: Path) -> tuple[int, Path | None]:
@@ -32,6 +33,8 @@ def migrate_store(data: Path) -> tuple[int, Path | None]:
     path = data / DATABASE
     if not path.exists():
         raise StoreError(str(data), "there is no broker here")
+    if (data / MANIFEST).exists():
+        raise StoreError(str(data), "this is a backup: `tamis serve restore` migrates what it restores")
     with locked(data):
         try:
             with contextlib.closing(apsw.Connection(str(path))) as db:
@@ -41,7 +44,9 @@ def migrate_store(data: Path) -> tuple[int, Path | None]:
                 kept = path.with_name(f"{DATABASE}.format-{format}")
                 if kept.exists():
                     raise StoreError(str(kept), "is there already: it was kept by an earlier migration")
-                copy_database(path, kept, step_seconds=0.0)
+                part = kept.with_name(f"{kept.name}.part")  # whole or not at all
+                copy_database(path, part, step_seconds=0.0)
+                part.replace(kept)
                 steps = "".join(_STEPS[number] for number in range(format, FORMAT))
                 db.execute(f"BEGIN IMMEDIATE; {steps} UPDATE books SET format = {FORMAT}; COMMIT")
         except apsw.Error as error:

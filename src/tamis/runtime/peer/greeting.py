@@ -98,6 +98,8 @@ class Identity:
     def hello(self, to: str) -> Hello:
         """Return a greeting for the peer ``to``, with new random bytes."""
         shape = f"{self.shape.least} to {self.shape.most} children, split {self.shape.split}"
+        if self.shape.choice != self.shape.usual_choice:  # a peer of an older release has no other
+            shape += f", choice {self.shape.choice}"
         digest = hashlib.sha256(write(_description(self.schema.to_json()))).digest()
         version = __version__[:40]
         nonce = secrets.token_bytes(32)

@@ -18,7 +18,7 @@ class SimulatedDisk:
         self.state: dict[Key, bytes] = {}
         #: ``{link: {number: message}}``: every message of a stream, acknowledged ones included.
         self._streams: dict[Link, dict[int, bytes]] = {}
-        #: Records of the audit, by number.
+        #: Records of the audit and of activity, by number.
         self.audit: dict[int, bytes] = {}
 
     def commit(self, changes: Iterable[Persist]) -> None:
@@ -29,7 +29,7 @@ class SimulatedDisk:
                 self._append(change.key[1], int(change.key[2]), change.value)
             elif kind == "link" and change.value is None:
                 self._streams.pop(change.key[1], None)
-            elif kind == "audit" and change.value is not None:
+            elif kind in ("audit", "activity") and change.value is not None:
                 self.audit[int(change.key[1])] = change.value
                 continue
             if change.value is None:

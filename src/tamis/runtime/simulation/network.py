@@ -42,8 +42,9 @@ class Network:
     topology
         A `Topology`, a list of edges, or a number of brokers (a balanced tree of b1, b2, ...).
     policy
-        What the links announce: a name of `tamis.routing.policies.POLICIES`, or names by directed link as
-        ``{("b1", "b2"): "flood"}``, where all others are "covering".
+        What the links announce: a name of `tamis.routing.policies.POLICIES`, with options as "zcurve:epsilon=0.1"
+        (`tamis.routing.policies.OPTIONS`), or such names by directed link as ``{("b1", "b2"): "flood"}``, where all
+        others are "covering".
     schema
         The attributes and their types; learned from subscriptions and events when there is none.
     seed, faults

@@ -12,6 +12,7 @@ export function networkView(view) {
   const chosen = el("div", { id: "chosen-policy", role: "status" });
   const id = el("input", { "aria-label": "Subscription", placeholder: "id of a subscription" });
   const brokers = el("input", { type: "number", min: 2, max: 31, value: 7, "aria-label": "Brokers" });
+  const policies = el("input", { "aria-label": "Policies", size: 48, placeholder: "covering zcurve:epsilon=0.1,bits=8 mics:axes=2", title: "Policies with options, separated by spaces; the usual ones when empty. tamis tune --options lists all options." });
   const run = el("button", { class: "act main", onclick: compare }, "Compare policies");
   let timer = 0, shown = null;
   fill(hidden, el("p", { class: "quiet" }, "For each link: whether the neighbour was told of a subscription, and if not, which one stands for it."));
@@ -22,7 +23,7 @@ export function networkView(view) {
     el("p"),
     el("section", { class: "panel" }, el("h2", {}, "What a network would cost"),
       el("p", { class: "quiet" }, "The subscriptions and the last events of this broker in a simulated network, once per policy. All deliver the same. Choose a row to see its tree."),
-      el("div", { class: "row" }, brokers, "brokers", run), costs, chosen));
+      el("div", { class: "row" }, brokers, "brokers", policies, run), costs, chosen));
 
   async function poll() {
     try {
@@ -34,7 +35,7 @@ export function networkView(view) {
   function draw(statistics) {
     fill(picture, star(statistics, roomIn(picture)));
     fill(links, statistics.links.length ? table([
-      ["link", (one) => one.link], ["state", (one) => (one.connected ? "up" : "down")],
+      ["link", (one) => one.link], ["policy", (one) => one.policy], ["state", (one) => (one.connected ? "up" : "down")],
       ["entries", (one) => count(one.table_entries), "n"], ["withheld", (one) => count(one.suppressed), "n"],
       ["events", (one) => count(one.events), "n"], ["needless", (one) => count(one.false_positives), "n"], ["waiting", (one) => count(one.waiting), "n"],
     ], statistics.links) : el("p", { class: "quiet" }, "It stands alone. Links are written in broker.toml: tamis serve --config broker.toml."));
@@ -55,7 +56,8 @@ export function networkView(view) {
     fill(chosen);
     fill(costs, el("p", { class: "quiet" }, "Running the same subscriptions and events through every policy; the broker goes on meanwhile. This takes some seconds ..."));
     try {
-      const found = await post("/v1/comparison", { brokers: Number(brokers.value) });
+      const named = policies.value.split(/\s+/).filter(Boolean);
+      const found = await post("/v1/comparison", { brokers: Number(brokers.value), ...(named.length ? { policies: named } : {}) });
       fill(costs, el("p", {}, `${count(found.subscriptions)} subscriptions, ${count(found.events)} events, ${found.brokers} brokers`), table([
         ["policy", (one) => one.policy], ["", (one) => MEANS[one.policy] ?? "", "means"], ["delivered", (one) => count(one.delivered), "n"], ["lost", (one) => count(one.lost), "n"],
         ["updates", (one) => count(one.subscription_messages), "n"], ["bytes", (one) => count(one.subscription_bytes), "n"],

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from tamis.errors import EventError, ModelError, RefusedError, TamisError
+from tamis.errors import EventError, InvariantError, ModelError, RefusedError, TamisError
 from tamis.model.subscription import DEFAULT_NAMESPACE
 from tamis.routing.edge.admission import MAX_NAME, check_namespace
-from tamis.routing.edge.requests import Accepted, Rejection
+from tamis.routing.edge.requests import Accepted, EventDraft, FindProducer, Rejection, StaleDraftError
+from tamis.routing.edge.rights import Rights
+from tamis.web.addresses import id_in
 from tamis.web.bodies import MAX_PAGE, read_events, whole_number
 from tamis.web.failures import status_of
-from tamis.web.server import event_id, server_of, shown_event
+from tamis.web.server import Server, event_id, server_of, shown_event
 from tamis.web.work.pacing import Pace
 
-__all__ = ["publish", "recent_deliveries", "recent_events"]
+#: How often the events of a request are checked while others change the types of their namespace.
+ATTEMPTS = 3
+
+__all__ = ["publish", "recent_deliveries", "recent_events", "show_producer"]
 
 
 async def publish(request: Request) -> Response:
@@ -27,24 +34,44 @@ async def publish(request: Request) -> Response:
     server.driver.demand_room()
     events = await read_events(request)
     server.access.demand_live(rights)
-    draft, pace = server.broker.checks.begin_events(check_namespace(namespace)), Pace()
+    producer = _batch(request) if "producer" in request.query_params else None
+    for attempt in range(ATTEMPTS):
+        draft = await _drafted(server, events, namespace, rights)
+        if producer is not None:
+            name, number, after = producer
+            verdict = await server.driver.publish_once(events, namespace, rights, name, number, draft, after)
+        else:
+            verdict = await server.driver.publish(events, namespace, rights, f"http:{rights.principal}", draft)
+        if isinstance(verdict, Accepted):
+            return await _accepted(verdict, server.pace(rights.principal), is_numbered=producer is not None)
+        if attempt == ATTEMPTS - 1 or not isinstance(verdict.error, StaleDraftError):
+            raise _rejected(verdict, len(events))
+    raise InvariantError("a request has at least one attempt")
+
+
+async def _accepted(verdict: Accepted, pace: Pace, *, is_numbered: bool) -> Response:
+    """Answer with the ids of the events; a batch of a producer may have been accepted before."""
+    ids: list[str] = []
+    await pace.begin()
+    for id in verdict.ids:
+        ids.append(event_id(id))
+        await pace.breathe()
+    more = {"duplicate": not verdict.is_new} if is_numbered else {}
+    return JSONResponse({"accepted": len(ids), "ids": ids, **more})
+
+
+async def _drafted(server: Server, events: Sequence[Mapping[str, Any]], namespace: str, rights: Rights) -> EventDraft:
+    """Return the events of a request as they are published, checked one by one while others are served."""
+    pace = server.pace(rights.principal)
+    await pace.begin()
+    draft = server.broker.checks.begin_events(check_namespace(namespace))
     for row, event in enumerate(events):
         try:
             server.broker.checks.draft_event(draft, event, namespace, rights)
         except TamisError as error:
             raise _rejected(Rejection(row, error), len(events)) from None
         await pace.breathe()
-    more: dict[str, bool] = {}
-    if "producer" in request.query_params:
-        producer, number = _batch(request)
-        verdict = await server.driver.publish_once(events, namespace, rights, producer, number, draft)
-        more["duplicate"] = isinstance(verdict, Accepted) and not verdict.is_new
-    else:
-        verdict = await server.driver.publish(events, namespace, rights, f"http:{rights.principal}", draft)
-    if isinstance(verdict, Rejection):
-        raise _rejected(verdict, len(events))
-    ids = [event_id(id) for id in verdict.ids]
-    return JSONResponse({"accepted": len(ids), "ids": ids, **more})
+    return draft
 
 
 def _rejected(rejection: Rejection, n: int) -> Exception:
@@ -57,15 +84,33 @@ def _rejected(rejection: Rejection, n: int) -> Exception:
     return error
 
 
-def _batch(request: Request) -> tuple[str, int]:
-    """Return the producer of a numbered batch, and its number."""
+async def show_producer(request: Request) -> Response:
+    """Show the last number that was taken of a producer of this principal, null when none was."""
+    server = server_of(request)
+    rights, name = server.rights(request), id_in(request)
+    if not rights.may_publish:
+        raise RefusedError(403, f"{rights.principal!r} may not publish")
+    number = await server.driver.ask(FindProducer(_producer(name), rights))
+    return JSONResponse({"producer": name, "number": number})
+
+
+def _batch(request: Request) -> tuple[str, int, int | None]:
+    """Return the producer of a numbered batch, its number, and the number behind which it must come, if one must."""
     query = request.query_params
-    producer, number = query["producer"], query.get("number", "")
-    if not producer or len(producer) > MAX_NAME or not producer.isprintable():
+    after = _number("after", query["after"]) if "after" in query else None
+    return _producer(query["producer"]), _number("number", query.get("number", "")), after
+
+
+def _producer(name: str) -> str:
+    if not name or len(name) > MAX_NAME or not name.isprintable():
         raise ModelError(f"producer: expected a name of 1 to {MAX_NAME} characters")
-    if not (number.isascii() and number.isdecimal() and len(number) < 19):
-        raise ModelError(f"number: a batch of a producer has a whole number below 10^18, got {number[:40]!r}")
-    return producer, int(number)
+    return name
+
+
+def _number(name: str, text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 19):
+        raise ModelError(f"{name}: a batch of a producer has a whole number below 10^18, got {text[:40]!r}")
+    return int(text)
 
 
 async def recent_events(request: Request) -> Response:

@@ -8,7 +8,7 @@ from starlette.responses import JSONResponse, Response
 from tamis.errors import RefusedError
 from tamis.model.subscription import DEFAULT_NAMESPACE
 from tamis.routing.edge.admission import check_namespace
-from tamis.routing.edge.requests import ForgetTypes
+from tamis.routing.edge.requests import ForgetTypes, Rejection
 from tamis.web.server import server_of
 
 __all__ = ["forget_types", "show_types"]
@@ -32,6 +32,8 @@ async def forget_types(request: Request) -> Response:
     if not server.broker.learns:
         raise RefusedError(409, "the types of this broker are configured (schema in broker.toml), not learned")
     forgotten = await server.driver.ask(ForgetTypes(namespace, rights))
+    if isinstance(forgotten, Rejection):
+        raise forgotten.error
     return JSONResponse({"namespace": namespace, "forgotten": forgotten})
 
 

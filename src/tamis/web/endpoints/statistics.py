@@ -19,7 +19,7 @@ from tamis.model.subscription import DEFAULT_NAMESPACE
 from tamis.node.effects import Link
 from tamis.web.server import Server, server_of
 from tamis.web.views import View
-from tamis.web.work.pacing import Pace
+from tamis.web.work.pacing import Pace, Shares
 
 __all__ = ["Metrics", "Overview", "demand_overview", "health", "metrics", "statistics"]
 
@@ -57,7 +57,8 @@ class Overview:
 
     async def _waiting(self) -> dict[Link, int]:
         """Return how many messages wait for each client and neighbour that has some."""
-        waiting, pace = dict[Link, int](), Pace()
+        waiting, pace = dict[Link, int](), Pace(Shares(), self._server.broker.name)
+        await pace.begin()
         for number, link in enumerate(list(self._server.broker.links)):
             if n := self._server.broker.waiting_for(link):
                 waiting[link] = n
@@ -172,7 +173,10 @@ def _statistics(server: Server, waiting: dict[Link, int]) -> dict[str, Any]:
             "disk_bytes": disk.bytes,
             "disk_full": int(disk.is_full),
         },
-        "links": [_link(server, name, waiting.get(name, 0)) for name in names],
+        "links": [
+            {**_link(server, link.name, waiting.get(link.name, 0)), "policy": server.policies[link.name]}
+            for link in server.config.links
+        ],
         "slowest": _slowest(waiting, names),
         "schema": {name: kind.name for name, kind in broker.schema_of(DEFAULT_NAMESPACE).items()},
     }

@@ -41,7 +41,6 @@ from tamis.web.bodies import MAX_PAGE, read_objects, whole_number
 from tamis.web.failures import status_of
 from tamis.web.server import Server, server_of
 from tamis.web.views import View
-from tamis.web.work.pacing import Pace
 
 __all__ = ["create", "delete", "demand_owner", "find", "http_link", "listing", "show"]
 
@@ -66,7 +65,8 @@ async def create(request: Request) -> Response:
     server.access.demand_live(rights)
     requests: list[tuple[Link, m.Subscribe]] = []
     drafts: dict[str, Draft] = {}
-    pace = Pace()
+    pace = server.pace(rights.principal)
+    await pace.begin()
     for row, document in enumerate(documents):
         try:
             link, message = _asked(server, rights, _read(document))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -22,6 +22,7 @@ from tamis.model.subscription import DEFAULT_NAMESPACE, Subscription, id_order
 from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.routing.core.broker import client_key
+from tamis.routing.core.routing_table import Readers
 from tamis.web.bodies import read_json
 from tamis.web.covering import Around
 from tamis.web.server import Server, server_of, shown_event
@@ -31,9 +32,6 @@ __all__ = ["MOST_SHOWN", "matching", "trial"]
 
 #: Moments and events.
 Recent = list[tuple[float, m.Published]]
-
-#: The subscriptions that want an event, by link.
-Readers = Mapping[Link, Sequence[Subscription]]
 
 #: Matching events and covered subscriptions in one answer; all are counted.
 MOST_SHOWN = 200

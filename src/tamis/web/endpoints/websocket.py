@@ -14,13 +14,16 @@ from tamis.node.effects import Link
 from tamis.node.frames import decode_frame
 from tamis.routing import messages as m
 from tamis.routing.edge.admission import MAX_NAME
-from tamis.routing.edge.checks import Drafts
-from tamis.routing.edge.limits import MAX_FRAMES, MAX_SUBSCRIPTIONS_AT_ONCE
+from tamis.routing.edge.checks import Drafts, holds, prepare, prepare_event
+from tamis.routing.edge.core import source_of
+from tamis.routing.edge.limits import MAX_EVENTS, MAX_FRAMES, MAX_SUBSCRIPTIONS_AT_ONCE
 from tamis.routing.edge.link_names import client_link
+from tamis.routing.edge.requests import MessageDraft, StaleDraftError
 from tamis.routing.edge.rights import Rights
 from tamis.runtime.broker.driver import Driver
 from tamis.runtime.broker.machine import Connection
 from tamis.runtime.packets import MAX_PACKET_OF_BROKER, SUBPROTOCOL, check_version, join_frames, split_frames
+from tamis.web.endpoints.events import ATTEMPTS
 from tamis.web.port.connection_limits import ALLOW_PACKETS
 from tamis.web.server import Server
 from tamis.web.work.pacing import Pace
@@ -31,6 +34,11 @@ _POLICY_VIOLATION, _TRY_AGAIN_LATER = 1008, 1013
 
 #: The tags of messages that have filters to compile: the second byte of a message.
 _SUBSCRIBING = frozenset(m.encode(one)[1:2] for one in (m.Subscribe("", b""), m.SubscribeBatch(())))
+
+_PUBLISHING = m.encode(m.PublishBatch(()))[1:2]
+
+#: Events of one message that are checked in the step that takes them.
+FEW_EVENTS = 64
 
 _log = logging.getLogger("tamis")
 
@@ -58,7 +66,7 @@ async def connect(socket: WebSocket) -> None:
     writer = asyncio.create_task(_write(server.driver, connection, socket))
     try:
         with server.visitors.staying(digest, connection.close):
-            await _read(server.driver, connection, socket)
+            await _read(server.driver, connection, socket, server.pace(_principal(connection)))
     finally:
         connection.close()
         server.driver.machine.disconnect(connection)
@@ -80,8 +88,7 @@ def _admit(server: Server, socket: WebSocket) -> tuple[str, Rights | None, str, 
     return client_link(rights.principal, name), rights, rights.digest, replay_after
 
 
-async def _read(driver: Driver, connection: Connection, socket: WebSocket) -> None:
-    pace = Pace()
+async def _read(driver: Driver, connection: Connection, socket: WebSocket, pace: Pace) -> None:
     while True:
         try:
             packet = await socket.receive_bytes()
@@ -90,32 +97,62 @@ async def _read(driver: Driver, connection: Connection, socket: WebSocket) -> No
         if connection.closed:  # its token ended, or another connection took its place: nothing more is taken from it
             return
         try:
+            await pace.begin()
             await _take(driver, connection, packet, pace)
         except RemoteProtocolError as error:
             _log.warning("%s", error)
             connection.close(str(error))
             return
-        except TamisError as error:  # a full disk: nothing was taken, the other end sends it again
+        except TamisError as error:  # a full disk, types that change: nothing was taken, the other end sends it again
             connection.close_for_now(str(error))
             return
 
 
+def _principal(connection: Connection) -> str:
+    """Return who shares the event loop with others: the principal of a client, each neighbour by itself."""
+    return f"broker {connection.link}" if connection.rights is None else connection.rights.principal
+
+
 async def _take(driver: Driver, connection: Connection, packet: bytes, pace: Pace) -> None:
-    """Take a packet frame by frame; others are served in between, and while the filters of a frame are compiled."""
-    if connection.rights is None:
-        driver.receive(connection, packet)
-        return
+    """Take a packet frame by frame; others are served in between, and while what is in a frame is checked.
+
+    A client whose events have steps left is not read until these are done: what waits for steps is bounded by that.
+    """
     checks, rights = driver.view.checks, connection.rights
-    for frame in split_frames(packet, connection.link, MAX_FRAMES):
+    most = None if rights is None else MAX_FRAMES
+    source = _principal(connection) if rights is None else source_of(rights.principal)
+    for frame in split_frames(packet, connection.link, most):
         drafts: Drafts = {}
-        for message in _subscriptions_in(frame, connection.link):
-            drafts[message, rights] = checks.prepare(message, rights)
-            await pace.breathe()
+        message: MessageDraft | None = None
+        if rights is not None:
+            for one in _subscriptions_in(frame, connection.link):
+                drafts[one, rights] = prepare(checks, one, rights)
+                await pace.breathe()
+            message = await _drafted(driver, frame, connection, pace)
         if connection.closed:
             return
-        with checks.prepared(drafts):
+        with checks.prepared(drafts, message):
             driver.receive(connection, join_frames([frame]))
         await pace.breathe()
+        if await driver.wait_while(lambda edge: edge.publications.is_waiting(source) and not connection.closed):
+            await pace.begin()  # only then: frames add up until the next breath
+
+
+async def _drafted(driver: Driver, data: bytes, connection: Connection, pace: Pace) -> MessageDraft | None:
+    """Return the events of a client's message as they are published; None when they are few or none."""
+    checks, rights = driver.view.checks, connection.rights
+    body = decode_frame(data, connection.link).body
+    batch = m.decode(body, connection.link) if body[1:2] == _PUBLISHING else None
+    if rights is None or not isinstance(batch, m.PublishBatch) or not FEW_EVENTS < len(batch.events) <= MAX_EVENTS:
+        return None
+    for _ in range(ATTEMPTS):
+        draft = MessageDraft()
+        for event in batch.events:
+            prepare_event(checks, draft, event, rights)
+            await pace.breathe()
+        if holds(checks, draft):
+            return draft
+    raise StaleDraftError(batch.events[0].namespace)
 
 
 def _subscriptions_in(data: bytes, link: Link) -> tuple[m.Subscribe, ...]:

@@ -1,6 +1,5 @@
 """The port of a broker: who may stay connected, for how long, and with which certificate.
 
-`connection_limits` bounds connections before any request is read, `write_deadline` cuts off readers that do not read.
-`tamis.web.serving` puts them
-around the protocols of uvicorn.
+`connection_limits` bounds connections before any request is read, `handshakes` counts those that are not encrypted yet,
+`write_deadline` cuts off readers that do not read. `tamis.web.serving` puts them around the protocols of uvicorn.
 """

@@ -9,7 +9,7 @@ from tamis.demo.comparison import OVERLAYS, Trial
 from tamis.errors import ModelError
 from tamis.model.subscription import SubscriptionId
 from tamis.node.content import Content
-from tamis.routing.policies import POLICIES
+from tamis.routing.policies import find_policy
 from tamis.runtime.event_json import event_as_json
 from tamis.runtime.simulation.network import Network
 from tamis.runtime.simulation.peer_network import PeerNetwork
@@ -25,9 +25,13 @@ MOST_NAMED = 20
 
 def compared(arguments: dict[str, Any], content: Content, payloads: Sequence[bytes]) -> list[dict[str, Any]]:
     """Return a row per policy: what it cost to take the subscriptions and events through a tree of brokers."""
-    policies, known = arguments["policies"], (*POLICIES, *OVERLAYS)
-    if any(name not in known for name in policies):
-        raise ModelError(f"policies: a list of {', '.join(known)}")
+    policies = arguments["policies"]
+    for name in policies:
+        if name not in OVERLAYS:
+            try:
+                find_policy(name)
+            except ModelError as error:
+                raise ModelError(f"policies: {error}, {', '.join(OVERLAYS)}") from None
     names: set[str] = set()
     subscriptions = [
         (_unlike(id, number, names), filter, namespace)

@@ -1,4 +1,10 @@
-"""Long loops of the broker's own process give way to other requests."""
+"""Long loops of the broker's own process give way to other requests, and no principal takes more than its share.
+
+A request that has computed for `SLICE_SECONDS` lets others run. While others are served, its principal then rests
+`REST` times as long as it computed, whatever number of requests it has: a principal that sends costly requests without
+a pause has a ninth of the event loop, and others wait for one slice of it now and then. Without others it does not
+rest.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +12,86 @@ import asyncio
 import time
 from typing import Final
 
-__all__ = ["SLICE_SECONDS", "Pace"]
+__all__ = ["MOST_REST", "REST", "SLICE_SECONDS", "Pace", "Shares"]
 
 #: Seconds that one request may compute before others are served.
 SLICE_SECONDS: Final = 0.01
 
+#: How much longer than it computed a principal rests while others are served.
+REST: Final = 8
 
-class Pace:
-    """Lets other tasks run once a loop has computed for `SLICE_SECONDS`; call `breathe` after each piece of work."""
+#: Seconds that a principal rests at most. What takes long once need not be its fault: the first request of all may
+#: compile kernels for half a minute.
+MOST_REST: Final = 2.0
+
+#: Seconds for which a principal counts as served after its last request.
+SERVED_SECONDS: Final = 1.0
+
+#: Principals whose rest is remembered; those that may compute again are forgotten first.
+MOST_RESTING: Final = 1_024
+
+
+class Shares:
+    """When each principal may compute again.
+
+    >>> shares = Shares()
+    >>> shares.spend("eve", 0.02, now=0.0)  # nobody else is there
+    >>> shares.rest("eve", now=0.0)
+    0.0
+    >>> shares.see("alice", now=0.5)
+    >>> shares.spend("eve", 0.02, now=1.0)
+    >>> round(shares.rest("eve", now=1.1), 2), shares.rest("alice", now=1.1), shares.rest("eve", now=1.2)
+    (0.06, 0.0, 0.0)
+    """
 
     def __init__(self) -> None:
-        self._start = time.perf_counter()
+        #: The principal that was served last and when, and the last one that was another.
+        self._last = ("", float("-inf"))
+        self._other = ("", float("-inf"))
+        self._free_at: dict[str, float] = {}
+
+    def see(self, principal: str, now: float) -> None:
+        """Take note that a principal is served."""
+        if principal != self._last[0]:
+            self._other = self._last
+        self._last = (principal, now)
+
+    def spend(self, principal: str, seconds: float, now: float) -> None:
+        """Take note that a principal has computed for ``seconds``: it rests if others are served."""
+        self.see(principal, now)
+        if now - seconds - self._other[1] > SERVED_SECONDS:  # while it computed, no other could be served
+            return
+        if len(self._free_at) >= MOST_RESTING:
+            self._free_at = {name: at for name, at in self._free_at.items() if at > now}
+        free_at = max(now, self._free_at.get(principal, now)) + REST * seconds
+        self._free_at[principal] = min(free_at, now + MOST_REST)
+
+    def rest(self, principal: str, now: float) -> float:
+        """Return for how many seconds a principal is to rest before it computes again."""
+        return max(0.0, self._free_at.get(principal, now) - now)
+
+
+class Pace:
+    """Lets other tasks run while something long is computed: call `begin` before it, `breathe` after each piece."""
+
+    def __init__(self, shares: Shares, principal: str) -> None:
+        self._shares = shares
+        self._principal = principal
+        self._start = 0.0
+
+    async def begin(self) -> None:
+        """Begin to compute: at once, or when the principal has rested. Its other requests may come first."""
+        now = time.perf_counter()
+        while rest := self._shares.rest(self._principal, now):
+            await asyncio.sleep(rest)
+            now = time.perf_counter()
+        self._start = now
+        self._shares.see(self._principal, now)
 
     async def breathe(self) -> None:
-        """Return at once, or after other tasks had their turn."""
-        if time.perf_counter() - self._start > SLICE_SECONDS:
+        """Return at once, or after other tasks had their turn and the principal its rest."""
+        now = time.perf_counter()
+        if now - self._start > SLICE_SECONDS:
+            self._shares.spend(self._principal, now - self._start, now)
             await asyncio.sleep(0)
-            self._start = time.perf_counter()
+            await self.begin()

@@ -61,6 +61,7 @@ class _Columns(NamedTuple):
         found = np.empty(len(slots), np.uint8)
         table = ball_table(self.centers, self.radii, self.negated, (0, self.n))
         pair_sides(table, slots, vectors, events[mine], found)
+        found[np.isnan(vectors[events[mine], 0])] = UNCERTAIN  # no vector: raw values know why
         return mine, np.where(found == UNCERTAIN, found, found ^ self.negated[slots])
 
 

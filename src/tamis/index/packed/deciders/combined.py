@@ -11,8 +11,10 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import shapely
 
 from tamis.geometry.relations import rings_of
+from tamis.geometry.spaces import vector_of, vectors_of_column
 from tamis.index.packed.axes import Axes
 from tamis.index.packed.boxes_of import Box
 from tamis.index.packed.deciders.balls import MixedBalls
@@ -25,6 +27,7 @@ from tamis.kernels.polygons.flat_rings import Rings
 from tamis.kernels.polygons.region_tests import OPEN
 from tamis.kernels.vectors import INSIDE, UNCERTAIN
 from tamis.model.schema import Event
+from tamis.model.shapes import is_plain
 from tamis.model.tables import EventTable
 
 __all__ = ["Deciders", "OneEvent", "TableOfEvents"]
@@ -43,8 +46,11 @@ class Values(Protocol):
     def shapes(self, name: str) -> Rings:
         """Return the regions of all events on an attribute; none where there is no value."""
 
-    def vectors(self, name: str) -> _FloatArray | None:
-        """Return the vectors of all events on an attribute; None when they have none."""
+    def compound(self, name: str) -> npt.NDArray[np.bool_] | None:
+        """Say which events have geometry that the kernels cannot compare; None: none has."""
+
+    def vectors(self, name: str, rows: _IntArray) -> _FloatArray | None:
+        """Return the vectors of some events on an attribute, NaN where there is none; None when there is no column."""
 
 
 class TableOfEvents:
@@ -60,17 +66,25 @@ class TableOfEvents:
             return rings_of(np.full(len(self.table), None))
         if column.rings is not None:
             return column.rings
-        if not column.present.all():
+        compound = column.compound
+        if compound is not None or not column.present.all():
             values = column.values.copy()
-            values[~column.present] = None
+            values[~column.present if compound is None else compound | ~column.present] = None
             return rings_of(values)
         column.rings = rings_of(column.values)
         return column.rings
 
-    def vectors(self, name: str) -> _FloatArray | None:
-        """Return the vectors of the events."""
+    def compound(self, name: str) -> npt.NDArray[np.bool_] | None:
+        """Say which events have geometry other than points and simple polygons."""
         column = self.table.columns.get(name)
-        return None if column is None else column.values
+        return None if column is None else column.compound
+
+    def vectors(self, name: str, rows: _IntArray) -> _FloatArray | None:
+        """Return the vectors of some events."""
+        read = vectors_of_column(self.table.columns, name, rows)
+        if read is None or read[1].all():
+            return None if read is None else read[0]
+        return np.where(read[1][:, None], read[0], np.nan)
 
 
 class OneEvent:
@@ -83,12 +97,18 @@ class OneEvent:
 
     def shapes(self, name: str) -> Rings:
         """Return the region of the event; none when it has no value."""
-        return rings_of(np.array([self._event.get(name)], dtype=object))
-
-    def vectors(self, name: str) -> _FloatArray | None:
-        """Return the vector of the event as a table of one."""
         value = self._event.get(name)
-        return value[None] if isinstance(value, np.ndarray) else None
+        return rings_of(np.array([None if self.compound(name) is not None else value], dtype=object))
+
+    def compound(self, name: str) -> npt.NDArray[np.bool_] | None:
+        """Say whether the event has geometry other than a point or a simple polygon."""
+        value = self._event.get(name)
+        return np.ones(1, np.bool_) if isinstance(value, shapely.Geometry) and not is_plain(value) else None
+
+    def vectors(self, name: str, rows: _IntArray) -> _FloatArray | None:
+        """Return the vector of the event as a table of one."""
+        value = vector_of(self._event, name)
+        return None if value is None else value[None]
 
 
 class Deciders:
@@ -110,10 +130,16 @@ class Deciders:
         """Return a verdict for each pair of entry and event; the event is a point in the entry's box."""
         shapes = lambda axis: values.shapes(axes.attribute(axis))  # noqa: E731
         verdicts, n_open = self._regions.decide(shapes, event, entries)
+        for attribute in {axes.attribute(axis) for axis in self._regions.axes}:
+            compound = values.compound(attribute)
+            if compound is not None:
+                verdicts[compound[event]] = OPEN
+                n_open = 1
         if not n_open:
             return verdicts
         if len(self._balls):
-            sides = self._balls.sides(entries, event, values.vectors)
+            needed, place = np.unique(event, return_inverse=True)
+            sides = self._balls.sides(entries, place.reshape(-1), lambda name: values.vectors(name, needed))
             verdicts = np.where(sides == UNCERTAIN, verdicts, sides == INSIDE).astype(np.int8)
         if values.table is not None:
             self._ask_strings(verdicts, entries, event, values.table, known, axes)

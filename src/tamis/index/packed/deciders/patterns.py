@@ -1,6 +1,7 @@
 """What the boxes of entries leave open, answered for a whole table.
 
-Most filters that a box cannot decide have one condition that it cannot say: a ``LIKE``. Many subscriptions share
+Most filters that a box cannot decide have one condition that it cannot say: a ``LIKE``, or geometry that kernels do not
+compare, which GEOS is asked about for all events of a geometry at once. Many subscriptions share
 the same few patterns, and the events of a table few different strings, so each pattern is held against each string
 once. What a filter leaves open is worked out when it is first asked for, and a number is kept for it; the numbers
 are not saved.
@@ -14,17 +15,22 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from tamis.geometry.predicates import pass_all
+from tamis.geometry.relations import relation_of
 from tamis.index.packed.axes import Axes
 from tamis.index.packed.boxes_of import open_constraints
 from tamis.index.packed.deciders.entries import Entries
 from tamis.index.protocols import Lookup
-from tamis.model.subscription import Like
+from tamis.model.subscription import Geometric, Like, Spatial
 from tamis.model.tables import EventTable
 from tamis.model.text.patterns import meets
 
 __all__ = ["ASK", "Questions"]
 
 _IntArray = npt.NDArray[np.int64]
+
+#: The conditions that are answered here.
+_Answered = Like | Geometric | Spatial
 
 #: The raw values must be asked; not known yet.
 ASK: Final = -1
@@ -37,8 +43,8 @@ class Questions:
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
         self._number_of = np.empty(0, np.int32)
-        self._numbers: dict[tuple[Like, ...], int] = {}
-        self._likes: dict[int, tuple[Like, ...]] = {}
+        self._numbers: dict[tuple[_Answered, ...], int] = {}
+        self._conditions: dict[int, tuple[_Answered, ...]] = {}
         self._next = count()
 
     def numbers(self, asked: npt.NDArray[np.int32], entries: Entries, axes: Axes) -> npt.NDArray[np.int32]:
@@ -59,8 +65,11 @@ class Questions:
         starts = np.flatnonzero(np.diff(numbers[order], prepend=ASK))
         strings = _Strings(events)
         for mine in np.split(order, starts[1:]) if len(order) else ():
-            for like in self._likes[int(numbers[mine[0]])]:
-                answers[mine] &= strings.meet(like, event[mine])
+            for one in self._conditions[int(numbers[mine[0]])]:
+                mine = mine[answers[mine]]
+                answers[mine] = (
+                    strings.meet(one, event[mine]) if isinstance(one, Like) else _pass(one, event[mine], events)
+                )
         return answers
 
     def _work_out(self, row: int, filter: int, axes: Axes) -> int:
@@ -68,12 +77,27 @@ class Questions:
         if subscription is None:
             return ASK  # removed meanwhile; the row never comes again
         found = open_constraints(subscription.filters[filter], axes)
-        likes = tuple(one for one in found or () if isinstance(one, Like))
-        if found is None or len(likes) < len(found):
+        answered = tuple(one for one in found or () if isinstance(one, Like | Geometric | Spatial))
+        if found is None or len(answered) < len(found):
             return ASK
-        number = self._numbers.setdefault(likes, next(self._next))
-        self._likes[number] = likes
+        number = self._numbers.setdefault(answered, next(self._next))
+        self._conditions[number] = answered
         return number
+
+
+def _pass(condition: Geometric | Spatial, event: _IntArray, events: EventTable) -> npt.NDArray[np.bool_]:
+    """Say which events meet a condition on geometry; a missing value meets neither it nor its negation."""
+    met = np.zeros(len(event), bool)
+    column = events.columns.get(condition.attribute)
+    if column is None:
+        return met
+    present = np.flatnonzero(column.present[event])
+    values = column.values[event[present]]
+    if isinstance(condition, Spatial):
+        met[present] = [relation_of(value, condition.region) in condition.relations for value in values]
+    else:
+        met[present] = pass_all(values, condition) != condition.negated
+    return met
 
 
 class _Strings:

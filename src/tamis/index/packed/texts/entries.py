@@ -1,24 +1,29 @@
 """What is left to decide for each entry of the text index, in columns that grow.
 
-An entry has a number in the store (``number``), the sides of its box, LIKE programs, and the keys under which it is
-posted. ``sure`` says that box and programs decide; otherwise they only propose. Equal programs of one batch are shared.
+An entry has a number in the store (``number``), the sides of its box, tests of text, steps of a tree (`trees`), and the
+keys under which it is posted. ``sure`` says that they decide; otherwise they only propose. Equal tests are shared
+(`interning`): what one entry has asked of a row, another need not ask again.
 Columns below their length never change, but for ``living``, and are replaced when they are full: readers keep theirs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from tamis.index.packed.texts.interning import InternedTests
 from tamis.index.packed.texts.literals import LONGEST
 from tamis.index.packed.texts.segment import Posting
+from tamis.index.packed.texts.trees import ACCEPT, REJECT, SideStep
 from tamis.index.saved_arrays import Ascending, Below, Declared, Flags, Offsets, SavedArrays, Size
-from tamis.kernels.text.propose import EntryColumns
+from tamis.kernels.text.interning import StoredTests
+from tamis.kernels.text.propose import EntryColumns, TreeColumns
 
-__all__ = ["NewEntry", "TextEntries"]
+__all__ = ["NewEntry", "TextEntries", "TextTest"]
 
 _Array = npt.NDArray[Any]
 
@@ -34,7 +39,15 @@ _TYPES: Final = {
     "test_at": np.int64,
     "test": np.int32,
     "test_view": np.int32,
-    "negated": np.uint8,
+    "mode": np.uint8,
+    "step_at": np.int64,
+    "step": np.int32,
+    "yes": np.int32,
+    "no": np.int32,
+    "choice_axis": np.int32,
+    "choice_low": np.float64,
+    "choice_high": np.float64,
+    "choice_not": np.uint8,
     "program_at": np.int64,
     "program": np.uint8,
     "posting_at": np.int64,
@@ -44,7 +57,10 @@ _TYPES: Final = {
 }
 
 #: Columns of offsets, which start with 0.
-_OFFSETS: Final = ("side_at", "test_at", "program_at", "posting_at", "key_at")
+_OFFSETS: Final = ("side_at", "test_at", "step_at", "program_at", "posting_at", "key_at")
+
+#: A test of text: the number of a view, a program, and its mode (`tamis.kernels.text.propose`).
+TextTest = tuple[int, bytes, int]
 
 
 class NewEntry(NamedTuple):
@@ -52,11 +68,13 @@ class NewEntry(NamedTuple):
 
     number: int
     sides: Mapping[int, tuple[float, float]]
-    tests: Sequence[tuple[int, bytes, bool]]
+    tests: Sequence[TextTest]
     keys: Sequence[tuple[int, bytes]]
     sure: bool
     #: Whether the first test holds whenever the key is found.
     decided: bool
+    #: Steps of a tree: a test of text or a side, and where to go on.
+    steps: Sequence[tuple[TextTest | SideStep, int, int]] = ()
 
 
 class _Growing:
@@ -85,6 +103,7 @@ class TextEntries:
     def __init__(self, columns: Mapping[str, _Array] | None = None) -> None:
         own = columns or {name: np.zeros(1 if name in _OFFSETS else 0, dtype) for name, dtype in _TYPES.items()}
         self._columns = {name: _Growing(own[name]) for name in _TYPES}
+        self._interned = InternedTests()
 
     def __len__(self) -> int:
         return self._columns["number"].n
@@ -95,13 +114,15 @@ class TextEntries:
     def append(self, entries: Sequence[NewEntry]) -> range:
         """Add entries whose numbers are above all others, ascending; return their positions."""
         start, columns = len(self), self._columns
-        known: dict[tuple[int, bytes, bool], int] = {}
-        n_tests = columns["test_view"].n
-        for test in (test for entry in entries for test in entry.tests):
-            known.setdefault(test, n_tests + len(known))
-        columns["test_view"].extend([view for view, _, _ in known])
-        columns["negated"].extend([negated for _, _, negated in known])
-        self._append_bytes("program", [program for _, program, _ in known])
+        known = self._interned_tests(
+            dict.fromkeys(
+                itertools.chain.from_iterable(
+                    [*entry.tests, *(one for one, _, _ in entry.steps if not isinstance(one, SideStep))]
+                    for entry in entries
+                )
+            )
+        )
+        self._append_steps(entries, known)
         sides = [(axis, *ends) for entry in entries for axis, ends in entry.sides.items()]
         for i, name in enumerate(("axis", "low", "high")):
             columns[name].extend([side[i] for side in sides])
@@ -116,6 +137,32 @@ class TextEntries:
         columns["decided"].extend([entry.decided for entry in entries])
         columns["number"].extend([entry.number for entry in entries])
         return range(start, len(self))
+
+    def _interned_tests(self, tests: Iterable[TextTest]) -> dict[TextTest, int]:
+        """Return the numbers of different tests; those that are new are added."""
+        columns, distinct = self._columns, list(tests)
+        stored = StoredTests(self["test_view"], self["mode"], self["program_at"], self["program"])
+        numbers = self._interned.find(distinct, stored)
+        new = [test for test, number in zip(distinct, numbers, strict=True) if number < 0]
+        known = {test: number for test, number in zip(distinct, numbers, strict=True) if number >= 0}
+        first = columns["test_view"].n
+        columns["test_view"].extend([view for view, _, _ in new])
+        columns["mode"].extend([mode for _, _, mode in new])
+        self._append_bytes("program", [program for _, program, _ in new])
+        self._interned.add(StoredTests(self["test_view"], self["mode"], self["program_at"], self["program"]))
+        return known | {test: first + i for i, test in enumerate(new)}
+
+    def _append_steps(self, entries: Sequence[NewEntry], known: Mapping[TextTest, int]) -> None:
+        columns = self._columns
+        steps = [step for entry in entries for step in entry.steps]
+        sides = [one for one, _, _ in steps if isinstance(one, SideStep)]
+        numbers = itertools.count(columns["choice_axis"].n)
+        columns["step"].extend([~next(numbers) if isinstance(one, SideStep) else known[one] for one, _, _ in steps])
+        columns["yes"].extend([yes for _, yes, _ in steps])
+        columns["no"].extend([no for _, _, no in steps])
+        for i, name in enumerate(("choice_axis", "choice_low", "choice_high", "choice_not")):
+            columns[name].extend([side[i] for side in sides])
+        self._append_offsets("step_at", [len(entry.steps) for entry in entries])
 
     def _append_bytes(self, name: str, parts: Sequence[bytes]) -> None:
         self._columns[name].extend(np.frombuffer(b"".join(parts), np.uint8))
@@ -156,7 +203,11 @@ class TextEntries:
 
     def kernel_columns(self) -> EntryColumns:
         """Return the columns as kernels read them; read-only ones are copied: kernels are compiled for one kind."""
-        return EntryColumns(**{name: np.require(self[name], requirements="W") for name in EntryColumns._fields})
+        own = {name: np.require(self[name], requirements="W") for name in _TYPES}
+        tests = StoredTests(own["test_view"], own["mode"], own["program_at"], own["program"])
+        tree = TreeColumns(**{name: own[name] for name in TreeColumns._fields})
+        plain = {name: own[name] for name in EntryColumns._fields if name in own}
+        return EntryColumns(**plain, tests=tests, tree=tree)
 
     @property
     def n_bytes(self) -> int:
@@ -171,10 +222,25 @@ class TextEntries:
     def from_arrays(cls, arrays: SavedArrays, n_numbers: int, n_axes: int, n_views: int) -> TextEntries:
         """Open columns, checked, that may be read-only."""
         columns, _ = arrays.take(_ARRAYS, numbers=n_numbers, axes=n_axes, views=n_views)
+        _check_steps(arrays, columns)
         lengths = np.diff(columns["key_at"])
         if lengths.size and not 0 < lengths.min() <= lengths.max() <= LONGEST:
             arrays.refuse("key_at", f"holds a literal that has not 1 to {LONGEST} bytes")
         return cls(columns)
+
+
+def _check_steps(arrays: SavedArrays, columns: Mapping[str, _Array]) -> None:
+    """Refuse steps that lead backwards, or beyond the last one: a kernel would not end."""
+    lengths = np.diff(columns["step_at"])
+    own = np.arange(len(columns["step"])) - np.repeat(columns["step_at"][:-1], lengths)
+    last = np.repeat(lengths, lengths)
+    for name in ("yes", "no"):
+        target = columns[name]
+        if not ((target == ACCEPT) | (target == REJECT) | ((target > own) & (target < last))).all():
+            arrays.refuse(name, "has a step that does not lead forward")
+    tests, sides = len(columns["test_view"]), len(columns["choice_axis"])
+    if not ((columns["step"] < tests) & (columns["step"] >= -sides)).all():
+        arrays.refuse("step", f"names a condition outside the {tests} tests and {sides} sides")
 
 
 _ARRAYS: Final = {
@@ -189,7 +255,15 @@ _ARRAYS: Final = {
     "test_at": Declared(np.int64, (Size("entries", plus=1),), Offsets("uses")),
     "test": Declared(np.int32, ("uses",), Below("tests")),
     "test_view": Declared(np.int32, ("tests",), Below("views")),
-    "negated": Declared(np.uint8, ("tests",), Flags()),
+    "mode": Declared(np.uint8, ("tests",), Below(3)),
+    "step_at": Declared(np.int64, (Size("entries", plus=1),), Offsets("steps")),
+    "step": Declared(np.int32, ("steps",)),
+    "yes": Declared(np.int32, ("steps",)),
+    "no": Declared(np.int32, ("steps",)),
+    "choice_axis": Declared(np.int32, ("choices",), Below("axes")),
+    "choice_low": Declared(np.float64, ("choices",)),
+    "choice_high": Declared(np.float64, ("choices",)),
+    "choice_not": Declared(np.uint8, ("choices",), Flags()),
     "program_at": Declared(np.int64, (Size("tests", plus=1),), Offsets("program")),
     "program": Declared(np.uint8, ("program",)),
     "posting_at": Declared(np.int64, (Size("entries", plus=1),), Offsets("keys")),

@@ -1,24 +1,27 @@
-"""LIKE patterns as programs of bytes for `tamis.kernels.text.like`."""
+"""Patterns as programs of bytes, for the kernels `tamis.kernels.text.like` and `tamis.kernels.text.machine`."""
 
 from __future__ import annotations
 
+from tamis.index.packed.texts.machines import machine_program
 from tamis.kernels.text.like import ANY_TEXT, LONGEST_PIECE, ONE_CHARACTER
 from tamis.model.pattern import like_pattern
 from tamis.model.subscription import Like
+from tamis.model.text.folding import Fold
+from tamis.model.text.regex_syntax import parse_regex
 
-__all__ = ["contains_literal", "program_of"]
+__all__ = ["contains_literal", "program_of", "view_fold"]
 
 _ANY, _ONE = bytes([ANY_TEXT]), bytes([ONE_CHARACTER])
 
 
 def program_of(like: Like) -> bytes | None:
-    r"""Return the program of a pattern; None for a regular expression, or a piece that is too long for the kernel.
+    r"""Return the program of a pattern; None for an expression or a piece that is too large for its kernel.
 
     >>> program_of(Like("s", "%a_b"))
     b'\xfea\xffb'
     """
     if like.is_regex:
-        return None
+        return machine_program(like.pattern, like.fold)
     pieces = [
         b"".join(_ONE if character is None else character.encode() for character in piece)
         for piece in like_pattern(like.pattern).pieces
@@ -26,6 +29,11 @@ def program_of(like: Like) -> bytes | None:
     if any(len(piece) > LONGEST_PIECE for piece in pieces[1:-1]):
         return None
     return _ANY.join(pieces)
+
+
+def view_fold(like: Like) -> Fold:
+    """Return how the text has to be folded for the program of a pattern."""
+    return parse_regex(like.pattern, like.fold).fold if like.is_regex else like.fold
 
 
 def contains_literal(program: bytes, literal: bytes) -> bool:

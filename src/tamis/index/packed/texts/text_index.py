@@ -16,11 +16,12 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tamis.index.packed.texts.entries import NewEntry, TextEntries
+from tamis.index.packed.texts.entries import NewEntry, TextEntries, TextTest
 from tamis.index.packed.texts.literals import Group, Key
-from tamis.index.packed.texts.programs import contains_literal, program_of
+from tamis.index.packed.texts.programs import contains_literal, program_of, view_fold
 from tamis.index.packed.texts.segment import Segment
 from tamis.index.packed.texts.strings import View
+from tamis.index.packed.texts.trees import SideStep, Step, TextStep
 from tamis.index.saved_arrays import SavedArrays
 from tamis.kernels.text.propose import EntryColumns, Memo, Strings, keep_all
 from tamis.model.subscription import Like
@@ -31,8 +32,8 @@ __all__ = ["Proposals", "TextIndex", "TextPart", "TextSnapshot"]
 _Ints = npt.NDArray[np.int32]
 _Points = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 
-#: Entries that are looked at for every event before they become a segment: about 10 us.
-TAIL: Final = 128
+#: Entries that are looked at for every event before they become a segment: about 3 us.
+TAIL: Final = 32
 
 #: Counters of how often a key is used; two keys may share one.
 _COUNTERS: Final = 1 << 16
@@ -48,11 +49,12 @@ _SELECTIVE: Final = 3
 
 
 class TextPart(NamedTuple):
-    """What a filter says about text: groups of keys, the patterns left to decide, and whether nothing else is."""
+    """What a filter says about text: groups of keys, patterns and a tree to decide, whether nothing else is left."""
 
     groups: Sequence[Group]
     likes: Sequence[Like]
     is_all: bool
+    steps: Sequence[Step] = ()
 
 
 class Proposals(NamedTuple):
@@ -98,7 +100,7 @@ class TextSnapshot(NamedTuple):
 
     def propose(self, strings: Strings, points: _Points) -> Proposals:
         """Return the entries that events may match: their strings in all views, their points on all axes."""
-        memo = self.memos.take(len(self.columns.test_view))
+        memo = self.memos.take(len(self.columns.tests.views))
         pairs = [pair for segment in self.segments for pair in segment.keep(self.columns, strings, points, memo)]
         if len(self.unposted):
             pairs.append(keep_all(self.unposted, self.columns, strings, points, memo))
@@ -132,7 +134,8 @@ class TextIndex:
         """Whether a filter is found better here than by its box; ``has_sides``: the box says more than "present"."""
         group = self._rarest(part.groups)
         if group is None:
-            return not has_sides and any(program_of(like) is not None for like in part.likes)
+            likes = [*part.likes, *(s.condition.like for s in part.steps if isinstance(s.condition, TextStep))]
+            return not has_sides and any(program_of(like) is not None for like in likes)
         if not has_sides:
             return True
         is_long = min(len(key.literal) for key in group) >= _SELECTIVE
@@ -183,6 +186,8 @@ class TextIndex:
         index = cls()
         if not len(arrays):  # saved before there was a text index
             return index
+        if "mode" not in arrays:
+            arrays.refuse_all("text of an earlier layout of format 3: convert it with: tamis migrate OLD NEW_DIRECTORY")
         names = arrays.under("views.")
         for i in range(sum(1 for _ in names)):
             text = names.text(str(i))
@@ -209,13 +214,30 @@ class TextIndex:
             if program is None:
                 is_all = False
                 continue
-            view = self._view(like.attribute, like.fold)
-            test = view, program, like.negated
+            view = self._view(like.attribute, view_fold(like))
+            test = view, program, int(like.negated)
             if len(keys) == 1 and keys[0][0] == view and not like.negated and contains_literal(program, keys[0][1]):
                 decided = test
             tests.append(test)
         tests.sort(key=lambda test: (test != decided, _cost(test[1])))
-        return NewEntry(number, sides, tests, keys, is_all, decided is not None)
+        steps = self._steps(part.steps)
+        if steps is None:
+            steps, is_all = [], False
+        return NewEntry(number, sides, tests, keys, is_all, decided is not None, steps)
+
+    def _steps(self, steps: Sequence[Step]) -> list[tuple[TextTest | SideStep, int, int]] | None:
+        """Return steps for columns; None when no kernel can take them."""
+        written: list[tuple[TextTest | SideStep, int, int]] = []
+        for condition, yes, no in steps:
+            if isinstance(condition, SideStep):
+                written.append((condition, yes, no))
+                continue
+            program = program_of(condition.like)
+            if program is None:
+                return None
+            view = self._view(condition.like.attribute, view_fold(condition.like))
+            written.append(((view, program, condition.like.negated + condition.or_missing), yes, no))
+        return written
 
     def _view(self, attribute: str, fold: Fold) -> int:
         return self._views.setdefault((attribute, fold), len(self._views))

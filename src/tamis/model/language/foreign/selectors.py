@@ -1,8 +1,8 @@
 """JMS message selectors and SQL conditions: text that is nearly the language of tamis, rewritten until it is.
 
 Both are SQL-92 conditions. What differs is small: ``LIKE ... ESCAPE 'c'``, numbers with a type (``10L``, ``0x1F``),
-``!=`` and ``==``, names in back-quotes or brackets. Arithmetic and comparisons of two attributes have no equivalent;
-the parser of tamis says so, with the place in the rewritten text.
+``!=`` and ``==``, names in back-quotes or brackets. A division has no equivalent, for it drops the remainder of two
+integers; ``^`` is a power in some dialects and no number at all in others.
 """
 
 from __future__ import annotations
@@ -10,12 +10,17 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from tamis.errors import SubscriptionSyntaxError
-from tamis.model.language.nodes import Node
+from tamis.errors import SubscriptionError, SubscriptionSyntaxError
+from tamis.model.language.arithmetic.reading import operators_of
+from tamis.model.language.nodes import Calculated, Node, leaves
 from tamis.model.language.parse import parse
 
-__all__ = ["read_selector", "rewritten_selector"]
+__all__ = ["read_selector", "rewritten_selector", "without_division"]
 
+_REFUSED: Final = {
+    "/": "division (/) is not imported: integers are divided without a remainder there, and exactly here",
+    "^": "the operator ^ is not imported: dialects of SQL do not agree on its meaning",
+}
 _TOKEN: Final = re.compile(
     r"""
       (?P<string>'(?:[^']|'')*')
@@ -40,7 +45,16 @@ def read_selector(text: str) -> Node:
     >>> format_node(read_selector("JMSType = 'car' AND weight > 2500L AND colour != 'blue'"))
     "JMSType = 'car' AND weight > 2500 AND colour <> 'blue'"
     """
-    return parse(rewritten_selector(text))
+    return without_division(parse(rewritten_selector(text)))
+
+
+def without_division(node: Node) -> Node:
+    """Return a syntax tree; refuse operators whose meaning is another one in dialects of SQL."""
+    for leaf in leaves(node):
+        for operator in operators_of(leaf) if isinstance(leaf, Calculated) else ():
+            if operator in _REFUSED:
+                raise SubscriptionError(_REFUSED[operator], value=operator)
+    return node
 
 
 def rewritten_selector(text: str) -> str:

@@ -8,8 +8,8 @@ out; the ordinary road decides about it.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +18,9 @@ from tamis.model.language import literals
 from tamis.model.language.nodes import Instant, Literal
 from tamis.model.language.templates.texts import Condition, Template
 from tamis.model.types import Number, ScalarType, String, Timestamp
+from tamis.model.values import UnfitError
 
-__all__ = ["TextColumns", "can_be_columns", "columns_of"]
+__all__ = ["TextColumns", "can_be_columns", "columns_of", "columns_of_values"]
 
 _Floats = npt.NDArray[np.float64]
 
@@ -38,17 +39,21 @@ class TextColumns(NamedTuple):
         The closed interval of each row by attribute, float64[n] twice; an infinite end is open.
     strings
         The only string of each row by attribute.
+    is_closed
+        Whether each finite end is a number that was written as an end that belongs to the range.
     """
 
     rows: npt.NDArray[np.int32]
     ranges: dict[str, tuple[_Floats, _Floats]]
     strings: dict[str, list[str]]
+    is_closed: bool = False
 
     def take(self, chosen: npt.NDArray[np.intp], rows: npt.NDArray[np.int32]) -> TextColumns:
         """Return some of the subscriptions, under other rows."""
         ranges = {name: (lo[chosen], hi[chosen]) for name, (lo, hi) in self.ranges.items()}
         places = chosen.tolist()
-        return TextColumns(rows, ranges, {name: [all[i] for i in places] for name, all in self.strings.items()})
+        strings = {name: [all[i] for i in places] for name, all in self.strings.items()}
+        return TextColumns(rows, ranges, strings, self.is_closed)
 
 
 def can_be_columns(template: Template) -> bool:
@@ -56,7 +61,7 @@ def can_be_columns(template: Template) -> bool:
     if template.ranges is None:
         return False
     return all(
-        isinstance(kind, Number | Timestamp) or (isinstance(kind, String) and [op for op, _ in conditions] == ["="])
+        type(kind) in (Number, Timestamp) or (type(kind) is String and [op for op, _ in conditions] == ["="])
         for kind, conditions in template.ranges.values()
     )
 
@@ -65,23 +70,64 @@ def columns_of(
     template: Template, rows: Sequence[int], written: Sequence[Sequence[str]]
 ) -> tuple[TextColumns, list[int]]:
     """Return the columns of rows with these literals, and the positions among them of those left out."""
-    by_literal = list(zip(*written, strict=True))
+
+    def read_moments(number: int, column: Sequence[str]) -> list[Literal | None]:
+        return [template.read_one(number, literal) for literal in column]
+
+    return _columns(template, rows, list(zip(*written, strict=True)), _strings, read_moments)
+
+
+def columns_of_values(
+    template: Template, rows: Sequence[int], by_literal: Sequence[Sequence[Any]]
+) -> tuple[TextColumns, list[int]]:
+    """Return `columns_of` rows whose literals are decoded: numbers, strings, and moments as strings, by literal."""
+
+    def read_moments(number: int, column: Sequence[str]) -> list[Literal | None]:
+        return [_find_instant(text) for text in column]
+
+    def all_usual(column: Sequence[str]) -> tuple[list[str], npt.NDArray[np.bool_]]:
+        return list(column), np.ones(len(column), np.bool_)
+
+    return _columns(template, rows, by_literal, all_usual, read_moments)
+
+
+def _columns(
+    template: Template,
+    rows: Sequence[int],
+    by_literal: Sequence[Sequence[Any]],
+    read_strings: Callable[[Sequence[Any]], tuple[list[str], npt.NDArray[np.bool_]]],
+    read_moments: Callable[[int, Sequence[Any]], Sequence[Literal | None]],
+) -> tuple[TextColumns, list[int]]:
     usual = np.ones(len(rows), np.bool_)
     ranges: dict[str, tuple[_Floats, _Floats]] = {}
     strings: dict[str, list[str]] = {}
     for name, (kind, conditions) in (template.ranges or {}).items():
         if isinstance(kind, String):
-            strings[name], is_usual = _strings(by_literal[conditions[0].literal])
+            strings[name], is_usual = read_strings(by_literal[conditions[0].literal])
         else:
-            lo, hi = _bounds(template, kind, conditions, by_literal)
+            lo, hi = _bounds(kind, conditions, by_literal, read_moments)
             is_usual = lo <= hi  # false for NaN, which stands for an unusual literal
             ranges[name] = lo, hi
         usual &= is_usual
-    found = TextColumns(np.array(rows, np.int32), ranges, strings)
+    found = TextColumns(np.array(rows, np.int32), ranges, strings, _is_closed(template))
     if usual.all():
         return found, []
     chosen = np.flatnonzero(usual)
     return found.take(chosen, found.rows[chosen]), np.flatnonzero(~usual).tolist()
+
+
+def _is_closed(template: Template) -> bool:
+    return all(
+        type(kind) in (Number, String) and all(op in ("=", "<=", ">=") for op, _ in conditions)
+        for kind, conditions in (template.ranges or {}).values()
+    )
+
+
+def _find_instant(text: str) -> Instant | None:
+    try:
+        return literals.instant("TIMESTAMP", text, 0)
+    except (literals.Refusal, UnfitError):
+        return None
 
 
 def _strings(written: Sequence[str]) -> tuple[list[str], npt.NDArray[np.bool_]]:
@@ -90,7 +136,10 @@ def _strings(written: Sequence[str]) -> tuple[list[str], npt.NDArray[np.bool_]]:
 
 
 def _bounds(
-    template: Template, kind: ScalarType, conditions: Sequence[Condition], by_literal: Sequence[Sequence[str]]
+    kind: ScalarType,
+    conditions: Sequence[Condition],
+    by_literal: Sequence[Sequence[Any]],
+    read_moments: Callable[[int, Sequence[Any]], Sequence[Literal | None]],
 ) -> tuple[_Floats, _Floats]:
     """Return the closed intervals that meet all conditions; NaN where a literal is unusual."""
     n = len(by_literal[0])
@@ -99,7 +148,7 @@ def _bounds(
         if isinstance(kind, Number):
             low, high = _number_ends(op, _numbers(by_literal[number]))
         else:
-            low, high = _moment_ends(op, [template.read_one(number, one) for one in by_literal[number]])
+            low, high = _moment_ends(op, read_moments(number, by_literal[number]))
         lo, hi = np.maximum(lo, low), np.minimum(hi, high)
     return lo, hi
 

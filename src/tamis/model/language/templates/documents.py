@@ -8,13 +8,14 @@ in any other form a document has no template, or one of its own.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from tamis.model.language import limits, literals
 from tamis.model.language.nodes import Instant, Literal, Node
+from tamis.model.language.templates.columns import TextColumns, can_be_columns, columns_of_values
 from tamis.model.language.templates.texts import Template, checked_template, literals_of
 from tamis.model.schema import Schema
 from tamis.model.subscription import Filter
@@ -32,6 +33,9 @@ _LITERAL = re.compile(
 #: Shapes that are remembered before all are forgotten.
 _REMEMBERED = 4_096
 
+#: Documents of a shape that are worth columns.
+_COLUMN = 16
+
 _Shape = tuple[bytes, ...]
 
 
@@ -43,10 +47,14 @@ class Document(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """The template of a shape, and whether its documents may be canonical."""
+    """The template of a shape, whether its documents may be canonical, and the types of its literals.
+
+    ``types`` is None if the documents cannot be columns.
+    """
 
     template: Template
     is_canonical: bool
+    types: tuple[frozenset[type], ...] | None
 
 
 class _JsonReader:
@@ -101,6 +109,47 @@ class JsonTemplates:
             return None
         return Document(filters, known.is_canonical and _are_canonical(known.template, values, written))
 
+    def columns(
+        self, documents: Sequence[bytes], rows: Iterable[int], schema: Schema
+    ) -> tuple[list[TextColumns], list[int]]:
+        """Return the documents in some rows as columns, and the rows that cannot be, ascending."""
+        if schema is not self._schema:
+            return [], list(rows)
+        others: list[int] = []
+        shapes: dict[_Shape, tuple[list[int], list[bytes]]] = {}
+        for row in rows:
+            shape, written = _split(documents[row])
+            of_shape = shapes.get(shape)
+            if of_shape is None:
+                of_shape = shapes[shape] = ([], [])
+            of_shape[0].append(row)
+            of_shape[1].extend(written)
+        columns: list[TextColumns] = []
+        for shape, (mine, literals_written) in shapes.items():
+            found = _columns_of(self._shapes.get(shape), mine, literals_written)
+            if found is None:
+                others += mine
+            else:
+                columns.append(found[0])
+                others += [mine[position] for position in found[1]]
+        return columns, sorted(others)
+
+    def is_written(self, data: bytes, schema: Schema) -> bool:
+        """Whether a document is known to mean filters, and to be the form in which they are written.
+
+        It says so of ranges of numbers only, which need no filter to be made.
+        """
+        if schema is not self._schema:
+            return False
+        shape, written = _split(data)
+        known = self._shapes.get(shape)
+        if known is None or not known.is_canonical:
+            return False
+        values = known.template.read(written)
+        if values is None or not _are_ranges(known.template, values):
+            return False
+        return _are_canonical(known.template, values, written)
+
     def is_repeated(self, data: bytes, schema: Schema) -> bool:
         """Note the shape of a document that has no template; whether it was seen before, so that one will pay."""
         if schema is not self._schema:
@@ -122,7 +171,10 @@ class JsonTemplates:
         shape, written = _split(data)
         schema = Schema() if self._schema is None else self._schema
         template = checked_template(Template(node, _JsonReader(list(literals_of(node))), schema, open), written)
-        known = None if template is None else _Known(template, _is_plain(template) and write() == data)
+        known = None
+        if template is not None:
+            types = tuple(map(_types_like, literals_of(node))) if can_be_columns(template) else None
+            known = _Known(template, _is_plain(template) and write() == data, types)
         self._shapes[shape] = known
 
 
@@ -132,14 +184,47 @@ def _split(data: bytes) -> tuple[_Shape, list[bytes]]:
     return (*pieces[::3], *pieces[1::3]), pieces[2::3]
 
 
+def _types_like(sample: Literal | None) -> frozenset[type]:
+    """Return the types that JSON has for the literals that stand where ``sample`` stood."""
+    return frozenset({int, float}) if isinstance(sample, int | float) else frozenset({str})
+
+
+def _columns_of(
+    known: _Known | None, rows: list[int], written: Sequence[bytes]
+) -> tuple[TextColumns, list[int]] | None:
+    """Return the columns of documents of one shape, and the positions left out; None when they cannot be columns."""
+    if known is None or known.types is None or len(rows) < _COLUMN:
+        return None
+    try:
+        values = msgspec.json.decode(b"[" + b",".join(written) + b"]")
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    n = len(known.types)
+    by_literal = [values[i::n] for i in range(n)]
+    if not all(types.issuperset(map(type, column)) for types, column in zip(known.types, by_literal, strict=True)):
+        return None
+    return columns_of_values(known.template, rows, by_literal)
+
+
 def _is_plain(template: Template) -> bool:
     """Whether documents of a shape are written alike: a range of numbers or an equated string per attribute."""
     if template.ranges is None:
         return False
     return all(
-        isinstance(kind, Number) or (isinstance(kind, String) and [op for op, _ in conditions] == ["="])
+        type(kind) is Number or (type(kind) is String and [op for op, _ in conditions] == ["="])
         for kind, conditions in template.ranges.values()
     )
+
+
+def _are_ranges(template: Template, values: Sequence[Any]) -> bool:
+    """Whether literals make a range of numbers of each attribute, whose ends differ."""
+    for kind, conditions in (template.ranges or {}).values():
+        ops = [op[0] for op, _ in conditions]
+        if not isinstance(kind, Number) or (len(ops) > 1 and ops != [">", "<"]):
+            return False
+        if len(ops) > 1 and not values[conditions[0].literal] < values[conditions[1].literal]:
+            return False
+    return True
 
 
 def _are_canonical(template: Template, values: Sequence[Literal], written: Sequence[bytes]) -> bool:

@@ -278,7 +278,7 @@ def _joined_ends(
     stop: Cut | None = None
     for op, number in conditions:
         literal = values[number]
-        value = literal.microseconds if isinstance(literal, Instant) else kind.canonical(literal)
+        value = kind.from_literal(literal)
         if op in _LOWER:
             cut = kind.after(value) if op == ">" else kind.before(value)
             if cut == start if cut is not None else op == ">":

@@ -1,0 +1,228 @@
+"""``tamis backtest``: what rules would have done on events of the past."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tamis.cli.failures import NO
+from tamis.cli.options import Events, Json, OnBad, OnBadRow, SchemaPath, Zone, examples, read_schema
+
+if TYPE_CHECKING:
+    from tamis.cli.filters.prepare import Prepared, Questions
+    from tamis.files import Batch, EventFile
+    from tamis.reduction.backtest import Backtest
+
+__all__ = ["EPILOG", "backtest"]
+
+EPILOG = examples(
+    "tamis backtest rules.jsonl events.parquet --time at",
+    "tamis backtest rules/ events.jsonl --fail-on always --junit report.xml",
+    "tamis backtest rules.jsonl events.jsonl --against old-rules.jsonl --json",
+)
+
+#: Rules that a terminal is shown.
+_SHOWN = 40
+_YAML = (".yml", ".yaml")
+
+
+class Verdict(StrEnum):
+    """What may be said of a rule."""
+
+    NEVER = "never"
+    ALWAYS = "always"
+    REDUNDANT = "redundant"
+    CHANGED = "changed"
+
+
+def backtest(
+    rules: Annotated[
+        str, typer.Argument(metavar="RULES", help="A file of subscriptions, or Sigma rules (.yml or a folder).")
+    ],
+    events: Events,
+    against: Annotated[
+        str | None, typer.Option(metavar="OLD_RULES", help="Compare with an older version of the rules.")
+    ] = None,
+    time: Annotated[str | None, typer.Option(metavar="COLUMN", help="Count firings per day of this attribute.")] = None,
+    fail_on: Annotated[
+        list[Verdict] | None, typer.Option(help="Exit with code 1 when this is said of some rule; may be repeated.")
+    ] = None,
+    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write JUnit XML, a test case per rule.")] = None,
+    picture: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw firings per day and rule into an .svg, .png or .pdf file.")
+    ] = None,
+    redundancy: Annotated[bool, typer.Option(help="Say which rules others make unnecessary.")] = True,
+    namespace: Annotated[str, typer.Option(metavar="NAME", help="Run the rules of this namespace.")] = "default",
+    on_bad: OnBadRow = OnBad.RAISE,
+    schema: SchemaPath = None,
+    zone: Zone = None,
+    json: Json = False,
+) -> None:
+    """Say what each rule fired: per day, never, always, redundant, and what another version of the rules changes.
+
+    Exit code 0: done, 1: a rule is as --fail-on says.
+    """
+    from tamis.cli.screen import write_json
+    from tamis.files import EventFile
+    from tamis.plots.canvas import check_kind
+
+    if picture is not None:
+        check_kind(picture)
+    runs = [_read_rules(path) for path in (rules, against) if path is not None]
+    skip = on_bad is OnBad.SKIP
+    source = _Source(EventFile(events, skip=skip), read_schema(schema, zone), zone, skip)
+    report = _run(runs, source, time, namespace, redundancy)
+    kinds = [kind.value for kind in fail_on or ()]
+    _write(report, kinds, junit, picture)
+    if json:
+        write_json(report.as_json())
+    else:
+        _show(report)
+    if any(kind in report.verdicts(rule) for rule in report.rules for kind in kinds):
+        raise typer.Exit(NO)
+
+
+class _Source:
+    """Where events come from and how they are read."""
+
+    def __init__(self, file: EventFile, schema: Any, zone: str | None, skip: bool) -> None:
+        self.file, self.schema, self.zone, self.skip = file, schema, zone, skip
+
+
+def _read_rules(path: str) -> Questions:
+    """Read subscriptions, or Sigma rules; a Sigma rule that has no equivalent is named and left out."""
+    from tamis.cli.filters.prepare import Questions
+    from tamis.cli.screen import errors
+    from tamis.errors import TableError
+    from tamis.files import Record, SubscriptionFile
+    from tamis.files.sigma_rules import read_sigma_rules
+
+    if Path(path).is_dir() or path.lower().endswith(_YAML):
+        found = read_sigma_rules([Path(path)])
+        for rule in found.refused:
+            errors().say(f"{rule.path}, rule {rule.name!r}: {rule.reason}", "yellow")
+        records = [
+            Record(
+                one.filter,
+                one.id,
+                one.namespace,
+                None,
+                row,
+                f"rule {one.metadata.get('title', one.id)!r}",
+                one.metadata,
+            )
+            for row, one in enumerate(found.records)
+            if not isinstance(one.filter, bool)
+        ]
+        questions = Questions.of(path, records)
+    else:
+        file = SubscriptionFile(path)
+        questions = Questions.of(file.name, file)
+    if not questions.records:
+        raise TableError(f"{path}: there is no rule in it")
+    return questions
+
+
+def _run(runs: Sequence[Questions], source: _Source, time: str | None, namespace: str, redundancy: bool) -> Backtest:
+    """Put all events to the rules and, if there are two versions, to both."""
+    from tamis.cli.filters.prepare import open_events, prepare
+    from tamis.cli.filters.reading import Skipped, Stopwatch, watched
+    from tamis.reduction.backtest import Backtest, Difference, Tally
+
+    tally, skipped, watch = Tally(), Skipped(), Stopwatch()
+    extra = {name for questions in runs[1:] for name in questions.said} | ({time} if time is not None else set())
+    new, batches = open_events(runs[0], source.file, source.schema, source.zone, skip=source.skip, extra=extra)
+    old: Prepared | None = None
+    difference = Difference() if len(runs) > 1 else None
+    for batch in watched(source.file, batches, watch, skipped):
+        if difference is not None and old is None:
+            old = prepare(runs[1], batch, source.file.name, source.schema, source.zone)
+        ids, rows, bad = _fired(new, batch, namespace, source.skip)
+        skipped.add(source.file.name, bad)
+        tally.events += len(batch) - len(bad)
+        tally.add(ids, None if time is None else _days(batch, rows, time, source.zone))
+        if difference is not None and old is not None:
+            old_ids, old_rows, _ = _fired(old, batch, namespace, source.skip)
+            difference.add(set(zip(old_rows, old_ids, strict=True)), set(zip(rows, ids, strict=True)))
+    skipped.tell()
+    titles = {one.id: one.metadata.get("title", "") for one in new.engine if one.namespace == namespace}
+    rules = list(titles)
+    if difference is not None:
+        before = {record.id for record, _ in runs[1].records if record.namespace == namespace}
+        difference.added = tuple(rule for rule in rules if rule not in before)
+        difference.removed = tuple(sorted(before - set(rules), key=str))
+    return Backtest.of(titles, tally, _reduction(new, namespace) if redundancy else None, difference)
+
+
+def _fired(prepared: Prepared, batch: Batch, namespace: str, skip: bool) -> tuple[list[Any], list[int], list[Any]]:
+    matches, bad = prepared.match(batch, namespace=namespace, skip=skip)
+    return matches.ids.of(matches.rows), matches.event.tolist(), bad
+
+
+def _days(batch: Batch, rows: Sequence[int], time: str, zone: str | None) -> list[str | None]:
+    """Return the day of each of some rows; a time that is missing or cannot be read has none."""
+    import numpy as np
+
+    from tamis.errors import TableError
+    from tamis.model.columns import column_from
+    from tamis.model.types import Timestamp
+
+    if time not in batch.columns:
+        raise TableError(f"no event has {time!r}; choose another --time")
+    column = column_from(time, Timestamp(zone or "UTC"), batch.columns[time])
+    moments = np.array([column.value(row) or 0 for row in range(len(batch))], "datetime64[us]").astype("datetime64[D]")
+    days = moments.astype(str).tolist()
+    return [days[row] if column.present[row] else None for row in rows]
+
+
+def _reduction(prepared: Prepared, namespace: str) -> Any:
+    from tamis.reduction import reduce
+
+    subscriptions = [one for one in prepared.engine if one.namespace == namespace]
+    return reduce(subscriptions, prepared.engine.schema)
+
+
+def _write(report: Backtest, kinds: Sequence[str], junit: Path | None, picture: Path | None) -> None:
+    from tamis.cli.screen import errors
+    from tamis.reduction.backtest import junit_xml
+
+    if junit is not None:
+        junit.write_bytes(junit_xml(report, kinds))
+        errors().say(f"wrote {junit}", "bold")
+    if picture is not None:
+        from tamis.plots.backtest import draw_backtest
+        from tamis.plots.canvas import write_figure
+
+        write_figure(draw_backtest(report), picture)
+        errors().say(f"wrote {picture}", "bold")
+
+
+def _show(report: Backtest) -> None:
+    from tamis.cli.screen import make_table, output, shown
+
+    table = make_table("rule", "fired", "days", "remarks", right=("fired", "days"))
+    for column in (table.columns[0], table.columns[-1]):  # long ones are wrapped, so that the numbers stay whole
+        column.no_wrap = False
+    ordered = sorted(report.rules, key=lambda rule: -report.tally.fired[rule])
+    for rule in ordered[:_SHOWN]:
+        days = len(report.tally.by_day.get(rule, {}))
+        remarks = "; ".join(f"{kind}: {text}" for kind, text in report.verdicts(rule).items())
+        name = shown(report.titles[rule] or rule, 30)
+        table.add_row(name, f"{report.tally.fired[rule]:,}", str(days) if days else "", remarks)
+    output().print(table)
+    lines = [
+        f"{report.tally.events:,} events, {len(report.rules):,} rules: {sum(report.tally.fired.values()):,} firings",
+        f"never fired: {len(report.never):,}, always: {len(report.always):,}, redundant: {len(report.redundant):,}",
+    ]
+    if report.difference is not None:
+        added, removed = len(report.difference.added), len(report.difference.removed)
+        changed = len(report.difference.changed())
+        lines.append(f"rules added: {added:,}, removed: {removed:,}, firing for other events: {changed:,}")
+    if len(ordered) > _SHOWN:
+        lines.append(f"the first {_SHOWN} rules are shown; for all of them: --json")
+    for line in lines:
+        output().say(line)

@@ -1,0 +1,77 @@
+"""``tamis import sigma``: detection rules in YAML become subscriptions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tamis.cli.options import examples
+
+if TYPE_CHECKING:
+    from tamis.files.sigma_rules import SigmaRecords
+
+__all__ = ["EPILOG", "import_sigma"]
+
+EPILOG = examples(
+    "tamis import sigma rules/ --out subscriptions.jsonl",
+    "tamis import sigma rule.yml --fields fields.toml",
+    "tamis import sigma rules/ --logsource namespace --out subscriptions.jsonl",
+)
+
+
+class LogSourceUse(StrEnum):
+    """What becomes of a rule's log source, besides metadata."""
+
+    METADATA = "metadata"
+    CONDITION = "condition"
+    NAMESPACE = "namespace"
+
+
+def import_sigma(
+    files: Annotated[list[Path], typer.Argument(metavar="FILES...", help="Rules in YAML, or folders of them.")],
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the subscriptions there as JSONL; printed otherwise.")
+    ] = None,
+    fields: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="What fields are called in events, and their types (TOML)."),
+    ] = None,
+    logsource: Annotated[
+        LogSourceUse,
+        typer.Option(
+            help="Keep the log source as metadata alone, ask for it (logsource.product = 'windows'), or make it the "
+            "namespace (windows-process_creation)."
+        ),
+    ] = LogSourceUse.METADATA,
+    json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON; needs --out.")] = False,
+) -> None:
+    """Turn Sigma rules into subscriptions of tamis, with title, level, tags and log source as metadata.
+
+    Every rule is written, or named on standard error with the reason. Exit code 0: all of them, 1: some were not.
+    """
+    from tamis.cli.filters.import_rules import write_subscriptions
+    from tamis.cli.screen import errors, write_json
+    from tamis.files.sigma_rules import read_sigma_rules
+    from tamis.model.language.foreign.sigma_fields import read_fields
+
+    if json and out is None:
+        raise typer.BadParameter("--json prints a summary: say with --out where the subscriptions go")
+    found = read_sigma_rules(files, read_fields(fields), logsource.value)
+    for rule in found.refused if not json else ():
+        errors().say(f"{rule.path}, rule {rule.name!r}: {rule.reason}", "red")
+    if json:
+        write_json(_summary(found))
+    write_subscriptions([record.as_json() for record in found.records], len(found.refused), out)
+
+
+def _summary(found: SigmaRecords) -> dict[str, object]:
+    return {
+        "rules": len(found.records) + len(found.refused),
+        "imported": len(found.records),
+        "refused": [{"file": str(rule.path), "rule": rule.name, "reason": rule.reason} for rule in found.refused],
+        "levels": dict(Counter(record.metadata.get("level", "none") for record in found.records)),
+    }

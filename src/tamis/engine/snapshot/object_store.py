@@ -1,0 +1,168 @@
+"""An object store as snapshots need it: create an object only if it is absent, read, replace, list, delete.
+
+The store is a URI (``s3://bucket/path``, ``gs://``, ``az://``). Credentials and endpoints come from the environment,
+as the tools of each provider read them (``AWS_ACCESS_KEY_ID``, ``AWS_ENDPOINT_URL``, ...). Requests go through
+``obstore``, which tries again what failed on the way.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import urlsplit
+
+from tamis.errors import MissingExtraError, SnapshotError
+
+__all__ = ["ObjectStore", "Stored", "is_remote", "local_path", "open_store"]
+
+T = TypeVar("T")
+
+#: Schemes of object stores that can create an object only if it is absent.
+_SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
+#: Bytes of one request while an object is read.
+_CHUNK = 8 << 20
+
+
+class Stored(NamedTuple):
+    """An object that a store lists."""
+
+    name: str
+    size: int
+    modified: dt.datetime
+
+
+def is_remote(location: str | Path) -> bool:
+    """Return whether a location is a URI of an object store; `SnapshotError` for a scheme that is none.
+
+    >>> is_remote("s3://bucket/rules"), is_remote("/data/rules"), is_remote("file:///data/rules")
+    (True, False, False)
+    """
+    scheme, separator, _ = str(location).partition("://")
+    if isinstance(location, Path) or not separator or scheme == "file":
+        return False
+    if scheme in _SCHEMES:
+        return True
+    known = ", ".join(f"{one}://" for one in _SCHEMES)
+    if scheme == "hdfs":
+        hint = "mount it (NFS gateway, fuse-dfs) and give the directory, or use an object store"
+        raise SnapshotError(str(location), f"HDFS is not supported for snapshots: {hint}")
+    raise SnapshotError(str(location), f"{scheme}:// is not a store for snapshots; use a directory or {known}")
+
+
+def local_path(location: str | Path) -> Path:
+    """Return the directory of a path or of a ``file://`` URI, as an absolute path."""
+    if isinstance(location, str) and location.startswith("file://"):
+        return Path(urlsplit(location).path).absolute()
+    return Path(location).absolute()
+
+
+@lru_cache(maxsize=16)
+def open_store(uri: str) -> ObjectStore:
+    """Return the store at a URI; names in it are relative to the URI."""
+    return ObjectStore(uri.rstrip("/"))
+
+
+class ObjectStore:
+    """Objects below one URI."""
+
+    def __init__(self, uri: str) -> None:
+        try:
+            import obstore
+            from obstore.store import from_url
+        except ImportError:
+            raise MissingExtraError(f"a snapshot at {uri}", "cloud") from None
+        self.uri = uri
+        self._api: Any = obstore
+        plain_http = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
+        options: dict[str, Any] = {"client_options": {"allow_http": True}} if plain_http else {}
+        self._store = self._checked("", lambda: from_url(uri, **options))
+
+    def read(self, name: str, most: int) -> bytes | None:
+        """Return the bytes of an object, None if it is absent; `SnapshotError` if there are more than ``most``."""
+
+        def fetch() -> bytes:
+            answer = self._api.get(self._store, name)
+            if answer.meta["size"] > most:
+                raise SnapshotError(f"{self.uri}/{name}", f"larger than {most:,} bytes")
+            return bytes(answer.bytes())
+
+        try:
+            return self._checked(name, fetch)
+        except FileNotFoundError:
+            return None
+
+    def exists(self, name: str) -> bool:
+        """Return whether an object is there."""
+        try:
+            self._checked(name, lambda: self._api.head(self._store, name))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Create an object if it is absent; return whether it holds ``data`` now.
+
+        A request whose answer was lost is sent again and then meets its own object: that one is ours as well.
+        """
+        try:
+            self._checked(name, lambda: self._api.put(self._store, name, data, mode="create", use_multipart=False))
+        except FileExistsError:
+            return self.read(name, max(len(data), 1 << 28)) == data
+        return True
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Write an object, whatever is there."""
+        self._checked(name, lambda: self._api.put(self._store, name, data))
+
+    def upload(self, file: Path, name: str) -> None:
+        """Write a file as an object whose name is new."""
+        self._checked(name, lambda: self._api.put(self._store, name, file))
+
+    def download(self, name: str, file: Path) -> None:
+        """Write an object to a new file."""
+
+        def fetch() -> None:
+            with file.open("xb") as out:
+                for chunk in self._api.get(self._store, name).stream(min_chunk_size=_CHUNK):
+                    out.write(chunk)
+
+        try:
+            self._checked(name, fetch)
+        except FileNotFoundError:
+            raise SnapshotError(f"{self.uri}/{name}", "the object is gone: was the version pruned?") from None
+
+    def list(self, prefix: str = "") -> list[Stored]:
+        """Return the objects whose names begin with a prefix; only pruning and `tamis verify` look at lists."""
+
+        def fetch() -> list[Stored]:
+            pages = self._api.list(self._store, prefix or None)
+            return [Stored(one["path"], one["size"], one["last_modified"]) for page in pages for one in page]
+
+        return self._checked(prefix, fetch)
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Remove objects; one that is absent is removed already."""
+        for name in names:
+            try:
+                self._checked(name, lambda name=name: self._api.delete(self._store, name))  # type: ignore[misc]
+            except FileNotFoundError:
+                continue
+
+    def _checked(self, name: str, request: Callable[[], T]) -> T:
+        """Return the answer to a request; what failed is told with its object."""
+        from obstore.exceptions import AlreadyExistsError, BaseError
+
+        try:
+            return request()
+        except AlreadyExistsError as error:
+            raise FileExistsError(name) from error
+        except (BaseError, ValueError, OSError) as error:
+            if isinstance(error, FileNotFoundError):
+                raise
+            said = str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__
+            hint = "check the address, the network and the credentials in the environment"
+            raise SnapshotError(f"{self.uri}/{name}".rstrip("/"), f"{said}; {hint}") from error

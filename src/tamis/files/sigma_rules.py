@@ -1,0 +1,191 @@
+"""Files and folders of Sigma rules as subscriptions: YAML in, records with filter and metadata out.
+
+All rules are read first, because the type of a field is known only when all of them were seen; then each becomes a
+record, or a refusal that names its file, its title and the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from tamis.errors import LimitError, MissingExtraError, ModelError, TamisError
+from tamis.model.language.bind import bind, learn_from_node
+from tamis.model.language.cql2_json import to_json
+from tamis.model.language.foreign.sigma import field_uses, read_sigma_rule, sigma_node
+from tamis.model.language.foreign.sigma_fields import Fields
+from tamis.model.language.format import format_node
+from tamis.model.language.nodes import And, Compare, Node
+from tamis.model.language.parse import parse
+from tamis.model.schema import Schema
+from tamis.model.subscription import DEFAULT_NAMESPACE
+
+if TYPE_CHECKING:
+    from sigma.rule import SigmaRule
+
+__all__ = ["LogSource", "RefusedRule", "SigmaRecord", "SigmaRecords", "read_sigma_rules"]
+
+#: Bytes of one file of rules; the largest public ones have about 100 KiB.
+_MOST_BYTES: Final = 1 << 20
+_SUFFIXES: Final = (".yml", ".yaml")
+#: The parts of a log source, from the widest to the narrowest.
+_PARTS: Final = ("product", "category", "service")
+
+
+#: What becomes of the log source of a rule: metadata alone, or also conditions, or the namespace.
+LogSource = Literal["metadata", "condition", "namespace"]
+
+
+@dataclass(frozen=True, slots=True)
+class SigmaRecord:
+    """A rule as a subscription; the filter is text or, where that would be too long, CQL2-JSON."""
+
+    id: str
+    filter: str | dict[str, Any] | bool
+    metadata: dict[str, str]
+    namespace: str = DEFAULT_NAMESPACE
+
+    def as_json(self) -> dict[str, object]:
+        """Return the record as files of subscriptions have it."""
+        named = {} if self.namespace == DEFAULT_NAMESPACE else {"namespace": self.namespace}
+        return {"id": self.id, "filter": self.filter, **named, "metadata": self.metadata}
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedRule:
+    """A rule that did not become a subscription, and why."""
+
+    path: Path
+    name: str
+    reason: str
+
+
+@dataclass(slots=True)
+class SigmaRecords:
+    """What an import gives."""
+
+    records: list[SigmaRecord] = field(default_factory=list)
+    refused: list[RefusedRule] = field(default_factory=list)
+
+
+def read_sigma_rules(
+    paths: Iterable[Path], fields: Fields | None = None, logsource: LogSource = "metadata"
+) -> SigmaRecords:
+    """Read files, and all .yml and .yaml files below folders; raise `ModelError` when there is no such file."""
+    fields, found = fields or Fields(), SigmaRecords()
+    rules: list[tuple[Path, SigmaRule]] = []
+    for path in _files(paths):
+        try:
+            documents = _documents(path)
+        except ModelError as error:
+            found.refused.append(RefusedRule(path, path.stem, str(error)))
+            continue
+        for number, document in enumerate(documents, 1):
+            try:
+                rule = read_sigma_rule(document)
+                fields.note(field_uses(rule))
+                rules.append((path, rule))
+            except ModelError as error:
+                found.refused.append(RefusedRule(path, _name_of(document, path, number), str(error)))
+    _convert(rules, fields, logsource, found)
+    return found
+
+
+def _convert(
+    rules: Iterable[tuple[Path, SigmaRule]], fields: Fields, logsource: LogSource, found: SigmaRecords
+) -> None:
+    places: dict[str, Path] = {}
+    for path, rule in rules:
+        try:
+            record = _record(rule, fields, logsource, path)
+            if record.id in places:
+                raise ModelError(f"the id {record.id} is that of a rule in {places[record.id]}")
+        except TamisError as error:
+            found.refused.append(RefusedRule(path, rule.title or path.stem, str(error)))
+            continue
+        places[record.id] = path
+        found.records.append(record)
+
+
+def _files(paths: Iterable[Path]) -> Iterator[Path]:
+    for path in paths:
+        if not path.is_dir():
+            yield path
+            continue
+        below = sorted(file for file in path.rglob("*") if file.suffix.lower() in _SUFFIXES and file.is_file())
+        if not below:
+            raise ModelError(f"{path}: there is no .yml or .yaml file in it")
+        yield from below
+
+
+def _documents(path: Path) -> list[Any]:
+    """Return the documents of a YAML file; aliases are refused, for a few of them can stand for gigabytes."""
+    try:
+        import yaml
+    except ImportError:
+        raise MissingExtraError("reading Sigma rules", "sigma") from None
+    if path.stat().st_size > _MOST_BYTES:
+        raise ModelError(f"more than {_MOST_BYTES:,} bytes are no file of rules")
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)):
+            raise ModelError("YAML aliases (*name) are not read; write the values out")
+        return [document for document in yaml.safe_load_all(text) if document is not None]
+    except UnicodeDecodeError:
+        raise ModelError("not text in UTF-8") from None
+    except (yaml.YAMLError, ValueError) as error:
+        if isinstance(error, ModelError):
+            raise
+        raise ModelError(f"not YAML: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise ModelError("the YAML nests too deeply") from None
+
+
+def _name_of(document: Any, path: Path, number: int) -> str:
+    title = document.get("title") if isinstance(document, dict) else None
+    return title if isinstance(title, str) else f"{path.stem}, document {number}"
+
+
+def _record(rule: SigmaRule, fields: Fields, logsource: LogSource, path: Path) -> SigmaRecord:
+    node = sigma_node(rule, fields)
+    source = {part: value for part in _PARTS if (value := getattr(rule.logsource, part)) is not None}
+    namespace = DEFAULT_NAMESPACE
+    if logsource == "condition" and source:
+        node = And((*_conditions(source, fields), *(node.parts if isinstance(node, And) else (node,))))
+    elif logsource == "namespace":
+        namespace = "-".join(source.values()) or DEFAULT_NAMESPACE
+    bind(node, learn_from_node(Schema(), node), open=True)
+    return SigmaRecord(str(rule.id or rule.title or path.stem), _written(node), _metadata(rule, source), namespace)
+
+
+def _conditions(source: dict[str, str], fields: Fields) -> Iterator[Node]:
+    for part, value in source.items():
+        for attribute in fields.attributes(f"logsource.{part}"):
+            yield Compare(attribute, "=", value)
+
+
+def _written(node: Node) -> str | dict[str, Any] | bool:
+    """Return the text of a tree; CQL2-JSON, which may say more, where the text would be too long."""
+    text = format_node(node)
+    try:
+        parse(text)
+    except LimitError:
+        document = to_json(node)
+        if isinstance(document, dict):
+            parse(document)
+        return document
+    return text
+
+
+def _metadata(rule: SigmaRule, source: dict[str, str]) -> dict[str, str]:
+    about = {
+        "title": rule.title,
+        "status": None if rule.status is None else str(rule.status),
+        "level": None if rule.level is None else str(rule.level),
+        "tags": ", ".join(str(tag) for tag in rule.tags),
+        "author": rule.author,
+        **{f"logsource.{part}": value for part, value in source.items()},
+    }
+    return {name: str(value) for name, value in about.items() if value}

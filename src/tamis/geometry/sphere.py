@@ -1,0 +1,126 @@
+"""Distances on the sphere between geometries of longitude and latitude that are not two points.
+
+Edges are straight in longitude and latitude, like everywhere else (RFC 7946 says so, too). They are cut into pieces of
+at most `_PIECE` degrees, and each piece is taken for an arc of a great circle, which is less than 1.3 metres beside it.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+import shapely
+
+from tamis.geometry.spaces import EARTH_RADIUS, chord, sphere_vectors
+
+__all__ = ["are_within", "bounds_of_circle", "distance_between"]
+
+_Vectors = npt.NDArray[np.float64]
+Side = tuple[float, float]
+
+#: Degrees of a piece of an edge, and how far its arc may lie beside it, in degrees too.
+_PIECE, _BESIDE = 0.1, 1.2e-5
+
+#: Pairs of vertices that are compared at once, and pairs of a vertex and an arc.
+_VERTEX_PAIRS, _ARC_PAIRS = 1 << 22, 1 << 16
+
+#: Degrees by which the box of a circle is widened: far more than all rounding together.
+_SLACK = 1e-9
+
+
+def are_within(a: shapely.Geometry, b: shapely.Geometry, metres: float) -> bool:
+    """Whether two geometries of longitude and latitude are at most so many metres apart."""
+    return distance_between(a, b) <= metres
+
+
+def distance_between(a: shapely.Geometry, b: shapely.Geometry) -> float:
+    """Return the least distance of two geometries in metres; 0 when they have a point in common.
+
+    >>> round(distance_between(shapely.Point(13.4, 52.5), shapely.LineString([(2.3, 48.8), (2.3, 49.0)])) / 1000)
+    871
+    """
+    if shapely.intersects(a, b):
+        return 0.0
+    first, second = _near_each_other(_arcs(a), _arcs(b))
+    least = min(_least_chord(first, second), _least_chord(second, first))
+    return 2.0 * EARTH_RADIUS * math.asin(min(least / 2.0, 1.0))
+
+
+def _arcs(geometry: shapely.Geometry) -> _Vectors:
+    """Return both ends of all pieces of edges as unit vectors float64[n, 2, 3]; a point is a piece without length."""
+    pieces = []
+    for part in shapely.get_parts(shapely.get_parts(shapely.segmentize(geometry, _PIECE))):
+        rings = [part.exterior, *part.interiors] if isinstance(part, shapely.Polygon) else [part]
+        for ring in rings:
+            vectors = sphere_vectors(shapely.get_coordinates(ring))
+            pieces.append(np.stack((vectors[: max(len(vectors) - 1, 1)], vectors[min(len(vectors) - 1, 1) :]), axis=1))
+    return np.concatenate(pieces)
+
+
+def _near_each_other(a: _Vectors, b: _Vectors) -> tuple[_Vectors, _Vectors]:
+    """Return the pieces that may be the nearest: those whose start is not much farther than the nearest start."""
+    longest = math.radians(_PIECE)
+    of_a, of_b = np.full(len(a), -1.0), np.full(len(b), -1.0)
+    step = max(1, _VERTEX_PAIRS // len(b))
+    for begin in range(0, len(a), step):
+        cosines = a[begin : begin + step, 0] @ b[:, 0].T
+        of_a[begin : begin + step] = cosines.max(axis=1)
+        of_b = np.maximum(of_b, cosines.max(axis=0))
+    farthest = math.acos(max(min(float(of_a.max()), 1.0), -1.0)) + 2 * longest + 1e-7
+    least_cosine = math.cos(min(farthest, math.pi)) - 1e-12
+    return a[of_a >= least_cosine], b[of_b >= least_cosine]
+
+
+def _least_chord(points: _Vectors, arcs: _Vectors) -> float:
+    """Return the shortest straight line from an end of the first pieces to a point of the second."""
+    vertices = np.unique(points.reshape(-1, 3), axis=0)
+    step = max(1, _ARC_PAIRS // len(arcs))
+    return min(
+        float(_chords(vertices[begin : begin + step], arcs[:, 0], arcs[:, 1]).min())
+        for begin in range(0, len(vertices), step)
+    )
+
+
+def _chords(points: _Vectors, starts: _Vectors, ends: _Vectors) -> _Vectors:
+    """Return the chord from each point to the nearest point of each arc, float64[points, arcs]."""
+    normal = np.cross(starts, ends)
+    length = np.linalg.norm(normal, axis=1)
+    is_arc = length > 1e-15
+    normal = np.where(is_arc[:, None], normal / np.where(is_arc, length, 1.0)[:, None], 0.0)
+    to_ends = np.minimum(
+        np.linalg.norm(points[:, None] - starts[None], axis=2), np.linalg.norm(points[:, None] - ends[None], axis=2)
+    )
+    height = points @ normal.T
+    foot = points[:, None] - height[:, :, None] * normal[None]  # on the plane of the great circle
+    after_start = (np.cross(starts, foot) * normal[None]).sum(axis=2) >= 0
+    before_end = (np.cross(foot, ends) * normal[None]).sum(axis=2) >= 0
+    beside = is_arc[None] & after_start & before_end
+    # 2 sin(h / 2) for the angle h = asin(height): without cancellation for points near the arc.
+    across = 2.0 * np.sin(np.arcsin(np.clip(np.abs(height), 0.0, 1.0)) / 2.0)
+    chords: _Vectors = np.where(beside, np.minimum(across, to_ends), to_ends)
+    return chords
+
+
+def bounds_of_circle(bounds: tuple[float, float, float, float], metres: float) -> list[tuple[Side, Side]]:
+    """Return boxes of longitude and latitude that hold all points at most so far from a box: one, or two at 180.
+
+    >>> [tuple(round(side) for side in x) for x, y in bounds_of_circle((179, 0, 179, 0), 222_390)]
+    [(177, 180), (-180, -179)]
+    """
+    west, south, east, north = bounds
+    angle = math.degrees(min(2.0 * math.asin(min(chord(metres) / 2.0, 1.0)), math.pi)) + _SLACK + 2 * _BESIDE
+    low, high = max(south - angle, -90.0), min(north + angle, 90.0)
+    if low <= -90.0 or high >= 90.0:
+        return [((-180.0, 180.0), (low, high))]
+    # Where a circle is widest its meridian touches it: sin(width) = sin(angle) / cos(latitude of the centre).
+    widest = math.cos(math.radians(max(abs(south), abs(north))))
+    width = math.degrees(math.asin(min(math.sin(math.radians(angle)) / widest, 1.0))) + _SLACK
+    if east - west + 2 * width >= 360.0:
+        return [((-180.0, 180.0), (low, high))]
+    left, right = west - width, east + width
+    if left < -180.0:
+        return [((-180.0, right), (low, high)), ((left + 360.0, 180.0), (low, high))]
+    if right > 180.0:
+        return [((left, 180.0), (low, high)), ((-180.0, right - 360.0), (low, high))]
+    return [((left, right), (low, high))]

@@ -1,0 +1,176 @@
+"""Many subscriptions that are asked about, and added, at once.
+
+Those that came as columns of closed ranges (`TextColumns`) need no object: their corners are made from the columns. All
+others are taken apart once, however often they are asked about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from tamis.index.dominance.components import Decomposition, decompose
+from tamis.index.dominance.corners import NOBODY
+from tamis.index.dominance.rows import RowStore
+from tamis.index.dominance.space import Corners, asked_columns, fitting_columns, stored_columns
+from tamis.index.dominance.verifying import Patience, Verifier
+from tamis.index.protocols import NO_ROWS, Filtered, MatchRows, Rows
+from tamis.model.language.templates.columns import TextColumns
+from tamis.model.subscription import Filter
+
+__all__ = ["Batches", "Questions"]
+
+_FloatArray = npt.NDArray[np.float64]
+
+
+class Questions:
+    """Subscriptions by position; ``columns`` has some of them once more, their rows are positions.
+
+    Columns with open ends are not used: which of two ends that tie reaches further is not seen in them.
+    """
+
+    def __init__(self, subscriptions: Sequence[Filtered], columns: Sequence[TextColumns] = ()) -> None:
+        self.subscriptions = subscriptions
+        self.columns = [one for one in columns if one.is_closed and len(one.rows)]
+        is_other = np.ones(len(subscriptions), np.bool_)
+        for one in self.columns:
+            is_other[one.rows] = False
+        #: Positions that are in no column, ascending.
+        self.others: list[int] = np.flatnonzero(is_other).tolist()
+        self._split: dict[int, Decomposition] = {}
+
+    def __len__(self) -> int:
+        return len(self.subscriptions)
+
+    def filters(self, position: int) -> tuple[Filter, ...]:
+        """Return the filters at a position."""
+        return self.subscriptions[position].filters
+
+    def split(self, position: int) -> Decomposition:
+        """Return the components at a position."""
+        if position not in self._split:
+            self._split[position] = decompose(self.filters(position))
+        return self._split[position]
+
+    def take(self, chosen: Sequence[int]) -> Questions:
+        """Return the questions at some positions, ascending, under new positions."""
+        new = np.full(len(self), -1, np.int32)
+        new[chosen] = np.arange(len(chosen))
+        columns = []
+        for one in self.columns:
+            kept = np.flatnonzero(new[one.rows] >= 0)
+            columns.append(one.take(kept, new[one.rows[kept]]))
+        taken = Questions([self.subscriptions[position] for position in chosen], columns)
+        taken._split = {int(new[old]): split for old, split in self._split.items() if new[old] >= 0}
+        return taken
+
+
+class Batches:
+    """Batches of questions to a `RowStore`. Answers are those of the questions one by one."""
+
+    def __init__(self, rows: RowStore, verifier: Verifier) -> None:
+        self._rows = rows
+        self._verifier = verifier
+
+    def add(self, rows: Sequence[int], questions: Questions) -> None:
+        """Add subscriptions under rows that are free."""
+        for columns in questions.columns:
+            positions = columns.rows.tolist()
+            theirs = np.array([rows[position] for position in positions], np.int32)
+            subscriptions = [questions.subscriptions[position] for position in positions]
+            self._rows.add_corners(theirs, stored_columns(self._rows.space, columns), subscriptions)
+        others = questions.others
+        self._rows.add(
+            [rows[position] for position in others],
+            [questions.subscriptions[position] for position in others],
+            [questions.split(position) for position in others],
+        )
+
+    def find_covers(self, questions: Questions) -> Rows:
+        """Return the least row that covers each subscription, -1 where there is none."""
+        best = np.full(len(questions), NOBODY, np.int32)
+        for columns in questions.columns:
+            positions = columns.rows.tolist()
+            corners = asked_columns(self._rows.space, columns)
+            best[columns.rows] = self.covers_of_corners(corners, lambda i, at=positions: questions.filters(at[i]))  # type: ignore[misc]
+        if questions.others:
+            filters = [questions.filters(position) for position in questions.others]
+            split = [questions.split(position) for position in questions.others]
+            best[questions.others] = self.find_each(filters, split, [self._verifier.patience() for _ in filters])
+        best[best == NOBODY] = -1
+        return best
+
+    def covers_of_corners(self, corners: Corners, filters_of: Callable[[int], tuple[Filter, ...]]) -> Rows:
+        """Return the least row that covers each box, all of whose ends are meant; `NOBODY` where there is none."""
+        self._rows.boxes.grow()
+        best = self._rows.boxes.tree.find_least_covers(*corners)
+        question, rows, sure = self._rows.find_coverers_of_corners(*corners)
+        np.minimum.at(best, question[sure], rows[sure])
+        patience: dict[int, Patience] = {}
+        for k in np.flatnonzero(~sure).tolist():
+            i, row = int(question[k]), int(rows[k])
+            if row < best[i]:
+                budget = patience.setdefault(i, self._verifier.patience())
+                best[i] = self._verifier.first([row], filters_of(i), int(best[i]), budget)
+        return best
+
+    def find_each(
+        self, questions: Sequence[tuple[Filter, ...]], split: Sequence[Decomposition], patience: Sequence[Patience]
+    ) -> list[int]:
+        """Return the least row that covers each question, or `NOBODY`."""
+        question, rows, sure = self._rows.find_coverers(questions, split)
+        offsets = np.searchsorted(question, np.arange(len(questions) + 1))
+        best: list[int] = []
+        for i, filters in enumerate(questions):
+            if split[i].whole and not split[i].components:  # it can never match
+                best.append(min(self._rows.rows(), default=NOBODY))
+                continue
+            own = slice(offsets[i], offsets[i + 1])
+            certain = np.flatnonzero(sure[own])
+            stop, row = (certain[0], int(rows[own][certain[0]])) if certain.size else (None, NOBODY)
+            best.append(self._verifier.first(rows[own][:stop].tolist(), filters, row, patience[i]))
+        return best
+
+    def find_covered(self, questions: Questions) -> list[Rows]:
+        """Return the rows that each subscription covers, ascending."""
+        covered: list[Rows] = [NO_ROWS] * len(questions)
+        asked: Sequence[int] = range(len(questions)) if self._rows.loose else questions.others
+        for columns in () if self._rows.loose else questions.columns:
+            positions, options = columns.rows.tolist(), fitting_columns(self._rows.space, columns)
+            found = self.covered_by_boxes(options, len(positions), lambda i, at=positions: questions.filters(at[i]))  # type: ignore[misc]
+            for position, rows in zip(positions, found, strict=True):
+                covered[position] = rows
+        filters = [questions.filters(position) for position in asked]
+        around = self._rows.find_covered(filters, [questions.split(position) for position in asked])
+        for position, one, (sure, candidates) in zip(asked, filters, around, strict=True):
+            covered[position] = self.verified(sure, candidates, one, self._verifier.patience())
+        return covered
+
+    def covered_by_boxes(
+        self, options: Sequence[_FloatArray], n: int, filters_of: Callable[[int], tuple[Filter, ...]]
+    ) -> list[Rows]:
+        """Return the rows that each of ``n`` boxes covers, all of whose ends are meant; unless some rows are loose."""
+        if self._rows.has_boxes_only:
+            offsets, rows = self.boxes_in_boxes(options, n)
+            return [rows[start:stop] for start, stop in pairwise(offsets.tolist())]
+        covered: list[Rows] = []
+        for i, (sure, candidates) in enumerate(self._rows.find_covered_by_boxes(options, n)):
+            if len(candidates) or self._rows.never:
+                sure = self.verified(sure, candidates, filters_of(i), self._verifier.patience())
+            covered.append(sure)
+        return covered
+
+    def boxes_in_boxes(self, options: Sequence[_FloatArray], n: int) -> MatchRows:
+        """Return the rows of boxes that each of ``n`` boxes covers, ascending inside each box."""
+        if not options:
+            return MatchRows(np.zeros(n + 1, np.int64), NO_ROWS)
+        asked, rows = self._rows.boxes.find_fitting(options)
+        return MatchRows(np.searchsorted(asked, np.arange(n + 1)), rows[np.lexsort((rows, asked))])
+
+    def verified(self, sure: Rows, candidates: Rows, filters: tuple[Filter, ...], patience: Patience) -> Rows:
+        """Return the rows that are surely covered and those candidates that are, ascending."""
+        proved = self._verifier.covered(candidates.tolist(), filters, patience)
+        return np.array(sorted([*self._rows.never, *sure.tolist(), *proved]), np.int32)

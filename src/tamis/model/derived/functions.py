@@ -1,0 +1,141 @@
+"""Functions that filters may call: those of users, and two of the language itself.
+
+A function is known by its name in this process only. A filter that calls a function which this process does not know is
+refused where it is read, so a function never travels: a broker or a worker must register it itself.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tamis.errors import ModelError
+from tamis.model.types import AttributeType, Number, ScalarType
+
+__all__ = [
+    "COMPARE",
+    "DECIMAL",
+    "Function",
+    "find_function",
+    "function_modules",
+    "function_names",
+    "register_function",
+    "unregister_function",
+]
+
+#: -1, 0 or 1, as the first of two values of one type is below, equal to or above the second.
+COMPARE = "COMPARE"
+#: The number that an attribute of type decimal stands for; no text says it.
+DECIMAL = "DECIMAL"
+
+_BUILT_IN = frozenset({COMPARE, DECIMAL})
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,63}", re.ASCII)
+#: Words before a parenthesis that mean something else.
+_TAKEN = frozenset(
+    {"AND", "OR", "NOT", "BETWEEN", "IN", "LIKE", "IS", "NULL", "TRUE", "FALSE", "DIV", "CASEI", "ACCENTI", "BBOX"}
+    | {"TIMESTAMP", "DATE", "INTERVAL", "POINT", "LINESTRING", "POLYGON", "LINEARRING", "GEOMETRYCOLLECTION"}
+    | {"MULTIPOINT", "MULTILINESTRING", "MULTIPOLYGON", "ILIKE", "MATCHES", *_BUILT_IN}
+)
+_TAKEN_PREFIXES = ("S_", "RCC_", "T_", "A_", "V_", "IP_")
+
+
+@dataclass(frozen=True)
+class Function:
+    """A registered function: what it is called, what it computes, and the types of its arguments and its result.
+
+    ``takes`` is None when the arguments may be of any scalar type.
+    """
+
+    name: str
+    compute: Callable[..., Any]
+    returns: ScalarType
+    takes: tuple[ScalarType, ...] | None = None
+    #: The module that registered the function: importing it registers the function again.
+    module: str = ""
+
+
+_registered: dict[str, Function] = {}
+
+
+def register_function(
+    name: str, function: Callable[..., Any], *, returns: ScalarType, takes: Sequence[ScalarType] | None = None
+) -> None:
+    """Let filters of this process call a function: ``name(attribute, 3) > 2``.
+
+    The function must be pure: the same arguments give the same result, at any time and in any process. It gets
+    canonical values (a timestamp is microseconds since 1970, a number an int, a float or a Fraction), is never called
+    with a missing one, and returns a value of the type ``returns``, or None for "unknown". When it raises, or returns
+    something else, the condition is unknown and a RuntimeWarning says so. Without ``takes`` any scalar values are
+    passed to it.
+
+    Functions are never sent anywhere. A broker refuses a filter that calls one unless its own process registered it,
+    and Spark's workers import the module that registered the function.
+
+    >>> from tamis.model.types import Number, String
+    >>> register_function("digits", lambda text: sum(map(str.isdigit, text)), returns=Number(), takes=[String()])
+    >>> from tamis.model.language.parse import parse
+    >>> parse("digits(plate) > 2")
+    Calculated(op='>', operands=(Call(name='digits', args=(Property(name='plate'),)), 2), negated=False, span=(0, 17))
+    >>> unregister_function("digits")
+    """
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ModelError(f"a function's name has up to 64 letters, digits, dots and underscores, not {name!r}")
+    if name.upper() in _TAKEN or name.upper().startswith(_TAKEN_PREFIXES):
+        raise ModelError(f"the language itself uses the name {name}, or names that begin so")
+    kinds: tuple[AttributeType, ...] = (returns, *(takes or ()))
+    if not callable(function) or not all(isinstance(kind, ScalarType) for kind in kinds):
+        raise ModelError(f"{name}: a function is callable, and its types are scalar ones such as tamis.Number()")
+    module = str(sys._getframe(1).f_globals.get("__name__", "__main__"))
+    made = Function(name, function, returns, None if takes is None else tuple(takes), module)
+    known = _registered.get(name)
+    if known is not None and _origin(known) != _origin(made):
+        raise ModelError(f"a function called {name} is registered already; unregister it first")
+    _registered[name] = made
+
+
+def unregister_function(name: str) -> None:
+    """Forget a function: filters that call it can no longer be read, and conditions with it are unknown.
+
+    >>> unregister_function("no_such_function")
+    Traceback (most recent call last):
+    tamis.errors.ModelError: no function called no_such_function is registered
+    """
+    if _registered.pop(name, None) is None:
+        raise ModelError(f"no function called {name} is registered")
+
+
+def find_function(name: str) -> Function | None:
+    """Return a function that this process knows; None for any other name."""
+    return _built_in.get(name) or _registered.get(name)
+
+
+def function_names() -> tuple[str, ...]:
+    """Return the names of all functions that filters may call, ascending."""
+    return (COMPARE, *sorted(_registered))
+
+
+def function_modules() -> tuple[str, ...]:
+    """Return the modules whose functions are registered, ascending: importing them registers the functions again.
+
+    A function of a script or a notebook has no module that another process could import; it is left out.
+    """
+    return tuple(sorted({function.module for function in _registered.values()} - {"__main__"}))
+
+
+def _origin(function: Function) -> tuple[object, ...]:
+    """Return what tells two functions apart, also when their module was imported again."""
+    compute = function.compute
+    name = getattr(compute, "__qualname__", repr(compute))
+    # A lambda, or a function of a function, shares its name with others.
+    told: object = getattr(compute, "__code__", compute) if "<" in name else compute.__module__
+    return told, name, function.returns, function.takes
+
+
+def _order(first: Any, second: Any) -> int:
+    return int(first > second) - int(first < second)
+
+
+_built_in = {COMPARE: Function(COMPARE, _order, Number()), DECIMAL: Function(DECIMAL, _order, Number())}

@@ -1,0 +1,122 @@
+"""What the fields of Sigma rules are called in events, and which type each of them has.
+
+Sigma has no types: a rule may write ``EventID: 4688`` and another ``EventID: '4688'``. An engine has one type for an
+attribute, so all rules of an import are looked at first: a field that is ever compared with text that is not a number
+is a string, one that is compared with numbers is a number, one that is compared with true and false alone is a boolean.
+A file of fields overrules that.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from tamis.errors import ModelError
+from tamis.model.schema import ALL_STRINGS
+
+__all__ = ["KINDS", "FieldUse", "Fields", "read_fields"]
+
+#: Types that a field may have.
+KINDS: Final = ("string", "number", "boolean")
+
+#: Bytes of a file of fields.
+_MOST_BYTES: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class FieldUse:
+    """That some rule compares a field with a value of a kind; ``numeric`` text is kind ``"digits"``."""
+
+    name: str
+    kind: str
+
+
+@dataclass(slots=True)
+class Fields:
+    """Names and types of fields, as a file and the rules say."""
+
+    #: The attributes that a field becomes, by the name it has in rules; a field not named keeps its name.
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: Types that the file declares, by the name in rules.
+    declared: Mapping[str, str] = field(default_factory=dict)
+    #: The attributes that values without a field are looked for in.
+    keywords: tuple[str, ...] = (ALL_STRINGS,)
+    _uses: dict[str, set[str]] = field(default_factory=dict)
+
+    def note(self, uses: Iterable[FieldUse]) -> None:
+        """Take what rules compare fields with into account."""
+        for use in uses:
+            self._uses.setdefault(use.name, set()).add(use.kind)
+
+    def attributes(self, name: str) -> tuple[str, ...]:
+        """Return the attributes that a field becomes: any of them may hold the value."""
+        return self.names.get(name, (name,))
+
+    def kind(self, name: str) -> str:
+        """Return the type of a field: string, number or boolean.
+
+        >>> fields = Fields()
+        >>> fields.note([FieldUse("EventID", "number"), FieldUse("EventID", "digits"), FieldUse("Image", "string")])
+        >>> fields.kind("EventID"), fields.kind("Image"), fields.kind("Other")
+        ('number', 'string', 'string')
+        """
+        uses = self._uses.get(name, set())
+        if name in self.declared:
+            return self.declared[name]
+        if "string" in uses or {"boolean", "number"} <= uses:
+            return "string"
+        if "number" in uses:
+            return "number"
+        return "boolean" if uses == {"boolean"} else "string"
+
+
+def read_fields(path: Path | None) -> Fields:
+    """Read a file of fields (TOML), or raise `ModelError` that names the entry.
+
+    ``[fields]`` has an entry for each field: the attribute, a list of attributes, or a table with ``name`` and
+    ``type``. ``keywords`` is the list of attributes in which values without a field are looked for.
+    """
+    if path is None:
+        return Fields()
+    if path.stat().st_size > _MOST_BYTES:
+        raise ModelError(f"{path}: more than {_MOST_BYTES:,} bytes are no file of fields")
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ModelError(f"{path}: not TOML in UTF-8: {error}") from None
+    unknown = sorted(set(document) - {"fields", "keywords"})
+    if unknown:
+        raise ModelError(f"{path}: unknown entry {unknown[0]!r}; known are fields and keywords")
+    names, declared = dict[str, tuple[str, ...]](), dict[str, str]()
+    for name, entry in _table(path, document.get("fields", {})).items():
+        described = entry if isinstance(entry, Mapping) else {"name": entry}
+        if set(described) - {"name", "type"}:
+            raise ModelError(f"{path}: field {name!r}: expected name and type, not {', '.join(described)}")
+        if "name" in described:
+            names[name] = _names(path, name, described["name"])
+        if "type" in described:
+            declared[name] = _kind(path, name, described["type"])
+    keywords = _names(path, "keywords", document.get("keywords", [ALL_STRINGS]))
+    return Fields(names, declared, keywords)
+
+
+def _table(path: Path, entry: Any) -> Mapping[str, Any]:
+    if not isinstance(entry, Mapping):
+        raise ModelError(f"{path}: [fields] is a table of fields")
+    return entry
+
+
+def _names(path: Path, name: str, entry: Any) -> tuple[str, ...]:
+    attributes = [entry] if isinstance(entry, str) else entry
+    if not isinstance(attributes, list) or not attributes or not all(isinstance(a, str) and a for a in attributes):
+        raise ModelError(f"{path}: {name!r}: expected the name of an attribute or a list of names, not {entry!r}")
+    return tuple(attributes)
+
+
+def _kind(path: Path, name: str, entry: Any) -> str:
+    if entry not in KINDS:
+        raise ModelError(f"{path}: field {name!r}: the type is one of {', '.join(KINDS)}, not {entry!r}")
+    return str(entry)

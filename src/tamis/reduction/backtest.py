@@ -1,0 +1,180 @@
+"""What rules do on events of the past: firings per rule and day, rules that never or always fire, redundant rules.
+
+`Tally` counts pairs of event and rule, wherever they come from; `Backtest` is the report. Two versions of a rule set
+that were run on the same events are compared pair by pair (`Difference`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from xml.etree import ElementTree
+
+from tamis.model.subscription import SubscriptionId
+from tamis.reduction.report import Reduction
+
+__all__ = ["Backtest", "Difference", "Tally", "junit_xml"]
+
+
+@dataclass(slots=True)
+class Tally:
+    """Firings so far: events, firings by rule, and firings by rule and day (ISO dates)."""
+
+    events: int = 0
+    fired: Counter[SubscriptionId] = field(default_factory=Counter)
+    by_day: dict[SubscriptionId, Counter[str]] = field(default_factory=dict)
+
+    def add(self, rules: Iterable[SubscriptionId], days: Iterable[str | None] | None = None) -> None:
+        """Count firings, with the day of each where it is known."""
+        if days is None:
+            self.fired.update(rules)
+            return
+        for rule, day in zip(rules, days, strict=True):
+            self.fired[rule] += 1
+            if day is not None:
+                self.by_day.setdefault(rule, Counter())[day] += 1
+
+
+@dataclass(slots=True)
+class Difference:
+    """How two versions of a rule set differ: rules that came or went, and pairs that only one version has."""
+
+    added: tuple[SubscriptionId, ...] = ()
+    removed: tuple[SubscriptionId, ...] = ()
+    #: Firings that only the new version has, and only the old one, by rule.
+    gained: Counter[SubscriptionId] = field(default_factory=Counter)
+    lost: Counter[SubscriptionId] = field(default_factory=Counter)
+
+    def add(self, old: set[tuple[int, SubscriptionId]], new: set[tuple[int, SubscriptionId]]) -> None:
+        """Compare the pairs (event, rule) of both versions on the same events."""
+        self.gained.update(rule for _, rule in new - old)
+        self.lost.update(rule for _, rule in old - new)
+
+    def changed(self) -> list[SubscriptionId]:
+        """Return the rules of both versions that fire for other events than before, most changed first."""
+        total = self.gained + self.lost
+        return [rule for rule, _ in total.most_common() if rule not in self.added and rule not in self.removed]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the difference as plain lists and dicts."""
+        changed = {str(rule): {"gained": self.gained[rule], "lost": self.lost[rule]} for rule in self.changed()}
+        return {"added": list(self.added), "removed": list(self.removed), "changed": changed}
+
+
+@dataclass(frozen=True, slots=True)
+class Backtest:
+    """The report of a run: every rule, what it fired, and what others say of it."""
+
+    #: The rules with their titles, if they have any.
+    titles: Mapping[SubscriptionId, str]
+    tally: Tally
+    #: Why a rule is not needed: covered, equivalent, subsumed or impossible, and the rules that make it so.
+    redundant: Mapping[SubscriptionId, tuple[str, tuple[SubscriptionId, ...]]]
+    difference: Difference | None = None
+
+    @classmethod
+    def of(
+        cls,
+        titles: Mapping[SubscriptionId, str],
+        tally: Tally,
+        reduction: Reduction | None,
+        difference: Difference | None = None,
+    ) -> Backtest:
+        """Join what was counted with what a reduction says of the rules."""
+        redundant: dict[SubscriptionId, tuple[str, tuple[SubscriptionId, ...]]] = {}
+        if reduction is not None:
+            redundant |= {rule: ("covered", (by,)) for rule, by in reduction.covered.items()}
+            redundant |= {rule: ("equivalent", (by,)) for rule, by in reduction.equivalent.items()}
+            redundant |= {rule: ("subsumed", tuple(by)) for rule, by in reduction.subsumed.items()}
+            redundant |= dict.fromkeys(reduction.impossible, ("impossible", ()))
+        return cls(titles, tally, redundant, difference)
+
+    @property
+    def rules(self) -> list[SubscriptionId]:
+        """The ids of all rules."""
+        return list(self.titles)
+
+    @property
+    def never(self) -> list[SubscriptionId]:
+        """Rules that no event fired."""
+        return [rule for rule in self.rules if not self.tally.fired[rule]]
+
+    @property
+    def always(self) -> list[SubscriptionId]:
+        """Rules that every event fired."""
+        return [rule for rule in self.rules if self.tally.events and self.tally.fired[rule] == self.tally.events]
+
+    def verdicts(self, rule: SubscriptionId) -> dict[str, str]:
+        """Return what is to be said of a rule, by kind: never, always, redundant, added, changed."""
+        said: dict[str, str] = {}
+        fired = self.tally.fired[rule]
+        if not fired:
+            said["never"] = f"none of {self.tally.events:,} events"
+        elif fired == self.tally.events:
+            said["always"] = f"each of {self.tally.events:,} events"
+        if rule in self.redundant:
+            why, by = self.redundant[rule]
+            said["redundant"] = f"{why} by {', '.join(self.titles.get(one) or str(one) for one in by)}" if by else why
+        difference = self.difference or Difference()
+        gained, lost = difference.gained[rule], difference.lost[rule]
+        if rule in difference.added:
+            said["added"] = "not in the older rules"
+        elif gained or lost:
+            said["changed"] = f"{gained:,} events more, {lost:,} fewer"
+        return said
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the report as plain lists and dicts."""
+        report: dict[str, Any] = {
+            "events": self.tally.events,
+            "rules": [
+                {
+                    "id": rule,
+                    **({"title": self.titles[rule]} if self.titles[rule] else {}),
+                    "fired": self.tally.fired[rule],
+                    "days": dict(sorted(self.tally.by_day.get(rule, {}).items())),
+                    **self.verdicts(rule),
+                }
+                for rule in self.rules
+            ],
+            "never": self.never,
+            "always": self.always,
+            "redundant": {str(rule): {"why": why, "by": list(by)} for rule, (why, by) in self.redundant.items()},
+        }
+        return report if self.difference is None else {**report, "difference": self.difference.as_json()}
+
+
+def junit_xml(report: Backtest, failing: Iterable[str]) -> bytes:
+    """Return the report as JUnit XML: a test case per rule, failed where a verdict of a kind in ``failing`` is said.
+
+    >>> report = Backtest.of({"a": ""}, Tally(3), None)
+    >>> print(junit_xml(report, ["never"]).decode().splitlines()[1][:61])
+    <testsuite name="tamis backtest" tests="1" failures="1"><test
+    """
+    kinds, failures = set(failing), 0
+    suite = ElementTree.Element("testsuite", name="tamis backtest", tests=str(len(report.rules)))
+    for rule in report.rules:
+        case = ElementTree.SubElement(
+            suite, "testcase", classname=_xml_text(str(rule)), name=_xml_text(report.titles[rule] or str(rule))
+        )
+        said = report.verdicts(rule)
+        bad = {kind: text for kind, text in said.items() if kind in kinds}
+        if bad:
+            failures += 1
+            text = _xml_text("; ".join(f"{kind}: {reason}" for kind, reason in bad.items()))
+            ElementTree.SubElement(case, "failure", type=" ".join(bad), message=text)
+        out = ElementTree.SubElement(case, "system-out")
+        out.text = _xml_text(
+            "\n".join(
+                [f"fired {report.tally.fired[rule]:,} times", *(f"{kind}: {text}" for kind, text in said.items())]
+            )
+        )
+    suite.set("failures", str(failures))
+    return bytes(ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True))
+
+
+def _xml_text(text: str) -> str:
+    """Return text without the characters that XML cannot hold."""
+    return "".join(c if c in "\t\n\r" or (c >= " " and c not in "\ufffe\uffff") else "\ufffd" for c in text)

@@ -1,0 +1,367 @@
+"""Accepted events on their way through the table, in steps of bounded length (promise S26).
+
+One request may have thousands of events, and one event a reader in every subscription: routed at once, either would
+hold up everybody else for seconds. So a step routes some events, and makes some copies. What is left is on disk in the
+same transaction, as a *slice*: the events are accepted and confirmed, none of them can be lost, and a restart goes on
+where the last step ended (`Progress`). A tick does one step, for the sources that have something left in turn.
+
+What comes of a source keeps its order: as long as something of it waits, what comes next waits behind it. A
+subscription that comes after an event was accepted may get it; one that ends before its copy is made does not
+(promise G9).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, groupby
+
+import msgspec
+
+from tamis.model.subscription import SubscriptionId
+from tamis.node import records
+from tamis.node.effects import Again, Effect, Key, Link
+from tamis.node.records import Progress
+from tamis.routing import messages as m
+from tamis.routing.core.event_routing import EventRouting, Routed
+
+__all__ = ["Publications", "StepLimits"]
+
+
+_BEGINNING = Progress()
+
+#: Seconds of a step after which fewer events of its namespaces are matched at once, and below which more are.
+SLOW, QUICK = 0.02, 0.008
+
+#: Events that are matched at once in a namespace of which nothing is known, and bytes of subscriptions that are few.
+FIRST_PACE, ALWAYS_LIGHT = 16, 64 * 1024
+
+#: Namespaces whose paces are remembered.
+MOST_PACES = 10_000
+
+
+@dataclass(frozen=True)
+class StepLimits:
+    """What one step of a broker does with events; each figure is worth 5 to 10 ms."""
+
+    #: Events that are matched, and their bytes.
+    events: int = 256
+    bytes: int = 1 << 20
+    #: Copies that are made, and their bytes.
+    copies: int = 128
+    copied_bytes: int = 2 << 20
+    #: Readers that are looked up.
+    readers: int = 8_192
+
+
+class _Slice(msgspec.Struct, array_like=True):
+    """Some events of one sender, as they are on disk."""
+
+    source: str
+    sender: Link
+    events: tuple[m.Published, ...]
+
+
+#: An event, and some of its readers.
+_Share = tuple[Routed, Sequence[SubscriptionId]]
+
+
+@dataclass
+class _Work:
+    """A slice on its way: ``number`` is that of its record, 0 before it has one."""
+
+    slice: _Slice
+    number: int = 0
+    progress: Progress = _BEGINNING
+    #: The events that were matched last: those from ``progress.delivered`` to ``progress.sent``.
+    routed: list[Routed] = field(default_factory=list)
+    #: Their readers in as many groups as their delivery takes steps, all of one client in the same.
+    groups: list[list[_Share]] = field(default_factory=list)
+    #: The first event, and the first of its readers, that is in no group yet.
+    ungrouped: tuple[int, int] = (0, 0)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing of the slice is left."""
+        return self.progress.delivered == len(self.slice.events)
+
+
+class _Room:
+    """What is left of one step."""
+
+    def __init__(self, limits: StepLimits) -> None:
+        self.limits = limits
+        self.events, self.bytes = limits.events, limits.bytes
+        self.copies, self.copied_bytes = limits.copies, limits.copied_bytes
+
+    @property
+    def may_match(self) -> bool:
+        """Whether the step may match more events."""
+        return self.events > 0 and self.bytes > 0
+
+    @property
+    def may_copy(self) -> bool:
+        """Whether the step may make more copies."""
+        return self.copies > 0 and self.copied_bytes > 0
+
+    @property
+    def is_left(self) -> bool:
+        """Whether the step may go on with other events."""
+        return self.may_match and self.may_copy
+
+    def spend_matching(self, routed: Iterable[Routed], *, is_all: bool) -> None:
+        """Count events that were matched; ``is_all`` says that the step has matched enough."""
+        for one in routed:
+            self.events -= 1
+            self.bytes -= len(one.event.payload)
+        if is_all:
+            self.events = 0
+
+    def spend_copies(self, count: int, size: int) -> None:
+        """Count copies that were made."""
+        self.copies -= count
+        self.copied_bytes -= count * size
+
+
+class _Paces:
+    """How many events of each namespace are matched in one step: what an event costs depends on who asks for it there.
+
+    ``weight`` says how much that is, in bytes; when it has grown by half, what was learned before does not count.
+    """
+
+    def __init__(self, most: int, weight: Callable[[str], int]) -> None:
+        self._most = most
+        self._weight = weight
+        #: ``{namespace: (events of one step, weight when that was learned)}``, the one that was used last at the end.
+        self._known: dict[str, tuple[int, int]] = {}
+        #: The events of the step under way by namespace, and which share of the step they are.
+        self._used: Counter[str] = Counter()
+        self._share = 0.0
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether this step has matched as much as it may."""
+        return self._share >= 1
+
+    def begin(self) -> None:
+        """Begin a step."""
+        self._used, self._share = Counter(), 0.0
+
+    def take(self, events: Sequence[m.Published]) -> int:
+        """Return how many of some events this step may match: at least one."""
+        for place, event in enumerate(events):
+            if place and self._share >= 1:
+                return place
+            self._used[event.namespace] += 1
+            self._share += 1 / self._pace(event.namespace)
+        return len(events)
+
+    def learn(self, seconds: float) -> None:
+        """Take note how long the step took."""
+        for name, n in self._used.items():
+            pace = self._pace(name)
+            if seconds > SLOW:
+                pace = max(1, min(pace, n) // 2)
+            elif seconds < QUICK and n >= pace:
+                pace = min(self._most, 2 * pace)
+            self._known.pop(name, None)
+            self._known[name] = (pace, self._weight(name))
+        self.begin()
+        while len(self._known) > MOST_PACES:
+            del self._known[next(iter(self._known))]
+
+    def _pace(self, name: str) -> int:
+        pace, weight = self._known.get(name, (0, 0))
+        if not pace or 2 * self._weight(name) > 3 * weight + ALWAYS_LIGHT:
+            pace = min(FIRST_PACE, self._most)
+        return pace
+
+
+class Publications:
+    """Takes events through ``routing``, a slice at a time; ``weight`` is that of the subscriptions of a namespace."""
+
+    def __init__(
+        self,
+        routing: EventRouting,
+        limits: StepLimits | None = None,
+        weight: Callable[[str], int] = lambda namespace: 0,
+    ) -> None:
+        self._routing = routing
+        self.limits = StepLimits() if limits is None else limits
+        self._paces = _Paces(self.limits.events, weight)
+        #: ``{source: its slices}``, the source whose turn is next first.
+        self._waiting: dict[str, deque[_Work]] = {}
+        self._number = 0
+        #: Whether the last tick took a step with events; others may have the next.
+        self.had_turn = False
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether events wait for a step."""
+        return bool(self._waiting)
+
+    def is_waiting(self, source: str) -> bool:
+        """Whether events of a source wait for a step."""
+        return source in self._waiting
+
+    def concerns(self, namespace: str) -> bool:
+        """Whether an event of a namespace waits."""
+        slices = (work.slice for queue in self._waiting.values() for work in queue)
+        return any(event.namespace == namespace for one in slices for event in one.events)
+
+    def restore(self, stored: Mapping[Key, bytes]) -> list[Effect]:
+        """Take back what an earlier life had left."""
+        for (number,), value in sorted(records.SLICE.items(stored), key=lambda one: int(one[0][0])):
+            progress = records.PROGRESS.find(stored, number) or _BEGINNING
+            work = _Work(msgspec.msgpack.decode(value, type=_Slice), int(number), progress)
+            self._wait(work)
+            self._number = work.number
+        return [Again()] if self._waiting else []
+
+    def publish(self, arrivals: Mapping[str, Sequence[m.Published]], sender: Link, now: float) -> list[Effect]:
+        """Take accepted events by source: deliver what one step can, the smallest first, and keep the rest."""
+        self._paces.begin()
+        room, effects = _Room(self.limits), list[Effect]()
+        for source, events in sorted(arrivals.items(), key=lambda arrival: len(arrival[1])):
+            for part in self._slices(events):
+                work = _Work(_Slice(source, sender, tuple(part)))
+                if source not in self._waiting and room.is_left:
+                    effects += self._advance(work, room, now)
+                if not work.is_done:
+                    effects += self._keep(work)
+        return [*effects, Again()] if self._waiting else effects
+
+    def advance(self, now: float) -> list[Effect]:
+        """Take one step for the source whose turn it is."""
+        if not self._waiting:
+            return []
+        self._paces.begin()
+        source = next(iter(self._waiting))
+        queue = self._waiting.pop(source)
+        room, effects = _Room(self.limits), list[Effect]()
+        while queue and room.is_left:
+            effects += self._advance(queue[0], room, now)
+            effects += self._note(queue[0])
+            if not queue[0].is_done:
+                break
+            queue.popleft()
+        if queue:
+            self._waiting[source] = queue  # behind the others
+        elif not self._waiting:
+            self._routing.changed = None
+        return [*effects, Again()] if self._waiting else effects
+
+    def learn_pace(self, seconds: float) -> None:
+        """Take note how long the last step took, so that the next ones match fewer events, or more."""
+        self._paces.learn(seconds)
+
+    # Inside
+
+    def _slices(self, events: Sequence[m.Published]) -> Iterator[list[m.Published]]:
+        """Yield the events in parts that one step can match."""
+        part: list[m.Published] = []
+        size = 0
+        for event in events:
+            size += len(event.payload)
+            if part and (len(part) == self.limits.events or size > self.limits.bytes):
+                yield part
+                part, size = [], len(event.payload)
+            part.append(event)
+        if part:
+            yield part
+
+    def _keep(self, work: _Work) -> list[Effect]:
+        """Let a slice wait; return what to persist."""
+        self._number += 1
+        work.number = self._number
+        self._wait(work)
+        return [records.SLICE.put(str(work.number), value=msgspec.msgpack.encode(work.slice)), *self._note(work)]
+
+    def _wait(self, work: _Work) -> None:
+        self._waiting.setdefault(work.slice.source, deque()).append(work)
+        if self._routing.changed is None:
+            self._routing.changed = set()
+
+    def _note(self, work: _Work) -> list[Effect]:
+        """Return what to persist of how far a slice has come."""
+        number = str(work.number)
+        if not work.is_done:
+            return [records.PROGRESS.put(number, value=work.progress)] if work.progress != _BEGINNING else []
+        return [records.SLICE.drop(number), records.PROGRESS.drop(number)]
+
+    def _advance(self, work: _Work, room: _Room, now: float) -> list[Effect]:
+        """Do as much of a slice as there is room for, and at least something."""
+        effects: list[Effect] = []
+        is_first = True
+        while not work.is_done and (is_first or (room.may_copy if work.routed else room.may_match)):
+            is_first = False
+            if not work.routed:
+                effects += self._match(work, room, now)
+            elif not self._put_in_groups(work):  # there are so many readers that this is a step of its own
+                break
+            else:
+                effects += self._deliver(work, room, now)
+        return effects
+
+    def _match(self, work: _Work, room: _Room, now: float) -> list[Effect]:
+        """Match the next events of a slice, and send them to neighbours."""
+        events, (sent, delivered, *_) = work.slice.events, work.progress
+        if delivered < sent:  # an earlier life has sent them, and delivered them to some groups
+            part = events[delivered:sent]
+            work.routed = self._routing.route(part, work.slice.sender, now, is_accepted=True).routed
+            return []
+        part = events[sent : sent + max(1, room.events)]
+        part = part[: self._paces.take(part)]
+        routes = self._routing.route(part, work.slice.sender, now, is_accepted=True, most=self.limits.readers)
+        work.routed = routes.routed
+        work.progress = Progress(sent + len(work.routed), delivered, 0, self._steps_for(work.routed))
+        room.spend_matching(work.routed, is_all=self._paces.is_used_up)
+        return routes.refusals + routes.sends
+
+    def _steps_for(self, routed: Sequence[Routed]) -> int:
+        """Return in how many steps events are delivered to all of their readers."""
+        copies = sum(len(one.keys) for one in routed)
+        size = sum(len(one.keys) * len(one.event.payload) for one in routed)
+        return max(1, -(-copies // self.limits.copies), -(-size // self.limits.copied_bytes))
+
+    def _put_in_groups(self, work: _Work) -> bool:
+        """Put more readers of the events that were matched into groups; return whether all are in one."""
+        n = work.progress.groups
+        if n == 1:
+            work.groups = [[(one, one.keys) for one in work.routed]]
+            return True
+        if not work.groups:
+            work.groups, work.ungrouped = [[] for _ in range(n)], (0, 0)
+        left, (event, start) = self.limits.readers, work.ungrouped
+        while left > 0 and event < len(work.routed):
+            one = work.routed[event]
+            keys = one.keys[start : start + left]
+            for group, some in self._routing.table.spread(keys, n).items():
+                work.groups[group].append((one, some))
+            left -= len(keys)
+            event, start = (event + 1, 0) if start + len(keys) == len(one.keys) else (event, start + len(keys))
+        work.ungrouped = (event, start)
+        return event == len(work.routed)
+
+    def _deliver(self, work: _Work, room: _Room, now: float) -> list[Effect]:
+        """Deliver the events that were matched to the group of readers whose turn it is."""
+        effects: list[Effect] = []
+        sent, delivered, group, groups = work.progress
+        for one, keys in _joined(work.groups[group]):
+            room.spend_copies(len(keys), len(one.event.payload))
+            readers = self._routing.group_later(one, keys)
+            effects += self._routing.deliver(one.event, readers, work.slice.sender, now)
+        if group + 1 < groups:
+            work.progress = Progress(sent, delivered, group + 1, groups)
+        else:
+            work.progress = Progress(sent, sent)
+            work.routed, work.groups = [], []
+        return effects
+
+
+def _joined(shares: Sequence[_Share]) -> Iterator[_Share]:
+    """Yield shares, those of one event as one: its readers may have come in parts, and a client gets one copy."""
+    for _, same in groupby(shares, key=lambda share: id(share[0])):
+        (one, keys), *more = same
+        yield one, [*keys, *chain.from_iterable(some for _, some in more)] if more else keys

@@ -1,0 +1,194 @@
+"""NATS JetStream as a system of a bridge: exactly once both ways.
+
+In: each ``--in`` is a lane, numbered by the sequence of its stream. The bridge asks the broker how far it has come, and
+makes a consumer that begins behind that. A consumer numbers what it delivers; where a number is missing, something was
+lost on the way, and the consumer is made again. So a lost connection, a new leader or a consumer that is gone cost time
+and no message. Messages are pulled, never pushed: NATS keeps what the broker cannot take yet.
+
+Out: a message has the id of its match (``Nats-Msg-Id``), and JetStream drops an id that came before within the stream's
+duplicate window (2 minutes unless the stream says more). A message that is not confirmed is sent again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tamis.errors import ConnectionLostError, MissingExtraError, ModelError, RefusedError
+from tamis.runtime.bridges.content import destination_of
+from tamis.runtime.bridges.plan import BridgePlan
+from tamis.runtime.bridges.system import Find, Message, Outcome, Outgoing
+from tamis.runtime.bridges.systems.nats_lane import SENDER, NatsLane
+from tamis.runtime.bridges.systems.nats_place import NatsPlace
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+
+__all__ = ["NatsSystem"]
+
+#: Seconds for the first connection, and for the confirmation of messages that were sent.
+CONNECT_SECONDS, CONFIRM_SECONDS = 10.0, 5.0
+
+
+class NatsSystem:
+    """One NATS server or cluster; ``is_trial`` leaves nothing behind there."""
+
+    kind, attribute, reserved = "nats", "subject", ".*> "
+
+    def __init__(self, place: NatsPlace, plan: BridgePlan, *, is_trial: bool = False) -> None:
+        self._place = place
+        self._plan = plan
+        self._is_trial = is_trial
+        self._client: Client | None = None
+        self._lanes: dict[str, NatsLane] = {}
+        self._news = asyncio.Event()
+        self._replies = ""
+        self._tokens = itertools.count(1)
+        #: Messages that were sent and not confirmed, by the last part of the subject of the confirmation.
+        self._open: dict[str, asyncio.Future[Outcome]] = {}
+
+    @property
+    def client(self) -> Client:
+        """The connection; there after `open`."""
+        if self._client is None:
+            raise ConnectionLostError(self._place.shown, "not connected yet")
+        return self._client
+
+    async def open(self, find: Find) -> None:
+        """Connect, and make a consumer for each lane."""
+        self._client = await self._connect()
+        self._replies = self._client.new_inbox()
+        await self._client.subscribe(f"{self._replies}.*", cb=self._confirm)
+        for id in self._plan.subscriptions:
+            await self._check_stream(destination_of(self._plan.out, id, {}, self.reserved))
+        for subject in self._plan.sources:
+            lane = NatsLane(self._client, self._plan.name, subject, self._place, self._news, is_trial=self._is_trial)
+            await lane.open(find)
+            self._lanes[lane.name] = lane
+
+    async def read(self, most: int) -> Sequence[Message]:
+        """Return what has come of all lanes."""
+        while True:
+            self._news.clear()
+            messages = [message for lane in self._lanes.values() for message in await lane.take(most)]
+            if messages:
+                return messages
+            try:
+                async with asyncio.timeout(1.0):
+                    await self._news.wait()
+            except TimeoutError:  # look whether a consumer must be made again
+                pass
+
+    async def settle(self, messages: Sequence[Message]) -> None:
+        """Acknowledge messages, so that JetStream shows how far the bridge is, and deletes what was work."""
+        last: dict[str, list[Message]] = {}
+        for message in messages:
+            last.setdefault(message.lane, []).append(message)
+        for lane, part in last.items():
+            await self._lanes[lane].settle(part)
+
+    async def rewind(self, lane: str, number: int) -> None:
+        """Read a lane again behind a number."""
+        await self._lanes[lane].restart(number)
+
+    async def send(self, batch: Sequence[Outgoing]) -> list[Outcome]:
+        """Publish messages, in order; returns when each is confirmed or refused, or after some seconds."""
+        waits = [await self._publish(outgoing) for outgoing in batch]
+        pending = [wait for wait in waits if not wait.done()]
+        if pending:
+            await asyncio.wait(pending, timeout=CONFIRM_SECONDS)
+        for wait in waits:
+            if not wait.done():
+                wait.set_result(TimeoutError("not confirmed"))
+        return [wait.result() for wait in waits]
+
+    async def close(self) -> None:
+        """End the connection."""
+        if self._client is not None and not self._client.is_closed:
+            for lane in self._lanes.values():
+                await lane.close()
+            await self._client.close()
+
+    # Inside
+
+    async def _connect(self) -> Client:
+        try:
+            import nats
+        except ImportError:
+            raise MissingExtraError("tamis bridge nats", "nats") from None
+        options: dict[str, Any] = {"user_credentials": self._place.credentials} if self._place.credentials else {}
+        if self._place.user:
+            options |= {"user": self._place.user, "password": os.environ.get(NatsPlace.PASSWORD_VARIABLE, "")}
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                return await nats.connect(
+                    servers=list(self._place.servers),
+                    name=f"tamis bridge {self._plan.name}",
+                    max_reconnect_attempts=-1,
+                    reconnect_time_wait=0.25,
+                    allow_reconnect=True,
+                    error_cb=_ignore,  # a lost connection is mended by the client itself
+                    **options,
+                )
+        except (TimeoutError, OSError, nats.errors.Error) as error:
+            problem = f"no NATS server could be used within {CONNECT_SECONDS:g} s"
+            detail = f" ({error})" if str(error) else ""
+            raise ConnectionLostError(self._place.shown, problem + detail) from None
+
+    async def _check_stream(self, subject: str) -> None:
+        """Raise `RefusedError` when no stream would keep what goes out."""
+        from nats.errors import Error
+        from nats.js.errors import NotFoundError
+
+        try:
+            await self.client.jsm().find_stream_name_by_subject(subject)
+        except NotFoundError:
+            problem = f"no stream keeps subject {subject!r}"
+            raise RefusedError(404, f"--out: {problem}; make one whose subjects match, or change --out") from None
+        except (Error, TimeoutError) as error:
+            raise ConnectionLostError(self._place.shown, f"JetStream does not answer: {error}") from None
+
+    async def _publish(self, outgoing: Outgoing) -> asyncio.Future[Outcome]:
+        from nats.errors import Error
+
+        token = str(next(self._tokens))
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        if len(outgoing.payload) > self.client.max_payload:
+            limit = f"{len(outgoing.payload):,} bytes are more than the {self.client.max_payload:,} that NATS takes"
+            future.set_result(ModelError(f"subject {outgoing.destination!r}: {limit}"))
+            return future
+        self._open[token] = future
+        future.add_done_callback(lambda _: self._open.pop(token, None))
+        headers = {"Nats-Msg-Id": outgoing.id, SENDER: self._plan.name}
+        try:
+            reply = f"{self._replies}.{token}"
+            await self.client.publish(outgoing.destination, outgoing.payload, reply=reply, headers=headers)
+        except Error as error:  # the connection is away and its buffer is full, or the subject is none
+            bad = "subject" in str(error)
+            future.set_result(ModelError(f"{outgoing.destination!r}: {error}") if bad else TimeoutError(str(error)))
+        return future
+
+    async def _confirm(self, reply: Any) -> None:
+        future = self._open.get(reply.subject.rpartition(".")[2])
+        if future is not None and not future.done():
+            future.set_result(_verdict(reply))
+
+
+def _verdict(reply: Any) -> Outcome:
+    """Return what a confirmation says: None when the stream has the message, or had it before."""
+    if reply.headers and reply.headers.get("Status") == "503":
+        return RefusedError(503, "no stream takes this subject now")  # its cluster may be choosing a leader
+    answer = json.loads(reply.data)
+    if "error" not in answer:
+        return None
+    error = answer["error"]
+    code, text = int(error.get("code", 500)), f"NATS: {error.get('description', 'refused')}"
+    return RefusedError(503 if code in (408, 429) or code >= 500 else code, text)
+
+
+async def _ignore(error: Exception) -> None:
+    """Take note of nothing: reading and sending notice by themselves."""

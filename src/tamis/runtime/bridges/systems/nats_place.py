@@ -1,0 +1,49 @@
+"""Where a NATS server is, and which of its streams a bridge reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tamis.runtime.bridges.systems.addresses import read_address
+
+__all__ = ["NatsPlace"]
+
+
+@dataclass(frozen=True)
+class NatsPlace:
+    """Servers of one cluster, and who connects."""
+
+    #: Where a user name's password is looked for: a command line is no place for one.
+    PASSWORD_VARIABLE: ClassVar[str] = "TAMIS_NATS_PASSWORD"
+
+    servers: tuple[str, ...]
+    #: The stream to read; "" finds the stream of each subject.
+    stream: str = ""
+    user: str = ""
+    credentials: str = ""
+    #: Whether a bridge that the broker does not know begins with all that the stream has, or with what comes next.
+    from_beginning: bool = True
+
+    @classmethod
+    def parse(
+        cls, urls: Sequence[str], *, stream: str = "", credentials: str = "", from_beginning: bool = True
+    ) -> NatsPlace:
+        """Read URLs; `ModelError` says which is none.
+
+        >>> NatsPlace.parse(["nats://alice@127.0.0.1"])
+        NatsPlace(servers=('nats://127.0.0.1:4222',), stream='', user='alice', credentials='', from_beginning=True)
+        """
+        servers, user = [], ""
+        for url in urls:
+            address = read_address(url, {"nats": 4222, "tls": 4222}, cls.PASSWORD_VARIABLE)
+            host = f"[{address.host}]" if ":" in address.host else address.host
+            servers.append(f"{address.scheme}://{host}:{address.port}")
+            user = address.user or user
+        return cls(tuple(servers), stream, user, credentials, from_beginning)
+
+    @property
+    def shown(self) -> str:
+        """The servers, for people."""
+        return ", ".join(self.servers)

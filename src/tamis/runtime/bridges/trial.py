@@ -1,0 +1,56 @@
+"""What a bridge would do, without doing it: both sides are reached, some messages are shown, nothing is changed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tamis.errors import ModelError
+from tamis.model.language.parse import parse
+from tamis.runtime.bridges.content import event_of_message
+from tamis.runtime.bridges.plan import BridgePlan
+from tamis.runtime.bridges.system import Message, System
+from tamis.runtime.client.connecting import connect
+
+__all__ = ["Trial", "try_bridge"]
+
+#: Messages that are shown, and seconds that are waited for them: a group of Kafka takes some to admit a member.
+MESSAGES, SECONDS = 10, 10.0
+
+
+@dataclass
+class Trial:
+    """Events that messages would become, and why others would be refused."""
+
+    events: list[dict[str, Any]] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
+
+
+async def try_bridge(plan: BridgePlan, system: System) -> Trial:
+    """Connect both sides, read some messages and acknowledge none; errors are those that the bridge would meet."""
+    plan.check()
+    for filter in plan.subscriptions.values():
+        parse(filter)
+    try:
+        async with connect(plan.broker, token=plan.token, insecure=plan.insecure):
+            await system.open(lambda lane, default: default())
+        messages = await _some(system) if plan.sources else []
+    finally:
+        await system.close()
+    trial = Trial()
+    for message in messages[:MESSAGES]:
+        try:
+            trial.events.append(event_of_message(message.source, message.payload, system.attribute))
+        except ModelError as error:
+            trial.refusals.append(str(error))
+    return trial
+
+
+async def _some(system: System) -> Sequence[Message]:
+    try:
+        async with asyncio.timeout(SECONDS):
+            return await system.read(MESSAGES)
+    except TimeoutError:
+        return []

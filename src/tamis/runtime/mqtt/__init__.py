@@ -1,1 +1,0 @@
-"""MQTT: a connection for asyncio, and the bridge between its topics and a broker."""

@@ -1,0 +1,31 @@
+"""Join points with balls: the balls are indexed like any subscriptions, and the points matched."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tamis.errors import TableError
+from tamis.model.schema import Schema
+from tamis.model.types import Vector
+from tamis.spark.columns import require
+from tamis.spark.matching.matcher import matcher
+
+__all__ = ["ball_join"]
+
+
+def ball_join(points: DataFrame, balls: DataFrame, *, dimensions: int) -> DataFrame:
+    """Return (point_id, ball_id) for every point that lies in a ball, its rim included.
+
+    ``points`` has ``id`` and ``vector``, ``balls`` has ``id``, ``center`` and ``radius``; vectors and centers are
+    arrays of ``dimensions`` numbers. A ball without a radius is an error.
+    """
+    require(points, ["id", "vector"], "the table of points")
+    require(balls, ["id", "center", "radius"], "the table of balls")
+    if dimensions < 1:
+        raise TableError(f"{dimensions} dimensions; a vector has at least one")
+    center = F.array_join(F.transform(F.col("center").cast("array<double>"), lambda x: x.cast("string")), ", ")
+    text = F.concat(F.lit("V_WITHIN(vector, ("), center, F.lit("), "), F.col("radius").cast("string"), F.lit(")"))
+    rules = balls.select("id", text.alias("filter"))
+    m = matcher(rules, event_id="id", schema=Schema({"vector": Vector(dimensions)}))
+    return m.match(points).select(F.col("event_id").alias("point_id"), F.col("subscription_id").alias("ball_id"))

@@ -1,0 +1,104 @@
+"""Inside the workers: functions of columns and tables, made from rules that a `Lookup` names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from tamis.engine import Engine
+from tamis.errors import UnknownSubscriptionError
+from tamis.model.schema import Schema
+from tamis.model.tables import EventTable
+from tamis.spark.functions.worker_task import WorkerTask
+from tamis.spark.matching.matching import events_of, opened
+from tamis.spark.matching.pins import pin, pinned_batch
+
+__all__ = ["Lookup", "explained", "matching_ids", "table_function"]
+
+
+@dataclass(frozen=True)
+class Lookup(WorkerTask):
+    """Which rules a worker opens; it travels pickled inside Spark."""
+
+    #: Where the versions are, and the version of a batch query; a micro-batch is pinned to one of its own.
+    location: str
+    version: str
+    pins: str | None
+    now: int
+    namespace: str
+    schema: str | None
+
+    def engine(self) -> Engine:
+        """Return the engine for this task."""
+        self.import_functions()
+        batch = pinned_batch() if self.pins is not None else None
+        if self.pins is None or batch is None:
+            return opened(self.version, self.now)
+        chosen = pin(self.location, self.pins, *batch)
+        return opened(f"{self.location}/{chosen.version}", chosen.now)
+
+    def events(self, rows: pa.RecordBatch, engine: Engine) -> EventTable:
+        """Return the attributes among the columns of rows."""
+        schema = (
+            engine.schema if self.schema is None else engine.schema.extended(dict(Schema.from_json(self.schema)), "")
+        )
+        return EventTable.of(rows.select([name for name in rows.schema.names if name in schema]), schema)
+
+
+def matching_ids(lookup: Lookup, kind: str) -> Callable[[pa.Array], pa.Array]:
+    """Return a function from rows to the ids that match each of them."""
+
+    def ids(rows: pa.Array) -> pa.Array:
+        engine = lookup.engine()
+        events = lookup.events(pa.RecordBatch.from_struct_array(rows), engine)
+        matches = engine.match_table(events, namespace=lookup.namespace, on_bad="skip")
+        flat = matches.ids.to_arrow(matches.rows).cast(pa.int64() if kind == "long" else pa.string())
+        mask = pa.array([row in events.bad for row in range(len(rows))], pa.bool_()) if events.bad else None
+        return pa.ListArray.from_arrays(pa.array(matches.offsets, pa.int32()), flat, mask=mask)
+
+    return ids
+
+
+def explained(lookup: Lookup) -> Callable[[pa.Array, pa.Array], pa.Array]:
+    """Return a function from rows and ids to the reason why a row matches a subscription or does not."""
+
+    def explain(rows: pa.Array, ids: pa.Array) -> pa.Array:
+        engine = lookup.engine()
+        reasons = [_reason(engine, row, id, lookup) for row, id in zip(rows.to_pylist(), ids.to_pylist(), strict=True)]
+        return pa.array(reasons, pa.string())
+
+    return explain
+
+
+def _reason(engine: Engine, row: dict[str, Any], id: str | int | None, lookup: Lookup) -> str | None:
+    if id is None:
+        return None
+    event = {name: value for name, value in row.items() if name in engine.schema}
+    try:
+        return str(engine.explain(event, id, namespace=lookup.namespace))
+    except UnknownSubscriptionError:
+        return None
+
+
+def table_function(lookup: Lookup, event_id: str, event_id_type: str, kind: str) -> type:
+    """Return a class that Spark runs as a table function: batches of events in, deliveries out."""
+    id_type = pa.int64() if kind == "long" else pa.string()
+
+    class Deliveries:
+        """Matches batches of events."""
+
+        def eval(self, rows: pa.RecordBatch) -> Iterator[pa.Table]:
+            """Yield the deliveries of a batch."""
+            engine = lookup.engine()
+            events = lookup.events(rows, engine)
+            matches = engine.match_table(events, namespace=lookup.namespace, on_bad="skip")
+            places = pa.array(events_of(matches.offsets, slice(0, len(matches))))
+            ids = matches.ids.to_arrow(matches.rows).cast(id_type)
+            named = rows.column(event_id).take(places)
+            named = named.cast(pa.string()) if event_id_type == "string" else named
+            yield pa.table({"event_id": named, "subscription_id": ids})
+
+    return Deliveries

@@ -1,0 +1,194 @@
+"""Match: events, batch or stream, against a snapshot or a table of subscriptions; deliveries out."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from tamis.engine import snapshot
+from tamis.engine.snapshot import Version
+from tamis.engine.snapshot.manifest import Manifest, read_manifest
+from tamis.errors import ModelError, TableError
+from tamis.model.schema import Schema
+from tamis.model.subscription import DEFAULT_NAMESPACE
+from tamis.model.values import moment
+from tamis.spark.columns import arrow_form, id_kind, quoted, require, schema_of, value_names, values_of
+from tamis.spark.matching.matching import EVENT, NAMESPACE, PAYLOAD, MatchTask, check_batches, match_batches
+from tamis.spark.snapshots.snapshot import write_snapshot
+from tamis.spark.subscriptions.compile import compile_subscriptions
+from tamis.spark.tiles.tiles import read_tiles, tiled_deliveries
+
+__all__ = ["MatchPlan", "check_events", "indexed", "match", "moment_of"]
+
+#: Bad subscriptions that an error names.
+_NAMED = 10
+
+
+def match(
+    events: DataFrame,
+    subscriptions: DataFrame | str | Path,
+    *,
+    schema: Schema | None = None,
+    event_id: str = "event_id",
+    namespace: str = DEFAULT_NAMESPACE,
+    namespace_column: str | None = None,
+    payload: Sequence[str] = (),
+    now: object = None,
+) -> DataFrame:
+    """Return (event_id, subscription_id) for every subscription that matches an event, once each.
+
+    Parameters
+    ----------
+    events
+        A DataFrame, batch or streaming. Columns that the schema does not name are not looked at.
+    subscriptions
+        A snapshot: its directory or URI (the newest version) or one version's own; or a DataFrame as
+        `compile_subscriptions` takes it, which is indexed at once. A bad one among these is an error.
+    schema
+        The attributes; that of the snapshot when not given, or what the columns of the events suggest.
+    event_id
+        The column that names an event. It may hold anything and need not be unique.
+    namespace, namespace_column
+        Whose subscriptions are asked: one namespace, or for each event the one in a column.
+    payload
+        Columns of the events that every delivery carries along.
+    now
+        The moment that decides which subscriptions have ended; the present when not given.
+
+    An event whose values do not fit the schema matches nothing; `check_events` tells which and why. The version
+    is fixed here: what is published later is seen by later calls, and by `match_stream` as it runs.
+    """
+    require(events, [event_id, *payload, *([namespace_column] if namespace_column else [])], "the table of events")
+    if isinstance(subscriptions, DataFrame):
+        schema = schema or schema_of(events)
+        subscriptions = indexed(subscriptions, schema)
+    version = snapshot.version_at(subscriptions)
+    plan = MatchPlan(events, version, schema, event_id, namespace, namespace_column, payload)
+    return plan.deliveries(moment_of(now))
+
+
+def check_events(events: DataFrame, *, schema: Schema, event_id: str = "event_id") -> DataFrame:
+    """Return (event_id, reason) of the events that do not fit the schema and therefore match nothing."""
+    require(events, [event_id], "the table of events")
+    kind = events.schema[event_id].dataType
+    form = T.StructType(
+        [
+            T.StructField("event_id", kind),
+            T.StructField("subscription_id", T.StringType()),
+            T.StructField("reason", T.StringType()),
+        ]
+    )
+    names = tuple(value_names(events, schema))
+    task = MatchTask("", schema.to_json(), names, None, DEFAULT_NAMESPACE, arrow_form(form, events))
+    values = values_of(events, schema, beside=[F.col(quoted(event_id)).alias(EVENT)])
+    return values.mapInArrow(partial(check_batches, task=task), form).drop("subscription_id")
+
+
+class MatchPlan:
+    """How the events of a DataFrame meet one version of a snapshot."""
+
+    def __init__(
+        self,
+        events: DataFrame,
+        version: Version,
+        schema: Schema | None,
+        event_id: str,
+        namespace: str = DEFAULT_NAMESPACE,
+        namespace_column: str | None = None,
+        payload: Sequence[str] = (),
+        pins: str | None = None,
+    ) -> None:
+        self._events = events
+        self._pins = pins
+        self._version = version
+        self._local = snapshot.opened(version, parts=False)
+        self._manifest = read_manifest(self._local)
+        self._schema = _schema_for(events, self._manifest, version, schema)
+        self._event_id = event_id
+        self._namespace = namespace
+        self._namespace_column = namespace_column
+        self._payload = payload
+        self._ids = T.LongType() if id_kind(self._manifest, version) == "long" else T.StringType()
+
+    def deliveries(self, now: int, *, rejects: bool = False) -> DataFrame:
+        """Return the deliveries; with ``rejects`` also the bad events, which have a ``reason``."""
+        kinds = self._events.schema
+        fields = [
+            T.StructField("event_id", kinds[self._event_id].dataType),
+            T.StructField("subscription_id", self._ids),
+        ]
+        fields += [T.StructField(name, kinds[name].dataType) for name in self._payload]
+        fields += [T.StructField("reason", T.StringType())] if rejects else []
+        form = T.StructType(fields)
+        ends = self._pins is not None or any(part.expires for part in self._manifest.parts)
+        task = MatchTask(
+            str(self._version) if self._pins is None else str(self._version).rpartition("/")[0],
+            self._schema.to_json(),
+            tuple(value_names(self._events, self._schema)),
+            now if ends else None,
+            self._namespace,
+            arrow_form(form, self._events),
+            rejects,
+            self._pins,
+            tuple(self._events.columns),
+        )
+        values = values_of(self._events, self._schema, beside=list(self._beside()))
+        tiles = read_tiles(self._local, self._manifest)
+        if tiles is not None and self._namespace_column is None and self._pins is None:
+            return tiled_deliveries(values, tiles, task, form)
+        return values.mapInArrow(partial(match_batches, task=task), form)
+
+    def _beside(self) -> Sequence[Column]:
+        """Return what travels beside the attributes: the id, the payload, the namespace."""
+        columns = [F.col(quoted(self._event_id)).alias(EVENT)]
+        columns += [F.col(quoted(name)).alias(f"{PAYLOAD}{place}") for place, name in enumerate(self._payload)]
+        if self._namespace_column is not None:
+            columns.append(F.col(quoted(self._namespace_column)).cast("string").alias(NAMESPACE))
+        return columns
+
+
+def _schema_for(events: DataFrame, manifest: Manifest, version: Version, given: Schema | None) -> Schema:
+    """Return the schema under which events are read: the snapshot's, which a given one must not contradict."""
+    saved = manifest.read_schema(version)
+    if given is not None:
+        return saved.extended(dict(given), "the schema given to match")
+    if not manifest.learns:
+        return saved
+    found = schema_of(events)
+    return saved.extended({name: found[name] for name in found if name not in saved}, "the events")
+
+
+def indexed(subscriptions: DataFrame, schema: Schema) -> Version:
+    """Index a table of subscriptions in a directory of its own, which goes when this process ends."""
+    compiled = compile_subscriptions(subscriptions, schema=schema)
+    accepted, rejected = compiled
+    try:
+        bad = rejected.limit(_NAMED + 1).collect()  # at most eleven rows, for the message
+        if bad:
+            named = "\n".join(f"  {row['id']!r}: {row['reason']}" for row in bad[:_NAMED])
+            more = "\n  and more; compile_subscriptions gives them all" if len(bad) > _NAMED else ""
+            raise TableError(f"subscriptions that cannot be used:\n{named}{more}")
+        directory = Path(tempfile.mkdtemp(prefix="tamis-match-"))
+        atexit.register(shutil.rmtree, directory, ignore_errors=True)
+        return write_snapshot(accepted, directory, schema=schema)
+    finally:
+        compiled.release()
+
+
+def moment_of(now: object) -> int:
+    """Return a moment in microseconds since 1970, the present for None."""
+    if now is None:
+        return time.time_ns() // 1000
+    try:
+        return moment(now)
+    except ValueError as error:
+        raise ModelError(f"now: {error}") from None

@@ -1,0 +1,175 @@
+"""One verb for batch and stream: a matcher holds the rules, and every DataFrame of events goes through it.
+
+>>> m = matcher("s3://bucket/rules", event_id="id")  # doctest: +SKIP
+>>> deliveries = events.transform(m.match)  # doctest: +SKIP
+>>> deliveries, quarantine = m.split(events)  # doctest: +SKIP
+>>> marked = events.withColumn("subscribers", m.ids())  # doctest: +SKIP
+>>> m.register(spark, "alerts")  # doctest: +SKIP
+>>> spark.sql("SELECT * FROM alerts(TABLE(events))")  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from tamis.engine import snapshot
+from tamis.engine.snapshot.manifest import Manifest, read_manifest
+from tamis.errors import TableError
+from tamis.model.schema import Schema
+from tamis.model.subscription import DEFAULT_NAMESPACE
+from tamis.spark.columns import arrow_function, id_kind, require
+from tamis.spark.matching.column_functions import Lookup, explained, matching_ids, table_function
+from tamis.spark.matching.match import MatchPlan, check_events, indexed, moment_of
+
+__all__ = ["Matcher", "matcher"]
+
+#: Where micro-batches write which version they used, beside the versions.
+_PINS = "pins"
+
+
+def matcher(
+    rules: DataFrame | str | Path,
+    *,
+    event_id: str = "event_id",
+    payload: Sequence[str] = (),
+    namespace: str = DEFAULT_NAMESPACE,
+    namespace_column: str | None = None,
+    schema: Schema | None = None,
+    now: object = None,
+    pins: str | None = None,
+) -> Matcher:
+    """Return a matcher for subscriptions in a snapshot, a DataFrame or a table.
+
+    Parameters
+    ----------
+    rules
+        A snapshot's directory or URI: the newest version, on a stream the newest at each micro-batch; or one version's
+        own. A DataFrame of subscriptions, or the name of a table in the active session, is indexed now, and a bad
+        row in it is an error; it needs ``schema``.
+    event_id, payload, namespace, namespace_column
+        As in `match`.
+    schema
+        The attributes; that of the snapshot when not given.
+    now
+        The moment that decides which subscriptions have ended; when not given, the time of each call, and of each
+        micro-batch.
+    pins
+        A directory or URI where micro-batches write which version they used; beside the versions when not given.
+        All executors must be able to write there.
+    """
+    given = Matcher("", event_id, tuple(payload), namespace, namespace_column, schema, now, pins)
+    if isinstance(rules, DataFrame):
+        return given.at(indexed(rules, _demanded(schema, "a DataFrame")))
+    if isinstance(rules, str) and _is_table(rules):
+        table = SparkSession.active().table(rules)
+        return given.at(indexed(table, _demanded(schema, f"the table {rules}")))
+    snapshot.version_at(rules)  # says at once what is missing
+    return given.at(rules)
+
+
+@dataclass(frozen=True)
+class Matcher:
+    """Subscriptions, and how events meet them; made by `matcher`."""
+
+    location: str
+    event_id: str
+    payload: tuple[str, ...]
+    namespace: str
+    namespace_column: str | None
+    schema: Schema | None
+    now: object
+    pins: str | None
+
+    def at(self, location: str | Path) -> Matcher:
+        """Return the matcher for the rules at a location."""
+        others = (self.payload, self.namespace, self.namespace_column, self.schema, self.now, self.pins)
+        return Matcher(str(location), self.event_id, *others)
+
+    def match(self, events: DataFrame) -> DataFrame:
+        """Return (event_id, subscription_id) and the payload for every subscription that matches an event, once each.
+
+        On a stream each micro-batch meets one version, the newest when it is first run, and the same one when it runs
+        again. An event whose values do not fit the schema matches nothing; `split` tells which.
+        """
+        named = [self.namespace_column] if self.namespace_column else []
+        require(events, [self.event_id, *self.payload, *named], "the table of events")
+        version = snapshot.version_at(self.location)
+        pins = self._pins(version) if events.isStreaming and self._follows(version) else None
+        whose = (self.namespace, self.namespace_column)
+        plan = MatchPlan(events, version, self.schema, self.event_id, *whose, self.payload, pins)
+        return plan.deliveries(moment_of(self.now))
+
+    def split(self, events: DataFrame) -> tuple[DataFrame, DataFrame]:
+        """Return (deliveries, quarantine): what `match` gives, and (event_id, reason) of events that do not fit."""
+        version, manifest = self._manifest()
+        known = manifest.read_schema(version)
+        wanted = known if self.schema is None else known.extended(dict(self.schema), "the schema given to matcher")
+        return self.match(events), check_events(events, schema=wanted, event_id=self.event_id)
+
+    def ids(self, *columns: str) -> Column:
+        """Return a column with the ids of the subscriptions that match each row, sorted; null for a row that is bad.
+
+        The attributes are read from the columns named here, or from all. A column of Spark's type GEOMETRY or VARIANT
+        has to be cast first (``ST_AsBinary``, ``CAST(... AS STRING)``).
+        """
+        lookup, kind = self._lookup()
+        item = T.LongType() if kind == "long" else T.StringType()
+        function = arrow_function(matching_ids(lookup, kind), T.ArrayType(item))
+        return function(F.struct(*(columns or ("*",))))
+
+    def explain(self, subscription_id: str | int | Column, *columns: str) -> Column:
+        """Return a column that says why each row matches a subscription or does not; null if there is no such id."""
+        lookup, _ = self._lookup()
+        id = subscription_id if isinstance(subscription_id, Column) else F.lit(subscription_id)
+        function = arrow_function(explained(lookup), T.StringType())
+        return function(F.struct(*(columns or ("*",))), id)
+
+    def register(self, spark: SparkSession, name: str, *, event_id_type: str = "string") -> None:
+        """Make the matcher a table function of SQL: ``SELECT * FROM name(TABLE(events))``.
+
+        Its columns are event_id, which is cast to ``event_id_type``, and subscription_id.
+        """
+        lookup, kind = self._lookup()
+        handler = table_function(lookup, self.event_id, event_id_type, kind)
+        make: Any = F.arrow_udtf
+        spark.udtf.register(name, make(handler, returnType=f"event_id {event_id_type}, subscription_id {kind}"))
+
+    def _manifest(self) -> tuple[snapshot.Version, Manifest]:
+        version = snapshot.version_at(self.location)
+        return version, read_manifest(snapshot.opened(version, parts=False))
+
+    def _lookup(self) -> tuple[Lookup, str]:
+        """Return what workers need to open the rules, and the type of the ids."""
+        version, manifest = self._manifest()
+        follows = self._follows(version)
+        where = str(version).rpartition("/")[0] if follows else str(version)
+        pins = self._pins(version) if follows else None
+        described = None if self.schema is None else self.schema.to_json()
+        fixed = str(version)
+        return Lookup(where, fixed, pins, moment_of(self.now), self.namespace, described), id_kind(manifest, version)
+
+    def _follows(self, version: snapshot.Version) -> bool:
+        """Whether later versions count: the location is not a version itself."""
+        return snapshot.name_of(self.location.rstrip("/")) != snapshot.name_of(version)
+
+    def _pins(self, version: snapshot.Version) -> str:
+        return self.pins or f"{str(version).rpartition('/')[0]}/{_PINS}"
+
+
+def _is_table(name: str) -> bool:
+    """Whether a name means a table: it looks like no path, and the active session knows it."""
+    spark = SparkSession.getActiveSession()
+    return "/" not in name and spark is not None and not Path(name).exists() and spark.catalog.tableExists(name)
+
+
+def _demanded(schema: Schema | None, source: str) -> Schema:
+    if schema is None:
+        raise TableError(f"rules from {source} need schema=, the attributes that events carry")
+    return schema

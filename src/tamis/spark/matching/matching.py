@@ -1,0 +1,195 @@
+"""Inside the workers: batches of events in, deliveries out.
+
+One function serves batch, stream and Connect; a worker keeps the snapshots it opened, mapped, so that all
+workers of a host share the pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tamis.engine import Engine
+from tamis.engine.snapshot import mapped, newest
+from tamis.errors import EventError, ModelError
+from tamis.model.schema import Schema
+from tamis.model.tables import EventTable
+from tamis.spark.functions.worker_task import WorkerTask
+from tamis.spark.matching.pins import pin, pinned_batch
+
+__all__ = [
+    "EVENT",
+    "NAMESPACE",
+    "PAYLOAD",
+    "MatchTask",
+    "Pace",
+    "attributes",
+    "check_batches",
+    "delivered",
+    "engine_of",
+    "events_of",
+    "match_batches",
+    "opened",
+    "rejected",
+]
+
+#: Names of the columns that travel beside the attributes.
+EVENT, NAMESPACE, PAYLOAD = "__tamis_event", "__tamis_namespace", "__tamis_payload_"
+
+#: Matches that are worked out at once: what one event too many may cost in memory is four bytes each.
+_AT_ONCE = 8_000_000
+#: Deliveries in one batch that goes back to Spark.
+_OUT_ROWS = 200_000
+
+
+@dataclass(frozen=True)
+class MatchTask(WorkerTask):
+    """What the workers need to know; it travels pickled inside Spark."""
+
+    version: str
+    schema: str
+    #: The attributes whose values the batches carry, in this order after what is beside them.
+    names: tuple[str, ...]
+    #: The moment that decides which subscriptions have ended; None when none of the snapshot ever does.
+    now: int | None
+    namespace: str
+    output: pa.Schema
+    #: Whether rejected events are put out as well, with their reason.
+    rejects: bool = False
+    #: Where micro-batches write which version they use; then ``version`` is the location of all versions.
+    pins: str | None = None
+    #: Every column of the events: a version that asks for one that is not among ``names`` is refused.
+    columns: tuple[str, ...] = ()
+
+
+@lru_cache(maxsize=4)
+def opened(version: str, now: int | None) -> Engine:
+    """Return the engine of a snapshot version as it stands at ``now``."""
+    return Engine.load(mapped(version), clock=lambda: now or 0)
+
+
+def engine_of(task: MatchTask) -> Engine:
+    """Return the engine that a task matches with: of its version, or of the one its micro-batch is pinned to."""
+    task.import_functions()
+    if task.pins is None:
+        return opened(task.version, task.now)
+    batch = pinned_batch()
+    if batch is None:  # the same plan outside a stream: nothing runs again
+        return opened(str(newest(task.version)), task.now)
+    chosen = pin(task.version, task.pins, *batch)
+    engine = opened(f"{task.version}/{chosen.version}", chosen.now)
+    unread = [name for name in engine.schema if name in task.columns and name not in task.names]
+    if unread:
+        raise ModelError(
+            f"{chosen.version} has subscriptions about {unread[0]!r}, a column that this query did not read when it "
+            "was started: start the query again"
+        )
+    return engine
+
+
+def match_batches(batches: Iterator[pa.RecordBatch], *, task: MatchTask) -> Iterator[pa.RecordBatch]:
+    """Match batches of events; a bad event matches nothing, and is reported if the task says so."""
+    engine = engine_of(task)
+    schema, pace = Schema.from_json(task.schema), Pace()
+    for batch in batches:
+        for part in pace.steps(batch):
+            for namespace, rows in _by_namespace(part, task.namespace):
+                events = EventTable.of(attributes(rows, task.names), schema)
+                if task.rejects and events.bad:
+                    yield rejected(rows, events.bad, task.output)
+                matches = engine.match_table(events, namespace=namespace, on_bad="skip")
+                pace.found += len(matches)
+                for first in range(0, len(matches), _OUT_ROWS):
+                    chosen = slice(first, first + _OUT_ROWS)
+                    ids = matches.ids.to_arrow(matches.rows[chosen])
+                    yield delivered(rows, events_of(matches.offsets, chosen), ids, task.output)
+
+
+class Pace:
+    """How many events are matched at once, so that one that everybody asked for does not fill the memory.
+
+    Whoever matches a step adds to ``found`` how many matches it had.
+    """
+
+    def __init__(self) -> None:
+        self.found = 0
+        #: Matches per event seen so far; unknown at first, so begin with care.
+        self._per_event = float(_AT_ONCE)
+
+    def steps(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Yield a batch in parts, each as long as what the one before had allows."""
+        start = 0
+        while start < batch.num_rows:
+            part = batch.slice(start, max(1, min(batch.num_rows, int(_AT_ONCE / max(self._per_event, 1)))))
+            start += part.num_rows
+            self.found = 0
+            yield part
+            self._per_event = max(self.found / part.num_rows, self._per_event / 16)
+
+
+def check_batches(batches: Iterator[pa.RecordBatch], *, task: MatchTask) -> Iterator[pa.RecordBatch]:
+    """Put out the events that do not fit the schema, each with its reason."""
+    schema = Schema.from_json(task.schema)
+    for batch in batches:
+        events = EventTable.of(attributes(batch, task.names), schema)
+        if events.bad:
+            yield rejected(batch, events.bad, task.output)
+
+
+def attributes(batch: pa.RecordBatch, names: tuple[str, ...]) -> pa.RecordBatch:
+    """Return the columns of the attributes under their names."""
+    return pa.RecordBatch.from_arrays(batch.columns[-len(names) :], names=list(names))
+
+
+def _by_namespace(batch: pa.RecordBatch, given: str) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Yield the events of each namespace; without a column all are of the given one."""
+    if NAMESPACE not in batch.schema.names:
+        yield given, batch
+        return
+    column = batch.column(NAMESPACE).fill_null(given)
+    for namespace in sorted(pc.unique(column).to_pylist()):
+        yield namespace, batch.filter(pc.equal(column, namespace))
+
+
+def events_of(offsets: npt.NDArray[np.int64], chosen: slice) -> npt.NDArray[np.int64]:
+    """Return the event of each of the chosen matches."""
+    bounds: npt.NDArray[np.int64] = np.clip(offsets, chosen.start, chosen.stop)
+    return np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+
+
+def delivered(events: pa.RecordBatch, places: npt.NDArray[np.int64], ids: pa.Array, form: pa.Schema) -> pa.RecordBatch:
+    """Return the deliveries of the events at these places to subscriptions of these ids."""
+    beside = [name for name in events.schema.names if name == EVENT or name.startswith(PAYLOAD)]
+    taken = events.select(beside).take(pa.array(places)).columns
+    columns = [taken[0], ids, *taken[1:]]
+    columns += [pa.nulls(len(ids), field.type) for field in form][len(columns) :]
+    return _fitted(columns, form)
+
+
+def rejected(events: pa.RecordBatch, bad: Mapping[int, EventError], form: pa.Schema) -> pa.RecordBatch:
+    """Return the bad rows: everything a delivery has but the subscription, and the reason in the last column."""
+    beside = [name for name in events.schema.names if name == EVENT or name.startswith(PAYLOAD)]
+    taken = events.select(beside).take(pa.array(list(bad), pa.int64())).columns  # typed: there may be none
+    reasons = pa.array([_reason(error) for error in bad.values()], pa.string())
+    nothing = pa.nulls(len(bad), form.field(1).type)
+    return _fitted([taken[0], nothing, *taken[1:], reasons], form)
+
+
+def _reason(error: EventError) -> str:
+    """Say what is wrong; the row inside an Arrow batch would mean nothing to the reader."""
+    value = error.value.item() if isinstance(error.value, np.generic) else error.value
+    return str(EventError(error.attribute, value, error.problem))
+
+
+def _fitted(columns: list[pa.Array], form: pa.Schema) -> pa.RecordBatch:
+    arrays = [
+        array if array.type == field.type else array.cast(field.type)
+        for array, field in zip(columns, form, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=form)

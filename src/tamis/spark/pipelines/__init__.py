@@ -1,0 +1,1 @@
+"""A pipeline as a file: read, compile, reduce, index, match, report. Start with `pipeline_file` and `pipeline`."""

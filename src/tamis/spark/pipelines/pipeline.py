@@ -1,0 +1,291 @@
+"""The pipeline: read, compile, reduce, snapshot, match, quarantine, report.
+
+Each stage is timed. Every row is accounted for at the end, or the run fails and its output never appears: the
+output directory is replaced as a whole (`run_directory`). Subscriptions that did not change since the last run
+keep their snapshot; a fingerprint of all accepted rows, computed by the executors, tells.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+
+from tamis.engine import snapshot
+from tamis.engine.snapshot.object_store import is_remote, local_path
+from tamis.errors import ModelError, SnapshotError, TableError
+from tamis.model.schema import Schema
+from tamis.spark.matching.match import check_events, match
+from tamis.spark.pipelines.pipeline_file import Pipeline
+from tamis.spark.pipelines.pipeline_frames import (
+    canonical,
+    count_repeats,
+    fingerprint_of,
+    learned_schema,
+    require_columns,
+    with_event_id,
+    written,
+)
+from tamis.spark.pipelines.report import EventCounts, Report, Stage, SubscriptionCounts, reasons_in, top_subscriptions
+from tamis.spark.pipelines.run_directory import REPORT, building, read_report
+from tamis.spark.reduction.reduce import Reduced, reduce_subscriptions
+from tamis.spark.running.failures import SPARK_ERRORS, last_words
+from tamis.spark.running.session import session
+from tamis.spark.snapshots.snapshot import write_snapshot
+from tamis.spark.snapshots.summary import read_reduction
+from tamis.spark.sources.formats import Read, read_events, read_subscriptions
+from tamis.spark.subscriptions.compile import compile_subscriptions
+
+__all__ = ["START", "run_pipeline"]
+
+#: The name of the stage that starts Spark, which is no work on data.
+START = "start Spark"
+
+#: Given a stage's name, what to hold open while it runs: a progress bar, a log line.
+Watch = Callable[[str], AbstractContextManager[object]]
+
+
+def run_pipeline(pipeline: Pipeline, *, spark: SparkSession | None = None, watch: Watch = nullcontext) -> Report:
+    """Run a pipeline from files to files; return what it did, which is also in ``report.json`` of the output.
+
+    Parameters
+    ----------
+    pipeline
+        `Pipeline.from_file` reads one; its output directory is replaced, whole or not at all.
+    spark
+        Your own session; one is made, and shown as a stage, when not given.
+    watch
+        Called with each stage's name; what it returns is entered while the stage runs.
+    """
+    pipeline.check()
+    output, kept = Path(pipeline.output).absolute(), local_path(pipeline.snapshot)
+    is_apart = is_remote(pipeline.snapshot)
+    if not is_apart and (output == kept or output in kept.parents or kept in output.parents):
+        raise ModelError(f"snapshot ({kept}) and output ({output}) may not lie in one another")
+    stages = _Stages(pipeline.name, watch)
+    with building(output) as place:
+        if spark is None:
+            with stages.timed(START):
+                spark = session(pipeline.options.master, name=f"tamis {pipeline.name}".strip(), **_settings(pipeline))
+        report = _Run(pipeline, spark, place, output, stages).report()
+        report.write(place / REPORT)
+    return report
+
+
+def _settings(pipeline: Pipeline) -> dict[str, str]:
+    """Return Spark's settings as it writes them: true, not True."""
+    given = pipeline.options.spark.items()
+    return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in given}
+
+
+class _Stages:
+    """The stages of a run, in order, each timed."""
+
+    def __init__(self, name: str, watch: Watch) -> None:
+        self._name = name
+        self._watch = watch
+        self.done: list[Stage] = []
+
+    @contextmanager
+    def timed(self, name: str) -> Iterator[Stage]:
+        """Time a stage; a failure of Spark in it is told by the stage's name."""
+        stage = Stage(name)
+        start = time.perf_counter()
+        try:
+            with self._watch(name):
+                yield stage
+        except SPARK_ERRORS as error:
+            raise TableError(f"{self._name}, stage {name!r}: Spark failed: {last_words(error)}") from error
+        stage.seconds = round(time.perf_counter() - start, 3)
+        self.done.append(stage)
+
+
+@dataclass(frozen=True)
+class _Input:
+    """What was read, and how many records there were before anything happened to them."""
+
+    subscriptions: Read
+    n_subscriptions: int
+    events: Read
+    n_events: int
+    schema: Schema
+
+
+@dataclass(frozen=True)
+class _Compiled:
+    accepted: DataFrame
+    rejected: DataFrame
+    counts: SubscriptionCounts
+    fingerprint: str
+    release: Callable[[], None]
+
+
+@dataclass(frozen=True)
+class _Snapshot:
+    version: snapshot.Version
+    fingerprint: str
+    is_new: bool
+
+
+@dataclass(frozen=True)
+class _Matched:
+    deliveries: DataFrame
+    n_deliveries: int
+    #: Events that came into the matcher, as the job that matched them counted.
+    entered: int
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One run: what each stage leaves is what the next one takes."""
+
+    pipeline: Pipeline
+    spark: SparkSession
+    place: Path
+    output: Path
+    stages: _Stages
+
+    def report(self) -> Report:
+        """Run every stage; return what was done."""
+        given = self._read()
+        compiled = self._compile(given)
+        made = self._snapshot(compiled, given.schema)
+        compiled.release()
+        matched = self._match(given, made)
+        quarantine, counts = self._quarantine(given, matched)
+        with self.stages.timed("summary"):
+            top = top_subscriptions(matched.deliveries)
+            bad_subscriptions = reasons_in(compiled.rejected, "id") if compiled.counts.rejected else []
+            bad_events = reasons_in(quarantine, "event_id") if counts.quarantined else []
+        return Report(
+            tamis=version("tamis"),
+            pipeline=self.pipeline.name,
+            stages=self.stages.done,
+            subscriptions=compiled.counts,
+            events=counts,
+            deliveries=matched.n_deliveries,
+            top=top,
+            rejected_subscriptions=bad_subscriptions,
+            rejected_events=bad_events,
+            output=str(self.output),
+            snapshot=str(made.version),
+            fingerprint=made.fingerprint,
+            new_snapshot=made.is_new,
+            reduction=read_reduction(snapshot.opened(made.version, parts=False)),
+        )
+
+    def _read(self) -> _Input:
+        asked, told = self.pipeline.subscriptions, self.pipeline.events
+        with self.stages.timed("read subscriptions") as stage:
+            metadata = asked.metadata or "metadata"
+            subscriptions = read_subscriptions(
+                self.spark, asked.path, asked.format, filter=asked.filter, metadata=metadata
+            )
+            require_columns(subscriptions, asked.path, asked.columns())
+            stage.rows_out = subscriptions.records.count()
+        with self.stages.timed("read events") as events_stage:
+            declared = self.pipeline.declared()
+            keys = told.columns()
+            events = read_events(
+                self.spark, told.path, told.format, declared, variant=told.variant, beside=[name for _, name in keys]
+            )
+            require_columns(events, told.path, keys)
+            events_stage.rows_out = events.records.count()
+        schema = declared if told.variant is not None else learned_schema(events, declared)
+        return _Input(subscriptions, stage.rows_out, events, events_stage.rows_out, schema)
+
+    def _compile(self, given: _Input) -> _Compiled:
+        with self.stages.timed("compile") as stage:
+            rows = canonical(given.subscriptions.rows, self.pipeline.subscriptions)
+            columns = self.pipeline.subscriptions.typed_columns
+            compiled = compile_subscriptions(rows, schema=given.schema, columns=columns)
+            accepted, rejected = compiled
+            if given.subscriptions.unreadable is not None:
+                unreadable = given.subscriptions.unreadable.withColumnRenamed("record", "filter")
+                rejected = rejected.unionByName(unreadable, allowMissingColumns=True)
+            rejected = written(rejected, self.place / "quarantine" / "subscriptions")
+            counts = SubscriptionCounts(given.n_subscriptions, accepted.count(), rejected.count(), count_repeats(rows))
+            fingerprint = fingerprint_of(accepted, given.schema, self.pipeline.reduce)
+            stage.rows_in, stage.rows_out = counts.rows, counts.accepted
+        counts.check()
+        return _Compiled(accepted, rejected, counts, fingerprint, compiled.release)
+
+    def _snapshot(self, compiled: _Compiled, schema: Schema) -> _Snapshot:
+        """Return the version with these subscriptions: the newest if it has them, else one that is made."""
+        location = self.pipeline.snapshot
+        before, known = read_report(self.output), _newest(location)
+        unchanged = (before.get("snapshot"), before.get("fingerprint")) == (str(known), compiled.fingerprint)
+        reduced = None if unchanged else self._reduced(compiled, schema)
+        with self.stages.timed("snapshot") as stage:
+            stage.rows_in = stage.rows_out = compiled.counts.accepted
+            if known is not None and unchanged:
+                return _Snapshot(known, compiled.fingerprint, False)
+            size = self.pipeline.options.part_size
+            made = write_snapshot(compiled.accepted, location, schema=schema, part_size=size, summary=reduced)
+        if reduced is not None:
+            reduced.release()
+        return _Snapshot(made, compiled.fingerprint, True)
+
+    def _reduced(self, compiled: _Compiled, schema: Schema) -> Reduced | None:
+        """Return what links have to carry, if the pipeline asks for it."""
+        asked = self.pipeline.reduce
+        if asked is None:
+            return None
+        with self.stages.timed("reduce") as stage:
+            reduced = reduce_subscriptions(
+                compiled.accepted, schema=schema, tile_by=asked.tile_by, tiles=asked.tiles, merge=asked.merge
+            )
+            stage.rows_in, stage.rows_out = reduced.counts.before, reduced.counts.after
+        return reduced
+
+    def _match(self, given: _Input, made: _Snapshot) -> _Matched:
+        told, options = self.pipeline.events, self.pipeline.options
+        with self.stages.timed("match") as stage:
+            counter = Observation()
+            deliveries = match(
+                given.events.rows.observe(counter, F.count(F.lit(1)).alias("n")),
+                made.version,
+                schema=given.schema,
+                event_id=told.id,
+                namespace=options.namespace,
+                namespace_column=told.namespace,
+                payload=told.payload,
+                now=options.now,
+            )
+            deliveries = written(deliveries, self.place / "deliveries")
+            stage.rows_in, stage.rows_out = int(counter.get["n"]), deliveries.count()
+        return _Matched(deliveries, stage.rows_out, stage.rows_in)
+
+    def _quarantine(self, given: _Input, matched: _Matched) -> tuple[DataFrame, EventCounts]:
+        """Write the events that match nothing because something is wrong with them."""
+        with self.stages.timed("quarantine") as stage:
+            bad = check_events(given.events.rows, schema=given.schema, event_id=self.pipeline.events.id)
+            bad = bad.withColumn("record", F.lit(None).cast("string"))
+            if given.events.unreadable is not None:
+                bad = bad.unionByName(with_event_id(given.events.unreadable, self.pipeline.events.id, bad))
+            bad = written(bad, self.place / "quarantine" / "events")
+            found = bad.agg(F.count("record").alias("unreadable"), F.count(F.lit(1)).alias("all")).first()
+            unreadable, quarantined = (int(found["unreadable"]), int(found["all"])) if found else (0, 0)
+            stage.rows_in, stage.rows_out = given.n_events, quarantined
+        counts = EventCounts(
+            rows=given.n_events,
+            entered=matched.entered,
+            matched_input=matched.entered - (quarantined - unreadable),
+            quarantined=quarantined,
+            unreadable=unreadable,
+        )
+        counts.check()
+        return bad, counts
+
+
+def _newest(location: str) -> snapshot.Version | None:
+    try:
+        return snapshot.version_at(location)
+    except SnapshotError:
+        return None

@@ -1,0 +1,212 @@
+"""Reduce on Spark: what links have to carry of a set that no single worker can hold, and why not the rest.
+
+In two steps, both in the executors:
+
+1. *Who is covered by whom.* Space is cut into tiles. A subscription is decided in its home, the lowest tile it
+   meets; whoever covers it meets that tile, too, and is copied there. So every decision is the one that would be
+   made in the whole set, and cannot depend on how it was cut.
+2. *Unions and merges* of what is left, by namespace: who helps to cover a subscription may lie anywhere in it, so
+   this is done by one task for each namespace, and not at all for one with more than ``at_once`` left.
+
+It yields the routing summary for links. Deliveries go to everybody, whatever is reduced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import msgspec
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from tamis.errors import InvariantError, TableError
+from tamis.model.schema import Schema
+from tamis.model.types import Number, Region
+from tamis.spark.columns import arrow_form, id_type, partitions_of, require
+from tamis.spark.reduction.reducing import NEW, Reduce, cover_tiles, spread_to_tiles, unite
+from tamis.spark.subscriptions.compile import ACCEPTED, accepted_form
+from tamis.spark.tiles.tiles import cut_tiles, middles_of
+from tamis.spark.tiles.tiling import Axis, Tiling, axes_for
+
+__all__ = ["Reduced", "ReductionCounts", "reduce_subscriptions"]
+
+#: Subscriptions that one worker holds: more are tiled, and unions and merges are not sought among more.
+AT_ONCE = 1_000_000
+
+
+class ReductionCounts(msgspec.Struct, frozen=True):
+    """How many subscriptions there were, how many remain, and by which rule the others are gone.
+
+    ``before = kept + merged + covered + equivalent + subsumed + impossible``.
+    """
+
+    before: int
+    kept: int
+    #: Those that are part of a merge, and what they were merged into.
+    merged: int
+    merged_into: int
+    covered: int
+    equivalent: int
+    subsumed: int
+    impossible: int
+    #: Of those kept, how many were too many for unions and merges to be sought.
+    untried: int
+    #: Subscriptions in all tiles together for each one there is: the price of not needing all of them in one place.
+    replication: float
+
+    @property
+    def after(self) -> int:
+        """How many remain."""
+        return self.kept + self.merged_into
+
+    def check(self) -> None:
+        """Raise `InvariantError` when a subscription is neither there nor told to be gone."""
+        gone = self.merged + self.covered + self.equivalent + self.subsumed + self.impossible
+        if self.before != self.kept + gone:
+            story = [f"{name}: {value}" for name, value in msgspec.to_builtins(self).items()]
+            raise InvariantError("a subscription was lost while reducing", story)
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """A reduction: the summary for links, and what is gone. Ids are text, for a merge is called by the ids in it."""
+
+    #: What remains, in the columns of accepted subscriptions.
+    summary: DataFrame
+    #: ``namespace``, ``id``, ``rule``, and ``by``: the ids of those that remain and stand for it.
+    removed: DataFrame
+    counts: ReductionCounts
+    _kept: tuple[DataFrame, ...]
+
+    def release(self) -> None:
+        """Give back what Spark keeps of the rows; whoever asks for them later has them reduced again."""
+        for frame in self._kept:
+            frame.unpersist()
+
+
+def reduce_subscriptions(
+    accepted: DataFrame,
+    *,
+    schema: Schema,
+    tile_by: Sequence[str] | None = None,
+    tiles: int = 64,
+    merge: bool = True,
+    at_once: int = AT_ONCE,
+) -> Reduced:
+    """Return what has to be carried of accepted subscriptions so that no event is missed, and why not the rest.
+
+    Parameters
+    ----------
+    accepted
+        What `compile_subscriptions` accepted or `read_snapshot` reads.
+    schema
+        The attributes events carry.
+    tile_by, tiles
+        One or two numbers, or a region, to cut space by, and in about how many tiles; chosen, where more than
+        ``at_once`` subscriptions make it necessary, by what most of them bound. The result does not depend on it.
+    merge
+        Whether subscriptions that one filter can say are merged.
+    at_once
+        Subscriptions that one worker can hold.
+    """
+    require(accepted, ACCEPTED, "the table of accepted subscriptions (see compile_subscriptions)")
+    if at_once < 1 or tiles < 2:
+        raise TableError(f"at_once={at_once}, tiles={tiles}; at least one subscription and two tiles are needed")
+    before = accepted.count()
+    axes = _axes(accepted, schema, tile_by, before > at_once)
+    tiling = cut_tiles(accepted, axes, schema, tiles) if axes else Tiling([])
+    covered = _covered(accepted, schema, tiling).persist()
+    united = _united(covered.where("rule IS NULL").select(*ACCEPTED), schema, merge, at_once).persist()
+    summary = united.where(F.col("rule").isNull() | (F.col("rule") == NEW)).select(*ACCEPTED)
+    removed = _retold(covered, united)
+    counts = _counted(before, covered, united, removed, at_once)
+    counts.check()
+    return Reduced(summary, removed, counts, (covered, united))
+
+
+def _axes(accepted: DataFrame, schema: Schema, tile_by: Sequence[str] | None, needed: bool) -> list[Axis]:
+    """Return the axes to cut: those a user names, or, if that is needed, the ones that most subscriptions bound."""
+    if tile_by:
+        return axes_for(tile_by, schema)
+    known = [name for name, kind in schema.items() if isinstance(kind, Number | Region)]
+    if not needed or not known:
+        return []
+    every = [axis for name in known for axis in axes_for([name], schema)]
+    middles = middles_of(accepted, every, schema)
+    found = middles.agg(*(F.count(name) for name in middles.columns)).first()  # a count per axis
+    bounded = {axis.attribute: n for axis, n in zip(every, found or (), strict=True)}
+    best = sorted((name for name in known if bounded[name]), key=lambda name: -bounded[name])
+    numbers = [name for name in best if isinstance(schema[name], Number)]
+    chosen = best[:1] if best and isinstance(schema[best[0]], Region) else numbers[:2]
+    return axes_for(chosen, schema) if chosen else []
+
+
+def _form(id_kind: str) -> T.StructType:
+    """Return the columns of subscriptions with the rule by which each is gone."""
+    return accepted_form(id_kind).add("rule", "string").add("by", T.ArrayType(T.StringType()))
+
+
+def _covered(accepted: DataFrame, schema: Schema, tiling: Tiling) -> DataFrame:
+    """Return every subscription, with ``rule`` and ``by`` where it is impossible or a single other covers it."""
+    rows = accepted.select(*ACCEPTED)
+    tiled = T.StructType([*rows.schema, *(T.StructField(name, T.IntegerType()) for name in ("tile", "copies"))])
+    described = msgspec.json.encode(tiling).decode()
+    task = partial(Reduce, schema.to_json(), described, False, 0)
+    if tiling.axes:
+        spread = rows.mapInArrow(partial(spread_to_tiles, task=task(arrow_form(tiled, rows))), tiled)
+    else:
+        spread = rows.withColumn("tile", F.lit(0)).withColumn("copies", F.lit(1))
+    form = _form(id_type(accepted, "id")).add("copies", "integer")
+    placed = spread.repartition(partitions_of(rows), "namespace", "tile").sortWithinPartitions("namespace", "tile")
+    return placed.mapInArrow(partial(cover_tiles, task=task(arrow_form(form, rows))), form)
+
+
+def _united(rows: DataFrame, schema: Schema, merge: bool, at_once: int) -> DataFrame:
+    """Return subscriptions none of which covers another, with ``rule`` and ``by`` of those that go, and merges."""
+    form = _form("string")
+    task = Reduce(schema.to_json(), "", merge, at_once, arrow_form(form, rows))
+    placed = rows.repartition(partitions_of(rows), "namespace").sortWithinPartitions("namespace")
+    return placed.mapInArrow(partial(unite, task=task), form)
+
+
+def _retold(covered: DataFrame, united: DataFrame) -> DataFrame:
+    """Return what is gone; whoever was covered by one that went later is told about what stands for that one."""
+    told = covered.where("rule IS NOT NULL").select("namespace", F.col("id").cast("string").alias("id"), "rule", "by")
+    gone = united.where(F.col("rule").isNotNull() & (F.col("rule") != NEW)).select("namespace", "id", "rule", "by")
+    later = gone.select(
+        "namespace", F.col("id").alias("_first"), F.col("rule").alias("_rule"), F.col("by").alias("_by")
+    )
+    joined = told.withColumn("_first", F.get("by", F.lit(0))).join(later, ["namespace", "_first"], "left")
+    several = F.when(F.size("_by") > 1, "subsumed").otherwise("covered")
+    went = F.col("_rule").isNotNull()
+    retold = joined.select(
+        "namespace",
+        "id",
+        F.when(went, several).otherwise(F.col("rule")).alias("rule"),
+        F.when(went, F.col("_by")).otherwise(F.col("by")).alias("by"),
+    )
+    return retold.unionByName(gone)
+
+
+def _counted(before: int, covered: DataFrame, united: DataFrame, removed: DataFrame, at_once: int) -> ReductionCounts:
+    """Count by rule; a handful of numbers come to the driver."""
+    gone, stands = ({row["rule"]: row["n"] for row in _counts(one, "rule").collect()} for one in (removed, united))
+    left = _counts(covered.where("rule IS NULL"), "namespace")
+    untried = left.where(F.col("n") > at_once).agg(F.sum("n")).first()
+    copies = covered.agg(F.sum("copies")).first()
+    rules = {name: gone.get(name, 0) for name in ("merged", "covered", "equivalent", "subsumed", "impossible")}
+    return ReductionCounts(
+        before=before,
+        kept=stands.get(None, 0),
+        merged_into=stands.get(NEW, 0),
+        **rules,
+        untried=int((untried[0] if untried else None) or 0),
+        replication=int((copies[0] if copies else None) or 0) / max(before, 1),
+    )
+
+
+def _counts(frame: DataFrame, name: str) -> DataFrame:
+    return frame.groupBy(name).agg(F.count(F.lit(1)).alias("n"))

@@ -1,0 +1,151 @@
+"""Inside the workers: subscriptions to the tiles of a reduction, who covers whom in a tile, unions and merges."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tamis.algebra.sources import as_subscription
+from tamis.model.language.unbind import format_filters
+from tamis.model.schema import Schema
+from tamis.model.subscription import Subscription
+from tamis.model.tables import SubscriptionTable
+from tamis.reduction import Reduction, cover_partition, reduce
+from tamis.spark.subscriptions.typed import number_names
+from tamis.spark.tiles.tile_work import subscription_extents
+from tamis.spark.tiles.tiling import Tiling
+
+__all__ = ["NEW", "Reduce", "cover_tiles", "spread_to_tiles", "unite"]
+
+#: What stands in the column ``rule`` of a subscription that a merge made; it has no reason to be gone.
+NEW = "new"
+
+
+@dataclass(frozen=True)
+class Reduce:
+    """What the workers need to know; it travels pickled inside Spark."""
+
+    schema: str
+    tiling: str
+    merge: bool
+    #: Subscriptions of a namespace among which unions and merges are sought; of more none are.
+    at_once: int
+    form: pa.Schema
+
+
+def spread_to_tiles(batches: Iterator[pa.RecordBatch], *, task: Reduce) -> Iterator[pa.RecordBatch]:
+    """Yield each subscription in every tile it meets, with the tile and ``copies``, how many there are of it.
+
+    Copies are told at home, in the lowest tile, and are 0 elsewhere. Whoever covers a subscription meets every tile
+    that it meets, so it is in its home as well.
+    """
+    schema, tiling = Schema.from_json(task.schema), msgspec.json.decode(task.tiling, type=Tiling)
+    nowhere = np.zeros(1, np.int32)  # what can never match meets no tile, and has to be told somewhere
+    for batch in batches:
+        extents = (subscription_extents(row, schema, tiling.axes) for row in batch.to_pylist())
+        tiles = [found if len(found := tiling.of_subscription(one)) else nowhere for one in extents]
+        counts = np.array([len(one) for one in tiles], np.int32)
+        places, tile = np.repeat(np.arange(len(tiles)), counts), np.concatenate([np.empty(0, np.int32), *tiles])
+        lowest = np.array([one[0] for one in tiles], np.int32)
+        copies = np.where(tile == lowest[places], counts[places], 0).astype(np.int32)
+        columns = [*batch.take(pa.array(places)).columns, pa.array(tile), pa.array(copies)]
+        yield pa.RecordBatch.from_arrays(columns, schema=task.form)
+
+
+def cover_tiles(batches: Iterator[pa.RecordBatch], *, task: Reduce) -> Iterator[pa.RecordBatch]:
+    """Say of the subscriptions at home in each tile which stay, and by whom the others are covered.
+
+    The rows of a tile of a namespace must come together.
+    """
+    schema = Schema.from_json(task.schema)
+    for rows in _groups(batches, "namespace", "tile"):
+        found = cover_partition(_subscriptions(rows, schema), schema)
+        at_home = rows.filter(pc.greater(rows["copies"], 0)).drop_columns(["tile"])
+        yield from _told(at_home, _reasons(found), task.form)
+
+
+def unite(batches: Iterator[pa.RecordBatch], *, task: Reduce) -> Iterator[pa.RecordBatch]:
+    """Say which subscriptions of a namespace several others cover together, and which are merged into one.
+
+    No subscription may cover another. Those of a namespace with more of them than ``at_once`` stay as they are.
+    """
+    schema = Schema.from_json(task.schema)
+    for rows in _groups(batches, "namespace"):
+        if len(rows) > task.at_once:
+            yield from _told(rows, {}, task.form)
+            continue
+        found = reduce(_subscriptions(rows, schema), schema, merge=task.merge)
+        gone = _reasons(found) | {id: ("merged", (new,)) for new, ids in found.merged.items() for id in ids}
+        yield from _told(rows, gone, task.form)
+        [namespace] = rows["namespace"].unique().to_pylist()
+        made = [_made(one, found, namespace, schema) for one in found.subscriptions if one.id in found.merged]
+        yield pa.RecordBatch.from_pylist(made, schema=task.form)
+
+
+def _groups(batches: Iterator[pa.RecordBatch], *keys: str) -> Iterator[pa.Table]:
+    """Yield the rows of each combination of keys, which come one after the other."""
+    for _, some in itertools.groupby(_runs(batches, keys), key=lambda run: run[0]):
+        yield pa.Table.from_batches([batch for _, batch in some])
+
+
+def _runs(batches: Iterator[pa.RecordBatch], keys: tuple[str, ...]) -> Iterator[tuple[tuple[Any, ...], pa.RecordBatch]]:
+    """Yield (keys, rows) for every run of rows with equal keys."""
+    for batch in batches:
+        values = list(zip(*(batch.column(name).to_pylist() for name in keys), strict=True))
+        start = 0
+        for key, run in itertools.groupby(values):
+            n = sum(1 for _ in run)
+            yield key, batch.slice(start, n)
+            start += n
+
+
+def _subscriptions(rows: pa.Table, schema: Schema) -> SubscriptionTable | list[Subscription]:
+    """Return rows of one namespace as they are reduced: as a table when all are boxes, else one by one."""
+    ids, ends, is_box = rows["id"].to_pylist(), rows["expires"].to_pylist(), rows["lo"].is_valid().to_pylist()
+    boxes = rows.filter(rows["lo"].is_valid()).combine_chunks()
+    table = _boxes(boxes, number_names(schema)) if len(boxes) else None
+    if table is not None and len(boxes) == len(rows) and not any(end is not None for end in ends):
+        return table
+    number = itertools.count()
+    found = [
+        table.box_subscription(next(number), id) if table is not None and box else as_subscription(text, schema, id=id)
+        for id, box, text in zip(ids, is_box, rows["filter"].to_pylist(), strict=True)
+    ]
+    [space] = rows["namespace"].unique().to_pylist()
+    return [replace(one, namespace=space, expires=end) for one, end in zip(found, ends, strict=True)]
+
+
+def _boxes(rows: pa.Table, names: list[str]) -> SubscriptionTable:
+    lo, hi = (np.asarray(rows[side].combine_chunks().flatten()).reshape(-1, len(names)) for side in ("lo", "hi"))
+    return SubscriptionTable.from_boxes(names, lo, hi, rows["id"].to_pylist())
+
+
+def _reasons(found: Reduction) -> dict[Any, tuple[str, tuple[Any, ...]]]:
+    """Return the rule by which each subscription is gone, and for whom."""
+    reasons: dict[Any, tuple[str, tuple[Any, ...]]] = dict.fromkeys(found.impossible, ("impossible", ()))
+    for rule, told in (("covered", found.covered), ("equivalent", found.equivalent)):
+        reasons |= {id: (rule, (by,)) for id, by in told.items()}
+    return reasons | {id: ("subsumed", by) for id, by in found.subsumed.items()}
+
+
+def _told(rows: pa.Table, gone: dict[Any, tuple[str, tuple[Any, ...]]], form: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the rows with the rule by which each is gone, null for those that stay."""
+    reasons = [gone.get(id, (None, None)) for id in rows["id"].to_pylist()]
+    rules = pa.array([rule for rule, _ in reasons], pa.string())
+    by = pa.array([None if by is None else [str(one) for one in by] for _, by in reasons], pa.list_(pa.string()))
+    told = rows.append_column("rule", rules).append_column("by", by)
+    yield from told.select(form.names).cast(form).to_batches()
+
+
+def _made(one: Subscription, found: Reduction, namespace: str, schema: Schema) -> dict[str, Any]:
+    """Return a subscription that a merge made, with those it stands for."""
+    text = format_filters(one.filters, schema)
+    about = {"id": str(one.id), "namespace": namespace, "filter": text, "expires": one.expires}
+    return {**about, "rule": NEW, "by": [str(id) for id in found.merged[one.id]]}

@@ -1,0 +1,221 @@
+"""Match a stream whose subscriptions change while it runs.
+
+Each micro-batch meets one version of the snapshot, the newest when it begins. Which one, and the moment that
+decides what has ended, is written down before the batch runs, so that a batch that runs again after a crash
+gives the same rows. Its deliveries are written aside and renamed into place::
+
+    OUTPUT/batch=0/outcome=delivered/*.parquet     event_id, subscription_id, payload
+                   outcome=rejected/*.parquet      event_id, reason
+                   _batch.json                     stream, columns, report
+                   _SUCCESS
+    CHECKPOINT/tamis/stream                        the name of the stream
+               0.begin.json                        batch, version, now
+               0.end.json                          events, deliveries, rejected, seconds, lag
+
+A batch is there whole or not at all, and one that is there is never written again: exactly once, whatever was
+killed. Output and checkpoint must be directories that the driver sees; executors write through Spark.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.streaming.query import StreamingQuery
+
+from tamis.engine import snapshot
+from tamis.engine.snapshot.object_store import is_remote
+from tamis.errors import ModelError, SnapshotError, TableError
+from tamis.model.schema import Schema
+from tamis.model.subscription import DEFAULT_NAMESPACE
+from tamis.spark.columns import quoted, require
+from tamis.spark.matching.match import MatchPlan
+from tamis.spark.streaming.batch_log import BatchReport, Begin, write_once
+
+__all__ = ["match_stream", "read_deliveries", "read_rejected"]
+
+_DELIVERED, _REJECTED = "delivered", "rejected"
+
+
+class _Batch(msgspec.Struct, frozen=True):
+    """What a batch of the output belongs to, and its columns, for a batch without a row has no file."""
+
+    stream: str
+    columns: str
+    #: Goes into the log when the rows are in place; it is here as well, so that no kill comes between the two.
+    report: BatchReport
+
+
+def match_stream(
+    events: DataFrame,
+    directory: str | Path,
+    *,
+    output: str | Path,
+    checkpoint: str | Path,
+    schema: Schema | None = None,
+    event_id: str = "event_id",
+    namespace: str = DEFAULT_NAMESPACE,
+    namespace_column: str | None = None,
+    payload: Sequence[str] = (),
+    event_time: str | None = None,
+    trigger: dict[str, Any] | None = None,
+) -> StreamingQuery:
+    """Start matching a streaming DataFrame against the newest version in ``directory``, batch by batch.
+
+    ``trigger`` is what `DataStreamWriter.trigger` takes, such as ``{"processingTime": "10 seconds"}`` or
+    ``{"availableNow": True}``; ``event_time`` is a column with the moment an event happened, from which the lag in
+    the reports is counted; the other parameters are those of `match`. Read the result with `read_deliveries` and
+    `read_rejected`, and how it goes with `batch_reports`. Back-pressure is the source's: limit what a batch takes
+    with its options (``maxFilesPerTrigger``, ``maxOffsetsPerTrigger``).
+    """
+    if not events.isStreaming:
+        raise TableError("match_stream needs a streaming DataFrame; use match for one that is complete")
+    optional = [name for name in (namespace_column, event_time) if name is not None]
+    require(events, [event_id, *payload, *optional], "the stream of events")
+    if event_time is not None and not isinstance(events.schema[event_time].dataType, T.TimestampType):
+        raise TableError(f"column {event_time!r}: event_time is a timestamp with a zone")
+    newest = snapshot.newest(directory)  # says at once what is missing
+    task = _Stream(
+        str(newest).rpartition("/")[0],
+        str(Path(output).absolute()),
+        str(Path(checkpoint).absolute()),
+        schema.to_json() if schema is not None else None,
+        event_id,
+        namespace,
+        namespace_column,
+        tuple(payload),
+        event_time,
+    )
+    writer = events.writeStream.foreachBatch(task.run).option("checkpointLocation", str(Path(checkpoint).absolute()))
+    return (writer.trigger(**trigger) if trigger else writer).start()
+
+
+def read_deliveries(spark: SparkSession, output: str | Path) -> DataFrame:
+    """Return the deliveries of all finished batches of a stream, with their ``batch``."""
+    return _read(spark, Path(output).absolute(), _DELIVERED).drop("reason")
+
+
+def read_rejected(spark: SparkSession, output: str | Path) -> DataFrame:
+    """Return (event_id, reason, batch) of the events that did not fit the schema."""
+    return _read(spark, Path(output).absolute(), _REJECTED).drop("subscription_id")
+
+
+@dataclass(frozen=True)
+class _Stream:
+    """What happens to each micro-batch; it travels pickled where Spark runs it elsewhere."""
+
+    directory: str
+    output: str
+    checkpoint: str
+    schema: str | None
+    event_id: str
+    namespace: str
+    namespace_column: str | None
+    payload: tuple[str, ...]
+    event_time: str | None
+
+    def run(self, events: DataFrame, batch: int) -> None:
+        """Match one micro-batch and put its rows in place, unless they are there."""
+        target = Path(self.output) / f"batch={batch}"
+        if not (target / "_SUCCESS").exists():
+            self._write(events, self._begin(batch), target)
+        report = self._own(target).report
+        write_once(Path(self.checkpoint) / "tamis" / f"{batch}.end.json", msgspec.json.encode(report))
+        for left in target.parent.glob(f".{target.name}-*"):  # by drivers that were killed
+            shutil.rmtree(left, ignore_errors=True)
+
+    def _begin(self, batch: int) -> Begin:
+        """Return what the batch was begun with before, or choose now and write it down."""
+        path = Path(self.checkpoint) / "tamis" / f"{batch}.begin.json"
+        if not path.exists():
+            version = snapshot.name_of(snapshot.newest(self.directory))
+            write_once(path, msgspec.json.encode(Begin(batch, version, time.time_ns() // 1000)))
+        begin = msgspec.json.decode(path.read_bytes(), type=Begin)
+        if not is_remote(self.directory) and not (Path(self.directory) / begin.version).is_dir():
+            raise SnapshotError(self.directory, f"{begin.version} is gone, and batch {batch} was begun with it")
+        return begin
+
+    def _stream(self) -> str:
+        """Return the name of this stream, given at its first batch."""
+        path = Path(self.checkpoint) / "tamis" / "stream"
+        if not path.exists():
+            write_once(path, uuid.uuid4().hex.encode())
+        return path.read_text()
+
+    def _own(self, target: Path) -> _Batch:
+        """Return what a batch tells of itself; another stream's in our place is an error: ours would be lost."""
+        found = msgspec.json.decode((target / "_batch.json").read_bytes(), type=_Batch)
+        if found.stream != self._stream():
+            raise ModelError(
+                f"{target} was written by a stream with another checkpoint; give each checkpoint an output of its own"
+            )
+        return found
+
+    def _write(self, events: DataFrame, begin: Begin, target: Path) -> None:
+        """Match, write aside, rename."""
+        started = time.perf_counter()
+        seen, found = Observation(), Observation()
+        rows = self._rows(events.observe(seen, F.count(F.lit(1)).alias("events"), self._oldest()), begin)
+        is_rejected = F.col("reason").isNotNull()
+        counted = rows.observe(
+            found, F.count_if(~is_rejected).alias("deliveries"), F.count_if(is_rejected).alias("rejected")
+        )
+        outcome = F.when(is_rejected, _REJECTED).otherwise(_DELIVERED).alias("outcome")
+        aside = target.with_name(f".{target.name}-{uuid.uuid4().hex}")
+        try:
+            counted.select("*", outcome).write.partitionBy("outcome").parquet(str(aside))
+            elapsed = time.perf_counter() - started
+            counts, ended = {**seen.get, **found.get}, time.time()
+            lag = ended - (counts.pop("oldest") or begin.now) / 1e6
+            report = BatchReport(begin.batch, begin.version, **counts, seconds=elapsed, ended=ended, lag=lag)
+            about = _Batch(self._stream(), rows.schema.json(), report)
+            (aside / "_batch.json").write_bytes(msgspec.json.encode(about))
+            with contextlib.suppress(FileExistsError, OSError):  # another driver was quicker: same rows
+                os.rename(aside, target)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+        if not (target / "_SUCCESS").exists():
+            raise ModelError(f"{target} could not be put in place; is it a directory of something else?")
+
+    def _oldest(self) -> Column:
+        """Return when the oldest event happened, in microseconds since 1970; null where nothing tells."""
+        told = F.lit(None).cast("long") if self.event_time is None else F.unix_micros(F.col(quoted(self.event_time)))
+        return F.min(told).alias("oldest")
+
+    def _rows(self, events: DataFrame, begin: Begin) -> DataFrame:
+        """Return deliveries and rejected events, as the batch was begun."""
+        schema = Schema.from_json(self.schema) if self.schema is not None else None
+        version = f"{self.directory}/{begin.version}"
+        whose = (self.namespace, self.namespace_column)
+        plan = MatchPlan(events, version, schema, self.event_id, *whose, self.payload)
+        return plan.deliveries(begin.now, rejects=True)
+
+
+def _read(spark: SparkSession, output: Path, outcome: str) -> DataFrame:
+    if not output.is_dir():
+        raise TableError(f"there is no directory {output}")
+    finished = sorted(path.parent for path in output.glob("batch=*/_SUCCESS"))
+    if not finished:
+        raise TableError(f"there is no finished batch in {output} yet")
+    about = msgspec.json.decode((finished[-1] / "_batch.json").read_bytes(), type=_Batch)
+    columns = T.StructType.fromJson(msgspec.json.decode(about.columns))
+    found = [str(part) for batch in finished for part in [batch / f"outcome={outcome}"] if part.is_dir()]
+    if not found:
+        return spark.createDataFrame([], columns.add("batch", T.IntegerType()))
+    return spark.read.option("basePath", str(output)).schema(_with_places(columns)).parquet(*found).drop("outcome")
+
+
+def _with_places(columns: T.StructType) -> T.StructType:
+    """Return the columns of the files and those that stand in the paths."""
+    return T.StructType([*columns, T.StructField("batch", T.IntegerType()), T.StructField("outcome", T.StringType())])

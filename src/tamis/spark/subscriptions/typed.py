@@ -1,0 +1,150 @@
+"""Subscriptions that come as typed columns rather than as text: bounds and values by attribute."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tamis.errors import EventError, ModelError, SchemaError, TableError
+from tamis.model.columns import column_from
+from tamis.model.language.format import format_node
+from tamis.model.language.nodes import And, Compare, Constant, Node, SpatialTest
+from tamis.model.schema import Schema
+from tamis.model.types import Boolean, Form, Number, ScalarType
+
+__all__ = ["TypedColumns", "box_problem", "boxes_of", "number_names", "texts_of"]
+
+Bounds = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class TypedColumns:
+    """Which columns say what about which attribute: (attribute, lower, upper, equal)."""
+
+    bounds: tuple[tuple[str, str | None, str | None], ...]
+    equal: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, given: Mapping[str, str | tuple[str | None, str | None]], schema: Schema) -> TypedColumns:
+        """Check what a user says of his columns."""
+        bounds, equal = [], []
+        for attribute, source in given.items():
+            if attribute not in schema:
+                raise SchemaError(attribute, f"unknown; the schema has {', '.join(schema)}")
+            kind = schema[attribute]
+            if kind.form is Form.VECTOR:
+                raise SchemaError(attribute, "a ball needs a centre and a radius: write it as text with V_WITHIN")
+            if isinstance(source, str):
+                equal.append((attribute, source))
+            elif isinstance(kind, ScalarType) and not isinstance(kind, Boolean) and len(source) == 2:
+                bounds.append((attribute, *source))
+            else:
+                raise SchemaError(attribute, "expected one column, or (lower, upper) for what has an order")
+        if not bounds and not equal:
+            raise TableError("columns names no attribute")
+        return cls(tuple(bounds), tuple(equal))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that are read, each once."""
+        named = [name for _, *pair in self.bounds for name in pair if name is not None]
+        return tuple(dict.fromkeys([*named, *(name for _, name in self.equal)]))
+
+    def is_box(self, batch: pa.RecordBatch, schema: Schema) -> bool:
+        """Whether only numbers are bounded, by columns that float64 holds exactly: then rows are boxes."""
+        numbers = not self.equal and all(isinstance(schema[name], Number) for name, *_ in self.bounds)
+        return numbers and all(_is_float(batch.schema.field(name).type) for name in self.names)
+
+
+def number_names(schema: Schema) -> list[str]:
+    """Return the attributes over which boxes are given, in the order of their sides."""
+    return sorted(name for name, kind in schema.items() if isinstance(kind, Number))
+
+
+def _is_float(kind: pa.DataType) -> bool:
+    """Whether every value of an Arrow type is a float64; a larger integer is written as text, exactly."""
+    return bool(pa.types.is_floating(kind) or (pa.types.is_integer(kind) and kind.bit_width <= 32))
+
+
+def boxes_of(
+    batch: pa.RecordBatch, typed: TypedColumns, schema: Schema
+) -> tuple[Bounds, Bounds, npt.NDArray[np.bool_]]:
+    """Return the lower and upper sides over the schema's numbers, and which rows are no box."""
+    names = number_names(schema)
+    lo = np.full((batch.num_rows, len(names)), -np.inf)
+    hi = np.full((batch.num_rows, len(names)), np.inf)
+    for attribute, lower, upper in typed.bounds:
+        axis = names.index(attribute)
+        if lower is not None:
+            lo[:, axis] = _side(batch, lower, -np.inf)
+        if upper is not None:
+            hi[:, axis] = _side(batch, upper, np.inf)
+    wrong: Mask = np.logical_not(_is_range(lo, hi).all(axis=1))
+    return lo, hi, wrong
+
+
+def box_problem(lo: Bounds, hi: Bounds, schema: Schema) -> ModelError | None:
+    """Return what is wrong with the sides of one box, if anything."""
+    wrong = np.flatnonzero(~_is_range(lo, hi))
+    if not len(wrong):
+        return None
+    axis = int(wrong[0])
+    return TableError(f"{number_names(schema)[axis]!r} from {lo[axis]} to {hi[axis]} is no range")
+
+
+def _is_range(lo: Bounds, hi: Bounds) -> Mask:
+    found: Mask = (lo <= hi) & (lo < np.inf) & (hi > -np.inf)
+    return found
+
+
+def _side(batch: pa.RecordBatch, name: str, open_end: float) -> Bounds:
+    column = batch.column(name).cast(pa.float64())
+    return np.asarray(column.fill_null(open_end)) + 0.0
+
+
+def texts_of(batch: pa.RecordBatch, typed: TypedColumns, schema: Schema) -> list[str | ModelError]:
+    """Write each row as CQL2 text, value by value."""
+    conditions: list[list[Node | ModelError]] = [[] for _ in range(batch.num_rows)]
+    for attribute, lower, upper in typed.bounds:
+        for name, op in ((lower, ">="), (upper, "<=")):
+            if name is not None:
+                _add(conditions, batch, name, attribute, op, schema)
+    for attribute, name in typed.equal:
+        _add(conditions, batch, name, attribute, "=", schema)
+    return [_written(parts) for parts in conditions]
+
+
+def _add(
+    conditions: list[list[Node | ModelError]], batch: pa.RecordBatch, name: str, attribute: str, op: Any, schema: Schema
+) -> None:
+    kind = schema[attribute]
+    column = column_from(name, kind, batch.column(name))
+    for row, parts in enumerate(conditions):
+        problem = column.bad.get(row)
+        value = column.value(row)
+        if problem is not None:
+            parts.append(EventError(name, problem.value, problem.problem))
+        elif value is None:
+            continue
+        elif isinstance(value, Fraction):
+            parts.append(EventError(name, value, "a decimal with more digits than a literal can have"))
+        elif isinstance(kind, ScalarType):
+            parts.append(Compare(attribute, op, kind.literal(value)))
+        else:
+            parts.append(SpatialTest("S_INTERSECTS", attribute, value))
+
+
+def _written(parts: list[Node | ModelError]) -> str | ModelError:
+    nodes = [part for part in parts if not isinstance(part, ModelError)]
+    if len(nodes) < len(parts):
+        return next(part for part in parts if isinstance(part, ModelError))
+    if len(nodes) < 2:
+        return format_node(nodes[0] if nodes else Constant(True))
+    return format_node(And(tuple(nodes)))

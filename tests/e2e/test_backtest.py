@@ -1,0 +1,101 @@
+"""``tamis backtest`` and ``tamis import sigma`` as a user calls them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from typer.testing import CliRunner
+
+from tamis.cli.main import app
+
+RULES = {
+    "wide": "line ILIKE '%net%'",
+    "narrow": "line ILIKE '%net user%'",
+    "present": "line IS NOT NULL",
+    "silent": "line ILIKE '%mimikatz%'",
+}
+OLD = {"wide": "line ILIKE '%net use%'", "gone": "line ILIKE '%x%'", "present": "line IS NOT NULL"}
+LINES = ("net user", "NET view", "dir", "net use", "type x")
+
+SIGMA = """
+title: A user is added
+id: 5f1c0b1e-6f0e-4c7e-9a55-0d6b2f6f7f10
+status: test
+level: high
+logsource: {product: windows, category: process_creation}
+detection:
+    selection: {line|contains|all: [net, user]}
+    filter: {host|startswith: admin}
+    condition: selection and not filter
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, rules in (("rules", RULES), ("old", OLD)):
+        texts = [json.dumps({"id": id, "filter": text}) for id, text in rules.items()]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(texts))
+    events = [{"line": line, "at": f"2026-01-0{1 + i // 2}T10:00:00Z"} for i, line in enumerate(LINES)]
+    (tmp_path / "events.jsonl").write_text("\n".join(map(json.dumps, events)))
+    (tmp_path / "rule.yml").write_text(SIGMA)
+    return tmp_path
+
+
+def run(folder: Path, *arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, [str(folder / one) if "." in one else one for one in arguments])
+    return done.exit_code, done.stdout
+
+
+def test_firings_days_verdicts_and_differences(folder: Path) -> None:
+    code, text = run(
+        folder, "backtest", "rules.jsonl", "events.jsonl", "--time", "at", "--against", "old.jsonl", "--json"
+    )
+    assert code == 0
+    report = json.loads(text)
+    rules = {rule.pop("id"): rule for rule in report["rules"]}
+    assert {id: rule["fired"] for id, rule in rules.items()} == {"wide": 3, "narrow": 1, "present": 5, "silent": 0}
+    assert rules["wide"]["days"] == {"2026-01-01": 2, "2026-01-02": 1}
+    assert (report["events"], report["never"], report["always"]) == (5, ["silent"], ["present"])
+    assert report["redundant"]["narrow"]["why"] == "covered"
+    assert set(report["redundant"]) == {"narrow", "wide", "silent"}
+    assert report["difference"] == {
+        "added": ["narrow", "silent"],
+        "removed": ["gone"],
+        "changed": {"wide": {"gained": 1, "lost": 0}},
+    }
+
+
+def test_junit_and_exit_codes(folder: Path) -> None:
+    options = ("backtest", "rules.jsonl", "events.jsonl", "--junit", "report.xml")
+    assert run(folder, *options)[0] == 0
+    assert run(folder, *options, "--fail-on", "never")[0] == 1
+    suite = ElementTree.parse(folder / "report.xml").getroot()
+    assert (suite.get("tests"), suite.get("failures")) == ("4", "1")
+    failed = [case.get("name") for case in suite if case.find("failure") is not None]
+    assert failed == ["silent"]
+
+
+def test_sigma_rules_are_imported_and_run(folder: Path) -> None:
+    code, text = run(folder, "import", "sigma", "rule.yml")
+    assert code == 0
+    record = json.loads(text)
+    assert record["id"] == "5f1c0b1e-6f0e-4c7e-9a55-0d6b2f6f7f10"
+    assert record["metadata"]["title"] == "A user is added"
+    code, text = run(folder, "backtest", "rule.yml", "events.jsonl", "--json")
+    assert (code, [rule["fired"] for rule in json.loads(text)["rules"]]) == (0, [1])
+
+
+def test_a_refused_rule_is_named_and_the_exit_code_says_so(folder: Path) -> None:
+    (folder / "bad.yml").write_text("title: State\ncorrelation: {type: event_count}\n")
+    done = CliRunner().invoke(app, ["import", "sigma", str(folder / "bad.yml"), str(folder / "rule.yml")])
+    assert done.exit_code == 1
+    assert "rule 'State': a correlation rule keeps state between events" in " ".join(done.stderr.split())
+    assert len(done.stdout.splitlines()) == 1
+
+
+def test_a_picture(folder: Path) -> None:
+    run(folder, "backtest", "rules.jsonl", "events.jsonl", "--time", "at", "--picture", "days.svg")
+    assert "<svg" in (folder / "days.svg").read_text()

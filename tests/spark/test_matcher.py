@@ -1,0 +1,122 @@
+"""One verb: the rows of `match` for a DataFrame, a stream, a column and SQL; a micro-batch keeps its version."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import tamis
+from tamis.errors import SnapshotError, TableError
+from tamis.spark import matcher, register_functions, write_snapshot
+from tests.spark.test_match import accepted
+from tests.spark.worlds import COLUMNS, SCHEMA, laptop, pairs, rows, texts
+
+
+@pytest.fixture(scope="module")
+def world(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    filters = [(f"s{i}", text) for i, text in enumerate(texts(60, seed=31))]
+    directory = tmp_path_factory.mktemp("rules")
+    write_snapshot(accepted(spark, filters), directory, schema=SCHEMA)
+    events = rows(60, seed=32)
+    frame = spark.createDataFrame(events, COLUMNS)
+    frame.createOrReplaceTempView("matcher_events")
+    return {"directory": directory, "filters": filters, "frame": frame, "wanted": sorted(laptop(filters, events))}
+
+
+def test_every_form_gives_the_rows_of_the_laptop(spark: Any, world: dict[str, Any]) -> None:
+    m = matcher(world["directory"])
+    assert pairs(world["frame"].transform(m.match)) == world["wanted"]
+    marked = world["frame"].withColumn("who", m.ids()).selectExpr("event_id", "explode(who) AS subscription_id")
+    assert pairs(marked) == world["wanted"]
+    m.register(spark, "alerts", event_id_type="bigint")
+    assert pairs(spark.sql("SELECT * FROM alerts(TABLE(matcher_events))")) == world["wanted"]
+
+
+def test_rules_of_a_frame_and_of_a_table(spark: Any, world: dict[str, Any]) -> None:
+    rules = spark.createDataFrame(world["filters"], "id string, filter string")
+    assert pairs(world["frame"].transform(matcher(rules, schema=SCHEMA).match)) == world["wanted"]
+    rules.createOrReplaceTempView("matcher_rules")
+    assert pairs(world["frame"].transform(matcher("matcher_rules", schema=SCHEMA).match)) == world["wanted"]
+    with pytest.raises(TableError, match="need schema="):
+        matcher(rules)
+    with pytest.raises(SnapshotError, match="there is no such directory"):
+        matcher("no_such_rules")
+
+
+def test_bad_events_are_split_off_and_explained(spark: Any, tmp_path: Path) -> None:
+    write_snapshot(accepted(spark, [("low", "price < 10"), ("high", "price > 90")]), tmp_path, schema=SCHEMA)
+    frame = spark.createDataFrame([(1, 5.0), (2, float("nan")), (3, None)], "event_id int, price double")
+    m = matcher(tmp_path)
+    deliveries, quarantine = m.split(frame)
+    assert pairs(deliveries) == [(1, "low")]
+    assert [row["event_id"] for row in quarantine.collect()] == [2]
+    answers = frame.select("event_id", m.ids("price").alias("who"), m.explain("high", "price").alias("why")).where(
+        "event_id <> 2"
+    )
+    found = {row["event_id"]: (row["who"], row["why"]) for row in answers.collect()}
+    assert found[1][0] == ["low"]
+    assert found[3][0] == []
+    assert "price > 90" in found[1][1]
+    assert [row[0] for row in frame.where("event_id = 2").select(m.ids("price")).collect()] == [None]
+    assert [row[0] for row in frame.limit(1).select(m.explain("nobody", "price")).collect()] == [None]
+
+
+def test_a_stream_is_pinned_batch_by_batch(spark: Any, tmp_path: Path) -> None:
+    """A sink of Spark's own; the batch that runs again has the rules it had at first (promise P5)."""
+    directory, source, checkpoint = tmp_path / "rules", tmp_path / "source", tmp_path / "checkpoint"
+    output, events = tmp_path / "output", rows(40, seed=33)
+    old, new = [("low", "price < 10")], [("high", "price > 10")]
+    write_snapshot(accepted(spark, old), directory, schema=SCHEMA)
+
+    def publish(some: list[dict[str, Any]]) -> None:
+        spark.createDataFrame(some, COLUMNS).coalesce(1).write.mode("append").parquet(str(source))
+
+    def run() -> None:
+        stream = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).parquet(str(source))
+        writer = stream.transform(matcher(directory).match).writeStream.format("parquet")
+        writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start(
+            str(output)
+        ).awaitTermination()
+
+    publish(events[:20])
+    run()
+    write_snapshot(accepted(spark, new), directory, schema=SCHEMA)
+    publish(events[20:])
+    run()
+    wanted = sorted(laptop(old, events[:20]) | laptop(new, events[20:]))
+    assert pairs(spark.read.parquet(str(output))) == wanted
+    pins = {path.name: msgspec.json.decode(path.read_bytes()) for path in (directory / "pins").glob("*/*.json")}
+    assert {name: found["version"] for name, found in pins.items()} == {"0.json": "v000001", "1.json": "v000002"}
+    # As after a crash before the sink and Spark noted the last batch, with newer rules there meanwhile.
+    write_snapshot(accepted(spark, [("none", "price < -1")]), directory, schema=SCHEMA)
+    for noted in [*(checkpoint / "commits").glob("*1*"), *(output / "_spark_metadata").glob("*1*")]:
+        noted.unlink()
+    run()
+    assert pairs(spark.read.parquet(str(output))) == wanted
+
+
+def test_functions_of_sql(spark: Any) -> None:
+    assert "tamis_matches" in register_functions(spark)
+    row = spark.sql(
+        "SELECT tamis_matches('price < 10', named_struct('price', 5.0D)) AS matches,"
+        " tamis_matches('price < 10', named_struct('price', 50.0D)) AS misses,"
+        " tamis_matches(CAST(NULL AS STRING), named_struct('price', 50.0D)) AS nothing,"
+        " tamis_explain('price < 10', named_struct('price', 50.0D)) AS why,"
+        " tamis_covers('price < 10', 'price < 5') AS covers, tamis_covers('price < 5', 'price < 10') AS narrower,"
+        " tamis_relation('POLYGON((1 1, 2 1, 2 2, 1 1))', 'POLYGON((0 0, 9 0, 9 9, 0 9, 0 0))') AS relation,"
+        " tamis_hilbert_key(array(7, 0), 3) AS key, tamis_ranges(array(2, 2), array(5, 3), 3) AS ranges"
+    ).first()
+    assert (row["matches"], row["misses"], row["nothing"]) == (True, False, None)
+    assert (row["covers"], row["narrower"], row["relation"], row["key"]) == (True, False, "inside", 63)
+    assert [tuple(one) for one in row["ranges"]] == [(8, 11), (52, 55)]
+    assert "price < 10" in row["why"]
+
+
+def test_what_a_caller_can_get_wrong(spark: Any, world: dict[str, Any]) -> None:
+    with pytest.raises(TableError, match="has no column 'key'"):
+        matcher(world["directory"], event_id="key").match(world["frame"])
+    with pytest.raises(tamis.SchemaError, match="'price'"):
+        matcher(world["directory"], schema=tamis.Schema({"price": tamis.String()})).match(world["frame"])
