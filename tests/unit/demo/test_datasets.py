@@ -96,10 +96,11 @@ def test_neighbours_share_their_border_to_the_bit(counties: pa.Table) -> None:
 
 def test_borders_join_forwards_and_backwards() -> None:
     """Two squares side by side: the line between them is kept once. The second line lies off the grid."""
+    degree, back = 200_000, 199_999
     borders = pa.table(
         {
-            "lon": pa.array([[100_000, 0], [], [0, 100_000, 0, -100_000]], pa.list_(pa.int32())),
-            "lat": pa.array([[0, 100_000], [], [-100_000, 0, 100_000, 0]], pa.list_(pa.int32())),
+            "lon": pa.array([[degree, 0], [], [0, degree, 0, back]], pa.list_(pa.int32())),
+            "lat": pa.array([[0, degree], [], [back, 0, degree, 0]], pa.list_(pa.int32())),
             "exact": pa.array([None, [1.0, 1.0, 1 / 3, 1.0, 0.0, 0.0, 1.0, 0.0], None], pa.list_(pa.float64())),
         }
     )
