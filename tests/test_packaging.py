@@ -106,7 +106,8 @@ def test_laboratory_and_benchmarks_are_wheels_of_their_own(package: str, command
 
 
 def test_the_wheel_is_light(installed: Installed) -> None:
-    assert installed.wheel.stat().st_size < 2_500_000
+    """The sources take 1.4 MB and the data sets 1.1 MB; a file that does not belong there would show."""
+    assert installed.wheel.stat().st_size < 3_000_000
 
 
 def test_the_installed_package_is_the_one_that_runs(installed: Installed) -> None:
