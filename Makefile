@@ -48,7 +48,7 @@ MISSING := for one in chromium mosquitto nats-server; do PATH="$$PATH:/usr/sbin"
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-newest setup-ci lock sbom run test check lint fuzz soak planted coverage mutants bench docs-check clean
+.PHONY: help setup setup-newest setup-ci lock sbom run test check lint fuzz soak planted coverage mutants bench docs docs-check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -112,6 +112,9 @@ mutants: $(STAMP) ## a sample of MUTANTS (20) small faults, drawn by SEED (0): w
 bench: $(VENV)/.installed-bench ## timings, beside other systems
 	$(BIN)/tamis bench
 
+docs: $(VENV)/.installed-docs ## the documentation as a site, with a reference of the Python API and of HTTP: build/site/index.html
+	$(BIN)/python scripts/build_docs.py
+
 docs-check: $(STAMP) ## links, examples and the picture in the documents
 	$(PYTEST) tests/test_tree_hygiene.py tests/test_architecture.py -k "document or picture"
 
@@ -144,6 +147,11 @@ $(VENV)/.installed-run: pyproject.toml $(LOCK) | $(BIN)/uv
 $(STAMP): pyproject.toml $(LOCK) | $(BIN)/uv
 	@echo "installing tamis with all extras and the development tools: a minute ..."
 	@$(call install,$(DEV))
+	@touch $@
+
+$(VENV)/.installed-docs: $(STAMP)
+	@echo "installing the site generator ..."
+	@$(call install,--editable '.[docs]')
 	@touch $@
 
 $(VENV)/.installed-bench: $(STAMP)

@@ -69,9 +69,9 @@ def main() -> None:
 
 def document(scenes: str) -> str:
     """Return the whole picture around the scenes."""
-    description = "Events on the left, subscriptions in the middle, and the subscribers that get each event on the right"
+    title = "An event on the left, subscriptions in the middle, and the subscribers that get the event on the right"
     return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">
-<title>{description}</title>
+<title>{title}</title>
 <style>{STYLE}</style>
 <defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">
 <path d="M0 0 8 4 0 8z" fill="#2f855a"/></marker></defs>

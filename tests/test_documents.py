@@ -1,4 +1,4 @@
-"""What the documents show is run: README's Python, and the explanation it prints (its Spark: tests/spark/test_readme.py)."""
+"""What the documents show is run: README's Python, and the explanation it prints; tests/spark runs its Spark."""
 
 from __future__ import annotations
 

@@ -1,0 +1,147 @@
+"""Build the documentation site into build/site: `make docs`.
+
+The pages are those of docs/ and of the repository's root, with their links adjusted; the reference is made from
+docstrings, from the OpenAPI document and from the public names. A link to a page that does not exist stops the build.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import tamis
+import tamis.spark
+from tamis.web.openapi import document
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ROOT / "build" / "docs"
+SITE = ROOT / "build" / "site"
+
+#: Pages of the root that become pages of the site; README is its home.
+OWN_PAGES = {"README.md": "index.md", "CHANGELOG.md": None, "CONTRIBUTING.md": None, "SECURITY.md": None}
+#: Files that pages link to and that are no pages.
+OWN_FILES = [
+    "LICENSE",
+    "CITATION.cff",
+    "requirements/lock.txt",
+    "src/tamis/data/LICENSES.md",
+    "examples/sigma/README.md",
+]
+
+LINK = re.compile(r"\]\(([^)\s#]+)(#[^)\s]*)?\)")
+
+
+def main() -> None:
+    """Collect the pages, write the reference, build the site."""
+    shutil.rmtree(PAGES, ignore_errors=True)
+    shutil.copytree(ROOT / "docs", PAGES, ignore=shutil.ignore_patterns("*.parquet"))
+    for name, target in OWN_PAGES.items():
+        text = (ROOT / name).read_text(encoding="utf-8")
+        (PAGES / (target or name)).write_text(at_home(text), encoding="utf-8")
+    for name in OWN_FILES:
+        (PAGES / name).parent.mkdir(parents=True, exist_ok=True)
+        (PAGES / name).write_text(at_home((ROOT / name).read_text(encoding="utf-8")), encoding="utf-8")
+    for page in PAGES.rglob("*.md"):
+        page.write_text(within(page, page.read_text(encoding="utf-8")), encoding="utf-8")
+    write_reference()
+    if missing := dangling_links():
+        sys.exit("links that lead nowhere:\n" + "\n".join(missing))
+    (PAGES / "llms.txt").write_text(summary(), encoding="utf-8")
+    subprocess.run([sys.executable, "-m", "zensical", "build", "--clean", "--strict"], cwd=ROOT, check=True)
+    shutil.copy(PAGES / "llms.txt", SITE / "llms.txt")
+    folder = SITE.relative_to(ROOT)
+    print(f"open {folder}/index.html; its search needs a server: python -m http.server -b 127.0.0.1 -d {folder}")
+
+
+def at_home(text: str) -> str:
+    """Return a page of the root with links as they are from the folder of all pages."""
+    return re.sub(r"\]\(((?:\.\./)*)docs/", r"](\1", text).replace("](README.md", "](index.md")
+
+
+def within(page: Path, text: str) -> str:
+    """Return a page of docs/ whose links to files of the root lead to their copies."""
+    depth = len(page.relative_to(PAGES).parts) - 1
+    return text.replace("](" + "../" * (depth + 1), "](" + "../" * depth)
+
+
+def dangling_links() -> list[str]:
+    """Return the links of all pages to files that are not there."""
+    missing = []
+    for page in sorted(PAGES.rglob("*.md")):
+        for target, _ in LINK.findall(page.read_text(encoding="utf-8")):
+            if "://" not in target and not target.startswith("mailto:") and not (page.parent / target).exists():
+                missing.append(f"  {page.relative_to(PAGES)}: {target}")
+    return missing
+
+
+def write_reference() -> None:
+    """Write the pages that are made from the sources."""
+    folder = PAGES / "reference"
+    folder.mkdir()
+    names = sorted(name for name in tamis.__all__ if not name.startswith("_"))
+    (folder / "python.md").write_text(python_page("tamis", names), encoding="utf-8")
+    (folder / "spark.md").write_text(python_page("tamis.spark", sorted(tamis.spark.__all__)), encoding="utf-8")
+    (folder / "http.md").write_text(http_page(document()), encoding="utf-8")
+
+
+def python_page(package: str, names: list[str]) -> str:
+    """Return the reference of the public names of a package, each from where it is defined."""
+    parts = [f"# `{package}`\n"]
+    owner = tamis if package == "tamis" else tamis.spark
+    for name in names:
+        home = getattr(getattr(owner, name), "__module__", package)
+        parts.append(f"::: {home}.{name}\n" if home.startswith("tamis") else f"## {name}\n")
+    return "\n".join(parts)
+
+
+def http_page(openapi: dict[str, Any]) -> str:
+    """Return the endpoints with what they take and answer."""
+    lines = ["# HTTP", "", "A running broker serves this description as `/openapi.json`.", ""]
+    for path, operations in openapi["paths"].items():
+        for verb, operation in operations.items():
+            lines += [
+                f"## {verb.upper()} {path}",
+                "",
+                operation.get("summary", ""),
+                "",
+                operation.get("description", ""),
+            ]
+            rows = [parameter_row(each) for each in operation.get("parameters", []) if "name" in each]
+            lines += ["", "| parameter | in | values | |", "|---|---|---|---|", *rows, ""] if rows else [""]
+            answers = operation.get("responses", {})
+            lines += [f"- {code}: {answer.get('description', '')}" for code, answer in answers.items()]
+            lines.append("")
+    return "\n".join(lines)
+
+
+def parameter_row(parameter: dict[str, Any]) -> str:
+    """Return the row of one parameter: its name, where it stands, which values it takes, what it means."""
+    schema = parameter.get("schema", {})
+    values = schema.get("type", "")
+    if "enum" in schema:
+        values = " or ".join(f"`{value}`" for value in schema["enum"])
+    elif "pattern" in schema:
+        values = f"`{schema['pattern']}`".replace("|", "\\|")
+    if "minimum" in schema or "maximum" in schema:
+        values += f", {schema.get('minimum', '')} to {schema.get('maximum', '')}"
+    return f"| `{parameter['name']}` | {parameter['in']} | {values} | {parameter.get('description', '')} |"
+
+
+def summary() -> str:
+    """Return llms.txt: each page with its first sentence."""
+    lines = ["# tamis", "", "> Content-based publish/subscribe for Python and Spark.", ""]
+    for page in sorted(PAGES.glob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        title = next((line[2:] for line in text.splitlines() if line.startswith("# ")), page.stem)
+        paragraph = next((part for part in text.split("\n\n")[1:] if re.match(r"[A-Za-z*`]", part)), "")
+        first = re.split(r"(?<=[.:]) ", " ".join(paragraph.split()), maxsplit=1)[0]
+        lines.append(f"- [{title}]({page.with_suffix('.html').name}): {first}")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main()
