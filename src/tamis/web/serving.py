@@ -25,10 +25,10 @@ from tamis.runtime.broker.open_broker import open_broker
 from tamis.runtime.broker.self_audit import note_start, note_stop, watch_tokens
 from tamis.runtime.broker.sessions import end_sessions
 from tamis.runtime.broker.snapshot_subscriptions import follow_snapshot, open_snapshot
-from tamis.runtime.broker.store import Store
 from tamis.runtime.broker.tokens import Tokens, tokens_of
-from tamis.runtime.disk.retention import TRIM_ROWS
 from tamis.runtime.long_lived import keep_frozen, paused_collection
+from tamis.runtime.stores.protocol import Store
+from tamis.runtime.stores.retention import TRIM_ROWS
 from tamis.web.app import make_app
 from tamis.web.port.certificate import follow_certificate
 from tamis.web.port.connection_limits import Gate, raise_file_limit, with_limits, with_small_packets

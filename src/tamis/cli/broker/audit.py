@@ -74,11 +74,11 @@ def _stored(directory: Path) -> Iterator[dict[str, Any]]:
     import contextlib
 
     from tamis.errors import StoreError
-    from tamis.runtime.broker.store import Store
+    from tamis.runtime.stores.sqlite_store import SqliteStore
 
     if not (directory / "broker.sqlite").exists():
         raise StoreError(str(directory), "there is no broker here")
-    with contextlib.closing(Store(directory)) as store:
+    with contextlib.closing(SqliteStore(directory)) as store:
         store.load()
         before: int | None = None
         while page := store.read_audit(before, _PAGE):

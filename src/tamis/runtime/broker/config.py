@@ -172,6 +172,10 @@ class BrokerConfig(_Port, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
     name: str = "broker"
     data: str = "tamis-data"
+    #: The address of a PostgreSQL database that holds the state instead of ``data``; passwords stay out of it.
+    store: str = ""
+    #: Whether to wait while another broker is alive in the same store, and to take over when it dies.
+    standby: bool = False
     schema: str = ""
     #: A directory or URI of snapshots whose subscriptions this broker has; newer versions are followed.
     snapshot: str = ""
@@ -193,6 +197,7 @@ class BrokerConfig(_Port, frozen=True, forbid_unknown_fields=True, kw_only=True)
             )
         if self.auth.jwt is not None:
             self.auth.jwt.check()
+        self._check_store()
         for link in self.links:
             link.read_policy()
             check_encrypted(link.url, link.token_file or link.token_env, insecure=link.insecure)
@@ -206,6 +211,12 @@ class BrokerConfig(_Port, frozen=True, forbid_unknown_fields=True, kw_only=True)
         if len(set(names)) < len(names) or any(":" in name or not name for name in names):
             raise ModelError(f"names of brokers differ, are not empty and have no colon: {', '.join(names)}")
         return self
+
+    def _check_store(self) -> None:
+        if self.store and not self.store.startswith(("postgresql://", "postgres://")):
+            raise ModelError("store: expected postgresql://user@host:port/database; without one, data is a directory")
+        if self.standby and not self.store:
+            raise ModelError("standby needs a store that two brokers can share: --store postgresql://...")
 
     def read_schema(self) -> Schema | None:
         """Return the configured schema, None when types are to be learned."""

@@ -25,10 +25,10 @@ from tamis.node import records
 from tamis.node.effects import Persist
 from tamis.routing.edge.audit import Deed
 from tamis.routing.new_life import begin_new_life
-from tamis.runtime.broker.store import Store
 from tamis.runtime.disk.checking import DATABASE, MANIFEST, TOKENS, Checked, check_files, is_client
 from tamis.runtime.disk.copying import STEP_SECONDS, copy_database, flush
 from tamis.runtime.disk.migration import migrate_store
+from tamis.runtime.stores.sqlite_store import SqliteStore
 
 __all__ = ["Backup", "compact", "read_backup", "restore_backup", "write_backup"]
 
@@ -118,7 +118,7 @@ def restore_backup(directory: Path, data: Path) -> Backup:
         if kept is not None:
             kept.unlink()  # the backup has it
         _demand_agreement(backup, check_files(draft), directory)
-        store = Store(draft)
+        store = SqliteStore(draft)
         try:
             stored = store.load()
             store.commit([*_new_life(stored, backup), _deed(store, backup)], now=time.time())
@@ -131,7 +131,7 @@ def compact(data: Path) -> tuple[int, int]:
     """Rewrite the file of a broker that does not run without free pages; returns its bytes before and after."""
     if not (data / DATABASE).exists():
         raise StoreError(str(data), "there is no broker here")
-    with contextlib.closing(Store(data)) as store:
+    with contextlib.closing(SqliteStore(data)) as store:
         store.load()
         before = store.size()
         store.compact()
@@ -143,10 +143,10 @@ def _new_life(stored: dict[tuple[str, ...], bytes], backup: Backup) -> list[Pers
     return begin_new_life(stored, neighbours, epoch=round(time.time() * 1e6), since=backup.at)
 
 
-def _deed(store: Store, backup: Backup) -> Persist:
+def _deed(store: SqliteStore, backup: Backup) -> Persist:
     moment = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(backup.at / 1e6))
     deed = Deed(round(time.time() * 1e6), "operator", "restore", address="file", detail=f"backup of {moment} UTC")
-    return records.AUDIT.put(str(store.audit.number + 1), value=msgspec.msgpack.encode(deed))
+    return records.AUDIT.put(str(store.audited + 1), value=msgspec.msgpack.encode(deed))
 
 
 def _manifest(directory: Path, at: int, checked: Checked) -> Backup:

@@ -20,12 +20,12 @@ from tamis.model.schema import Schema
 from tamis.node import records
 from tamis.node.effects import Key
 from tamis.routing import messages as m
-from tamis.runtime.broker.audit_log import AuditLog
-from tamis.runtime.disk.books import Books
 from tamis.runtime.disk.head import read_head
-from tamis.runtime.disk.messages import MessageTable, stream_ends
 from tamis.runtime.disk.room import BUSY_MILLISECONDS
 from tamis.runtime.extra import demand_server
+from tamis.runtime.stores.audit_log import AuditLog
+from tamis.runtime.stores.books import Books
+from tamis.runtime.stores.messages import MessageTable, stream_ends
 
 __all__ = ["DATABASE", "MANIFEST", "TOKENS", "Checked", "check_files", "is_client", "open_to_read"]
 

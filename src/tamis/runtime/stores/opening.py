@@ -1,0 +1,20 @@
+"""The store that a configuration names: a data directory, or a PostgreSQL database."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tamis.runtime.broker.config import BrokerConfig
+from tamis.runtime.stores.protocol import Store
+from tamis.runtime.stores.sqlite_store import SqliteStore
+
+__all__ = ["open_store"]
+
+
+def open_store(config: BrokerConfig) -> Store:
+    """Open the store of a broker; `StoreError` when another process has it."""
+    if not config.store:
+        return SqliteStore(config.data)
+    from tamis.runtime.stores.postgres_store import PostgresStore
+
+    return PostgresStore(config.store, config.name, Path(config.data))
