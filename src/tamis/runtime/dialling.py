@@ -9,10 +9,14 @@ from typing import Any
 
 from tamis.runtime.packets import SUBPROTOCOL
 
-__all__ = ["FIRST_PAUSE", "LONGEST_PAUSE", "dial", "socket_errors", "websocket_url"]
+__all__ = ["ATTEMPT_SECONDS", "BEAT", "FIRST_PAUSE", "LONGEST_PAUSE", "dial", "socket_errors", "websocket_url"]
 
 #: Seconds before a broken connection is tried again, at first and at most.
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
+
+#: Where there are several addresses: seconds for each attempt, between two pings, and until one counts as unanswered.
+#: A broker that hangs or was cut off is left after 4 seconds; one address alone is given 40.
+ATTEMPT_SECONDS, BEAT = 2.0, (1.0, 3.0)
 
 
 def websocket_url(url: str) -> str:
@@ -26,9 +30,15 @@ def websocket_url(url: str) -> str:
 
 @asynccontextmanager
 async def dial(
-    url: str, token: str | None, *, max_size: int, timeout: float, ssl: ssl.SSLContext | None = None
+    url: str,
+    token: str | None,
+    *,
+    max_size: int,
+    timeout: float,
+    ssl: ssl.SSLContext | None = None,
+    beat: tuple[float, float] | None = None,
 ) -> AsyncIterator[Any]:
-    """Open a WebSocket; it is closed at the end of the context.
+    """Open a WebSocket; it is closed at the end of the context. ``beat`` is as `BEAT`.
 
     A closing handshake that is cancelled would leave the TCP connection open: the other side may never answer it.
     """
@@ -44,6 +54,9 @@ async def dial(
         compression=None,
         open_timeout=timeout,
         proxy=None,
+        ping_interval=20.0 if beat is None else beat[0],
+        ping_timeout=20.0 if beat is None else beat[1],
+        close_timeout=10.0 if beat is None else beat[0],
         **tls,
     )
     try:

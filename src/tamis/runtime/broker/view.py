@@ -189,6 +189,11 @@ class BrokerView:
     # Disk
 
     @property
+    def fence(self) -> int:
+        """How often the right to write to the store has changed hands; 0: it cannot."""
+        return self._store.fence
+
+    @property
     def disk(self) -> DiskView:
         """The state of the disk."""
         committer = self._committer()

@@ -179,7 +179,8 @@ def with_patience(place: str, attempt: Callable[[], T], patience: float = PATIEN
                 raise StoreError(
                     place,
                     f"PostgreSQL has not answered for {patience:g} s ({first_line(error)}). "
-                    "What was confirmed is in it: start the broker again when PostgreSQL runs, or have it wait with --standby",
+                    "What was confirmed is in it: start the broker again when PostgreSQL runs, or have it wait "
+                    "with --standby",
                 ) from error
         time.sleep(_PAUSE)
 

@@ -36,6 +36,7 @@ from tamis.runtime.stores.postgres_database import (
     telling,
     with_patience,
 )
+from tamis.runtime.stores.protocol import StandbyStoppedError
 from tamis.runtime.stores.tables import Tables
 
 __all__ = ["PostgresStore"]
@@ -210,7 +211,7 @@ class PostgresStore:
         if stopped is None:
             time.sleep(LOOK_SECONDS)
         elif stopped.wait(LOOK_SECONDS):
-            raise StoreError(self.place, "the standby was stopped")
+            raise StandbyStoppedError(self.place, "the standby was stopped")
 
     def _connect(self) -> psycopg.Connection[Any]:
         """Return a new connection on which commits are durable; `StoreError` when they cannot be."""

@@ -15,7 +15,11 @@ from tamis.node.effects import Key, Link, Persist
 from tamis.node.outbox import Backlog
 from tamis.runtime.stores.audit_log import AuditRecord
 
-__all__ = ["Store"]
+__all__ = ["StandbyStoppedError", "Store"]
+
+
+class StandbyStoppedError(StoreError):
+    """A broker that waited for its store was told to stop."""
 
 
 class Store(Protocol):
