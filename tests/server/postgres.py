@@ -51,10 +51,11 @@ class PostgresServer:
 
     directory: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="tamis-postgres-", dir="/tmp")))
     process: subprocess.Popen[bytes] | None = None
+    database: str = "postgres"
 
     @property
     def url(self) -> str:
-        return f"postgresql://tamis@/postgres?host={self.directory}"
+        return f"postgresql://tamis@/{self.database}?host={self.directory}"
 
     def make(self) -> PostgresServer:
         assert PROGRAM is not None

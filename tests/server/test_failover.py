@@ -181,12 +181,13 @@ def test_a_broker_that_hung_cannot_write_when_it_wakes(pair: Pair) -> None:
     demand_once(traffic)
 
 
-def test_a_broker_that_stops_lets_its_standby_in_at_once(pair: Pair) -> None:
+def test_a_broker_that_stops_lets_its_standby_in(pair: Pair) -> None:
     first = pair.serving()
     assert first.stop() == 0
     second = pair.serving()
     assert second is not first
-    assert [deed["what"] for deed in ask(f"{second.url}/v1/audit").json["deeds"]][-2:] == ["start", "start"]
+    deeds = [deed["what"] for deed in ask(f"{second.url}/v1/audit").json["deeds"]]
+    assert [what for what in reversed(deeds) if what in ("start", "stop")] == ["start", "stop", "start"]
 
 
 @pytest.mark.soak

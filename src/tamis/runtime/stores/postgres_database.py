@@ -164,7 +164,7 @@ def is_lost(error: BaseException) -> bool:
     return state is None or state[:2] == "08" or state in _GONE
 
 
-def with_patience(place: str, attempt: Callable[[], T], patience: float = PATIENCE) -> T:
+def with_patience(place: str, attempt: Callable[[], T], patience: float) -> T:
     """Return what ``attempt`` returns, trying again while the server is gone; `StoreError` after some seconds."""
     import psycopg
 

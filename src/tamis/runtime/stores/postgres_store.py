@@ -29,6 +29,7 @@ from tamis.runtime.stores.database import Database
 from tamis.runtime.stores.lease import LEASE_SCHEMA, LEASE_SECONDS, LOOK_SECONDS, Heartbeat, Lease
 from tamis.runtime.stores.messages import OUTBOX_SCHEMA, PAGE_BYTES
 from tamis.runtime.stores.postgres_database import (
+    PATIENCE,
     Address,
     PostgresDatabase,
     first_line,
@@ -65,6 +66,8 @@ class PostgresStore:
         if len(self._address.schema.encode()) > 63:
             raise StoreError(self.place, "the name of a broker in PostgreSQL has at most 57 bytes")
         self.tables = Tables(self.place)
+        #: How long a lost server is waited for, in seconds.
+        self.patience = PATIENCE
         self.on_damage: Callable[[StoreError], object] = lambda error: None
         self._data = data
         self._data.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -295,7 +298,7 @@ class PostgresStore:
             with telling(self.place):
                 return self._lease.renew(self._db)
 
-        return with_patience(self.place, attempt)
+        return with_patience(self.place, attempt, self.patience)
 
     def _read(self, action: Callable[[Database], T]) -> T:
         """Return what an action reads; an error stops the broker, whoever met it."""
