@@ -20,7 +20,7 @@ import pytest
 
 from tamis.runtime.stores.protocol import Store
 from tamis.runtime.stores.sqlite_store import SqliteStore
-from tests.server.processes import HANGS
+from tests.server.processes import HANGS, wait_until
 
 #: Debian has the programs of the server in a folder of each version.
 _FOLDERS = ":".join(str(path) for path in sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True))
@@ -67,6 +67,30 @@ class PostgresServer:
         data = str(self.directory / "data")
         subprocess.run([*command, initdb, "-D", data, *options], check=True, capture_output=True, cwd="/")
         return self
+
+    def replica(self) -> PostgresServer:
+        """A second server that has every commit before it is confirmed; `promote` makes it the first."""
+        copy = PostgresServer()
+        command = _as_user()
+        if command:
+            os.chown(copy.directory, int(command[1].split("=")[1]), -1)
+        assert PROGRAM is not None
+        backup = str(Path(PROGRAM).resolve().parent / "pg_basebackup")
+        source = f"host={self.directory} user=tamis application_name=copy"
+        options = ["-D", str(copy.directory / "data"), "-R", "--checkpoint=fast", "--no-sync"]
+        subprocess.run([*command, backup, "-d", source, *options], check=True, capture_output=True, cwd="/")
+        copy.start()
+        with contextlib.closing(self.connect()) as db:
+            db.execute("ALTER SYSTEM SET synchronous_standby_names = 'copy'")
+            db.execute("ALTER SYSTEM SET synchronous_commit = 'remote_apply'")
+            db.execute("SELECT pg_reload_conf()")
+            waiting = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'"
+            wait_until(lambda: db.execute(waiting).fetchone() == (1,), "the replica")
+        return copy
+
+    def promote(self) -> None:
+        with contextlib.closing(self.connect()) as db:
+            assert db.execute("SELECT pg_promote()").fetchone() == (True,)
 
     def start(self) -> PostgresServer:
         """Start the server; what a killed one left may still be there for a moment."""

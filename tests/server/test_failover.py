@@ -190,31 +190,36 @@ def test_a_broker_that_stops_lets_its_standby_in(pair: Pair) -> None:
     assert [what for what in reversed(deeds) if what in ("start", "stop")] == ["start", "stop", "start"]
 
 
+def kill(holder: BrokerProcess, traffic: Traffic) -> None:
+    holder.kill()
+    traffic.wait_for_more()
+
+
+def hang(holder: BrokerProcess, traffic: Traffic) -> None:
+    assert holder.process is not None
+    holder.process.send_signal(signal.SIGSTOP)
+    traffic.wait_for_more()
+    holder.process.send_signal(signal.SIGCONT)
+    holder.process.wait(HANGS)
+
+
 @pytest.mark.soak
 def test_soak_failover_kills(postgres: PostgresServer, tmp_path: Path) -> None:
     """`TAMIS_KILLS` holders are killed or stopped, one after another, beneath one stream of events."""
     kills, rng = int(os.environ.get("TAMIS_KILLS", "200")), random.Random(27)
     pair = Pair(tmp_path, postgres.url).start()
-    traffic, pauses = Traffic(pair.urls), list[float]()
+    traffic, pauses = Traffic(pair.urls), {kill.__name__: list[float](), hang.__name__: list[float]()}
 
     def trouble() -> None:
         for _ in range(kills):
             holder = pair.serving()
-            assert holder.process is not None
             wait_until(lambda: {role_of(one) for one in pair.processes} == {"serving", "standby"}, "a standby")
             traffic.wait_for_more()
             time.sleep(rng.uniform(0, 0.3))
-            count = len(traffic.moments)
-            if rng.random() < 0.5:
-                holder.kill()
-                traffic.wait_for_more()
-            else:
-                holder.process.send_signal(signal.SIGSTOP)
-                traffic.wait_for_more()
-                holder.process.send_signal(signal.SIGCONT)
-                holder.process.wait(HANGS)
+            count, way = len(traffic.moments), rng.choice([kill, hang])
+            way(holder, traffic)
             moments = traffic.moments[count - 1 :]
-            pauses.append(max(after - before for before, after in pairwise(moments)))
+            pauses[way.__name__].append(max(after - before for before, after in pairwise(moments)))
             holder.start()
 
     try:
@@ -222,8 +227,34 @@ def test_soak_failover_kills(postgres: PostgresServer, tmp_path: Path) -> None:
         demand_once(traffic)
     finally:
         pair.stop()
-        pauses.sort()
-        summary = {"kills": len(pauses), "events": len(traffic.confirmed), "read": len(traffic.read)}
-        if pauses:
-            summary |= {"median": pauses[len(pauses) // 2], "p99": pauses[int(0.99 * len(pauses))], "max": pauses[-1]}
-        print(summary)
+        print({name: [round(seconds, 1) for seconds in sorted(each)] for name, each in pauses.items()})
+        print(f"{len(traffic.confirmed)} confirmed, {len(traffic.read)} read")
+
+
+@pytest.mark.soak
+def test_soak_failover_promotion(tmp_path: Path) -> None:
+    """The primary dies with its disk; its synchronous replica is promoted, and both brokers find it."""
+    primary, copy = PostgresServer(), None
+    try:
+        copy = primary.make().start().replica()
+        hosts = f"host={primary.directory},{copy.directory}&target_session_attrs=read-write"
+        pair = Pair(tmp_path, f"postgresql://tamis@/postgres?{hosts}").start()
+        traffic = Traffic(pair.urls)
+
+        def trouble() -> None:
+            pair.serving()
+            traffic.wait_for_more()
+            primary.remove()
+            copy.promote()
+            traffic.wait_for_more()
+            kill(pair.serving(), traffic)
+
+        try:
+            asyncio.run(traffic.run(trouble))
+            demand_once(traffic)
+        finally:
+            pair.stop()
+    finally:
+        primary.remove()
+        if copy is not None:
+            copy.remove()

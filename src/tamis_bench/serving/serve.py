@@ -9,8 +9,10 @@ one slow reader costs the others (promise G17).
 
 For a sense of scale the same events go through Mosquitto (QoS 1) and NATS (at most once), if they are installed: there
 each event has one topic and each reader a share of the topics, so they neither evaluate a filter nor write to a disk: a
-ceiling, no rival. With the address of a PostgreSQL database the same broker runs a second time, its state there instead of
-in a file (system "postgres"); the processor time of the database server is not in its figures.
+ceiling, no rival.
+
+With the address of a PostgreSQL database the same broker runs a second time, its state there instead of in a file
+(system "postgres"); the processor time of the database server is not in its figures.
 """
 
 from __future__ import annotations

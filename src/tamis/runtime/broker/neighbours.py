@@ -19,8 +19,8 @@ from tamis.runtime.dialling import (
     ATTEMPT_SECONDS,
     BEAT,
     FIRST_PAUSE,
-    LONGEST_PAUSE,
     dial,
+    longer_pause,
     socket_errors,
     websocket_url,
 )
@@ -49,7 +49,7 @@ async def keep_linked(driver: Driver, config: BrokerConfig, link: LinkConfig) ->
                 _log.warning("link %s: %s", link.name, error)
             trouble = str(error)
         await asyncio.sleep(pause * random.uniform(0.5, 1.0))
-        pause = min(2 * pause, LONGEST_PAUSE)
+        pause = longer_pause(pause, len(link.urls))
 
 
 async def _serve(driver: Driver, config: BrokerConfig, link: LinkConfig, url: str) -> None:

@@ -189,6 +189,11 @@ class BrokerView:
     # Disk
 
     @property
+    def is_full(self) -> bool:
+        """Whether the disk is full now."""
+        return self._committer().is_full
+
+    @property
     def fence(self) -> int:
         """How often the right to write to the store has changed hands; 0: it cannot."""
         return self._store.fence

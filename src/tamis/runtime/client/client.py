@@ -38,8 +38,8 @@ from tamis.runtime.dialling import (
     ATTEMPT_SECONDS,
     BEAT,
     FIRST_PAUSE,
-    LONGEST_PAUSE,
     dial,
+    longer_pause,
     socket_errors,
     websocket_url,
 )
@@ -297,7 +297,7 @@ class Client:
             self._session.link.lost()
             self._turn += 1
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
-            pause = min(2 * pause, LONGEST_PAUSE)
+            pause = longer_pause(pause, len(self._door.urls))
 
     async def _converse(self) -> None:
         """Speak with the broker as long as one wire lasts."""

@@ -42,9 +42,6 @@ from tamis.runtime.stores.tables import Tables
 
 __all__ = ["PostgresStore"]
 
-#: How long a reader waits for a lost server, in seconds: the event loop waits with it.
-_READ_PATIENCE = 2.0
-
 #: Messages that are read without looking at their sizes first.
 _FEW = 16
 
@@ -73,6 +70,7 @@ class PostgresStore:
         self._data.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lease = Lease(self._address)
         self._reading = threading.Lock()
+        self._size = 0
         self._reader: psycopg.Connection[Any] | None = None
         self._head: Head | None = None
         self._db = self._hold(stopped)
@@ -158,12 +156,14 @@ class PostgresStore:
         return sum(deleted.values())
 
     def size(self) -> int:
-        """Return the bytes of the schema's tables and indexes."""
+        """Return the bytes of the schema's tables and indexes; while PostgreSQL is away, those of the last look."""
         question = (
             "SELECT coalesce(sum(pg_total_relation_size(pg_class.oid)), 0)::int8 FROM pg_class "
             "JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE nspname = current_schema() AND relkind = 'r'"
         )
-        return int(self._read(lambda db: db.execute(question).fetchone()[0]))
+        with contextlib.suppress(psycopg.Error), self._reading:  # it is asked for again
+            self._size = int(self._ask(lambda db: db.execute(question).fetchone()[0]))
+        return self._size
 
     def has_room(self, min_free: int) -> bool:
         """True: PostgreSQL says that its disk is full when a commit finds it so."""
@@ -302,26 +302,25 @@ class PostgresStore:
 
     def _read(self, action: Callable[[Database], T]) -> T:
         """Return what an action reads; an error stops the broker, whoever met it."""
-
-        def attempt() -> T:
-            if self._reader is None or self._reader.closed or self._reader.broken:
-                self._reader = self._address.connect(f"tamis reader {self._address.schema}")
-            with telling(self.place):
-                return action(PostgresDatabase(self._reader))
-
         try:
             with self._reading:
-                return with_patience(self.place, attempt, _READ_PATIENCE)
+                return with_patience(self.place, lambda: self._ask(action), self.patience)
         except StoreError as error:
             self.on_damage(error)
             raise
+
+    def _ask(self, action: Callable[[Database], T]) -> T:
+        if self._reader is None or self._reader.closed:
+            self._reader = self._address.connect(f"tamis reader {self._address.schema}")
+        with telling(self.place):
+            return action(PostgresDatabase(self._reader))
 
 
 def _how_many(db: Database, link: Link, after: int, limit: int) -> int:
     """Return how many messages fit into a page, at least one: an answer of PostgreSQL is in memory as a whole."""
     question = "SELECT length(body) FROM outbox WHERE link = ? AND number > ? ORDER BY number LIMIT ?"
     sizes = accumulate(size for (size,) in db.execute(question, (link, after, limit)))
-    return max(1, sum(size <= PAGE_BYTES for size in sizes))
+    return max(1, sum(1 for size in sizes if size <= PAGE_BYTES))
 
 
 def _of_postgres(schema: str) -> str:

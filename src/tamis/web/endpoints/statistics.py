@@ -138,7 +138,7 @@ async def health(request: Request) -> Response:
     """Say whether the broker takes events now."""
     server = server_of(request)
     server.access.check_origin(request)
-    full = server.broker.disk.is_full
+    full = server.broker.is_full
     answer: dict[str, Any] = {"status": "disk full" if full else "ok", "broker": server.config.name, "role": "serving"}
     if server.broker.fence:
         answer["fence"] = server.broker.fence
