@@ -15,8 +15,8 @@ __all__ = ["ATTEMPT_SECONDS", "BEAT", "FIRST_PAUSE", "dial", "longer_pause", "so
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 
 #: Where there are several addresses: seconds for each attempt, between two pings, and until one counts as unanswered.
-#: A broker that hangs or was cut off is left after 4 seconds; one address alone is given 40.
-ATTEMPT_SECONDS, BEAT = 2.0, (1.0, 3.0)
+#: A broker that hangs or was cut off is left after 3 seconds; one address alone is given 40.
+ATTEMPT_SECONDS, BEAT = 2.0, (0.5, 2.5)
 
 #: Seconds between two attempts at most where there are several addresses: only one of them is the right one.
 _LONGEST_OF_SEVERAL = 0.2

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 __all__ = ["LEASE_SCHEMA", "LEASE_SECONDS", "Heartbeat", "Lease"]
 
 #: A broker that was not seen for so long is taken for dead.
-LEASE_SECONDS = 3.0
+LEASE_SECONDS = 2.0
 
 #: Seconds between two signs of life, and between two looks for them.
-BEAT_SECONDS, LOOK_SECONDS = 0.5, 0.25
+BEAT_SECONDS, LOOK_SECONDS = 0.4, 0.2
 
 LEASE_SCHEMA = """
 CREATE TABLE lease (one BIGINT PRIMARY KEY CHECK (one = 1), fence BIGINT NOT NULL, writer BIGINT NOT NULL,
