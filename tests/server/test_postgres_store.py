@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from tamis.cli.main import app
 from tamis.errors import DiskFullError, LeaseLostError, ModelError, StoreError
 from tamis.node.effects import Persist
 from tamis.runtime.disk.head import Head
@@ -289,3 +291,29 @@ def test_a_full_disk_of_the_server_is_refused_and_forgotten(small_database: Post
     with opened(engine) as again:
         expected = {("out", "a", str(n)): body for n in range(1, number + 1)}
         assert loaded(again) == expected | {("tokens",): b"1"}
+
+
+def test_a_restored_database_begins_a_new_life(engine: PostgresEngine) -> None:
+    """What `pg_restore` brings back is older than what was confirmed: it is refused until a new life begins."""
+    with opened(engine) as store:
+        store.load()
+        store.commit([Persist(("epoch",), b"5"), Persist(("schema",), b"1")], now=0)
+        store.commit(history(random.Random(4), 1)[0], now=1)
+    engine.execute("UPDATE books SET number = 1")
+    options = ["--store", engine.server.url, "--name", engine.name, "--data", str(engine.directory), "--json"]
+    run = CliRunner().invoke(app, ["serve", "restore", *options])
+    assert run.exit_code == 0, run.output
+    with opened(engine) as again:
+        stored = again.load()
+        assert int(stored["epoch",]) > 5
+        assert stored["schema",] == b"1"
+        assert [one.deed.what for one in again.read_audit()] == ["restore", "subscribe"]
+
+
+@pytest.mark.parametrize("command", [["backup", "TARGET"], ["check"], ["compact"], ["migrate"], ["audit"]])
+def test_commands_for_files_name_what_postgresql_has_instead(tmp_path: Path, command: list[str]) -> None:
+    Head(tmp_path).close()
+    arguments = [str(tmp_path / "backup") if part == "TARGET" else part for part in command]
+    run = CliRunner().invoke(app, ["serve", *arguments, "--data", str(tmp_path)])
+    assert run.exit_code != 0
+    assert "in PostgreSQL: copy it with pg_dump" in (run.output + str(run.exception))
