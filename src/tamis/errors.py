@@ -15,6 +15,7 @@ __all__ = [
     "DuplicateSubscriptionError",
     "EventError",
     "InvariantError",
+    "LeaseLostError",
     "LimitError",
     "LocalProtocolError",
     "MissingExtraError",
@@ -270,6 +271,10 @@ class StoreError(TamisError):
 
     def __str__(self) -> str:
         return f"{self.path}: {self.problem}"
+
+
+class LeaseLostError(StoreError):
+    """Another broker has taken over the store of this one: the process stops, and has written nothing since."""
 
 
 class DiskFullError(TamisError):

@@ -18,11 +18,11 @@ from tamis.routing.core.summary import Origin
 from tamis.routing.edge.admission import Traffic
 from tamis.routing.edge.checks import Checks
 from tamis.routing.edge.registry import Place
-from tamis.runtime.broker.audit_log import AuditRecord
 from tamis.runtime.broker.committer import Committer
 from tamis.runtime.broker.machine import BrokerMachine
-from tamis.runtime.broker.store import Store
 from tamis.runtime.event_json import payload_as_json
+from tamis.runtime.stores.audit_log import AuditRecord
+from tamis.runtime.stores.protocol import Store
 
 __all__ = ["BrokerView", "DiskView", "StreamView"]
 
@@ -187,6 +187,16 @@ class BrokerView:
         return broker.counters[neighbour], broker.table.n_entries(neighbour)
 
     # Disk
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the disk is full now."""
+        return self._committer().is_full
+
+    @property
+    def fence(self) -> int:
+        """How often the right to write to the store has changed hands; 0: it cannot."""
+        return self._store.fence
 
     @property
     def disk(self) -> DiskView:

@@ -138,8 +138,11 @@ async def health(request: Request) -> Response:
     """Say whether the broker takes events now."""
     server = server_of(request)
     server.access.check_origin(request)
-    full = server.broker.disk.is_full
-    return JSONResponse({"status": "disk full" if full else "ok", "broker": server.config.name}, 503 if full else 200)
+    full = server.broker.is_full
+    answer: dict[str, Any] = {"status": "disk full" if full else "ok", "broker": server.config.name, "role": "serving"}
+    if server.broker.fence:
+        answer["fence"] = server.broker.fence
+    return JSONResponse(answer, 503 if full else 200)
 
 
 def demand_overview(request: Request) -> View:
