@@ -18,6 +18,7 @@ from tests.spark.processes import Driver, DriverError, Family, Standalone, child
 from tests.spark.streams import Streams
 from tests.spark.trades import (
     EVENTS,
+    FORMS,
     QUESTIONS,
     SETTINGS,
     Tables,
@@ -79,6 +80,8 @@ def test_a_cluster_gives_the_rows_of_the_laptop(driver: Driver, tables: Tables) 
     assert driver.call(**tables.write()) == {"version": "v000001", "rejected": 0}
     assert len(list(Path(tables.snapshots, "v000001").glob("*.arrays"))) == 3  # by three tasks
     assert pairs(driver.call(**tables.match())) == expected()
+    forms = driver.call(**tables.verb())
+    assert {name: pairs(rows) == expected() for name, rows in forms.items()} == dict.fromkeys(FORMS, True)
     assert matches(tamis.Engine.load(tables.snapshots), EVENTS) == expected()
     assert len(driver.family.members("CoarseGrainedExecutorBackend")) == 2
 
