@@ -101,6 +101,15 @@ class Commands:
         }
         return {name: [[row.event_id, row.subscription_id] for row in rows.collect()] for name, rows in forms.items()}
 
+    def confide(self, token: str) -> str:
+        """Publish to a broker that is not there, with a token; return the error."""
+        writer = self._spark.range(3).write.format("tamis").mode("append")
+        try:
+            writer.options(url="http://127.0.0.1:9", token=token, timeout="1").save()
+        except Exception as error:
+            return str(error)
+        return ""
+
     def stream(self, name: str, hold: str = "", **places: str) -> None:
         self._spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 50)
         source = self._spark.readStream.schema("event_id long, symbol string, price double, volume long")

@@ -52,6 +52,9 @@ def test_a_pipeline_with_two_uris(spark: Any, uri: str, folder: Path) -> None:  
     text = f'snapshot = "{uri}/rules"\noutput = "{uri}/out"\n[reduce]\n{PIPELINE}'
     (folder / "alerts.toml").write_text(text, encoding="utf-8")
     first = run_pipeline(Pipeline.from_file(folder / "alerts.toml"), spark=spark)
+    jobs = spark.sparkContext._jsc.sc().statusStore().jobsList(None)
+    named = {jobs.apply(n).description().get() for n in range(jobs.size()) if jobs.apply(n).description().isDefined()}
+    assert {"alerts: compile", "alerts: match"} <= named  # in Spark's own pages
     out = object_store.open_store(f"{uri}/out")
     home = first.output.removeprefix(f"{uri}/out/")
     delivered = {

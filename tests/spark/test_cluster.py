@@ -39,7 +39,14 @@ def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Stand
     with Standalone(tmp_path_factory.mktemp("standalone")) as cluster:
         # A task may fail once, by a kill. With Spark's four attempts a job that fails starts dozens of Python workers.
         more = {"spark_executor_memory": "512m", "spark_cores_max": 2, "spark_task_maxFailures": 2, **SETTINGS}
-        with Driver(cluster.family, master=cluster.url, **more) as driver:
+        log = cluster.family.place / "events"
+        log.mkdir()
+        logged = {
+            "spark_eventLog_enabled": "true",
+            "spark_eventLog_dir": log.as_uri(),
+            "spark_eventLog_compress": "false",
+        }
+        with Driver(cluster.family, master=cluster.url, **more, **logged) as driver:
             yield cluster, driver
 
 
@@ -110,6 +117,15 @@ def test_a_kill_while_executors_match_changes_no_row(driver: Driver, tables: Tab
     kill(victim(held, kind))
     (go / "go").touch()
     assert pairs(driver.answer()) == expected()
+
+
+def test_a_token_is_not_in_the_event_log(standalone: tuple[Standalone, Driver]) -> None:
+    cluster, driver = standalone
+    assert "127.0.0.1:9" in driver.call("confide", token="confidential-0123")
+    logs = [path.read_text() for path in (cluster.family.place / "events").rglob("*") if path.is_file()]
+    lines = [line for log in logs for line in log.splitlines() if "SQLExecutionStart" in line and "token" in line]
+    assert lines  # the options of the sink are there
+    assert not [line for log in logs for line in log.splitlines() if "confidential-0123" in line]
 
 
 def test_a_directory_that_executors_do_not_see(standalone: tuple[Standalone, Driver], tables: Tables) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ def test_a_sync_publishes_what_differs_and_nothing_else(spark: Any, tmp_path: Pa
     rules["timed"] = ("price < 1", None, "2031-01-01T00:00:00Z", {"a": "1", "b": "2"})
     report = sync_snapshot(table(spark, rules | {"s4": ("price >>",)}), tmp_path)
     # What cannot be compiled any more leaves: the version is what a table without history would give.
-    assert counts(report) == (1, 3, 3, 28, 1)
+    assert counts(report) == (1, 3, 3, 27, 1)
     wanted = {id: (told[0], (*told, None, None, None)[3] or {}) for id, told in rules.items() if id != "s4"}
     assert {id: (text, metadata) for (_, id), (text, _, metadata) in held(tmp_path).items()} == wanted
     assert held(tmp_path)["default", "timed"][1] == 1924992000000000
@@ -207,4 +208,13 @@ def test_a_version_follows_the_one_it_was_built_upon(tmp_path: Path) -> None:
         engine.save(tmp_path)
         with pytest.raises(SnapshotError, match="another writer published a version after v000001"):
             snapshot.seal(place, state, [], after=base)
+    with (
+        snapshot.building(tmp_path) as place,
+        pytest.raises(SnapshotError, match="another writer published a version after v000000"),
+    ):
+        snapshot.seal(place, state, [], after=snapshot.before_all(tmp_path))
+    with snapshot.building(tmp_path / "new") as place:
+        first = snapshot.seal(place, state, [], after=snapshot.before_all(tmp_path / "new"))
+    assert snapshot.name_of(first) == "v000001"
+    shutil.rmtree(tmp_path / "new")
     assert [path.name for path in sorted(tmp_path.iterdir())] == ["v000001", "v000002"]

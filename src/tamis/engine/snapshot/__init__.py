@@ -50,7 +50,7 @@ from tamis.engine.snapshot.remote import (
     remote_versions,
 )
 from tamis.engine.snapshot.signing import snapshot_key
-from tamis.engine.snapshot.versions import Lease
+from tamis.engine.snapshot.versions import NO_VERSION, Lease
 from tamis.engine.stored import Record, StoredSubscriptions
 from tamis.errors import ModelError, SnapshotError
 from tamis.index.protocols import MappedMatcher
@@ -68,6 +68,7 @@ __all__ = [
     "SavedPart",
     "State",
     "Version",
+    "before_all",
     "building",
     "find_newest",
     "mapped",
@@ -118,6 +119,13 @@ def find_newest(location: str | Path) -> Version | None:
     if is_remote(location):
         return find_remote_newest(str(location))
     return directories.find_newest(local_path(location))
+
+
+def before_all(location: str | Path) -> Version:
+    """Return what ``after`` of `seal` must be for a version that is published only as the first one."""
+    if is_remote(location):
+        return f"{str(location).rstrip('/')}/{NO_VERSION}"
+    return local_path(location) / NO_VERSION
 
 
 def newest(location: str | Path) -> Version:

@@ -22,10 +22,12 @@ from pathlib import Path
 from tamis.engine.snapshot.manifest import MANIFEST, read_manifest
 from tamis.errors import SnapshotConflictError, SnapshotError
 
-__all__ = ["Lease", "building", "find_newest", "newest", "prune", "publish", "version_at", "versions"]
+__all__ = ["NO_VERSION", "Lease", "building", "find_newest", "newest", "prune", "publish", "version_at", "versions"]
 
 _VERSION = re.compile(r"v(\d{6,})")
 _BUILDING = ".building-"
+#: The name of what is newest where there is no version yet.
+NO_VERSION = "v000000"
 #: Seconds without a change after which another machine's place counts as left; its locks may not reach this one.
 _LEFT_AFTER = 24 * 3600
 
@@ -115,16 +117,17 @@ def _last_change(place: Path) -> float:
 def publish(place: Path, after: Path | None = None) -> Path:
     """Sync a finished version and give it the next free number.
 
-    With ``after`` it is published only if that is still the newest version; else `SnapshotConflictError`.
+    With ``after`` it is published only if that is still the newest version (`NO_VERSION`: if there is none); else
+    `SnapshotConflictError`.
     """
     for file in (*place.iterdir(), place):
         _sync(file)
     directory = place.parent
     while True:
-        last = find_newest(directory)
+        last = find_newest(directory) or directory / NO_VERSION
         if after is not None and last != after:
             raise _conflict(directory, after)
-        target = directory / f"v{1 if last is None else _number(last) + 1:06d}"
+        target = directory / f"v{_number(last) + 1:06d}"
         try:
             os.rename(place, target)
         except OSError:

@@ -34,6 +34,7 @@ from tamis.spark.pipelines.report import EventCounts, Report, Stage, Subscriptio
 from tamis.spark.pipelines.run_place import RunPlace, run_place
 from tamis.spark.reduction.reduce import Reduced, reduce_subscriptions
 from tamis.spark.running.failures import SPARK_ERRORS, last_words
+from tamis.spark.running.progress import named_jobs
 from tamis.spark.running.session import session
 from tamis.spark.sinks.registry import write_rows
 from tamis.spark.snapshots.snapshot import write_snapshot
@@ -105,7 +106,7 @@ class _Stages:
         stage = Stage(name)
         start = time.perf_counter()
         try:
-            with self._watch(name):
+            with self._watch(name), named_jobs(f"{self._name}: {name}"):
                 yield stage
         except SPARK_ERRORS as error:
             raise TableError(f"{self._name}, stage {name!r}: Spark failed: {last_words(error)}") from error

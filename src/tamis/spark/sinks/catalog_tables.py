@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
+import uuid
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tamis.errors import ModelError, TableError
+from tamis.spark.columns import quoted
 from tamis.spark.sinks.protocol import BatchKey
 
 __all__ = ["CatalogTables"]
 
 _PARTITION = ["query", "batch"]
+_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*){0,2}")
 
 
 class CatalogTables:
@@ -18,7 +23,7 @@ class CatalogTables:
 
     def resolve(self, target: str) -> str:
         """Return the name; refuse what cannot be one."""
-        if not target or "/" in target:
+        if not _NAME.fullmatch(target):
             raise ModelError(f"{target!r} is not the name of a table")
         return target
 
@@ -35,5 +40,12 @@ class CatalogTables:
         known = spark.table(target).columns
         if known[-2:] != _PARTITION or set(known) != set(keyed.columns):
             raise TableError(f"the table {target} has the columns {', '.join(known)}, not {', '.join(keyed.columns)}")
-        writer = keyed.select(*known).write.mode("overwrite").option("partitionOverwriteMode", "dynamic")
-        writer.insertInto(target)
+        view = f"tamis_{uuid.uuid4().hex}"
+        keyed.createTempView(view)
+        try:
+            # A partition that is named is replaced even by no rows; Spark's dynamic mode would leave it.
+            partition = f"PARTITION (query = '{batch.query}', batch = {batch.number})"
+            columns = ", ".join(quoted(name) for name in known[:-2])
+            spark.sql(f"INSERT OVERWRITE TABLE {target} {partition} SELECT {columns} FROM {view}")
+        finally:
+            spark.catalog.dropTempView(view)

@@ -50,15 +50,16 @@ def differing_rules(given: DataFrame, known: DataFrame, seen: Observation, *, wh
     if not whole:
         known = among(known, given)
     text = F.coalesce("filter", F.lit(""))  # neither is accepted, so no version has it
-    ours = [*_KEY, DELETED, *_prints(text, _given_expires(), "given"), nothing.alias("known1"), nothing.alias("known2")]
-    theirs = [*_KEY, F.lit(None).cast("boolean"), nothing, nothing, *_saved_prints("known")]
-    both = given.select(*ours, number.alias("part"), number.alias("row")).union(known.select(*theirs, "part", "row"))
+    prints, unknown = _prints(text, _given_expires(), "given"), (nothing.alias("known1"), nothing.alias("known2"))
+    ours = given.select(*_KEY, DELETED, *prints, *unknown, number.alias("part"), number.alias("row"))
+    not_given = (F.lit(None).cast("boolean"), nothing, nothing)
+    both = ours.union(known.select(*_KEY, *not_given, *_saved_prints("known"), "part", "row"))
     wanted = F.count_if(~F.col(DELETED)).alias("given")
-    prints = [F.min("given1").alias("low1"), F.max("given1").alias("high1"), F.min("given2").alias("low2")]
-    prints += [F.max("given2").alias("high2"), F.max("known1").alias("known1"), F.max("known2").alias("known2")]
-    found = both.groupBy(*_KEY).agg(wanted, *prints, F.max("part").alias("part"), F.max("row").alias("row"))
+    bounds = [F.min("given1").alias("low1"), F.max("given1").alias("high1"), F.min("given2").alias("low2")]
+    bounds += [F.max("given2").alias("high2"), F.max("known1").alias("known1"), F.max("known2").alias("known2")]
+    found = both.groupBy(*_KEY).agg(wanted, *bounds, F.max("part").alias("part"), F.max("row").alias("row"))
     same = "given > 0 AND low1 <=> high1 AND low2 <=> high2 AND low1 <=> known1 AND low2 <=> known2"
-    counted = found.withColumn("same", F.expr(same)).observe(seen, F.count_if("same").alias("unchanged"))
+    counted: DataFrame = found.withColumn("same", F.expr(same)).observe(seen, F.count_if("same").alias("unchanged"))
     # What is neither here nor asked for, such as a deletion of an unknown rule, asks for nothing.
     return counted.where("NOT same AND (given > 0 OR part IS NOT NULL)").select(
         *_KEY, "given", "part", "row", "known1", "known2"

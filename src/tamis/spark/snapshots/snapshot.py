@@ -40,6 +40,8 @@ from tamis.spark.tiles.tiling import Tiling
 __all__ = [
     "PART_SIZE",
     "compact_snapshot",
+    "index_version",
+    "new_state",
     "parts_frame",
     "prune_snapshots",
     "publish_changes",
@@ -86,7 +88,7 @@ def write_snapshot(
     with snapshot.building(directory) as place:
         tiling = tiling_by(accepted, schema, tile_by, tiles) if tile_by else None
         beside = [] if summary is None else write_summary(summary, place)
-        return _index(accepted, place, snapshot.State(schema, False, DEFAULT_MATCHER, 0), part_size, tiling, beside)
+        return index_version(accepted, place, new_state(schema), part_size, tiling, beside)
 
 
 def update_snapshot(
@@ -156,7 +158,7 @@ def compact_snapshot(spark: SparkSession, directory: str | Path, *, part_size: i
         with snapshot.building(directory) as place:
             summary = copy_summary(local, place.staging)
             rules = read_snapshot(spark, base)
-            return _index(rules, place, state_of(base, manifest), part_size, tiling, summary, after=base)
+            return index_version(rules, place, state_of(base, manifest), part_size, tiling, summary, after=base)
 
     return unless_overtaken(compact)
 
@@ -221,13 +223,13 @@ def prune_snapshots(
     return snapshot.prune(directory, keep=keep, needed=needed, grace=grace)
 
 
-def _index(
+def index_version(
     accepted: DataFrame,
     place: Place,
     state: snapshot.State,
-    part_size: int,
-    tiling: Tiling | None,
-    summary: Sequence[str],
+    part_size: int = PART_SIZE,
+    tiling: Tiling | None = None,
+    summary: Sequence[str] = (),
     after: Version | None = None,
 ) -> Version:
     """Index accepted subscriptions in a version in the making, in tiles as well if asked to, and publish it.
@@ -239,6 +241,11 @@ def _index(
     beside = [*summary] if tiling is None else [TILES, *summary]
     _discard_other_attempts(place, [*parts, *tile_parts], beside)
     return snapshot.seal(place, state, parts, beside, after=after)
+
+
+def new_state(schema: Schema) -> snapshot.State:
+    """Return what the engine of a new version is besides its subscriptions."""
+    return snapshot.State(schema, False, DEFAULT_MATCHER, 0)
 
 
 def state_of(version: Version, manifest: Manifest) -> snapshot.State:

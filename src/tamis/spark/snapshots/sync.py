@@ -21,8 +21,16 @@ from tamis.engine.snapshot.manifest import Manifest, Part, read_manifest
 from tamis.errors import SchemaError, SnapshotConflictError, TableError
 from tamis.model.schema import Schema
 from tamis.spark.columns import id_kind, id_type, require
+from tamis.spark.running.progress import named_jobs
 from tamis.spark.snapshots.differences import DELETED, among, differing_rules, entering, known_rules, states_of
-from tamis.spark.snapshots.snapshot import publish_changes, renew_snapshot, unless_overtaken, write_snapshot
+from tamis.spark.snapshots.snapshot import (
+    PART_SIZE,
+    index_version,
+    new_state,
+    publish_changes,
+    renew_snapshot,
+    unless_overtaken,
+)
 from tamis.spark.snapshots.summary import SUMMARY
 from tamis.spark.subscriptions.compile import compile_subscriptions, prepared_rules
 from tamis.spark.tiles.tiles import TILES, read_tiles
@@ -30,8 +38,10 @@ from tamis.spark.tiles.tiling import Tiling
 
 __all__ = ["SyncReport", "apply_changes", "first_version", "parts_to_merge", "sync_snapshot", "tidied"]
 
-#: Parts of a namespace up to which nothing is merged; each part makes every match slower.
+#: Small parts of a namespace up to which nothing is merged; each part makes every match slower.
 _MOST_PARTS = 8
+#: Living rows from which a part is large enough for ever.
+_LARGE = PART_SIZE // 2
 #: Dead rows of a part that are never worth a version of their own.
 _FEW_DEAD = 1000
 
@@ -90,16 +100,22 @@ def sync_snapshot(
             return first_version(rules, directory, schema)
         return apply_changes(rules.withColumn(DELETED, F.lit(False)), base, schema, whole=True)
 
-    return tidied(rules.sparkSession, unless_overtaken(sync), rebuild=rebuild)
+    with named_jobs(f"tamis sync {directory}"):
+        return tidied(rules.sparkSession, unless_overtaken(sync), rebuild=rebuild)
 
 
 def first_version(rules: DataFrame, directory: str | Path, schema: Schema | None) -> SyncReport:
-    """Index all rules, and report it."""
+    """Index all rules as the first version, and report it; `SnapshotConflictError` when there is one meanwhile."""
     if schema is None:
         raise SchemaError("", f"{directory} has no version yet: name the attributes of events with schema=")
     compiled = compile_subscriptions(rules, schema=schema)
     accepted, rejected = compiled
-    version = write_snapshot(accepted, directory, schema=schema)
+    try:
+        with snapshot.building(directory) as place:
+            version = index_version(accepted, place, new_state(schema), after=snapshot.before_all(directory))
+    except BaseException:
+        compiled.release()
+        raise
     counts = (accepted.count(), 0, 0, 0, rejected.count())
     return SyncReport(version, *counts, rejected, _releases=(compiled.release,))
 
@@ -144,6 +160,8 @@ def apply_changes(changes: DataFrame, base: Version, schema: Schema | None, *, w
 
 def tidied(spark: SparkSession, report: SyncReport, *, rebuild: bool = True) -> SyncReport:
     """Merge small parts and parts with many dead rows, and make anew what the update dropped, in a next version."""
+    if not report.added and not report.changed and not report.removed:
+        return report
     local = snapshot.opened(report.version, parts=False)
     parts = read_manifest(local).parts
     merge = parts_to_merge([(part.namespace, part.n_rows, _dead(local, part)) for part in parts])
@@ -161,18 +179,21 @@ def tidied(spark: SparkSession, report: SyncReport, *, rebuild: bool = True) -> 
 def parts_to_merge(parts: Sequence[tuple[str, int, int]]) -> list[int]:
     """Return the numbers of the parts that become one, of the (namespace, rows, dead rows) of each.
 
-    Parts that are mostly dead are written anew. When a namespace has many parts its smallest ones are merged up to the
-    first that is more than twice as large as all of them together: so each rule is written again a few times only.
+    Parts that are mostly dead are written anew. When a namespace has many parts that are not large, the smallest ones
+    are merged up to the first that is more than twice as large as all of them together: so each rule is written again a
+    few times only.
 
     >>> parts_to_merge([("a", 10_000, 6_000), ("a", 500, 0), ("a", 9, 9)])
     [0]
     >>> parts_to_merge([("a", 1000, 0), *[("a", 10, 0)] * 8])
     [1, 2, 3, 4, 5, 6, 7, 8]
+    >>> parts_to_merge([("a", 1_000_000, 0)] * 20 + [("a", 10, 0)] * 8)
+    []
     """
     chosen = {number for number, (_, rows, dead) in enumerate(parts) if 2 * dead > rows and dead > _FEW_DEAD}
     for namespace in {namespace for namespace, _, _ in parts}:
-        living = sorted((rows - dead, i) for i, (name, rows, dead) in enumerate(parts) if name == namespace)
-        total = 0
+        sizes = ((rows - dead, i) for i, (name, rows, dead) in enumerate(parts) if name == namespace)
+        living, total = sorted(pair for pair in sizes if pair[0] < _LARGE), 0
         for place, (size, number) in enumerate(living if len(living) > _MOST_PARTS else ()):
             if place > 1 and size > 2 * total:
                 break
