@@ -21,6 +21,9 @@ from tests.cloud.servers import BUCKET, S3Server, environment
 from tests.spark.test_pipeline import PIPELINE, expected, folder  # noqa: F401  the fixture with the files
 from tests.spark.worlds import pairs
 
+#: What a pipeline in an object store leaves in the folder of its file: its sources, a copy, and the cache of the test.
+NAMES = ("alerts.toml", "s.jsonl", "e.jsonl", "cache", "copy")
+
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[S3Server]:
@@ -49,7 +52,8 @@ def rows_below(uri: str, home: str) -> list[dict[str, Any]]:
 
 def test_a_pipeline_with_two_uris(spark: Any, uri: str, folder: Path) -> None:  # noqa: F811
     """What changes is the snapshot's place and the output's; the sources are the files they were."""
-    text = f'snapshot = "{uri}/rules"\noutput = "{uri}/out"\n[reduce]\n{PIPELINE}'
+    more = '[deliveries]\nformat = "jsonl"\npath = "copy"\n'
+    text = f'snapshot = "{uri}/rules"\noutput = "{uri}/out"\n[reduce]\n{PIPELINE}{more}'
     (folder / "alerts.toml").write_text(text, encoding="utf-8")
     first = run_pipeline(Pipeline.from_file(folder / "alerts.toml"), spark=spark)
     jobs = spark.sparkContext._jsc.sc().statusStore().jobsList(None)
@@ -61,6 +65,8 @@ def test_a_pipeline_with_two_uris(spark: Any, uri: str, folder: Path) -> None:  
         (row["event_id"], row["subscription_id"], row["place"]) for row in rows_below(out.uri, f"{home}/deliveries")
     }
     assert delivered == expected()
+    lines = [line for path in (folder / "copy").glob("*.json") for line in path.read_text().splitlines()]
+    assert {tuple(json.loads(line).values()) for line in lines} == expected()  # another sink, in a directory
     assert {row["event_id"] for row in rows_below(out.uri, f"{home}/quarantine/events")} == {"d", None}
     assert json.loads(out.read("report.json", 1 << 20) or b"")["output"] == first.output
     assert {row["id"] for row in read_summary(spark, f"{uri}/rules").collect()} == {"strong", "here", "deep"}
@@ -68,9 +74,7 @@ def test_a_pipeline_with_two_uris(spark: Any, uri: str, folder: Path) -> None:  
     assert (again.new_snapshot, again.snapshot, again.deliveries) == (False, f"{uri}/rules/v000001", first.deliveries)
     homes = {one.name.partition("/")[0] for one in out.list()}
     assert homes == {"report.json", again.output.removeprefix(f"{uri}/out/")}  # the run before is gone
-    assert not [
-        path.name for path in folder.iterdir() if path.name not in ("alerts.toml", "s.jsonl", "e.jsonl", "cache")
-    ]
+    assert not [path.name for path in folder.iterdir() if path.name not in NAMES]
     out.replace("report.json", b'{"other": 1}')
     with pytest.raises(TableError, match="not the report of an earlier run"):
         run_pipeline(Pipeline.from_file(folder / "alerts.toml"), spark=spark)
