@@ -79,7 +79,8 @@ def sync_stream(
     trigger
         As in `match_stream`.
 
-    A rejected change is kept (`read_quarantine`), and its rule leaves; `sync_reports` tells what each batch did.
+    A rejected change is kept (`read_quarantine`). A rule that is changed to something that cannot be compiled leaves.
+    `sync_reports` tells what each batch did.
     """
     if not changes.isStreaming:
         raise TableError("sync_stream needs a streaming DataFrame; use sync_snapshot for a table")
