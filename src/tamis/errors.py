@@ -198,6 +198,10 @@ class SnapshotError(TamisError):
         return f"{self.path}: {self.problem}"
 
 
+class SnapshotConflictError(SnapshotError):
+    """Another writer published a version first; what was built upon the version before it was not published."""
+
+
 class WeakGuaranteeError(TamisError):
     """A structure promises less than its place needs, so that events could be lost."""
 

@@ -36,7 +36,7 @@ _BYTES = 20 << 30
 def fetch_version(version: str, *, parts: bool = True) -> Path:
     """Return a directory of this machine with a version of an object store, fetching what is not there yet.
 
-    Without ``parts`` only the manifest and the files beside the parts are there afterwards.
+    Without ``parts`` only the manifest, the files beside the parts and the lists of removed rows are there afterwards.
     """
     root, _, name = version.rpartition("/")
     store = open_store(root)
@@ -60,8 +60,8 @@ def _files(manifest: Manifest, local: Path, parts: bool) -> Iterator[tuple[str, 
     """Yield (object, file, what it must be) for every file that a reader of the version needs."""
     for name, file in manifest.beside.items():
         yield f"{manifest.home}/{name}", local / name, file
-    for part in manifest.parts if parts else ():
-        for name, file in part.files.items():
+    for part in manifest.parts:
+        for name, file in part.files.items() if parts else ():
             yield f"{part.home}/{name}", local.parent / part.home / name, file
         for name, file in part.removed.items():
             yield f"{manifest.home}/{name}", local / name, file
