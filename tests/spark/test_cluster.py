@@ -14,7 +14,6 @@ import pyarrow as pa
 import pytest
 
 import tamis
-from tamis.spark.running import daemon
 from tests.spark.processes import Driver, DriverError, Family, Standalone, children_of, kill, parent_of, wait_for
 from tests.spark.streams import Streams
 from tests.spark.trades import (
@@ -39,7 +38,6 @@ def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Stand
     with Standalone(tmp_path_factory.mktemp("standalone")) as cluster:
         # A task may fail once, by a kill. With Spark's four attempts a job that fails starts dozens of Python workers.
         more = {"spark_executor_memory": "512m", "spark_cores_max": 2, "spark_task_maxFailures": 2, **SETTINGS}
-        more["spark_python_daemon_module"] = daemon.__name__  # these executors have tamis from the start
         with Driver(cluster.family, master=cluster.url, **more) as driver:
             yield cluster, driver
 
