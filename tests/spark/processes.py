@@ -26,6 +26,7 @@ from typing import Any, Protocol, TypeVar
 from pyspark.find_spark_home import _find_spark_home
 
 import tamis
+from tamis.spark.running import daemon
 
 __all__ = [
     "SHORT_LIVED",
@@ -70,7 +71,11 @@ class Family:
         self._home = place / "spark-home"
         self._home.mkdir(parents=True)
         for entry in Path(_find_spark_home()).iterdir():  # Spark writes into its home: give it one of ours
-            (self._home / entry.name).symlink_to(entry)
+            if entry.name != "conf":
+                (self._home / entry.name).symlink_to(entry)
+        (self._home / "conf").mkdir()
+        # `session` chooses this daemon for a local master only; here executors have tamis when they start.
+        (self._home / "conf" / "spark-defaults.conf").write_text(f"spark.python.daemon.module {daemon.__name__}\n")
 
     def environment(self, **more: str) -> dict[str, str]:
         """Return what every process gets."""
