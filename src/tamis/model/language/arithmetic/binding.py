@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from typing import Any
 
 from tamis.errors import shorten
 from tamis.model.derived.formulas import formula_name, formula_of
@@ -19,7 +20,7 @@ from tamis.model.language.arithmetic.reading import condition_of, is_literal
 from tamis.model.language.arithmetic.sets import FALSE, RANGES, TRUE, joined, values_in
 from tamis.model.language.arithmetic.writing import expression_text, literal_text, quoted
 from tamis.model.language.lexer import TURNED
-from tamis.model.language.nodes import Arithmetic, Calculated, Call, Expression, Literal, Node, Property
+from tamis.model.language.nodes import Arithmetic, Calculated, Call, Expression, Instant, Literal, Node, Property
 from tamis.model.schema import Schema
 from tamis.model.subscription import AllOf, AnyOf, Predicate, Values
 from tamis.model.spatial_functions import SPATIAL_FUNCTIONS
@@ -102,6 +103,8 @@ class _ExpressionBinder:
         if all(kind is None or isinstance(kind, Number | Decimal) for kind in kinds):
             decimals = all(isinstance(self._schema.get(one), Decimal) for one in _operands(left, right))
             return self._numbers(self._sum(left, decimals), op, self._sum(right, decimals))
+        if is_literal(left) and is_literal(right) and kinds[0] == kinds[1]:
+            return TRUE if _TRUTH[op](*(_constant(side) for side in (left, right))) else FALSE
         if isinstance(left, Call) and is_literal(right):
             assert isinstance(kinds[0], ScalarType)
             call = self._call(left)
@@ -110,6 +113,8 @@ class _ExpressionBinder:
 
     def is_null(self, expression: Expression, negated: bool) -> Predicate:
         """Return the condition that an expression has no value or, negated, that it has one."""
+        if is_literal(expression):
+            return TRUE if negated else FALSE
         kind = self._kind(expression)
         if kind is not None and not isinstance(kind, Number | Decimal):
             term = expression if isinstance(expression, Property) else self._call(_as_call(expression))
@@ -299,6 +304,11 @@ def _as_call(expression: Expression) -> Call:
 def _literal(expression: Expression) -> Literal:
     assert not isinstance(expression, Property | Arithmetic | Call)
     return expression
+
+
+def _constant(side: Expression) -> Any:
+    """Return the value of a literal that is not a number."""
+    return side.microseconds if isinstance(side, Instant) else side
 
 
 def _words(side: Expression, kind: AttributeType | None) -> str:
