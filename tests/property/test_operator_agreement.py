@@ -29,7 +29,7 @@ Both = tuple[str, str]
 
 MATCHERS = ("packed", "counting", "linear")
 SCHEMA = Schema(
-    {"tags": Many(String()), "sizes": Many(Number()), "d.n": Number(), "s": String(), "ip": Ip(), "day": Date()}
+    {"tags": Many(String()), "labels": Many(String()), "sizes": Many(Number()), "d.n": Number(), "s": String(), "ip": Ip(), "day": Date()}
     | {"at": Timestamp(), "start": Timestamp(), "stop": Timestamp(), "big": Number(), "ok": tamis.Boolean()}
     | {"a": Number(), "b": Number(), "q": Number(), "t": String(), "cash": Decimal(scale=2), "fee": Decimal(scale=2)}
 )
@@ -88,6 +88,8 @@ def relation(chance: random.Random) -> Both:
         high, operand = low + DAY - 1, f"DATE('{stamp(low)[:10]}')"
     attribute, ends = chance.choice([("at", ('"at"', '"at"')), ("INTERVAL(start, stop)", ("start", "stop"))])
     names = {"f": ends[0], "t": ends[1], "a": str(low), "b": str(high)}
+    if chance.random() < 0.25:  # of attributes on both sides
+        operand, names["a"], names["b"] = chance.choice([("at", '"at"', '"at"'), ("INTERVAL(at, stop)", '"at"', "stop")])
     sql = " ".join(names.get(word, word) for word in rule.split())
     return f"{name}({attribute}, {operand})", f"({sql})"
 
@@ -132,6 +134,10 @@ def list_condition(chance: random.Random) -> Both:
             (f"sizes {op} {low}", f"len(list_filter(sizes, lambda e: e {op} {low})) > 0"),
             (f"sizes BETWEEN {low} AND {high}", f"len(list_filter(sizes, lambda e: e BETWEEN {low} AND {high})) > 0"),
             ("tags IS NOT NULL", "tags IS NOT NULL"),
+            ("A_CONTAINS(tags, labels)", "list_has_all(tags, labels)"),
+            ("A_CONTAINEDBY(tags, labels)", "list_has_all(labels, tags)"),
+            ("A_EQUALS(labels, tags)", "(list_has_all(tags, labels) AND list_has_all(labels, tags))"),
+            ("A_OVERLAPS(tags, labels)", "list_has_any(tags, labels)"),
         ]
     )
 
@@ -213,9 +219,9 @@ def event_columns(chance: random.Random, n: int) -> dict[str, pa.Array]:
     def column(draw: Callable[[], Any], kind: pa.DataType) -> pa.Array:
         return pa.array([None if chance.random() < 0.125 else draw() for _ in range(n)], kind)
 
-    moment = pa.int64()
+    moment, words = pa.int64(), pa.list_(pa.string())
     return {
-        "tags": column(lambda: chance.choices(LETTERS, k=chance.randint(0, 3)), pa.list_(pa.string())),
+        **{name: column(lambda: chance.choices(LETTERS, k=chance.randint(0, 3)), words) for name in ("tags", "labels")},
         "sizes": column(lambda: [chance.randint(0, 6) for _ in range(chance.randint(0, 3))], pa.list_(pa.int64())),
         "d": column(lambda: {"n": chance.randint(0, 6)}, pa.struct({"n": pa.int64()})),
         "s": column(lambda: chance.choice(TEXTS), pa.string()),
@@ -336,9 +342,14 @@ def check_geometry(seed: int, n_filters: int, n_events: int, matchers: tuple[str
         wanted[:, number] = said != negated[number]
         third = f", {distance}" if name == "S_DWITHIN" else ""
         texts.append(f"{'NOT ' * bool(negated[number])}{name}(area, {operand.wkt}{third})")
-    table = pa.table({"area": pa.array(shapely.to_wkb(events), pa.binary())})
+    others = geometries(rng, n_events)
+    texts += [f"{name}(area, other)" for name in SHAPELY]
+    wanted = np.column_stack([wanted, *(compare(events, others) for compare in SHAPELY.values())])
+    columns = {"area": events, "other": others}
+    table = pa.table({name: pa.array(shapely.to_wkb(column), pa.binary()) for name, column in columns.items()})
+    schema = Schema(dict.fromkeys(columns, Region()))
     for matcher in matchers:
-        found = answers(engine_of(texts, Schema({"area": Region()}), matcher), table, n_events, n_filters)
+        found = answers(engine_of(texts, schema, matcher), table, n_events, len(texts))
         assert differences(found, wanted, texts) == [], (seed, matcher)
     return n_filters * n_events
 
