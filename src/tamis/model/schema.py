@@ -7,6 +7,7 @@ sources that disagree are named in one `SchemaError`.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -75,8 +76,7 @@ class Schema(Mapping[str, AttributeType]):
         self._canonical = {name: kind.canonical for name, kind in self._attributes.items()}
         #: The names that may reach into nested objects.
         self._paths = [name for name in self._attributes if "." in name]
-        self._from_wire = {name: kind.from_wire for name, kind in self._attributes.items()}
-        self._joins_strings = isinstance(self._attributes.get(ALL_STRINGS), String)
+        self._joins_strings = ALL_STRINGS in self._attributes and isinstance(self._attributes[ALL_STRINGS], String)
 
     def __getitem__(self, name: str) -> AttributeType:
         return self._attributes[name]
@@ -86,6 +86,11 @@ class Schema(Mapping[str, AttributeType]):
 
     def __len__(self) -> int:
         return len(self._attributes)
+
+    @functools.cached_property
+    def _from_wire(self) -> dict[str, Callable[[Any], Value]]:
+        """How each attribute is read from the wire; made when it is needed: learning makes many schemas."""
+        return {name: kind.from_wire for name, kind in self._attributes.items()}
 
     @property
     def paths(self) -> Sequence[str]:

@@ -196,6 +196,11 @@ class Axes:
             low[number], high[number] = lower, upper
         return low, high, is_point
 
+    def with_computed(self, event: Mapping[str, Value]) -> dict[str, Value]:
+        """Return an event with its values on computed axes, which may need all elements of repeated attributes."""
+        found = {name: _derived_value(event, name) for name in self._derived}
+        return {**event, **{name: value for name, value in found.items() if value is not None}}
+
     def _interval(self, axis: Axis, value: Value) -> tuple[float, float]:
         part = axis.part
         if type(value) is tuple and part is not Part.PRESENT:

@@ -59,7 +59,8 @@ class PackedSearch:
         texts, plain, special = store.texts.snapshot, store.plain.snapshot, store.special.snapshot
         low, high, is_point = store.axes.place(event if point is None else point, special.n_axes)
         if not is_point and point is None:
-            points = combinations(event) if any(type(value) is tuple for value in event.values()) else None
+            is_set = any(type(value) is tuple for value in event.values())
+            points = combinations(store.axes.with_computed(event)) if is_set else None
             if points is not None:
                 return np.unique(np.concatenate([self.match(event, one) for one in points]))
         lowest = np.array(low)
