@@ -131,11 +131,11 @@ def regions(rng: random.Random) -> Iterator[Pair]:
             yield Pair(f"{count} regions of {n}, {function}{joint}", text, {"plane": star(9_000, 0.4, 0.1)})
     yield Pair("a comb", f"S_INTERSECTS(plane, {zigzag(9_000, 170, rng)})", {"plane": zigzag(9_000, 169, rng)})
     yield Pair("a comb touches", f"S_TOUCHES(plane, {zigzag(9_000, 170, rng)})", {"plane": zigzag(9_000, 169, rng)})
-    wide = "DWITHIN(place, {}, 10, 'kilometers')"
+    wide = "DWITHIN(place, {}, 10, 'km')"
     for n, k in ((990, 9_000), (990, 990), (990, 4), (4, 9_000)):
         filter, event = "S_" + wide.format(zigzag(n, 170, rng)), {"place": zigzag(k, 169, rng)}
         yield Pair(f"distance of combs of {n} and {k}", filter, event)
-    far = f"S_DWITHIN(place, {star(990, 100, 60, 0.5)}, 10, 'kilometers')"
+    far = f"S_DWITHIN(place, {star(990, 100, 60, 0.5)}, 10, 'km')"
     yield Pair("distance of stars", far, {"place": star(9_000, -100, -20, 0.5)})
     many = " OR ".join(f"S_{wide.format(star(38, i / 10, 60, 0.5))}" for i in range(255))
     yield Pair("255 distances", many, {"place": star(9_000, 0, 0, 5)})

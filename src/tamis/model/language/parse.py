@@ -114,7 +114,7 @@ def _parse_as_written(text: str) -> Node:
         raise SubscriptionSyntaxError(text, error.position, error.expected) from None
     except UnexpectedToken as error:
         _explain(error, source)
-    limits.check_sets(node)
+    limits.check_costs(node)
     return node
 
 
