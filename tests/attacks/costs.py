@@ -106,7 +106,9 @@ def expressions(rng: random.Random) -> Iterator[Pair]:
         return make
 
     def power(number: int) -> str:
-        return f"{rng.choice(names)}^1.{rng.randrange(1, 999)}+{rng.choice(names)}^0.{rng.randrange(1, 999)} = -{number}"
+        return (
+            f"{rng.choice(names)}^1.{rng.randrange(1, 999)}+{rng.choice(names)}^0.{rng.randrange(1, 999)} = -{number}"
+        )
 
     def tower(number: int) -> str:
         base, below = rng.choice(names), rng.choice(names)
@@ -167,7 +169,11 @@ def shapes_of_trees(rng: random.Random) -> Iterator[Pair]:
     yield Pair("deep and wide", nested, event)
     yield Pair("nulls", filled(lambda n: f"a{n} IS NULL", " OR "), event)
     yield Pair("paths", filled(lambda n: f"a.b.c.d.e{n} > 1", " OR "), {"a": {"b": {"c": {"d": event}}}})
-    yield Pair("set", f"A_CONTAINS(tags, ({','.join(repr(str(i)) for i in range(500))}))", {"tags": [str(i) for i in range(9_000)]})
+    yield Pair(
+        "set",
+        f"A_CONTAINS(tags, ({','.join(repr(str(i)) for i in range(500))}))",
+        {"tags": [str(i) for i in range(9_000)]},
+    )
     overlaps = filled(lambda n: f"A_OVERLAPS(tags, ('x{n}', 'y{n}'))", " OR ")
     yield Pair("overlaps", overlaps, {"tags": [str(i) for i in range(9_000)]})
     zones = filled(lambda n: f"T_HOUR(at, 'Europe/Berlin') = {n % 24}", " OR ")

@@ -70,9 +70,7 @@ def _edges(geometry: shapely.Geometry) -> shapely.Geometry:
 def _clipped(edges: shapely.Geometry, boxes: list[tuple[Side, Side]]) -> shapely.Geometry:
     """Return what of some points and lines lies in boxes of longitude and latitude."""
     margin = _BESIDE  # GEOS leaves out what lies on the border of a box, such as a point of longitude 180
-    inside = [
-        shapely.clip_by_rect(edges, x[0] - margin, y[0] - margin, x[1] + margin, y[1] + margin) for x, y in boxes
-    ]
+    inside = [shapely.clip_by_rect(edges, x[0] - margin, y[0] - margin, x[1] + margin, y[1] + margin) for x, y in boxes]
     return shapely.GeometryCollection([part for one in inside for part in shapely.get_parts(one)])
 
 

@@ -165,6 +165,18 @@ class Content:
             space = self.spaces[namespace] = Content(None, self._memory)
         return space
 
+    def apart(self) -> Content:
+        """Return a copy for another thread, with a memory of its own; `adopt` takes over what it has compiled."""
+        copy = Content(None if self.learns else self.schema)
+        copy.schema, copy._number = self.schema, self._number
+        return copy
+
+    def adopt(self, apart: Content) -> None:
+        """Take over the filters that a copy has compiled, unless types were forgotten since."""
+        if apart._number == self._number:
+            for (_, filters), data in apart._memory.texts.items():
+                self._remember(filters, data)
+
     def forget_types(self, kept: Container[str]) -> None:
         """Forget the learned types of all attributes but those in ``kept``."""
         self.schema = Schema({name: kind for name, kind in self.schema.items() if name in kept})

@@ -154,7 +154,7 @@ def check_nesting(node: Node) -> None:
 
 
 def check_costs(node: Node) -> None:
-    """Raise `LimitError` when the sets of a tree have too many values, each a condition, or there are too many powers."""
+    """Raise `LimitError` when the sets of a tree have too many values, or its expressions too many powers."""
     stack, values, powers = [node], 0, 0
     while stack:
         one = stack.pop()

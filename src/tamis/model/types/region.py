@@ -104,6 +104,7 @@ class Region(AttributeType):
             rings, plain = plain_rings(geometries)
         if self.geodetic:
             plain &= (np.abs(shapely.bounds(geometries)) <= [180.0, 90.0, 180.0, 90.0]).all(axis=1)
+            plain &= shapely.length(geometries) <= MAX_DEGREES
         column = Column(self, geometries, plain & present, rings=rings if plain.all() else None)
         for row in np.flatnonzero(present & ~plain):
             column.take(name, int(row), raw[row])
