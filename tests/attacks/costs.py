@@ -120,8 +120,8 @@ def expressions(rng: random.Random) -> Iterator[Pair]:
                 label = f"{n} of {ops!r}, {name} numbers"
                 yield Pair(f"any: {label}", filled(term(ops, n, "= -1.5"), " OR ", 15_000), event)
                 yield Pair(f"all: {label}", filled(term(ops, n, "<> -1.5"), " AND ", 15_000), event)
-        yield Pair(f"powers, {name} numbers", filled(power, " OR ", 15_000), event)
-        yield Pair(f"towers, {name} numbers", filled(tower, " OR ", 15_000), event)
+        yield Pair(f"powers, {name} numbers", filled(power, " OR ", 15_000, 32), event)
+        yield Pair(f"towers, {name} numbers", filled(tower, " OR ", 15_000, 32), event)
 
 
 def regions(rng: random.Random) -> Iterator[Pair]:
@@ -165,20 +165,16 @@ def shapes_of_trees(rng: random.Random) -> Iterator[Pair]:
     yield Pair("deep", "NOT (" * 31 + "a1 = 1 AND a2 = 2" + ")" * 31, event)
     nested = "a1 = 1"
     for k in range(31):
-        nested = f"({nested} {'OR' if k % 2 else 'AND'} {filled(lambda n, k=k: f'a{n} = {k}', ' OR ' if k % 2 else ' AND ', 490)})"
+        joint = " OR " if k % 2 else " AND "
+        nested = f"({nested}{joint}{filled(lambda n, k=k: f'a{n} = {k}', joint, 490)})"  # type: ignore[misc]
     yield Pair("deep and wide", nested, event)
     yield Pair("nulls", filled(lambda n: f"a{n} IS NULL", " OR "), event)
     yield Pair("paths", filled(lambda n: f"a.b.c.d.e{n} > 1", " OR "), {"a": {"b": {"c": {"d": event}}}})
-    yield Pair(
-        "set",
-        f"A_CONTAINS(tags, ({','.join(repr(str(i)) for i in range(500))}))",
-        {"tags": [str(i) for i in range(9_000)]},
-    )
+    tags = {"tags": [str(i) for i in range(1_000)]}
+    yield Pair("set", f"A_CONTAINS(tags, ({','.join(repr(str(i)) for i in range(500))}))", tags)
     overlaps = filled(lambda n: f"A_OVERLAPS(tags, ('x{n}', 'y{n}'))", " OR ")
-    yield Pair("overlaps", overlaps, {"tags": [str(i) for i in range(9_000)]})
-    zones = filled(lambda n: f"T_HOUR(at, 'Europe/Berlin') = {n % 24}", " OR ")
-    yield Pair("clocks", zones, {"at": "2026-01-01T00:00:00Z"})
-    balls = filled(lambda n: f"V_WITHIN(v, ({n}, 1, 2), 0.5)", " OR ", 1_000_000, 1_500)
+    yield Pair("overlaps", overlaps, tags)
+    balls = filled(lambda n: f"V_WITHIN(v, ({n}, 1, 2), 0.5)", " OR ", 15_000)
     yield Pair("balls", balls, {"v": [0, 0, 0]})
     yield Pair("bounds", filled(lambda n: f"a{n % 200} BETWEEN {n} AND {n + 1}", " AND "), event)
     yield Pair("wide event", "a1 = 1", {f"n{k}": {"x": [k, {"y": k}]} for k in range(256)})

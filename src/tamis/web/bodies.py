@@ -12,6 +12,7 @@ import json
 import re
 import time
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from typing import Any, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
@@ -110,6 +111,8 @@ async def _read_body(request: Request, limit: int = MAX_BODY, most: int | None =
         raise RefusedError(400, "the connection ended within the body") from None
     except TimeoutError:
         raise RefusedError(408, f"the body did not come within {BODY_SECONDS:g} s") from None
+    except asyncio.CancelledError:  # uvicorn stops, and would log a traceback for each body that is under way
+        raise RefusedError(503, "the broker is stopping") from None
     try:
         return body.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -161,13 +164,10 @@ async def _counted(
     pace = server_of(request).pace(principal_of(request))
     await pace.begin()
     objects: list[dict[str, Any]] = []
+    parse_some = partial(_parse_some, items, objects, most)
     more = True
     while more:
-        more = (
-            await pace.beside(lambda: _parse_some(items, objects, most))
-            if is_long
-            else _parse_some(items, objects, most)
-        )
+        more = await pace.beside(parse_some) if is_long else parse_some()
         if len(objects) > most:
             raise LimitError(what, most + 1, most)
         await pace.breathe()

@@ -111,7 +111,7 @@ class Pace:
             await self.begin()
 
     async def beside(self, work: Callable[[], _Result]) -> _Result:
-        """Return what ``work`` returns in another thread; others are served meanwhile, and the principal rests after."""
+        """Return what ``work`` returns in another thread; others are served meanwhile. Then the principal rests."""
         async with self._shares.turns.turn(self._principal):
             seconds, finish = await asyncio.get_running_loop().run_in_executor(_thread(), _timed, work)
         self._shares.spend(self._principal, seconds, time.perf_counter())
