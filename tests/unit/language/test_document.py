@@ -83,8 +83,8 @@ def test_the_error_is_what_users_see() -> None:
 def test_the_limits_are_those_of_the_code() -> None:
     stated = [int(number.replace(",", "")) for number in re.findall(r"^\| .* \| ([\d,]+) \|$", TEXT, re.MULTILINE)]
     names = (limits.TEXT, limits.TOTAL, limits.DEPTH, limits.IN_VALUES, limits.SET_VALUES, limits.VERTICES)
-    more = (limits.REGIONS, limits.COORDINATES, limits.OPERATIONS, limits.EXPONENT)
-    assert stated == [limit.most for limit in (*names, *more)]
+    more = (limits.REGIONS, limits.COORDINATES, limits.OPERATIONS, limits.EXPONENT, limits.POWERS)
+    assert stated == [limit.most for limit in (*names, *more, limits.DISTANCE_DEGREES)]
 
 
 def test_the_tables_of_functions_are_those_of_the_code() -> None:

@@ -35,6 +35,8 @@ __all__ = [
 GRACE_SECONDS = 24 * 3600.0
 
 _HINT = "newest"
+#: Digits of the number of a version.
+_DIGITS = 12
 _VERSION = re.compile(r"v(\d{6,})")
 _PRUNED = b""
 
@@ -128,15 +130,14 @@ def _read_manifest(store: ObjectStore, number: int) -> bytes | None:
 def _newest_number(store: ObjectStore) -> int:
     """Return the highest number in use, 0 when there is none: numbers in use have no gaps, so probe by doubling."""
     hint = store.read(_HINT, 64)
-    try:
-        low = int(hint or b"0")
-    except ValueError:
-        low = 0
+    low = int(hint) if hint and hint.isdigit() and len(hint) <= _DIGITS else 0
     if low and not store.exists(_manifest(low)):
         low = 0
     step = 1
     while store.exists(_manifest(low + step)):
         low, step = low + step, 2 * step
+        if low >= 10**_DIGITS:
+            raise SnapshotError(store.uri, "the store says of every object that it exists")
     high = low + step  # not in use; everything up to ``low`` is
     while high - low > 1:
         middle = (low + high) // 2

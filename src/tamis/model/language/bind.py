@@ -8,6 +8,7 @@ satisfies neither. What remains is AND and OR over constraints that hold or do n
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -28,7 +29,7 @@ from tamis.model.language.arithmetic.sets import (
 )
 from tamis.model.language.foreign.corrections import corrected
 from tamis.model.language.functions.temporal import clock_set
-from tamis.model.language.limits import DISTANCE_VERTICES
+from tamis.model.language.limits import DISTANCE_DEGREES, DISTANCE_VERTICES
 from tamis.model.language.nodes import (
     And,
     ArrayTest,
@@ -269,6 +270,7 @@ class _Binder:
         geometry = fitted(leaf.geometry, drop_z=kind.z == "drop", geodetic=kind.geodetic)
         if kind.geodetic:
             DISTANCE_VERTICES.check(int(shapely.get_num_coordinates(geometry)))
+            DISTANCE_DEGREES.check(math.ceil(geometry.length))
         metres = leaf.distance * METRES[leaf.unit] if leaf.unit is not None else leaf.distance
         return Geometric(leaf.attribute, "S_DWITHIN", geometry, negated, metres, kind.geodetic)
 

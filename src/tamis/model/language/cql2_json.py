@@ -107,7 +107,7 @@ def from_json(document: object, *, is_written: bool = False) -> Node:
     node = _Reader(limits.WRITTEN_TIMES if is_written else 1).condition(document, "", 0)
     limits.check_nesting(node)
     if not is_written:
-        limits.check_sets(node)
+        limits.check_costs(node)
     return node
 
 
