@@ -176,7 +176,8 @@ def _text_part(filter: Filter, undecided: list[Constraint], axes: Axes) -> TextP
     if filter.rest is None:
         return TextPart(groups, likes, len(likes) == len(undecided))
     tree = steps_of(filter.rest, lambda values: _choices(values, axes))
-    return TextPart(groups, likes, tree.is_all, tree.steps)  # the tree says all: what stands beside it is its hull
+    is_all = tree.is_all and len(likes) == len(undecided)
+    return TextPart(groups, likes, is_all, tree.steps)
 
 
 def _choices(values: Values, axes: Axes) -> tuple[list[list[SideStep]], bool]:
