@@ -4,8 +4,8 @@ An event becomes a point on the axes (`axes`, `points_of`). What the plain boxes
 boxes propose is decided by their own boxes, by the deciders, or on raw values, in this order. Loose filters are asked
 one by one. A number that falls between two float64 makes its event ask the raw values of every candidate.
 
-A search takes the snapshots of both box indexes first, and works on them to the end: a writer may add axes meanwhile,
-but no box of a snapshot needs an axis that came later. *Special* grows before *plain*, so its snapshot, taken second,
+A search takes the snapshots of all indexes first, and works on them to the end: a writer may add axes meanwhile,
+but no box of a snapshot needs an axis that came later. *Special* grows before the others, so its snapshot, taken last,
 is never the narrower one.
 """
 
@@ -56,7 +56,8 @@ class PackedSearch:
         With ``point``, a combination of elements of the event, only those in whose boxes the point lies.
         """
         store = self._store
-        texts, plain, special = store.texts.snapshot, store.plain.snapshot, store.special.snapshot
+        trees, texts = store.trees.snapshot, store.texts.snapshot
+        plain, special = store.plain.snapshot, store.special.snapshot
         low, high, is_point = store.axes.place(event if point is None else point, special.n_axes)
         if not is_point and point is None:
             points = combinations(event) if any(type(value) is tuple for value in event.values()) else None
@@ -65,6 +66,8 @@ class PackedSearch:
         lowest = np.array(low)
         highest = lowest if high is low else np.array(high)
         rows = store.plain.match_point(lowest, highest, plain)
+        if len(store.trees):
+            rows = np.concatenate((rows, store.trees.match(lowest, highest, trees)))
         if not is_point:
             rows = self._verified(event, rows)
         if len(store.balls):
@@ -83,9 +86,12 @@ class PackedSearch:
             single = SingleValues.of_events(events)
             return single.regrouped(self.match_table(single), (self.match(events.event(i)) for i in single.alone))
         store, bad = self._store, events.bad
-        texts, plain, special = store.texts.snapshot, store.plain.snapshot, store.special.snapshot
+        trees, texts = store.trees.snapshot, store.texts.snapshot
+        plain, special = store.plain.snapshot, store.special.snapshot
         points = points_of(events, store.axes, special.n_axes)
         found = MatchRows(*store.plain.match_points(points.low, points.high, plain))
+        if len(store.trees):
+            found = _joined(found, store.trees.pairs(points.low, points.high, trees))
         if bad or points.between.size:
             found = self._settled(events, bad, points, found)
         if store.n_special:
@@ -97,7 +103,8 @@ class PackedSearch:
     def matches_any(self, event: Event) -> bool:
         """Whether some row matches a canonical event."""
         store = self._store
-        texts, plain, special = store.texts.snapshot, store.plain.snapshot, store.special.snapshot
+        trees, texts = store.trees.snapshot, store.texts.snapshot
+        plain, special = store.plain.snapshot, store.special.snapshot
         low, high, is_point = store.axes.place(event, special.n_axes)
         if not is_point:
             return bool(len(self.match(event)))
@@ -106,6 +113,8 @@ class PackedSearch:
         met = np.zeros(1, np.bool_)
         store.plain.meet_points(lowest, highest, met, plain)
         if met[0] or (len(store.balls) and len(store.balls.match(event))):
+            return True
+        if len(store.trees) and len(store.trees.match(lowest[0], highest[0], trees)):
             return True
         if not store.n_special:
             return False
@@ -126,13 +135,16 @@ class PackedSearch:
             some[list(events.bad)] = False
             return some
         store, bad = self._store, list(events.bad)
-        texts, plain, special = store.texts.snapshot, store.plain.snapshot, store.special.snapshot
+        trees, texts = store.trees.snapshot, store.texts.snapshot
+        plain, special = store.plain.snapshot, store.special.snapshot
         points = points_of(events, store.axes, special.n_axes)
         met = np.zeros(len(events), np.bool_)
         met[points.between] = met[bad] = True  # not for the boxes
         store.plain.meet_points(points.low, points.high, met, plain)
         if len(store.balls) and not met.all():
             met[store.balls.pairs(events)[0]] = True
+        if len(store.trees) and not met.all():
+            met[store.trees.pairs(points.low, points.high, trees)[0]] = True
         if store.n_special and not met.all():
             self._meet_special(events, points, special, met)
             self._meet_texts(events, points, texts, met)
