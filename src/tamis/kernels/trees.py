@@ -19,7 +19,7 @@ import numpy.typing as npt
 from tamis.kernels.compile import Int, hot_kernel, kernel
 from tamis.kernels.emit import lowest_bit
 
-__all__ = ["ACCEPT", "BLOCK", "Ends", "TreeColumns", "decide_trees", "match_trees"]
+__all__ = ["ACCEPT", "BLOCK", "REJECT", "Ends", "TreeColumns", "decide_trees", "match_trees"]
 
 #: Events that go through a tree together, and the words of their mask.
 BLOCK = 512
@@ -27,12 +27,17 @@ _WORDS = BLOCK // 64
 
 #: Where a tree ends: it holds, or it does not.
 ACCEPT = -1
+REJECT = -2
 
 _Masks = npt.NDArray[np.uint64]
 _Ints = npt.NDArray[np.int32]
 _Longs = npt.NDArray[np.int64]
 _Floats = npt.NDArray[np.float64]
 _Shorts = npt.NDArray[np.int16]
+
+#: A block of events: the masks of its lowest events on each axis, by their low and their high ends, and the ranks
+#: uint16[2, ends]: how many events lie below an end with all they have, and how many reach down to it.
+_Block = tuple[_Masks, _Masks, npt.NDArray[np.uint16]]
 
 
 class TreeColumns(NamedTuple):
@@ -106,16 +111,44 @@ def _lay_block(
 
 
 @hot_kernel
-def _take(
-    trees: TreeColumns, t: Int, place: _Ints, lowest: tuple[_Masks, _Masks], ranks: npt.NDArray[np.uint16], masks: _Masks
-) -> Int:
-    """Take the events of ``masks[0]`` through a tree; return the row of ``masks`` with those for which it holds."""
+def _take_all(trees: TreeColumns, t: Int, place: _Ints, block: _Block, mask: _Masks) -> Int:
+    """Take ``mask`` through the steps that a tree begins with and that all must hold.
+
+    Return how many there are; -1 when no event is left. Most trees end here, so this goes without the masks of `_take`.
+    """
+    lows, highs, ranks = block
+    first, last = trees.step_at[t], trees.step_at[t + 1] - 1
+    i = first
+    while i <= last and trees.no[i] == REJECT and trees.yes[i] == (ACCEPT if i == last else i - first + 1):
+        lower, upper = trees.lower[i], trees.upper[i]
+        turned = np.uint64(0)
+        if lower < 0:
+            lower, turned = ~lower, ~np.uint64(0)
+        above, up_to = highs[place[upper], ranks[0, lower]], lows[place[upper], ranks[1, upper]]
+        some = np.uint64(0)
+        for w in range(_WORDS):
+            held = mask[w] & ((up_to[w] & ~above[w]) ^ turned)
+            mask[w] = held
+            some |= held
+        if some == 0:
+            return -1
+        i += 1
+    return i - first
+
+
+@hot_kernel
+def _take(trees: TreeColumns, t: Int, place: _Ints, block: _Block, masks: _Masks) -> Int:
+    """Take the events of ``masks[0]`` through a tree; return the row of ``masks`` with those for which it holds, or -1."""
+    lows, highs, ranks = block
     first = trees.step_at[t]
     n = trees.step_at[t + 1] - first
+    begin = _take_all(trees, t, place, block, masks[0])
+    if begin < 0 or begin == n:
+        return -1 if begin < 0 else 0
     for i in range(1, n + 2):
         for w in range(_WORDS):
-            masks[i, w] = 0
-    for i in range(n):
+            masks[i, w] = masks[0, w] if i == begin else np.uint64(0)
+    for i in range(begin, n):
         some = np.uint64(0)
         for w in range(_WORDS):
             some |= masks[i, w]
@@ -125,13 +158,12 @@ def _take(
         turned = np.uint64(0)
         if lower < 0:
             lower, turned = ~lower, ~np.uint64(0)
-        k = place[upper]
-        low, high = ranks[0, lower], ranks[1, upper]
+        above, up_to = highs[place[upper], ranks[0, lower]], lows[place[upper], ranks[1, upper]]
         yes, no = trees.yes[first + i], trees.no[first + i]
         yes, no = yes if yes >= 0 else n - 1 - yes, no if no >= 0 else n - 1 - no
         for w in range(_WORDS):
             reached = masks[i, w]
-            held = reached & ((lowest[1][k, high, w] & ~lowest[0][k, low, w]) ^ turned)
+            held = reached & ((up_to[w] & ~above[w]) ^ turned)
             masks[yes, w] |= held
             masks[no, w] |= reached ^ held
     return n
@@ -166,7 +198,9 @@ def match_trees(
             if not trees.living[t]:
                 continue
             _all_events(n, masks[0])
-            last = _take(trees, t, ends.place, (highs, lows), ranks, masks)
+            last = _take(trees, t, ends.place, (lows, highs, ranks), masks)
+            if last < 0:
+                continue
             if count + BLOCK > len(rows):
                 events, rows = np.append(events, events), np.append(rows, rows)
             for w in range(_WORDS):

@@ -27,7 +27,7 @@ from tamis.index.packed.texts.strings import strings_of_event, strings_of_table
 from tamis.index.packed.texts.text_index import TextSnapshot
 from tamis.index.protocols import NO_ROWS, Lookup, MatchRows, Rows
 from tamis.kernels.boxes.pairs import join_csr
-from tamis.kernels.polygons.region_tests import OPEN, YES, take_met
+from tamis.kernels.polygons.region_tests import OPEN, YES, take_met, take_met_once
 from tamis.model.schema import Event
 from tamis.model.tables import EventTable
 
@@ -259,6 +259,9 @@ class PackedSearch:
             more_events, more, sure = self._proposed(events, points, texts)
             sure = np.concatenate((np.zeros(len(entries), np.bool_), sure))
             event, entries = np.concatenate((event, more_events)), np.concatenate((entries, more))
+            if self._store.entries.has_several:  # the candidates of an event must follow each other
+                together = np.argsort(event, kind="stable")
+                event, entries, sure = event[together], entries[together], sure[together]
             verdicts = self._verdicts(entries, event, events, points, sure)
         else:
             verdicts = self._verdicts(entries, event, events, points)
@@ -293,20 +296,13 @@ class PackedSearch:
 
     def _met(self, verdicts: Verdicts, event: npt.NDArray[np.int64], entries: Rows) -> _Pairs:
         """Return event and row of each match, once."""
+        rows, found = self._store.entries.row, np.empty((2, len(entries)), np.int32)
         if self._store.entries.has_several:
-            met = np.flatnonzero(verdicts == YES)
-            return self._once(event[met], entries[met])
-        found = np.empty((2, len(entries)), np.int32)
-        n = take_met(verdicts, event, entries, self._store.entries.row, found[0], found[1])
+            latest = np.full(int(rows[: len(self._store.entries)].max(initial=0)) + 1, -1, np.int32)
+            n = take_met_once(verdicts, event, entries, rows, latest, found)
+        else:
+            n = take_met(verdicts, event, entries, rows, found[0], found[1])
         return found[0, :n], found[1, :n]
-
-    def _once(self, event: npt.NDArray[np.int64], entries: Rows) -> _Pairs:
-        """Return event and row of entries that match, a row with several entries once for each event."""
-        rows = self._store.entries.row[entries]
-        several = self._store.entries.is_one_of_several(entries)
-        some = np.unique(event[several] << 32 | rows[several])
-        both = np.concatenate([event[~several], some >> 32]).astype(np.int32)
-        return both, np.concatenate([rows[~several], (some & 0xFFFFFFFF).astype(np.int32)])
 
     def _asked_pairs(self, events: EventTable, event: npt.NDArray[np.int64], entries: Rows) -> _Pairs:
         """Ask raw values, event by event, about the given pairs and the loose filters; a pair may come twice."""

@@ -22,10 +22,10 @@ from tamis.index.packed.boxes.box_index import BoxIndex
 from tamis.index.packed.boxes.matching import Snapshot
 from tamis.index.packed.boxes_of import MAX_BOXES, Sides, choices_of
 from tamis.index.packed.growing import Growing
-from tamis.index.packed.texts.trees import REJECT, SideStep, steps_of
+from tamis.index.packed.texts.trees import SideStep, steps_of
 from tamis.index.protocols import Rows
 from tamis.index.saved_arrays import Ascending, Below, Declared, Flags, Offsets, SavedArrays, Size
-from tamis.kernels.trees import ACCEPT, BLOCK, Ends, TreeColumns, decide_trees, match_trees
+from tamis.kernels.trees import ACCEPT, BLOCK, REJECT, Ends, TreeColumns, decide_trees, match_trees
 from tamis.model.language.normalise import hull
 from tamis.model.subscription import AllOf, AnyOf, Filter, Predicate, Subscription, Values
 from tamis.model.value_set import ValueSet
