@@ -66,7 +66,7 @@ class PackedSearch:
         lowest = np.array(low)
         highest = lowest if high is low else np.array(high)
         rows = store.plain.match_point(lowest, highest, plain)
-        if len(store.trees):
+        if len(trees.columns.row):
             rows = np.concatenate((rows, store.trees.match(lowest, highest, trees)))
         if not is_point:
             rows = self._verified(event, rows)

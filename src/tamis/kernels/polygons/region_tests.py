@@ -17,7 +17,18 @@ from tamis.kernels.emit import prefetch_row
 from tamis.kernels.polygons.flat_rings import Corners, Rings
 from tamis.kernels.polygons.polygon import ALL, narrow, relation_of_point
 
-__all__ = ["ANY", "NO", "OPEN", "YES", "Asked", "decide_points", "decide_regions", "mark_axes", "take_met", "take_met_once"]
+__all__ = [
+    "ANY",
+    "NO",
+    "OPEN",
+    "YES",
+    "Asked",
+    "decide_points",
+    "decide_regions",
+    "mark_axes",
+    "take_met",
+    "take_met_once",
+]
 
 #: Whether the relation of ring i of a to ring j of b is in a wanted set.
 _Holds = Callable[[Rings, Int, Rings, Int, Int, Corners], bool]
