@@ -1,12 +1,12 @@
 """Trees of conditions on axes, decided for blocks of events at once.
 
-A tree is a list of steps. A step asks whether an event lies between two ends on an axis, and names the steps that follow
-if it does and if it does not. Steps lead forward only. A block of `BLOCK` events goes through a tree as a mask: each step
-takes the events that reach it apart into those that go on here and those that go on there.
+A tree is a list of steps. A step asks whether an event lies between two ends on an axis, and names the steps that
+follow if it does and if it does not. Steps lead forward only. A block of `BLOCK` events goes through a tree as a mask:
+each step splits the events that reach it between the two steps that follow.
 
-An axis has the mask of its k lowest events for each k, so the events between two ends are those up to the upper end without
-those below the lower one: two rows of a table. Where an *end* stands among the events, its rank, is worked out once per
-block for each different end, whatever number of trees asks for it. All comparisons are those of float64.
+An axis has the mask of its k lowest events for each k, so the events between two ends are those up to the upper end
+without those below the lower one: two rows of a table. The *rank* of an end, its place among the events, is computed
+once per block for each different end, whatever number of trees asks for it. All comparisons are those of float64.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def _take_all(trees: TreeColumns, t: Int, place: _Ints, block: _Block, mask: _Ma
 
 @hot_kernel
 def _take(trees: TreeColumns, t: Int, place: _Ints, block: _Block, masks: _Masks) -> Int:
-    """Take the events of ``masks[0]`` through a tree; return the row of ``masks`` with those for which it holds, or -1."""
+    """Take the events of ``masks[0]`` through a tree; return the row of ``masks`` with its matches, -1: it has none."""
     lows, highs, ranks = block
     first = trees.step_at[t]
     n = trees.step_at[t + 1] - first

@@ -1,8 +1,8 @@
 """A packed store as named arrays, and back: what a snapshot of an engine writes to files and maps again.
 
 The names are the parts of the store, each with a prefix (``plain.``, ``special.``, ``entries.``, ``deciders.``,
-``texts.``, ``balls.``, ``trees.``), beside ``loose`` int32[n, 2] (row and filter, filter -1 for a row that never matches) and ``special``
-int64[1], the number of special rows. The axes are plain values, not arrays.
+``texts.``, ``balls.``, ``trees.``), beside ``loose`` int32[n, 2] (row and filter, filter -1 for a row that never
+matches) and ``special`` int64[1], the number of rows that are special or never match. The axes are plain values.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Each filter becomes boxes (`boxes_of`). Invariants: a row stands in exactly one 
 * *special*: subscriptions with other boxes, under entry numbers; an entry knows its row, its filter, and whether its
   box decides or only proposes. A row may have several entries; it is reported once. An entry stands in the box index
   *special*, or in *texts* when a literal of its patterns finds its events better.
-* *loose*: filters that give no box at all (a region of no known relation). A row may have loose filters and entries as well.
+* *loose*: filters that give no box at all. A row may have loose filters and entries as well.
 * *never*: rows without a filter, which no event matches.
 * *balls*: subscriptions that are one ball and nothing else (`balls`).
 * *trees*: subscriptions that are one tree of conditions on values (`trees`).

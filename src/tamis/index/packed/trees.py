@@ -1,9 +1,10 @@
 """Subscriptions that are one tree of conditions on values, for the packed matcher.
 
-A nested predicate, or one with several ``<>``, would become many boxes, or one box that leaves the decision to raw values. It
-stands here instead, once: as steps (`tamis.index.packed.texts.trees`) whose ends are shared with all other trees, and
-as a *hull*, a box around all that it matches. A table of events goes through all trees in blocks of 512 events
-(`tamis.kernels.trees`), unless the hulls leave so few candidates that to decide those costs less; one event asks the hulls.
+A nested predicate, or one with several ``<>``, would become many boxes, or one box that leaves the decision to raw
+values. It stands here instead, once: as steps (`tamis.index.packed.texts.trees`) whose ends are shared with all other
+trees, and as a *hull*, a box around all that it matches. A table of events goes through all trees in blocks of 512
+events (`tamis.kernels.trees`), unless the hulls leave so few candidates that it costs less to decide those. One event
+asks the hulls.
 
 One thread writes. A reader takes `snapshot` and works on it to the end.
 """

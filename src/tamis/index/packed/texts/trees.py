@@ -162,7 +162,7 @@ def _constraints(predicate: Predicate) -> Iterable[Constraint | Some]:
 
 
 def _cost(predicate: Predicate) -> int:
-    """Return what a part costs, roughly: values, groups of them, patterns at an end of the text, those anywhere in it."""
+    """Return what a part costs, roughly: values, groups of them, patterns at an end of the text, those anywhere."""
     if isinstance(predicate, AllOf | AnyOf):
         return 1 + 4 * max(map(_cost, predicate.parts), default=0)
     if not isinstance(predicate, Like):
