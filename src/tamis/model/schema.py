@@ -107,12 +107,21 @@ class Schema(Mapping[str, AttributeType]):
         inside = ", ".join(f"{name!r}: {kind!r}" for name, kind in self._attributes.items())
         return f"Schema({{{inside}}})"
 
+    def knows_all_of(self, raw: object) -> bool:
+        """Whether an event is a flat dict of attributes of this schema: there is nothing to learn from it."""
+        return (
+            type(raw) is dict
+            and self._attributes.keys() >= raw.keys()
+            and _SIMPLE.issuperset(map(type, raw.values()))
+            and not self._paths
+        )
+
     def event(self, raw: Mapping[str, Any], row: int | None = None) -> dict[str, Value]:
         """Return the canonical event: known attributes only, missing ones left out.
 
         Raises `EventError` that names the attribute and the value (NaN and infinity are refused).
         """
-        if not isinstance(raw, Mapping):
+        if type(raw) is not dict and not isinstance(raw, Mapping):  # to ask a protocol takes longer than to read
             raise EventError("", raw, "an event is a mapping from attribute to value", row)
         return self._with_strings(self._read(raw, self._canonical, row), raw)
 
@@ -200,6 +209,10 @@ class Schema(Mapping[str, AttributeType]):
         from tamis.model.arrow_types import schema_from_arrow
 
         return cls(schema_from_arrow(source))
+
+
+#: Types of values that have nothing inside.
+_SIMPLE = frozenset({float, int, str, bool, type(None)})
 
 
 def joined_strings(raw: Mapping[str, Any]) -> str | None:

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tamis.index.packed.growing import Growing
 from tamis.index.packed.texts.interning import InternedTests
 from tamis.index.packed.texts.literals import LONGEST
 from tamis.index.packed.texts.segment import Posting
@@ -77,32 +78,12 @@ class NewEntry(NamedTuple):
     steps: Sequence[tuple[TextTest | SideStep, int, int]] = ()
 
 
-class _Growing:
-    """An array that grows at its end."""
-
-    def __init__(self, values: _Array) -> None:
-        self._values, self.n = values, len(values)
-
-    @property
-    def values(self) -> _Array:
-        return self._values[: self.n]
-
-    def extend(self, more: Sequence[Any] | _Array) -> None:
-        stop = self.n + len(more)
-        if stop > len(self._values) or not self._values.flags.writeable:
-            grown = np.empty(max(stop, 2 * self.n, 64), self._values.dtype)
-            grown[: self.n] = self._values[: self.n]
-            self._values = grown
-        self._values[self.n : stop] = more
-        self.n = stop
-
-
 class TextEntries:
     """The entries of the text index, by position."""
 
     def __init__(self, columns: Mapping[str, _Array] | None = None) -> None:
         own = columns or {name: np.zeros(1 if name in _OFFSETS else 0, dtype) for name, dtype in _TYPES.items()}
-        self._columns = {name: _Growing(own[name]) for name in _TYPES}
+        self._columns = {name: Growing(own[name]) for name in _TYPES}
         self._interned = InternedTests()
 
     def __len__(self) -> int:
