@@ -103,7 +103,7 @@ def test_a_finder_finds_every_literal_in_each_row(
         for some in (rows, rows[:1], rows):  # what one call leaves behind must not be seen by the next
             hits = _find(finder, some)
             assert sorted(set(hits)) == [pair for pair in expected if pair[0] < len(some)]
-            assert anchor is Anchor.NONE and most_in_automaton or len(hits) == len(set(hits))
+            assert (anchor is Anchor.NONE and most_in_automaton) or len(hits) == len(set(hits))
 
 
 def test_a_hostile_text_hits_each_literal_once_per_row() -> None:

@@ -87,7 +87,9 @@ def enter_literals(values: _Keys, sizes: _Longs, windows: Windows) -> None:
 
 
 @hot_kernel
-def _candidates(text: _Bytes, span: tuple[Int, Int, Int], length: Int, windows: Windows, met: tuple[_Longs, _Keys]) -> Int:
+def _candidates(
+    text: _Bytes, span: tuple[Int, Int, Int], length: Int, windows: Windows, met: tuple[_Longs, _Keys]
+) -> Int:
     """Note where windows end in ``text[start:stop]`` that may be literals, none before ``first``; return how many."""
     first, start, stop = span
     where, keys = met

@@ -1,4 +1,4 @@
-"""A segment: the literals of many entries, a finder for each view and end, and the entries posted under each literal."""
+"""A segment: the literals of many entries with a finder for each view and end, and the entries under each literal."""
 
 from __future__ import annotations
 

@@ -270,7 +270,9 @@ class TextIndex:
         return min(groups, key=lambda group: (_is_short(group), self._frequency(group), -_length(group)), default=None)
 
     def _frequency(self, group: Group) -> int:
-        return max(int(self._usage[_counter(key)]).bit_length() + (key.anchor is Anchor.NONE) * _ANYWHERE for key in group)
+        return max(
+            int(self._usage[_counter(key)]).bit_length() + (key.anchor is Anchor.NONE) * _ANYWHERE for key in group
+        )
 
     def _make_segment(self) -> None:
         entries = self._tail
