@@ -98,6 +98,10 @@ class PackedCore:
         """Remove a row; KeyError when it is not there."""
         self._store.remove(row)
 
+    def decided(self, rows: Rows) -> list[int]:
+        """Return the rows, of some ascending ones, that are decided without the subscription."""
+        return self._store.decided(rows)
+
     def find_sides(self, row: int) -> dict[str, tuple[float, float]] | None:
         """Return the sides of a plain box on the NUMBER axes by attribute; None when the row is not there."""
         return self._store.find_sides(row)

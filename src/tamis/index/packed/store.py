@@ -146,7 +146,8 @@ class PackedStore:
             else:
                 others.append((entry, box))
         if numbers:
-            self.texts.add(numbers, parts, sides)
+            presence = {axis: self.axes.attribute(axis) for axis in self.axes.of_presence}
+            self.texts.add(numbers, parts, sides, presence)
         if others:
             self.special.add_boxes(*self._corners([box for _, box in others]), _as_rows(entry for entry, _ in others))
 
@@ -215,6 +216,18 @@ class PackedStore:
             if len(in_boxes):
                 self.special.remove(in_boxes)
         self.n_special -= 1
+
+    def decided(self, rows: Rows) -> list[int]:
+        """Return the rows, of some ascending ones, that a box or the text index decides without the subscription."""
+        plain, others = list[int](), list[tuple[int, int]]()
+        for row in rows.tolist():
+            entries = () if row in self.loose else self.entries.of(row)
+            others += [(row, entry) for entry in entries]
+            if not entries and self.plain.find_box(row) is not None:
+                plain.append(row)
+        owners, numbers = np.array(others, np.int32).reshape(-1, 2).T
+        open_rows = owners[~self.texts.decides(numbers)]
+        return [*plain, *np.setdiff1d(owners, open_rows).tolist()]
 
     def find_sides(self, row: int) -> dict[str, tuple[float, float]] | None:
         """Return the sides of a plain box on the NUMBER axes by attribute; None when the row is not there."""
