@@ -60,7 +60,7 @@ def read_value(text: str) -> object:
 def array_objects(text: str, longest: int) -> Iterator[Object]:
     """Yield the objects of a text that is a JSON array, each parsed when it is asked for.
 
-    ValueError for what is no such array, and for an object of more than ``longest`` characters, of which no more than
+    ValueError for what is not such array, and for an object of more than ``longest`` characters, of which no more than
     that is parsed.
 
     >>> list(array_objects('[{"mag": 4.5}, {"mag": 6}]', 1_000))
@@ -264,7 +264,7 @@ def _finite(text: str) -> float:
 
 
 def _no_constant(text: str) -> NoReturn:
-    raise _RefusedError(f"{text} is no JSON; leave a missing value out")
+    raise _RefusedError(f"{text} is not JSON; leave a missing value out")
 
 
 def _whole(text: str) -> int:

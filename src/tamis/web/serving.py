@@ -1,4 +1,4 @@
-"""Runs a broker behind its port until it is told to stop, or until its disk cannot be trusted."""
+"""Runs a broker behind its port until it is asked to stop, or until its disk cannot be trusted."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ HEARTBEAT_SECONDS = 10.0
 
 
 async def serve(config: BrokerConfig, ready: Callable[[str], None] = lambda url: None) -> None:
-    """Run a broker; ``ready`` hears its URL when it answers. Raises what stopped it, if something did."""
+    """Run a broker; call ``ready`` with its URL when it answers. Raises the error that stopped it, if any."""
     driver, version = await _open(config)
     note_start(driver, config)
     tokens = tokens_of(config)
@@ -102,7 +102,7 @@ class _Port(uvicorn.Server):
         yield
 
     def listen_to_signals(self) -> None:
-        """End at SIGTERM; Ctrl-C is asyncio's. Only the main thread hears signals."""
+        """End at SIGTERM; asyncio handles Ctrl-C. Only the main thread receives signals."""
         with contextlib.suppress(RuntimeError, ValueError):
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._end)
 

@@ -84,7 +84,7 @@ def _measure_ours(load: Load) -> Iterator[Row]:
 
 async def _run(url: str, pid: int, load: Load, work: BoxWork, wanted: Sequence[int]) -> list[Row]:
     arrivals = Arrivals()
-    # Written before anybody connects: a broker cuts off who does not answer its pings for that long.
+    # Written before any client connects: a broker disconnects clients that do not answer its pings for that long.
     messages = [subscribe_message(id, text) for id, text in enumerate(box_texts(work))]
     readers = [await Reader(url, f"reader-{number}", arrivals).open() for number in range(load.readers)]
     start = time.perf_counter()
