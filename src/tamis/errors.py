@@ -1,8 +1,8 @@
 """Every error tamis raises on purpose, on one page.
 
 An error is its fields; the message is built from them in ``__str__``. ``args`` are the constructor's
-arguments, so that each error survives a pickle on its way back from a Spark worker. Whoever catches
-``TamisError`` catches everything a caller can cause; ``InvariantError`` is ours.
+arguments, so that each error survives a pickle on its way back from a Spark worker. Catching
+``TamisError`` catches everything a caller can cause; ``InvariantError`` is a bug in tamis.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ class WeakGuaranteeError(TamisError):
 
 
 class ProtocolError(TamisError):
-    """Somebody broke the rules between brokers and clients; the subclass says who."""
+    """A message broke the protocol between brokers and clients; the subclass says which side sent it."""
 
 
 class LocalProtocolError(ProtocolError):
@@ -230,7 +230,7 @@ class LocalProtocolError(ProtocolError):
 
 
 class RemoteProtocolError(ProtocolError):
-    """The other end of ``link`` sent what nobody may send; nothing of it was applied."""
+    """The other end of ``link`` sent a forbidden message; no part of it was applied."""
 
     def __init__(self, link: str, problem: str) -> None:
         super().__init__(link, problem)

@@ -1,7 +1,7 @@
 """Covering of subscriptions that are not single boxes, by the exact index: a row of numbers for each kind of condition.
 
-Answers are checked on a sample before their times count: whoever is named must cover, and none of the first rows may
-cover that is less than the answer. Times are processor time, which other work on the machine disturbs least.
+Answers are checked on a sample before their times count: the named row must cover, and no smaller row among the first
+may cover. Times are processor time, which other work on the machine disturbs least.
 """
 
 from __future__ import annotations

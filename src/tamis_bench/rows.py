@@ -18,7 +18,7 @@ class Measure:
     more_is_better: bool = True
 
 
-#: In the order in which they are told.
+#: In the order in which they are printed.
 MEASURES: Final = {
     one.name: one
     for one in (
@@ -90,7 +90,7 @@ MEASURES: Final = {
         Measure("network memory", "MB", "memory of the broker at which events are published, at the end", False),
         Measure("network memory inner", "MB", "the same of a broker that only forwards, on average", False),
         Measure("network memory home", "MB", "the same of a broker that holds the subscriptions, on average", False),
-        Measure("insertion", "us", "one subscription to ranges and into a table of so many, in Python", False),
+        Measure("insertion", "us", "one subscription to ranges and into a table of that size, in Python", False),
     )
 }
 

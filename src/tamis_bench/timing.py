@@ -36,7 +36,7 @@ _MERGE_THREAD: Final = "tamis-merge"
 
 @dataclass(frozen=True)
 class Effort:
-    """How hard to try: so many repetitions, seconds for each measurement, events in a table."""
+    """How hard to try: repetitions, seconds for each measurement, events in a table."""
 
     repeat: int = 5
     seconds: float = 2.0
@@ -67,7 +67,7 @@ def best_of(call: Callable[[], object], effort: Effort) -> float:
 
 
 def sustained(step: Callable[[], object], between: Callable[[], object], effort: Effort, most: int) -> float:
-    """Take steps, at most so many, until time is up; return the seconds spent in them, not between them."""
+    """Take at most ``most`` steps until time is up; return the seconds spent in them, not between them."""
     spent, taken = 0.0, 0
     while taken < most and (spent < effort.seconds or not taken):
         start = time.perf_counter()

@@ -25,7 +25,7 @@ def count_uncovered(boxes: Boxes) -> int:
 
 
 def count_announced(boxes: Boxes) -> int:
-    """Count the boxes that no earlier one covers: what a link is told when they come one by one."""
+    """Count the boxes that no earlier one covers: what a link announces when they come one by one."""
     rows = np.arange(len(boxes), dtype=np.int32)
     names = [f"a{axis}" for axis in range(boxes.shape[2])]
     table = SubscriptionTable.from_boxes(names, boxes[:, 0], boxes[:, 1])

@@ -75,7 +75,7 @@ CASES: list[tuple[str, list[str]]] = [
     # JSON
     ("try|mag > 4|broken.jsonl", ["broken.jsonl, line 2: not JSON: expecting value at column 9"]),
     ("try|mag > 4|list.jsonl", ["list.jsonl, line 1: expected an object", "not a list"]),
-    ("try|mag > 4|nan.jsonl", ["nan.jsonl, line 3: NaN is no JSON; leave a missing value out"]),
+    ("try|mag > 4|nan.jsonl", ["nan.jsonl, line 3: NaN is not JSON; leave a missing value out"]),
     ("try|mag > 4|huge.jsonl", ["huge.jsonl, line 2: 1e999 is beyond the range of numbers"]),
     ("try|mag > 4|twice.jsonl", ["twice.jsonl, line 1: the key 'mag' stands twice"]),
     ("try|mag > 4|twice-inside.jsonl", ["the key 'a' stands twice"]),
@@ -88,7 +88,7 @@ CASES: list[tuple[str, list[str]]] = [
     ("try|mag > 4|comma.json", ["comma.json, line 2: expected ',' or ']'"]),
     ("try|mag > 4|after.json", ["after.json, line 2: there is more after the end of the array"]),
     ("try|mag > 4|number.json", ["number.json, line 3: expected an object", "not a number"]),
-    ("try|mag > 4|constant.json", ["constant.json, line 2: -Infinity is no JSON"]),
+    ("try|mag > 4|constant.json", ["constant.json, line 2: -Infinity is not JSON"]),
     # CSV
     ("try|mag > 4|empty.csv", ["empty.csv: empty; the first line of a CSV file names its columns"]),
     ("try|mag > 0|ragged.csv", ["ragged.csv, line 3: 1 cells, but the header names 2 columns"]),

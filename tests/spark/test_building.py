@@ -45,7 +45,7 @@ def test_a_box_keeps_its_end_and_its_metadata(tmp_path: Path) -> None:
 def test_a_place_that_is_not_there(tmp_path: Path) -> None:
     batch = pa.RecordBatch.from_pylist([{"id": "a", "namespace": "default", "filter": "price < 1"}], schema=FORM)
     task = Build(str(tmp_path / "gone" / ".building"), SCHEMA.to_json())
-    with pytest.raises(SnapshotError, match="gone: is not there for this process; whoever writes a part"):
+    with pytest.raises(SnapshotError, match="gone: this process cannot see the directory; every process"):
         next(build_batches(iter([batch]), task=task))
 
 

@@ -139,7 +139,7 @@ def test_a_directory_that_executors_do_not_see(standalone: tuple[Standalone, Dri
     with pytest.raises(DriverError) as caught:
         driver.call(**tables.write(private))
     assert "SnapshotError: " in caught.value.message
-    assert f"{private}: is not there for this process; whoever writes a part of a snapshot" in caught.value.message
+    assert f"{private}: this process cannot see the directory; every process that writes a part" in caught.value.message
     assert not list((cluster.family.place / "private").iterdir())  # nothing half done
     engine(QUESTIONS, "packed").save(cluster.family.place / "private")
     with pytest.raises(DriverError) as caught:

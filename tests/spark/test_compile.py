@@ -91,8 +91,8 @@ def test_bounds_in_columns_become_boxes(spark: Any) -> None:
     found = {row["id"]: (row["lo"], row["hi"], row["filter"]) for row in accepted.collect()}
     assert found == {"both": ([1.0], [2.0], None), "open": ([-inf], [2.0], None), "all": ([-inf], [inf], None)}
     assert reasons(rejected) == {
-        "empty": "'price' from 3.0 to 2.0 is no range",
-        "nan": "'price' from nan to 2.0 is no range",
+        "empty": "'price': lower bound 3.0 is above upper bound 2.0",
+        "nan": "'price': bounds nan and 2.0 are not a range",
     }
 
 

@@ -123,7 +123,7 @@ def check_what_people_see(done: Result, folder: Path) -> None:
         "10 subscriptions = 4 accepted + 4 rejected + 2 repeated",
         "5 events = 3 matched + 2 quarantined",
         "differing rows have this id",
-        "Who hears most",
+        "Subscriptions with most deliveries",
         f"{folder / 'output' / 'deliveries'}  who gets what",
         "the indexed subscriptions, unchanged",
     ):

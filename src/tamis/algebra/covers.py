@@ -45,7 +45,7 @@ __all__ = [
 TREE_PIECES = 2_000
 
 #: Leftover pieces that are tried for a witness before the difference is called unknown; each condition of one
-#: costs so many pieces.
+#: costs ``TRY_PIECES`` pieces.
 MAX_TRIES, TRY_PIECES = 50, 4
 
 _NO = "an event matches the second subscription and not the first"

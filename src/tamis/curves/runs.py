@@ -8,7 +8,7 @@ total covering          `covers`: every range of the one lies inside a range of 
 partial covering        `covered_ranges`: the ranges that do; single ones can be dropped
 subsumption             `covers`, with the union of all as the other
 perfect merging         `merged`: ranges that overlap or touch become one, as often as there are such
-imperfect merging       `merged` with a gap: ranges at most so many keys apart become one
+imperfect merging       `merged` with a gap: ranges at most ``gap`` keys apart become one
 partial merging         `merged`, since each range is taken alone
 ======================= ======================================================================================
 

@@ -5,7 +5,7 @@ The universe is ``[0, 2**k)`` in each of d dimensions. Halving it in every dimen
 dimension, a number of ``k - i`` bits; its key interleaves these bits, and the keys of its cells are one run:
 ``d * i`` bits follow, all zeros for the first cell and all ones for the last.
 
-A box becomes a point, its corner (`transform`); whoever covers it lies in the *extremal rectangle* from that
+A box becomes a point, its corner (`transform`); every box that covers it lies in the *extremal rectangle* from that
 point to the far corner of the universe, which is given by its side ``lengths`` alone. The greedy decomposition
 of that rectangle takes cubes from the largest down. A side of length l is cut at the ones of l in binary:
 position r of a one is a stretch of ``2**r`` cells, and a choice of one position per dimension is a rectangle.
@@ -49,7 +49,7 @@ Exponents = tuple[int, ...]
 
 
 class CurveKey(Protocol):
-    """The key of a cube whose indexes have so many bits; the key of a cube is the beginning of its cells' keys."""
+    """The key of a cube whose indexes have this many bits; the key of a cube is the beginning of its cells' keys."""
 
     def __call__(self, cube: Sequence[int], bits: int) -> int:
         """Return the key of a cube from its indexes of ``bits`` bits each."""
@@ -213,7 +213,7 @@ def cube_bound(lengths: Sequence[int], epsilon: float) -> int:
 
 
 def coverage_bits(d: int, epsilon: float) -> int:
-    """Return the least m with ``m >= log2(2 d / epsilon)``: so many top bits of each side leave out epsilon at most.
+    """Return the least m with ``m >= log2(2 d / epsilon)``: the top m bits of each side leave out epsilon at most.
 
     Implements: [zcurve] Lemma 3.1.
 

@@ -161,7 +161,7 @@ def _questions(pairs: list[tuple[str, str]]) -> pa.Table:
 
 
 def _region_field(name: str) -> pa.Field:
-    # GeoArrow's mark, so that a schema is told the type even where the first thousand storms have no disc.
+    # GeoArrow's mark, so that a schema learns the type even where the first thousand storms have no disc.
     return pa.field(name, pa.binary(), metadata={"ARROW:extension:name": "geoarrow.wkb"})
 
 

@@ -6,7 +6,7 @@ import shapely
 
 __all__ = ["BROKEN_QUESTIONS", "QUESTIONS", "ask_about_county"]
 
-#: Winds, in knots, from which a county wants to hear: tropical storm, damaging, hurricane, major hurricane.
+#: Wind thresholds of the county subscriptions, in knots: tropical storm, damaging, hurricane, major hurricane.
 _WINDS = (34, 50, 64, 96)
 
 #: By id. The groups are meant: some cover others, some say the same in other words, one can never be true.

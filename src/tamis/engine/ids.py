@@ -1,6 +1,6 @@
 """What users call subscriptions, and the rows the indexes know them by.
 
-Rows are given out in order and never again, so whoever holds this map while a writer goes on reads no wrong
+Rows are assigned in order and never reused, so a reader that holds this map while a writer continues sees no wrong
 id. Ids that the engine numbered in bulk are kept as a range, and those of a saved engine stay in its mapped
 file or in Arrow columns, not as a million objects; the way back from such an id to its row is built when first asked
 for.

@@ -1,6 +1,6 @@
 """Merging in the background: the index plans and installs, this thread runs what lies between.
 
-At most one merge runs at a time. The thread lives only as long as its merge, so an engine that nobody
+At most one merge runs at a time. The thread lives only as long as its merge, so an engine without
 changes has none (Spark forks its workers), and the interpreter waits for it at exit.
 """
 

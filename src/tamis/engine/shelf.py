@@ -46,7 +46,7 @@ class Merging(Protocol):
 
     @property
     def lock(self) -> AbstractContextManager[object]:
-        """Held by whoever writes; plans are made and installed under it."""
+        """The lock that every writer holds; plans are made and installed under it."""
 
     def nudge(self, index: Mergeable) -> None:
         """Look whether an index wants a merge, and see to it. The caller holds the lock."""
@@ -97,7 +97,7 @@ class Shelf:
     Attributes
     ----------
     now
-        The subscriptions as they stand. Whoever reads several things takes it once: it is replaced when it is renewed.
+        The current subscriptions. A reader of several fields takes it once: an update replaces the whole object.
     """
 
     def __init__(self, name: str, make_matcher: Callable[[Lookup], Matcher], merging: Merging) -> None:

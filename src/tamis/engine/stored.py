@@ -123,7 +123,7 @@ class StoredSubscriptions:
         return len(self.rows)
 
     def demand_filters(self, needed: npt.NDArray[np.int32]) -> None:
-        """Expect so many filters, int32[n], of the subscriptions: an index refers to them by number."""
+        """Require at least ``needed`` filters, int32[n], per subscription: an index refers to them by number."""
         self._needed = needed
 
     def id(self, row: int) -> SubscriptionId:

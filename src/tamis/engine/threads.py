@@ -20,12 +20,12 @@ from tamis.model.tables import EventTable
 
 __all__ = ["match_parts"]
 
-#: A part has at least so many events: with fewer a thread costs more than it gains.
+#: The least number of events in a part: with fewer, a thread costs more than it gains.
 _LEAST: Final = 256
 
 
 def match_parts(match: Callable[[EventTable], MatchRows], events: EventTable, threads: int) -> MatchRows:
-    """Return ``match(events)``, computed by up to so many threads."""
+    """Return ``match(events)``, computed by up to ``threads`` threads."""
     if threads < 1:
         raise ModelError(f"threads is at least 1, not {threads}")
     n_parts = min(threads, len(events) // _LEAST)

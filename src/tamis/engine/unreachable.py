@@ -1,4 +1,4 @@
-"""Nested objects of events that no attribute reaches: they are told once, for they can never match anything."""
+"""Nested objects of events that no attribute reaches: they can never match, so each causes one warning."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _BLANKS = re.compile(r"[ \t\r\n]*")
 def array_objects(text: str, longest: int) -> Iterator[Object]:
     """Yield the objects of a text that is a JSON array, each parsed when it is asked for.
 
-    ValueError for what is no such array, and for an object of more than ``longest`` characters, of which no more than
+    ValueError for what is not such array, and for an object of more than ``longest`` characters, of which no more than
     that is parsed.
 
     >>> list(array_objects('[{"mag": 4.5}, {"mag": 6}]', 1_000))

@@ -51,8 +51,8 @@ def relation(a: object, b: object) -> Relation:
     """Return the relation "a REL b" of a polygon or point to a polygon; exactly one of the eight holds.
 
     Both may be shapely, WKT, WKB or GeoJSON; `tamis.ModelError` if ``b`` is not a simple polygon. A point ``a`` is
-    inside, on the boundary (meets) or disjoint. What the relations of several parts, holes and lines are is told by
-    `tamis.geometry.matrices`.
+    inside, on the boundary (meets) or disjoint. `tamis.geometry.matrices` has the relations of several parts, holes
+    and lines.
 
     >>> relation("POLYGON((0 0, 1 0, 1 1, 0 1, 0 0))", shapely.box(1, 0, 2, 1)).value
     'meets'

@@ -1,13 +1,13 @@
 """Covering of balls by random projections: the paper's index behind the `CoveringIndex` protocol.
 
 A subscription that is one *plain* filter with a ball is *keyed* by that ball, in one `BallIndex` for each attribute and
-dimension. Whoever covers a plain filter covers its values on every attribute, so its ball covers the filter's ball: the
+dimension. A cover of a plain filter covers its values on every attribute, so its ball covers the filter's ball: the
 ball index proposes, and `tamis.algebra.covers` decides about whole subscriptions. Where the ball is all there is, the
 proposal is the answer. Everything else is *loose* and asked one by one.
 
 Implements: [projection] section III, arrival and cancellation.
 Deviation: R.3.2: a candidate (s', r') covers (s, r) iff ``||s - s'|| <= r' - r``; the paper prints r - r' and would
-withhold a large ball because of a small one. R.3.3: asking and adding are apart, and whoever asks adds afterwards: a
+withhold a large ball because of a small one. R.3.3: a query does not add the ball; the caller adds it afterwards: a
 ball that is added first covers itself, and everything is withheld. R.3.6: candidates are verified until one passes.
 """
 

@@ -2,8 +2,8 @@
 
 Every index works on *rows*: small integers the owner of the index gives out, one per subscription. What
 users call a subscription is known in one place above. A structure states its `Guarantee`: a matcher must
-be COMPLETE, or events would be lost; a covering index must be SOUND, or subscriptions would be withheld
-that nobody covers.
+be COMPLETE, or events would be lost; a covering index must be SOUND, or subscriptions that no other covers
+would be withheld.
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ class MergePlan(Protocol):
 
 @runtime_checkable
 class Mergeable(Protocol):
-    """A structure that keeps itself small by merging parts; whoever owns it owns the thread."""
+    """A structure that keeps itself small by merging parts; its owner provides the thread."""
 
     def wants_merge(self) -> bool:
         """Whether `plan_merge` would return a plan."""

@@ -27,7 +27,7 @@ DEFAULT_MATCHER = "packed"
 
 @dataclass(frozen=True, slots=True)
 class CoveringOptions:
-    """What a covering index may be told when it is made; each reads what concerns it.
+    """The options of all covering indexes; each index reads those that concern it.
 
     ``schema`` names the attributes and their domains, ``epsilon`` is the share of the search space that may be
     left out, ``k`` the bits of a curve's or cell grid's side or the vectors of a projection, ``seed`` draws those, as

@@ -212,7 +212,7 @@ def _judge(balls: _Table, slot: Int, queries: Queries, e: Int, first: bool, hits
 
 @inline_kernel
 def _has_room(hits: Hits, more: Int) -> Any:
-    """Say whether so many pairs fit, whatever they are."""
+    """Return whether ``more`` further pairs fit."""
     return max(hits.counts[FOUND], hits.counts[DOUBTS]) + more <= hits.found.shape[1]
 
 

@@ -2,7 +2,7 @@
 
 Memory is given by its address (int64): a kernel then takes one table of addresses instead of twenty
 arrays, writable and read-only (memory-mapped) arrays share one compiled form, and a call costs about one
-microsecond. Whoever passes an address keeps the array alive and sees to its length.
+microsecond. The caller keeps the array alive and checks its length.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def joined_column(name: str, columns: Sequence[Any], n: int) -> Column:
 
 
 def _strings(name: str, data: Any) -> pa.Array:
-    """Return a column as Arrow strings; what is no string is missing."""
+    """Return a column as Arrow strings; what is not a string is missing."""
     if isinstance(data, pa.ChunkedArray | pa.Array):
         data = _plain_array(data)
         if not is_text(data.type):
@@ -130,7 +130,7 @@ def _from_pandas(name: str, kind: AttributeType, data: Any) -> Column:
     """Read a pandas series, in which NaN stands for a missing value whatever the type."""
     try:
         return _from_arrow(name, kind, pa.Array.from_pandas(data))
-    except (pa.ArrowException, UnicodeError, OverflowError):  # mixed objects, strings that are no text
+    except (pa.ArrowException, UnicodeError, OverflowError):  # mixed objects, strings that are not text
         missing = data.isna().tolist()
         values = [None if gone else value for value, gone in zip(data, missing, strict=True)]
         return column_of_each(name, kind, values)

@@ -224,7 +224,7 @@ def _check_wkb(data: bytes) -> None:
 
 
 def _check_flat(walk: _Walk, kind: int) -> None:
-    """Walk over a geometry that is no collection; raise unless the parts of a multi-type are of its kind."""
+    """Walk over a geometry that is not a collection; raise unless the parts of a multi-type are of its kind."""
     if kind < _MULTI_POINT:
         walk.skip_body(kind)
         return

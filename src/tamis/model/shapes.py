@@ -53,13 +53,13 @@ Operand: TypeAlias = shapely.Geometry
 #: Vertices of one region (promise S17).
 MAX_VERTICES = 10_000
 
-#: Up to so many rows of a ring GEOS says in 3 ms at worst whether it is simple; its time grows with the square.
+#: Up to this many rows, GEOS decides in 3 ms at worst whether a ring is simple; its time grows with the square.
 _ROWS_FOR_GEOS = 1000
 
 #: A ring with no vertex nearer to x = 0 than this may cross the antimeridian.
 _NEAR_THE_ANTIMERIDIAN = 120
 
-#: Up to so many rows it is quicker to compare every pair of edges than to sweep.
+#: Up to this many rows it is quicker to compare every pair of edges than to sweep.
 _ROWS_TO_COMPARE = 200
 
 _POINT, _POLYGON = int(shapely.GeometryType.POINT), int(shapely.GeometryType.POLYGON)
@@ -307,7 +307,7 @@ def _rings(geometry: shapely.Geometry) -> list[_Ring]:
 def _find_jump(ring: npt.NDArray[np.float64]) -> tuple[float, float] | None:
     """Return the ends of an edge that jumps from one side of the antimeridian to the other, if the ring does that.
 
-    In the plane such a ring spans the whole world, which nobody means who has no vertex anywhere between.
+    In the plane such a ring spans the whole world, which is not meant when no vertex lies anywhere between.
     """
     x, y = ring.T
     if not ((np.abs(x) <= 180).all() and (np.abs(y) <= 90).all() and (np.abs(x) >= _NEAR_THE_ANTIMERIDIAN).all()):

@@ -121,8 +121,8 @@ class Geometric:
     """The event's geometry passes (or, negated, fails) a spatial function with any other geometry.
 
     ``function`` is S_INTERSECTS, S_WITHIN, S_CONTAINS, S_TOUCHES, S_OVERLAPS, S_CROSSES, S_EQUALS or one of the strict
-    relations RCC_*; or S_DWITHIN, which asks for a ``distance`` of at most so many units of the coordinates, or so many
-    metres if they are degrees ``on_sphere``. What can be said as `Spatial` is not said so.
+    relations RCC_*; or S_DWITHIN, whose ``distance`` is in units of the coordinates, or in metres if they are degrees
+    (``on_sphere``). A condition that `Spatial` can express is not a `Geometric`.
     """
 
     attribute: str

@@ -23,7 +23,7 @@ from tamis.model.types.paths import column_at
 from tamis.model.value_set import ValueSet
 from tamis.model.values import INT64_MAX, INT64_MIN, Value, has_lone_surrogate, is_null
 
-__all__ = ["EventTable", "SubscriptionTable", "checked_id", "learn_from_table", "table_columns"]
+__all__ = ["EventTable", "SubscriptionTable", "checked_id", "learn_from_table", "range_problem", "table_columns"]
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ class SubscriptionTable:
         """Take closed boxes: float64[n, d], a column per name; an infinite side is unconstrained.
 
         Raises `TableError` that names the row of a NaN, of a lower bound above its upper bound or of an
-        integer that is no float64.
+        integer that is not a float64.
         """
         low, high = _bounds(lo), _bounds(hi)
         if low.ndim != 2 or low.shape != high.shape or low.shape[1] != len(names):
@@ -201,7 +201,7 @@ class SubscriptionTable:
         wrong = ~(low <= high) | (low == np.inf) | (high == -np.inf)
         if wrong.any():
             row, axis = (int(i) for i in np.argwhere(wrong)[0])
-            raise TableError(f"{names[axis]!r} from {low[row, axis]} to {high[row, axis]} is no range", row)
+            raise TableError(range_problem(names[axis], low[row, axis], high[row, axis]), row)
         if ids is not None and len(ids) != len(low):
             raise TableError(f"{len(ids)} ids for {len(low)} boxes")
         return cls(len(low), _checked_ids(ids), tuple(names), low + 0.0, high + 0.0)
@@ -255,13 +255,13 @@ class SubscriptionTable:
     def balls(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Return the centers and radii of all balls, float64[n, d] and float64[n]."""
         if self.centers is None or self.radii is None:
-            raise TableError("this is no table of balls")
+            raise TableError("expected a table of balls, not of boxes")
         return self.centers, self.radii
 
     def corners(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Return the lower and upper bounds of all boxes, float64[n, d]."""
         if self.lo is None or self.hi is None:
-            raise TableError("this is no table of boxes")
+            raise TableError("expected a table of boxes, not of balls")
         return self.lo, self.hi
 
     def _box(self, row: int) -> Filter:
@@ -314,7 +314,14 @@ def _check_exact(names: Sequence[str], side: Any) -> None:
     for row, axis in np.argwhere(large).tolist():
         value = given[row, axis]
         if isinstance(value, int | np.integer) and int(float(value)) != int(value):
-            raise TableError(f"{names[axis]!r}: {value} is no float64, and bounds of boxes are", row)
+            raise TableError(f"{names[axis]!r}: {value} is not a float64, and bounds of boxes must be", row)
+
+
+def range_problem(name: str, low: float, high: float) -> str:
+    """Return what is wrong with two bounds that are not a range."""
+    if low > high:
+        return f"{name!r}: lower bound {low} is above upper bound {high}"
+    return f"{name!r}: bounds {low} and {high} are not a range"
 
 
 def _filter_text(text: str | None, row: int) -> str:

@@ -1,7 +1,7 @@
 """A node whose messages may be lost: what it builds checks itself, and what must arrive is answered.
 
 The same calls as `tamis.node.node.Node`, so that one simulator drives both. A message is one frame; nothing is
-numbered, kept or sent again here. What is no message, or one that the core cannot apply, is refused and counted; it
+numbered, kept or sent again here. What is not a message, or one that the core cannot apply, is refused and counted; it
 stops nothing else.
 """
 
@@ -55,7 +55,7 @@ class DatagramNode:
             return Datagrams()
 
     def submit(self, message: Any, *, sender: Link, now: float) -> Datagrams:
-        """Give the core a message of somebody in this process: a user, a timer."""
+        """Pass the core a message from this process: from a user or a timer."""
         return self._follow(self.core.handle(message, sender=sender, now=now))
 
     def take_deliveries(self) -> list[Any]:

@@ -28,7 +28,7 @@ AnyCore = TypeVar("AnyCore", bound=Core)
 
 @dataclass(frozen=True)
 class Codec:
-    """How messages become bytes and bytes become messages; ``decode`` is told the link for its errors."""
+    """Encodes messages as bytes and decodes them; ``decode`` gets the link, which its errors name."""
 
     encode: Callable[[Any], bytes]
     decode: Callable[[bytes, Link], Any]
@@ -56,7 +56,7 @@ class Node(Generic[AnyCore]):
     its disk. A neighbour that breaks the protocol (`RemoteProtocolError`) will send the same again, so cut it off.
 
     ``epoch`` is the number of this life, above that of every earlier one; with ``stored``, what an earlier life
-    persisted, the node goes on with that life instead. With a ``quota`` the core hears when the outbox of a link
+    persisted, the node continues that life instead. With a ``quota`` the core is notified when the outbox of a link
     becomes full (`LinkFull`) and when it is free again (`LinkFree`), in the transaction that makes it so.
 
     ``backlogs`` says what an earlier life left for links, and ``read`` gives messages that are on disk.

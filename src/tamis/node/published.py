@@ -1,4 +1,4 @@
-"""An event under way, whoever carries it: brokers or peers."""
+"""An event on its way through brokers or peers."""
 
 from __future__ import annotations
 

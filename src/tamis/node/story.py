@@ -8,7 +8,7 @@ __all__ = ["Story"]
 
 
 class Story:
-    """Keeps the last ``length`` steps; they are put into words only when somebody asks.
+    """Keeps the last ``length`` steps; they are formatted only when the story is read.
 
     >>> story = Story(2)
     >>> for step in ("a", "b", "c"):

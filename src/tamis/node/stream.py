@@ -7,9 +7,9 @@ it. The other end takes number ``received + 1`` and nothing else (promise R4). A
 leaves only after what it acknowledges is on disk.
 
 Each end has an *epoch*, the number of its life; a life ends when its disk is lost. An end that meets a greater epoch
-starts the stream over, and hands back what the former life had not acknowledged. A restart with the disk is no new
-life: both ends go on where they were. A disk that was restored from a backup is behind what the other end has heard:
-that begins a new life, too, and until the other end has spoken this one only greets it, in the name of the life that
+starts the stream over, and hands back what the former life had not acknowledged. A restart with the disk is not a new
+life: both ends continue where they were. A disk that was restored from a backup is behind what the other end received:
+that begins a new life, too, and until the other end has answered this one only greets it, in the name of the life that
 the other end knows (`tamis.node.records.Former`).
 
 `Wire` is the position on one connection. A wire delivers in order until it breaks, so nothing is sent twice on it; a

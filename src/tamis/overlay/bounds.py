@@ -1,4 +1,4 @@
-"""MBRs that follow their children: growth is told at once, shrinking when all who leave are gone."""
+"""MBRs that follow their children: growth is reported at once, shrinking when all leaving children are gone."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ def change_box(seat: Seat, box: Box) -> None:
 
 
 def tell_growth(seat: Seat) -> None:
-    """Ask to hear when all ancestors know the own box; in every round again, for the answer may be lost."""
+    """Ask for a reply when all ancestors know the own box; repeated in every round, because the reply may be lost."""
     if not seat.growth.is_known:
         seat.unsettle()
         seat.growth.ask(seat.name)
 
 
 def report(seat: Seat) -> None:
-    """Tell the parent of the own MBR if it is news; what somebody waits for goes up to the root, which answers.
+    """Send the parent the own MBR if it has changed; a report with an origin goes up to the root, which replies.
 
-    It is not answered earlier, by somebody who has told the same before: that word may have been lost.
+    An ancestor that has reported the same box before does not reply earlier: its report may have been lost.
     """
     box, origin = seat.mbr(seat.top), seat.growth.take_origin()
     known = box if seat.up.known is None else seat.up.known

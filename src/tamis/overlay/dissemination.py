@@ -3,7 +3,7 @@
 A seat looks at its own levels by itself; only other seats get a message. Each copy is answered by a `Receipt` once
 everything behind it has been: the publisher learns whether all have it, and tries again if not (promise O6). Copies
 that were not acknowledged are sent again in every round. Only who brought an event to a seat that was idle waits for
-what follows; any other copy is acknowledged at once, so that nobody waits in a circle (Dijkstra and Scholten's
+what follows; any other copy is acknowledged at once, so that no seats wait in a circle (Dijkstra and Scholten's
 diffusing computation).
 
 Implements: [drtree] section 4, selective event dissemination. Deviation: "unless the message was received *by* that
@@ -29,7 +29,7 @@ _UP, _ON = "^", "~"
 
 def hear_forward(seat: Seat, message: m.Forward) -> None:
     """Take an event from a parent, from a child, or from outside."""
-    box = seat.events.locate(message.event.payload)  # what is no event stops here
+    box = seat.events.locate(message.event.payload)  # what is not an event stops here
     engager = (message.sender, message.token)
     if _is_past(seat, message):
         _answer(seat, message.event.id, message.attempt, *engager, False)
@@ -50,7 +50,7 @@ def hear_forward(seat: Seat, message: m.Forward) -> None:
 
 
 def _is_past(seat: Seat, message: m.Forward) -> bool:
-    """Whether nobody waits for this attempt any more: its publisher is done with the event, or tries again."""
+    """Whether this attempt is obsolete: its publisher is done with the event, or has started a new attempt."""
     copy = seat.events.copies.read(message.event.id)
     return seat.events.copies.is_done(message.event) or (copy is not None and copy.attempt > message.attempt)
 
@@ -75,7 +75,7 @@ def _pass_on(seat: Seat, copy: Copy, message: m.Forward, box: Box) -> None:
 
 
 def _to_owner(seat: Seat, copy: Copy, message: m.Forward) -> None:
-    """The node that is meant is in other hands: those of our parent, or nobody's. What we own we look at ourselves."""
+    """Forward to our parent because another seat owns the node; without a parent the event is not complete."""
     if seat.parent is None or message.distance >= MAX_HOPS:
         copy.complete = False
         return
@@ -119,11 +119,11 @@ def _answer(seat: Seat, id: m.EventId, attempt: int, sender: str, token: str, co
 
 
 def send_again(seat: Seat) -> None:
-    """Send what was not acknowledged again; where somebody else is in the place now, the event is not complete.
+    """Send unacknowledged copies again; where the child has been replaced, the event is marked as not complete.
 
-    A copy is never sent to another one than at first: two would answer for it, and the first answer would win. What has
-    been idle for long is forgotten. Whoever gets it late may have had children that moved on since, to where the event
-    has been already: it says so (`Losses.may_miss`).
+    A copy is never sent to another seat than at first: two would answer for it, and the first answer would win. Copies
+    that were idle for long are dropped. A seat that gets an event late may have had children that moved since, to where
+    the event has been already: it answers that the event may have missed a reader (`Losses.may_miss`).
     """
     for copy in seat.events.copies:
         copy.idle = 0 if copy.pending else copy.idle + 1

@@ -30,7 +30,7 @@ class Level:
         self.leaving: set[str] = set()
         #: The last word of each child about its MBR: an earlier one that comes later must not shrink it.
         self.orders = dict.fromkeys(self.names, 0)
-        #: Rounds since each child was heard of.
+        #: Rounds since the last message of each child.
         self.silent = dict.fromkeys(self.names, 0)
 
     def __contains__(self, name: str) -> bool:

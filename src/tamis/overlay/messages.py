@@ -1,7 +1,7 @@
 """Everything peers say to one another: a closed vocabulary, with one form as bytes.
 
-Whoever sits in the tree is a *seat*: one subscription of one peer (``alice/0``). A message goes from seat to seat and
-speaks of nodes by their level: leaves are level 0, and a seat owns the nodes of the levels 0 to its *top*.
+A member of the tree is a *seat*: one subscription of one peer (``alice/0``). A message goes from seat to seat and
+names nodes by their level: leaves are level 0, and a seat owns the nodes of the levels 0 to its *top*.
 
 ========================= ====================================================================================
 to find a place           `Insert` climbs to the root and goes down; `Adopt` asks a certain node; `Adopted` answers
@@ -181,9 +181,9 @@ class Replace(Message, frozen=True, array_like=True, tag=6):
 
 
 class Report(Message, frozen=True, array_like=True, tag=7):
-    """My node at ``level`` has this MBR; I have received so many inserts from you.
+    """My node at ``level`` has this MBR, and this is the number of inserts I have received from you.
 
-    ``order`` counts what the sender says about its MBRs: later words count. ``origin`` wants to hear when all ancestors
+    ``order`` numbers the sender's reports of its MBRs: the latest is valid. ``origin`` gets a reply when all ancestors
     know of its growth ``number``.
     """
 
@@ -294,7 +294,7 @@ class Publish(msgspec.Struct, frozen=True):
 
 
 class Check(msgspec.Struct, frozen=True):
-    """A round begins: a peer looks after its own state. ``contact`` is somebody believed to be there."""
+    """A round begins: a peer checks its own state. ``contact`` is a seat that is believed to be in the tree."""
 
     contact: str | None = None
 

@@ -4,8 +4,8 @@
 its own; messages between two seats of one peer are steps, not messages. An event that comes to any of its seats is
 matched against all subscriptions on raw values, and its user gets one copy, with the ids of all that match.
 
-A peer without a subscription publishes through somebody else's seat. An event is held until the tree has answered that
-everybody who must have it has it.
+A peer without a subscription publishes through another peer's seat. An event is held until the tree has answered that
+every matching subscriber has it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class _Outgoing:
 
 
 class PeerCore:
-    """One peer. ``contact`` is a seat of somebody in the tree; the first peer of all has none.
+    """One peer. ``contact`` is any seat in the tree; the first peer of all has none.
 
     With ``one_seat`` all its subscriptions share a seat, whose box is the MBR of what they ask for: so a broker with
     many clients is one peer (docs/overlay.md).
@@ -96,9 +96,9 @@ class PeerCore:
         self._outgoing: dict[int, _Outgoing] = {}
         #: Which events were matched here.
         self._matched: EventBook[bool] = EventBook()
-        #: Events that came here and that nobody here asked for.
+        #: Events that arrived here without matching a subscription here.
         self.false_positives = 0
-        #: How many events were delivered after so many hops.
+        #: ``{hops: events that were delivered after this many hops}``.
         self.distances: Counter[int] = Counter()
         self.story = Story()
 
@@ -119,7 +119,7 @@ class PeerCore:
         elif isinstance(message, m.Publish):
             self._hold(message.payload, message.namespace, effects)
         else:
-            raise LocalProtocolError(f"nobody says {type(message).__name__} to a peer")
+            raise LocalProtocolError(f"a peer does not accept {type(message).__name__}")
         return effects
 
     def restore(self, stored: Mapping[Key, bytes], *, now: float) -> list[Effect]:
@@ -255,7 +255,7 @@ class PeerCore:
         self._send_out(effects)
 
     def _is_under_way(self, one: _Outgoing) -> bool:
-        """Whether a seat of ours still works on an attempt; otherwise nobody would ever answer."""
+        """Whether a seat of ours still works on an attempt; otherwise no answer would ever come."""
         copies = (seat.events.copies.read(one.event.id) for seat in self.seats.values())
         return any(copy is not None and copy.attempt == one.attempt and bool(copy.pending) for copy in copies)
 
@@ -310,7 +310,7 @@ class PeerCore:
         return self.space.box_of_event(self._content.read_event(payload))
 
     def _match(self, event: m.Published, distance: int, effects: list[Effect]) -> None:
-        """Deliver an event that is new here, if somebody here asked for it."""
+        """Deliver an event that is new here, if it matches a subscription here."""
         if self._matched.is_done(event) or self._matched.read(event.id):
             return
         self._matched.write(event.id, True)

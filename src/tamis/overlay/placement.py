@@ -2,7 +2,7 @@
 
 Nothing is taken from where it is before it has arrived where it goes (promise O5, erratum D.3.8): a child that is
 to move is *leaving*, gets its events as before, and is dropped when it says that it has a new parent. A choice must
-still see the tree as it will be, or whoever is reinserted would come back at once, so an `Insert` carries what to see
+still see the tree as it will be, or a reinserted node would come back at once, so an `Insert` carries what to see
 *instead* of the nodes it comes from.
 
 Implements: [drtree] section 4, registering and cancelling a subscription; R* reinsertion of section 3.2 (iii).
@@ -30,7 +30,7 @@ REINSERTED = 0.3
 
 
 def join(seat: Seat, contact: str) -> None:
-    """Ask for a place, through anybody: the own top node becomes somebody's child."""
+    """Ask any seat (``contact``) for a place in the tree: the own top node becomes a child of some node."""
     seat.membership.seek(contact)
     seat.send(m.Insert(contact, seat.name, 0, seat.name, seat.top, seat.mbr(seat.top).tobytes()))
 
@@ -93,7 +93,7 @@ def _descend(seat: Seat, message: m.Insert, at: int) -> None:
             seat.unsettle()
             return
         at -= 1
-    if seat.dissolution.active and at == seat.top:  # nobody moves in any more
+    if seat.dissolution.active and at == seat.top:  # takes no new children
         absent = m.Instead(at, seat.name, b"")
         again = msgspec.structs.replace(message, at=0, hops=message.hops + 1, instead=(*message.instead, absent))
         if not seat.forward(again):
@@ -166,7 +166,7 @@ def hear_adopt(seat: Seat, message: m.Adopt) -> None:
 
 
 def hear_adopted(seat: Seat, message: m.Adopted) -> None:
-    """Somebody is our parent now: tell the former one, and if our top node is new, its children."""
+    """We have a new parent: tell the former one, and if our top node is new, its children."""
     box, up = seat.space.read(message.box), seat.up
     if seat.dissolution.active and seat.top == message.level:
         seat.dissolution.found(message.sender, box, message.place)

@@ -1,4 +1,4 @@
-"""One message to one seat: who hears it, and what is brought in order afterwards."""
+"""One message to one seat: which function handles it, and what is repaired afterwards."""
 
 from __future__ import annotations
 

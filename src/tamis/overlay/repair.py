@@ -6,13 +6,13 @@ answer for `PATIENCE` rounds, has lost its parent: it is the root of a *fragment
 tree joins the taller one as a whole, at its level. Crashes, lost messages and broken pointers all end there: whatever
 is not confirmed from both sides falls off, and what fell off joins again.
 
-Why this ends. A child at level k is confirmed only by somebody whose top is above k, so confirmed pointers form no
+Why this ends. A child at level k is confirmed only by a seat whose top is above k, so confirmed pointers form no
 circle: after `PATIENCE` + 1 rounds all confirmed pointers form a forest whose leaves are equally deep. Each round two
 roots that know of one another become one. Sizes are mended as in any split or leave.
 
-Whoever loses a child remembers its box for `GRACE` rounds, and a root that lost its parent remembers everything: events
-that meet such a box are answered "not complete", so that their publisher tries again when those who fell off have found
-new places (promise O6).
+A seat that loses a child keeps its box for `GRACE` rounds, and a root that lost its parent keeps a box of everything:
+events that meet such a box are answered "not complete", so that their publisher tries again when the seats that fell
+off have found new places (promise O6).
 
 Implements: what [drtree] section 4 leaves to its companion paper [5]; the protocol is ours.
 """
@@ -33,7 +33,7 @@ __all__ = ["check", "hear_found", "hear_ping", "hear_pong", "hear_seek"]
 
 
 def check(seat: Seat, contact: str | None) -> None:
-    """Live through one round; ``contact`` is somebody believed to be in the tree."""
+    """Run one round; ``contact`` is a seat that is believed to be in the tree."""
     _mend(seat)
     _give_up_what_is_stuck(seat)
     seat.losses.age()
@@ -110,7 +110,7 @@ def _begin_tree(seat: Seat) -> None:
 
 
 def hear_ping(seat: Seat, message: m.Ping) -> None:
-    """Somebody believes to be our child; if the node is in other hands, they answer."""
+    """A seat believes that it is our child; if another seat owns the node, that seat answers."""
     at = message.level + 1
     if seat.top < at and seat.forward(message):
         return

@@ -1,9 +1,9 @@
 """A seat in the tree: one subscription of a peer, and the nodes that it owns.
 
-A node of the tree is played by the owner of one of its children, so whoever owns a node at level 3 owns one at 2, 1 and
+A node of the tree is owned by the owner of one of its children, so the owner of a node at level 3 owns one at 2, 1 and
 0: its leaf. A seat is therefore a chain: its box at level 0, one table of children per level above, itself among them,
-and the parent of its *top* node. That occurrences of a peer form a chain from its leaf is not kept true, it cannot be
-said otherwise. All leaves are equally deep for the same reason: a child at level k is somebody whose top is k - 1.
+and the parent of its *top* node. That the nodes of a seat form a chain from its leaf needs no check: the state cannot
+express anything else. All leaves are equally deep for the same reason: a child at level k is a seat whose top is k - 1.
 
 A seat reads nothing but its own state: the tables, and by concern what `state` has classes for. What happens to it
 stands in these modules, and `protocol` calls them; they change the state through its methods:
@@ -140,7 +140,7 @@ class Seat:
 
     @property
     def is_root(self) -> bool:
-        """Whether nobody is above."""
+        """Whether this seat has no parent."""
         return self.parent is None
 
     def mbr(self, level: int) -> Box:

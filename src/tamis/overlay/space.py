@@ -11,7 +11,7 @@ Conditions that far away regions meet, patterns and NULL say nothing: the axis i
 
 Implements: [drtree] section 3.1, subscriptions as poly-rectangles; an undefined attribute is an unbounded side.
 Deviation: areas of unbounded sides are those of the domain (erratum D.3.6), for infinity minus infinity compares to
-nothing; != and patterns are no boxes, so they stay with the peer, which decides exactly.
+nothing; != and patterns are not boxes, so they stay with the peer, which decides exactly.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 * `ParentLink`: the parent of the top node, and what both ends note about their link.
 * `Membership`: whether the seat has a place in the tree, seeks one, or has left.
 * `Dissolution`: the top node is being given up.
-* `Growth`: who waits to hear that all ancestors know a larger box.
+* `Growth`: which seat waits for the reply that all ancestors know a larger box.
 * `Losses`: boxes behind which an event may have missed a reader.
 * `SeatEvents`: events that are under way here.
 
@@ -115,7 +115,7 @@ class ParentLink:
         self.trust()
 
     def is_refused(self) -> bool:
-        """Note an answer that we are no child; say whether there have been `REFUSALS`."""
+        """Note an answer that we are not child; say whether there have been `REFUSALS`."""
         self._unanswered = 0
         self._refused += 1
         return self._refused >= REFUSALS
@@ -195,7 +195,7 @@ class Growth:
     #: Growths that all ancestors know of; the last one that was begun.
     _grown: int = 0
     _growing: int = 0
-    #: Who waits to hear of a growth, and its number: goes along with the next report.
+    #: The seat that waits for the reply to a growth, and the growth's number: sent with the next report.
     _origin: tuple[str, int] = ("", 0)
 
     @property

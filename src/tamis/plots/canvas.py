@@ -13,7 +13,7 @@ _KINDS = (".svg", ".png", ".pdf")
 
 
 def new_figure(width: float, height: float) -> Any:
-    """Return a matplotlib figure of so many inches; `MissingExtraError` when there is no matplotlib."""
+    """Return a matplotlib figure of this size in inches; `MissingExtraError` when there is no matplotlib."""
     try:
         from matplotlib.figure import Figure
     except ImportError:

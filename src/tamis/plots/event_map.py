@@ -1,7 +1,7 @@
 """A map as one HTML file: events as dots, who asked for which, and the regions they asked about.
 
-The file reads nothing from elsewhere: outlines, data, style and script are in it, and its content security policy says
-so. It can be sent to somebody who has neither tamis nor a network.
+The file loads nothing else: outlines, data, style and script are in it, and its content security policy enforces
+that. It works without tamis and without a network.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _UNSAFE = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """An event: where it is, how wide its dot is in pixels, and what is told about it."""
+    """An event: where it is, how wide its dot is in pixels, and the facts that a click shows."""
 
     lon: float
     lat: float

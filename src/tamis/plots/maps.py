@@ -1,4 +1,4 @@
-"""The map of who heard how much: regions coloured by a count, the fields and tracks that caused it over them."""
+"""The map of deliveries: regions coloured by a count, and over them the wind fields and tracks that caused it."""
 
 from __future__ import annotations
 

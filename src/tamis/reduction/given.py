@@ -1,7 +1,7 @@
 """What is to be reduced: every subscription by its place, in the order of the ids.
 
-A *place* is a number; the stages speak of places, and only the report speaks of ids. An id may stand in
-several namespaces, which never meet: there it is told as ``namespace/id``.
+A *place* is a number; the stages use places, and only the report uses ids. An id may occur in
+several namespaces, which never meet: the report then shows it as ``namespace/id``.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class TableRows(Sequence[Subscription]):
 
 @dataclass(frozen=True)
 class Given:
-    """Subscriptions by place, with what they are told as.
+    """Subscriptions by place, with their names in the report.
 
     ``table`` and ``order`` when they came as a table of boxes: place p is row ``order[p]`` of it.
     """
@@ -112,7 +112,7 @@ def _several(spaces: list[str] | None) -> list[str] | None:
 
 
 def _names(ids: Sequence[SubscriptionId], spaces: list[str] | None) -> Sequence[SubscriptionId]:
-    """Return what each subscription is told as; an id that stands twice in a namespace is an error."""
+    """Return the name of each subscription in the report; a duplicate id in a namespace is an error."""
     taken = set(ids)
     if len(taken) == len(ids):
         return ids

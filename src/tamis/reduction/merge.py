@@ -1,6 +1,6 @@
 """Merging: one filter for two subscriptions, only when it matches exactly what the two match together.
 
-A merge that matched more would be traffic nobody asked for; this one is *perfect*, so a link that carries
+A merge that matched more would cause unwanted traffic; this one is *perfect*, so a link that carries
 the merged filter carries the same events as before. Two filters have a perfect merge iff one covers the
 other or they differ on a single attribute on which their union can be written as one constraint: values
 always can, conditions on one region too, two balls cannot unless one contains the other.

@@ -1,6 +1,6 @@
 """Reducing a set that lies in parts: drop what is covered inside each part, then reduce what is left.
 
-The contract, for whoever splits a set (Spark does):
+The contract for a caller that splits a set (Spark does):
 
 * any split into parts will do, by space or by chance; one that keeps neighbours together drops more early;
 * `reduce_partition` is a pure function of one part. What it keeps is kept in the order of the ids, and each of
@@ -9,12 +9,12 @@ The contract, for whoever splits a set (Spark does):
 * `reduce_partitions` of all results gives what `reduce` gives for the whole set: the same subscriptions kept, the
   same ones merged and subsumed, and the same reason for each that is gone.
 
-It holds because who is covered by nobody is a property of the set, and reasons are sought at the end among
-those that stay. For subscriptions that are not boxes it holds as far as covering is decided within its budget.
+It holds because which subscriptions are covered by no other is a property of the set, and reasons are searched at the
+end among those that stay. For subscriptions that are not boxes it holds where covering is decided within its budget.
 
 Where no machine can hold all results, `cover_partition` decides inside one part for good: of a part that holds, with
-some subscriptions, everything that might cover one of them. What is said of these is then what would be said in the
-whole set, whoever else is in the part.
+some subscriptions, everything that might cover one of them. The decision about these is then the same as in the
+whole set, whatever else is in the part.
 """
 
 from __future__ import annotations

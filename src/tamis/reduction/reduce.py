@@ -77,7 +77,7 @@ def reduce_given(
 
 
 def simplified_each(given: Given, story: Story, progress: Progress | None = None) -> Sequence[Subscription]:
-    """Return the subscriptions simplified; those that can never match are told, and have no filters."""
+    """Return the subscriptions simplified; those that can never match are reported, and have no filters."""
     if given.table is not None:
         return given.subscriptions
     simple = []
@@ -119,7 +119,7 @@ def _reduce_group(group: Group, story: Story, progress: Progress | None, known: 
         _drop_subsumed_boxes(group, story, progress)
         return
     stages = ItemStages(group.subscriptions, group.places.tolist(), group.schema, story)
-    stages.drop_covered({place: by for _, place, (by,) in reasons})  # a reason may be one that is no box
+    stages.drop_covered({place: by for _, place, (by,) in reasons})  # a reason may be one that is not a box
     stages.drop_subsumed(progress)
     group.keep(stages.living())
 

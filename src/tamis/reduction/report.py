@@ -21,7 +21,7 @@ class Reduction:
     Every id of the input is in exactly one of ``kept``, ``covered``, ``equivalent``, ``subsumed``,
     ``impossible`` and the values of ``merged``. The ids on the right hand side remain: they are in
     ``kept`` or are keys of ``merged``. ``subscriptions`` are those that remain, simplified; their union
-    matches exactly what all of the input matched. An id that stands in several namespaces is told as
+    matches exactly what all of the input matched. An id that occurs in several namespaces is shown as
     ``namespace/id``.
     """
 

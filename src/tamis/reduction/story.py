@@ -109,7 +109,7 @@ class Story:
         )
 
     def _new_names(self, taken: set[SubscriptionId]) -> list[SubscriptionId]:
-        """Return what merges are told as: their ids, after their namespace where two share one."""
+        """Return the names of merges in the report: their ids, with a namespace in front where two share an id."""
         names: list[SubscriptionId] = []
         for _, one in self._merges:
             name: SubscriptionId = one.id
@@ -129,7 +129,7 @@ class Story:
 
 
 def _target(place: int, told: dict[int, tuple[str, _Places]], merged: dict[int, int]) -> tuple[str, _Places]:
-    """Return what stands for a place in the end, and how."""
+    """Return what finally replaces a place, and by which rule."""
     if place in told:
         return told[place]
     return ("covered", (merged[place],)) if place in merged else ("equivalent", (place,))

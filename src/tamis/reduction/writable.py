@@ -20,7 +20,7 @@ def written(filters: tuple[Filter, ...], schema: Schema) -> str | None:
         text = format_filters(filters, schema)
         if len(text) > SHORT:
             parse(text)
-    except (LimitError, SubscriptionError):  # too large, or a long decimal, which is no literal
+    except (LimitError, SubscriptionError):  # too large, or a long decimal, which is not a literal
         return None
     return text
 

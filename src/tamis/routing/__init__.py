@@ -1,1 +1,1 @@
-"""The acyclic network of brokers: who hears of a subscription, and where an event goes."""
+"""The acyclic network of brokers: which neighbours are sent a subscription, and where an event goes."""

@@ -60,7 +60,7 @@ VERSION = 1
 class State(enum.StrEnum):
     """How far a subscription has come."""
 
-    #: Sent by its client, not heard of yet.
+    #: Sent by its client, not answered yet.
     PENDING = "pending"
     #: On the disk of its client's broker.
     ACCEPTED = "accepted"
@@ -138,7 +138,7 @@ class PublishBatch(Message, frozen=True, array_like=True, tag=4):
 
 
 class Status(Message, frozen=True, array_like=True, tag=5):
-    """A client hears how far its subscription has come."""
+    """Tells a client the state of its subscription."""
 
     id: SubscriptionId
     namespace: str
@@ -146,7 +146,7 @@ class Status(Message, frozen=True, array_like=True, tag=5):
 
 
 class Delayed(Message, frozen=True, array_like=True, tag=23):
-    """A client hears that its subscription is accepted and not active yet: these neighbours have not confirmed it."""
+    """Tells a client that its subscription is accepted but not active: these neighbours have not confirmed it."""
 
     id: SubscriptionId
     namespace: str
@@ -163,9 +163,9 @@ class Delivery(Message, frozen=True, array_like=True, tag=6, gc=False):
 class Refusal(Message, frozen=True, array_like=True, tag=7):
     """A client asked for something that cannot be: what, and why.
 
-    A refused event was given to nobody. With ``is_temporary`` the same may be accepted later; an event then needs a new
-    id, for readers take the events of a publisher in order and may have seen a later one. ``status`` is 403 when the
-    client has no right to publish there at all, whatever the event, and 400 otherwise.
+    A refused event was not delivered to any client. With ``is_temporary`` the same may be accepted later; an event then
+    needs a new id, for readers take the events of a publisher in order and may have seen a later one. ``status`` is 403
+    when the client has no right to publish there at all, whatever the event, and 400 otherwise.
     """
 
     subject: str
@@ -187,7 +187,7 @@ class Gap(Message, frozen=True, array_like=True, tag=20):
 
 
 class Types(Message, frozen=True, array_like=True, tag=21):
-    """A client hears the types of attributes, as the JSON of a schema, so that it can read payloads.
+    """Tells a client the types of attributes, as the JSON of a schema, so that it can read payloads.
 
     They are those of one namespace where types are learned, of all (``""``) under a configured schema.
     """

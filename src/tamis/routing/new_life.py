@@ -1,6 +1,6 @@
 """The new life of a broker whose disk was restored from a backup (promise G20).
 
-The disk is behind what clients and neighbours have heard since. Going on with the former life would lose events without
+The disk is behind what clients and neighbours have received since. Continuing the former life would lose events without
 a trace: numbers would be used twice, and neighbours would send what comes after messages that this disk never had. So a
 restored disk begins a new life, and keeps of the former one what is still true:
 

@@ -169,7 +169,7 @@ def _jwt_of(config: BrokerConfig, tokens: Tokens) -> JwtTokens | None:
 def _host_of(url: str) -> str:
     try:
         return urlsplit(url).hostname or ""
-    except ValueError:  # brackets that are no IPv6 address
+    except ValueError:  # brackets that are not IPv6 address
         return url.removeprefix("//")
 
 
@@ -186,7 +186,7 @@ def _sign_of_proxy(connection: HTTPConnection) -> str | None:
 
 
 def address_of(connection: HTTPConnection) -> str:
-    """Return from what kind of place somebody speaks: ``loopback`` or ``remote``."""
+    """Return the kind of address the connection comes from: ``loopback`` or ``remote``."""
     host = connection.client.host if connection.client is not None else ""
     try:
         return "loopback" if ipaddress.ip_address(host).is_loopback else "remote"

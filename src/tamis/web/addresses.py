@@ -1,4 +1,4 @@
-"""Ids in addresses: an id may be any text, a slash in it, written ``%2F``, is no boundary of the path.
+"""Ids in addresses: an id may be any text, a slash in it, written ``%2F``, is not a boundary of the path.
 
 A server hands the path on decoded, where ``team%2Falerts`` and ``team/alerts`` are the same. So routes are found by a
 path in which such a slash is an underscore, and the id itself is read from the path as it was sent.

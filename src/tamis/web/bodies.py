@@ -221,7 +221,7 @@ def _check_length(text: str, most: int) -> None:
 
 
 def _writable(found: _Json, *, has_half: bool) -> _Json:
-    """Return what was read; ValueError when a string of it is no text, because an escape is half of a pair.
+    """Return what was read; ValueError when a string of it is not text, because an escape is half of a pair.
 
     ``has_half`` says whether the text has an escape that may be one.
     """

@@ -1,6 +1,6 @@
 """Which subscriptions of a broker cover a new one, and which it would cover.
 
-The index is built when somebody asks and brought up to date with what came and went since: publishing and subscribing
+The index is built at the first question and updated with what came and went since: publishing and subscribing
 pay nothing for it. With a hundred thousand subscriptions that takes seconds, so it happens in a thread, one question
 at a time, and the broker goes on. An answer is bounded: where too many would have to be compared on raw values it holds
 what was found until then, and says that it is not the whole.
@@ -54,7 +54,7 @@ class Covering:
     def __init__(self, broker: BrokerView) -> None:
         self._broker = broker
         self._indexes: dict[str, DominanceIndex] = {}
-        #: What is indexed, and back. Only whoever has the turn looks at these, or at the indexes.
+        #: What is indexed, and back. Only the caller whose turn it is (`queue`) uses these and the indexes.
         self._held: dict[Place, _Indexed] = {}
         self._places: dict[int, Place] = {}
         self._next = 0

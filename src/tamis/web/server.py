@@ -61,7 +61,7 @@ class Server:
         return Pace(self.shares, principal)
 
     def note_refusal(self, connection: HTTPConnection, subject: str, reason: str) -> None:
-        """Note in the audit that somebody was refused; who has shown no good token is a ``stranger``."""
+        """Note a refused request in the audit; a client without a valid token is a ``stranger``."""
         by = getattr(connection.state, "rights", None) or Rights("stranger", address=address_of(connection))
         namespace = connection.query_params.get("namespace", "")
         self.driver.note(deed(time.time(), by, "refuse", subject=subject, namespace=namespace, detail=reason))

@@ -1,4 +1,4 @@
-"""Runs a broker behind its port until it is told to stop, or until its disk cannot be trusted."""
+"""Runs a broker behind its port until it is asked to stop, or until its disk cannot be trusted."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ class _Port(uvicorn.Server):
         yield
 
     def listen_to_signals(self) -> None:
-        """End at SIGTERM; Ctrl-C is asyncio's. Only the main thread hears signals."""
+        """End at SIGTERM; asyncio handles Ctrl-C. Only the main thread receives signals."""
         with contextlib.suppress(RuntimeError, ValueError):
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._end)
 

@@ -1,7 +1,7 @@
 """Who is connected with which token, and the task that cuts connections when their token ends (promise S4).
 
 One task looks at the tokens for all of them: client sockets, links of other brokers, and streams. A token is known by
-its SHA-256, so that a token of the same name that was issued since, perhaps with fewer rights, lets nobody stay.
+its SHA-256, so that a newer token of the same name, perhaps with fewer rights, does not keep old connections open.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["LOOK_SECONDS", "REASON", "Visitors"]
 #: Seconds between two looks at the tokens.
 LOOK_SECONDS: Final = 1.0
 
-#: What the other end hears.
+#: The reason that is sent to the other end.
 REASON: Final = "the token was revoked or has expired"
 
 _log = logging.getLogger("tamis")
@@ -34,7 +34,7 @@ class Visitors:
 
     @contextlib.contextmanager
     def staying(self, digest: str, end: Callable[[str], None]) -> Iterator[None]:
-        """Within this, ``end`` is called with a reason when the token with this digest ends; "" is no token."""
+        """Within this, ``end`` is called with a reason when the token with this digest ends; "" is not a token."""
         key = object()
         if digest:
             self._present[key] = (digest, end)

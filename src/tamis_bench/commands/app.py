@@ -57,7 +57,7 @@ def match(
         str, typer.Option(metavar="N,M", help=f"How many subscriptions, as 500, 10k or 1M; {_SIZES} otherwise.")
     ] = "",
     system: Annotated[str, typer.Option(metavar="A,B", help="Which systems; all of them otherwise.")] = "",
-    repeat: Annotated[int, typer.Option(min=1, metavar="N", help="The best of so many times counts.")] = 5,
+    repeat: Annotated[int, typer.Option(min=1, metavar="N", help="Measure N times; the best counts.")] = 5,
     quick: Annotated[bool, typer.Option("--quick", help="A look in some seconds: small, and rough.")] = False,
     json: Json = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the tables of docs/benchmarks.md.")] = False,

@@ -21,7 +21,7 @@ def balls(
     work: Annotated[str, typer.Option(metavar="A,B", help="Which workloads; all of them otherwise.")] = "",
     size: Annotated[str, typer.Option(metavar="N,M", help="How many balls, as 500, 10k or 1M; 100k otherwise.")] = "",
     system: Annotated[str, typer.Option(metavar="A,B", help="Which systems; all of them otherwise.")] = "",
-    repeat: Annotated[int, typer.Option(min=1, metavar="N", help="The best of so many times counts.")] = 5,
+    repeat: Annotated[int, typer.Option(min=1, metavar="N", help="Measure N times; the best counts.")] = 5,
     quick: Annotated[bool, typer.Option("--quick", help="A look in some seconds: small, and rough.")] = False,
     json: Json = False,
 ) -> None:

@@ -23,7 +23,7 @@ def covering(
     work: Annotated[str, typer.Option(metavar="A,B", help="Which workloads; all of them otherwise.")] = "",
     size: Annotated[str, typer.Option(metavar="N,M", help="How many boxes, as 10k or 1M; 100k,1M otherwise.")] = "",
     system: Annotated[str, typer.Option(metavar="A,B", help="Which systems; all of them otherwise.")] = "",
-    repeat: Annotated[int, typer.Option(min=1, metavar="N", help="The best of so many times counts.")] = 3,
+    repeat: Annotated[int, typer.Option(min=1, metavar="N", help="Measure N times; the best counts.")] = 3,
     quick: Annotated[bool, typer.Option("--quick", help="A look in some seconds: small, and rough.")] = False,
     json: Json = False,
 ) -> None:

@@ -22,7 +22,7 @@ _QUICK_SCALE = 0.01
 
 
 def curves(
-    repeat: Annotated[int, typer.Option(min=1, metavar="N", help="The best of so many times counts.")] = 3,
+    repeat: Annotated[int, typer.Option(min=1, metavar="N", help="Measure N times; the best counts.")] = 3,
     quick: Annotated[bool, typer.Option("--quick", help="A look in some seconds: small, and rough.")] = False,
     json: Json = False,
     picture: Annotated[

@@ -23,7 +23,7 @@ def regions(
         str, typer.Option(metavar="A,B", help="joins, real, relation, cr-tree, simplifier; all otherwise.")
     ] = "",
     size: Annotated[str, typer.Option(metavar="N", help="How many standing regions, as 500, 10k or 100k.")] = "",
-    repeat: Annotated[int, typer.Option(min=1, metavar="N", help="The best of so many times counts.")] = 3,
+    repeat: Annotated[int, typer.Option(min=1, metavar="N", help="Measure N times; the best counts.")] = 3,
     quick: Annotated[bool, typer.Option("--quick", help="A look in some seconds: small, and rough.")] = False,
     json: Json = False,
 ) -> None:

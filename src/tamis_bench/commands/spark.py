@@ -43,7 +43,7 @@ def spark(
     events: Annotated[int, typer.Option(min=1_000, metavar="N", help="How many events.")] = 4_000_000,
     system: Annotated[str, typer.Option(metavar="A,B", help="Which systems; all of them otherwise.")] = "",
     master: Annotated[str, typer.Option(metavar="URL", help="Spark's master.")] = "local[2]",
-    repeat: Annotated[int, typer.Option(min=1, metavar="N", help="The best of so many times counts.")] = 3,
+    repeat: Annotated[int, typer.Option(min=1, metavar="N", help="Measure N times; the best counts.")] = 3,
     json: Json = False,
 ) -> None:
     """Measure `tamis.spark.match` on boxes, in one run with what else could be used.

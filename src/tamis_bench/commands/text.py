@@ -18,7 +18,7 @@ def text(
     size: Annotated[str, typer.Option(metavar="N,M", help="How many patterns, as 300 or 30k.")] = "300,3k,30k,300k",
     fields: Annotated[int, typer.Option(min=2, max=200, metavar="N", help="String fields of an event.")] = 8,
     system: Annotated[str, typer.Option(metavar="A,B", help="Which systems; all that are installed otherwise.")] = "",
-    repeat: Annotated[int, typer.Option(min=1, metavar="N", help="The best of so many times counts.")] = 5,
+    repeat: Annotated[int, typer.Option(min=1, metavar="N", help="Measure N times; the best counts.")] = 5,
     quick: Annotated[bool, typer.Option("--quick", help="A look in some seconds: small, and rough.")] = False,
     json: Json = False,
 ) -> None:

@@ -129,7 +129,7 @@ class Counting(EngineSystem):
 
 
 class Linear(EngineSystem):
-    """Every subscription asked in turn, in Python: the scan of the works that are no boxes."""
+    """Every subscription asked in turn, in Python: the scan of the works that are not boxes."""
 
     name = "scan"
     matcher = "linear"

@@ -107,7 +107,7 @@ def measure_network(
     load: NetworkLoad,
     say: Callable[[str], None] = lambda text: None,
 ) -> Iterator[Row]:
-    """Yield a row for every number: one broker first, then each topology with each policy; ``say`` hears progress."""
+    """Yield a row for every number: one broker first, then each topology with each policy; ``say`` reports progress."""
     too_slow = set[tuple[str, str]]()
     for kind in kinds:
         for n in sizes:
@@ -218,7 +218,7 @@ async def _subscribe(
 async def _publish_drawn(network: Network, run: Run, n: int, load: NetworkLoad) -> tuple[float, list[Figure]]:
     """Publish drawn events in growing rounds; return events per second of the last round, and all its figures.
 
-    Where other programs slow the rounds down, they grow until the processor time of one can be told.
+    Where other programs slow the rounds down, they grow until the processor time of a round can be measured.
     """
     first, last, size, spent = 0, 0, _FIRST_ROUND, 0.0
     used: list[float | None] = []

@@ -44,7 +44,7 @@ class Arrivals:
             self._done.set()
 
     async def wait(self, wanted: int) -> None:
-        """Wait until so many copies came in all."""
+        """Wait until ``wanted`` copies have arrived in all."""
         self._wanted = wanted
         if len(self.seen) < wanted:
             self._done.clear()

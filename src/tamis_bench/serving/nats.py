@@ -31,7 +31,7 @@ SUBJECTS, AT_ONCE = 1_000, 256
 #: Seconds for what must come, and between two probes of a link.
 PATIENCE, PROBE_SECONDS = 300.0, 0.2
 
-#: The number of a probe, which is no event.
+#: The number of a probe, which is not an event.
 _PROBE = -1
 
 

@@ -64,7 +64,7 @@ def find_program(name: str) -> str | None:
 
 
 def free_port() -> int:
-    """Return a port of loopback that nobody listens at."""
+    """Return a free port of the loopback interface."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])

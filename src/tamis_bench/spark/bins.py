@@ -70,7 +70,7 @@ class Bins:
 
 
 def plan_bins(boxes: Boxes, *, attributes: Sequence[int] = range(1, _MOST_CUTS + 1)) -> list[Bins]:
-    """Return the most promising ways to cut so many attributes, the best estimate first.
+    """Return the most promising ways to cut one to ``_MOST_CUTS`` attributes, the best estimate first.
 
     The most selective attributes are cut first. A way that makes more copies than fit is left out, unless all do.
     """
@@ -108,7 +108,7 @@ class _Sample:
         self._axes = np.argsort([self._hits(axis, None).mean() for axis in range(len(self._names))], kind="stable")
 
     def estimate(self, number: int, width: float) -> Bins:
-        """Return bins of so many mean sides on the most selective attributes."""
+        """Return bins of this many mean sides on the most selective attributes."""
         cuts = {int(axis): self._cut(int(axis), width) for axis in self._axes[:number]}
         copies, candidates = np.ones(len(self._lo)), np.ones((len(self._points), len(self._lo)), np.bool_)
         for axis, cut in cuts.items():

@@ -20,7 +20,7 @@ __all__ = ["binned_join", "binned_join_on_two", "range_join"]
 
 #: Events that the plain join is given.
 _FEW = 2_000
-#: How Spark is told to join.
+#: The join hints given to Spark.
 _HOW = ("broadcast", "shuffle_hash")
 
 

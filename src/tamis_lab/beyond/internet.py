@@ -30,7 +30,7 @@ __all__ = ["EXPERIMENT", "count_links"]
 _DISTRIBUTIONS: Final = ("uniform", "zipf-25:75")
 _FAN_OUT: Final = 2
 _PER_BROKER: Final = 100
-#: A count is the mean of at most so many parts; a straight line is fitted to so many of the largest sizes.
+#: A count is the mean of at most ``_PARTS`` parts; a straight line is fitted to the ``_FITTED`` largest sizes.
 _PARTS: Final = 20
 _FITTED: Final = 4
 _BROKERS: Final = (100, 1_000, 10_000, 100_000)

@@ -39,7 +39,7 @@ class LabProgress:
         self._bars.stop()
 
     def show(self, step: Step) -> None:
-        """Show that so many configurations of an experiment are done."""
+        """Show how many configurations of an experiment are done."""
         name = step.experiment.name
         started = self._started.setdefault(name, time.perf_counter())
         self._bars.update(self._one, description=name, completed=step.done, total=step.total)

@@ -1,4 +1,4 @@
-"""Nobody misses an event, and it comes soon: claim D8."""
+"""No subscriber misses an event, and it arrives soon: claim D8."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _highest(peers: int) -> float:
     return 1 + math.log(peers / 2, DEFAULT[0])
 
 
-#: The exponent above which growth is no logarithm: from 100 to 1,600 peers a logarithm grows as n^0.17.
+#: The exponent above which growth is not a logarithm: from 100 to 1,600 peers a logarithm grows as n^0.17.
 _LOGARITHMIC: Final = 0.3
 
 

@@ -18,7 +18,7 @@ __all__ = ["EXPERIMENT"]
 
 _DIMENSIONS: Final = (2, 4, 6)
 _EVENTS: Final = 500
-#: Events with between so many hits and the next, as a share of all peers, are compared.
+#: Bounds of classes of events by their hits, as a share of all peers; events of one class are compared.
 _BOUNDS: Final = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 #: Seeds in which a class needs events for it to be compared.
 _ENOUGH: Final = 10

@@ -52,7 +52,7 @@ def _configs(scale: Scale) -> list[Config]:
 
 
 def _run(config: Config, rng: np.random.Generator) -> list[Row]:
-    """Count what is forwarded on three attributes, and what of it nobody wants; the packed engine knows who does."""
+    """Count the events forwarded on three attributes, and how many of them match nothing by the packed engine."""
     low, high, is_open = _draw(config, rng)
     events = draw_cells(config["events"], len(_ATTRIBUTES), config["kind"], rng)
     curve = HilbertCurve(_INDEXED, BITS)
@@ -75,7 +75,7 @@ def _draw(config: Config, rng: np.random.Generator) -> tuple[Cells, Cells, npt.N
     """Draw the lower and upper cells of subscriptions, and where they are open."""
     n, (side, open_share) = config["n"], _WORKLOADS[config["reading"]]
     shape = (n, len(_ATTRIBUTES))
-    sides = int(side) + (rng.random(shape) < side % 1)  # whole cells, so many on average
+    sides = int(side) + (rng.random(shape) < side % 1)  # whole cells, ``side`` on average
     low = np.minimum(draw_cells(*shape, config["kind"], rng), SIDE - sides)
     is_open = rng.random(shape) < open_share
     is_open[:, :_INDEXED] = False

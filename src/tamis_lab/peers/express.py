@@ -42,7 +42,7 @@ class Express:
         self._mail.append((name, USER, message))
 
     def run(self, at_most: int | None = None) -> None:
-        """Hand over messages until there are none, or so many."""
+        """Hand over messages until there are none left, or ``at_most`` of them."""
         handed_over = 0
         while self._mail and handed_over != at_most:
             handed_over += 1

@@ -48,7 +48,7 @@ def _run(config: Config, rng: np.random.Generator) -> list[Row]:
 
 
 def _errors(agree: Bools, truth: Bools, others: Bools, rng: np.random.Generator) -> dict[str, float]:
-    """Count false and missed coverings, and how often one candidate drawn at random is no cover of a covered ball."""
+    """Count false and missed coverings, and how often a random candidate for a covered ball is not a cover of it."""
     covered = np.flatnonzero(truth.any(axis=0))
     drawn = [rng.choice(np.flatnonzero(agree[:, column])) for column in covered]
     missed = sum(not truth[row, column] for row, column in zip(drawn, covered, strict=True))

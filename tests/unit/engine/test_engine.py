@@ -329,9 +329,9 @@ class TestBulk:
     @pytest.mark.parametrize(
         ("lo", "hi", "message"),
         [
-            ([[0], [2]], [[1], [1]], "row 1: 'price' from 2.0 to 1.0 is no range"),
-            ([[np.nan]], [[1]], "row 0: 'price' from nan to 1.0 is no range"),
-            ([[np.inf]], [[np.inf]], "row 0: 'price' from inf to inf is no range"),
+            ([[0], [2]], [[1], [1]], "row 1: 'price': lower bound 2.0 is above upper bound 1.0"),
+            ([[np.nan]], [[1]], "row 0: 'price': bounds nan and 1.0 are not a range"),
+            ([[np.inf]], [[np.inf]], "row 0: 'price': bounds inf and inf are not a range"),
             ([[0, 1]], [[1, 1]], r"expected two arrays \[n, 1\]"),
         ],
     )

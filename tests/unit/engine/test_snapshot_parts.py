@@ -118,7 +118,7 @@ def test_a_manifest_that_leads_out_of_its_directory(tmp_path: Path, change: dict
         [part] = write_parts(place.staging, "p", _engine(0, 3).namespaces()[0], SCHEMA)
         part = msgspec.convert({**msgspec.to_builtins(part), **change}, Part)
         snapshot.seal(place, STATE, [part])
-    with pytest.raises(SnapshotError, match="is no version|is a file outside the version"):
+    with pytest.raises(SnapshotError, match="is not a version|is a file outside the version"):
         tamis.Engine.load(tmp_path)
 
 

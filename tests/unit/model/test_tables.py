@@ -36,9 +36,9 @@ class TestBoxes:
     )
     def test_integers_that_are_no_float64_are_refused(self, lo: Any, row: int) -> None:
         high = np.full((len(lo), 1), np.inf)
-        with pytest.raises(TableError, match=f"row {row}: 'x': .* is no float64"):
+        with pytest.raises(TableError, match=f"row {row}: 'x': .* is not a float64"):
             SubscriptionTable.from_boxes(["x"], lo, high)
-        with pytest.raises(TableError, match="is no float64"):
+        with pytest.raises(TableError, match="is not a float64"):
             SubscriptionTable.from_boxes(["x"], -high, lo)
 
     def test_a_frame_that_mixes_integers_and_floats_is_not_rounded(self) -> None:
@@ -60,7 +60,7 @@ class TestBoxes:
             SubscriptionTable.from_boxes(["x"], lo, [[5.0]])
 
     def test_a_nan_in_a_list_is_named(self) -> None:
-        with pytest.raises(TableError, match="row 1: 'x' from nan to 5.0 is no range"):
+        with pytest.raises(TableError, match="row 1: 'x': bounds nan and 5.0 are not a range"):
             SubscriptionTable.from_boxes(["x"], [[0], [float("nan")]], [[5], [5]])
 
     def test_a_masked_bound_is_refused(self) -> None:

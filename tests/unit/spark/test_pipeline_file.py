@@ -94,7 +94,7 @@ def test_names_of_tables_are_no_paths(tmp_path: Path) -> None:
         ),
         (SMALL + '[schema]\nmag = "integer"\n', "attribute 'schema.mag': expected"),
         (SMALL + '[schema]\nlook = { type = "vector" }\n', "attribute 'schema.look': a vector does not take nothing"),
-        (SMALL + "[options]\npart_size = 0\n", "options.part_size: 0 is no size"),
+        (SMALL + "[options]\npart_size = 0\n", "options.part_size: 0 is not a size"),
         (SMALL + "[options]\nnow = 'soon'\n", "options.now: invalid RFC3339"),
         (SMALL + 'variant = "body"\n', "events.variant: whole events in one column need their attributes in [schema]"),
         (SMALL.replace("e.jsonl", ""), "events.path: a path is not empty"),

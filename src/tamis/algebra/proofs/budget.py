@@ -1,7 +1,7 @@
 """How much work one question may cost; whatever needs more is unknown, which counts as "no".
 
 The unit is a *piece*: one conjunction looked at, about 50 microseconds. Comparing it with filters and
-conditions, and the walks over LIKE patterns, are charged for in the same unit by whoever does them.
+conditions, and the walks over LIKE patterns, are charged in the same unit by the code that does them.
 """
 
 from __future__ import annotations

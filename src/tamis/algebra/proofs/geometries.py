@@ -1,4 +1,4 @@
-"""Conditions on geometry that is no simple polygon, and on cosines: which exclude each other, and what satisfies some.
+"""Conditions on geometry other than simple polygons, and on cosines: which exclude each other, and what satisfies some.
 
 Most of what a condition says of the event's geometry e is one of five sentences about its operand X: e *meets* X, e
 *holds* X, e *lies in* X, e lies in the *interior* of X, e is *apart* from X. Two conditions exclude each other when two

@@ -46,7 +46,7 @@ _ITEMS, _CUTS = 256, 16
 #: Steps that cost as much as one piece of a budget.
 STEPS_PER_PIECE = 400
 
-#: What stands for characters that nobody mentions, where one of these fits: a witness should be readable.
+#: Preferred characters for positions where the patterns allow any: a witness should be readable.
 _READABLE = "xaAz09 -~é\u4e00"
 
 
@@ -277,7 +277,7 @@ def _alphabet(mentioned: set[str]) -> list[str]:
 
 
 def _following(known: Iterable[str]) -> Iterable[str]:
-    """Yield the character after each, past the surrogates, which are no text."""
+    """Yield the character after each, past the surrogates, which are not text."""
     for character in known:
         code = ord(character) + 1
         if code <= 0x10FFFF:

@@ -53,7 +53,7 @@ __all__ = [
 #: What a conjunction says of each attribute, and of conditions on repeated attributes; what is not named is free.
 Piece = Mapping[str | Some, Facts]
 
-#: Comparing a piece with so many filters counts as one piece more, and so does comparing so many balls, regions or
+#: Comparing a piece with this many filters counts as one more piece, and so does comparing this many balls, regions or
 #: patterns.
 COMPARED_PER_PIECE = 16
 

@@ -75,7 +75,7 @@ def network(
     attributes: Annotated[
         int, typer.Option(min=1, max=8, help="How many attributes they have; every range is 4 of 256 values long.")
     ] = 2,
-    limit: Annotated[int | None, typer.Option(min=1, help="Publish only so many events.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Publish at most N events.")] = None,
     faults: Annotated[
         bool, typer.Option("--faults", help="Drop, double, delay and reorder messages; crash and restart brokers.")
     ] = False,
@@ -94,8 +94,8 @@ def network(
 ) -> None:
     """Compare link policies: the same subscriptions and events through a simulated network of brokers.
 
-    A broker forwards an event only where somebody asked for it, so brokers tell one another what their clients ask for.
-    A policy decides how little they need to tell: nothing at all (flood), every filter once (identity), only filters
+    A broker forwards an event only towards matching subscriptions, so brokers announce filters to their neighbours.
+    A policy decides how much they announce: nothing at all (flood), every filter once (identity), only filters
     that no other covers (covering), or merged ones. All policies deliver the same; they differ in messages, bytes and
     table sizes. With --overlay there is no given tree: clients (or the brokers) are peers that arrange themselves by
     what they ask for. "lost" compares with a naive network in which every event meets every subscription: it must be 0.

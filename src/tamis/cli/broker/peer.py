@@ -27,7 +27,7 @@ _TOKEN_VARIABLE = "TAMIS_PEER_TOKEN"
 
 
 def _checked_url(url: str | None) -> str | None:
-    """Refuse what is no address while the command line is read: before anything is asked for that is not there."""
+    """Refuse a bad address while the command line is parsed, before any file is read."""
     from tamis.runtime.peer.address import address_of
 
     return None if url is None else address_of(url)
@@ -97,7 +97,7 @@ def peer(
         report=errors().say,
     )
     for text in subscribe or []:
-        process.content.compile(text)  # what is wrong is said before anybody can join
+        process.content.compile(text)  # report a bad filter before the peer joins
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(_live(process, subscribe or [], seconds))
 
@@ -143,7 +143,7 @@ async def _find_contact(process: PeerProcess) -> None:
     from tamis.cli.screen import errors
 
     if not await process.finds_contact():
-        errors().say(f"nobody answers at tcp://{process.contact} yet: trying again every round; is the address right?")
+        errors().say(f"no answer from tcp://{process.contact} yet: trying again every round; is the address right?")
 
 
 async def _publish_input(process: PeerProcess) -> None:

@@ -70,7 +70,7 @@ def subscribe(
     durable: Annotated[
         bool, typer.Option("--durable", help="Keep asking, and keep what matches, while you are away.")
     ] = False,
-    count: Annotated[int | None, typer.Option(min=1, help="Stop after so many events.")] = None,
+    count: Annotated[int | None, typer.Option(min=1, help="Stop after N events.")] = None,
     url: Url = "http://127.0.0.1:8080",
     token: Secret = None,
     insecure: Insecure = False,

@@ -109,10 +109,10 @@ def add(
     read_only: Annotated[bool, typer.Option("--read-only", help="It may subscribe, not publish.")] = False,
     write_only: Annotated[bool, typer.Option("--write-only", help="It may publish, not subscribe.")] = False,
     admin: Annotated[
-        bool, typer.Option("--admin", help="It may see statistics and end anybody's subscription.")
+        bool, typer.Option("--admin", help="The token may read statistics and end any subscription.")
     ] = False,
     policy: Annotated[str | None, typer.Option(metavar="FILTER", help="Only events that match concern it.")] = None,
-    days: Annotated[float | None, typer.Option(min=0, help="It expires after so many days.")] = None,
+    days: Annotated[float | None, typer.Option(min=0, help="Days until the token expires.")] = None,
     broker: Annotated[
         str, typer.Option(help="It is for the link of the broker with this name, its namespaces, and nothing else.")
     ] = "",
@@ -144,7 +144,7 @@ def add(
 
 @tokens.command("list")
 def list_tokens(config: Config = None, data: Data = None, json: Json = False) -> None:
-    """List the tokens; never the secrets, which nobody has."""
+    """List the tokens, without their secrets: the broker stores only hashes."""
     import msgspec
 
     from tamis.cli.screen import output, write_json

@@ -45,7 +45,7 @@ def tune(
         list[str] | None,
         typer.Option(metavar="NAME", help="What to try, as name:option=value,...; several times for several."),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Look at so many events at most.")] = 5_000,
+    limit: Annotated[int, typer.Option(min=1, help="Use at most N events.")] = 5_000,
     cells: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write the cells of the first --policy, a mics one, for broker.toml."),

@@ -156,7 +156,7 @@ class _Show:
         self.reduction: Reduction = reduce({**self.questions}, self.engine.schema, merge=False)
 
     def _newest(self, events: Any, limit: int) -> list[dict[str, Any]]:
-        """Return the newest events that somebody asked for by more than a common question."""
+        """Return the newest events of magnitude 4 or more that match a subscription."""
         found: list[dict[str, Any]] = []
         for row in reversed(range(self.n_events)):
             asked = self.matches.of(row)
@@ -234,7 +234,7 @@ class _Show:
     def _print_top(self, console: Screen) -> None:
         from tamis.cli.screen import make_table, shown
 
-        console.say("\nWho hears most", "bold")
+        console.say("\nSubscriptions with most matches", "bold")
         table = make_table("subscription", "matches", "filter", right=("matches",))
         for id, count in self.top:
             table.add_row(shown(id), f"{count:,}", shown(self.questions[id], 39))

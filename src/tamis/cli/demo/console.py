@@ -98,7 +98,7 @@ async def _ending_with(running: asyncio.Task[None]) -> AsyncIterator[None]:
     try:
         yield
     except asyncio.CancelledError:
-        if not running.done():  # somebody else wants us to stop
+        if not running.done():  # cancelled from outside
             raise
         block.uncancel()
         running.result()

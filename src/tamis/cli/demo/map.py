@@ -56,7 +56,7 @@ def write_map(path: Path, events: Any, engine: Engine, matches: Matches, questio
 
 
 def open_page(path: Path) -> bool:
-    """Show a file in the browser of whoever sits here; say whether there was one."""
+    """Open a file in the local browser; return False if there is no browser."""
     import webbrowser
 
     return webbrowser.open(path.resolve().as_uri())

@@ -1,4 +1,4 @@
-"""``tamis demo storms``: half a century of Atlantic storms, and the counties that have to hear of them."""
+"""``tamis demo storms``: half a century of Atlantic storms, and the counties that each of them reached."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def storms(
     out: Annotated[Path, typer.Option(metavar="DIRECTORY", help="Where the files of --spark go.")] = Path("tamis-demo"),
     json: Json = False,
 ) -> None:
-    """Ask the 3,400 questions of counties about 19,537 positions of storms, and show who had to hear most."""
+    """Match 19,537 storm positions against 3,400 county subscriptions; show the counties with most matches."""
     if spark:
         from tamis.cli.pipeline.app import demo
 

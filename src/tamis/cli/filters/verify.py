@@ -23,7 +23,7 @@ def verify(
     """Check every file of every version of a saved engine. Exit code 0: all sound, 1: something is wrong.
 
     Checksums prove that no file was damaged since it was written. The check of structure proves that no number in a
-    file leads outside its array, so that the version can be opened without harm, whoever wrote it. A signature, with
+    file points outside its array, so the version is safe to open even if its author is unknown. A signature, with
     --key-file, proves that the version was written by an owner of the key and not changed since. Nothing proves that
     the filters are the ones you want. Nothing is changed; a bad version is named with its file and what is wrong.
     """
@@ -45,9 +45,9 @@ def _proofs(version: dict[str, Any]) -> list[str]:
     """Return what is proved of a version, a sentence each, and what is not."""
     proofs = []
     if version["checksums"]:
-        proofs.append("checksums: no file was damaged since it was written; who changes one can compute them anew")
+        proofs.append("checksums: no file was damaged since it was written; a forger could compute new ones")
     if version["structure"]:
-        proofs.append("structure: every number leads to a place in its array, so it is safe to open, whoever wrote it")
+        proofs.append("structure: every index lies within its array, so the version is safe to open")
     if version["signature"] == "signed with this key":
         proofs.append("signature: signed with this key, SHA-256 of every file included: an owner of the key wrote it")
     elif version["sound"]:

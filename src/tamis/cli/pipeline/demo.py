@@ -29,7 +29,7 @@ __all__ = ["SHORT_JOB", "Demo"]
 SHORT_JOB = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
 _STORMS = """\
-# Storms over the Atlantic, 1975 to 2022, and who in the United States wants to hear of them.
+# Storms over the Atlantic, 1975 to 2022, and the subscriptions of counties in the United States.
 # Run it again: tamis pipeline run {folder}/storms.toml
 snapshot = "snapshots/storms"
 output = "storms"
@@ -91,7 +91,7 @@ class Demo:
         if folder.is_dir() and any(folder.iterdir()) and not self.files[0].exists():
             raise ModelError(f"{folder}: not empty and not of an earlier demonstration; choose another with --out")
         if not self._quiet:
-            output().say("tamis pipeline demo: who has to hear of which storm?", "bold")
+            output().say("tamis pipeline demo: which storm matches which subscriptions?", "bold")
             errors().say(f"writing real counties, storms and earthquakes to {folder} ...", "dim")
         (folder / "data").mkdir(parents=True, exist_ok=True)
         for file, text in zip(self.files, (_STORMS, _QUAKES), strict=True):
@@ -100,7 +100,7 @@ class Demo:
         _write_quakes(folder / "data")
 
     def draw(self) -> None:
-        """Draw the counties by what they heard; without matplotlib there is no picture."""
+        """Draw the counties coloured by their number of deliveries; without matplotlib there is no picture."""
         from tamis.plots.canvas import write_figure
         from tamis.plots.maps import draw_map
 
@@ -125,10 +125,10 @@ class Demo:
         return {**reports, "pictures": [str(path) for path in self._pictures]}
 
     def show(self) -> None:
-        """Print both reports, who heard most, and what to do next."""
+        """Print both reports, the subscriptions with most deliveries, and the next commands."""
         for report in self.reports:
             show_report(report)
-            show_top(report.top, "Who hears most")
+            show_top(report.top, "Subscriptions with most deliveries")
             if report is self.reports[0]:
                 show_top(_top_counties(_counted(self._heard_by_counties())), "The counties among them")
         console = output()
@@ -177,7 +177,7 @@ def _write_lines(path: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def _alarming(of_county: pa.Table) -> pa.Table:
-    """Return the storms that a county heard of: their whole tracks, and the wind fields that reached one."""
+    """Return the storms that were delivered to a county: whole tracks, and the wind fields that reached one."""
     storms = datasets.storms()
     reached = pc.is_in(storms["id"], pc.unique(of_county["event_id"]))
     fields = pc.if_else(reached, storms["disc"], None)
@@ -186,7 +186,7 @@ def _alarming(of_county: pa.Table) -> pa.Table:
 
 
 def _counted(of_county: pa.Table) -> pa.Table:
-    """Return the counties with how much each heard."""
+    """Return the counties with the number of deliveries to each."""
     counts = {one["values"]: one["counts"] for one in of_county["subscription_id"].value_counts().to_pylist()}
     counties = datasets.counties()
     return counties.append_column("count", [[counts.get(id, 0) for id in _county_ids(counties)]])
@@ -197,6 +197,6 @@ def _county_ids(counties: pa.Table) -> list[str]:
 
 
 def _top_counties(counted: pa.Table) -> list[tuple[str, int]]:
-    """Return the counties that heard most, under their names."""
+    """Return the counties with most deliveries, under their names."""
     most = counted.sort_by([("count", "descending"), ("fips", "ascending"), ("part", "ascending")]).slice(0, 5)
     return [(f"{row['name']}, {row['state']}", row["count"]) for row in most.drop_columns("region").to_pylist()]

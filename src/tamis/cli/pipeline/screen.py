@@ -38,7 +38,7 @@ def show_report(report: Report) -> None:
 
 
 def show_top(top: Sequence[tuple[object, int]], what: str) -> None:
-    """Print who heard most."""
+    """Print the subscriptions with most deliveries."""
     console = output()
     console.say(f"\n{what}", "bold")
     table = make_table("subscription", "deliveries", right=("deliveries",))
@@ -48,9 +48,9 @@ def show_top(top: Sequence[tuple[object, int]], what: str) -> None:
 
 
 def show_where(report: Report) -> None:
-    """Print who heard most and where the files are."""
+    """Print the subscriptions with most deliveries, and where the files are."""
     if report.top:
-        show_top(report.top, "Who hears most")
+        show_top(report.top, "Subscriptions with most deliveries")
     console = output()
     folder = report.output.partition("/run-")[0] if "://" in report.output else report.output
     console.say("\nWhere to look", "bold")

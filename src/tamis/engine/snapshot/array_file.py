@@ -61,8 +61,8 @@ def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
 def map_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
     """Map the arrays of a file; processes that do so share the pages, and none can change the file.
 
-    Copy-on-write rather than read-only: to Numba a read-only array is of another type, and whoever opened a file would
-    compile every kernel a second time for it.
+    Copy-on-write rather than read-only: to Numba a read-only array has another type, and every kernel would be
+    compiled a second time for it.
     """
     try:
         data: npt.NDArray[np.uint8] = np.memmap(path, np.uint8, mode="c")

@@ -21,7 +21,7 @@ from tamis.private_directory import is_guarded, is_private, private_directory
 
 __all__ = ["cache_directory", "local_version"]
 
-#: Copies that are kept; the oldest go first. Whoever mapped one keeps its pages.
+#: Number of copies that are kept; the oldest are deleted first. A process that has mapped a copy keeps its pages.
 _KEPT = 8
 _COPY = re.compile(r"[0-9a-f]{64}")
 

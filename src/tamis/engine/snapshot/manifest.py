@@ -121,7 +121,7 @@ class Manifest(msgspec.Struct, frozen=True):
     def to_bytes(self, key: bytes | None = None) -> bytes:
         """Return the manifest in its envelope, signed if there is a key.
 
-        Whoever signs adds the SHA-256 of every file first (`with_digests`).
+        Before signing, the caller adds the SHA-256 of every file (`with_digests`).
         """
         contents = msgspec.json.encode(self)
         signature = None if key is None else sign(key, FORMAT, contents)
@@ -270,7 +270,7 @@ def _check_names(path: str, manifest: Manifest) -> None:
     """No name of a manifest may lead out of its directory."""
     for home in (manifest.home, *(part.home for part in manifest.parts)):
         if not _HOME.fullmatch(home):
-            raise SnapshotError(path, f"{home!r} is no version")
+            raise SnapshotError(path, f"{home!r} is not a version")
     names: Iterable[str] = (name for part in manifest.parts for name in (part.prefix, *part.files, *part.removed))
     for name in (*names, *manifest.beside):
         if not _FILE.fullmatch(name) or name == MANIFEST:

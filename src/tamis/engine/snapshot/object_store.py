@@ -157,7 +157,7 @@ class ObjectStore:
                 continue
 
     def _checked(self, name: str, request: Callable[[], T]) -> T:
-        """Return the answer to a request; what failed is told with its object."""
+        """Return the answer to a request; an error names the object that failed."""
         from obstore.exceptions import AlreadyExistsError, BaseError
 
         try:

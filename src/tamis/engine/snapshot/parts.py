@@ -63,8 +63,8 @@ def write_parts(place: Path, prefix: str, space: Namespace, schema: Schema) -> I
         for number, (first, stop, matcher) in enumerate(space.parts()):
             yield _Writer(place, f"{prefix}.{number}" if number else prefix, space, schema).write(first, stop, matcher)
     except FileNotFoundError as error:
-        hint = "whoever writes a part of a snapshot must see its directory, under the same path"
-        raise SnapshotError(str(place.parent), f"is not there for this process; {hint}") from error
+        hint = "every process that writes a part of a snapshot needs its directory under the same path"
+        raise SnapshotError(str(place.parent), f"this process cannot see the directory; {hint}") from error
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
         raise SnapshotError(str(place.parent), f"cannot be written: {reason}") from error

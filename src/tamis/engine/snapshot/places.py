@@ -62,7 +62,7 @@ def upload(folder: Path, address: str) -> None:
 
 @contextmanager
 def building(location: str | Path) -> Iterator[Place]:
-    """Give a new, empty place for a version in the making; what is not published at the end is no version."""
+    """Give a new, empty directory to build a version in; without a publish at the end it does not become a version."""
     if not is_remote(location):
         with versions.building(local_path(location)) as directory:
             yield Place(str(directory), directory)

@@ -1,8 +1,8 @@
 """Signed manifests: HMAC-SHA256 with a key that writers and readers share.
 
-Checksums show damage, not intent: whoever changes a file can compute them again. A signed manifest has a SHA-256 of
-every file, and a signature of all that. Where a key is set, an unsigned version, or one signed with another key, is
-refused before a word of its manifest is believed.
+Checksums show damage, not intent: an attacker can change a file and compute them again. A signed manifest has a
+SHA-256 of every file, and a signature of all that. Where a key is set, an unsigned version, or one signed with another
+key, is refused before anything in its manifest is used.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The versions in a directory: each is built beside its place, published by a rename, and removed whole.
 
 A version is built under a name that starts with a dot, synced, and renamed: it is there whole or not at all,
-and nothing is ever rewritten in place. Whoever reads a version holds a shared lock on its manifest, so that
-`prune` leaves it alone. Whoever builds one holds a lock on its place, so that the next one to build knows what was
+and nothing is ever rewritten in place. A reader of a version holds a shared lock on its manifest, so that
+`prune` keeps it. A writer holds a lock on the directory it builds, so that the next writer recognises what was
 left by a process that was killed.
 """
 
@@ -172,7 +172,7 @@ def prune(directory: Path, *, keep: int = 2, needed: Iterable[str] = ()) -> list
     """Remove old versions; return their names.
 
     Kept are the newest ``keep``, those named in ``needed``, those whose files a kept one names, and those that
-    somebody reads.
+    are being read.
     """
     if keep < 1:
         raise SnapshotError(str(directory), "at least the newest version is kept: keep=1 or more")
@@ -190,7 +190,7 @@ def prune(directory: Path, *, keep: int = 2, needed: Iterable[str] = ()) -> list
 
 
 def _is_idle(version: Path) -> bool:
-    """Whether nobody holds a lease."""
+    """Whether no process holds a lease."""
     with (version / MANIFEST).open("rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -135,8 +135,8 @@ class BallIndex:
         """Return the rows of the balls that (center, radius) covers, ascending.
 
         Implements: [projection] section III, cancellation: the dominated subscriptions.
-        Deviation: R.3.11: these are the covered ones, not all that look dominated, verified one by one; whoever
-        asks re-announces those that nobody else covers.
+        Deviation: R.3.11: these are the covered ones, not all that look dominated, verified one by one;
+        the caller re-announces those that no other covers.
         """
         center = np.ascontiguousarray(center, np.float64)
         state, found = self._state, []

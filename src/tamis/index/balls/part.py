@@ -31,7 +31,7 @@ __all__ = ["Part"]
 
 _FloatArray = npt.NDArray[np.float64]
 
-#: Bands end at these shares of the balls, if there are so many that it matters.
+#: Bands end at these shares of the balls, if there are at least ``_ENOUGH_FOR_BANDS`` balls.
 _BANDS: Final = (1 / 64, 1 / 8)
 _ENOUGH_FOR_BANDS: Final = 8_192
 #: Balls and questions that one product of matrices takes.

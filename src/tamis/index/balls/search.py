@@ -62,7 +62,7 @@ class Search:
         return int(self.hits.found.shape[1])
 
     def enlarge(self, room: int) -> None:
-        """Make room for so many pairs; there must be none that are not drained."""
+        """Make room for ``room`` pairs; all earlier pairs must have been drained."""
         pairs = np.empty((2, 2, room), np.int32)
         self.hits = Hits(pairs[0], pairs[1], self._counts, self._done)
 

@@ -23,9 +23,9 @@ _FloatArray = npt.NDArray[np.float64]
 
 WAYS: Final = ("auto", "tree", "blocks", "scan")
 
-#: Up to so many balls a scan is as good as anything.
+#: Up to this many balls, a scan is as fast as any index.
 _FEW: Final = 64
-#: Products are made so many at a time, at least.
+#: The least number of products that are computed at a time.
 _BLOCK: Final = 4_096
 #: Balls and questions of the sample.
 _SAMPLE, _ASKED = 1_024, 64

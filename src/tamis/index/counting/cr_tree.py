@@ -5,7 +5,7 @@ Every node has the bounding box (MBR) of the regions below it and a list of the 
 list is reported as matched, and nothing below is looked at. At a leaf, a constraint is evaluated only if the relation
 of the two MBRs is among those that Table 2 of the paper gives for its operator.
 
-Nodes never change: whoever adds or removes makes new nodes along one path and then a new root, so readers need no
+Nodes never change: adding or removing makes new nodes along one path and then a new root, so readers need no
 lock. A node's list is put together from those of its children when it is first asked for, and kept.
 
 Implements: [crtree] section 4.1, the CR-tree, and Table 2; insertion, deletion and the quadratic split of Guttman's

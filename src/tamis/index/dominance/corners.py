@@ -4,7 +4,7 @@ Everything that changes (delta, segments, alive bits, merges) is the box index's
 the least row below each block of every tree, made once per segment, so that the *least* covering row is found
 without looking at the others.
 
-For one thread: unlike matching, covering is asked by whoever also adds and removes.
+For one thread: unlike matching, covering is asked by the same thread that adds and removes.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ __all__ = ["NOBODY", "CornerIndex"]
 _FloatArray = npt.NDArray[np.float64]
 _RowArray = npt.NDArray[np.int32]
 
-#: Stands for "no row": larger than any.
+#: Means "no row": larger than every row.
 NOBODY: Final = 2_147_483_647
 
 _FIRST_ROOM: Final = 4_096
-#: So many boxes are put in order before a tree of so many is asked: neighbours then read the same blocks.
+#: At least ``_MANY`` boxes are sorted before a search in at least ``_LARGE``: neighbours then read the same blocks.
 _MANY: Final = 512
 _LARGE: Final = 50_000
 

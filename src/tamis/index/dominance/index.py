@@ -2,7 +2,7 @@
 
 Each subscription becomes components (`components`), each of them a box. The trees propose (`rows`); what boxes, regions
 and balls leave no doubt about needs no proof, and `algebra.covers` decides about the rest on the raw filters: patterns,
-ends that tie, filters that cover something only together. That can be many, so `find_around` stops when it is told to.
+ends that tie, filters that cover something only together. That can be many, so a caller of `find_around` can stop it.
 
 A subscription that can never match is covered by every other.
 
@@ -96,7 +96,7 @@ class DominanceIndex:
         return self.batches.find_covers(Questions(subscriptions))
 
     def find_covers(self, table: SubscriptionTable) -> Rows:
-        """Return for each box of a table the least row that covers it, -1 where nobody does."""
+        """Return for each box of a table the least row that covers it, -1 where there is none."""
         corners = self._rows.space.asked_boxes(table)
         best = self.batches.covers_of_corners(corners, lambda i: table.box_subscription(i, i).filters)
         best[best == NOBODY] = -1
@@ -109,8 +109,8 @@ class DominanceIndex:
     def find_around(self, subscription: Subscription, go_on: Callable[[], bool]) -> Around:
         """Return `find_cover` and `find_covered`, or what is known of them when ``go_on`` says that it takes too long.
 
-        ``go_on`` is asked before each candidate that is verified. Then others may cover the subscription, or be
-        covered by it; whoever is named is.
+        ``go_on`` is called before each candidate is verified; False stops the search. Then the answer is right but
+        may be incomplete: other subscriptions may cover this one, or be covered by it.
         """
         patience = Patience(go_on)
         cover, covered = self._find_cover(subscription.filters, patience), self._find_covered(subscription, patience)

@@ -56,7 +56,7 @@ class Outline(NamedTuple):
     inner
         Sides that every coverer's box contains, free where it is not named; None: nothing is known.
     texts
-        Strings of the places "=" in both, by attribute: codes are given by whoever numbers the axes.
+        Strings of the places "=" in both, by attribute: the code that numbers the axes assigns the codes.
     exact
         Whether every end of ``outer`` is the end that was meant, so that a box around it proves covering.
     single

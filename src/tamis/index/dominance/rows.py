@@ -146,7 +146,7 @@ class RowStore:
         return _merged(found)
 
     def find_coverers_of_corners(self, lo: _FloatArray, hi: _FloatArray) -> Candidates:
-        """Return the rows that are no boxes and may cover boxes all of whose ends are meant, each once."""
+        """Return the rows that are not boxes and may cover boxes all of whose ends are meant, each once."""
         pairs = self._parts.find_pairs_of_boxes(lo, hi)
         once = np.ones(len(lo), np.int64)
         found = [_joined(pairs, np.arange(len(lo)), once, once > 0)]

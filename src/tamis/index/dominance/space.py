@@ -1,7 +1,7 @@
 """The axes of a dominance index, and corners on them.
 
-An axis is made when the first stored subscription asks for it. Whoever is asked about may name others: there
-every stored box is free, so they say nothing.
+An axis is made when the first stored subscription constrains it. A subscription in a query may have other axes:
+every stored box is unconstrained there, so these axes decide nothing.
 """
 
 from __future__ import annotations

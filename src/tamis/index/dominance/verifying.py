@@ -12,7 +12,7 @@ __all__ = ["Patience", "Verifier"]
 
 
 class Patience:
-    """Gives out candidates for as long as it is told to go on, and knows whether that was long enough."""
+    """Yields candidates while ``go_on`` says True and the budget lasts; ``lasted`` is False when it stopped early."""
 
     def __init__(self, go_on: Callable[[], bool], pieces: int | None = None) -> None:
         self._go_on = go_on

@@ -21,7 +21,7 @@ from tamis.model.subscription import Subscription
 
 __all__ = ["CellCovering"]
 
-#: Spaces are learned anew when there are so many times as many subscriptions.
+#: Spaces are learned again when the number of subscriptions has grown by this factor.
 _GROWTH = 4
 
 

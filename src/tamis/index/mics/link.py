@@ -6,13 +6,13 @@ before and after: ranges that come and ranges that go, in one message, those tha
 keeps a `RangeReceiver`, which needs no owners: its set of keys is ``(set + added) - removed`` and always equals the
 sender's union. An event goes over the link when its key is in it.
 
-The contract for whoever connects them:
+The contract for the code that connects them:
 
 1. The receiver is made from the spaces of the sender (`ContentSpace.to_json`), and plans are applied in the order in
    which they were made, each once. (Applying one twice does no harm.)
 2. A receiver that is new, or that lost count, gets a full plan, which replaces all it knew.
 3. A plan of another space makes the receiver forward everything until a snapshot comes (promise R10).
-4. Ranges decide links only. Whoever delivers asks `tamis.algebra.evaluate.matches` (M.3.8), and nothing here may be
+4. Ranges decide links only. Delivery is decided by `tamis.algebra.evaluate.matches` (M.3.8), and nothing here may be
    used to withhold an exact box (M.3.7): two boxes may share all cells, and an event may match only one of them.
 5. Keys or ranges that a client computed itself are ignored; the edge broker makes them from the subscription.
 
@@ -51,7 +51,7 @@ def version_of(spaces: Sequence[ContentSpace]) -> str:
 class RangeReceiver:
     """The other end of a link: the keys the neighbour asked for, kept up to date by plans.
 
-    It is COMPLETE and not SOUND: no event that somebody behind the link wants is held back.
+    It is COMPLETE and not SOUND: every event that matches a subscription behind the link is forwarded.
     """
 
     spaces: Sequence[ContentSpace]

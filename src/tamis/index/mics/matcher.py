@@ -28,7 +28,7 @@ from tamis.model.tables import EventTable
 
 __all__ = ["MAX_RANGES", "MicsMatcher"]
 
-#: A space is learned anew when there are so many times as many subscriptions.
+#: A space is learned again when the number of subscriptions has grown by this factor.
 _GROWTH = 16
 
 IntArray = npt.NDArray[np.int64]
@@ -40,7 +40,7 @@ class MicsMatcher:
     Guarantee: EXACT; the candidates before the second phase are COMPLETE only (`SubscriptionIndex.guarantee`).
     Cost: a look-up in a tree of all ranges, and some microseconds of Python for each candidate. It is for the lab and
     beside link tables of the same spaces. When not to use it: when subscriptions leave the indexed attributes open,
-    for such a one has very many ranges; the packed matcher is for millions.
+    for such a subscription has very many ranges; the packed matcher is for millions.
 
     Parameters
     ----------

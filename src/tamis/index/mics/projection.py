@@ -108,7 +108,7 @@ def _values_on(axis: Axis, events: Sequence[Event]) -> npt.NDArray[np.float64] |
 
 
 def _alternating(ends: Sequence[float], values: npt.NDArray[np.float64] | None) -> npt.NDArray[np.float64]:
-    """Return ends and values, so many of each that both have the same weight."""
+    """Return ends and values, repeated so that both have the same weight."""
     bounds = np.array(ends, np.float64)
     known = None if values is None else values[np.isfinite(values)]
     if known is None or not known.size:

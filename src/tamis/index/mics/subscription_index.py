@@ -1,7 +1,7 @@
 """Subscription indexing: which subscriptions lie over a key, so that few are left for exact algorithms.
 
 Every range is kept with its owner, ordered by its start. A key finds the owners of the ranges over it, ranges find the
-owners they meet. Both are candidates: whoever owns none of the keys is out, the others are asked exactly. So a match
+owners they meet. Both are candidates: owners of none of the keys are out, the others are tested exactly. So a match
 of the first phase is COMPLETE and not SOUND, and the second phase makes it EXACT.
 
 Implements: [mics] section 5, Subscription Indexing.

@@ -2,8 +2,8 @@
 
 A B+-tree keyed by the start of a range holds the union of all ranges that were added, and over each part of it how
 many of them lie there. That count is what the paper's table lacks: without it a range that was merged cannot be taken
-away again. One look-up at the start of a range finds the place; what is new to the union from there on is told, and
-that is what a neighbour has to hear.
+away again. One look-up at the start of a range finds its step; from there the parts that are new to the union are
+collected: a neighbour needs exactly these.
 
 =========================== ==========================================================================================
 covering, subsumption       nothing is new: the range lies inside the union
@@ -74,15 +74,15 @@ class RangeTable:
     def remove(self, ranges: Runs) -> Runs:
         """Take ranges away that were added before; return what the union loses.
 
-        Whoever removes must have added: ranges that never came make the table wrong.
+        The caller must have added these ranges before: others make the table wrong.
         """
         return self._move(self._checked(ranges), -1)
 
     def fit_gap(self, share: float, most: int) -> tuple[Runs, Runs]:
-        """Choose the gap anew; return what the union gains and loses.
+        """Choose a new gap; return what the union gains and loses.
 
         It is the largest that adds at most a ``share`` of all keys, or, with ``most`` above 0, the smallest that leaves
-        at most so many ranges. Takes time in proportion to the ranges.
+        at most ``most`` ranges. Takes time in proportion to the ranges.
 
         Implements: [mics] section 3.6, imperfect merging under control of false positives and table size.
         """

@@ -6,7 +6,7 @@ intervals becomes several boxes, as long as they stay few; past that it becomes 
 by code where they are equated and by key where they are ordered. Whatever a box cannot say makes it
 *inexact*: the raw values decide then, and the box only has to contain every event that could match.
 
-A geometry that is no simple polygon becomes its bounding box, too; raw values decide. A circle becomes the box around
+A geometry other than a simple polygon becomes its bounding box, too; raw values decide. A circle becomes the box around
 it, on the sphere the box of longitudes and latitudes around it, and a ball decides about points.
 
 A region becomes its bounding box, and what the box leaves open is the relation to the polygon; where the event must
@@ -243,7 +243,7 @@ def _choice(constraint: Constraint, axes: Axes, room: int) -> _Choice:
 
 
 def _geometric(constraint: Geometric, axes: Axes) -> _Choice:
-    """Return the boxes around a geometry; what does not meet them is no answer."""
+    """Return the boxes around a geometry; an event that does not meet them cannot match."""
     if constraint.negated:
         return _Choice([_present(constraint.attribute, axes)], exact=False)
     x, y = (axes.number(constraint.attribute, part) for part in (Part.X, Part.Y))

@@ -203,7 +203,7 @@ class PackedSearch:
         return rows + self._decided(event, found.entries[~sure], is_point=is_point)
 
     def _settled(self, events: EventTable, bad: Mapping[int, object], points: Points, plain: MatchRows) -> MatchRows:
-        """Ask raw values about the events that are no points, and take all matches from bad ones."""
+        """Ask raw values about the events that are not points, and take all matches from bad ones."""
         found = [plain.rows[plain.offsets[i] : plain.offsets[i + 1]] for i in range(len(events))]
         for i in points.between.tolist():
             found[i] = self._verified(events.event(i), found[i])

@@ -1,6 +1,6 @@
 """The Z-curve covering index: epsilon-approximate point dominance, faithful to its paper.
 
-A subscription's box becomes a point of cells (`cells`), its lower ends counted downwards; whoever covers it lies in the
+A subscription's box becomes a point of cells (`cells`), its lower ends counted downwards; every cover lies in the
 extremal rectangle of that point. The search looks up the standard cubes of the rectangle in the SFC array, the
 largest first, and stops when it has seen all but a share epsilon of the cells.
 
@@ -68,7 +68,7 @@ class BoxOfTable(NamedTuple):
 
 
 class _Settings(NamedTuple):
-    """What the index was told when it was made; ``skipped`` is epsilon as a fraction."""
+    """The options of the index; ``skipped`` is epsilon as a fraction."""
 
     k: int
     curve: CurveKey

@@ -40,11 +40,11 @@ class Scales:
         return self._domains[attribute]
 
     def is_due(self, n_rows: int) -> bool:
-        """Whether there are so many rows that scales should be learned again."""
+        """Whether the number of rows has grown enough to learn the scales again."""
         return n_rows >= self._due
 
     def learn(self, ends: Mapping[str, Sequence[npt.NDArray[np.float64]]], n_rows: int) -> None:
-        """Learn the scales of attributes without a domain from all ends of so many rows."""
+        """Learn the scales of attributes without a domain from all ends of ``n_rows`` rows."""
         self._due = 2 * n_rows
         self.version += 1
         for name, values in ends.items():

@@ -29,7 +29,7 @@ from tamis.kernels.curves.zcurve import CAPPED, COUNT, SEARCHED, SIDE, STATE_SIZ
 
 __all__ = ["Search", "SfcArray"]
 
-#: Keys of up to so many bits are int64 and searched by a kernel; wider ones are Python integers.
+#: Keys of up to this many bits are int64 and searched by a kernel; wider ones are Python integers.
 _WORD: Final = 62
 
 

@@ -29,7 +29,7 @@ __all__ = [
     "take_codes",
 ]
 
-#: Codes are put into buckets in steps of ``2 ** CODE_SHIFT``; a column of the map has so many steps.
+#: Codes are put into buckets in steps of ``2 ** CODE_SHIFT``; a column of the map has ``N_STEPS`` steps.
 CODE_SHIFT: Final = 5
 N_STEPS: Final = 1024
 #: The row of events without a value.

@@ -93,7 +93,7 @@ class Room(NamedTuple):
 
 
 def make_events(n: int, columns: int) -> BucketedEvents:
-    """Return room for n events of a segment of at most so many columns."""
+    """Return room for n events of a segment of at most ``columns`` columns."""
     lanes = -(-max(1, columns) // VECTOR) * VECTOR
     codes, buckets = np.zeros((2, n, lanes), np.int16), np.zeros((2, n, max(1, columns)), np.uint8)
     return BucketedEvents(codes, buckets, np.zeros(n, np.uint8), np.zeros((max(1, columns), n), np.uint8))

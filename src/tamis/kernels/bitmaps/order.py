@@ -56,7 +56,7 @@ _LARGE: Final = 4 * LEAF_SIZE
 #: Ranges of centres that a split may make.
 _MOST_PARTS: Final = 4
 _MOST_CUTS: Final = 16
-#: A split that says less than so many bits, or a column that so few constrain, is not considered.
+#: A split that gains fewer bits is not considered, nor a column that a smaller share of the boxes constrains.
 _LEAST_BITS: Final = 0.02
 _UNKNOWN: Final = 1 << 30
 

@@ -7,7 +7,7 @@ leaves free is a missing value: only boxes that leave it free as well can cover 
 
 Of all coverers the one with the least row is returned, so the answer does not depend on how the boxes are
 packed. ``least`` holds the least row below each block of a tree; a subtree that cannot improve on what is
-found is skipped. Whoever lies *inside* a box meets it, so that question walks as an interval event does.
+found is skipped. A box *inside* another meets it, so that search walks the tree as an interval event does.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ code               meaning         why
 =================  ==============  =============================================================
 ``2 * level``      event value     even, at least 2
 ``2 * level``      bound, no knot  may tie with an event value: float64 decides
-``2 * level - 1``  lo on a knot    odd: just below the knot's event code, so ``lo = x`` is no tie
+``2 * level - 1``  lo on a knot    odd: just below the knot's event code, so ``lo = x`` is not a tie
 ``2 * level + 1``  hi on a knot    odd: just above it
 ``MISSING`` -1     event value     absent; fits ``FREE`` and nothing else
 ``FREE`` -2        lo              the axis is not constrained at all

@@ -1,6 +1,6 @@
 """Whether other boxes together contain a box: exact subtraction, one piece after the other.
 
-A *piece* is a part of the box that nobody has taken away yet. Its lower corner is looked up in the tree: if no
+A *piece* is a part of the box that has not been subtracted yet. Its lower corner is looked up in the tree: if no
 other box contains it, the corner is a witness and the answer is no. Otherwise one of those that do is taken
 away; it reaches below the piece on every axis, so what is left are the parts above its upper ends, at most one
 per axis. A part begins just above an end, so a lower side may be open; an upper one never is.

@@ -4,7 +4,7 @@ Matching asks ``lo <= event_hi and hi >= event_lo`` on every axis, which is domi
 ``(-lo, hi)``; a hull keeps the least ``lo`` and the greatest ``hi`` of what lies below, so a subtree whose
 hull fails is skipped. Leaves and inner nodes have one layout (:mod:`tamis.kernels.emit`): a block is 16
 boxes or 16 hulls, one 64-byte line of int16 codes per *column*. A column is an axis that some box of the
-segment constrains; axes nobody asks for cost nothing.
+segment constrains; axes that no box constrains cost nothing.
 
 ``blocks`` holds all levels, the root first and the leaves last; ``levels[l]`` is the first block of level
 ``l``, and block ``b`` of one level has the blocks ``16 b`` to ``16 b + 15`` of the next below it. The box in lane ``i``
@@ -60,7 +60,7 @@ __all__ = [
     "order_boxes",
 ]
 
-#: Slots that tie are collected, at most so many; a delta has no more slots.
+#: The most tied slots that are collected; a delta has no more slots.
 TIES: Final = 4_096
 #: Codes of a lane without a box: no event code reaches them.
 _NEVER_LOW: Final = 32767

@@ -206,7 +206,7 @@ def _plain(formula: _Formula, xy: _XY, first: Int, n: Int, *given: float) -> int
 
 
 def _signature(xy: Any, n_given: int) -> Any:
-    """Return the types of a compiled form that takes so many numbers besides the edges."""
+    """Return the types of a compiled form that takes ``n_given`` numbers besides the edges."""
     return types.int64(xy, types.int64, types.int64, *[types.float64] * n_given)
 
 

@@ -141,8 +141,9 @@ def _by_sure_signs(left: Int, a: Rings, i: Int, b: Rings, j: Int, wanted: Int) -
 def _choose_corner(rings: Rings, j: Int, box: npt.NDArray[np.float64], wanted: Int) -> Int:
     """Return the row of the corner that most likely settles the question when its place in the other ring is known.
 
-    Whoever asks whether insides meet hopes for a corner inside: the one nearest to the middle of the other's box. Who
-    asks whether one ring holds the other hopes for one outside: the farthest. Of a long ring only a block is looked at.
+    A corner inside proves that the insides meet: the corner nearest to the middle of the other's box is likely inside.
+    A corner outside proves that one ring does not hold the other: the farthest is likely outside. Of a long ring only
+    a block is searched.
     """
     x, y, sign = box[0] + (box[2] - box[0]) * 0.5, box[1] + (box[3] - box[1]) * 0.5, 1.0 if wanted & _O else -1.0
     chosen: Int = rings.start[j]
@@ -150,7 +151,7 @@ def _choose_corner(rings: Rings, j: Int, box: npt.NDArray[np.float64], wanted: I
     for p in range(rings.start[j], min(rings.start[j] + BLOCK, rings.start[j + 1] - 1)):
         u, v = rings.xy[p, 0] - x, rings.xy[p, 1] - y
         far = (u * u + v * v) * sign
-        nearer = far < least  # no branch, which nobody could guess
+        nearer = far < least  # no branch: the processor could not predict it
         chosen, least = p if nearer else chosen, far if nearer else least
     return chosen
 

@@ -27,7 +27,7 @@ Adaptive precision floating-point arithmetic and fast robust geometric predicate
 of 1e-300 must not send a ring to another, slow judge. An answer "on the line" ends the sweep at once, so only
 edges that nearly meet cost integers.
 
-Nobody who knows the algorithm may make it slow. The order is NumPy's sort, which is O(n log n) always; numba's is
+No input, even a hostile one, may make it slow. The order is NumPy's sort, which is O(n log n) always; numba's is
 a quicksort without that promise. Only a vertex that starts two edges asks about sides to find its place. Edges
 that end are found by their *labels*, integers that increase along the status: new edges get labels between those
 of their neighbours, and when there is no room (after thirty in one gap, not before) all labels are dealt anew.

@@ -1,7 +1,7 @@
 """Which literals of an automaton are in which rows of a column.
 
 A column is one string: no lane knows of rows. A state that has run over the end of a row still reports every literal
-that ends here, and one that began in the row before is told by its length. So the column is cut into eight stretches
+that ends here, and one that began in the row before is recognised by its length. So the column is cut into eight parts
 that overlap by the longest literal, and the inner loop has no branch for rows: what has output is written down for
 later. Eight lanes hide the latency of the table: 0.7 ns per byte, where one lane takes 2.2.
 

@@ -37,7 +37,7 @@ def find_zone(name: str) -> zoneinfo.ZoneInfo:
     """Return a time zone of the database; `KeyError` or `ValueError` when there is none of this name.
 
     All zones stay in memory: the library keeps eight, and reads the file of any other for each event. Names that mean
-    something else on another machine, and clocks that count leap seconds, are no zones.
+    something else on another machine, and clocks that count leap seconds, are not zones.
     """
     if name in ("localtime", "posixrules", "Factory") or name.startswith(("posix/", "right/")):
         raise ValueError(name)

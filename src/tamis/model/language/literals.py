@@ -6,8 +6,8 @@ tamis does not, because LIKE patterns need their backslashes as they are). TIMES
 microseconds UTC. Geometry is read by GEOS and validated by `tamis.model.shapes`, never looked into here.
 
 Nothing here reports to the user: what cannot be read raises `Misreading`, what cannot be meant `Refusal`,
-both with a position, and whoever holds the source makes a `SubscriptionSyntaxError` or a
-`SubscriptionError` of them.
+both with a position, and the caller, which has the source, raises a `SubscriptionSyntaxError` or a
+`SubscriptionError` instead.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def check_distance(distance: int | float, unit: str | None, position: int) -> No
 
 
 def check_cosine(direction: Sequence[float], least: int | float, position: int) -> None:
-    """Refuse a vector without a direction and a number that is no cosine."""
+    """Refuse a vector without a direction and a number that is not a cosine."""
     if not any(direction):
         raise Refusal("a vector of zeros has no direction", position, direction)
     if not -1 <= least <= 1:
@@ -298,7 +298,7 @@ def geojson(document: Mapping[str, Any], position: int, budget: limits.Budget) -
 
 
 def _spend(part: object, budget: limits.Budget) -> None:
-    """Spend the rings and vertices of a GeoJSON object that is no collection."""
+    """Spend the rings and vertices of a GeoJSON object that is not a collection."""
     given: Any = part.get("coordinates") if isinstance(part, Mapping) else None
     kind = part.get("type") if isinstance(part, Mapping) else None
     lines: Any = [given] if kind in ("LineString", "MultiPoint") else given
@@ -328,7 +328,7 @@ def strict_json(text: str) -> object:
     """Return what a JSON text denotes; NaN, duplicate keys and deep nesting are refused.
 
     A number too large for float64 becomes an infinity here (Python's decoder gives no other choice that
-    is quick); whoever reads the numbers refuses it.
+    is quick); the code that reads the numbers refuses it.
     """
     _check_brackets(text)
     try:

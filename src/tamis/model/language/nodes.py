@@ -54,7 +54,7 @@ class Instant:
     microseconds: int
 
 
-#: A fraction that is no float64 is written as a division: ``1 / 3``.
+#: A fraction that is not a float64 is written as a division: ``1 / 3``.
 Literal = bool | int | float | Fraction | str | Instant
 
 

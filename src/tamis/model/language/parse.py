@@ -120,7 +120,7 @@ def _parse_as_written(text: str) -> Node:
 
 
 def _lark() -> Lark:
-    """Return the parser; built by whoever comes first, while others wait."""
+    """Return the parser; the first call builds it while other threads wait."""
     global _built
     if _built is None:
         with _building:

@@ -100,7 +100,7 @@ class AttributeType(ABC):
         return None
 
     def agrees_with(self, other: AttributeType) -> bool:
-        """Whether a value of one type is a value of the other (a domain is no difference)."""
+        """Whether a value of one type is a value of the other (a domain makes no difference)."""
         return type(self) is type(other)
 
     def from_arrow(self, name: str, array: pa.Array, present: Mask) -> Column | None:

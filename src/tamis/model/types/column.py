@@ -156,7 +156,7 @@ class ManyColumn(Column):
 
 @dataclass(frozen=True)
 class Unreadable:
-    """A value that an Arrow array holds and Python cannot: a time of the year 20000, bytes that are no text."""
+    """A value that an Arrow array holds and Python cannot: a time of the year 20000, bytes that are not text."""
 
     value: object
     problem: str

@@ -3,15 +3,15 @@
 Boxes are rows of arrays. One covers another iff it is at least as wide on every side, and *ends* at least as
 late: the expiry is one more axis, from 0 to the end, so that outliving is covering there.
 
-*Covered.* Boxes are numbered so that nobody has a larger number than what it covers: by their lower sides,
+*Covered.* Boxes are numbered so that no box has a larger number than a box it covers: by their lower sides,
 ascending, then their upper sides, descending, then by id. So a box stays iff no smaller number covers it, and
-of equal boxes the first id stays. The least number that covers a box stays itself: it is the reason told. Who
-stays and what is told are properties of the set: neither order nor partition matters.
+of equal boxes the first id stays. The least number that covers a box stays itself: it is the reported reason. Which
+boxes stay and which reasons are reported are properties of the set: neither order nor partition matters.
 
-*Subsumed.* `kernels.subtract` takes others away from a box until nothing is left, at most so many times. Boxes
+*Subsumed.* `kernels.subtract` takes others away from a box until nothing is left, within a budget of steps. Boxes
 are tried in the order of the tree, because neighbours look at the same others; one that is dropped helps no other.
 In the end those that were dropped are tried again with those that remain alone: a few names are a better proof than
-the hundreds that would stand for names which were dropped later.
+the hundreds that would replace names which were dropped later.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _FloatArray = npt.NDArray[np.float64]
 
 #: Steps of all subtractions together, and of one: many boxes get few steps each.
 _STEPS, _FEWEST, _MOST = 8_000_000, 8, 80
-#: A box that was dropped gets this many times the steps to be told about those that remain.
+#: A box that was dropped gets this many times the steps to be proved by those that remain.
 _PATIENCE: Final = 8
-#: Boxes that are tried before the tree is built anew without those that were dropped.
+#: Chunks in which boxes are tried; after each the tree is built again without those that were dropped.
 _CHUNKS: Final = 8
 
 
@@ -88,7 +88,7 @@ class Unions(NamedTuple):
 def find_covered_boxes(boxes: Boxes, known: npt.NDArray[np.bool_] | None = None) -> Cover:
     """Return which boxes others cover, and who of those that stay covers each.
 
-    ``known`` bool[n] says of which boxes it is known already that others cover them: they cover nobody.
+    ``known`` bool[n] marks boxes that are known already to be covered by others: they are not used as covers.
 
     >>> boxes = Boxes(np.array([[2.0], [0.0], [0.0], [0.0]]), np.array([[3.0], [9.0], [5.0], [9.0]]))
     >>> [part.tolist() for part in find_covered_boxes(boxes)]
@@ -104,7 +104,7 @@ def find_covered_boxes(boxes: Boxes, known: npt.NDArray[np.bool_] | None = None)
     index = _index(Boxes(ordered.lo[:n], ordered.hi[:n]), numbers[:n])
     least = index.find_least_covers(*ordered.asked(), below=np.minimum(numbers, n))
     if n < len(boxes) and (least[n:] == n).any():
-        raise InvariantError("a box was said to be covered, and nobody covers it")
+        raise InvariantError("a box is marked as covered, but no box covers it")
     covered = np.flatnonzero(least != numbers)
     by = least[covered]
     equal = ((ordered.lo[by] == ordered.lo[covered]) & (ordered.hi[by] == ordered.hi[covered])).all(axis=1)
@@ -119,7 +119,7 @@ def _index(boxes: Boxes, rows: npt.NDArray[np.int32]) -> CornerIndex:
 
 
 def _widest_first(boxes: Boxes) -> _IntArray:
-    """Return an order in which nobody comes after what it covers; equal boxes stay in the order of their ids."""
+    """Return an order in which no box comes after a box it covers; equal boxes stay in the order of their ids."""
     order = np.argsort(boxes.lo[:, 0], kind="stable")
     first = boxes.lo[order, 0]
     same = np.concatenate(([False], first[1:] == first[:-1]))
@@ -134,7 +134,7 @@ def find_subsumed_boxes(boxes: Boxes, progress: Callable[[int, int], None] | Non
     """Return which boxes others contain together, with the places of those others, in the order of dropping.
 
     The others remain, where a second subtraction proves it with them alone. Where it does not within its budget, a
-    place may be named that was dropped afterwards for others; whoever tells the reason follows that up.
+    position may be named that was dropped afterwards because of others; the caller that reports the reason resolves it.
     """
     n = len(boxes)
     if n < 3:

@@ -1,6 +1,6 @@
-"""Who is worth an exact question: found by indexes, not by comparing everybody with everybody.
+"""Candidates for an exact covering test: found by indexes, not by comparing every pair.
 
-Whoever covers an item matches every event that the item matches, and its outline contains the item's. So a
+A cover of an item matches every event that the item matches, and its outline contains the item's. So a
 dominance index proposes by outlines, and where it proposes many, a matcher that holds all items is asked which
 of them match the item's own sample events.
 """

@@ -1,7 +1,7 @@
 """A subscription on its way through a reduction, with what the stages ask of it again and again.
 
 A set asks millions of covering questions, nearly all of which are answered by "no". So each item carries
-its filters as pieces, ready to be cut, and a few events that match it: whoever covers the item matches
+its filters as pieces, ready to be cut, and a few events that match it: every cover of the item matches
 them too. Only those parts of a match that are quick to evaluate are tried (values and patterns); regions
 and balls are compared with each other more cheaply than with an event.
 """

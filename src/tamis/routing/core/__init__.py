@@ -1,1 +1,1 @@
-"""The core of a broker: the routing table, what neighbours are told, and where events go."""
+"""The core of a broker: the routing table, what is announced to neighbours, and where events go."""

@@ -6,12 +6,12 @@ answers with effects, all of one call in one transaction.
 What a broker does with a message:
 
 * `Subscribe`, `Unsubscribe` of a client change the interests; each other neighbour gets one `Update` with what changes
-  for it, or nothing. The client hears ACCEPTED at once and ACTIVE when all neighbours have confirmed.
+  for it, or nothing. The client is sent ACCEPTED at once and ACTIVE when all neighbours have confirmed.
 * `Update` of a neighbour does the same with the entries of that neighbour, and is confirmed when all others have.
-* `Publish` goes to the neighbours behind which somebody may want it and, one copy each, to the clients that do.
+* `Publish` goes to the neighbours behind which a subscription may match and, one copy each, to the matching clients.
 * `LinkUp` says that a neighbour or client knows nothing of us: it gets the whole table, and what it has not
-  acknowledged. A neighbour gets its table only when all *other* neighbours have spoken, for until then nobody knows
-  what to put in; a neighbour that waits for its table forwards everything meanwhile.
+  acknowledged. A neighbour gets its table only when all *other* neighbours have sent theirs, because until then the
+  contents are unknown; a neighbour that waits for its table forwards everything meanwhile.
 * `LinkFull` says that too much waits for a link, `Pause` that this is so behind a neighbour: events of clients that
   would go there are refused until `LinkFree` or `Resume` comes (`tamis.routing.core.flow`). What changes for a
   neighbour while its link is full is not sent one by one: it gets the whole table when the link is free.
@@ -52,7 +52,7 @@ _OF_BROKERS = m.Update | m.Confirm | m.Pause | m.Resume
 #: The records that hold ranges of neighbours.
 _OF_RANGES = (records.RANGES.name, records.BLOCK.name)
 
-#: Seconds after which a client hears why its subscription is not active.
+#: Seconds after which a client is told why its subscription is not active.
 PATIENCE_SECONDS = 30.0
 
 
@@ -61,7 +61,7 @@ class BrokerCore:
 
     ``counters`` go on counting when a broker restarts, if they are given. ``cells`` are those in which neighbours speak
     that tell ranges, when no policy here says. ``merging`` runs the merges of the table's indexes. After ``patience``
-    seconds the client of a subscription that is not active hears which neighbours have not confirmed it.
+    seconds the client of a subscription that is not active is sent the neighbours that have not confirmed it.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class BrokerCore:
         self.story.note(now, sender, message)
         handler = self._handlers.get(type(message))
         if handler is None or (sender not in self._neighbours and isinstance(message, _OF_BROKERS)):
-            raise RemoteProtocolError(sender, f"nobody sends a {type(message).__name__} to a broker from there")
+            raise RemoteProtocolError(sender, f"may not send {type(message).__name__} to a broker")
         return handler(message, sender, now)
 
     @property
@@ -232,7 +232,7 @@ class BrokerCore:
         return [*known, *self._announce(), *self.flow.meet(sender), *(Send(sender, one) for one in again)]
 
     def _link_full(self, message: LinkFull, sender: Link, now: float) -> list[Effect]:
-        if sender not in self._neighbours:  # a slow reader is no reason to refuse events
+        if sender not in self._neighbours:  # a slow reader is not a reason to refuse events
             return []
         self.flow.full[sender] = message
         return self.flow.settle()
@@ -330,7 +330,7 @@ class BrokerCore:
             yield source, key, _interest(message, self._content.of(message.namespace))
 
     def check_invariants(self) -> None:
-        """Raise `InvariantError`, with the story, unless every neighbour is told of everything it must know."""
+        """Raise `InvariantError`, with the story, unless every neighbour has been sent everything it must know."""
         try:
             self.table.check_invariants()
             self.flow.check_invariants()
@@ -368,7 +368,7 @@ def _entry(entry: m.Entry, content: Content) -> Interest:
 
 
 def _document(wanted: Wanted, content: Content) -> bytes:
-    """Return a filter as a neighbour is told it: as it was written, if it is what a client or neighbour wrote."""
+    """Return a filter as it is sent to a neighbour: as it was written, if a client or neighbour wrote it."""
     if isinstance(wanted, NamedInterest):
         return wanted.interest.document
     return content.of(wanted.namespace).write_filter(wanted.filters)

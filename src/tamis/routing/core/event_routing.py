@@ -123,7 +123,7 @@ class EventRouting:
         return self.table.group(keys)
 
     def refuse(self, event: m.Published, client: Link, link: Link, why: str) -> Effect:
-        """Refuse an event that a link cannot take; it was given to nobody."""
+        """Refuse an event that a link cannot take; it was not delivered to any client."""
         self._counters[link].refused += 1
         return Send(client, m.Refusal(f"event {event.id.seq}", why, event.id, is_temporary=True))
 
@@ -142,10 +142,10 @@ class EventRouting:
     def _read(
         self, events: Sequence[m.Published], sender: Link, *, is_accepted: bool
     ) -> tuple[list[tuple[m.Published, Event | None]], list[Effect]]:
-        """Return the events with their values, and refusals of what is no event.
+        """Return the events with their values, and refusals of what is not an event.
 
-        What was accepted keeps its place: its namespace may have learned types since that it does not fit. Then it has
-        no values, and its publisher is told.
+        An accepted event keeps its position: its namespace may have learned types since that it does not fit. Then it
+        has no values, and its publisher gets a refusal.
         """
         readable: list[tuple[m.Published, Event | None]] = []
         refusals: list[Effect] = []

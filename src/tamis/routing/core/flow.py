@@ -7,7 +7,7 @@ accepted is never refused any more: an event that comes from a neighbour is take
 it by what was under way, no more. When it has emptied to half, everything resumes by itself (promise G16).
 
 A neighbour is asked to pause because of links *other* than the one to it, so requests travel away from what is full,
-and in a tree nobody ever waits for itself.
+and in a tree no broker ever waits for itself.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Flow:
         return forgotten + (self.resume(link) if link in self.paused else self.settle())
 
     def restore(self, stored: Mapping[Key, bytes]) -> list[Effect]:
-        """Take back who asked whom; which outboxes are full is told anew."""
+        """Restore which links asked for a pause; full outboxes are reported again."""
         self.paused = {link: None for link in self._neighbours if records.PAUSED.find(stored, link)}
         self.pausing = {link for link in self._neighbours if records.PAUSING.find(stored, link)}
         return self.settle()

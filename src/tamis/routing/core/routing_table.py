@@ -1,4 +1,4 @@
-"""The routing table of a broker: who asks for what, where an event goes, and what each neighbour must hear.
+"""The routing table of a broker: all interests, where an event goes, and what each neighbour must be sent.
 
 *Interests* are what came in: the subscriptions of clients, and the entries that neighbours announced. From them follow
 both directions. Inwards, each namespace has an index of all clients' subscriptions, which says who wants an event, and
@@ -90,7 +90,7 @@ class _Summaries(dict[str, Summary]):
 class RoutingTable:
     """The interests of a broker's neighbours and clients; ``neighbours`` gives the policy of each link.
 
-    ``counters`` note what the tables did, by link; ``cells`` are those of links that are told ranges by others.
+    ``counters`` note what the tables did, by link; ``cells`` are those of links that get ranges from others.
     ``merging`` runs the merges of the indexes; without it they are run at once.
     """
 
@@ -252,7 +252,7 @@ class RoutingTable:
         return readers
 
     def check_invariants(self) -> None:
-        """Raise `InvariantError` unless each neighbour is told of all interests of the others, and of no more."""
+        """Raise `InvariantError` unless the summary of each neighbour has exactly the interests of the others."""
         self.cells.check_invariants()
         known = {Origin(source, key) for source, held in self._interests.items() for key in held}
         for link, policy in self._neighbours.items():
@@ -263,13 +263,13 @@ class RoutingTable:
             due = set() if policy.floods else {origin for origin in known if origin.source != link}
             if told != due:
                 more, less = sorted(told - due), sorted(due - told)
-                raise InvariantError(f"link {link!r} was told too much, {more}, or too little, {less}")
+                raise InvariantError(f"the summary of link {link!r} has too much, {more}, or too little, {less}")
         shelved = {origin for home in self._namespaces.values() for origin in home.origins(self._client_of)}
         if shelved != known:
             raise InvariantError(f"the matchers know {sorted(shelved ^ known)} wrongly")
 
     def _others(self, source: Link) -> Iterator[Link]:
-        """Yield the neighbours that must hear of what a source asks for; never the source itself."""
+        """Yield the neighbours that must be sent the interests of a source; never the source itself."""
         return (link for link, policy in self._neighbours.items() if link != source and not policy.floods)
 
     def _wanted_by(self, link: Link, batch: EventBatch) -> npt.NDArray[np.bool_]:
@@ -301,7 +301,7 @@ class RoutingTable:
             self._tell([origin for _, origin in arrivals], shelf.now.name, batch)
 
     def _tell(self, origins: Sequence[Origin], namespace: str, batch: LazyBatch | None) -> None:
-        """Put new interests on one shelf into the summaries of the neighbours that must hear of them.
+        """Put new interests on one shelf into the summaries of the neighbours that must be sent them.
 
         All are of clients or of the same neighbour; ``batch`` has them as columns, if they are many.
         """
@@ -336,7 +336,7 @@ class RoutingTable:
 
 
 def _questions(wanted: Sequence[NamedInterest], batch: LazyBatch) -> Questions:
-    """Return the interests of a batch as questions: those that are no columns were read already."""
+    """Return the interests of a batch as questions: those that are not columns were read already."""
     subscriptions: list[Wanted] = list(wanted)
     for row, subscription in batch.others:
         subscriptions[row] = subscription

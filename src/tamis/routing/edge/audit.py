@@ -1,6 +1,6 @@
 """The audit: who did what, and when. Kept on disk in the transaction that does it, and never changed.
 
-What is noted: subscriptions that come and go, requests that were refused because somebody may not, links to other
+What is noted: subscriptions that come and go, requests that were refused for lack of rights, links to other
 brokers that come up and go down, tokens that were made and revoked, and the start and stop of the broker. Events are
 not: they are the traffic, and have cursors of their own.
 
@@ -29,7 +29,7 @@ from tamis.routing.messages import Subscribe
 
 __all__ = ["ACTIVITY", "AUDITED", "DEEDS_PER_HOUR", "MAX_AUDIT", "Deed", "TokensSeen", "Trail", "deed"]
 
-#: What somebody may be noted for.
+#: The kinds of entries.
 AUDITED: Final = (
     "start",
     "stop",
@@ -46,7 +46,7 @@ AUDITED: Final = (
     "restore",
 )
 
-#: Seconds for which further refusals of somebody are only counted.
+#: Seconds for which further refusals of the same principal are only counted.
 REFUSAL_SECONDS = 10.0
 
 #: What is noted in the log of activity.
@@ -104,7 +104,7 @@ def deed(
     detail: str = "",
     broker: str = "",
 ) -> Deed:
-    """Return what somebody did; without rights it was the broker itself."""
+    """Return an entry for what the owner of the rights did; without rights it was the broker itself."""
     who, address = (broker, "process") if by is None else (by.principal, by.address)
     return Deed(round(now * 1e6), who, what, subject[:_LONGEST], namespace, address, detail[:_LONGEST])
 
@@ -206,7 +206,7 @@ class Trail:
         self._tokens = frozenset(records.TOKENS.find(stored) or ())
 
     def note(self, one: Deed) -> None:
-        """Note a deed; a refusal of somebody who was refused just now is counted."""
+        """Note a deed; a refusal soon after another of the same principal is only counted."""
         if one.what != "refuse":
             self._noted.append((one, 1))
             return
@@ -230,7 +230,7 @@ class Trail:
         self.note(deed(now, self.actor, what, subject=subject, namespace=namespace, detail=detail, broker=broker))
 
     def note_error(self, now: float, by: Rights, subject: str, namespace: str, error: Exception) -> None:
-        """Note that somebody was refused because of who it is or how much it wants; plain mistakes are not noted."""
+        """Note a request that was refused for lack of rights or because of a limit; plain mistakes are not noted."""
         if isinstance(error, RefusedError | LimitError):
             self.note(deed(now, by, "refuse", subject=subject, namespace=namespace, detail=str(error)))
 

@@ -1,6 +1,6 @@
 """How much may wait for a client (promise G17).
 
-A client that reads too slowly is suspended when its backlog is full. What it misses is counted, and it is told by one
+A client that reads too slowly is suspended when its backlog is full. What it misses is counted, and sent to it as one
 `Gap` when it has caught up.
 """
 

@@ -92,7 +92,7 @@ class Checks:
                 self._space(namespace).schema = schema
 
     def types_of(self, namespace: str) -> list[m.Types]:
-        """Return the types of a namespace as its clients hear them; "" has those of a configured schema."""
+        """Return the types of a namespace as they are sent to clients; "" has those of a configured schema."""
         schema = self.content.spaces[namespace].schema if namespace in self.content.spaces else None
         if not self.content.learns and not namespace:
             schema = self.content.schema

@@ -1,4 +1,4 @@
-"""The edge of a broker: what clients say is checked and put into the broker's words; what they hear is bounded.
+"""The edge of a broker: checks and translates what clients send, and bounds what they are sent.
 
 `EdgeCore` is a core around `BrokerCore`: messages in, effects out, and nothing learned outside a transaction. The
 driver of `tamis serve` and the simulator run the same class. Neighbours pass through. Of clients it takes filters and
@@ -14,7 +14,7 @@ events as they wrote them:
   and a client that misses it asks again;
 * a batch of subscriptions enters the routing table in slices, one per step (`tamis.routing.edge.registry`), and so do
   events (`tamis.routing.core.publications`);
-* a refused event is told likewise, and again until its publisher must have heard of it (`tamis.routing.edge.refusals`);
+* a refused event is reported likewise, again until its publisher must know of it (`tamis.routing.edge.refusals`);
 * a client that reads too slowly is suspended when its backlog is full (`tamis.routing.edge.backlogs`).
 
 The process around it speaks in the messages of `tamis.routing.edge.requests`.

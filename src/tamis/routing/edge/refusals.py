@@ -1,12 +1,12 @@
-"""Refused events, kept until their publishers must have heard of it.
+"""Refused events, kept until their publishers must have received the refusal.
 
 A refusal is a word: it overtakes the queue of its client, and is lost with the connection. The acknowledgement of the
 message that carried the event is not: it is said again on the next connection, and without the refusal it would read as
 "accepted". So the refusals of a client's last messages are persisted in the transaction that takes the message, and
 said again at the beginning of each connection, in the same packet as the acknowledgement.
 
-A client has at most `MESSAGES` messages under way (docs/server.md, Frames). Whoever sends number ``n`` has therefore
-heard what became of ``n - MESSAGES``, and its refusals can go.
+A client has at most `MESSAGES` messages under way (docs/server.md, Frames). A client that sends number ``n`` has
+therefore received the answer to ``n - MESSAGES``, and its refusals can be dropped.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _REASON = 100
 
 
 class Refusals:
-    """``{client: {number of its message: refusals}}``, exactly those that it may not have heard.
+    """``{client: {number of its message: refusals}}``, exactly those that may not have reached the client.
 
     >>> refusals = Refusals()
     >>> kept = refusals.keep("alice", 7, [m.Refusal("event 1 2", "too large", m.EventId("", 1, 2))])
@@ -47,7 +47,7 @@ class Refusals:
             self._kept.setdefault(link, {})[number] = msgspec.msgpack.decode(value, type=tuple[m.Refusal, ...])
 
     def keep(self, client: Link, number: int, refusals: Sequence[m.Refusal]) -> list[Effect]:
-        """Keep the refusals of one message, and drop those that the client has heard; return what to persist."""
+        """Keep the refusals of one message, and drop those that the client has received; return what to persist."""
         effects = self._drop(client, number - MESSAGES)
         if refusals:
             short = tuple(msgspec.structs.replace(one, reason=one.reason[:_REASON]) for one in refusals)

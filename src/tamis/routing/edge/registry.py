@@ -173,7 +173,7 @@ class _Room:
         self._all = 0
 
     def demand(self, namespace: str, pieces: int, size: int) -> None:
-        """Raise `LimitError` when a namespace, or the broker, cannot take so many more pieces and bytes."""
+        """Raise `LimitError` when a namespace, or the broker, cannot take this many more pieces and bytes."""
         of = f"of namespace {namespace!r}"
         for what, wanted, most in (
             (f"subscriptions {of}", self._pieces[namespace] + pieces, MAX_SUBSCRIPTIONS_OF_NAMESPACE),

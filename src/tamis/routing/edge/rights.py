@@ -1,4 +1,4 @@
-"""What somebody who is connected may do: in which namespaces, how much, and which events concern them at all."""
+"""What a connected principal may do: in which namespaces, how much, and which events concern it at all."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def _joined(head: RangePlan, spaces: Sequence[ContentSpace], blocks: Sequence[tu
     parts: list[list[Runs]] = [[] for _ in spaces]
     for space, block, value in blocks:
         if len(value) % (2 * _INT.itemsize) or space >= len(spaces):
-            raise ModelError(f"block {block} of space {space} holds {len(value)} bytes, which are no ranges")
+            raise ModelError(f"block {block} of space {space} holds {len(value)} bytes, which are not ranges")
         parts[space].append(np.frombuffer(value, _INT).astype(np.int64).reshape(-1, 2))
     unions = (merged(np.concatenate([NO_RUNS, *runs])) for runs in parts)
     return RangePlan(head.version, tuple(RangeDelta(one, NO_RUNS) for one in unions), is_full=True)

@@ -1,12 +1,12 @@
-"""The part of a routing table that is ranges of cells: what MICS links say and hear.
+"""The part of a routing table that is ranges of cells: what MICS links send and receive.
 
-On such a link a neighbour is told no filters, only which keys of a Hilbert curve somebody asks for, and how that set
+On such a link a neighbour is sent no filters, only which keys of a Hilbert curve are wanted, and how that set
 changes: ranges that come, then ranges that go, in one step (erratum M.3.5). A broker that got ranges passes ranges on,
 for it knows no filters to pass. It passes them on every link, whatever the link's policy does with filters.
 
-Cells round outwards, so a link is told too much, never too little. They are never used to withhold a filter (erratum
+Cells round outwards, so a link gets too many keys, never too few. They are never used to withhold a filter (erratum
 M.3.7), and the last broker matches exactly (M.3.8). A neighbour whose cells are others than ours is forwarded all
-events until it has sent its table anew (promise R10); the receivers of `tamis.index.mics` see to that.
+events until it has sent its table again (promise R10); the receivers of `tamis.index.mics` ensure that.
 
 Implements: [mics] section 2, one table per neighbour; section 3.6, imperfect merging by a gap.
 """
@@ -63,7 +63,7 @@ class CellSummary:
         self._ranges: dict[Origin, Ranges] = {}
         #: What gives the ranges of each origin that passes on ranges of its own.
         self._passed: dict[Origin, Callable[[], Ranges]] = {}
-        #: What the neighbour has to hear; None: nothing.
+        #: What the neighbour must be sent; None: nothing.
         self._plan: RangePlan | None = None
 
     def put(self, origin: Origin, ranges: Ranges) -> None:
@@ -138,9 +138,9 @@ class CellSummary:
 
 
 class CellTables:
-    """The ranges that neighbours asked for, and those that each of them is told.
+    """The ranges that neighbours asked for, and those that each of them is sent.
 
-    ``options`` are those of each link, None for a link that is told filters; all speak of the same cells, or of the
+    ``options`` are those of each link, None for a link that carries filters; all name the same cells, or the
     ``usual`` ones when no link has any.
     """
 
@@ -157,12 +157,12 @@ class CellTables:
         self._ranges: dict[Link, dict[str, RangeReceiver]] = {link: {} for link in options}
         #: What of a neighbour's ranges in a namespace is not on disk yet.
         self._unsaved: dict[tuple[Link, str], list[Persist]] = {}
-        #: ``{neighbour: {namespace: summary}}``: what each neighbour is told as ranges.
+        #: ``{neighbour: {namespace: summary}}``: what each neighbour is sent as ranges.
         self._told: dict[Link, dict[str, CellSummary]] = {link: {} for link in options}
 
     @property
     def spaces(self) -> Spaces:
-        """The content spaces that this broker speaks of."""
+        """The content spaces that this broker uses."""
         if not self._made:
             self._made = self._options.spaces_of(self._schema)
         return self._made
@@ -188,7 +188,7 @@ class CellTables:
         return [(name, summary.snapshot()) for name, summary in self._told[link].items() if summary.origins()]
 
     def origins(self, link: Link) -> set[Origin]:
-        """Return whose subscriptions a neighbour is told of as ranges; ranges that are passed on have no key."""
+        """Return the origins that a neighbour is sent as ranges; ranges that are passed on have no key."""
         return {origin for summary in self._told[link].values() for origin in summary.origins() if origin.key}
 
     # Inwards

@@ -37,13 +37,13 @@ class CellOptions:
     bits
         An axis has 2 to the power of this many cells.
     gap
-        So many keys between two ranges are announced along with them: 0 is perfect merging, more is imperfect, with
+        Up to this many keys between two ranges are announced with them: 0 is perfect merging, more is imperfect, with
         fewer ranges and some needless events.
     names
         The attributes that get an axis, in place of those that would be chosen.
     false_positives, max_ranges
         Imperfect merging that follows the table: the gap is the largest that adds at most this share of all keys, or
-        the smallest that leaves at most so many ranges; 0: ``gap`` as it is.
+        the smallest that leaves at most this many ranges; 0: ``gap`` as it is.
     spaces
         Content spaces as JSON (`ContentSpace.to_json`), in place of those that follow from the schema.
 

@@ -1,9 +1,9 @@
 """Merging: filters that differ on one attribute become one filter.
 
 A *perfect* merge matches what its parts match. With a ``gap`` a merge may also fill the space between ranges of
-numbers, up to that share of the whole range: fewer filters, and some events that nobody asked for on the link. With
+numbers, up to that share of the whole range: fewer filters, and some unwanted events on the link. With
 ``false_positives`` it fills up to that share of where values are expected, which is from the least to the greatest end
-that was announced. The smallest gaps are filled first. The edge delivers exactly, so that nobody gets them.
+that was announced. The smallest gaps are filled first. The edge delivers exactly, so unwanted events reach no client.
 
 Implements: [mics] section 3.6, perfect and imperfect merging.
 Deviation: on filters, by attribute; the paper joins ranges of cells, see the policy "mics".
@@ -177,7 +177,7 @@ def _length(start: Cut | None, stop: Cut | None) -> float | None:
 
 
 def _named(filter: Filter, namespace: str) -> Subscription:
-    """Return a merged filter under a key that is a function of what it says, whoever merged it from whatever."""
+    """Return a merged filter under a key that depends only on its contents, not on the parts it was merged from."""
     said = "|".join([namespace, *(_said(constraint) for constraint in filter.constraints)])
     digest = hashlib.blake2b(said.encode(), digest_size=12).hexdigest()
     return Subscription(f"+{digest}", (filter,), None, namespace)

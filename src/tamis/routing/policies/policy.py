@@ -41,7 +41,7 @@ __all__ = ["POLICIES", "Policy", "find_policy", "options_of"]
 class Policy:
     """How a link is used: ``make`` gives the strategy of a link; a policy that ``floods`` needs none.
 
-    ``exact``: no event is forwarded to a broker behind which nobody asked for it. ``cells``: the link is told ranges of
+    ``exact``: no event goes to a broker behind which no subscription matches. ``cells``: the link carries ranges of
     cells and no filters (`tamis.routing.policies.cell_tables`). ``stages``: what the neighbour announces is kept in
     two stages, cells before exact filters (`tamis.routing.policies.two_stage`). ``options`` are those in effect.
     """

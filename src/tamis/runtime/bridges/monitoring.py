@@ -34,7 +34,7 @@ def counts_as_text(counts: BridgeCounts) -> str:
 
 
 async def report_progress(counts: BridgeCounts, seconds: float, tell: Callable[[BridgeCounts], None]) -> None:
-    """Call ``tell`` every so many seconds, if something has changed."""
+    """Call ``tell`` every ``seconds`` seconds, if something has changed."""
     before = asdict(counts)
     while True:
         await asyncio.sleep(seconds)

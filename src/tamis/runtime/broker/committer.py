@@ -1,7 +1,7 @@
 """Group commit: one thread writes what many calls want written, in order, and then says so.
 
-Nobody waits for a timer. While one commit is under way the next ones gather, and go into one transaction together; so
-a lonely publish is on disk at once, and a thousand share one flush.
+No call waits for a timer. While one commit is under way the next ones gather, and go into one transaction together; so
+a single publish is on disk at once, and a thousand share one flush.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class _Releases:
 
 
 class Committer:
-    """Commits to a store in a thread of its own; ``fail`` hears of an error that nobody can recover from."""
+    """Commits to a store in a thread of its own; ``fail`` is called with an error that cannot be recovered from."""
 
     def __init__(self, store: Store, loop: asyncio.AbstractEventLoop, fail: Callable[[BaseException], None]) -> None:
         self._store = store
@@ -115,7 +115,7 @@ class Committer:
         try:
             while self._take_one_group():
                 pass
-        except BaseException as error:  # the thread has no caller: whoever runs the broker must hear of it
+        except BaseException as error:  # the thread has no caller: report it to the broker
             self._call(partial(self._fail, error))
 
     def _take_one_group(self) -> bool:

@@ -1,4 +1,4 @@
-"""What a broker is told before it starts: a TOML file, or the embedded defaults.
+"""The configuration of a broker: a TOML file, or the embedded defaults.
 
 Every name is known or refused, with the place and the names there are. A broker that others could reach must have TLS
 and tokens, or it does not start (promise S1).

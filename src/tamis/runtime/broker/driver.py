@@ -54,7 +54,7 @@ BUSY_SECONDS, REST, MOST_REST = 0.001, 3, 1.0
 
 
 class _Ticker:
-    """Calls ``tick`` every second, and soon when there is work left: once in a turn of the loop, whoever asks.
+    """Calls ``tick`` every second, and soon when there is work left: at most once in a turn of the loop.
 
     While ``is_behind`` says that the disk is, nothing is added to what it has to write.
     """

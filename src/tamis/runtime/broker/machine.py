@@ -30,8 +30,8 @@ from tamis.runtime.packets import join_frames, split_frames
 
 __all__ = ["FAILED", "BrokerMachine", "Call", "Commit", "Connection"]
 
-#: What callers hear after a step or a commit has failed.
-FAILED = "the broker has failed and stops; try again when it has been started anew"
+#: The error that callers get after a step or a commit has failed.
+FAILED = "the broker has failed and stops; try again when it has been restarted"
 
 #: Bytes of committed messages that may be in memory for all links together.
 MEMORY_BYTES = 64 << 20

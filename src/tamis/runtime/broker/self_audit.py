@@ -40,7 +40,7 @@ def note_start(driver: Driver, config: BrokerConfig) -> None:
 
 
 def note_stop(driver: Driver) -> None:
-    """Note that the broker stops because it was told to; one that failed writes nothing more."""
+    """Note that the broker stops on request; a broker that failed writes nothing more."""
     if driver.failed is None or not driver.failed.done():
         _note(driver, "stop")
 

@@ -1,4 +1,4 @@
-"""What nobody attends to ends: subscriptions that are not durable after a minute, empty queues after a day."""
+"""Cleans up after absent clients: subscriptions that are not durable end after a minute, empty queues after a day."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOOK_SECONDS = 5.0
 async def end_sessions(
     driver: Driver, retention: float, grace: float = GRACE_SECONDS, look: float = LOOK_SECONDS
 ) -> None:
-    """End, for as long as the broker runs, what is attended by nobody."""
+    """End the sessions of absent clients for as long as the broker runs."""
     absent: dict[Link, float] = {}
     while True:
         await asyncio.sleep(look)

@@ -2,7 +2,7 @@
 
 A pipeline compiles subscriptions and publishes them as a snapshot (`tamis.spark.write_snapshot`); a broker that opens
 it has each of them as if it had been posted, durable, with a queue of its own. They belong to the owner ``snapshot``: a
-newer version adds what is new, changes what changed and ends what is gone, and touches nobody else's.
+newer version adds what is new, changes what changed and ends what is gone, and touches no other subscription.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ async def open_snapshot(driver: Driver, location: str | Path) -> Version:
 
 
 async def follow_snapshot(driver: Driver, location: str | Path, version: Version) -> None:
-    """Open newer versions as they appear, for ever; one that cannot be opened is told, and tried again later."""
+    """Open newer versions as they appear, for ever; a failure is reported, and the version is tried again later."""
     look = LOOK_SECONDS
     while True:
         await asyncio.sleep(look)

@@ -48,7 +48,7 @@ class Token(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     broker: str = ""
     policy: str | None = None
     max_subscriptions: int = MAX_SUBSCRIPTIONS
-    #: The SHA-256 of a JWT, or of its ``jti`` behind ``jti-``: this is no token, but a revocation of another issuer's.
+    #: The SHA-256 of a JWT, or of its ``jti`` behind ``jti-``: a revocation of a token of another issuer.
     revokes: str = ""
 
     def rights(self) -> Rights:

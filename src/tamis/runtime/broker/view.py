@@ -123,7 +123,7 @@ class BrokerView:
         return table.group(keys)
 
     def stand_ins(self, neighbour: Link, place: Place) -> list[str]:
-        """Return the keys of the subscriptions that stand for one that a neighbour was not told of."""
+        """Return the keys of the announced subscriptions that cover one which was not announced to a neighbour."""
         summaries = self._edge.broker.table.summaries(neighbour)
         homes = (homes for summary in summaries for _, homes in summary.suppressed(Origin(*place)))
         return [key for keys in homes for key in keys]

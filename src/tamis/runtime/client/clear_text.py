@@ -1,4 +1,4 @@
-"""A token is not sent unencrypted over a network: anybody on the way could read it and use it."""
+"""A token is not sent unencrypted over a network, where others could read it and use it."""
 
 from __future__ import annotations
 

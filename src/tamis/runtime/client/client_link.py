@@ -1,11 +1,11 @@
-"""A client's end of its link: what to say, what was heard, how far its reader is. No socket, no clock.
+"""A client's end of its link: what to send, what was received, how far its reader is. No socket, no clock.
 
 Every client claims the same life, so that it goes on with the stream of its name even when it remembers nothing: the
 broker's greeting says which message it received last, and the first message that comes says where the other direction
 stands. Only a broker that lost its disk begins anew; then everything that was not acknowledged is said again.
 
 A message counts as read when every subscription that it was handed to has acknowledged it, and all before it. That
-number is the *cursor*: what the broker is told, and what a client may keep in a file to know after a crash.
+number is the *cursor*: it is sent to the broker, and a client may keep it in a file to continue after a crash.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ClientLink:
         self._sent: dict[int, Outgoing] = {}
         #: Whether a message of the present wire has said where the broker's stream stands.
         self._is_placed = False
-        #: The cursor that the broker was told, and the last message that it has acknowledged.
+        #: The cursor that was sent to the broker, and the last message that the broker has acknowledged.
         self._told = 0
         self._heard = 0
         #: Acknowledged by the first frame of a wire; confirmed when the words beside it were dealt with.

@@ -148,7 +148,7 @@ def _reason(error: urllib.error.HTTPError) -> str:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A broker sends nobody elsewhere; a token must not follow where something else points."""
+    """Refuses redirects: a broker never sends one, and a token must not be sent to another address."""
 
     def redirect_request(self, *_: Any) -> None:
         return None

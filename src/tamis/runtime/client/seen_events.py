@@ -2,7 +2,7 @@
 
 The events of a publisher are numbered and usually come in order. A repeated event is usually not newer than the last
 one, but an event that is not newer need not be a repeated one: a broker refuses event 5 and accepts event 6, which is
-delivered; then it loses its disk before the publisher heard of the refusal. The publisher sends both again, and the new
+delivered; then it loses its disk before the refusal reaches the publisher. The publisher sends both again, and the new
 life of the broker accepts both. So the numbers themselves are remembered, as far back as a publisher may send again.
 """
 
@@ -42,7 +42,7 @@ class SeenEvents:
             del self._last[next(iter(self._last))]
         ahead = id.seq - last
         if ahead > 0:
-            # A publisher may be far ahead of what this client heard last; only what is remembered is shifted.
+            # A publisher may be far ahead of what this client received last; only what is remembered is shifted.
             bits = (bits << ahead | 1) & _ALL if ahead < NUMBERS else 1
             is_new, last = True, id.seq
         else:

@@ -96,7 +96,7 @@ class ClientSession:
     def __init__(self, name: str, cursor: Cursor | None, born: int) -> None:
         self.link = ClientLink(name, cursor)
         self.publishing = Publishing(born)
-        #: The types of attributes by namespace, as the broker told them; "" stands for all namespaces.
+        #: The types of attributes by namespace, as the broker sent them; "" means all namespaces.
         self._schemas: dict[str, Schema] = {}
         self.readers: dict[tuple[str, SubscriptionId], Reader] = {}
         #: Deliveries that no reader follows yet, with their cursors.

@@ -1,7 +1,7 @@
 """Backups of a broker: taken while it runs, consistent as of one moment, and restored as a new life (promise G20).
 
 A backup is a directory with a copy of the database, the tokens, and a manifest, which is written last: the moment, the
-life of the broker, where its audit ends, and the SHA-256 of every file. A directory without a manifest is no backup.
+life of the broker, where its audit ends, and the SHA-256 of every file. A directory without a manifest is not a backup.
 
 The copy is made by SQLite's own backup in small steps with pauses, within one transaction that only reads: the broker
 goes on to commit meanwhile, and what it commits is not in the copy. Its log cannot be emptied while that lasts.

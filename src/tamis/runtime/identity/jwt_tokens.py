@@ -25,7 +25,7 @@ from tamis.runtime.identity.key_set import Key, KeySet
 
 __all__ = ["PREFIX", "JwtTokens"]
 
-#: What stands before the subject of a token, so that it is no name of a token of the broker's own.
+#: The prefix of the subject of a JWT, so that it cannot equal the name of a token of the broker itself.
 PREFIX = "jwt/"
 
 #: All namespaces.
@@ -125,7 +125,7 @@ def _words(claims: dict[str, Any], name: str) -> list[str]:
     value = claims.get(name, [])
     words = value.split() if isinstance(value, str) else value
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        raise RefusedError(403, f"the claim {name!r} of the JWT is no list of words")
+        raise RefusedError(403, f"the claim {name!r} of the JWT is not a list of words")
     return words
 
 
@@ -137,7 +137,7 @@ def _policy(value: object, name: str) -> str | None:
             raise ModelError("expected CQL2 text")
         parse(value)
     except TamisError as error:
-        raise RefusedError(403, f"the claim {name!r} of the JWT is no filter: {error}") from None
+        raise RefusedError(403, f"the claim {name!r} of the JWT is not a filter: {error}") from None
     return value
 
 

@@ -186,7 +186,7 @@ class PeerProcess:
             yield self.content.read_event(delivery.event.payload), delivery.subscriptions
 
     def _receive(self, sender: str, frame: bytes) -> None:
-        """Take a frame of another peer; one that is no message is dropped and counted."""
+        """Take a frame of another peer; one that is not a message is dropped and counted."""
         if self._wires is None:
             return
         try:

@@ -11,7 +11,7 @@ __all__ = ["FRAME_SECONDS", "IDLE_SECONDS", "MAX_FRAME", "WRITE_SECONDS", "Wire"
 
 #: Bytes of a frame. The largest is an event with a region, 1 MiB; nodes that change owners are smaller.
 MAX_FRAME = 2 * 1024 * 1024
-#: Seconds without a frame after which a listener closes a connection; whoever dialled it does so in half the time.
+#: Seconds without a frame after which a listener closes a connection; the dialling end does so after half that time.
 IDLE_SECONDS = 120.0
 #: Seconds for the rest of a frame once it has begun, and until a frame is in the hands of the system.
 FRAME_SECONDS, WRITE_SECONDS = 30.0, 10.0

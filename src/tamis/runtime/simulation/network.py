@@ -113,7 +113,7 @@ class Network:
     ) -> SubscriptionId:
         """Let a client ask for events; the subscription is ACTIVE when the network has come to rest (`run`).
 
-        With ``lasts`` it ends by itself after so many seconds of the network's time.
+        With ``lasts`` it ends by itself after this many seconds of the network's time.
         """
         self._naive.node_of(client)
         if namespace == ALL_NAMESPACES:

@@ -151,7 +151,7 @@ class PeerNetwork:
     def run(self) -> None:
         """Let the network come to rest; where something was lost, rounds bring it about.
 
-        Where nobody has asked for anything there is no tree: events rest with their publishers.
+        Without subscriptions there is no tree: events stay with their publishers.
         """
         self._simulator.run()
         steady = PATIENCE + 2 if self._simulator.faults is not NO_FAULTS else 0

@@ -66,7 +66,7 @@ class Simulator:
         self._digest = hashlib.blake2b(digest_size=16)
 
     def call_later(self, seconds: float, action: Callable[..., None], *arguments: Any) -> None:
-        """Do something after so many seconds."""
+        """Call a function after this many seconds of simulated time."""
         self._order += 1
         heapq.heappush(self._queue, (self.now + seconds, self._order, action, arguments))
 

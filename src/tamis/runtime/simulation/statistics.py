@@ -13,7 +13,7 @@ __all__ = ["LinkStatistics", "NetworkStatistics"]
 class LinkStatistics:
     """One direction of one link.
 
-    ``suppressed`` maps what ``source`` did not announce to the announced entries that stand for it; ``refused`` are
+    ``suppressed`` maps what ``source`` did not announce to the announced entries that cover it; ``refused`` are
     events of its clients that it did not accept because too much waits for the link, or for one behind it;
     ``false_positives`` are events that ``target`` got over this link and had no use for. ``updates`` and ``bytes`` are
     the messages about subscriptions. Of ``screened`` events that a table in two stages was asked about, cells
@@ -47,10 +47,10 @@ class NetworkStatistics:
     """A whole network.
 
     ``delivered`` counts copies of events handed to clients, ``lost`` those that an active subscription should have got
-    and did not, ``duplicates`` those that a client got twice, ``refused`` the events that no broker accepted, as their
-    publishers were told. The rest is what it cost: updates of routing tables and their bytes, events sent from broker
+    and did not, ``duplicates`` those that a client got twice, ``refused`` the events that brokers refused, with an
+    answer to the publisher. The rest is the cost: updates of routing tables and their bytes, events sent from broker
     to broker, those of them the receiver had no use for, the entries that all routing tables hold, and how often a
-    subscription was not announced because others stand for it; the last four tell what tables in two stages did
+    subscription was not announced because others cover it; the last four count what tables in two stages did
     (`LinkStatistics`).
     """
 

@@ -36,7 +36,7 @@ class Topology:
         if len(set(self.brokers)) < len(self.brokers):
             raise ModelError("two brokers have the same name")
         if unknown := {name for edge in self.edges for name in edge} - set(self.brokers):
-            raise ModelError(f"an edge names {min(unknown)!r}, which is no broker")
+            raise ModelError(f"an edge names {min(unknown)!r}, which is not a broker")
         if len(self.edges) != len(self.brokers) - 1 or len(self._reached()) != len(self.brokers):
             raise ModelError("the brokers do not form a tree: they must all be connected, and without a circle")
 

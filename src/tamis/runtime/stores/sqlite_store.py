@@ -218,7 +218,7 @@ class SqliteStore:
 
     @contextlib.contextmanager
     def _noticing(self) -> Iterator[None]:
-        """Report damage that is met while the broker runs: whoever reads hears of it, and so does `on_damage`."""
+        """Report damage that is met while the broker runs: raise it to the reader, and call `on_damage`."""
         try:
             with self._telling():
                 yield

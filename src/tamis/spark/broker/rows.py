@@ -31,7 +31,7 @@ from tamis.model.values import UnfitError
 
 __all__ = ["LOG_COLUMNS", "batch_of", "check_columns", "event_of"]
 
-#: The columns of a log when nobody asks for others.
+#: The default columns of a log.
 LOG_COLUMNS = T.StructType(
     [
         T.StructField("_cursor", T.StringType(), nullable=False),

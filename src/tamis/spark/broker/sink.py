@@ -83,7 +83,7 @@ def _publish(calls: HttpCalls, batches: Iterator[pa.RecordBatch], producer: str,
 
 
 def _chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:
-    """Yield rows as NDJSON, so many at a time; where a chunk ends depends on the rows alone."""
+    """Yield rows as NDJSON in chunks; where a chunk ends depends on the rows alone."""
     lines: list[bytes] = []
     size = 0
     for batch in batches:

@@ -25,7 +25,7 @@ from tamis.spark.broker.rows import batch_of, check_columns
 
 __all__ = ["BrokerReader", "BrokerStreamReader", "Log"]
 
-#: Messages of one partition when nobody says, and of one page.
+#: Default number of messages of one partition, and of one page.
 EVENTS_PER_PARTITION, PAGE = 10_000, 1_000
 
 _STARTS = ("unread", "earliest", "latest")

@@ -112,9 +112,9 @@ def match_batches(batches: Iterator[pa.RecordBatch], *, task: MatchTask) -> Iter
 
 
 class Pace:
-    """How many events are matched at once, so that one that everybody asked for does not fill the memory.
+    """How many events are matched at once, so that an event with very many matches does not fill the memory.
 
-    Whoever matches a step adds to ``found`` how many matches it had.
+    The caller adds the number of matches of each step to ``found``.
     """
 
     def __init__(self) -> None:

@@ -44,7 +44,7 @@ from tamis.spark.subscriptions.compile import compile_subscriptions
 
 __all__ = ["START", "run_pipeline"]
 
-#: The name of the stage that starts Spark, which is no work on data.
+#: The name of the stage that starts Spark, which is not work on data.
 START = "start Spark"
 
 #: Given a stage's name, what to hold open while it runs: a progress bar, a log line.
@@ -102,7 +102,7 @@ class _Stages:
 
     @contextmanager
     def timed(self, name: str) -> Iterator[Stage]:
-        """Time a stage; a failure of Spark in it is told by the stage's name."""
+        """Time a stage; a failure of Spark in it names the stage."""
         stage = Stage(name)
         start = time.perf_counter()
         try:

@@ -196,7 +196,7 @@ class Pipeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if self.deliveries is not None:
             _check_sink(self.deliveries)
         if self.options.part_size < 1:
-            raise ModelError(f"options.part_size: {self.options.part_size} is no size; a part holds at least one")
+            raise ModelError(f"options.part_size: {self.options.part_size} is not a size; a part holds at least one")
         if self.reduce is not None and self.reduce.tiles < 2:
             raise ModelError(f"reduce.tiles: {self.reduce.tiles} tiles; two is the least")
         if self.options.now is not None and self.options.now.tzinfo is None:

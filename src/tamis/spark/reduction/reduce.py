@@ -3,7 +3,7 @@
 In two steps, both in the executors:
 
 1. *Who is covered by whom.* Space is cut into tiles. A subscription is decided in its home, the lowest tile it
-   meets; whoever covers it meets that tile, too, and is copied there. So every decision is the one that would be
+   meets; each of its covers meets that tile, too, and is copied there. So every decision is the one that would be
    made in the whole set, and cannot depend on how it was cut.
 2. *Unions and merges* of what is left, by namespace: who helps to cover a subscription may lie anywhere in it, so
    this is done by one task for each namespace, and not at all for one with more than ``at_once`` left.
@@ -82,7 +82,7 @@ class Reduced:
     _kept: tuple[DataFrame, ...]
 
     def release(self) -> None:
-        """Give back what Spark keeps of the rows; whoever asks for them later has them reduced again."""
+        """Release what Spark caches of the rows; a later read reduces them again."""
         for frame in self._kept:
             frame.unpersist()
 
@@ -173,7 +173,7 @@ def _united(rows: DataFrame, schema: Schema, merge: bool, at_once: int) -> DataF
 
 
 def _retold(covered: DataFrame, united: DataFrame) -> DataFrame:
-    """Return what is gone; whoever was covered by one that went later is told about what stands for that one."""
+    """Return what was dropped; where a cover was dropped later itself, name its replacement instead."""
     told = covered.where("rule IS NOT NULL").select("namespace", F.col("id").cast("string").alias("id"), "rule", "by")
     gone = united.where(F.col("rule").isNotNull() & (F.col("rule") != NEW)).select("namespace", "id", "rule", "by")
     later = gone.select(

@@ -43,11 +43,11 @@ class Reduce:
 def spread_to_tiles(batches: Iterator[pa.RecordBatch], *, task: Reduce) -> Iterator[pa.RecordBatch]:
     """Yield each subscription in every tile it meets, with the tile and ``copies``, how many there are of it.
 
-    Copies are told at home, in the lowest tile, and are 0 elsewhere. Whoever covers a subscription meets every tile
-    that it meets, so it is in its home as well.
+    ``copies`` is set in the home, the lowest tile, and is 0 elsewhere. A cover of a subscription meets every tile
+    that the subscription meets, so it is in its home as well.
     """
     schema, tiling = Schema.from_json(task.schema), msgspec.json.decode(task.tiling, type=Tiling)
-    nowhere = np.zeros(1, np.int32)  # what can never match meets no tile, and has to be told somewhere
+    nowhere = np.zeros(1, np.int32)  # what can never match meets no tile, but must be reported once
     for batch in batches:
         extents = (subscription_extents(row, schema, tiling.axes) for row in batch.to_pylist())
         tiles = [found if len(found := tiling.of_subscription(one)) else nowhere for one in extents]

@@ -1,7 +1,7 @@
 """JSONL and CSV: Spark parses, and what it cannot parse is given its reason.
 
 Spark parses only the columns that a query needs, and then misses errors in the others. So every query here
-needs them all: a record is readable or not, whoever asks.
+needs them all: whether a record is readable does not depend on the query.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _WHY_NOT = "a value does not fit the type of its column"
 _COMMON = {
     "mode": "PERMISSIVE",
     "columnNameOfCorruptRecord": _CORRUPT,
-    # A time without a zone stays text, and is refused as an event's value: nobody knows which moment it is.
+    # A time without a zone stays text, and is refused as an event's value: the moment it means is unknown.
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]XXX",
 }
 _JSON = {**_COMMON, "allowSingleQuotes": "false", "allowNonNumericNumbers": "false", "inferTimestamp": "true"}
@@ -121,7 +121,7 @@ def _explain_batches(batches: Iterator[pa.RecordBatch], *, task: _Explain) -> It
 
 
 def _json_problem(text: str, schema: Schema) -> str:
-    """Say why a line is no event.
+    """Say why a line is not an event.
 
     >>> _json_problem('{"mag": }', Schema())
     'not JSON: expecting value at column 9'
@@ -142,7 +142,7 @@ def _json_problem(text: str, schema: Schema) -> str:
 
 
 def _csv_problem(text: str, header: tuple[str, ...], schema: Schema) -> str:
-    """Say why a row of CSV is no event.
+    """Say why a row of CSV is not an event.
 
     >>> _csv_problem("1,2", ("id", "mag", "place"), Schema())
     'the row has 2 cells, the header 3'

@@ -16,6 +16,7 @@ from tamis.model.columns import column_from
 from tamis.model.language.format import format_node
 from tamis.model.language.nodes import And, Compare, Constant, Node, SpatialTest
 from tamis.model.schema import Schema
+from tamis.model.tables import range_problem
 from tamis.model.types import Boolean, Form, Number, ScalarType
 
 __all__ = ["TypedColumns", "box_problem", "boxes_of", "number_names", "texts_of"]
@@ -76,7 +77,7 @@ def _is_float(kind: pa.DataType) -> bool:
 def boxes_of(
     batch: pa.RecordBatch, typed: TypedColumns, schema: Schema
 ) -> tuple[Bounds, Bounds, npt.NDArray[np.bool_]]:
-    """Return the lower and upper sides over the schema's numbers, and which rows are no box."""
+    """Return the lower and upper sides over the schema's numbers, and which rows are not box."""
     names = number_names(schema)
     lo = np.full((batch.num_rows, len(names)), -np.inf)
     hi = np.full((batch.num_rows, len(names)), np.inf)
@@ -96,7 +97,7 @@ def box_problem(lo: Bounds, hi: Bounds, schema: Schema) -> ModelError | None:
     if not len(wrong):
         return None
     axis = int(wrong[0])
-    return TableError(f"{number_names(schema)[axis]!r} from {lo[axis]} to {hi[axis]} is no range")
+    return TableError(range_problem(number_names(schema)[axis], lo[axis], hi[axis]))
 
 
 def _is_range(lo: Bounds, hi: Bounds) -> Mask:

@@ -157,7 +157,7 @@ class _Tile:
 
 @lru_cache(maxsize=2)
 def _opened_tile(version: str, now: int | None, tile: int) -> _Tile | None:
-    """Open the parts of a tile; None when nobody asks there."""
+    """Open the parts of a tile; None when it has no subscriptions."""
     path = local_version(Path(version))
     tiles = msgspec.json.decode((path / "tiles.json").read_bytes(), type=Tiles)
     parts = tiles.parts.get(tile, [])

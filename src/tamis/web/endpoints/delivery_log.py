@@ -22,7 +22,7 @@ from tamis.web.server import Server, event_id, server_of
 
 __all__ = ["acknowledge", "read_log"]
 
-#: Messages of one page when nobody says.
+#: Default number of messages of one page.
 PAGE = 256
 
 

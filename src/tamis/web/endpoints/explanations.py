@@ -83,7 +83,7 @@ async def _explained(
 
 
 def _links(server: Server, link: Link, key: str, *, with_names: bool) -> list[dict[str, Any]]:
-    """Say for each neighbour whether it was told of a subscription, or which announced ones stand for it.
+    """Return for each neighbour whether a subscription was announced to it, or which announced ones cover it.
 
     Their keys hold the names of clients; without names their ids are shown.
     """

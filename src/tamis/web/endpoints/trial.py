@@ -1,9 +1,9 @@
 """``POST /v1/trial``: what a filter would have got, if it were a subscription; ``POST /v1/matches``: who gets an event.
 
-A dry run asks the last events that clients published here. It also says which subscription covers the filter and which
-ones it covers, so that somebody sees that the question is asked already; ``"covering": false`` leaves that out, for it
+A dry run matches the last events that clients published here. It also says which subscription covers the filter and
+which it covers, so that a user sees that a subscription exists already; ``"covering": false`` leaves that out, for it
 takes some seconds the first time where there are a hundred thousand subscriptions. ``covering_complete`` is false where
-they were too many to compare all of them: then the filter covers at least so many.
+they were too many to compare all of them: then the filter covers at least the number in the answer.
 """
 
 from __future__ import annotations

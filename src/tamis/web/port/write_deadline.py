@@ -1,4 +1,4 @@
-"""Whoever stops to read is cut off (promise S20).
+"""Closes connections whose client stops reading (promise S20).
 
 A connection whose write buffer is above its high mark waits for its reader. When that lasts for `WRITE_DEADLINE` the
 connection is *aborted*: to close it would mean to wait for the reader again, who holds the socket and its buffer for as

@@ -47,7 +47,7 @@ class Shares:
     """When each principal may compute again.
 
     >>> shares = Shares()
-    >>> shares.spend("eve", 0.02, now=0.0)  # nobody else is there
+    >>> shares.spend("eve", 0.02, now=0.0)  # no other client is active
     >>> shares.rest("eve", now=0.0)
     0.0
     >>> shares.see("alice", now=0.5)

@@ -69,7 +69,7 @@ def bitmap_arrays(
 
 
 def least_bytes(n_columns: int, sides: float) -> float:
-    """Return the least bytes that a box of so many sides takes in bitmaps and codes, when all leaves are full."""
+    """Return the least bytes that a box with this many sides takes in bitmaps and codes, when all leaves are full."""
     return 4.0 * n_columns + N_ROWS / 8 * sides
 
 
@@ -84,7 +84,7 @@ def _aligned_zeros(n_tables: int) -> npt.NDArray[np.int64]:
 def check_bitmaps(arrays: SavedArrays, sizes: Mapping[str, int]) -> None:
     """Refuse nodes by which a walk would leave its arrays, or whose leaves do not hold each slot once.
 
-    Bits beyond the boxes of a leaf are no danger: kernels pass over them.
+    Bits beyond the boxes of a leaf are harmless: kernels ignore them.
     """
     columns, slots = sizes["columns"], sizes["slots"]
     if not 0 < columns <= MOST_COLUMNS:

@@ -37,11 +37,11 @@ __all__ = ["MOST_BYTES", "RecentEvents", "build_segment"]
 _Codes: TypeAlias = npt.NDArray[np.int16]
 _FloatArray: TypeAlias = npt.NDArray[np.float64]
 
-#: A segment with bitmaps takes at most so many bytes per box, bounds included.
+#: The most bytes per box of a segment with bitmaps, bounds included.
 MOST_BYTES: Final = 400
 #: Fewer boxes than this are not worth two layouts: bitmaps gain little there.
 _LEAST_BOXES: Final = 2_048
-#: A tree or grids of so many boxes tell what more boxes cost at least, and how that is called in statistics.
+#: The cost of a tree or grids of this many boxes is a lower bound for more; statistics mark it with ``_LEAST``.
 _JUDGED: Final = 32_768
 _LEAST: Final = "at least"
 #: Events of the sample; recent ones count if there are a quarter as many.

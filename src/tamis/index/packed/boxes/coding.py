@@ -51,7 +51,7 @@ class Coding:
     table
         int64[5], what a directory row carries.
     trained_on
-        Boxes the training sample stood for.
+        Number of boxes from which the training sample was drawn.
     """
 
     def __init__(self, quantiser: Quantiser, trained_on: int) -> None:

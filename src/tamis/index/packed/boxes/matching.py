@@ -1,7 +1,7 @@
 """Ask a snapshot: buffers of one reader, and the loop that enlarges them.
 
 A *snapshot* is a directory and the parts whose arrays it names. The writer replaces the index's snapshot
-and never changes one, so whoever holds it can match against it as long as they like, while segments
+and never changes one, so a reader can match against the snapshot it holds for any time, while segments
 merge. A reader's buffers are its own; the index keeps a pool of readers (`ReaderPool`), because a list's ``pop``
 and ``append`` are atomic and a thread-local would need a thread module here.
 """
@@ -43,8 +43,8 @@ _Events: TypeAlias = tuple[_FloatArray, _FloatArray]
 _FIRST_ROOM: Final = 4_096
 #: Fewer events than this are matched one by one against grids and bitmaps too.
 _FEW: Final = 16
-#: At least this many events are put in order, if a tree has so many boxes that caches matter. Answers that are so
-#: short are copied back into the order of the events; longer ones are staged.
+#: At least ``_MANY`` events are sorted if a tree has at least ``_LARGE`` boxes, where caches matter. Answers of up to
+#: ``_SHORT`` rows per event are copied back into the order of the events; longer ones are staged.
 _MANY: Final = 512
 _LARGE: Final = 200_000
 _SHORT: Final = 100.0
@@ -57,7 +57,7 @@ class Snapshot(NamedTuple):
 
     ``blocks`` and ``batched`` are the directory's rows by kind: the events of a batch visit trees and deltas one after
     the other, grids and bitmaps together. A few events visit all but the ``bitmaps`` one after the other (``walked``).
-    No box constrains an axis beyond ``n_axes``: an event needs so many values, or kernels would read past its end.
+    No box constrains an axis beyond ``n_axes``: an event needs ``n_axes`` values, or kernels would read past its end.
     """
 
     directory: npt.NDArray[np.int64]
@@ -114,7 +114,7 @@ class Reader:
     def match(self, snapshot: Snapshot, low: _FloatArray, high: _FloatArray, guess: float) -> _Csr:
         """Return CSR offsets and rows of many events; ``guess`` is the expected number of rows per event.
 
-        The rows may be a view of an array that is used again once nobody has a view of it.
+        The rows may be a view of an array that is reused when no view of it is left.
         """
         few = low.shape[0] < _FEW
         blocks, batched = (snapshot.walked, snapshot.bitmaps) if few else (snapshot.blocks, snapshot.batched)

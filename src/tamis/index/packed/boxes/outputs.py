@@ -1,4 +1,4 @@
-"""Room for large answers, used again as soon as nobody looks at it any more.
+"""Buffers for large answers, reused as soon as no view of them is left.
 
 A fresh array of 88 MB costs 15 ms before the first row is in it: the system hands out each of its pages, cleared, when
 it is first touched. So room that was used is kept. An answer is a view of it, and a view holds a reference: as long as
@@ -43,7 +43,7 @@ class Outputs:
         self._rooms: list[_RowArray] = []
 
     def take(self, size: int) -> _RowArray:
-        """Return an array of at least ``size`` numbers, whatever they are, that nobody else can see."""
+        """Return an array of at least ``size`` uninitialised numbers to which no other reference exists."""
         seen: list[_RowArray] = []
         found: _RowArray | None = None
         while found is None and self._rooms and size >= _LEAST:
@@ -60,7 +60,7 @@ class Outputs:
         return np.empty(size, np.int32) if found is None else found
 
     def give(self, room: _RowArray) -> None:
-        """Keep an array for later; whoever has a view of it keeps it from being used."""
+        """Keep an array for later; it is not reused while a view of it exists."""
         if _LEAST <= room.size <= _MOST and room.base is None:
             self._rooms.append(room)
             del self._rooms[:-_KEPT]

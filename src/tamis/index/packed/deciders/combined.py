@@ -1,4 +1,4 @@
-"""Candidates whose boxes only propose, decided for many pairs at once before anybody asks raw values.
+"""Candidates whose boxes only propose, decided for many pairs at once before raw values are compared.
 
 What a box leaves open is most often of one kind: LIKE patterns (`patterns`), regions (`regions`), or one ball
 (`balls`). Each kind has its columns and its kernel, and says YES, NO, or that the pair stays OPEN.

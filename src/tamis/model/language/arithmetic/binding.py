@@ -153,7 +153,7 @@ class _ExpressionBinder:
         return values_in(_named(form), RANGES[op](Number(), end), negated=False)
 
     def _order(self, left: Expression, right: Expression, kinds: list[AttributeType | None], op: str) -> Predicate:
-        """Return a comparison of two values of one type that are no numbers."""
+        """Return a comparison of two values of one type that are not numbers."""
         first, second = kinds
         if first is None or second is None or not first.agrees_with(second):
             words = [_words(side, kind) for side, kind in zip((left, right), kinds, strict=True)]

@@ -1,6 +1,6 @@
 """Numbers as sums: an expression becomes ``c1 * t1 + ... + cn * tn + c``, and equal sums are written the same way.
 
-A *term* is an attribute, a call, or an operation on other sums that is no sum itself: a product, a quotient, a power.
+A *term* is an attribute, a call, or an operation on other sums that is not itself a sum: a product, quotient or power.
 Two conditions whose sums differ by a factor, an order or a constant have the same terms and coefficients once the
 constant is on the other side, and so they speak of the same computed value.
 

@@ -1,4 +1,4 @@
-"""Decimals with a scale: amounts of money and the like, whole numbers of the smallest unit."""
+"""Decimals with a scale, such as amounts of money: whole numbers of the smallest unit."""
 
 from __future__ import annotations
 

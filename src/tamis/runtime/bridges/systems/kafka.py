@@ -25,7 +25,7 @@ from tamis.runtime.bridges.system import Find, Message, Outcome, Outgoing
 
 __all__ = ["KafkaPlace", "KafkaSystem"]
 
-#: Where the password of SASL is looked for: a command line is no place for one.
+#: Where the password of SASL is looked for: a command line is not a place for one.
 PASSWORD_VARIABLE = "TAMIS_KAFKA_PASSWORD"
 
 #: Seconds for the first answer, for one call of the library, and for the confirmation of messages that were sent.

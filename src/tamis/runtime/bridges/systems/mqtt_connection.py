@@ -18,7 +18,7 @@ from tamis.runtime.bridges.systems.addresses import read_address
 
 __all__ = ["MqttLink", "MqttMessage", "MqttPlace"]
 
-#: Where a user name's password is looked for: a command line is no place for one.
+#: Where a user name's password is looked for: a command line is not a place for one.
 PASSWORD_VARIABLE = "TAMIS_MQTT_PASSWORD"
 
 #: Seconds for which an MQTT broker keeps a session whose client is away.

@@ -174,7 +174,7 @@ class NatsLane:
         try:
             for message in messages if self._is_work else messages[-1:]:
                 await self._client.publish(message.handle.reply, b"+ACK")
-        except Error:  # the connection is away; the broker knows what it has, and NATS is told with the next ones
+        except Error:  # not connected; the broker knows what it has, and later messages acknowledge these
             self._reading.must_restart = self._reading.must_restart or self._is_work
 
     async def close(self) -> None:
@@ -211,7 +211,7 @@ class NatsLane:
         return True
 
     async def _listen(self) -> None:
-        """Have an inbox of its own for each consumer: what a former one had under way is not heard any more."""
+        """Give each consumer an inbox of its own: messages still under way to a former consumer are ignored."""
         if self._inbox is not None:
             await self._inbox.unsubscribe()
         subject = self._client.new_inbox()

@@ -15,7 +15,7 @@ __all__ = ["NatsPlace"]
 class NatsPlace:
     """Servers of one cluster, and who connects."""
 
-    #: Where a user name's password is looked for: a command line is no place for one.
+    #: Where a user name's password is looked for: a command line is not a place for one.
     PASSWORD_VARIABLE: ClassVar[str] = "TAMIS_NATS_PASSWORD"
 
     servers: tuple[str, ...]
