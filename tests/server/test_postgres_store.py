@@ -73,7 +73,7 @@ def commit_beneath(engine: PostgresEngine, killer: _Killer, rng: random.Random) 
     """Commit while the server is killed; what was confirmed is there afterwards, each commit once."""
     disk, count = Disk(), 0
     with opened(engine) as store:
-        store.patience = HANGS
+        store._writer.patience = HANGS
         store.load()
         commits = iter(history(rng, 100_000))
         killer.start()
@@ -110,7 +110,7 @@ def test_a_commit_whose_outcome_is_unknown_is_looked_up(
     with opened(engine) as store:
         store.load()
         store.commit([Persist(("schema",), b"1")], now=0)
-        write, attempts = store._write, []
+        write, attempts = store._writer.write, []
 
         def cut(action: Callable[[Database], object]) -> bool:
             attempts.append(action)
@@ -118,10 +118,10 @@ def test_a_commit_whose_outcome_is_unknown_is_looked_up(
                 return write(action)
             if is_durable:
                 assert write(action)
-            store._db.close()
+            store._writer.db.close()
             return False
 
-        monkeypatch.setattr(store, "_write", cut)
+        monkeypatch.setattr(store._writer, "write", cut)
         changes = history(random.Random(2), 1)[0]
         store.commit(changes, now=1)
         assert len(attempts) == (1 if is_durable else 2)
@@ -135,7 +135,7 @@ def test_a_server_that_stays_away_stops_the_broker_and_loses_nothing(engine: Pos
     with opened(engine) as store:
         store.load()
         store.commit([Persist(("schema",), b"1")], now=0)
-        store.patience = 0.3
+        store._writer.patience = 0.3
         engine.server.kill()
         try:
             with pytest.raises(StoreError, match="What was confirmed is in it: start the broker again"):
@@ -167,7 +167,7 @@ def test_a_broker_that_was_replaced_cannot_write(engine: PostgresEngine, monkeyp
             second.commit([Persist(("tokens",), b"2")], now=1)
             assert number_of(engine) == 2
         with pytest.raises(LeaseLostError, match="another broker has taken over"):
-            first._reconnect()
+            first._writer.renew()
     with opened(engine) as third:
         assert third.load() == {("schema",): b"1", ("tokens",): b"2"}
 
@@ -184,8 +184,8 @@ def test_a_broker_hears_that_it_was_replaced(engine: PostgresEngine) -> None:
 def test_a_writer_that_hangs_in_a_transaction_does_not_stop_its_standby(engine: PostgresEngine) -> None:
     with opened(engine) as first:
         first._heartbeat.stop()
-        first._db.execute("BEGIN")
-        first._db.execute("UPDATE lease SET writer = %s", [first.fence])  # and nothing more: it holds the row
+        first._writer.db.execute("BEGIN")
+        first._writer.db.execute("UPDATE lease SET writer = %s", [first.fence])  # and nothing more: it holds the row
         take_over(engine)
         with opened(engine) as second:
             assert second.fence == 2

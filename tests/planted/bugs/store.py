@@ -23,7 +23,7 @@ BUGS = [
         "            if not isinstance(value, bytes) or crc != zlib.crc32(value, zlib.crc32(key)):\n"
         '                raise StoreError(self._path, f"the record {key!r} is damaged")\n',
         "",
-        (f"{STORE}::test_damage_that_sqlite_does_not_see_is_refused",),
+        (f"{STORE}::test_damage_that_the_engine_does_not_see_is_refused",),
     ),
     Bug(
         "messages_are_not_checked",
@@ -31,7 +31,7 @@ BUGS = [
         "A damaged message is sent as it is.",
         'return zlib.crc32(body, zlib.crc32(f"{number} {at} {link}".encode()))',
         'return zlib.crc32(f"{number} {at} {link}".encode())',
-        (f"{STORE}::test_damage_that_sqlite_does_not_see_is_refused",),
+        (f"{STORE}::test_damage_that_the_engine_does_not_see_is_refused",),
     ),
     Bug(
         "trimming_takes_one_message_too_many",
