@@ -14,7 +14,7 @@ import tamis
 from tests.spark.processes import Driver, Family
 from tests.spark.streams import Streams
 from tests.spark.test_cases import FILES, by_types, of_file, text_of
-from tests.spark.trades import EVENTS, FORMS, SETTINGS, Tables, expected, matches, pairs, questions
+from tests.spark.trades import EVENTS, SETTINGS, Tables, expected, matches, pairs, questions
 
 pytestmark = pytest.mark.slow
 
@@ -47,8 +47,6 @@ def test_connect_gives_the_rows_of_the_laptop(remote: Driver, tmp_path: Path, ta
     streams.add_files(2)
     assert remote.call(**tables.write()) == {"version": "v000001", "rejected": 0}
     assert pairs(remote.call(**tables.match())) == expected()
-    forms = remote.call(**tables.verb())
-    assert {name: pairs(rows) == expected() for name, rows in forms.items()} == dict.fromkeys(FORMS, True)
     streams.start(remote, "remote")
     remote.call("finish", name="remote")
     streams.check(remote, "remote")
