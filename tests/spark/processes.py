@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import fcntl
 import json
 import os
 import re
 import select
 import signal
+import socket
 import subprocess
 import sys
-import tempfile
 import time
 import uuid
 from collections.abc import Callable
@@ -147,21 +146,28 @@ class Caller(Protocol):
 
 
 class _ConnectPort:
-    """The right to start a Spark Connect server: its client knows only port 15002, so test runs take turns."""
+    """The right to start a Spark Connect server: its client knows only port 15002, so test runs take turns.
+
+    The lock is a name of the whole machine: test runs may have different directories for temporary files.
+    """
 
     def __enter__(self) -> None:
-        self._file = Path(tempfile.gettempdir(), f"tamis-connect-{os.getuid()}.lock").open("ab")
-        wait_for("port 15002, which another test run uses", self._is_ours, patience=900)
+        self._lock = wait_for("port 15002, which another process uses", self._locked, patience=900)
 
     def __exit__(self, *_: object) -> None:
-        self._file.close()
+        self._lock.close()
 
-    def _is_ours(self) -> bool:
+    def _locked(self) -> socket.socket | None:
+        lock = socket.socket(socket.AF_UNIX)
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
+            lock.bind("\0tamis-tests-connect-15002")  # gone when this process is
+            with socket.socket() as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind((_LOOPBACK, 15002))
+        except OSError:
+            lock.close()
+            return None
+        return lock
 
 
 class Driver:
@@ -174,7 +180,11 @@ class Driver:
         self._process = family.start(
             [sys.executable, str(_DRIVER)], "driver.log", stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env
         )
-        self.about = self.call("session", **settings)
+        try:
+            self.about = self.call("session", **settings)
+        except BaseException:
+            self.__exit__()
+            raise
 
     def ask(self, do: str, **arguments: Any) -> None:
         """Send a command and do not wait for its answer."""
