@@ -26,7 +26,8 @@ from tamis.node.effects import Persist
 from tamis.routing.edge.audit import Deed
 from tamis.routing.new_life import begin_new_life
 from tamis.runtime.broker.store import Store
-from tamis.runtime.disk.checking import DATABASE, MANIFEST, TOKENS, Checked, check_files, is_client
+from tamis.runtime.disk.books import MANIFEST
+from tamis.runtime.disk.checking import DATABASE, TOKENS, Checked, check_files, is_client
 from tamis.runtime.disk.copying import STEP_SECONDS, copy_database, flush
 from tamis.runtime.disk.migration import migrate_store
 

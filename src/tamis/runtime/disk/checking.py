@@ -27,13 +27,10 @@ from tamis.runtime.disk.messages import MessageTable, stream_ends
 from tamis.runtime.disk.room import BUSY_MILLISECONDS
 from tamis.runtime.extra import demand_server
 
-__all__ = ["DATABASE", "MANIFEST", "TOKENS", "Checked", "check_files", "is_client", "open_to_read"]
+__all__ = ["DATABASE", "TOKENS", "Checked", "check_files", "is_client", "open_to_read"]
 
 #: The files of a data directory that hold what a broker cannot do without.
 DATABASE, TOKENS = "broker.sqlite", "tokens.json"
-
-#: What makes a backup of a directory with those files.
-MANIFEST = "manifest.json"
 
 #: Problems of the pages that are named.
 _PROBLEMS = 3

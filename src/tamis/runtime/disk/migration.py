@@ -12,8 +12,8 @@ from typing import Any
 
 from tamis.errors import StoreError
 from tamis.runtime.broker.audit_log import ACTIVITY_SCHEMA, AUDIT_SCHEMA
-from tamis.runtime.disk.books import FORMAT
-from tamis.runtime.disk.checking import DATABASE, MANIFEST, check_files
+from tamis.runtime.disk.books import FORMAT, MANIFEST
+from tamis.runtime.disk.checking import DATABASE, check_files
 from tamis.runtime.disk.copying import copy_database
 from tamis.runtime.disk.lock import locked
 
