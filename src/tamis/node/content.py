@@ -25,7 +25,7 @@ from tamis.model.subscription import Filter
 from tamis.model.types import Number
 from tamis.model.types.paths import MAX_DEPTH, nested
 
-__all__ = ["Content", "ReadDocuments", "check_nesting"]
+__all__ = ["MAX_INNER", "Content", "ReadDocuments", "check_nesting"]
 
 _Key = TypeVar("_Key")
 _Known = TypeVar("_Known")
