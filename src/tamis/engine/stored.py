@@ -178,7 +178,8 @@ class StoredSubscriptions:
         except ModelError as error:
             raise SnapshotError(self._source, f"the filter of subscription {id!r} cannot be read: {error}") from error
         if self._needed is not None and len(subscription.filters) < self._needed[place]:
-            raise SnapshotError(self._source, f"the filter of subscription {id!r} is not the one that was indexed")
+            problem = f"the filter of subscription {id!r} is not the one that was indexed; if an earlier version of tamis "
+            raise SnapshotError(self._source, problem + "saved it, convert it with: tamis migrate OLD NEW_DIRECTORY")
         return subscription
 
     def _place(self, row: int) -> int:

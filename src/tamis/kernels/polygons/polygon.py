@@ -143,7 +143,10 @@ def _choose_corner(rings: Rings, j: Int, box: npt.NDArray[np.float64], wanted: I
 
     Whoever asks whether insides meet hopes for a corner inside: the one nearest to the middle of the other's box. Who
     asks whether one ring holds the other hopes for one outside: the farthest. Of a long ring only a block is looked at.
+    Who asks for the relation itself hopes for nothing, and the first corner will do.
     """
+    if wanted == 0:
+        return rings.start[j]
     x, y, sign = box[0] + (box[2] - box[0]) * 0.5, box[1] + (box[3] - box[1]) * 0.5, 1.0 if wanted & _O else -1.0
     chosen: Int = rings.start[j]
     least = np.inf
