@@ -98,7 +98,7 @@ CASES: list[tuple[str, type[Exception], int, str]] = [
         "S_WITHIN(a, POLYGON((0 0, 1 0, 0 1)))",
         Refused,
         12,
-        "not WKT: IllegalArgumentException: Points of LinearRing do not form a closed linestring",
+        "not WKT: repeat the first point of a ring at its end",
     ),
     ("S_WITHIN(a, POLYGON((0 0, 1 0, 0 1, 0 0))", Unreadable, 41, "')'"),
     ("S_WITHIN(a, POLYGON EMPTY)", Refused, 12, "an empty geometry"),
