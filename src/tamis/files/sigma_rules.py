@@ -83,6 +83,8 @@ def read_sigma_rules(
         except ModelError as error:
             found.refused.append(RefusedRule(path, path.stem, str(error)))
             continue
+        if not documents:
+            found.refused.append(RefusedRule(path, path.stem, "there is no rule in it"))
         for number, document in enumerate(documents, 1):
             try:
                 rule = read_sigma_rule(document)
@@ -134,6 +136,8 @@ def _documents(path: Path) -> list[Any]:
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)):
             raise ModelError("YAML aliases (*name) are not read; write the values out")
         return list(whole_documents(document for document in yaml.safe_load_all(text) if document is not None))
+    except PermissionError:
+        raise ModelError("this user may not read the file") from None
     except UnicodeDecodeError:
         raise ModelError("not text in UTF-8") from None
     except (yaml.YAMLError, ValueError) as error:
