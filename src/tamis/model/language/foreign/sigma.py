@@ -374,7 +374,7 @@ def _pattern(value: SigmaString) -> str:
     """Return a value with wildcards as a LIKE pattern."""
     from sigma.types import SpecialChars
 
-    wildcards = {SpecialChars.WILDCARD_MULTI: "%", SpecialChars.WILDCARD_SINGLE: "_"}
+    wildcards: dict[object, str] = {SpecialChars.WILDCARD_MULTI: "%", SpecialChars.WILDCARD_SINGLE: "_"}
     parts = []
     for part in value.s:
         if isinstance(part, str):
