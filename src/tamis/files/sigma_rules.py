@@ -86,6 +86,8 @@ def read_sigma_rules(
         except ModelError as error:
             found.refused.append(RefusedRule(path, path.stem, str(error)))
             continue
+        if not documents:
+            found.refused.append(RefusedRule(path, path.stem, "there is no rule in it"))
         for number, document in enumerate(documents, 1):
             try:
                 rule = read_sigma_rule(document)
@@ -138,6 +140,8 @@ def _documents(path: Path) -> list[Any]:
         text = data.decode("utf-8-sig")
         _check_yaml(yaml.parse(text, Loader=yaml.SafeLoader))
         return list(whole_documents(document for document in yaml.safe_load_all(text) if document is not None))
+    except PermissionError:
+        raise ModelError("this user may not read the file") from None
     except UnicodeDecodeError:
         raise ModelError("not text in UTF-8") from None
     except (yaml.YAMLError, ValueError) as error:
