@@ -17,7 +17,7 @@ from tamis.model.language.cql2_json import to_json
 from tamis.model.language.parse import parse
 from tamis.node.content import Content
 from tamis.routing import messages as m
-from tamis.routing.edge.checks import Checks
+from tamis.routing.edge.checks import Checks, adopt_from, checks_apart
 from tamis.routing.edge.rights import Rights
 from tamis.web.work.pacing import Pace, Shares
 from tests.attacks.stalls import watched_broker
@@ -73,17 +73,17 @@ def test_what_a_thread_has_compiled_is_not_compiled_again() -> None:
     """The broker has the filters of the draft in memory, where the step that takes the subscription finds them."""
     checks, rights = Checks(Content()), Rights("eve")
     message = m.Subscribe("x", msgspec.json.encode(to_json(parse("price < 10 AND name = 'x'"))))
-    apart = checks.apart("default")
+    apart = checks_apart(checks, "default")
     draft = apart.draft(None, message, rights)
     assert not checks.content.of("default").schema  # the thread has taught the broker nothing
-    checks.adopt(apart, "default")
+    adopt_from(checks, apart, "default")
     assert checks.takes(draft, "default")
     content = checks.content.of("default")
     assert sorted(content.schema) == ["name", "price"]
     written = draft.checked[0].filter
     assert content.read_filter(written) is apart.content.of("default").read_filter(written)
     checks.forget_types("default", ())
-    checks.adopt(apart, "default")  # compiled under types that were forgotten since
+    adopt_from(checks, apart, "default")  # compiled under types that were forgotten since
     assert (content._number, written) not in content._memory.filters
 
 
