@@ -46,7 +46,7 @@ class Many(AttributeType):
             raise SchemaError("", f"Many holds values that have an order, such as Many(String()), not {self.of!r}")
 
     @property
-    def arrow_type(self) -> pa.DataType:  # type: ignore[override]
+    def arrow_type(self) -> pa.DataType:
         """A list of what its elements are."""
         return pa.list_(self.of.arrow_type)
 
