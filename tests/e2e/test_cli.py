@@ -270,7 +270,7 @@ def test_match_skips_and_lists_what_is_bad(tmp_path: Path, subscriptions: Path) 
     assert "skipped 3 rows" in found.stderr
     assert "e.jsonl, line 2: not JSON" in found.stderr
     assert "e.jsonl, line 4: attribute 'mag': expected a number" in found.stderr
-    assert "e.jsonl, line 5: the key 'mag' stands twice" in found.stderr
+    assert "e.jsonl, line 5: duplicate key 'mag'" in found.stderr
 
 
 def test_match_skips_bad_subscriptions(tmp_path: Path, events: Path) -> None:

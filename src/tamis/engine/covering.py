@@ -43,7 +43,7 @@ def covering_index(
     side; ``curve`` is "z", "hilbert" or "gray"; a search ends after ``probes`` look-ups; ``truncated`` searches a
     rectangle of fewer bits instead of the largest cubes), "projection" (balls; ``k`` vectors drawn by ``seed``, as
     ``draw`` says, "orthonormal", "gaussian" or "cube"; ``pick="largest"`` reports the first cover that is met), "cells"
-    (cells of ``k`` bits a side on ``groups`` of ``axes`` attributes propose covers) or "linear" (asks everybody).
+    (cells of ``k`` bits a side on ``groups`` of ``axes`` attributes propose covers) or "linear" (compares with all).
     Without a schema types, and the scales of a curve, are learned from what is added.
 
     Examples

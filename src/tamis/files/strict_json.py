@@ -252,7 +252,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> Object:
     if len(found) != len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise _RefusedError(f"the key {twice!r} stands twice")
+        raise _RefusedError(f"duplicate key {twice!r}")
     return found
 
 

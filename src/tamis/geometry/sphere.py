@@ -30,7 +30,7 @@ _SLACK = 1e-9
 
 
 def are_within(a: shapely.Geometry, b: shapely.Geometry, metres: float) -> bool:
-    """Whether two geometries of longitude and latitude are at most so many metres apart."""
+    """Whether two geometries of longitude and latitude are at most this many metres apart."""
     return distance_between(a, b) <= metres
 
 

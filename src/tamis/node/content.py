@@ -298,7 +298,7 @@ class Content:
 
 
 def _is_deeper(value: object, levels: int) -> bool:
-    """Whether mappings and lists are nested in more than so many levels."""
+    """Whether mappings and lists are nested in more than this many levels."""
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else None
     if inner is None:
         return False

@@ -263,7 +263,7 @@ class Forward(Message, frozen=True, array_like=True, tag=14):
 
 
 class Receipt(Message, frozen=True, array_like=True, tag=15):
-    """A copy of an event has been dealt with; ``complete`` when everybody behind it who must have it has it."""
+    """A copy of an event has been dealt with; ``complete`` when every matching seat behind it has the event."""
 
     id: EventId
     attempt: Count

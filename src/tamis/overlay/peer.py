@@ -55,7 +55,7 @@ class PeerContent(Protocol):
 
 @dataclass
 class _Outgoing:
-    """An event of our user that not everybody has yet; ``waiting`` while an attempt is under way."""
+    """An event of our user that is not complete yet; ``waiting`` while an attempt is under way."""
 
     event: m.Published
     attempt: int = 0

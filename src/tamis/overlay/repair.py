@@ -53,7 +53,7 @@ def check(seat: Seat, contact: str | None) -> None:
 
 
 def _mend(seat: Seat) -> None:
-    """Put right what a seat can see to be wrong by itself, and forget silent children."""
+    """Repair the errors that a seat can detect in its own state, and drop silent children."""
     if seat.parent == seat.name:
         seat.up.forget_name()
     if not seat.levels:

@@ -75,7 +75,7 @@ class ParentLink:
         self.newborn = source
 
     def trust(self) -> None:
-        """Start to count rounds without answers, and refusals, anew."""
+        """Start to count rounds without answers, and refusals, again."""
         self._unanswered = self._refused = 0
 
     def lose(self) -> None:
@@ -180,7 +180,7 @@ class Dissolution:
         self.next_parent = (parent, box, place)
 
     def is_stuck(self, busy: bool) -> bool:
-        """Count a round with something under way; say after more than `PATIENCE` that it is stuck, and count anew."""
+        """Count a round with something under way; say after more than `PATIENCE` that it is stuck, and count again."""
         self._stuck = self._stuck + 1 if busy else 0
         if self._stuck <= PATIENCE:
             return False

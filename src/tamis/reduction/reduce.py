@@ -12,7 +12,7 @@ box goes through arrays (`box_stages`), a million in seconds; the rest is asked 
 indexes to say whom. No two items vouch for each other: of equivalents the first id stays.
 
 The result does not depend on the order of the input, nor, for the covered, on how it was partitioned
-(`partition`). Reducing shrinks what a *link* has to carry; deliveries still go to everybody.
+(`partition`). Reducing shrinks what a *link* has to carry; every client still gets all its deliveries.
 
 Implements: [crtree] section 4.2 rules 1 to 3 over a set of subscriptions; [mics] sections 3.6 and 3.7; [zcurve]
 section 1.1, covering as dominance.

@@ -123,7 +123,7 @@ CASES: list[tuple[str, type[Exception], int, str]] = [
     ('S_WITHIN(a, {"type": "Point", "coordinates": [1]})', Refused, 12, "a point is a pair of numbers x, y"),
     ('S_WITHIN(a, {"type": "Polygon", "coordinates": [}', Unreadable, 48, "a JSON value"),
     ('S_WITHIN(a, {"type": "Polygon" "coordinates": []})', Unreadable, 31, "',' or a closing bracket"),
-    ('S_WITHIN(a, {"type": "Polygon", "type": "Polygon"})', Refused, 12, "the key 'type' stands twice in one object"),
+    ('S_WITHIN(a, {"type": "Polygon", "type": "Polygon"})', Refused, 12, "duplicate key 'type' in one object"),
     ("V_WITHIN(a, (1, x), 3)", Unreadable, 16, "a number"),
     ("V_WITHIN(a, 1, 3)", Unreadable, 12, "a list in parentheses such as (0.5, 1)"),
     ("V_WITHIN(a, (1, 2))", Unreadable, 18, "','"),

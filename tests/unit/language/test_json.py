@@ -167,7 +167,7 @@ def test_an_unknown_op_is_told_what_there_is() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('{"op": "=", "op": "<", "args": []}', "the key 'op' stands twice in one object"),
+        ('{"op": "=", "op": "<", "args": []}', "duplicate key 'op' in one object"),
         ('{"op": "=", "args": [{"property": "a"}, NaN]}', "NaN is not JSON; leave a missing value out"),
         ('{"op": "=", "args": [{"property": "a"}, -Infinity]}', "-Infinity is not JSON; leave a missing value out"),
         ('{"op": "=", "args": [{"property": "a"}, 1e999]}', "args[1]: a number beyond the range of float64"),

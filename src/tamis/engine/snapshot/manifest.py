@@ -207,7 +207,7 @@ def parse_envelope(path: str, data: bytes, formats: Container[int] = (FORMAT,)) 
         raise SnapshotError(path, said + _advice(path, format))
     if isinstance(header, dict) and {"state", "file", "sha256"} <= header.keys():
         said = f"the layout before format 1 (subscriptions.arrow alone), written by tamis {header.get('tamis')}"
-        raise SnapshotError(path, f"{said}: no release wrote it; save the subscriptions anew")
+        raise SnapshotError(path, f"{said}: no release wrote it; save the subscriptions again")
     try:
         envelope = msgspec.json.decode(data, type=Envelope)
     except (msgspec.DecodeError, RecursionError) as error:

@@ -356,7 +356,7 @@ def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
-        raise Refusal(f"the key {shorten(twice)} stands twice in one object", 0)
+        raise Refusal(f"duplicate key {shorten(twice)} in one object", 0)
     return found
 
 

@@ -30,7 +30,7 @@ from tamis.runtime.broker.config import BrokerConfig
 __all__ = ["LOCAL", "Token", "Tokens", "jti_digest", "tokens_of"]
 
 
-#: The principal that everybody on this machine is, where no tokens are required.
+#: The principal of every client on this machine, where no tokens are required.
 LOCAL = "local"
 
 

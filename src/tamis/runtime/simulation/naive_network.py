@@ -91,7 +91,7 @@ class NaiveNetwork:
             raise UnknownSubscriptionError(id)
 
     def publish(self, id: EventId, namespace: str, values: Event, is_active: Callable[[str, Place], bool]) -> None:
-        """Note who must get an event: everybody with an active subscription that matches."""
+        """Note which clients must get an event: all with an active subscription that matches."""
         for name, client in self._clients.items():
             due = [
                 place

@@ -8,7 +8,7 @@ In two steps, both in the executors:
 2. *Unions and merges* of what is left, by namespace: who helps to cover a subscription may lie anywhere in it, so
    this is done by one task for each namespace, and not at all for one with more than ``at_once`` left.
 
-It yields the routing summary for links. Deliveries go to everybody, whatever is reduced.
+It yields the routing summary for links. Every client still gets all its deliveries.
 """
 
 from __future__ import annotations

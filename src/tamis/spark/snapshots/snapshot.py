@@ -100,7 +100,7 @@ def update_snapshot(
 
 
 def compact_snapshot(spark: SparkSession, directory: str | Path, *, part_size: int = PART_SIZE) -> Version:
-    """Publish a version with the same subscriptions as the newest, indexed anew in few parts; return it.
+    """Publish a version with the same subscriptions as the newest, indexed again in few parts; return it.
 
     Tiles and the routing summary of the newest version are kept: they are true of the same subscriptions.
     """
