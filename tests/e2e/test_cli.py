@@ -124,7 +124,7 @@ def test_demo_says_when_the_map_cannot_be_written_or_opened(tmp_path: Path, monk
 
     refused = run("demo", "--map", tmp_path / "none" / "map.html")
     assert refused.exit_code == 2
-    assert "choose another place with --map" in refused.stderr
+    assert "choose another path with --map" in refused.stderr
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tamis-demo.html").mkdir()
     shown = run("demo", "--limit", 1)

@@ -113,10 +113,10 @@ CASES: list[tuple[str, list[str]]] = [
     ("try|mag > 4|e.jsonl|--zone|Europe/Atlantis", ["there is no time zone 'Europe/Atlantis'", "IANA"]),
     ('explain|mag > 4|{"mag": }', ["the event: not JSON: expecting value at column 9"]),
     ('explain|mag > 4|{"mag": "x"}', ["attribute 'mag': it is a string"]),
-    ("explain|mag > 4|e.jsonl", ["e.jsonl: which event of the file? say --row N"]),
+    ("explain|mag > 4|e.jsonl", ["e.jsonl: choose an event of the file with --row N"]),
     ("explain|mag > 4|e.jsonl|--row|9", ["e.jsonl: there is no row 9; the last one is row 1"]),
     ("explain|mag > 4|broken.jsonl|--row|1", ["broken.jsonl, line 2: not JSON"]),
-    ("explain|mag > 4|{}|--row|1", ["--row is for a file of events"]),
+    ("explain|mag > 4|{}|--row|1", ["--row needs a file of events"]),
     # subscriptions
     ("match|syntax.jsonl|e.jsonl", ["syntax.jsonl, line 2: subscription 'b': expected a value at column 6"]),
     ("match|same.jsonl|e.jsonl", ["same.jsonl, line 2: subscription 'a'", "exists already", "hint: two rows"]),
@@ -199,5 +199,5 @@ def test_a_statement_is_no_condition(tmp_path: Path) -> None:
     file.write_text("SELECT * FROM quakes WHERE mag > 4\nwhere is null\nWHERE mag > 4\nmag > 4\n")
     done = CliRunner().invoke(app, ["import", "sql", str(file)])
     assert done.exit_code == 1
-    assert done.stderr.count("give what stands after WHERE") == 2
+    assert done.stderr.count("give only the text after WHERE") == 2
     assert done.stdout.splitlines()[-1] == '{"id":4,"filter":"mag > 4"}'

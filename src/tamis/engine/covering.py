@@ -56,7 +56,7 @@ def covering_index(
     """
     maker = COVERING_INDEXES.get(kind)
     if maker is None:
-        raise ModelError(f"there is no covering index {kind!r}; choose from {', '.join(sorted(COVERING_INDEXES))}")
+        raise ModelError(f"unknown covering index {kind!r}; choose from {', '.join(sorted(COVERING_INDEXES))}")
     known = schema if schema is not None else Schema()
     options = CoveringOptions(
         known, epsilon, k, seed, curve, probes, truncated, draw=draw, pick=pick, axes=axes, groups=groups

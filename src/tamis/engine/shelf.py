@@ -231,5 +231,5 @@ class Shelf:
 
 def _link_of(space: Namespace) -> LinkMatcher:
     if space.roles.link is None:
-        raise TypeError(f"a {type(space.matcher).__name__} does not tell whether anything matches")
+        raise TypeError(f"a {type(space.matcher).__name__} cannot test whether any subscription matches")
     return space.roles.link

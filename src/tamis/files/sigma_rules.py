@@ -127,7 +127,7 @@ def _documents(path: Path) -> list[Any]:
     except ImportError:
         raise MissingExtraError("reading Sigma rules", "sigma") from None
     if path.stat().st_size > _MOST_BYTES:
-        raise ModelError(f"more than {_MOST_BYTES:,} bytes are not file of rules")
+        raise ModelError(f"more than {_MOST_BYTES:,} bytes are too many for a file of rules")
     try:
         text = path.read_text(encoding="utf-8-sig")
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)):

@@ -127,7 +127,7 @@ CASES: list[tuple[str, type[Exception], int, str]] = [
     ("V_WITHIN(a, (1, x), 3)", Unreadable, 16, "a number"),
     ("V_WITHIN(a, 1, 3)", Unreadable, 12, "a list in parentheses such as (0.5, 1)"),
     ("V_WITHIN(a, (1, 2))", Unreadable, 18, "','"),
-    ("V_WITHIN(a, (1, 2), -3)", Refused, 20, "a radius is not negative"),
+    ("V_WITHIN(a, (1, 2), -3)", Refused, 20, "a radius must not be negative"),
     ("V_WITHIN(a, (1e999, 2), 3)", Refused, 13, "a number beyond the range of float64"),
     ("a ~ 5", Unreadable, 2, "a comparison, AND, OR or the end"),
     ("a = ‘x’", Unreadable, 4, "a value"),

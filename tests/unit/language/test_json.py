@@ -139,7 +139,7 @@ BAD: list[tuple[object, str]] = [
     (op("v_within", A, 5, 2), "args[1]: expected a list of numbers, not a number"),
     (op("v_within", A, [1.0, "x"], 2), "args[1][1]: expected a number, not a string"),
     (op("v_within", A, [1.0, float("nan")], 2), "args[1][1]: a number beyond the range of float64"),
-    (op("v_within", A, [1], -2), "args[2]: a radius is not negative"),
+    (op("v_within", A, [1], -2), "args[2]: a radius must not be negative"),
     (op("<", A, float("inf")), "args[1]: a number beyond the range of float64"),
     (op("<", A, 2**64), "args[1]: an integer outside int64 and uint64"),
     (op("<", A, -(2**63) - 1), "args[1]: an integer outside int64 and uint64"),

@@ -65,7 +65,7 @@ class LinkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             if not self.cells:
                 return policy
             if policy.cells is None:
-                raise ModelError(f"cells are for a policy that announces cells, as mics; not {self.policy!r}")
+                raise ModelError(f"cells need a policy that announces cells, such as mics, not {self.policy!r}")
             return replace(policy, cells=replace(policy.cells, spaces=_read_cells(Path(self.cells))))
         except ModelError as error:
             raise ModelError(f"link {self.name!r}: {error}") from None

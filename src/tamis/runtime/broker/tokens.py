@@ -87,7 +87,7 @@ class Tokens:
         with self._locked() as directory:
             known = self._read()
             if any(one.name == name for one in known):
-                raise RefusedError(409, f"there is a token {name!r} already; revoke it first or choose another name")
+                raise RefusedError(409, f"token {name!r} exists already; revoke it first or choose another name")
             self._write([*known, token], directory)
         return secret
 

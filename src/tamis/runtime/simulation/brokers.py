@@ -309,7 +309,7 @@ class BrokerSimulator(Simulator):
 
     def _demand_new(self, name: str) -> None:
         if name in self.brokers or name in self.clients:
-            raise LocalProtocolError(f"there is a node {name!r} already")
+            raise LocalProtocolError(f"node {name!r} exists already")
 
     def _pairs(self, name: str) -> list[tuple[str, str]]:
         """Return the pairs, each with the end that dials first, that a broker is in."""
