@@ -35,6 +35,8 @@ PHRASES = {
     r"\bsuch a one\b": "repeat the noun",
     r"\band the like\b": "such as A or B; and similar ...",
     r"\banew\b": "again",
+    r"\b(any more)\b": "no longer ...; from now on",
+    r"\b(by|because of|covers) whom\b": "which subscriptions cover which",
     r"\bsees? to\b(?! it)": "ensures, checks",
 }
 

@@ -1,4 +1,4 @@
-"""Who covers whom, by the names that users give: the public door to every covering index.
+"""Which subscriptions cover which, by the ids that users give: the public interface to every covering index.
 
 An index knows rows; here they have ids, and subscriptions come as text, CQL2-JSON, compiled, or as a table.
 """
@@ -37,7 +37,7 @@ def covering_index(
     axes: int = 3,
     groups: int = 1,
 ) -> CoverIndex:
-    """Return an empty index that finds who covers a subscription and whom it covers.
+    """Return an empty index that finds the subscriptions that cover one, and those that it covers.
 
     ``kind`` is "exact" (the one to use), "zcurve" (leaves out a share ``epsilon`` of the search space; ``k`` bits per
     side; ``curve`` is "z", "hilbert" or "gray"; a search ends after ``probes`` look-ups; ``truncated`` searches a
@@ -65,7 +65,7 @@ def covering_index(
 
 
 class CoverIndex:
-    """Subscriptions by id, asked who covers whom. Made by `covering_index`. For one thread.
+    """Subscriptions by id, and which of them cover which. Made by `covering_index`. For one thread.
 
     Namespaces and expiry take no part: keep an index for each namespace.
     """

@@ -71,7 +71,7 @@ class ParentLink:
         self.newborn, self.name, self.known = source, parent, known
 
     def inherit(self, source: str | None) -> None:
-        """Note, of nodes that were handed over, whom they were split off from; None: they have a parent."""
+        """Note the seat that nodes which were handed over were split off from; None: they have a parent."""
         self.newborn = source
 
     def trust(self) -> None:
@@ -79,7 +79,7 @@ class ParentLink:
         self._unanswered = self._refused = 0
 
     def lose(self) -> None:
-        """Have no parent any more."""
+        """Forget the parent."""
         self.name, self.known, self.received = None, None, 0
         self.trust()
 
@@ -129,7 +129,7 @@ class Membership:
     placed: bool = False
     #: Its subscription is cancelled: it only passes messages on, until the next round.
     left: bool = False
-    #: Whether this root has asked to be inserted elsewhere, and through whom it looks for a place.
+    #: Whether this root has asked to be inserted elsewhere, and through which seat it looks for a place.
     yielding: bool = False
     contact: str | None = None
 
@@ -142,7 +142,7 @@ class Membership:
         self.yielding = False
 
     def forget_contact(self) -> None:
-        """Have no contact any more."""
+        """Forget the contact."""
         self.contact = None
 
     def enter(self) -> None:

@@ -127,7 +127,7 @@ class TestSubscribe:
         [
             ({"namespace": 5}, "a namespace must be a string, not 5"),
             ({"metadata": {"a": 1}}, "metadata must be a mapping from strings to strings"),
-            ({"metadata": [1]}, "metadata is a mapping"),
+            ({"metadata": [1]}, "metadata must be a mapping"),
         ],
     )
     def test_what_could_not_be_saved_is_refused(self, arguments: dict[str, Any], problem: str) -> None:

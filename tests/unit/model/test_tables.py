@@ -177,5 +177,5 @@ class TestLearning:
         assert not learn_from_table(tamis.Schema(), {"a": np.ma.array([1], mask=True)})
 
     def test_presence_asks_for_a_mapping(self) -> None:
-        with pytest.raises(tamis.EventError, match="an event is a mapping"):
+        with pytest.raises(tamis.EventError, match="an event must be a mapping"):
             presence_of(NUMBER, [1])  # type: ignore[arg-type]

@@ -153,7 +153,7 @@ class BrokerLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 class _Port(BrokerLimits, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Where a broker listens, and to whom it answers."""
+    """Where a broker listens, and which requests it answers."""
 
     host: str = "127.0.0.1"
     port: int = 8080

@@ -1,6 +1,6 @@
 """The naive network, which runs beside every simulated one: each event meets each subscription.
 
-It knows what its clients ask for, and so what a network must deliver to whom. What it delivers and the network does not
+It knows the subscriptions of all clients, and so what each must get. What it delivers and the network does not
 is lost.
 """
 

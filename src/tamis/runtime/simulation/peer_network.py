@@ -54,7 +54,7 @@ class PeerNetwork:
     brokers
         Names of brokers; clients are attached to them, and the brokers are the peers. Without, each client is a peer.
     seed, faults
-        Whom a new peer contacts, and what goes wrong.
+        The seed that decides which peer a new peer contacts, and which faults happen.
 
     Examples
     --------

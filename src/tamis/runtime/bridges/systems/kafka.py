@@ -139,7 +139,7 @@ class KafkaSystem:
             pass
 
     async def rewind(self, lane: str, number: int) -> None:
-        """Read a partition again behind an offset; one that is not ours any more is the business of another bridge."""
+        """Read a partition again after an offset; a partition that is no longer ours is left to another bridge."""
         from confluent_kafka import TopicPartition
 
         if lane in self._queued:
