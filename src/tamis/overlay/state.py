@@ -115,7 +115,7 @@ class ParentLink:
         self.trust()
 
     def is_refused(self) -> bool:
-        """Note an answer that we are not child; say whether there have been `REFUSALS`."""
+        """Note an answer that we are not a child; say whether there have been `REFUSALS`."""
         self._unanswered = 0
         self._refused += 1
         return self._refused >= REFUSALS

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["field_uses", "read_sigma_rule", "sigma_node"]
 
-#: Kinds of documents that are not rule of their own, by the key that tells them.
+#: Kinds of documents that are not rules themselves, by the key that identifies them.
 _REFUSED_DOCUMENTS: Final = {
     "correlation": "a correlation rule keeps state between events, which a subscription does not",
     "filter": "a global filter changes other rules; write its condition into them",
