@@ -43,8 +43,12 @@ PEERS := $(DEV) --editable 'src/tamis_bench[peers]'
 install = $(QUIET); $(INDEX); \
 	$(BIN)/uv pip install $$quiet --python $(BIN)/python --constraint $(LOCK) --build-constraint $(LOCK) $(1)
 
-# Debian puts servers into /usr/sbin, which is not on every PATH.
-MISSING := for one in chromium mosquitto nats-server; do PATH="$$PATH:/usr/sbin" command -v $$one >/dev/null || printf ' %s' $$one; done
+# Debian puts servers into /usr/sbin, which is not on every PATH, and PostgreSQL into a folder for each of its versions.
+MISSING := for one in chromium mosquitto nats-server; do PATH="$$PATH:/usr/sbin" command -v $$one >/dev/null || printf ' %s' $$one; done; \
+	PATH="$$PATH:$$(echo /usr/lib/postgresql/*/bin | tr ' ' ':')" command -v postgres >/dev/null || printf ' postgresql'
+
+# Debian's package makes a database and starts it, unless this says otherwise before it is installed.
+NO_CLUSTER := /etc/postgresql-common/createcluster.conf
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -68,9 +72,10 @@ lock: | $(BIN)/uv ## write requirements/lock.txt anew: the newest versions, with
 sbom: ## write build/tamis.cdx.json: every package of the lock file with its version and hashes, as CycloneDX
 	@mkdir -p build && python3 scripts/sbom.py build/tamis.cdx.json && echo build/tamis.cdx.json
 
-setup-ci: ## Chromium, Mosquitto and NATS from Debian's packages: the tests that use them are not run without
+setup-ci: ## Chromium, Mosquitto, NATS and PostgreSQL from Debian's packages: the tests that use them are not run without
 	@missing=$$($(MISSING)); if [ -n "$$missing" ]; then \
 	  sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+	  [ -e $(NO_CLUSTER) ] || { $$sudo mkdir -p $(dir $(NO_CLUSTER)) && echo 'create_main_cluster = false' | $$sudo tee $(NO_CLUSTER); }; \
 	  $$sudo apt-get update -q && \
 	  $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $$missing; \
 	fi

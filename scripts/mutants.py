@@ -46,7 +46,7 @@ AREAS: dict[str, tuple[list[str], list[str]]] = {
     "routing": (["routing"], ["tests/unit/routing", "tests/unit/runtime", "tests/simulation/test_partition.py"]),
     "node": (["node"], ["tests/unit/node", "tests/unit/routing", "tests/simulation/test_partition.py"]),
     "store": (
-        ["runtime/broker/store.py", "runtime/broker/committer.py", "runtime/broker/audit_log.py"],
+        ["runtime/stores/sqlite_store.py", "runtime/broker/committer.py", "runtime/stores/audit_log.py"],
         ["tests/server/test_store.py", "tests/server/test_log.py", "tests/server/test_audit.py"],
     ),
     "kernels": (["kernels"], ["tests/unit/kernels", "tests/unit/geometry", "tests/unit/index_packed"]),

@@ -41,6 +41,7 @@ PHRASES = {
 }
 
 _PATTERNS = {re.compile(phrase.replace(" ", r"\s+"), re.IGNORECASE): advice for phrase, advice in PHRASES.items()}
+_INDENT = re.compile(r"\n[ \t]+")
 _F_STRING, _FIELD = re.compile(r"[rR]?[fF][rR]?[\"']"), re.compile(r"\{[^{}\n]*\}")
 _TEXT_TOKENS = {
     tokenize.COMMENT,
@@ -65,6 +66,7 @@ def findings(text: str, first: int = 1) -> Iterator[Finding]:
     >>> next(findings("closed by whoever opened it")).phrase
     'whoever'
     """
+    text = _INDENT.sub("\n", text)
     for pattern, advice in _PATTERNS.items():
         for match in pattern.finditer(text):
             if not match[0].isupper():  # the name of a constant

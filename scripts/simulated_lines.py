@@ -17,7 +17,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE, PAGE = ROOT / "src" / "tamis", ROOT / "docs" / "simulated-lines.md"
 #: What runs a broker, a client and their links; the rest of `runtime` is the simulator, and doors to other systems.
-PARTS = ("node", "routing", "runtime/broker", "runtime/client", "runtime/disk", "web")
+PARTS = ("node", "routing", "runtime/broker", "runtime/client", "runtime/disk", "runtime/stores", "web")
 SEEDS = 200
 
 _HEAD = """# What no simulated seed runs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +13,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 SEED = 20260101
+
+# What is made until all tests are collected lives as long as the process: to look for garbage among it, dozens of times
+# while it grows and again and again during the tests, takes six seconds of a process's collection alone.
+gc.disable()
 
 settings.register_profile("default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("quick", parent=settings.get_profile("default"), max_examples=15)
@@ -36,6 +41,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             limits.remove(TIME_LIMITS["hypothesis"])
         if limits and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(max(limits)))
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
+
+
+def watch() -> Iterator[None]:
+    """Fail when what tests share is not as it was before."""
+    from tests.global_state import changes, global_state
+
+    before = global_state()
+    yield
+    left = changes(before, global_state())
+    if left:
+        pytest.fail("left behind by this test: " + "; ".join(left), pytrace=False)
+
+
+@pytest.fixture(autouse=True)
+def unchanged_global_state() -> Iterator[None]:
+    """Every test leaves the process as it was; what fixtures of a module or of the session change is theirs."""
+    yield from watch()
 
 
 @pytest.fixture

@@ -130,12 +130,23 @@ def number_of(expression: Expression, event: Mapping[str, Any]) -> Any:
             return None
         result = _ARITHMETIC[expression.op](Fraction(left), Fraction(right))
         return None if result is None or abs(result) > sys.float_info.max else result
+    if isinstance(expression, Call) and expression.name != "COMPARE":
+        return _related(expression, event)
     if isinstance(expression, Call):
-        assert expression.name == "COMPARE"
         left, right = (number_of(one, event) for one in expression.args)
         return None if left is None or right is None else (left > right) - (left < right)
     value = event.get(expression.name) if isinstance(expression, Property) else _plain(expression)
     return Fraction(value) if isinstance(value, float) else value
+
+
+def _related(call: Call, event: Mapping[str, Any]) -> Outcome:
+    """Return what a function says of two attributes: the second is taken for what would stand in the text."""
+    left, right = (event.get(one.name) for one in call.args if isinstance(one, Property))
+    if left is None or right is None:
+        return None
+    if call.name.startswith("A_"):
+        return _some_holds(ArrayTest(call.name, "", tuple(right)), left)
+    return _holds(SpatialTest(call.name, "", right), left)
 
 
 def _power(base: Fraction, exponent: Fraction) -> Fraction | None:

@@ -22,7 +22,7 @@ BAD = [
 GOOD = [
     "the caller that opened the file closes it",
     "there is no such file",
-    "There\nare no subscriptions",
+    "There\n  are no subscriptions",
     "it is no longer valid, and is no more than a hint",
     "there are so many boxes that caches matter",
     "`NOBODY` is larger than every row",

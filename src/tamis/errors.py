@@ -15,6 +15,7 @@ __all__ = [
     "DuplicateSubscriptionError",
     "EventError",
     "InvariantError",
+    "LeaseLostError",
     "LimitError",
     "LocalProtocolError",
     "MissingExtraError",
@@ -197,6 +198,10 @@ class SnapshotError(TamisError):
         return f"{self.path}: {self.problem}"
 
 
+class SnapshotConflictError(SnapshotError):
+    """Another writer published a version first; what was built upon the version before it was not published."""
+
+
 class WeakGuaranteeError(TamisError):
     """A structure promises less than its place needs, so that events could be lost."""
 
@@ -270,6 +275,10 @@ class StoreError(TamisError):
 
     def __str__(self) -> str:
         return f"{self.path}: {self.problem}"
+
+
+class LeaseLostError(StoreError):
+    """Another broker has taken over the store of this one: the process stops, and has written nothing since."""
 
 
 class DiskFullError(TamisError):

@@ -22,7 +22,7 @@ from tamis.runtime.broker.config import BrokerConfig
 from tamis.runtime.broker.driver import Driver
 from tamis.runtime.broker.machine import Connection
 from tamis.runtime.broker.open_broker import open_broker
-from tamis.runtime.broker.store import Store
+from tamis.runtime.stores.sqlite_store import SqliteStore
 from tests.attacks.wire import run
 
 LINK, RIGHTS = "c:local:x", Rights("local")
@@ -104,6 +104,6 @@ def test_the_disk_keeps_what_the_last_good_step_left(tmp_path: Path) -> None:
         await driver.stop()
 
     run(story())
-    store = Store(tmp_path)
+    store = SqliteStore(tmp_path)
     assert store.load()
     store.close()

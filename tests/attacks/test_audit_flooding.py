@@ -13,7 +13,7 @@ from tamis.node.effects import Persist
 from tamis.routing import messages as m
 from tamis.routing.edge.audit import DEEDS_PER_HOUR, MAX_AUDIT, REFUSALS_OF_PRINCIPAL, Deed, TokensSeen, Trail
 from tamis.routing.edge.rights import Rights
-from tamis.runtime.broker.store import Store
+from tamis.runtime.stores.sqlite_store import SqliteStore
 from tests.attacks.wire import dialled
 from tests.server.processes import HANGS, BrokerProcess, ask, running, wait_until
 
@@ -72,7 +72,7 @@ def flood(trail: Trail, now: float, principals: list[str]) -> None:
 
 def test_many_principals_together_push_out_nothing_about_security(tmp_path: Path) -> None:
     """What the operator did and the refusals of others stay for as long as the audit is kept."""
-    trail, store = Trail(), Store(tmp_path)
+    trail, store = Trail(), SqliteStore(tmp_path)
     store.load()
     trail.tick(0.0)
     trail.see_tokens(TokensSeen(frozenset({("alice", "1"), ("mallory", "2")})), 0.0)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tamis.runtime.broker.store import Store
+from tamis.runtime.stores.sqlite_store import SqliteStore
 from tests.attacks.callers import tokens_beside
 from tests.server.processes import BrokerProcess, ask, running
 
@@ -52,7 +52,7 @@ def test_the_files_of_a_broker_are_its_own(tmp_path: Path) -> None:
 def test_a_directory_that_was_there_keeps_its_mode(tmp_path: Path) -> None:
     """It may be anything, /tmp even; the files in it are closed all the same."""
     tmp_path.chmod(0o755)
-    store = Store(tmp_path)
+    store = SqliteStore(tmp_path)
     store.load()
     assert mode(tmp_path) == 0o755
     check(tmp_path)

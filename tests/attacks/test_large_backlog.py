@@ -17,7 +17,7 @@ from tamis.routing.edge.rights import Rights
 from tamis.runtime.broker import machine
 from tamis.runtime.broker.config import BrokerConfig
 from tamis.runtime.broker.open_broker import open_broker
-from tamis.runtime.broker.store import Store
+from tamis.runtime.stores.sqlite_store import SqliteStore
 from tests.server.processes import HANGS
 
 LINK_NAME = "c:local:away"
@@ -57,7 +57,7 @@ asyncio.run(story())
 
 
 def test_a_backlog_larger_than_memory_is_opened_and_sent(tmp_path: Path) -> None:
-    store = Store(tmp_path)
+    store = SqliteStore(tmp_path)
     store.load()
     for first in range(1, MESSAGES, 20):
         numbers = range(first, first + 20)

@@ -86,10 +86,10 @@ def counted(held: npt.NDArray[np.int64]) -> Counter[str]:
     return Counter(dict(zip(naive.RELATIONS, np.bincount(held.ravel(), minlength=8).tolist(), strict=True)))
 
 
-def test_two_hundred_thousand_pairs(rng: Rng) -> None:
-    counts = compare_cells(rng, 400) + compare_mixed(rng, 300)
-    assert counts.total() >= 200_000
-    assert min(counts.values()) >= 500, counts
+def test_a_hundred_thousand_pairs(rng: Rng) -> None:
+    counts = compare_cells(rng, 280) + compare_mixed(rng, 210)
+    assert counts.total() >= 100_000
+    assert min(counts.values()) >= 250, counts
     assert len(counts) == 8
 
 

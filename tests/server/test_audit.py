@@ -20,8 +20,8 @@ from tamis.errors import RefusedError, StoreError
 from tamis.node.effects import Persist
 from tamis.routing.edge.audit import AUDITED, REFUSAL_SECONDS, Deed, Trail
 from tamis.routing.edge.rights import Rights
-from tamis.runtime.broker.store import Store
 from tamis.runtime.broker.tokens import Tokens
+from tamis.runtime.stores.sqlite_store import SqliteStore
 from tests.server.processes import HANGS, Answer, BrokerProcess, a_line, ask, running, wait_until
 
 Deeds = list[dict[str, Any]]
@@ -245,15 +245,15 @@ def deed(number: int, what: str = "subscribe") -> Persist:
     return Persist(("audit", str(number)), msgspec.msgpack.encode(Deed(number, "alice", what)))
 
 
-def filled(directory: Path, n: int) -> Store:
-    store = Store(directory)
+def filled(directory: Path, n: int) -> SqliteStore:
+    store = SqliteStore(directory)
     store.load()
     for number in range(1, n + 1):
         store.commit([deed(number), Persist(("schema",), b"%d" % number)], now=number)
     return store
 
 
-def numbers(store: Store, **bounds: int) -> list[int]:
+def numbers(store: SqliteStore, **bounds: int) -> list[int]:
     return [one.number for one in store.read_audit(**bounds)]
 
 
@@ -262,9 +262,9 @@ def test_the_audit_is_read_by_pages_and_after_a_restart(tmp_path: Path) -> None:
     assert numbers(store) == [5, 4, 3, 2, 1]
     assert numbers(store, before=4, limit=2) == [3, 2]
     store.close()
-    again = Store(tmp_path)
+    again = SqliteStore(tmp_path)
     assert ("audit", "1") not in again.load()
-    assert (again.audit.number, numbers(again)) == (5, [5, 4, 3, 2, 1])
+    assert (again.audited, numbers(again)) == (5, [5, 4, 3, 2, 1])
     again.close()
 
 
@@ -278,7 +278,7 @@ def test_the_audit_is_bounded_by_number_and_by_age(tmp_path: Path) -> None:
     assert store.trim_audit(keep=0, before=0) == 3
     store.commit([deed(11)], now=11)
     store.close()
-    again = Store(tmp_path)
+    again = SqliteStore(tmp_path)
     again.load()
     assert numbers(again) == [11]
     again.close()
@@ -289,7 +289,7 @@ def test_a_deed_and_what_it_does_are_one_transaction(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="deed 9 came, 3 is next"):
         store.commit([Persist(("schema",), b"9"), deed(9)], now=3)
     store.close()
-    again = Store(tmp_path)
+    again = SqliteStore(tmp_path)
     assert again.load() == {("schema",): b"2"}
     again.close()
 
@@ -313,7 +313,7 @@ def test_an_audit_that_somebody_changed_is_not_served(tmp_path: Path, crime: str
     filled(tmp_path, 5).close()
     with contextlib.closing(apsw.Connection(str(tmp_path / "broker.sqlite"))) as connection:
         connection.execute(crime)
-    store = Store(tmp_path)
+    store = SqliteStore(tmp_path)
     with pytest.raises(StoreError, match="audit"):
         store.load()
     store.close()

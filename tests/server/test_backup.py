@@ -296,10 +296,10 @@ def test_a_check_finds_a_page_that_was_overwritten(broker_files: Path, tmp_path:
 
 def test_records_without_their_link_are_found(broker_files: Path, tmp_path: Path) -> None:
     from tamis.node.effects import Persist
-    from tamis.runtime.broker.store import Store
+    from tamis.runtime.stores.sqlite_store import SqliteStore
 
     shutil.copytree(broker_files, tmp_path / "data")
-    store = Store(tmp_path / "data")
+    store = SqliteStore(tmp_path / "data")
     store.load()
     store.commit([Persist(("refused", "c:local:nobody", "1"), b"\x90")], now=0)
     store.close()
@@ -309,10 +309,10 @@ def test_records_without_their_link_are_found(broker_files: Path, tmp_path: Path
 
 def test_compacting_gives_space_back_and_keeps_everything(broker_files: Path, tmp_path: Path) -> None:
     from tamis.node.effects import Persist
-    from tamis.runtime.broker.store import Store
+    from tamis.runtime.stores.sqlite_store import SqliteStore
 
     shutil.copytree(broker_files, tmp_path / "data")
-    store = Store(tmp_path / "data")
+    store = SqliteStore(tmp_path / "data")
     stored = store.load()
     store.commit([Persist(("schema",), bytes(3_000_000))], now=0)
     store.commit([Persist(("schema",), stored.get(("schema",)))], now=0)
@@ -320,7 +320,7 @@ def test_compacting_gives_space_back_and_keeps_everything(broker_files: Path, tm
     code, sizes = shell("compact", "--data", tmp_path / "data")
     assert code == 0
     assert sizes["after"] < sizes["before"] - 2_500_000
-    again = Store(tmp_path / "data")
+    again = SqliteStore(tmp_path / "data")
     assert again.load() == stored
     again.close()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from tamis.routing.policies import find_policy
 from tamis.runtime.broker.config import BrokerConfig, LinkConfig
 from tamis.runtime.broker.tokens import Tokens
 from tamis.runtime.dialling import websocket_url
-from tests.server.processes import HANGS, BrokerProcess, ask, running
+from tests.server.processes import HANGS, BrokerProcess, ReservedPort, ask, running
 
 SCHEMA = '{"attributes": {"mag": {"type": "number"}}}'
 
@@ -118,3 +119,38 @@ def test_a_subscription_that_waits_for_a_neighbour_says_for_which(tmp_path: Path
 
     with running(BrokerProcess(tmp_path / "south", config)) as (south,):
         asyncio.run(asyncio.wait_for(story(south.url), HANGS))
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"standby": True}, "standby needs a store"),
+        ({"store": "mysql://db/tamis"}, "expected postgresql://"),
+        ({"links": (LinkConfig("north", standbys=("http://127.0.0.1:1",)),), "schema": "s"}, "for a link with a url"),
+        (
+            {
+                "links": (LinkConfig("n", "http://127.0.0.1:1", standbys=("http://n.example",), token_env="T"),),
+                "schema": "s",
+            },
+            "n.example",
+        ),
+    ],
+)
+def test_standbys_need_a_store_and_the_same_care(fields: dict[str, Any], words: str) -> None:
+    with pytest.raises(ModelError, match=words):
+        BrokerConfig(**fields).check()
+
+
+def test_the_next_address_is_tried(tmp_path: Path) -> None:
+    """North is at the second of two addresses, for south and for a client; nothing listens at the first."""
+    dead = ReservedPort()
+    north, south = two_brokers(tmp_path)
+    here = f"http://127.0.0.1:{dead.number}"
+    south.config = south.config.replace(f'url = "{north.url}"', f'url = "{here}"\nstandbys = ["{north.url}"]')
+    secret = Tokens(tmp_path / "north-data" / "tokens.json").add("admin", is_admin=True)
+    with running(north, south), tamis.connect([here, north.url], token=secret, timeout=HANGS) as client:
+        subscription = client.subscribe("mag >= 1", id="far", namespace="default")
+        assert ask(f"{south.url}/v1/events", "POST", {"mag": 2}).status in (200, 201, 202)
+        delivery = subscription.next(timeout=HANGS)
+        assert delivery is not None
+        assert delivery.event == {"mag": 2}

@@ -9,8 +9,8 @@ import pytest
 
 from tamis.errors import ConnectionLostError, RefusedError
 from tamis.routing.edge.producers import Producers
-from tamis.runtime.broker.store import Store
 from tamis.runtime.client.http_calls import HttpCalls
+from tamis.runtime.stores.sqlite_store import SqliteStore
 from tests.server.processes import BrokerProcess, ReservedPort, ask, wait_until
 
 
@@ -92,7 +92,7 @@ def test_what_is_beyond_retention_is_said_to_be_gone(broker: BrokerProcess) -> N
     calls.acknowledge("old", second)
     calls.publish_once(_events(4), producer="r", number=1)  # behind the acknowledgement, so that is on disk
     broker.stop()
-    store = Store(broker.directory / "data")
+    store = SqliteStore(broker.directory / "data")
     store.load()
     assert store.trim(time.time() + 60) >= 2
     store.close()

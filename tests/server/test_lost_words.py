@@ -13,8 +13,8 @@ from tamis.errors import RefusedError
 from tamis.node.effects import Persist
 from tamis.routing import messages as m
 from tamis.routing.edge.refusals import MESSAGES, Refusals
-from tamis.runtime.broker.store import Store
 from tamis.runtime.client.client import Client
+from tamis.runtime.stores.sqlite_store import SqliteStore
 from tests.server.cutting import Cutter
 from tests.server.processes import HANGS, BrokerProcess, running
 
@@ -150,6 +150,6 @@ def test_what_a_client_that_left_was_refused_is_forgotten(tmp_path: Path) -> Non
         await driver.stop()
 
     run(story())
-    store = Store(tmp_path)
+    store = SqliteStore(tmp_path)
     assert not [key for key in store.load() if key[0] == "refused"]
     store.close()

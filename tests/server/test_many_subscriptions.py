@@ -95,9 +95,9 @@ def test_many_are_one_transaction_and_one_record_of_the_audit(tmp_path: Path) ->
         for n in range(50):
             message = tamis.routing.messages.Subscribe(n, b'{"op":"=","args":[{"property":"n"},%d]}' % n)
             asked.append((f"s:{n}", message))
-        before = driver._store.books.number
+        before = driver._store.tables.books.number
         await driver.subscribe(asked, rights)
-        assert driver._store.books.number == before + 1  # the links and all subscriptions
+        assert driver._store.tables.books.number == before + 1  # the links and all subscriptions
         assert [one.deed.detail for one in driver.view.read_audit(None, 100)] == ["and 49 more"]
         await driver.stop()
 

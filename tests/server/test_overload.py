@@ -26,8 +26,8 @@ from tamis.runtime.broker.driver import Driver
 from tamis.runtime.broker.machine import Connection
 from tamis.runtime.broker.open_broker import open_broker
 from tamis.runtime.broker.sessions import end_sessions
-from tamis.runtime.broker.store import Store
 from tamis.runtime.packets import join_frames, split_frames
+from tamis.runtime.stores.sqlite_store import SqliteStore
 from tests.server.processes import HANGS, BrokerProcess, ask, running
 
 
@@ -158,7 +158,7 @@ def test_what_nobody_attends_to_ends(tmp_path: Path) -> None:
             await asyncio.sleep(0.01)
         ending.cancel()
         await driver.stop()
-        again = Store(tmp_path)
+        again = SqliteStore(tmp_path)
         stored = again.load()
         of_links = {key[1] for key in stored if len(key) > 1 and key[0] != "types"}  # types belong to a namespace
         assert of_links == {"c:local:lasting"}

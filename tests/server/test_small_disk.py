@@ -13,10 +13,10 @@ import pytest
 
 from tamis.errors import DiskFullError, StoreError
 from tamis.node.effects import Persist
-from tamis.runtime.broker.store import Store
-from tamis.runtime.disk.messages import PAGE_BYTES
-from tamis.runtime.disk.retention import Retention
 from tamis.runtime.disk.room import RESERVE_BYTES, is_quota_error
+from tamis.runtime.stores.messages import PAGE_BYTES
+from tamis.runtime.stores.retention import Retention
+from tamis.runtime.stores.sqlite_store import SqliteStore
 from tests.effort import effort
 
 BODY = bytes(range(256)) * 256
@@ -40,7 +40,7 @@ def message(number: int, body: bytes | None = BODY) -> Persist:
     return Persist(("out", "a", str(number)), body)
 
 
-def filled(store: Store) -> int:
+def filled(store: SqliteStore) -> int:
     """Fill the disk with messages for a link; return how many were taken."""
     number = 0
     with contextlib.suppress(DiskFullError):
@@ -56,7 +56,7 @@ def fill(file: BinaryIO) -> None:
 
 
 def test_a_disk_that_the_broker_filled_heals(small_disk: Path) -> None:
-    store = Store(small_disk / "data")
+    store = SqliteStore(small_disk / "data")
     store.load()
     assert (small_disk / "data" / "reserve").stat().st_size == RESERVE_BYTES
     taken = filled(store)
@@ -78,16 +78,16 @@ def test_a_disk_that_the_broker_filled_heals(small_disk: Path) -> None:
     store.trim(before=0)
     assert (small_disk / "data" / "reserve").exists()
     store.close()
-    again = Store(small_disk / "data")
+    again = SqliteStore(small_disk / "data")
     assert again.load() == {}
-    assert {link: (one.acknowledged, len(one.sizes)) for link, one in again.messages.take_backlogs().items()} == {
+    assert {link: (one.acknowledged, len(one.sizes)) for link, one in again.take_backlogs().items()} == {
         "a": (taken, 1)
     }
     again.close()
 
 
 def test_acknowledgements_go_through_on_a_disk_that_others_filled(small_disk: Path) -> None:
-    store = Store(small_disk / "data")
+    store = SqliteStore(small_disk / "data")
     store.load()
     store.commit([message(number) for number in range(1, 20)], now=0)
     with (small_disk / "other").open("wb") as other, pytest.raises(OSError, match="No space"):
@@ -95,7 +95,7 @@ def test_acknowledgements_go_through_on_a_disk_that_others_filled(small_disk: Pa
     store.commit([message(number, None) for number in range(1, 20)], now=1)
     store.close()
     (small_disk / "other").unlink()
-    again = Store(small_disk / "data")
+    again = SqliteStore(small_disk / "data")
     assert again.load() == {}
     again.close()
 
@@ -103,7 +103,7 @@ def test_acknowledgements_go_through_on_a_disk_that_others_filled(small_disk: Pa
 def test_a_file_that_never_shrank_is_rewritten_once(tmp_path: Path) -> None:
     import apsw
 
-    store = Store(tmp_path)
+    store = SqliteStore(tmp_path)
     store.load()
     store.commit([message(1, b"1")], now=0)
     store.close()
@@ -113,22 +113,20 @@ def test_a_file_that_never_shrank_is_rewritten_once(tmp_path: Path) -> None:
     db.execute("VACUUM").fetchall()
     assert db.execute("PRAGMA auto_vacuum").fetchone() == (0,)
     db.close()
-    again = Store(tmp_path)
+    again = SqliteStore(tmp_path)
     assert again.load() == {}
-    assert {link: (one.acknowledged, len(one.sizes)) for link, one in again.messages.take_backlogs().items()} == {
-        "a": (0, 1)
-    }
+    assert {link: (one.acknowledged, len(one.sizes)) for link, one in again.take_backlogs().items()} == {"a": (0, 1)}
     assert again._db.execute("PRAGMA auto_vacuum").fetchone() == (2,)
     again.close()
 
 
 def test_room_counts_the_free_pages_within_the_file(tmp_path: Path) -> None:
-    store = Store(tmp_path)
+    store = SqliteStore(tmp_path)
     store.load()
     store.commit([message(number) for number in range(1, 200)], now=0)
     store.commit([message(number, None) for number in range(1, 200)], now=1)
     with store._transaction():
-        store.retention.trim(store._db, 10**12, None)
+        store.tables.retention.trim(store._db, 10**12, None)
     pages = store._reader.execute("PRAGMA freelist_count").fetchone()[0]
     assert pages > 1_000
     assert store.free() >= store.room._left() + pages * 4_096 - (1 << 20)
@@ -136,30 +134,30 @@ def test_room_counts_the_free_pages_within_the_file(tmp_path: Path) -> None:
 
 
 def test_what_is_kept_is_bounded_in_bytes_and_the_largest_link_gives_first(tmp_path: Path) -> None:
-    store = Store(tmp_path)
+    store = SqliteStore(tmp_path)
     store.load()
     for link, count in (("a", 600), ("b", 20)):
         store.commit([Persist(("out", link, str(n)), bytes(1_000)) for n in range(1, count + 1)], now=5)
         store.commit([Persist(("out", link, str(n)), None) for n in range(1, count - 9)], now=6)
-    assert store.retention.kept_bytes == {"a": 590_000, "b": 10_000}
+    assert store.tables.retention.kept_bytes == {"a": 590_000, "b": 10_000}
     assert store.trim(before=0, max_bytes=200_000) > 0
-    assert sum(store.retention.kept_bytes.values()) <= 200_000
-    assert store.retention.kept_bytes["b"] == 10_000
+    assert sum(store.tables.retention.kept_bytes.values()) <= 200_000
+    assert store.tables.retention.kept_bytes["b"] == 10_000
     assert [number for number, _ in store.read_outbox("a", 0, 1_000)][-10:] == list(range(591, 601))
     store.close()
-    again = Store(tmp_path)
+    again = SqliteStore(tmp_path)
     again.load()
-    assert again.retention.kept_bytes == store.retention.kept_bytes
+    assert again.tables.retention.kept_bytes == store.tables.retention.kept_bytes
     again.close()
 
 
 def test_trimming_costs_what_goes_and_not_what_stays(tmp_path: Path) -> None:
     def cost(n: int) -> float:
-        store = Store(tmp_path / str(n))
+        store = SqliteStore(tmp_path / str(n))
         store.load()
         store.commit([message(number, b"x") for number in range(1, n + 1)], now=100)
         store.commit([message(number, None) for number in range(1, n + 1)], now=200)
-        retention: Retention = store.retention
+        retention: Retention = store.tables.retention
         work = effort(lambda: [retention.trim(store._db, 50_000_000, 10**9) for _ in range(50)])
         store.close()
         return work
@@ -175,7 +173,7 @@ def test_a_quota_is_a_full_disk() -> None:
 def test_damage_that_is_met_while_the_broker_runs_is_reported(tmp_path: Path) -> None:
     import apsw
 
-    store = Store(tmp_path)
+    store = SqliteStore(tmp_path)
     store.load()
     reported: list[StoreError] = []
     store.on_damage = reported.append

@@ -15,9 +15,14 @@ from tamis.errors import DiskFullError, StoreError
 from tamis.node.effects import Key, Persist
 from tamis.node.records import KINDS
 from tamis.routing.edge.audit import Deed
-from tamis.runtime.broker.store import Store
 from tamis.runtime.disk import migration
+from tamis.runtime.stores.messages import PAGE_BYTES
+from tamis.runtime.stores.protocol import Store
+from tamis.runtime.stores.sqlite_store import SqliteStore
 from tests.server.faulty_files import FaultyDisk, PowerCutError
+from tests.server.postgres import Engine, SqliteEngine, engine, postgres
+
+__all__ = ["engine", "postgres"]
 
 Disk = dict[Key, bytes]
 
@@ -65,7 +70,7 @@ def applied(disk: Disk, changes: list[Persist]) -> Disk:
 def messages_of(store: Store) -> Disk:
     """The messages that wait, each read from the disk."""
     waiting: Disk = {}
-    for link, backlog in store.messages.take_backlogs().items():
+    for link, backlog in store.take_backlogs().items():
         numbers = range(backlog.acknowledged + 1, backlog.acknowledged + len(backlog.sizes) + 1)
         for number, size in zip(numbers, backlog.sizes, strict=True):
             [(number_read, body)] = store.read_outbox(link, number - 1, 1)
@@ -87,7 +92,7 @@ def live(directory: Path, commits: list[list[Persist]], disk: FaultyDisk) -> tup
     acknowledged: Disk = {}
     under_way = acknowledged
     with contextlib.suppress(PowerCutError), contextlib.ExitStack() as stack:
-        store = Store(directory, vfs=disk.name)
+        store = SqliteStore(directory, vfs=disk.name)
         stack.callback(store.close)
         store.load()
         for number, changes in enumerate(commits):
@@ -114,7 +119,7 @@ def cut_at(
     with contextlib.ExitStack() as stack:
         stack.callback(shutil.rmtree, after)
         mended = FaultyDisk()
-        store = Store(after, vfs=mended.name)
+        store = SqliteStore(after, vfs=mended.name)
         stack.callback(store.close)
         assert loaded(store) in (acknowledged, under_way), f"power cut at point {point}"
 
@@ -158,7 +163,7 @@ def test_the_test_of_power_cuts_can_fail(tmp_path: Path) -> None:
 
 def written(directory: Path) -> tuple[Disk, int]:
     """A store as a kill leaves it: part in the file, part in the log."""
-    store, disk = Store(directory), Disk()
+    store, disk = SqliteStore(directory), Disk()
     store.load()
     for number, changes in enumerate(history(random.Random(7), 8)):
         store.commit(changes, now=number)
@@ -167,7 +172,7 @@ def written(directory: Path) -> tuple[Disk, int]:
             store._db.wal_checkpoint()
     shutil.copytree(directory, directory.with_name("killed"))
     store.close()
-    return disk, store.books.number
+    return disk, store.tables.books.number
 
 
 def test_every_bit_flip_is_detected_or_harmless(tmp_path: Path) -> None:
@@ -195,7 +200,7 @@ def opens_as(directory: Path, disk: Disk) -> bool:
     """Whether a store opens; if it does, it must hold this."""
     store = None
     try:
-        store = Store(directory)
+        store = SqliteStore(directory)
         assert loaded(store) == disk
         return True
     except StoreError:
@@ -205,60 +210,106 @@ def opens_as(directory: Path, disk: Disk) -> bool:
             store.close()
 
 
-def damage(directory: Path, statement: str) -> None:
-    """Change what is kept behind the store's back; SQLite itself finds nothing wrong with that."""
-    import apsw
+#: What is changed, and what is then said about it.
+DAMAGE = [
+    ("UPDATE state SET value = X'3132' WHERE value = X'3131'", "record .* is damaged"),
+    ("UPDATE state SET crc = crc + 1 WHERE value = X'3131'", "record .* is damaged"),
+    ("UPDATE outbox SET body = X'00' WHERE number = 2", "message 2 of link 'a' is damaged"),
+    ("UPDATE outbox SET at = at + 1 WHERE number = 2", "message 2 of link 'a' is damaged"),
+    ("DELETE FROM state WHERE value = X'3131'", "records were kept"),
+    ("DELETE FROM outbox WHERE number = 2", "message 2 of link 'a' is missing"),
+    ("DELETE FROM outbox WHERE number = 3", "message 3 of link 'a' is missing"),
+    ("DELETE FROM outbox", "message 3 of link 'a' is missing"),
+    ("UPDATE books SET format = 99", "expected format"),
+    ("UPDATE books SET records = records + 1", "records were kept"),
+]
 
-    connection = apsw.Connection(str(directory / "broker.sqlite"))
-    assert connection.execute(f"{statement} RETURNING 1").fetchall()
-    connection.close()
+#: SQLite has values of any type in any column.
+DAMAGE_OF_TYPES = [
+    ("UPDATE state SET value = '11' WHERE value = X'3131'", "record .* is damaged"),
+    ("UPDATE state SET value = CAST(X'ff31' AS TEXT) WHERE value = X'3131'", "cannot be read|is damaged"),
+    ("UPDATE outbox SET body = '2' WHERE number = 2", "message 2 of link 'a' is damaged"),
+]
 
 
-@pytest.mark.parametrize(
-    ("statement", "problem"),
-    [
-        ("UPDATE state SET value = X'3132' WHERE value = X'3131'", "record .* is damaged"),
-        ("UPDATE state SET crc = crc + 1 WHERE value = X'3131'", "record .* is damaged"),
-        ("UPDATE outbox SET body = X'00' WHERE number = 2", "message 2 of link 'a' is damaged"),
-        ("UPDATE state SET value = '11' WHERE value = X'3131'", "record .* is damaged"),
-        ("UPDATE state SET value = CAST(X'ff31' AS TEXT) WHERE value = X'3131'", "cannot be read|is damaged"),
-        ("UPDATE outbox SET body = '2' WHERE number = 2", "message 2 of link 'a' is damaged"),
-        ("UPDATE outbox SET at = at + 1 WHERE number = 2", "message 2 of link 'a' is damaged"),
-        ("DELETE FROM state WHERE value = X'3131'", "records were kept"),
-        ("DELETE FROM outbox WHERE number = 2", "message 2 of link 'a' is missing"),
-        ("DELETE FROM outbox WHERE number = 3", "message 3 of link 'a' is missing"),
-        ("DELETE FROM outbox", "message 3 of link 'a' is missing"),
-    ],
-)
-def test_damage_that_sqlite_does_not_see_is_refused(tmp_path: Path, statement: str, problem: str) -> None:
-    store = Store(tmp_path)
+def demand_that_damage_is_refused(engine: Engine, statement: str, problem: str) -> None:
+    store = engine.open()
     store.load()
     sent = [Persist(("out", "a", str(number)), b"%d" % number) for number in (1, 2, 3)]
     store.commit([Persist(("interest", "a", "1"), b"11"), Persist(("interest", "a", "2"), b"2"), *sent], now=0)
     store.commit([Persist(("link", "a"), msgspec.msgpack.encode((1, 0, 3)))], now=0)
     store.close()
-    damage(tmp_path, statement)
-    again = Store(tmp_path)
+    engine.damage(statement)
+    again = engine.open()
     with pytest.raises(StoreError, match=problem):
         again.load()
     again.close()
 
 
-def test_a_message_that_is_damaged_later_is_not_replayed(tmp_path: Path) -> None:
-    store = Store(tmp_path)
+@pytest.mark.parametrize(("statement", "problem"), DAMAGE)
+def test_damage_that_the_engine_does_not_see_is_refused(engine: Engine, statement: str, problem: str) -> None:
+    demand_that_damage_is_refused(engine, statement, problem)
+
+
+@pytest.mark.parametrize(("statement", "problem"), DAMAGE_OF_TYPES)
+def test_damage_that_sqlite_does_not_see_is_refused(tmp_path: Path, statement: str, problem: str) -> None:
+    demand_that_damage_is_refused(SqliteEngine(tmp_path), statement, problem)
+
+
+def test_a_life_is_read_back_as_it_was_written(engine: Engine) -> None:
+    disk = Disk()
+    for part in range(3):
+        store = engine.open()
+        assert loaded(store) == disk
+        for number, changes in enumerate(history(random.Random(3), 30)[10 * part : 10 * part + 10]):
+            store.commit(changes, now=number)
+            disk = applied(disk, changes)
+            if number % 4 == 1:
+                store.trim(number - 1)
+        assert store.size() > 0
+        store.close()
+    assert len(disk) > 30
+
+
+def test_a_message_that_is_damaged_later_is_not_replayed(engine: Engine) -> None:
+    store = engine.open()
     store.load()
     store.commit([Persist(("out", "a", "1"), b"1")], now=0)
-    damage(tmp_path, "UPDATE outbox SET body = X'00'")
-    with pytest.raises(StoreError, match="message 1 of link 'a' is damaged"):
+    engine.damage("UPDATE outbox SET body = X'00'")
+    reported: list[StoreError] = []
+    store.on_damage = reported.append
+    with pytest.raises(StoreError, match="message 1 of link 'a' is damaged") as error:
         store.read_outbox("a", 0)
+    assert reported == [error.value]
     store.close()
+
+
+def test_a_page_of_messages_has_a_bounded_size(engine: Engine) -> None:
+    store = engine.open()
+    store.load()
+    store.commit([Persist(("out", "a", str(n)), bytes(PAGE_BYTES // 4 + 1)) for n in range(1, 31)], now=0)
+    assert [number for number, _ in store.read_outbox("a", 2)] == [3, 4, 5]
+    store.commit([Persist(("out", "a", "31"), bytes(2 * PAGE_BYTES)), Persist(("out", "a", "32"), b"")], now=0)
+    assert [number for number, _ in store.read_outbox("a", 30)] == [31]
+    store.close()
+
+
+def test_names_of_links_may_be_anything(engine: Engine) -> None:
+    names = ["c:zoë:\0", "ﬁ", "%s ? '", "a" * 300]
+    store = engine.open()
+    store.load()
+    store.commit([Persist(("out", name, "1"), name.encode()) for name in names], now=0)
+    store.close()
+    again = engine.open()
+    assert loaded(again) == {("out", name, "1"): name.encode() for name in names}
+    again.close()
 
 
 def test_a_log_that_lost_its_end_is_noticed(tmp_path: Path) -> None:
     written(tmp_path / "broker")
     log = tmp_path / "killed" / "broker.sqlite-wal"
     log.write_bytes(log.read_bytes()[: log.stat().st_size * 2 // 3])
-    store = Store(tmp_path / "killed")
+    store = SqliteStore(tmp_path / "killed")
     with pytest.raises(StoreError, match="was confirmed, the file ends at"):
         store.load()
     store.close()
@@ -266,7 +317,7 @@ def test_a_log_that_lost_its_end_is_noticed(tmp_path: Path) -> None:
 
 def test_a_full_disk_is_refused_and_forgotten_when_there_is_room(tmp_path: Path) -> None:
     disk = FaultyDisk()
-    store = Store(tmp_path, vfs=disk.name)
+    store = SqliteStore(tmp_path, vfs=disk.name)
     store.load()
     store.commit([Persist(("schema",), b"1")], now=0)
     disk.is_full = True
@@ -276,29 +327,31 @@ def test_a_full_disk_is_refused_and_forgotten_when_there_is_room(tmp_path: Path)
     disk.is_full = False
     store.commit([Persist(("tokens",), b"4")], now=2)
     store.close()
-    again = Store(tmp_path)
+    again = SqliteStore(tmp_path)
     assert again.load() == {("schema",): b"1", ("tokens",): b"4"}
     again.close()
 
 
 def test_a_disk_that_does_not_flush_stops_the_broker(tmp_path: Path) -> None:
     disk = FaultyDisk()
-    store = Store(tmp_path, vfs=disk.name)
+    store = SqliteStore(tmp_path, vfs=disk.name)
     store.load()
     disk.fails_to_flush = True
     with pytest.raises(StoreError, match="disk|flush|I/O"):
         store.commit([Persist(("schema",), b"1")], now=0)
 
 
-def test_one_directory_is_for_one_process(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    with pytest.raises(StoreError, match="another process"):
-        Store(tmp_path)
+def test_one_directory_is_for_one_process(engine: Engine) -> None:
+    store = engine.open()
+    with pytest.raises(StoreError, match="another process|another broker is alive"):
+        engine.open()
+    store.load()
     store.close()
+    engine.open().close()
 
 
-def test_acknowledged_messages_can_be_read_until_they_are_trimmed(tmp_path: Path) -> None:
-    store = Store(tmp_path)
+def test_acknowledged_messages_can_be_read_until_they_are_trimmed(engine: Engine) -> None:
+    store = engine.open()
     store.load()
     store.commit([Persist(("out", "a", str(n)), b"%d" % n) for n in range(1, 6)], now=100)
     store.commit([Persist(("out", "a", str(n)), None) for n in range(1, 4)], now=200)
@@ -306,21 +359,21 @@ def test_acknowledged_messages_can_be_read_until_they_are_trimmed(tmp_path: Path
     assert store.trim(before=150) == 3
     assert [number for number, _ in store.read_outbox("a", 0)] == [4, 5]
     store.close()
-    again = Store(tmp_path)
+    again = engine.open()
     assert loaded(again) == {("out", "a", "4"): b"4", ("out", "a", "5"): b"5"}
     again.close()
 
 
-def test_a_record_of_no_known_kind_is_neither_written_nor_read(tmp_path: Path) -> None:
-    store = Store(tmp_path)
+def test_a_record_of_no_known_kind_is_neither_written_nor_read(engine: Engine) -> None:
+    store = engine.open()
     store.load()
     for key in (("mystery",), ("schema", "more"), ("out", "a")):
         with pytest.raises(StoreError, match="no kind that tamis/node/records.py has"):
             store.commit([Persist(key, b"1")], now=0)
     store.commit([Persist(("schema",), b"1")], now=1)
     store.close()
-    damage(tmp_path, "UPDATE state SET key = X'91a13f', crc = 0")
-    again = Store(tmp_path)
+    engine.damage("UPDATE state SET key = X'91a13f', crc = 0")
+    again = engine.open()
     with pytest.raises(StoreError, match="damaged"):
         again.load()
     again.close()
@@ -337,7 +390,7 @@ def test_a_file_of_format_2_is_migrated_with_all_that_was_in_it(
     shutil.copytree(STORES / "format-2", tmp_path / "data")
     expected = json.loads((STORES / "format-2" / "records.json").read_text())
     assert migration.migrate_store(tmp_path / "data") == (2, tmp_path / "data" / "broker.sqlite.format-2")
-    store = Store(tmp_path / "data")
+    store = SqliteStore(tmp_path / "data")
     records = store.load()
     records |= messages_of(store)
     assert records == {tuple(key): bytes.fromhex(value) for key, value in expected["records"]}
@@ -346,17 +399,17 @@ def test_a_file_of_format_2_is_migrated_with_all_that_was_in_it(
         assert [number for number, _ in store.read_outbox(link, 0, 1_000)] == numbers
     audit = [[record.number, msgspec.to_builtins(record.deed)] for record in store.read_audit(limit=1_000)]
     assert audit == expected["audit"]
-    assert store.books.number == expected["number"]
+    assert store.tables.books.number == expected["number"]
     store.close()
 
 
-def test_a_stream_that_begins_anew_forgets_its_old_numbers(tmp_path: Path) -> None:
-    store = Store(tmp_path)
+def test_a_stream_that_begins_anew_forgets_its_old_numbers(engine: Engine) -> None:
+    store = engine.open()
     store.load()
     store.commit([Persist(("out", "a", str(n)), b"old") for n in (1, 2, 3)], now=0)
     store.commit([*(Persist(("out", "a", str(n)), None) for n in (1, 2, 3)), Persist(("out", "a", "1"), b"new")], now=1)
     store.close()
-    again = Store(tmp_path)
+    again = engine.open()
     assert loaded(again) == {("out", "a", "1"): b"new"}
     assert again.read_outbox("a", 0) == [(1, b"new")]
     again.close()

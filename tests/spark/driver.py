@@ -83,6 +83,33 @@ class Commands:
         found = pipeline.match(self._held(self._spark.read.parquet(events), hold), directory)
         return [[row.event_id, row.subscription_id] for row in found.collect()]
 
+    def verb(self, events: str, directory: str, place: str) -> dict[str, list[list[Any]]]:
+        """Match in every form of the one verb: a DataFrame, a column, SQL, and a stream into a sink of Spark's own."""
+        frame, matcher = self._spark.read.parquet(events), pipeline.matcher(directory)
+        frame.createOrReplaceTempView("verb_events")
+        matcher.register(self._spark, "verb_alerts", event_id_type="bigint")
+        stream = self._spark.readStream.schema(frame.schema).parquet(events).transform(matcher.match)
+        writer = stream.writeStream.format("parquet").option("checkpointLocation", f"{place}/checkpoint")
+        writer.trigger(availableNow=True).start(f"{place}/output").awaitTermination()
+        forms = {
+            "match": frame.transform(matcher.match),
+            "ids": frame.select("event_id", matcher.ids().alias("who")).selectExpr(
+                "event_id", "explode(who) AS subscription_id"
+            ),
+            "sql": self._spark.sql("SELECT * FROM verb_alerts(TABLE(verb_events))"),
+            "stream": self._spark.read.parquet(f"{place}/output"),
+        }
+        return {name: [[row.event_id, row.subscription_id] for row in rows.collect()] for name, rows in forms.items()}
+
+    def confide(self, token: str) -> str:
+        """Publish to a broker that is not there, with a token; return the error."""
+        writer = self._spark.range(3).write.format("tamis").mode("append")
+        try:
+            writer.options(url="http://127.0.0.1:9", token=token, timeout="1").save()
+        except Exception as error:
+            return str(error)
+        return ""
+
     def stream(self, name: str, hold: str = "", **places: str) -> None:
         self._spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 50)
         source = self._spark.readStream.schema("event_id long, symbol string, price double, volume long")

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import fcntl
 import json
 import os
 import re
 import select
 import signal
+import socket
 import subprocess
 import sys
-import tempfile
 import time
 import uuid
 from collections.abc import Callable
@@ -26,6 +25,7 @@ from typing import Any, Protocol, TypeVar
 from pyspark.find_spark_home import _find_spark_home
 
 import tamis
+from tamis.spark.running import daemon
 
 __all__ = [
     "SHORT_LIVED",
@@ -70,7 +70,11 @@ class Family:
         self._home = place / "spark-home"
         self._home.mkdir(parents=True)
         for entry in Path(_find_spark_home()).iterdir():  # Spark writes into its home: give it one of ours
-            (self._home / entry.name).symlink_to(entry)
+            if entry.name != "conf":
+                (self._home / entry.name).symlink_to(entry)
+        (self._home / "conf").mkdir()
+        # `session` chooses this daemon for a local master only; here executors have tamis when they start.
+        (self._home / "conf" / "spark-defaults.conf").write_text(f"spark.python.daemon.module {daemon.__name__}\n")
 
     def environment(self, **more: str) -> dict[str, str]:
         """Return what every process gets."""
@@ -142,21 +146,28 @@ class Caller(Protocol):
 
 
 class _ConnectPort:
-    """The right to start a Spark Connect server: its client knows only port 15002, so test runs take turns."""
+    """The right to start a Spark Connect server: its client knows only port 15002, so test runs take turns.
+
+    The lock is a name of the whole machine: test runs may have different directories for temporary files.
+    """
 
     def __enter__(self) -> None:
-        self._file = Path(tempfile.gettempdir(), f"tamis-connect-{os.getuid()}.lock").open("ab")
-        wait_for("port 15002, which another test run uses", self._is_ours, patience=900)
+        self._lock = wait_for("port 15002, which another process uses", self._locked, patience=900)
 
     def __exit__(self, *_: object) -> None:
-        self._file.close()
+        self._lock.close()
 
-    def _is_ours(self) -> bool:
+    def _locked(self) -> socket.socket | None:
+        lock = socket.socket(socket.AF_UNIX)
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
+            lock.bind("\0tamis-tests-connect-15002")  # gone when this process is
+            with socket.socket() as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind((_LOOPBACK, 15002))
+        except OSError:
+            lock.close()
+            return None
+        return lock
 
 
 class Driver:
@@ -169,7 +180,11 @@ class Driver:
         self._process = family.start(
             [sys.executable, str(_DRIVER)], "driver.log", stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env
         )
-        self.about = self.call("session", **settings)
+        try:
+            self.about = self.call("session", **settings)
+        except BaseException:
+            self.__exit__()
+            raise
 
     def ask(self, do: str, **arguments: Any) -> None:
         """Send a command and do not wait for its answer."""

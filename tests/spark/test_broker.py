@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import types as T
 
 import tamis
@@ -218,3 +219,17 @@ def test_the_python_of_the_page(
     assert sorted(one["text"] for one in found) == ["alert: Alaska", "alert: Chile"]
     for option in re.findall(r"^\| `(\w+)`", page.split("## Snapshots")[0], re.MULTILINE):
         assert f'"{option}"' in (ROOT / "broker/source.py").read_text() + (ROOT / "broker/options.py").read_text()
+
+
+def test_a_token_is_not_in_what_a_failed_stream_says(spark: Any, tmp_path: Path) -> None:
+    """Spark prints the plan of a stream that failed, the options of its sink included."""
+    spark.range(1).selectExpr("id AS n").write.parquet(str(tmp_path / "source"))
+    stream = spark.readStream.schema("n long").parquet(str(tmp_path / "source"))
+    given = {"url": "http://127.0.0.1:9", "token": "confidential-0123", "timeout": "1"}
+    writer = stream.writeStream.format("tamis").options(**given, checkpointLocation=str(tmp_path / "checkpoint"))
+    query = writer.trigger(availableNow=True).start()
+    with pytest.raises(StreamingQueryException) as raised:
+        query.awaitTermination()
+    told = f"{raised.value} {query.exception()}"
+    assert "token" in told
+    assert "confidential-0123" not in told

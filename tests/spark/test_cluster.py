@@ -18,6 +18,7 @@ from tests.spark.processes import Driver, DriverError, Family, Standalone, child
 from tests.spark.streams import Streams
 from tests.spark.trades import (
     EVENTS,
+    FORMS,
     QUESTIONS,
     SETTINGS,
     Tables,
@@ -38,7 +39,14 @@ def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Stand
     with Standalone(tmp_path_factory.mktemp("standalone")) as cluster:
         # A task may fail once, by a kill. With Spark's four attempts a job that fails starts dozens of Python workers.
         more = {"spark_executor_memory": "512m", "spark_cores_max": 2, "spark_task_maxFailures": 2, **SETTINGS}
-        with Driver(cluster.family, master=cluster.url, **more) as driver:
+        log = cluster.family.place / "events"
+        log.mkdir()
+        logged = {
+            "spark_eventLog_enabled": "true",
+            "spark_eventLog_dir": log.as_uri(),
+            "spark_eventLog_compress": "false",
+        }
+        with Driver(cluster.family, master=cluster.url, **more, **logged) as driver:
             yield cluster, driver
 
 
@@ -79,6 +87,8 @@ def test_a_cluster_gives_the_rows_of_the_laptop(driver: Driver, tables: Tables) 
     assert driver.call(**tables.write()) == {"version": "v000001", "rejected": 0}
     assert len(list(Path(tables.snapshots, "v000001").glob("*.arrays"))) == 3  # by three tasks
     assert pairs(driver.call(**tables.match())) == expected()
+    forms = driver.call(**tables.verb())
+    assert {name: pairs(rows) == expected() for name, rows in forms.items()} == dict.fromkeys(FORMS, True)
     assert matches(tamis.Engine.load(tables.snapshots), EVENTS) == expected()
     assert len(driver.family.members("CoarseGrainedExecutorBackend")) == 2
 
@@ -107,6 +117,20 @@ def test_a_kill_while_executors_match_changes_no_row(driver: Driver, tables: Tab
     kill(victim(held, kind))
     (go / "go").touch()
     assert pairs(driver.answer()) == expected()
+
+
+def test_a_token_is_not_in_the_event_log(standalone: tuple[Standalone, Driver]) -> None:
+    cluster, driver = standalone
+
+    def logged() -> list[str]:
+        files = [path for path in (cluster.family.place / "events").rglob("*") if path.is_file()]
+        return [line for path in files for line in path.read_text().splitlines()]
+
+    before = sum("SQLExecutionStart" in line for line in logged())
+    assert "127.0.0.1:9" in driver.call("confide", token="confidential-0123")
+    lines = logged()
+    assert sum("SQLExecutionStart" in line for line in lines) > before  # the plan with the token's sink is there
+    assert not [line for line in lines if "confidential-0123" in line]
 
 
 def test_a_directory_that_executors_do_not_see(standalone: tuple[Standalone, Driver], tables: Tables) -> None:

@@ -216,6 +216,13 @@ def test_a_delta_table_is_what_its_log_says(spark: SparkSession, tmp_path: Path)
     assert read_events(spark, path).rows.count() == 0
 
 
+def test_a_table_of_the_catalog(spark: SparkSession) -> None:
+    spark.range(3).createOrReplaceTempView("formats_events")
+    assert read_events(spark, "formats_events", "table").rows.count() == 3
+    with pytest.raises(TableError, match="formats_nothing: cannot be read as table: "):
+        read_events(spark, "formats_nothing", "table").rows.count()
+
+
 @pytest.mark.parametrize(
     ("path", "format", "told"),
     [

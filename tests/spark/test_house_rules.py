@@ -25,6 +25,10 @@ ALLOWED = {
     ("report.py", "reasons_in"),  # the ten most frequent reasons
     ("report.py", "top_subscriptions"),  # the ten that hear most
     ("regions.py", "_grid"),  # five numbers
+    ("sync.py", "_counted"),  # a count per state
+    ("objects.py", "write_objects"),  # a line per object that was written
+    ("delta.py", "_commit"),  # a line per file that was written
+    ("console.py", "replace"),  # twenty rows for a person to look at
     ("match.py", "indexed"),  # at most eleven bad subscriptions, for the message
 }
 

@@ -74,15 +74,15 @@ def test_a_stream_is_pinned_batch_by_batch(spark: Any, tmp_path: Path) -> None:
     def publish(some: list[dict[str, Any]]) -> None:
         spark.createDataFrame(some, COLUMNS).coalesce(1).write.mode("append").parquet(str(source))
 
-    def run() -> None:
+    def run() -> dict[str, Any]:
         stream = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).parquet(str(source))
-        writer = stream.transform(matcher(directory).match).writeStream.format("parquet")
-        writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start(
-            str(output)
-        ).awaitTermination()
+        writer = stream.transform(matcher(directory, metrics="alerts").match).writeStream.format("parquet")
+        query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start(str(output))
+        query.awaitTermination()
+        return {name: row["rows"] for name, row in query.lastProgress["observedMetrics"].items()}
 
     publish(events[:20])
-    run()
+    assert run() == {"alerts_events": 20, "alerts_deliveries": len(laptop(old, events[:20]))}
     write_snapshot(accepted(spark, new), directory, schema=SCHEMA)
     publish(events[20:])
     run()

@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tamis.spark.pipelines.pipeline_file import EventSource, Options, Pipeline, ReduceOptions, SubscriptionSource
+from tamis.spark.pipelines.pipeline_file import (
+    DeliverySink,
+    EventSource,
+    Options,
+    Pipeline,
+    ReduceOptions,
+    SubscriptionSource,
+)
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "spark.md").read_text(encoding="utf-8")
 
@@ -18,7 +25,7 @@ def test_the_python_of_the_page(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
-    assert len(blocks) == 6
+    assert len(blocks) == 9
     exec(compile("\n".join(blocks), "docs/spark.md", "exec"), {})
     printed = capsys.readouterr().out
     assert re.search(r"\|\s*1\|\s*alice\|", printed)
@@ -26,6 +33,9 @@ def test_the_python_of_the_page(
     assert re.search(r"\|\s*1\|\[alice\]\|", printed)  # a column of ids
     assert re.search(r"\|\s*yes\|\n\+-*\+\n\|true\|", printed)
     assert "1 attribute 'price': expected a number, not str (got 'much')\n" in printed
+    assert "synced/v000001 2 0 0 0 0\n" in printed
+    assert "\n0 0 1 1\n" in printed  # alice left, carol stayed
+    assert "[(0, 'v000003', 1, 0)]\n" in printed  # dave came; alice was gone already
     assert "\n1 1\n" in printed
     assert "\n0 v000001 2 1 0 " in printed
     assert "\n1\n3 2 1\n" in printed  # who is left after an update; what links carry
@@ -34,6 +44,7 @@ def test_the_python_of_the_page(
 
 def test_the_page_names_every_key() -> None:
     sections = {"subscriptions": SubscriptionSource, "events": EventSource, "reduce": ReduceOptions, "options": Options}
+    sections["deliveries"] = DeliverySink
     for section, kind in sections.items():
         for key in kind.__struct_fields__:
             assert f"`{section}.{key}`" in PAGE or f"`.{key}`" in PAGE, f"{section}.{key}"

@@ -15,6 +15,7 @@ from tamis.model.tables import EventTable, SubscriptionTable
 
 __all__ = [
     "EVENTS",
+    "FORMS",
     "QUESTIONS",
     "SCHEMA",
     "SETTINGS",
@@ -97,6 +98,8 @@ def matches(engine: tamis.Engine, events: pa.Table) -> Pairs:
 
 #: What every batch test matches.
 QUESTIONS, EVENTS = questions(900, seed=1), trades(600, seed=2)
+#: The forms of the one verb that `Tables.verb` tries.
+FORMS = ("match", "ids", "sql", "stream")
 #: Settings of Spark under which these small tables are still several tasks.
 SETTINGS = {"spark_sql_shuffle_partitions": 2, "spark_sql_files_maxPartitionBytes": "16k"}
 
@@ -131,3 +134,7 @@ class Tables:
     def match(self, directory: str = "") -> dict[str, Any]:
         """Return the command that matches the events, in small batches."""
         return {"do": "match", "events": self.events, "directory": directory or self.snapshots, "rows_per_batch": 100}
+
+    def verb(self) -> dict[str, Any]:
+        """Return the command that matches the events in each of `FORMS`."""
+        return {"do": "verb", "events": self.events, "directory": self.snapshots, "place": str(self.place / "verb")}

@@ -23,7 +23,7 @@ from typing import Any
 from tamis.algebra.evaluate import matches
 from tamis.algebra.proofs.pieces import MAX_PIECES, Budget, Piece, Subtraction, lies_in, pieces_of
 from tamis.algebra.proofs.trees import filter_covers
-from tamis.algebra.proofs.witness import canonical, event_for
+from tamis.algebra.proofs.witness import canonical, event_for, published
 from tamis.algebra.sources import Source, as_subscriptions
 from tamis.model.derived.formulas import is_formula
 from tamis.model.schema import COMPUTED, Event, Schema
@@ -190,7 +190,7 @@ def compare(
             for left in subtraction.leftovers(piece):
                 event = event_for(left, kinds)
                 if event is not None and _differs(canonical(event), filter, outer):
-                    return Covering(False, _NO, event)
+                    return Covering(False, _NO, published(event, kinds))
                 open_attributes.update(_open_names(left))
                 subtraction.budget.spend(TRY_PIECES * sum(len(facts.conditions) for facts in left.values()))
                 tried += 1
@@ -209,7 +209,7 @@ def _guessed(outer: Sequence[Filter], inner: Sequence[Filter], kinds: Mapping[st
         piece = next(pieces_of(filter, Budget(MAX_TRIES)), None)
         event = None if piece is None else event_for(piece, kinds)
         if event is not None and _differs(canonical(event), filter, outer):
-            return Covering(False, _NO, event)
+            return Covering(False, _NO, published(event, kinds))
     return None
 
 

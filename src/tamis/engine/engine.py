@@ -31,6 +31,7 @@ from tamis.index.protocols import Guarantee, demand
 from tamis.index.registry import DEFAULT_MATCHER, MATCHERS
 from tamis.model.language.unbind import format_filters
 from tamis.model.schema import Event, Schema, learn_from_event, presence_of
+from tamis.model.strict_json import read_event
 from tamis.model.subscription import DEFAULT_NAMESPACE, Subscription, SubscriptionId
 from tamis.model.tables import EventTable, SubscriptionTable, checked_id, learn_from_table
 from tamis.model.types import AttributeType, Number, Vector
@@ -179,6 +180,21 @@ class Engine:
         space = self._living(namespace)
         return space.ids.sorted_of(space.matcher.match(canonical))
 
+    def match_json(
+        self, event: bytes | bytearray | memoryview | str, *, namespace: str = DEFAULT_NAMESPACE
+    ) -> list[SubscriptionId]:
+        """Return the sorted ids of the subscriptions that an event matches, given as a JSON object of up to 1 MiB.
+
+        JSON is strict: `EventError` for NaN, numbers beyond float64, and duplicate keys.
+
+        >>> engine = Engine()
+        >>> engine.subscribe("price < 100", id="alice")
+        'alice'
+        >>> engine.match_json(b'{"symbol": "IBM", "price": 99.5}')
+        ['alice']
+        """
+        return self.match(read_event(event), namespace=namespace)
+
     def match_table(
         self, events: Any, *, namespace: str = DEFAULT_NAMESPACE, on_bad: str = "raise", threads: int = 1
     ) -> Matches:
@@ -189,7 +205,11 @@ class Engine:
         """
         if on_bad not in ("raise", "skip"):
             raise ModelError(f"on_bad must be 'raise' or 'skip', not {on_bad!r}")
-        table = events if isinstance(events, EventTable) else self._event_table(events)
+        table = (
+            events
+            if isinstance(events, EventTable)
+            else EventTable.of(events, self._known(events, learn_from_table), presence=self._learns)
+        )
         if on_bad == "raise" and table.bad:
             raise next(iter(table.bad.values()))
         space = self._living(namespace)
@@ -394,13 +414,12 @@ class Engine:
 
     def _canonical(self, event: Mapping[str, Any]) -> Event:
         """Return the canonical event; in a learning engine a value of no type is at least there (not NULL)."""
+        if self._schema.knows_all_of(event):
+            return self._schema.event(event)
         schema = self._known(event, learn_from_event)
         canonical = schema.event(event)
         self._unreachable.look(event, schema)
         return canonical | presence_of(schema, event) if self._learns else canonical
-
-    def _event_table(self, events: Any) -> EventTable:
-        return EventTable.of(events, self._known(events, learn_from_table), presence=self._learns)
 
     def _known(self, source: Any, learn: Callable[[Schema, Any], Schema]) -> Schema:
         """Return the schema for an event or a table, extended by what it shows when the engine learns."""

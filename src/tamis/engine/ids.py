@@ -65,6 +65,10 @@ class _ListedIds:
         return self._rows
 
 
+#: Rows whose numbers a loop adds up faster than NumPy.
+_FEW_ROWS = 32
+
+
 class Ids:
     """A growing map from rows to ids and back.
 
@@ -104,9 +108,11 @@ class Ids:
 
     def of(self, rows: npt.NDArray[np.int32]) -> list[SubscriptionId]:
         """Return the ids of rows, in their order."""
-        if len(self._blocks) == 1 and isinstance(self._blocks[0], range):
-            numbers: list[SubscriptionId] = (rows + np.int64(self._blocks[0].start)).tolist()
-            return numbers
+        if len(self._blocks) == 1 and isinstance(block := self._blocks[0], range | list):
+            if isinstance(block, range) and len(rows) > _FEW_ROWS:
+                numbers: list[SubscriptionId] = (rows + np.int64(block.start)).tolist()
+                return numbers
+            return [block[row] for row in rows.tolist()]
         return [self[row] for row in rows.tolist()]
 
     def to_arrow(self, rows: npt.NDArray[np.int32]) -> pa.Array:

@@ -142,10 +142,9 @@ class Namespace:
         try:
             others = {first + row: subscription for row, subscription in batch.others}
             self._single.update(others)  # the matcher may look them up at once
+            rows = np.array(list(others), np.int32)
             index.columns.add(
-                [one._replace(rows=one.rows + np.int32(first)) for one in batch.columns],
-                np.array(list(others), np.int32),
-                list(others.values()),
+                [one._replace(rows=one.rows + np.int32(first)) for one in batch.columns], rows, list(others.values())
             )
         except BaseException:
             del self._stored[-1], self._stored_from[-1]
@@ -153,9 +152,8 @@ class Namespace:
                 self._single.pop(row, None)
                 self.ids.remove_row(row)
             raise
-        for row in others:
-            if index.find_sides(row) is not None:  # its box decides alone
-                del self._single[row]
+        for row in index.columns.decided(rows):  # made from its text again when it is needed
+            del self._single[row]
 
     def open_part(self, blocks: IdsState, removed: Sequence[int], stored: StoredSubscriptions) -> Matcher:
         """Take over the ids and subscriptions of a part of a saved engine, before anything is added.

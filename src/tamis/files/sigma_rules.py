@@ -15,6 +15,7 @@ from tamis.errors import LimitError, MissingExtraError, ModelError, TamisError
 from tamis.model.language.bind import bind, learn_from_node
 from tamis.model.language.cql2_json import to_json
 from tamis.model.language.foreign.sigma import field_uses, read_sigma_rule, sigma_node
+from tamis.model.language.foreign.sigma_documents import whole_documents
 from tamis.model.language.foreign.sigma_fields import Fields
 from tamis.model.language.format import format_node
 from tamis.model.language.nodes import And, Compare, Node
@@ -85,7 +86,7 @@ def read_sigma_rules(
         for number, document in enumerate(documents, 1):
             try:
                 rule = read_sigma_rule(document)
-                fields.note(field_uses(rule))
+                fields.note(field_uses(rule, fields))
                 rules.append((path, rule))
             except ModelError as error:
                 found.refused.append(RefusedRule(path, _name_of(document, path, number), str(error)))
@@ -132,7 +133,7 @@ def _documents(path: Path) -> list[Any]:
         text = path.read_text(encoding="utf-8-sig")
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)):
             raise ModelError("YAML aliases (*name) are not read; write the values out")
-        return [document for document in yaml.safe_load_all(text) if document is not None]
+        return list(whole_documents(document for document in yaml.safe_load_all(text) if document is not None))
     except UnicodeDecodeError:
         raise ModelError("not text in UTF-8") from None
     except (yaml.YAMLError, ValueError) as error:

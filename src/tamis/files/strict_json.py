@@ -1,60 +1,30 @@
-"""Strict JSON (promise S14): no NaN or Infinity, no number beyond float64, no key twice.
-
-Python's own reader accepts the first, turns ``1e999`` into infinity and keeps the last of two equal keys; a
-file that relies on any of these says something else than its author meant.
-"""
+"""Files of strict JSON (`tamis.model.strict_json`, promise S14): objects line by line, and arrays of objects."""
 
 from __future__ import annotations
 
 import codecs
 import json
-import math
 import re
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from tamis.errors import LimitError, TableError
 from tamis.files.batches import Item
 from tamis.files.text import MAX_LINE, chunks, lines, shown_name
-from tamis.model.schema import MAX_ATTRIBUTES
+from tamis.model.strict_json import (
+    DECODER,
+    MAX_DEPTH,
+    Object,
+    RefusedError,
+    checked_object,
+    lower,
+    read_object,
+    read_value,
+)
 
-__all__ = ["array_objects", "json_items", "line_items", "read_object", "read_value"]
-
-#: Objects and lists inside one another.
-MAX_DEPTH = 32
+__all__ = ["Object", "array_objects", "json_items", "line_items", "read_object", "read_value"]
 
 _BLANKS = re.compile(r"[ \t\r\n]*")
-
-Object = dict[str, Any]
-
-
-class _RefusedError(ValueError):
-    """JSON that is well formed and still not accepted."""
-
-
-def read_object(text: str) -> Object:
-    """Return the object a text holds, or raise ValueError with a message for people.
-
-    >>> read_object('{"mag": 1e999}')
-    Traceback (most recent call last):
-    ValueError: 1e999 is beyond the range of numbers
-    """
-    return _checked(read_value(text))
-
-
-def read_value(text: str) -> object:
-    """Return what a text holds, be it an object or not; see `read_object`."""
-    try:
-        value = _DECODER.decode(text)
-        if _is_deeper(value, MAX_DEPTH + 1):
-            raise _RefusedError(f"nested more than {MAX_DEPTH} deep")
-        return value
-    except json.JSONDecodeError as error:
-        raise ValueError(f"not JSON: {_lower(error.msg)} at column {error.colno}") from None
-    except RecursionError:
-        raise ValueError(f"nested more than {MAX_DEPTH} deep") from None
-    except ValueError as error:
-        raise ValueError(str(error)) from None
 
 
 def array_objects(text: str, longest: int) -> Iterator[Object]:
@@ -95,21 +65,21 @@ class _Window:
         """Return the object at a place of the text, and the place behind it."""
         try:
             try:
-                value, end = _DECODER.raw_decode(self._part, place - self._start)
+                value, end = DECODER.raw_decode(self._part, place - self._start)
             except json.JSONDecodeError:
                 if place == self._start or self._has_all:
                     raise
                 self._move(place)
-                value, end = _DECODER.raw_decode(self._part, 0)
+                value, end = DECODER.raw_decode(self._part, 0)
         except json.JSONDecodeError as error:
             column = self._start + error.pos + 1
             why = "" if self._has_all else f"longer than {self._longest:,} characters, or "
-            raise ValueError(f"{why}not JSON: {_lower(error.msg)} at column {column}") from None
+            raise ValueError(f"{why}not JSON: {lower(error.msg)} at column {column}") from None
         except RecursionError:
             raise ValueError(f"nested more than {MAX_DEPTH} deep") from None
         if not isinstance(value, dict):
             raise ValueError("expected a JSON array of objects")
-        return _checked(value), self._start + end
+        return checked_object(value), self._start + end
 
     @property
     def _has_all(self) -> bool:
@@ -186,20 +156,20 @@ class _Text:
             self.fail("expected an object")
         while True:
             try:
-                value, end = _DECODER.raw_decode(self._text, self._at)
+                value, end = DECODER.raw_decode(self._text, self._at)
             except json.JSONDecodeError as error:
                 if len(self._text) - self._at <= MAX_LINE and self._fill():
                     continue
                 self._move(error.pos)
-                self.fail(f"not JSON: {_lower(error.msg)}")
-            except (RecursionError, _RefusedError) as error:
-                self.fail(str(error) if isinstance(error, _RefusedError) else f"nested more than {MAX_DEPTH} deep")
+                self.fail(f"not JSON: {lower(error.msg)}")
+            except (RecursionError, RefusedError) as error:
+                self.fail(str(error) if isinstance(error, RefusedError) else f"nested more than {MAX_DEPTH} deep")
             break
         line, size = self._line, end - self._at
         if size > MAX_LINE:
             raise LimitError(f"{self._name}, line {line}: characters of one object", size, MAX_LINE)
         try:
-            checked = _checked(value)
+            checked = checked_object(value)
         except ValueError as error:
             self.fail(str(error))
         self._move(end)
@@ -225,58 +195,3 @@ class _Text:
 
 def _after_blanks(text: str, place: int) -> int:
     return _BLANKS.match(text, place).end()  # type: ignore[union-attr]
-
-
-def _checked(value: object) -> Object:
-    if not isinstance(value, dict):
-        raise _RefusedError(f'expected an object such as {{"mag": 4.5}}, not {_WORDS[type(value)]}')
-    if len(value) > MAX_ATTRIBUTES:
-        raise _RefusedError(f"{len(value)} attributes are more than the {MAX_ATTRIBUTES} accepted")
-    if _is_deeper(value, MAX_DEPTH):
-        raise _RefusedError(f"nested more than {MAX_DEPTH} deep")
-    return value
-
-
-_WORDS = {list: "a list", str: "a string", int: "a number", float: "a number", bool: "a boolean", type(None): "null"}
-
-
-def _is_deeper(value: object, levels: int) -> bool:
-    if not isinstance(value, dict | list):
-        return False
-    inner = value.values() if isinstance(value, dict) else value
-    return levels == 0 or any(_is_deeper(one, levels - 1) for one in inner if isinstance(one, dict | list))
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> Object:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise _RefusedError(f"duplicate key {twice!r}")
-    return found
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if math.isinf(value):
-        raise _RefusedError(f"{text} is beyond the range of numbers")
-    return value
-
-
-def _no_constant(text: str) -> NoReturn:
-    raise _RefusedError(f"{text} is not JSON; leave a missing value out")
-
-
-def _whole(text: str) -> int:
-    if len(text) > 400:
-        raise _RefusedError("a number of more than 400 digits")
-    return int(text)
-
-
-def _lower(message: str) -> str:
-    return message[:1].lower() + message[1:]
-
-
-_DECODER = json.JSONDecoder(
-    object_pairs_hook=_unique, parse_float=_finite, parse_int=_whole, parse_constant=_no_constant
-)

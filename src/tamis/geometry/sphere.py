@@ -30,8 +30,17 @@ _SLACK = 1e-9
 
 
 def are_within(a: shapely.Geometry, b: shapely.Geometry, metres: float) -> bool:
-    """Whether two geometries of longitude and latitude are at most this many metres apart."""
-    return distance_between(a, b) <= metres
+    """Whether two geometries of longitude and latitude are at most this many metres apart.
+
+    Only what lies near the other geometry is cut into pieces: an edge around the globe has thousands.
+    """
+    if shapely.intersects(a, b):
+        return True
+    near_a = _clipped(_edges(a), bounds_of_circle(b.bounds, metres))
+    if near_a.is_empty:
+        return False
+    near_b = _clipped(_edges(b), bounds_of_circle(near_a.bounds, metres))
+    return not near_b.is_empty and _distance(near_a, near_b) <= metres
 
 
 def distance_between(a: shapely.Geometry, b: shapely.Geometry) -> float:
@@ -40,21 +49,37 @@ def distance_between(a: shapely.Geometry, b: shapely.Geometry) -> float:
     >>> round(distance_between(shapely.Point(13.4, 52.5), shapely.LineString([(2.3, 48.8), (2.3, 49.0)])) / 1000)
     871
     """
-    if shapely.intersects(a, b):
-        return 0.0
+    return 0.0 if shapely.intersects(a, b) else _distance(_edges(a), _edges(b))
+
+
+def _distance(a: shapely.Geometry, b: shapely.Geometry) -> float:
+    """Return the least distance in metres of lines and points that have no point in common."""
     first, second = _near_each_other(_arcs(a), _arcs(b))
     least = min(_least_chord(first, second), _least_chord(second, first))
     return 2.0 * EARTH_RADIUS * math.asin(min(least / 2.0, 1.0))
 
 
-def _arcs(geometry: shapely.Geometry) -> _Vectors:
+def _edges(geometry: shapely.Geometry) -> shapely.Geometry:
+    """Return the points and lines of a geometry, the rings of its polygons among the lines."""
+    edges = []
+    for part in shapely.get_parts(shapely.get_parts(geometry)):
+        edges += [part.exterior, *part.interiors] if isinstance(part, shapely.Polygon) else [part]
+    return shapely.GeometryCollection([shapely.LineString(one) if one.length else one for one in edges])
+
+
+def _clipped(edges: shapely.Geometry, boxes: list[tuple[Side, Side]]) -> shapely.Geometry:
+    """Return what of some points and lines lies in boxes of longitude and latitude."""
+    margin = _BESIDE  # GEOS leaves out what lies on the border of a box, such as a point of longitude 180
+    inside = [shapely.clip_by_rect(edges, x[0] - margin, y[0] - margin, x[1] + margin, y[1] + margin) for x, y in boxes]
+    return shapely.GeometryCollection([part for one in inside for part in shapely.get_parts(one)])
+
+
+def _arcs(edges: shapely.Geometry) -> _Vectors:
     """Return both ends of all pieces of edges as unit vectors float64[n, 2, 3]; a point is a piece without length."""
     pieces = []
-    for part in shapely.get_parts(shapely.get_parts(shapely.segmentize(geometry, _PIECE))):
-        rings = [part.exterior, *part.interiors] if isinstance(part, shapely.Polygon) else [part]
-        for ring in rings:
-            vectors = sphere_vectors(shapely.get_coordinates(ring))
-            pieces.append(np.stack((vectors[: max(len(vectors) - 1, 1)], vectors[min(len(vectors) - 1, 1) :]), axis=1))
+    for part in shapely.get_parts(shapely.get_parts(shapely.segmentize(edges, _PIECE))):
+        vectors = sphere_vectors(shapely.get_coordinates(part))
+        pieces.append(np.stack((vectors[: max(len(vectors) - 1, 1)], vectors[min(len(vectors) - 1, 1) :]), axis=1))
     return np.concatenate(pieces)
 
 

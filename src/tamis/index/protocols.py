@@ -164,6 +164,9 @@ class ColumnLoader(Protocol):
         All rows lie above the rows added before.
         """
 
+    def decided(self, rows: Rows) -> list[int]:
+        """Return the rows, of some ascending ones, that are decided without a look at the subscription."""
+
 
 @runtime_checkable
 class ColumnMatcher(BoxMatcher, Protocol):

@@ -194,6 +194,10 @@ class SavedArrays(Mapping[str, _Array]):
         own = {name.removeprefix(prefix): array for name, array in self._arrays.items() if name.startswith(prefix)}
         return SavedArrays(own, self._source, self._prefix + prefix)
 
+    def with_array(self, name: str, array: _Array) -> SavedArrays:
+        """Return the arrays and one that an earlier version did not save."""
+        return SavedArrays({**self._arrays, name: array}, self._source, self._prefix)
+
     def take(self, declared: Mapping[str, Declared], **known: int) -> tuple[dict[str, _Array], dict[str, int]]:
         """Return the declared arrays and all sizes, or raise `SnapshotError` for the first that is not as declared.
 

@@ -58,6 +58,13 @@ def point_of(value: object) -> shapely.Point:
     return shapely.Point(position)
 
 
+def _points(positions: Sequence[object]) -> shapely.MultiPoint:
+    """Return points; in one step where all are lists of two numbers, or all of three."""
+    if {len(one) if isinstance(one, list | tuple) else 0 for one in positions} in ({2}, {3}):
+        return shapely.multipoints(_numbers(positions, "a point is a pair of numbers x, y"))
+    return shapely.MultiPoint([point_of(one) for one in positions])
+
+
 def _member(value: object) -> shapely.Geometry:
     if not isinstance(value, Mapping) or value.get("type") == "GeometryCollection":
         raise UnfitError("a GeoJSON collection holds geometries, and no other collection")
@@ -113,7 +120,7 @@ _MAKERS: dict[str, Callable[[object], shapely.Geometry]] = {
     "Point": point_of,
     "LineString": _line,
     "Polygon": _polygon,
-    "MultiPoint": lambda given: shapely.MultiPoint([point_of(one) for one in _some(given, "a list of positions")]),
+    "MultiPoint": lambda given: _points(_some(given, "a list of positions")),
     "MultiLineString": lambda given: shapely.MultiLineString([_line(one) for one in _some(given, "a list of lines")]),
     "MultiPolygon": lambda given: shapely.MultiPolygon([_polygon(one) for one in _some(given, "a list of polygons")]),
 }

@@ -7,6 +7,7 @@ sources that disagree are named in one `SchemaError`.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -75,8 +76,7 @@ class Schema(Mapping[str, AttributeType]):
         self._canonical = {name: kind.canonical for name, kind in self._attributes.items()}
         #: The names that may reach into nested objects.
         self._paths = [name for name in self._attributes if "." in name]
-        self._from_wire = {name: kind.from_wire for name, kind in self._attributes.items()}
-        self._joins_strings = isinstance(self._attributes.get(ALL_STRINGS), String)
+        self._joins_strings = ALL_STRINGS in self._attributes and isinstance(self._attributes[ALL_STRINGS], String)
 
     def __getitem__(self, name: str) -> AttributeType:
         return self._attributes[name]
@@ -86,6 +86,11 @@ class Schema(Mapping[str, AttributeType]):
 
     def __len__(self) -> int:
         return len(self._attributes)
+
+    @functools.cached_property
+    def _from_wire(self) -> dict[str, Callable[[Any], Value]]:
+        """How each attribute is read from the wire; made when it is needed: learning makes many schemas."""
+        return {name: kind.from_wire for name, kind in self._attributes.items()}
 
     @property
     def paths(self) -> Sequence[str]:
@@ -102,12 +107,21 @@ class Schema(Mapping[str, AttributeType]):
         inside = ", ".join(f"{name!r}: {kind!r}" for name, kind in self._attributes.items())
         return f"Schema({{{inside}}})"
 
+    def knows_all_of(self, raw: object) -> bool:
+        """Whether an event is a flat dict of attributes of this schema: there is nothing to learn from it."""
+        return (
+            type(raw) is dict
+            and self._attributes.keys() >= raw.keys()
+            and _SIMPLE.issuperset(map(type, raw.values()))
+            and not self._paths
+        )
+
     def event(self, raw: Mapping[str, Any], row: int | None = None) -> dict[str, Value]:
         """Return the canonical event: known attributes only, missing ones left out.
 
         Raises `EventError` that names the attribute and the value (NaN and infinity are refused).
         """
-        if not isinstance(raw, Mapping):
+        if type(raw) is not dict and not isinstance(raw, Mapping):  # to ask a protocol takes longer than to read
             raise EventError("", raw, "an event must be a mapping from attribute to value", row)
         return self._with_strings(self._read(raw, self._canonical, row), raw)
 
@@ -195,6 +209,10 @@ class Schema(Mapping[str, AttributeType]):
         from tamis.model.arrow_types import schema_from_arrow
 
         return cls(schema_from_arrow(source))
+
+
+#: Types of values that have nothing inside.
+_SIMPLE = frozenset({float, int, str, bool, type(None)})
 
 
 def joined_strings(raw: Mapping[str, Any]) -> str | None:

@@ -7,7 +7,7 @@ bytes and the schema, so a `Content` remembers what it has read: a filter that c
 from __future__ import annotations
 
 import itertools
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, NamedTuple, TypeVar
@@ -25,7 +25,7 @@ from tamis.model.subscription import Filter
 from tamis.model.types import Number
 from tamis.model.types.paths import MAX_DEPTH, nested
 
-__all__ = ["Content", "ReadDocuments"]
+__all__ = ["Content", "ReadDocuments", "check_nesting"]
 
 _Key = TypeVar("_Key")
 _Known = TypeVar("_Known")
@@ -41,6 +41,12 @@ MAX_NAMESPACES = 10_000
 #: of each, as they are written.
 REMEMBERED, REMEMBERED_EVENTS = 100_000, 4_096
 REMEMBERED_BYTES, REMEMBERED_EVENT_BYTES = 64 * 1024 * 1024, 16 * 1024 * 1024
+
+#: Objects and lists inside one value of an event: the 10,000 positions and 2,500 rings of a region, and some more.
+MAX_INNER = 20_000
+
+#: Types of values that nothing can be inside of.
+_PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
 
 #: Schemas whose shapes of documents are remembered.
 REMEMBERED_SCHEMAS = 64
@@ -159,6 +165,18 @@ class Content:
             space = self.spaces[namespace] = Content(None, self._memory)
         return space
 
+    def apart(self) -> Content:
+        """Return a copy for another thread, with a memory of its own; `adopt` takes over what it has compiled."""
+        copy = Content(None if self.learns else self.schema)
+        copy.schema, copy._number = self.schema, self._number
+        return copy
+
+    def adopt(self, apart: Content) -> None:
+        """Take over the filters that a copy has compiled, unless types were forgotten since."""
+        if apart._number == self._number:
+            for (_, filters), data in apart._memory.texts.items():
+                self._remember(filters, data)
+
     def forget_types(self, kept: Container[str]) -> None:
         """Forget the learned types of all attributes but those in ``kept``."""
         self.schema = Schema({name: kind for name, kind in self.schema.items() if name in kept})
@@ -274,9 +292,7 @@ class Content:
         return set(map(type, values)) == _FLOATS and isfinite(sum(values)) and 0.0 not in values
 
     def _written(self, raw: Mapping[str, Any]) -> tuple[Event, bytes]:
-        deep = next((name for name, value in raw.items() if _is_deeper(value, MAX_DEPTH - 1)), None)
-        if deep is not None:  # the value itself is not told: to print it would take as many levels
-            raise EventError(str(deep), "...", f"nested more than {MAX_DEPTH} deep")
+        check_nesting(raw)
         schema, present = self.schema, dict[str, bool]()
         self._look_at_schema()
         if self.learns and not (isinstance(raw, dict) and raw.keys() <= self._known_names):
@@ -297,9 +313,28 @@ class Content:
         return event | presence_of(self.schema, raw) if self.learns else event
 
 
-def _is_deeper(value: object, levels: int) -> bool:
-    """Whether mappings and lists are nested in more than this many levels."""
-    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else None
-    if inner is None:
-        return False
-    return levels == 0 or any(_is_deeper(one, levels - 1) for one in inner if isinstance(one, Mapping | list | tuple))
+def check_nesting(raw: Mapping[str, Any]) -> None:
+    """Raise unless the values of an event nest at most `MAX_DEPTH` deep and hold at most `MAX_INNER` objects and lists.
+
+    No value is told: to print it would take as many levels.
+    """
+    for name, value in raw.items():
+        level, count = [value], 0
+        for _ in range(MAX_DEPTH - 1 if type(value) not in _PLAIN else 0):
+            level = list(itertools.islice((inner for one in level for inner in _nested_in(one)), MAX_INNER + 1))
+            count += len(level)
+            if not level:
+                break
+            if count > MAX_INNER:
+                raise LimitError("objects and lists inside a value of an event", count, MAX_INNER)
+        else:
+            if type(value) not in _PLAIN:
+                raise EventError(str(name), "...", f"nested more than {MAX_DEPTH} deep")
+
+
+def _nested_in(value: object) -> Iterable[object]:
+    """Return the mappings and lists directly inside a value; that a list of plain values has none is found quickly."""
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    if set(map(type, inner)) <= _PLAIN:
+        return ()
+    return (one for one in inner if isinstance(one, dict | list | tuple | Mapping))

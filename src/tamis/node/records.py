@@ -271,7 +271,7 @@ FLOOR = Kind(
     "floor",
     ("link",),
     _NUMBER,
-    "runtime/broker/store.py",
+    "runtime/stores/tables.py",
     "the number of the last message of a stream that was acknowledged; the store's own record",
 )
 

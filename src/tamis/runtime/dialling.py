@@ -9,10 +9,17 @@ from typing import Any
 
 from tamis.runtime.packets import SUBPROTOCOL
 
-__all__ = ["FIRST_PAUSE", "LONGEST_PAUSE", "dial", "socket_errors", "websocket_url"]
+__all__ = ["ATTEMPT_SECONDS", "BEAT", "FIRST_PAUSE", "dial", "longer_pause", "socket_errors", "websocket_url"]
 
 #: Seconds before a broken connection is tried again, at first and at most.
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
+
+#: Where there are several addresses: seconds for each attempt, between two pings, and until one counts as unanswered.
+#: A broker that hangs or was cut off is left after 3 seconds; one address alone is given 40.
+ATTEMPT_SECONDS, BEAT = 2.0, (0.5, 2.5)
+
+#: Seconds between two attempts at most where there are several addresses: only one of them is the right one.
+_LONGEST_OF_SEVERAL = 0.2
 
 
 def websocket_url(url: str) -> str:
@@ -24,11 +31,26 @@ def websocket_url(url: str) -> str:
     return "ws" + url.rstrip("/").removeprefix("http").removeprefix("ws") + "/v1/connect"
 
 
+def longer_pause(pause: float, n_addresses: int) -> float:
+    """Return the seconds until the next attempt after one that came ``pause`` seconds after the one before.
+
+    >>> longer_pause(0.5, 1), longer_pause(0.9, 1), longer_pause(0.9, 2)
+    (1.0, 1.0, 0.2)
+    """
+    return min(2 * pause, LONGEST_PAUSE if n_addresses == 1 else _LONGEST_OF_SEVERAL)
+
+
 @asynccontextmanager
 async def dial(
-    url: str, token: str | None, *, max_size: int, timeout: float, ssl: ssl.SSLContext | None = None
+    url: str,
+    token: str | None,
+    *,
+    max_size: int,
+    timeout: float,
+    ssl: ssl.SSLContext | None = None,
+    beat: tuple[float, float] | None = None,
 ) -> AsyncIterator[Any]:
-    """Open a WebSocket; it is closed at the end of the context.
+    """Open a WebSocket; it is closed at the end of the context. ``beat`` is as `BEAT`.
 
     A closing handshake that is cancelled would leave the TCP connection open: the other side may never answer it.
     """
@@ -44,6 +66,9 @@ async def dial(
         compression=None,
         open_timeout=timeout,
         proxy=None,
+        ping_interval=20.0 if beat is None else beat[0],
+        ping_timeout=20.0 if beat is None else beat[1],
+        close_timeout=10.0 if beat is None else beat[0],
         **tls,
     )
     try:

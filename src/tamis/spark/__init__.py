@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tamis.spark.pipelines.pipeline_file import Pipeline
     from tamis.spark.reduction.reduce import Reduced, ReductionCounts, reduce_subscriptions
     from tamis.spark.running.session import session
+    from tamis.spark.sinks.registry import write_rows
     from tamis.spark.snapshots.snapshot import (
         compact_snapshot,
         prune_snapshots,
@@ -40,9 +41,11 @@ if TYPE_CHECKING:
         write_snapshot,
     )
     from tamis.spark.snapshots.summary import read_summary
+    from tamis.spark.snapshots.sync import SyncReport, sync_snapshot
     from tamis.spark.sources.formats import read_events, read_subscriptions
     from tamis.spark.streaming.batch_log import BatchReport, batch_reports
     from tamis.spark.streaming.stream import match_stream, read_deliveries, read_rejected
+    from tamis.spark.streaming.sync_stream import SyncedBatch, read_quarantine, sync_reports, sync_stream
     from tamis.spark.subscriptions.compile import Compiled, compile_subscriptions
 
 if importlib.util.find_spec("pyspark") is None:
@@ -55,6 +58,8 @@ __all__ = [
     "Pipeline",
     "Reduced",
     "ReductionCounts",
+    "SyncReport",
+    "SyncedBatch",
     "backtest",
     "ball_join",
     "batch_reports",
@@ -72,6 +77,7 @@ __all__ = [
     "range_join",
     "read_deliveries",
     "read_events",
+    "read_quarantine",
     "read_rejected",
     "read_snapshot",
     "read_subscriptions",
@@ -82,7 +88,11 @@ __all__ = [
     "relation_join",
     "run_pipeline",
     "session",
+    "sync_reports",
+    "sync_snapshot",
+    "sync_stream",
     "update_snapshot",
+    "write_rows",
     "write_snapshot",
 ]
 
@@ -101,6 +111,7 @@ _HOMES = {
     "pipelines.pipeline_file": ["Pipeline"],
     "reduction.reduce": ["Reduced", "ReductionCounts", "reduce_subscriptions"],
     "running.session": ["session"],
+    "sinks.registry": ["write_rows"],
     "snapshots.snapshot": [
         "compact_snapshot",
         "prune_snapshots",
@@ -109,9 +120,11 @@ _HOMES = {
         "write_snapshot",
     ],
     "snapshots.summary": ["read_summary"],
+    "snapshots.sync": ["SyncReport", "sync_snapshot"],
     "sources.formats": ["read_events", "read_subscriptions"],
     "streaming.batch_log": ["BatchReport", "batch_reports"],
     "streaming.stream": ["match_stream", "read_deliveries", "read_rejected"],
+    "streaming.sync_stream": ["SyncedBatch", "read_quarantine", "sync_reports", "sync_stream"],
     "subscriptions.compile": ["Compiled", "compile_subscriptions"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -10,7 +10,9 @@ import asyncio
 import contextlib
 import json
 import re
+import time
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from typing import Any, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
@@ -19,6 +21,7 @@ from tamis.errors import EventError, LimitError, ModelError, RefusedError
 from tamis.files.strict_json import array_objects, read_object
 from tamis.routing.edge.limits import (
     BODY_SECONDS,
+    LONG_JSON,
     MAX_BODY,
     MAX_EVENT_TEXT,
     MAX_EVENT_WITH_REGION,
@@ -28,6 +31,7 @@ from tamis.routing.edge.limits import (
 )
 from tamis.web.intake import principal_of
 from tamis.web.server import server_of
+from tamis.web.work.pacing import SLICE_SECONDS
 
 __all__ = [
     "MAX_PAGE",
@@ -53,7 +57,14 @@ _CONTEXT = ("id", "source", "type", "subject", "time", "dataschema")
 
 async def read_json(request: Request, limit: int = MAX_EVENT_WITH_REGION) -> dict[str, Any]:
     """Return the object that a request holds, strictly read."""
-    return _object(await _read_body(request, limit), None)
+    return await _one(request, await _read_body(request, limit))
+
+
+async def _one(request: Request, text: str) -> dict[str, Any]:
+    """Return the object of a text; a long one is parsed beside the event loop."""
+    if len(text) <= LONG_JSON:
+        return _object(text, None)
+    return await server_of(request).pace(principal_of(request)).beside(lambda: _object(text, None))
 
 
 async def read_objects(request: Request) -> tuple[list[dict[str, Any]], bool]:
@@ -62,8 +73,9 @@ async def read_objects(request: Request) -> tuple[list[dict[str, Any]], bool]:
     items = _items(request, text)
     if items is None:
         _check_length(text, MAX_EVENT_WITH_REGION)
-        return [_object(text, None)], True
-    return await _counted(request, items, "subscriptions of one request", MAX_SUBSCRIPTIONS_AT_ONCE), False
+        return [await _one(request, text)], True
+    is_long = len(text) > LONG_JSON
+    return await _counted(request, items, "subscriptions of one request", MAX_SUBSCRIPTIONS_AT_ONCE, is_long), False
 
 
 async def read_events(request: Request) -> list[dict[str, Any]]:
@@ -74,9 +86,9 @@ async def read_events(request: Request) -> list[dict[str, Any]]:
     if kind == "application/cloudevents-batch+json":
         items = (_structured(one, row) for row, one in enumerate(_array(text)))
     if items is not None and "ce-specversion" not in request.headers:
-        return await _counted(request, items, "events of one request", MAX_EVENTS)
+        return await _counted(request, items, "events of one request", MAX_EVENTS, len(text) > LONG_JSON)
     _check_length(text, MAX_EVENT_TEXT)
-    event = _object(text, None)
+    event = await _one(request, text)
     if kind == "application/cloudevents+json":
         return [_structured(event, None)]
     if "ce-specversion" in request.headers:
@@ -99,6 +111,8 @@ async def _read_body(request: Request, limit: int = MAX_BODY, most: int | None =
         raise RefusedError(400, "the connection ended within the body") from None
     except TimeoutError:
         raise RefusedError(408, f"the body did not come within {BODY_SECONDS:g} s") from None
+    except asyncio.CancelledError:  # uvicorn stops, and would log a traceback for each body that is under way
+        raise RefusedError(503, "the broker is stopping") from None
     try:
         return body.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -140,17 +154,36 @@ def _items(request: Request, text: str) -> Iterator[dict[str, Any]] | None:
     return _array(text) if text.lstrip().startswith("[") else None
 
 
-async def _counted(request: Request, items: Iterator[dict[str, Any]], what: str, most: int) -> list[dict[str, Any]]:
-    """Return all items; `LimitError` at the first one beyond ``most``: the rest is not parsed."""
+async def _counted(
+    request: Request, items: Iterator[dict[str, Any]], what: str, most: int, is_long: bool
+) -> list[dict[str, Any]]:
+    """Return all items; `LimitError` at the first one beyond ``most``: the rest is not parsed.
+
+    The items of a long text, each of which may be long, are parsed beside the event loop, some at a time.
+    """
     pace = server_of(request).pace(principal_of(request))
     await pace.begin()
     objects: list[dict[str, Any]] = []
-    for item in items:
-        if len(objects) == most:
+    parse_some = partial(_parse_some, items, objects, most)
+    more = True
+    while more:
+        more = await pace.beside(parse_some) if is_long else parse_some()
+        if len(objects) > most:
             raise LimitError(what, most + 1, most)
-        objects.append(item)
         await pace.breathe()
     return objects
+
+
+def _parse_some(items: Iterator[dict[str, Any]], objects: list[dict[str, Any]], most: int) -> bool:
+    """Parse items for some milliseconds; return whether there may be more."""
+    end = time.perf_counter() + SLICE_SECONDS
+    for item in items:
+        objects.append(item)
+        if len(objects) > most:
+            return False
+        if time.perf_counter() > end:
+            return True
+    return False
 
 
 def _kind(request: Request) -> str:

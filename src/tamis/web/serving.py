@@ -7,6 +7,7 @@ import contextlib
 import signal
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
@@ -25,16 +26,18 @@ from tamis.runtime.broker.open_broker import open_broker
 from tamis.runtime.broker.self_audit import note_start, note_stop, watch_tokens
 from tamis.runtime.broker.sessions import end_sessions
 from tamis.runtime.broker.snapshot_subscriptions import follow_snapshot, open_snapshot
-from tamis.runtime.broker.store import Store
 from tamis.runtime.broker.tokens import Tokens, tokens_of
-from tamis.runtime.disk.retention import TRIM_ROWS
 from tamis.runtime.long_lived import keep_frozen, paused_collection
+from tamis.runtime.stores.opening import open_store
+from tamis.runtime.stores.protocol import StandbyStoppedError, Store
+from tamis.runtime.stores.retention import TRIM_ROWS
 from tamis.web.app import make_app
 from tamis.web.port.certificate import follow_certificate
 from tamis.web.port.connection_limits import Gate, raise_file_limit, with_limits, with_small_packets
 from tamis.web.port.handshakes import with_handshakes
 from tamis.web.port.write_deadline import with_write_deadline
 from tamis.web.server import Server
+from tamis.web.standby import make_standby_app
 
 __all__ = ["serve"]
 
@@ -45,21 +48,44 @@ TRIM_SECONDS = 60.0
 HEARTBEAT_SECONDS = 10.0
 
 
-async def serve(config: BrokerConfig, ready: Callable[[str], None] = lambda url: None) -> None:
-    """Run a broker; call ``ready`` with its URL when it answers. Raises the error that stopped it, if any."""
-    driver, version = await _open(config)
+async def serve(
+    config: BrokerConfig,
+    ready: Callable[[str], None] = lambda url: None,
+    waits: Callable[[str], None] = lambda url: None,
+) -> None:
+    """Run a broker; call ``ready`` with its URL when it answers. Raises the error that stopped it, if any.
+
+    A standby calls ``waits`` with its URL first, and serves when the broker before it is gone.
+    """
+    if not config.standby:
+        await _run(config, ready)
+        return
+    listener = _listener(config.check())
+    try:
+        if (store := await _stand_by(config, listener, waits)) is not None:
+            await _run(config, ready, store, listener)
+    finally:
+        listener.close()
+
+
+async def _run(
+    config: BrokerConfig,
+    ready: Callable[[str], None],
+    store: Store | None = None,
+    listener: socket.socket | None = None,
+) -> None:
+    driver, version = await _open(config, store)
     note_start(driver, config)
     tokens = tokens_of(config)
     app = make_app(config, driver, tokens)
-    listener = _listener(config)
+    listener = _listener(config) if listener is None else listener
     settings, tls = _settings(config, app)
     server = _Port(settings)
     around = [asyncio.create_task(one) for one in _around(driver, config, version, tokens)]
     around += [asyncio.create_task(one) for one in _watches(app.state.server, tls)]
     server.listen_to_signals()
     running = asyncio.create_task(server.serve(sockets=[listener]))
-    scheme = "https" if config.tls_certificate else "http"
-    ready(f"{scheme}://{config.host}:{listener.getsockname()[1]}")
+    ready(_url(config, listener))
     try:
         await _end_of(server, running, driver)
     finally:
@@ -74,6 +100,34 @@ async def serve(config: BrokerConfig, ready: Callable[[str], None] = lambda url:
         await driver.stop()
 
 
+async def _stand_by(config: BrokerConfig, listener: socket.socket, waits: Callable[[str], None]) -> Store | None:
+    """Return the store once no other broker has it; None when this process was told to stop before."""
+    stopped = threading.Event()
+    # uvicorn calls each WebSocket that is refused an error.
+    settings, _ = _settings(config, make_standby_app(config.name), log_level="critical")
+    server = _Port(settings)
+    server.listen_to_signals()
+    # uvicorn closes what it listens on: this broker goes on with the same port.
+    running = asyncio.create_task(server.serve(sockets=[listener.dup()]))
+    waits(_url(config, listener))
+    opening = asyncio.create_task(asyncio.to_thread(open_store, config, stopped))
+    try:
+        await asyncio.wait([running, opening], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stopped.set()
+        server.should_exit = server.force_exit = True
+        await running
+    try:
+        return await opening
+    except StandbyStoppedError:
+        return None
+
+
+def _url(config: BrokerConfig, listener: socket.socket) -> str:
+    scheme = "https" if config.tls_certificate else "http"
+    return f"{scheme}://{config.host}:{listener.getsockname()[1]}"
+
+
 async def _end_of(server: _Port, running: asyncio.Task[None], driver: Driver) -> None:
     """Wait until the port is closed; raises what made the driver fail, if it did."""
     failed = driver.failed
@@ -86,10 +140,10 @@ async def _end_of(server: _Port, running: asyncio.Task[None], driver: Driver) ->
     await running
 
 
-async def _open(config: BrokerConfig) -> tuple[Driver, Path | str | None]:
+async def _open(config: BrokerConfig, store: Store | None) -> tuple[Driver, Path | str | None]:
     """Return a broker with all it had and, if it follows snapshots, the version that it opened."""
     with paused_collection():
-        driver = open_broker(config)
+        driver = open_broker(config, store)
         await driver.start()
         return driver, await open_snapshot(driver, config.snapshot) if config.snapshot else None
 
@@ -132,13 +186,15 @@ def _watches(server: Server, tls: ssl.SSLContext | None) -> Iterator[Coroutine[A
         yield server.access.jwt.keys.follow()
 
 
-def _settings(config: BrokerConfig, app: object) -> tuple[uvicorn.Config, ssl.SSLContext | None]:
+def _settings(
+    config: BrokerConfig, app: object, log_level: str = "warning"
+) -> tuple[uvicorn.Config, ssl.SSLContext | None]:
     """Return what uvicorn runs, and with which certificate; handshakes are ours, for uvicorn counts none."""
     most = raise_file_limit(config.max_connections)
     gate = Gate(most, min(most, config.max_connections_of_address))
     settings = uvicorn.Config(
         app,  # type: ignore[arg-type]
-        log_level="warning",
+        log_level=log_level,
         lifespan="off",
         server_header=False,
         proxy_headers=False,  # X-Forwarded-For would choose the address that the audit notes

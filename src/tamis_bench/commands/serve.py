@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 
 __all__ = ["EPILOG", "print_rows", "serve"]
 
-EPILOG = examples("tamis bench serve --quick", "tamis bench serve --size 100k --subscribers 10 --json")
+EPILOG = examples(
+    "tamis bench serve --quick",
+    "tamis bench serve --size 100k --subscribers 10 --json",
+    "tamis bench serve --system ours --store postgresql://tamis@localhost/tamis",
+)
 
 
 def serve(
@@ -23,6 +27,9 @@ def serve(
     subscribers: Annotated[int, typer.Option(min=1, max=1_000, help="Clients that share them.")] = 10,
     events: Annotated[int, typer.Option(min=1, help="Events published in frames.")] = 100_000,
     system: Annotated[str, typer.Option(metavar="A,B", help="Which systems; all of them otherwise.")] = "",
+    store: Annotated[
+        str, typer.Option(metavar="URL", help="A PostgreSQL database: the broker runs again with its state there.")
+    ] = "",
     quick: Annotated[bool, typer.Option("--quick", help="A look in some seconds: small, and rough.")] = False,
     json: Json = False,
 ) -> None:
@@ -39,7 +46,7 @@ def serve(
     rows: list[Row] = []
     for n in sizes_of(size or ("2k" if quick else "100k")):
         few = Load(n, subscribers, min(events, 5_000), 500, 1.0)
-        rows += shown(measure_serve(few if quick else Load(n, subscribers, events), systems), json)
+        rows += shown(measure_serve(few if quick else Load(n, subscribers, events), systems, store), json)
     if not json:
         print_rows(rows)
 

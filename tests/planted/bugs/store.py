@@ -10,32 +10,32 @@ COMMITTER = "tests/unit/runtime/test_committer.py"
 BUGS = [
     Bug(
         "the_head_is_not_written",
-        "runtime/broker/store",
+        "runtime/stores/sqlite_store",
         "A commit is not noted beside the database, so a log that lost its end goes unnoticed.",
-        "        batch.settle()\n        self._head.write(self.books.number)",
+        "        batch.settle()\n        self._head.write(self.tables.books.number)",
         "        batch.settle()",
         (f"{STORE}::test_a_log_that_lost_its_end_is_noticed",),
     ),
     Bug(
         "records_are_not_checked",
-        "runtime/disk/books",
+        "runtime/stores/books",
         "A damaged record is read as it is.",
         "            if not isinstance(value, bytes) or crc != zlib.crc32(value, zlib.crc32(key)):\n"
         '                raise StoreError(self._path, f"the record {key!r} is damaged")\n',
         "",
-        (f"{STORE}::test_damage_that_sqlite_does_not_see_is_refused",),
+        (f"{STORE}::test_damage_that_the_engine_does_not_see_is_refused",),
     ),
     Bug(
         "messages_are_not_checked",
-        "runtime/disk/messages",
+        "runtime/stores/messages",
         "A damaged message is sent as it is.",
         'return zlib.crc32(body, zlib.crc32(f"{number} {at} {link}".encode()))',
         'return zlib.crc32(f"{number} {at} {link}".encode())',
-        (f"{STORE}::test_damage_that_sqlite_does_not_see_is_refused",),
+        (f"{STORE}::test_damage_that_the_engine_does_not_see_is_refused",),
     ),
     Bug(
         "trimming_takes_one_message_too_many",
-        "runtime/disk/retention",
+        "runtime/stores/retention",
         "The first message that was not acknowledged is deleted with those that were.",
         'DELETE FROM outbox WHERE link = ? AND number <= ?"',
         'DELETE FROM outbox WHERE link = ? AND number <= ? + 1"',
@@ -43,7 +43,7 @@ BUGS = [
     ),
     Bug(
         "a_new_stream_keeps_the_old_numbers",
-        "runtime/broker/store",
+        "runtime/stores/tables",
         "Messages of a stream that ended are read as part of the stream that began anew.",
         "                self.restarted.add(link)\n",
         "",
@@ -59,7 +59,7 @@ BUGS = [
     ),
     Bug(
         "a_commit_is_not_flushed",
-        "runtime/broker/store",
+        "runtime/stores/sqlite_store",
         "A commit returns before its log is flushed to the disk.",
         '"synchronous=FULL"',
         '"synchronous=NORMAL"',
@@ -67,7 +67,7 @@ BUGS = [
     ),
     Bug(
         "a_replay_begins_with_the_last_one_seen",
-        "runtime/disk/messages",
+        "runtime/stores/messages",
         "Reading after message 1 returns message 1 again.",
         "WHERE link = ? AND number > ? ORDER BY number LIMIT ?",
         "WHERE link = ? AND number >= ? ORDER BY number LIMIT ?",

@@ -71,3 +71,23 @@ def test_what_the_structure_proves_is_true_of_random_events() -> None:
                 proved += 1
                 assert all(matches(event, outer) for event in events if matches(event, inner)), (outer, inner)
     assert proved > 50
+
+
+def test_a_condition_beside_a_tree_restricts_the_cover() -> None:
+    tree = rule(IMAGES, LINES, FILTERS[:1])
+    narrow = f"n BETWEEN 0 AND 10 AND {tree}"
+    [filter] = compile_text(narrow).filters
+    assert filter.rest is not None
+    assert filter.constraints
+    assert tamis.covers(tree, narrow)
+    assert not tamis.covers(narrow, tree)
+
+
+def test_a_set_beside_a_tree_is_decided_exactly() -> None:
+    engine = tamis.Engine()
+    engine.subscribe(f"n IN ({', '.join(str(2 * i) for i in range(20))}) AND {rule(IMAGES, LINES, [])}", id="rule")
+    for i in range(200):
+        engine.subscribe(f"n = {i} AND b = 'q{i}'")
+    event = {"image": "c:\\tool1.exe", "line": "option2"}
+    assert engine.match({**event, "n": 8}) == ["rule"]
+    assert engine.match({**event, "n": 7}) == []

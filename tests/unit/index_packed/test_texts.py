@@ -9,10 +9,11 @@ import pyarrow as pa
 import pytest
 
 import tamis
+from tamis.index.packed.texts import finders
+from tamis.index.packed.texts.finders import Finder, Literals, finder_of
+from tamis.index.packed.texts.literals import Anchor
 from tamis.index.packed.texts.programs import program_of
-from tamis.index.packed.texts.segment import _automaton_of
 from tamis.kernels.text.like import fits_like
-from tamis.kernels.text.scan import LANES, scan_rows
 from tamis.model.subscription import Like
 from tamis.model.text.patterns import meets
 
@@ -73,17 +74,66 @@ def test_matches_are_those_of_the_linear_matcher_under_churn(seed: int) -> None:
             assert sorted(table.of(row)) == expected
 
 
+def _numbers(literals: list[bytes]) -> Literals:
+    values = [int.from_bytes(literal.ljust(8, b"\0"), "big") for literal in literals]
+    return Literals(np.array(values, np.uint64), np.array([len(literal) for literal in literals]))
+
+
+def _find(finder: Finder, rows: list[bytes]) -> list[tuple[int, int]]:
+    offsets, padding = np.cumsum([5, *map(len, rows)]), np.full(5, 97, np.uint8)
+    text = np.concatenate((padding, np.frombuffer(b"".join(rows), np.uint8), padding))
+    return sorted(zip(*(array.tolist() for array in finder.find(text, offsets)), strict=True))
+
+
+_HOLDS = {Anchor.NONE: bytes.__contains__, Anchor.START: bytes.startswith, Anchor.END: bytes.endswith}
+
+
+@pytest.mark.parametrize("most_in_automaton", [0, 1_000], ids=["windows", "automaton"])
 @pytest.mark.parametrize("n_rows", [1, 3, 500])
-def test_scanning_finds_every_literal_once_or_more_in_each_row(n_rows: int) -> None:
+def test_a_finder_finds_every_literal_in_each_row(
+    n_rows: int, most_in_automaton: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(finders, "MOST_IN_AUTOMATON", most_in_automaton)
     rng = random.Random(n_rows)
-    literals = sorted({bytes(rng.choices(b"aab", k=rng.randint(1, 8))) for _ in range(30)})
-    rows = [bytes(rng.choices(b"aabc", k=rng.randint(0, 40))) for _ in range(n_rows)]
-    offsets = np.cumsum([0, *map(len, rows)])
-    seen = np.full((LANES, len(literals)), -1, np.int32)
-    found = scan_rows(_automaton_of(literals), np.frombuffer(b"".join(rows), np.uint8).copy(), offsets, seen)
-    hits = set(zip(*(array.tolist() for array in found), strict=True))
-    assert hits == {(r, i) for r, row in enumerate(rows) for i, literal in enumerate(literals) if literal in row}
-    assert (seen == -1).all()
+    literals = sorted({bytes(rng.choices(b"aab\0", k=rng.randint(1, 8))) for _ in range(40)})
+    rows = [bytes(rng.choices(b"aabc\0", k=rng.randint(0, 40))) for _ in range(n_rows)]
+    for anchor, holds in _HOLDS.items():
+        finder = finder_of(_numbers(literals), anchor)
+        expected = [(r, i) for r, row in enumerate(rows) for i, literal in enumerate(literals) if holds(row, literal)]
+        for some in (rows, rows[:1], rows):  # what one call leaves behind must not be seen by the next
+            hits = _find(finder, some)
+            assert sorted(set(hits)) == [pair for pair in expected if pair[0] < len(some)]
+            assert (anchor is Anchor.NONE and most_in_automaton) or len(hits) == len(set(hits))
+
+
+def test_a_hostile_text_hits_each_literal_once_per_row() -> None:
+    literals = sorted(b"a" * k for k in range(1, 9))
+    literals = sorted([*literals, *(b"b%07d" % i for i in range(finders.MOST_IN_AUTOMATON))])
+    hits = _find(finder_of(_numbers(literals), Anchor.NONE), [b"a" * 50_000, b"", b"a" * 50_000])
+    assert hits == [(row, i) for row in (0, 2) for i in range(8)]
+
+
+@pytest.mark.parametrize(
+    ("filter", "fits", "fits_not"),
+    [
+        ("s LIKE '%.exe'", ["a.exe", ".exe"], [".exe ", "exe", None]),
+        ("s LIKE 'C:/Windows/%'", ["C:/Windows/", "C:/Windows/x"], ["C:/Windows", " C:/Windows/x"]),
+        ("s LIKE '_bcd%'", ["abcd", "ébcde"], ["bcd", "aabcd"]),
+        ("s LIKE '%bcd_'", ["bcdé", "abcde"], ["bcd", "bcdee"]),
+        ("s LIKE 'Straße%Straße'", ["StraßeStraße", "Straße Straße"], ["Straße", "traßeStraße"]),
+        ("s ILIKE 'whole text'", ["Whole Text", "WHOLE TEXT"], ["whole text ", "ole text"]),
+        ("s LIKE 'abc%' AND t NOT LIKE '%xyz'", ["abcd"], ["ab"]),
+    ],
+)
+def test_a_literal_at_an_end_is_found_there_alone(filter: str, fits: list[str], fits_not: list[str | None]) -> None:
+    engine = tamis.Engine(schema=SCHEMA)
+    for i in range(200):  # enough for a segment
+        engine.subscribe(f"s LIKE '%only{i}' OR s LIKE 'only{i}%'")
+    id = engine.subscribe(filter)
+    for text, expected in [*((text, [id]) for text in fits), *((text, []) for text in fits_not)]:
+        assert engine.match({"s": text, "t": "x", "n": 1}) == expected, text
+        assert engine.match_table(pa.table({"s": pa.array([text] * 2, pa.string()), "t": ["x"] * 2})).of(1) == expected
+    assert engine.match({"s": fits[0], "n": 1}) == ([] if " t " in filter else [id])
 
 
 def test_programs_fit_what_patterns_match() -> None:

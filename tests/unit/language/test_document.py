@@ -23,9 +23,9 @@ TEXT = (Path(__file__).parents[3] / "docs" / "language.md").read_text(encoding="
 SCHEMA = Schema(
     {"symbol": String(), "note": String(), "price": Number(), "volume": Number(), "halted": Boolean()}
     | {"at": Timestamp(), "start": Timestamp(), "stop": Timestamp(), "day": Date(), "look": Vector(2)}
-    | {"area": Region(), "where": Region(geodetic=True), "ip": Ip(), "id": Uuid(), "amount": Decimal(2)}
+    | {"area": Region(), "detour": Region(), "where": Region(geodetic=True), "ip": Ip(), "id": Uuid(), "amount": Decimal(2)}
     | {"in": Number(), "price (EUR)": Number(), "größe": Number(), "tags": Many(String()), "sizes": Many(Number())}
-    | {"bag": Many(Mixed()), "detail.state": String(), "items.sku": Many(String())}
+    | {"bag": Many(Mixed()), "wanted": Many(String()), "detail.state": String(), "items.sku": Many(String())}
 )
 BLOCKS = re.findall(r"^```cql2\n(.*?)^```\n(?:\n(Matches [^\n]*)\n)?", TEXT, re.DOTALL | re.MULTILINE)
 
@@ -83,8 +83,8 @@ def test_the_error_is_what_users_see() -> None:
 def test_the_limits_are_those_of_the_code() -> None:
     stated = [int(number.replace(",", "")) for number in re.findall(r"^\| .* \| ([\d,]+) \|$", TEXT, re.MULTILINE)]
     names = (limits.TEXT, limits.TOTAL, limits.DEPTH, limits.IN_VALUES, limits.SET_VALUES, limits.VERTICES)
-    more = (limits.REGIONS, limits.COORDINATES, limits.OPERATIONS, limits.EXPONENT)
-    assert stated == [limit.most for limit in (*names, *more)]
+    more = (limits.REGIONS, limits.COORDINATES, limits.OPERATIONS, limits.EXPONENT, limits.POWERS)
+    assert stated == [limit.most for limit in (*names, *more, limits.DISTANCE_DEGREES)]
 
 
 def test_the_tables_of_functions_are_those_of_the_code() -> None:

@@ -64,6 +64,10 @@ def test_a_sum_has_one_form(text: str) -> None:
         ("a - 1 NOT BETWEEN 0 AND 2", "a NOT BETWEEN 1 AND 3"),
         ("d - 1 > 2", "d > 3"),
         ("2 < 3", "TRUE"),
+        ("'a' = 'b' OR a > 1", "a > 1"),
+        ("'a' < 'b' AND NOT TRUE = FALSE AND a > 1", "a > 1"),
+        ("DATE('2026-01-01') < TIMESTAMP('2026-01-01T00:00:01Z')", "TRUE"),
+        ("'b' IN ('a', 'b') AND 'x' IS NOT NULL", "TRUE"),
         ("a - a < 1", "a IS NOT NULL"),
         ("(a + b) * 0 = 0 AND c > 1", "a IS NOT NULL AND b IS NOT NULL AND c > 1"),
     ],
@@ -165,6 +169,41 @@ def test_types_are_learned_from_arithmetic_and_order() -> None:
     for text in ("x = y", "x <> y", 'state = "running"', "x IN (y, z)"):
         with pytest.raises(tamis.SubscriptionError, match="nothing is known"):
             engine.subscribe(text)
+
+
+def test_relations_of_two_attributes_show_types_and_share_one_computed_value() -> None:
+    engine = tamis.Engine()
+    engine.subscribe("T_DURING(at, INTERVAL(start, stop)) AND S_INTERSECTS(here, there)", id=1)
+    assert {name: type(kind).__name__ for name, kind in engine.schema.items()} == {
+        **dict.fromkeys(("at", "start", "stop"), "Timestamp"),
+        **dict.fromkeys(("here", "there"), "Region"),
+    }
+    for texts in (("S_WITHIN(here, there)", "S_CONTAINS(there, here)"), ("T_AFTER(at, stop)", "stop < at")):
+        first, second = (compile_text(text, engine.schema).filters for text in texts)
+        assert first == second
+    assert tamis.covers("S_INTERSECTS(here, there)", "S_INTERSECTS(there, here) AND at IS NULL", engine.schema)
+
+
+@pytest.mark.parametrize(
+    ("kind", "wide", "narrow"),
+    [
+        (Decimal(2), "x > 2", "x > 3"),
+        (Decimal(2), "2 * x > 4.01", "2 * x > 6"),
+        (Date(), "x > DATE('2026-01-01')", "x > DATE('2026-01-02')"),
+        (Timestamp(), "x > DATE('2026-01-01')", "x > DATE('2026-01-02')"),
+        (tamis.Ip(), "IP_WITHIN(x, '10.0.0.0/8')", "IP_WITHIN(x, '10.0.0.0/9')"),
+        (tamis.Uuid(), f"x > '{'0' * 32}'", f"x = '{'a' * 32}'"),
+        (tamis.Many(Decimal(2)), "x > 2", "x > 3"),
+    ],
+)
+def test_a_witness_is_an_event_that_can_be_published(kind: Any, wide: str, narrow: str) -> None:
+    schema = tamis.Schema({"x": kind})
+    witness = tamis.covers(narrow, wide, schema).witness
+    assert witness is not None
+    engine = tamis.Engine(schema)
+    engine.subscribe(wide, id="wide")
+    engine.subscribe(narrow, id="narrow")
+    assert engine.match(witness) == ["wide"]
 
 
 @pytest.mark.parametrize(

@@ -193,7 +193,7 @@ def test_the_algebra_is_exact() -> None:
     answer = tamis.covers("v < '1.2.0'", "v < '1.3.0'", schema=SCHEMA)
     assert not answer
     assert answer.witness is not None
-    assert "1.2.0" <= Version().to_json(answer.witness["v"]) < "1.3.0"
+    assert "1.2.0" <= answer.witness["v"] < "1.3.0"
     assert tamis.conflicts("v > '2.0.0'", "v < '1.0.0'", schema=SCHEMA)
     assert len(tamis.simplify("v > '1.0.0' OR v > '1.2.0'", SCHEMA).filters) == 1
 

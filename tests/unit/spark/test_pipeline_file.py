@@ -67,6 +67,14 @@ def test_the_example_is_a_pipeline_with_or_without_its_comments(tmp_path: Path) 
     assert set(tomllib.loads(everything)) == set(Pipeline.__struct_fields__)
 
 
+def test_names_of_tables_are_no_paths(tmp_path: Path) -> None:
+    named = 'format = "table"\npath = "rules"\n'
+    found = read(tmp_path, f'[subscriptions]\n{named}[events]\npath = "e.csv"\n[deliveries]\n{named}')
+    assert found.deliveries is not None
+    assert (found.subscriptions.path, found.deliveries.path) == ("rules", "rules")
+    assert found.events.path == str(tmp_path / "e.csv")
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -90,6 +98,9 @@ def test_the_example_is_a_pipeline_with_or_without_its_comments(tmp_path: Path) 
         (SMALL + "[options]\nnow = 'soon'\n", "options.now: invalid RFC3339"),
         (SMALL + 'variant = "body"\n', "events.variant: whole events in one column need their attributes in [schema]"),
         (SMALL.replace("e.jsonl", ""), "events.path: a path is not empty"),
+        (SMALL + '[deliveries]\nformat = "avro"\npath = "x"\n', "deliveries.format: there is no sink 'avro' for a run"),
+        (SMALL + '[deliveries]\nformat = "kafka"\npath = "h:1/t"\n', "choose from parquet, jsonl, csv, delta, table"),
+        (SMALL + '[deliveries]\nformat = "table"\npath = "a b"\n', "'a b' is not the name of a table"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, text: str, told: str) -> None:

@@ -21,8 +21,8 @@ def filter_covers(outer: Filter, inner: Filter, budget: Budget) -> bool:
 
 
 def _predicate(filter: Filter) -> Predicate:
-    """Return a filter as a tree; the constraints beside a tree are its hull and say nothing more."""
-    return AllOf(filter.constraints) if filter.rest is None else filter.rest
+    """Return a filter as a tree. The constraints beside a tree may say more than its hull, so all of them join it."""
+    return AllOf(filter.constraints if filter.rest is None else (*filter.constraints, filter.rest))
 
 
 class _Proof:

@@ -5,8 +5,8 @@ it against the filters themselves. Values are chosen to be read by people: round
 of a range, short strings. Numbers are dense, so between two neighbouring float64 there is still a decimal.
 A value is preferred to a missing one, which says less.
 
-Events are *raw*: what a user could publish. They are canonical as well, but for long decimals, which are
-kept as decimals; `canonical` gives the form that `matches` takes.
+Events of `event_for` are canonical, but for long decimals, which are kept as decimals; `canonical` gives the form that
+`matches` takes, `published` the form that a user could publish.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from tamis.errors import LimitError
 from tamis.model.derived.clocks import moment_for
 from tamis.model.derived.formulas import is_formula
 from tamis.model.subscription import Ball, Clock, Cosine, Geometric, Like, Some, Spatial, Values
-from tamis.model.types import AttributeType, Number, Timestamp, type_of_value
+from tamis.model.types import AttributeType, Many, Number, ScalarType, Timestamp, type_of_value
 from tamis.model.value_set import ValueSet
 from tamis.model.values import UnfitError, Value
 
-__all__ = ["canonical", "event_for", "value_for"]
+__all__ = ["canonical", "event_for", "published", "value_for"]
 
 #: Values tried, where none is as it should be.
 _CANDIDATES = 1_000
@@ -96,6 +96,21 @@ def _elements(name: str, piece: Piece, kind: AttributeType | None) -> tuple[Any,
 def canonical(event: Mapping[str, Any]) -> dict[str, Value]:
     """Return an event of `event_for` as `matches` takes it."""
     return {name: Number().canonical(one) if isinstance(one, Decimal) else one for name, one in event.items()}
+
+
+def published(event: Mapping[str, Any], kinds: Mapping[str, AttributeType]) -> dict[str, Any]:
+    """Return an event of `event_for` as a user writes it: a decimal, a day or an address by its own text or number.
+
+    >>> from tamis.model.types import Decimal as Cents, Ip
+    >>> published({"amount": 201, "ip": 167772161, "x": 0.5}, {"amount": Cents(scale=2), "ip": Ip(), "x": Number()})
+    {'amount': 2.01, 'ip': '10.0.0.1', 'x': 0.5}
+    """
+    return {name: _published(value, kinds.get(name)) for name, value in event.items()}
+
+
+def _published(value: Any, kind: AttributeType | None) -> Any:
+    has_own_form = isinstance(kind, ScalarType | Many) and not isinstance(value, Decimal)
+    return kind.to_json(value) if has_own_form and kind is not None else value
 
 
 def _conditioned(facts: Facts) -> Value | None:

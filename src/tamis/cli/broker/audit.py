@@ -73,12 +73,11 @@ def _asked(url: str, token: str | None, limit: int, insecure: bool) -> Iterator[
 def _stored(directory: Path) -> Iterator[dict[str, Any]]:
     import contextlib
 
-    from tamis.errors import StoreError
-    from tamis.runtime.broker.store import Store
+    from tamis.runtime.disk.checking import demand_database
+    from tamis.runtime.stores.sqlite_store import SqliteStore
 
-    if not (directory / "broker.sqlite").exists():
-        raise StoreError(str(directory), "there is no broker here")
-    with contextlib.closing(Store(directory)) as store:
+    demand_database(directory)
+    with contextlib.closing(SqliteStore(directory)) as store:
         store.load()
         before: int | None = None
         while page := store.read_audit(before, _PAGE):

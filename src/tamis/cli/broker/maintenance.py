@@ -45,8 +45,14 @@ def backup(
 
 
 def restore(
-    source: Annotated[Path, typer.Argument(metavar="BACKUP", help="A directory that `tamis serve backup` wrote.")],
+    source: Annotated[
+        Path | None, typer.Argument(metavar="BACKUP", help="A directory that `tamis serve backup` wrote.")
+    ] = None,
     data: Data = _USUAL,
+    store: Annotated[
+        str, typer.Option(metavar="URL", help="Instead of BACKUP: a database that pg_restore has filled.")
+    ] = "",
+    name: Annotated[str, typer.Option(help="The name of the broker in that database.")] = "broker",
     json: Json = False,
 ) -> None:
     """Make a data directory of a backup. The broker that starts there begins a new life.
@@ -56,8 +62,18 @@ def restore(
     after the backup are gone, those withdrawn after it are back.
     """
     from tamis.cli.screen import output, write_json
-    from tamis.runtime.disk.backup import restore_backup
+    from tamis.runtime.broker.config import BrokerConfig
+    from tamis.runtime.disk.backup import restore_backup, restore_database
 
+    if (source is None) is not bool(store):
+        raise typer.BadParameter("name a backup, or a database with --store")
+    if source is None:
+        at = restore_database(BrokerConfig(name=name, data=str(data), store=store).check())
+        if json:
+            write_json({"data": str(data), "at": at})
+        else:
+            output().say(f"{name}: a new life begins; start it with the same --store and --name")
+        return
     restored = restore_backup(source, data)
     if json:
         write_json({"data": str(data), "commit": restored.commit, "at": restored.at})

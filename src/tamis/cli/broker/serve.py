@@ -27,6 +27,7 @@ EPILOG = examples(
     "tamis serve token add alice --namespace quakes",
     "tamis serve audit",
     "tamis serve backup /backups/today",
+    "tamis serve --store postgresql://tamis@db.example/tamis --standby",
 )
 
 app = typer.Typer(
@@ -63,6 +64,15 @@ def serve(
         int | None, typer.Option(min=0, max=65535, help="The port, 8080 otherwise; 0 takes a free one.")
     ] = None,
     data: Data = None,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="postgresql://user@host:port/database holds the state, not --data; no password in it."
+        ),
+    ] = None,
+    standby: Annotated[
+        bool, typer.Option("--standby", help="Wait while another broker is alive in the same --store, then take over.")
+    ] = False,
     name: Annotated[str | None, typer.Option(help="The name of this broker for other brokers.")] = None,
     schema: Annotated[
         Path | None, typer.Option("--schema", metavar="FILE", help="The attributes and their types; learned otherwise.")
@@ -88,7 +98,8 @@ def serve(
     from tamis.web.serving import serve as run
 
     given: dict[str, object] = {"port": port, "data": data, "name": name, "schema": schema, "snapshot": snapshot}
-    asyncio.run(run(_config(config, given), lambda url: _greet(url, json)))
+    given |= {"store": store, "standby": standby or None}
+    asyncio.run(run(_config(config, given), lambda url: _greet(url, json), lambda url: _wait(url, json)))
 
 
 @tokens.command("add")
@@ -178,6 +189,15 @@ def _config(path: Path | None, given: dict[str, object]) -> BrokerConfig:
     found = BrokerConfig() if path is None else read_config(path)
     changes = {key: str(one) if isinstance(one, Path) else one for key, one in given.items() if one is not None}
     return msgspec.structs.replace(found, **changes)
+
+
+def _wait(url: str, json: bool) -> None:
+    from tamis.cli.screen import output, write_json
+
+    if json:
+        write_json({"standby": url})
+    else:
+        output().say(f"standby at {url}: it serves when no other broker is alive in the store  (Ctrl-C ends it)")
 
 
 def _greet(url: str, json: bool) -> None:

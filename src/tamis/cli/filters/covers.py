@@ -71,15 +71,18 @@ def _as_json(one: CoveredCondition) -> dict[str, Any]:
 
 
 def _readable(witness: dict[str, Any], a: str, b: str, schema: Schema | None) -> dict[str, Any]:
-    """Return the witness as one would write the event: moments as text; long decimals stay as they are."""
+    """Return the witness as JSON has it: regions and vectors, too; long decimals stay as they are."""
     from tamis.algebra.sources import as_subscriptions
     from tamis.cli.screen import jsonable
+    from tamis.model.types import Form
 
     _, kinds = as_subscriptions([("a", a), ("b", b)], schema)
     shown: dict[str, Any] = {}
     for name, value in witness.items():
         kind = kinds.get(name)
-        shown[name] = value if isinstance(value, Decimal) else jsonable(value if kind is None else kind.to_json(value))
+        is_shape = kind is not None and kind.form in (Form.REGION, Form.VECTOR)
+        written = kind.to_json(value) if kind is not None and is_shape else value
+        shown[name] = written if isinstance(written, Decimal) else jsonable(written)
     return shown
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tamis.cli.screen import make_table, output, shown
@@ -53,13 +52,13 @@ def show_where(report: Report) -> None:
     if report.top:
         show_top(report.top, "Subscriptions with most deliveries")
     console = output()
-    folder = Path(report.output)
+    folder = report.output.partition("/run-")[0] if "://" in report.output else report.output
     console.say("\nWhere to look", "bold")
     for path, what in (
-        (folder / "deliveries", "who gets what, as Parquet"),
-        (folder / "quarantine", "what was refused, each row with its reason"),
-        (folder / "report.json", "all of the above"),
-        (Path(report.snapshot), "the indexed subscriptions" + ("" if report.new_snapshot else ", unchanged")),
+        (f"{report.output}/deliveries", "who gets what, as Parquet"),
+        (f"{report.output}/quarantine", "what was refused, each row with its reason"),
+        (f"{folder}/report.json", "all of the above"),
+        (report.snapshot, "the indexed subscriptions" + ("" if report.new_snapshot else ", unchanged")),
     ):
         console.say(f"  {path}  {what}")
 

@@ -42,6 +42,7 @@ from tamis.engine.snapshot.parts import SavedPart, read_part, write_parts
 from tamis.engine.snapshot.places import Place, building, upload
 from tamis.engine.snapshot.remote import (
     GRACE_SECONDS,
+    find_remote_newest,
     prune_remote,
     publish_remote,
     remote_newest,
@@ -49,7 +50,7 @@ from tamis.engine.snapshot.remote import (
     remote_versions,
 )
 from tamis.engine.snapshot.signing import snapshot_key
-from tamis.engine.snapshot.versions import Lease
+from tamis.engine.snapshot.versions import NO_VERSION, Lease
 from tamis.engine.stored import Record, StoredSubscriptions
 from tamis.errors import ModelError, SnapshotError
 from tamis.index.protocols import MappedMatcher
@@ -67,7 +68,9 @@ __all__ = [
     "SavedPart",
     "State",
     "Version",
+    "before_all",
     "building",
+    "find_newest",
     "mapped",
     "name_of",
     "newest",
@@ -109,6 +112,20 @@ class Saved:
 
 #: A version: a directory of this machine, or the URI of one in an object store.
 Version = Path | str
+
+
+def find_newest(location: str | Path) -> Version | None:
+    """Return the newest version in a directory or an object store, None when there is none yet."""
+    if is_remote(location):
+        return find_remote_newest(str(location))
+    return directories.find_newest(local_path(location))
+
+
+def before_all(location: str | Path) -> Version:
+    """Return what ``after`` of `seal` must be for a version that is published only as the first one."""
+    if is_remote(location):
+        return f"{str(location).rstrip('/')}/{NO_VERSION}"
+    return local_path(location) / NO_VERSION
 
 
 def newest(location: str | Path) -> Version:
@@ -168,23 +185,29 @@ def write(location: str | Path, state: State, spaces: Sequence[Namespace], key: 
 
 
 def seal(
-    place: Place, state: State, parts: Sequence[Part], beside: Sequence[str] = (), key: bytes | None = None
+    place: Place,
+    state: State,
+    parts: Sequence[Part],
+    beside: Sequence[str] = (),
+    key: bytes | None = None,
+    after: Version | None = None,
 ) -> Version:
     """Finish a version whose parts are written: add the manifest, publish it, and return the version.
 
     ``beside`` are files of the version that belong to no part. With a key, given or from the environment
-    (`signing`), the manifest is signed.
+    (`signing`), the manifest is signed. With ``after`` it is published only if that is still the newest version,
+    because it was built upon it; else `SnapshotConflictError`.
     """
     schema, key = msgspec.json.decode(state.schema.to_json()), snapshot_key(key)
     others = {name: measure(place.staging / name) for name in beside}
     manifest = Manifest(schema, state.learns, state.matcher, state.next_id, list(parts), platform.node(), others)
     if not place.is_remote:
         (manifest if key is None else manifest.with_digests(place.staging)).write(place.staging, key)
-        return directories.publish(place.staging)
+        return directories.publish(place.staging, None if after is None else Path(after))
     at_home = [part if part.home else msgspec.structs.replace(part, home=place.home) for part in parts]
     manifest = msgspec.structs.replace(manifest, parts=at_home, home=place.home).with_digests(place.staging)
     upload(place.staging, place.address)
-    return publish_remote(place.root, manifest.to_bytes(key))
+    return publish_remote(place.root, manifest.to_bytes(key), None if after is None else str(after))
 
 
 def read(version: Path, parts: Sequence[Part] | None = None, key: bytes | None = None) -> Saved:

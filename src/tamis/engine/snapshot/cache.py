@@ -36,7 +36,7 @@ _BYTES = 20 << 30
 def fetch_version(version: str, *, parts: bool = True) -> Path:
     """Return a directory of this machine with a version of an object store, fetching what is not there yet.
 
-    Without ``parts`` only the manifest and the files beside the parts are there afterwards.
+    Without ``parts`` only the manifest, the files beside the parts and the lists of removed rows are there afterwards.
     """
     root, _, name = version.rpartition("/")
     store = open_store(root)
@@ -48,6 +48,7 @@ def fetch_version(version: str, *, parts: bool = True) -> Path:
     cache = cache_directory()
     local = cache / "versions" / hashlib.sha256(data).hexdigest() / name
     local.mkdir(parents=True, exist_ok=True, mode=0o700)
+    os.utime(local.parent)  # before anything is fetched: another process that evicts now takes older versions first
     for remote, target, file in _files(manifest, local, parts):
         _fetch(store, remote, target, file, cache / "objects")
     _put(local / MANIFEST, data)
@@ -60,8 +61,8 @@ def _files(manifest: Manifest, local: Path, parts: bool) -> Iterator[tuple[str, 
     """Yield (object, file, what it must be) for every file that a reader of the version needs."""
     for name, file in manifest.beside.items():
         yield f"{manifest.home}/{name}", local / name, file
-    for part in manifest.parts if parts else ():
-        for name, file in part.files.items():
+    for part in manifest.parts:
+        for name, file in part.files.items() if parts else ():
             yield f"{part.home}/{name}", local.parent / part.home / name, file
         for name, file in part.removed.items():
             yield f"{manifest.home}/{name}", local / name, file
@@ -91,7 +92,7 @@ def _fetch(store: ObjectStore, remote: str, target: Path, file: File, objects: P
 def _download(store: ObjectStore, remote: str, kept: Path, file: File) -> None:
     aside = kept.with_name(f".{uuid.uuid4().hex}")
     try:
-        store.download(remote, aside)
+        store.download(remote, aside, file.bytes)
         if aside.stat().st_size != file.bytes:
             problem = f"torn: {aside.stat().st_size} bytes, the manifest says {file.bytes}"
             raise SnapshotError(f"{store.uri}/{remote}", problem)
@@ -114,7 +115,10 @@ def _put(path: Path, data: bytes) -> None:
 
 def _evict(cache: Path, opened: Path) -> None:
     """Remove the versions opened least recently, and the objects that no version links, while there is too much."""
-    most = int(os.environ.get("TAMIS_SNAPSHOT_CACHE_BYTES") or _BYTES)
+    configured = os.environ.get("TAMIS_SNAPSHOT_CACHE_BYTES") or str(_BYTES)
+    if not (configured.isascii() and configured.isdecimal()):
+        raise SnapshotError(configured, "TAMIS_SNAPSHOT_CACHE_BYTES must be a number of bytes")
+    most = int(configured)
     objects = [path for path in (cache / "objects").glob("*") if not path.name.startswith(".")]
     size = 0
     for path in objects:

@@ -15,9 +15,9 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from tamis.engine.snapshot.manifest import MANIFEST, read_manifest
+from tamis.engine.snapshot.manifest import MANIFEST, Manifest, check_size, named_files, read_manifest
 from tamis.errors import SnapshotError
-from tamis.private_directory import is_private, private_directory
+from tamis.private_directory import is_guarded, is_private, private_directory
 
 __all__ = ["cache_directory", "local_version"]
 
@@ -36,17 +36,27 @@ def local_version(version: Path) -> Path:
     copy = kept / name
     if not copy.exists():
         making = Path(tempfile.mkdtemp(prefix=".copying-", dir=kept))
-        shutil.copytree(version, making / version.name)
-        for part in manifest.parts:
-            for file in part.files if part.home else ():
-                (making / part.home).mkdir(exist_ok=True)
-                shutil.copyfile(version.parent / part.home / file, making / part.home / file)
         try:
+            _copy_files(version, manifest, making)
             os.rename(making, copy)
-        except OSError:  # another process copied it meanwhile
-            shutil.rmtree(making)
+        except OSError:
+            if not copy.exists():  # otherwise another process copied it meanwhile
+                raise
+        finally:
+            shutil.rmtree(making, ignore_errors=True)
         _evict(kept)
     return copy / version.name
+
+
+def _copy_files(version: Path, manifest: Manifest, target: Path) -> None:
+    """Copy the files that a manifest names, and no other: regular ones of the size that it says."""
+    for path, file in named_files(version, manifest):
+        check_size(path, file)
+        copy = target / path.relative_to(version.parent)
+        copy.parent.mkdir(exist_ok=True)
+        shutil.copyfile(path, copy, follow_symlinks=False)
+    (target / version.name).mkdir(exist_ok=True)
+    shutil.copyfile(version / MANIFEST, target / version.name / MANIFEST)
 
 
 def cache_directory() -> Path:
@@ -56,8 +66,9 @@ def cache_directory() -> Path:
         return private_directory("snapshots")
     path = Path(configured)
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not is_private(path):
-        raise SnapshotError(configured, "TAMIS_SNAPSHOT_CACHE must be a directory of this user, closed to all others")
+    if not is_private(path) or not is_guarded(path):
+        problem = "TAMIS_SNAPSHOT_CACHE must be a directory of this user, closed to all others at every level"
+        raise SnapshotError(configured, problem)
     return path
 
 

@@ -18,7 +18,7 @@ import msgspec
 
 from tamis.engine.ids import IdsState
 from tamis.engine.snapshot.signing import sha256_of, sign, snapshot_key
-from tamis.errors import SchemaError, SnapshotError
+from tamis.errors import SchemaError, SnapshotError, shorten
 from tamis.index.saved_arrays import MOST_ROWS
 from tamis.model.schema import Schema
 
@@ -34,9 +34,11 @@ __all__ = [
     "Part",
     "check_files",
     "check_manifest",
+    "check_size",
     "digested",
     "is_signed",
     "measure",
+    "named_files",
     "open_envelope",
     "parse_envelope",
     "parse_manifest",
@@ -58,6 +60,7 @@ MOST_MANIFEST_BYTES = 1 << 28
 
 _HOME = re.compile(r"(v\d{6,}|parts-[0-9a-f]{32})?")
 _FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class File(msgspec.Struct, frozen=True):
@@ -235,14 +238,17 @@ def check_manifest(path: str, manifest: Manifest) -> None:
 
 def check_files(version: Path, manifest: Manifest) -> None:
     """Raise `SnapshotError` unless every file the manifest names has its size and its checksum."""
+    for path, file in named_files(version, manifest):
+        _check_file(path, file)
+
+
+def named_files(version: Path, manifest: Manifest) -> Iterator[tuple[Path, File]]:
+    """Yield every file that a manifest names, and what it must be."""
     for part in manifest.parts:
         home = version.parent / part.home if part.home else version
-        for name, file in part.files.items():
-            _check_file(home / name, file)
-        for name, file in part.removed.items():
-            _check_file(version / name, file)
-    for name, file in manifest.beside.items():
-        _check_file(version / name, file)
+        yield from ((home / name, file) for name, file in part.files.items())
+        yield from ((version / name, file) for name, file in part.removed.items())
+    yield from ((version / name, file) for name, file in manifest.beside.items())
 
 
 def is_signed(version: Path) -> bool:
@@ -267,8 +273,11 @@ def _check_names(path: str, manifest: Manifest) -> None:
             raise SnapshotError(path, f"{home!r} is not a version")
     names: Iterable[str] = (name for part in manifest.parts for name in (part.prefix, *part.files, *part.removed))
     for name in (*names, *manifest.beside):
-        if not _FILE.fullmatch(name):
+        if not _FILE.fullmatch(name) or name == MANIFEST:
             raise SnapshotError(path, f"{name!r} is a file outside the version")
+    for file in manifest.files():  # copies in a cache have the names of their digests
+        if file.bytes < 0 or not (file.sha256 is None or _SHA256.fullmatch(file.sha256)):
+            raise SnapshotError(path, f"{file.bytes} bytes with the SHA-256 {shorten(file.sha256)} cannot be a file")
 
 
 def _check_signature(path: str, envelope: Envelope, key: bytes) -> None:
@@ -314,7 +323,8 @@ def _read(path: Path) -> bytes:
     return data
 
 
-def _check_file(path: Path, file: File) -> None:
+def check_size(path: Path, file: File) -> None:
+    """Raise `SnapshotError` unless a path is a regular file, no link, of the size that a manifest says."""
     try:
         status = path.lstat()
     except OSError as error:
@@ -323,9 +333,12 @@ def _check_file(path: Path, file: File) -> None:
         raise SnapshotError(str(path), "a file outside the version")
     if not stat.S_ISREG(status.st_mode):
         raise SnapshotError(str(path), "not a regular file")
-    size = status.st_size
-    if size != file.bytes:
-        raise SnapshotError(str(path), f"torn: {size} bytes, the manifest says {file.bytes}")
+    if status.st_size != file.bytes:
+        raise SnapshotError(str(path), f"torn: {status.st_size} bytes, the manifest says {file.bytes}")
+
+
+def _check_file(path: Path, file: File) -> None:
+    check_size(path, file)
     if _checksum(path) != file.crc32:
         raise SnapshotError(str(path), "damaged: its checksum is not the manifest's")
     if file.sha256 is not None and sha256_of(path) != file.sha256:

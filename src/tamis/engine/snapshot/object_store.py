@@ -122,12 +122,16 @@ class ObjectStore:
         """Write a file as an object whose name is new."""
         self._checked(name, lambda: self._api.put(self._store, name, file))
 
-    def download(self, name: str, file: Path) -> None:
-        """Write an object to a new file."""
+    def download(self, name: str, file: Path, most: int) -> None:
+        """Write an object to a new file; `SnapshotError` as soon as there are more than ``most`` bytes."""
 
         def fetch() -> None:
+            written = 0
             with file.open("xb") as out:
                 for chunk in self._api.get(self._store, name).stream(min_chunk_size=_CHUNK):
+                    written += len(chunk)
+                    if written > most:
+                        raise SnapshotError(f"{self.uri}/{name}", f"torn: more than the {most} bytes of the manifest")
                     out.write(chunk)
 
         try:

@@ -18,28 +18,44 @@ from collections.abc import Iterable
 
 from tamis.engine.snapshot.manifest import MANIFEST, MOST_MANIFEST_BYTES, parse_manifest
 from tamis.engine.snapshot.object_store import ObjectStore, open_store
-from tamis.errors import SnapshotError
+from tamis.errors import SnapshotConflictError, SnapshotError
 
-__all__ = ["GRACE_SECONDS", "prune_remote", "publish_remote", "remote_newest", "remote_version_at", "remote_versions"]
+__all__ = [
+    "GRACE_SECONDS",
+    "find_remote_newest",
+    "prune_remote",
+    "publish_remote",
+    "remote_newest",
+    "remote_version_at",
+    "remote_versions",
+]
 
 #: Seconds that a version stays after it may be pruned, and that parts without a version stay: readers of an object
 #: store cannot be seen, and writers upload parts before their manifest.
 GRACE_SECONDS = 24 * 3600.0
 
 _HINT = "newest"
+#: Digits of the number of a version.
+_DIGITS = 12
 _VERSION = re.compile(r"v(\d{6,})")
 _PRUNED = b""
 
 
-def remote_newest(uri: str) -> str:
-    """Return the URI of the newest version."""
+def find_remote_newest(uri: str) -> str | None:
+    """Return the URI of the newest version, None when there is none."""
     store = open_store(uri)
     number = _newest_number(store)
     while number and not store.read(_manifest(number), MOST_MANIFEST_BYTES):  # pruned since
         number -= 1
-    if not number:
+    return f"{store.uri}/v{number:06d}" if number else None
+
+
+def remote_newest(uri: str) -> str:
+    """Return the URI of the newest version."""
+    version = find_remote_newest(uri)
+    if version is None:
         raise SnapshotError(uri, "there is no saved engine in it (no object such as v000001/manifest.json)")
-    return f"{store.uri}/v{number:06d}"
+    return version
 
 
 def remote_version_at(uri: str) -> str:
@@ -48,11 +64,17 @@ def remote_version_at(uri: str) -> str:
     return uri if _VERSION.fullmatch(uri.rpartition("/")[2]) else remote_newest(uri)
 
 
-def publish_remote(uri: str, manifest: bytes) -> str:
-    """Create the manifest under the next free number; return the URI of the version."""
+def publish_remote(uri: str, manifest: bytes, after: str | None = None) -> str:
+    """Create the manifest under the next free number; return the URI of the version.
+
+    With ``after`` it is published only as the version that follows this one; else `SnapshotConflictError`.
+    """
     store = open_store(uri)
-    number = _newest_number(store) + 1
+    number = _newest_number(store) + 1 if after is None else int(after.rpartition("/v")[2]) + 1
     while not store.create(_manifest(number), manifest):  # another writer was quicker
+        if after is not None:
+            problem = f"another writer published {_manifest(number)} first; read the newest version and try again"
+            raise SnapshotConflictError(uri, problem)
         number += 1
     store.replace(_HINT, str(number).encode())
     return f"{store.uri}/v{number:06d}"
@@ -108,15 +130,14 @@ def _read_manifest(store: ObjectStore, number: int) -> bytes | None:
 def _newest_number(store: ObjectStore) -> int:
     """Return the highest number in use, 0 when there is none: numbers in use have no gaps, so probe by doubling."""
     hint = store.read(_HINT, 64)
-    try:
-        low = int(hint or b"0")
-    except ValueError:
-        low = 0
+    low = int(hint) if hint and hint.isdigit() and len(hint) <= _DIGITS else 0
     if low and not store.exists(_manifest(low)):
         low = 0
     step = 1
     while store.exists(_manifest(low + step)):
         low, step = low + step, 2 * step
+        if low >= 10**_DIGITS:
+            raise SnapshotError(store.uri, "the store says of every object that it exists")
     high = low + step  # not in use; everything up to ``low`` is
     while high - low > 1:
         middle = (low + high) // 2

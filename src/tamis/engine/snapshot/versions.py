@@ -20,12 +20,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tamis.engine.snapshot.manifest import MANIFEST, read_manifest
-from tamis.errors import SnapshotError
+from tamis.errors import SnapshotConflictError, SnapshotError
 
-__all__ = ["Lease", "building", "newest", "prune", "publish", "version_at", "versions"]
+__all__ = ["NO_VERSION", "Lease", "building", "find_newest", "newest", "prune", "publish", "version_at", "versions"]
 
 _VERSION = re.compile(r"v(\d{6,})")
 _BUILDING = ".building-"
+#: The name of what is newest where there is no version yet.
+NO_VERSION = "v000000"
 #: Seconds without a change after which another machine's place counts as left; its locks may not reach this one.
 _LEFT_AFTER = 24 * 3600
 
@@ -36,6 +38,11 @@ def versions(directory: Path) -> list[Path]:
         raise SnapshotError(str(directory), "there is no such directory")
     found = (_VERSION.fullmatch(one.name) for one in directory.iterdir() if one.is_dir())
     return [directory / match[0] for match in sorted((m for m in found if m), key=lambda m: int(m[1]))]
+
+
+def find_newest(directory: Path) -> Path | None:
+    """Return the newest version in a directory, None when it has none or does not exist."""
+    return max(versions(directory), default=None, key=_number) if directory.is_dir() else None
 
 
 def newest(directory: Path) -> Path:
@@ -107,23 +114,41 @@ def _last_change(place: Path) -> float:
     return max(one.stat().st_mtime for one in (place, *place.iterdir()))
 
 
-def publish(place: Path) -> Path:
-    """Sync a finished version and give it the next free number."""
+def publish(place: Path, after: Path | None = None) -> Path:
+    """Sync a finished version and give it the next free number.
+
+    With ``after`` it is published only if that is still the newest version (`NO_VERSION`: if there is none); else
+    `SnapshotConflictError`.
+    """
     for file in (*place.iterdir(), place):
         _sync(file)
     directory = place.parent
     while True:
-        known = versions(directory)
-        number = int(known[-1].name[1:]) + 1 if known else 1
-        target = directory / f"v{number:06d}"
+        last = find_newest(directory) or directory / NO_VERSION
+        if after is not None and last != after:
+            raise _conflict(directory, after)
+        target = directory / f"v{_number(last) + 1:06d}"
         try:
             os.rename(place, target)
         except OSError:
             if target.exists():  # another process was quicker
                 continue
             raise
+        if after is not None and newest(directory) != target:
+            # Others published this number and the next one, and pruned this one, since the look above.
+            shutil.rmtree(target)
+            raise _conflict(directory, after)
         _sync(directory)
         return target
+
+
+def _number(version: Path) -> int:
+    return int(version.name[1:])
+
+
+def _conflict(directory: Path, after: Path) -> SnapshotConflictError:
+    problem = f"another writer published a version after {after.name}; read the newest version and try again"
+    return SnapshotConflictError(str(directory), problem)
 
 
 class Lease:

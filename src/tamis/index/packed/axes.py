@@ -83,6 +83,10 @@ _FORMS: dict[Part, Form] = {
 }
 
 
+#: Types of the values of an event whose place needs no look at its axes.
+_FLOATS = frozenset({float})
+
+
 class Axis(NamedTuple):
     """One axis: a part of an attribute; ``i`` is the coordinate of a vector."""
 
@@ -102,6 +106,8 @@ class Axes:
         self._number: dict[Axis, int] = {}
         #: The axes by number; it only grows, so a reader may walk it while a writer adds one.
         self._order: list[Axis] = []
+        #: The attributes of the axes while all are numbers that events carry; None for ever after another one.
+        self._numbers: list[str] | None = []
         #: The axes that only say whether there is a value.
         self.of_presence: set[int] = set()
         #: The names of computed values among the attributes.
@@ -126,6 +132,8 @@ class Axes:
                 self._derived.add(attribute)
                 self._n_formulas += is_formula(attribute)
             self._order.append(axis)
+            is_number = part is Part.NUMBER and attribute not in self._derived
+            self._numbers = [*self._numbers, attribute] if is_number and self._numbers is not None else None
             if part is Part.PRESENT:
                 self.of_presence.add(number)
         return number
@@ -178,6 +186,10 @@ class Axes:
 
     def place(self, event: Mapping[str, Value], n_axes: int) -> tuple[list[float], list[float], bool]:
         """Return where an event lies, low and high (one list when it is a point), and whether numbers are points."""
+        if self._numbers is not None and len(self._numbers) == n_axes:
+            values = [event.get(name) for name in self._numbers]
+            if _FLOATS.issuperset(map(type, values)):
+                return values, values, True  # type: ignore[return-value]
         low = high = [math.nan] * n_axes
         is_point = True
         for number, axis in enumerate(self._order):
@@ -195,6 +207,11 @@ class Axes:
                 is_point &= axis.part is not Part.NUMBER and type(value) is not tuple
             low[number], high[number] = lower, upper
         return low, high, is_point
+
+    def with_computed(self, event: Mapping[str, Value]) -> dict[str, Value]:
+        """Return an event with its values on computed axes, which may need all elements of repeated attributes."""
+        found = {name: _derived_value(event, name) for name in self._derived}
+        return {**event, **{name: value for name, value in found.items() if value is not None}}
 
     def _interval(self, axis: Axis, value: Value) -> tuple[float, float]:
         part = axis.part

@@ -53,7 +53,7 @@ class PackedBalls:
         self._indexes: dict[_Key, BallIndex] = {}
 
     def __len__(self) -> int:
-        return sum(len(index) for index in self._indexes.values())
+        return sum(len(index) for index in self._indexes.values()) if self._indexes else 0
 
     def add(self, row: int, ball: Ball) -> None:
         """Add a ball under a row that is free."""

@@ -54,7 +54,7 @@ from tamis.model.subscription import (
 )
 from tamis.model.value_set import Cut, ValueSet
 
-__all__ = ["Box", "Sides", "boxes_of", "open_constraints"]
+__all__ = ["MAX_BOXES", "Box", "Sides", "boxes_of", "choices_of", "open_constraints"]
 
 #: Boxes one filter may become; a set with more intervals becomes its hull.
 MAX_BOXES = 16
@@ -175,15 +175,19 @@ def _text_part(filter: Filter, undecided: list[Constraint], axes: Axes) -> TextP
         return None
     if filter.rest is None:
         return TextPart(groups, likes, len(likes) == len(undecided))
-    tree = steps_of(filter.rest, lambda values: _choices(values, axes))
-    return TextPart(groups, likes, tree.is_all, tree.steps)  # the tree says all: what stands beside it is its hull
+    tree = steps_of(filter.rest, lambda values: choices_of(values, axes))
+    is_all = tree.is_all and len(likes) == len(undecided)
+    return TextPart(groups, likes, is_all, tree.steps)
 
 
-def _choices(values: Values, axes: Axes) -> tuple[list[list[SideStep]], bool]:
-    """Return the sides that one of has to hold for a set of values, without or with nothing but the missing one."""
+def choices_of(values: Values, axes: Axes, room: int = MAX_BOXES) -> tuple[list[list[SideStep]], bool]:
+    """Return sides of which one must hold for a set of values, and whether they say all of it.
+
+    The set is without the missing value, or nothing else. One of more than ``room`` intervals becomes its hull.
+    """
     if values.allowed.missing:
         return [[SideStep(axis, *side, True) for axis, side in _present(values.attribute, axes).items()]], True
-    alternatives, exact = _values(values.attribute, values.allowed, axes, MAX_BOXES)
+    alternatives, exact = _values(values.attribute, values.allowed, axes, room)
     return [[SideStep(axis, *side) for axis, side in sides.items()] for sides in alternatives], exact
 
 

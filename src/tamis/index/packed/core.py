@@ -30,7 +30,7 @@ __all__ = ["BoxMerge", "PackedCore"]
 
 @dataclass(slots=True)
 class BoxMerge:
-    """A merge of one of the two box indexes, and of what its boxes leave open."""
+    """A merge of one of the box indexes, and of what its boxes leave open."""
 
     index: BoxIndex
     plan: MergePlan
@@ -98,6 +98,10 @@ class PackedCore:
         """Remove a row; KeyError when it is not there."""
         self._store.remove(row)
 
+    def decided(self, rows: Rows) -> list[int]:
+        """Return the rows, of some ascending ones, that are decided without the subscription."""
+        return self._store.decided(rows)
+
     def find_sides(self, row: int) -> dict[str, tuple[float, float]] | None:
         """Return the sides of a plain box on the NUMBER axes by attribute; None when the row is not there."""
         return self._store.find_sides(row)
@@ -128,12 +132,13 @@ class PackedCore:
 
     def wants_merge(self) -> bool:
         """Whether one of the box indexes has something to merge."""
-        return self._store.plain.wants_merge() or self._store.special.wants_merge()
+        store = self._store
+        return any(index.wants_merge() for index in (store.plain, store.special, store.trees.hulls))
 
     def plan_merge(self) -> BoxMerge | None:
         """Propose a merge of one of the box indexes."""
         store = self._store
-        for index, deciders in ((store.plain, None), (store.special, store.deciders)):
+        for index, deciders in ((store.plain, None), (store.special, store.deciders), (store.trees.hulls, None)):
             plan = index.plan_merge()
             if plan is not None:
                 return BoxMerge(index, plan, deciders)
@@ -141,11 +146,16 @@ class PackedCore:
 
     def install(self, plan: BoxMerge) -> None:
         """Put a merge that has run into use."""
-        if plan.index.install(plan.plan) and plan.regions is not None:
-            self._store.deciders.adopt(plan.regions)
+        if plan.index.install(plan.plan):
+            if plan.regions is not None:
+                self._store.deciders.adopt(plan.regions)
+            if plan.index is self._store.trees.hulls:
+                self._store.trees.publish()
 
     def compact(self) -> None:
         """Merge everything now."""
         self._store.plain.compact()
+        self._store.trees.hulls.compact()
+        self._store.trees.publish()
         deciders = self._store.deciders
         deciders.adopt(deciders.laid_out(self._store.special.compact()))

@@ -162,6 +162,10 @@ class _ColumnLoader:
         """Add texts as columns, and ``others`` under ``rows``, ascending: all or, if it raises, none."""
         _packed(self._matcher).add_many(rows, others, columns)
 
+    def decided(self, rows: Rows) -> list[int]:
+        """Return the rows, of some ascending ones, that are decided without the subscription."""
+        return _packed(self._matcher).decided(rows)
+
 
 def _packed(matcher: PackedMatcher) -> PackedCore:
     """Return the core of a matcher; from now on it has one."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 import shapely
 
 from tamis.index.packed.axes import SIDES, Axes, Axis, Part, float_above, float_below, string_key
+from tamis.index.packed.single_values import SingleValues, taken
 from tamis.model.columns import Column
 from tamis.model.derived.clocks import clock_column, is_clock
 from tamis.model.derived.formula_columns import formula_column, formula_points
@@ -73,7 +74,8 @@ class _Columns:
     def place(self, axis: Axis) -> tuple[Interval, npt.NDArray[np.bool_]] | None:
         """Return where events lie on an axis, and which do; None when none does."""
         if axis.part is Part.NUMBER and is_formula(axis.attribute):
-            low, high, present = formula_points(self._events.columns, axis.attribute, len(self._events))
+            whole, origin = _whole(self._events)
+            low, high, present = (part[origin] for part in formula_points(whole.columns, axis.attribute, len(whole)))
             return (low, low if np.array_equal(low, high) else high), present
         column = self._column(axis.attribute)
         if column is None:
@@ -90,11 +92,21 @@ class _Columns:
         if name in columns or not (is_clock(name) or is_formula(name)):
             return columns.get(name)
         if name not in self._derived:
-            derived = (
-                clock_column(columns, name) if is_clock(name) else formula_column(columns, name, len(self._events))
-            )
-            self._derived[name] = derived
+            self._derived[name] = clock_column(columns, name) if is_clock(name) else self._computed(name)
         return self._derived[name]
+
+    def _computed(self, name: str) -> Column:
+        whole, origin = _whole(self._events)
+        column = formula_column(whole.columns, name, len(whole))
+        return column if whole is self._events else taken(column, origin)
+
+
+def _whole(events: EventTable) -> tuple[EventTable, npt.NDArray[np.int64] | slice]:
+    """Return the table whose values computed values are made of, and its row for each event.
+
+    Where repeated attributes have a single value, it is the table with all elements: some functions ask for sets.
+    """
+    return (events.events, events.origin) if isinstance(events, SingleValues) else (events, slice(None))
 
 
 def _interval(axis: Axis, column: Column, axes: Axes, texts: dict[str, pa.DictionaryArray]) -> Interval:

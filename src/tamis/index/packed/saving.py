@@ -1,8 +1,8 @@
 """A packed store as named arrays, and back: what a snapshot of an engine writes to files and maps again.
 
 The names are the parts of the store, each with a prefix (``plain.``, ``special.``, ``entries.``, ``deciders.``,
-``balls.``), beside ``loose`` int32[n, 2] (row and filter, filter -1 for a row that never matches) and ``special``
-int64[1], the number of special rows. The axes are plain values, not arrays.
+``texts.``, ``balls.``, ``trees.``), beside ``loose`` int32[n, 2] (row and filter, filter -1 for a row that never
+matches) and ``special`` int64[1], the number of rows that are special or never match. The axes are plain values.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from tamis.index.packed.deciders.combined import Deciders
 from tamis.index.packed.deciders.entries import Entries
 from tamis.index.packed.store import PackedStore
 from tamis.index.packed.texts.text_index import TextIndex
+from tamis.index.packed.trees import PackedTrees
 from tamis.index.protocols import Lookup, SavedRows
 from tamis.index.saved_arrays import MOST_ROWS, Below, Declared, SavedArrays
 from tamis.model.schema import Schema
@@ -46,11 +47,13 @@ def save_store(store: PackedStore) -> tuple[AxesState, dict[str, npt.NDArray[Any
         "entries": store.entries.to_arrays(),
         "deciders": store.deciders.to_arrays(),
         "balls": store.balls.to_arrays(),
+        "trees": store.trees.to_arrays(),
     }
     arrays = {f"{part}.{name}": array for part, own in parts.items() for name, array in own.items()}
-    loose = [(row, i) for row, filters in sorted(store.loose.items()) for i in (filters or (-1,))]
+    loose = [(row, i) for row, filters in sorted(store.loose.items()) for i in filters]
+    loose += [(row, -1) for row in sorted(store.never)]
     arrays["loose"] = np.array(loose, np.int32).reshape(len(loose), 2)
-    arrays["special"] = np.array([store.n_special], np.int64)
+    arrays["special"] = np.array([store.n_special + len(store.never)], np.int64)
     return store.axes.to_state(), arrays
 
 
@@ -60,10 +63,8 @@ def open_store(lookup: Lookup, axes: AxesState, arrays: Arrays, rows: SavedRows 
     Every array is checked, and with ``rows`` also that exactly the living ones stand in the store.
     """
     saved, n_rows = SavedArrays.of(arrays), MOST_ROWS if rows is None else len(rows.living)
-    loose: dict[int, tuple[int, ...]] = {}
     own, _ = saved.take(_OWN)
-    for row, i in own["loose"].tolist():
-        loose[row] = (*loose.get(row, ()), i) if i >= 0 else ()
+    loose, never = _loose_and_never(own["loose"])
     entries = Entries.from_arrays(saved.under("entries."), n_rows)
     special = BoxIndex.from_arrays(saved.under("special."), len(entries))
     store = PackedStore(
@@ -74,14 +75,24 @@ def open_store(lookup: Lookup, axes: AxesState, arrays: Arrays, rows: SavedRows 
         TextIndex.from_arrays(saved.under("texts."), len(entries), special.n_axes),
         entries,
         PackedBalls.from_arrays(saved.under("balls."), n_rows),
-        int(own["special"][0]),
+        int(own["special"][0]) - len(never),
         loose,
+        never,
+        PackedTrees.from_arrays(saved.under("trees."), n_rows, special.n_axes),
     )
     _check_axes(store, saved)
     if rows is not None:
         _check_types(store, rows.schema, saved)
         _check_places(store, rows, saved)
     return store
+
+
+def _loose_and_never(saved: npt.NDArray[Any]) -> tuple[dict[int, tuple[int, ...]], set[int]]:
+    """Return the numbers of filters by row, and the rows that have none."""
+    loose: dict[int, tuple[int, ...]] = {}
+    for row, i in saved[saved[:, 1] >= 0].tolist():
+        loose[row] = (*loose.get(row, ()), i)
+    return loose, set(saved[saved[:, 1] < 0, 0].tolist())
 
 
 def _check_types(store: PackedStore, schema: Schema, arrays: SavedArrays) -> None:
@@ -98,7 +109,7 @@ def _check_types(store: PackedStore, schema: Schema, arrays: SavedArrays) -> Non
 def _check_axes(store: PackedStore, arrays: SavedArrays) -> None:
     """Refuse boxes on axes that are not described, and tests of regions on axes that are none of regions."""
     n_axes = max(1, len(store.axes))
-    for name, index in (("plain", store.plain), ("special", store.special)):
+    for name, index in (("plain", store.plain), ("special", store.special), ("trees.hulls", store.trees.hulls)):
         if index.n_axes != store.plain.n_axes or index.n_axes > n_axes:
             arrays.refuse(f"{name}.index", f"speaks of {index.n_axes} axes; {n_axes} are described")
     of_regions = {number for number, axis in store.axes if axis.part in SIDES}
@@ -109,8 +120,8 @@ def _check_axes(store: PackedStore, arrays: SavedArrays) -> None:
 def _check_places(store: PackedStore, rows: SavedRows, arrays: SavedArrays) -> None:
     """Refuse a store in which a living row stands nowhere or twice, or a dead one somewhere."""
     plain, balls, entry_rows = store.plain.rows(), store.balls.rows(), store.entries.row[: len(store.entries)]
-    loose = np.array(sorted(store.loose), np.int64)
-    if loose.size and not 0 <= loose[0] <= loose[-1] < len(rows.living):
+    loose, never = np.array(sorted(store.loose), np.int64), np.array(sorted(store.never), np.int64)
+    if not all(0 <= row < len(rows.living) for part in (loose, never) for row in part[[0, -1][: len(part)]]):
         arrays.refuse("loose", f"names a row outside 0 to {len(rows.living) - 1}")
     special = np.zeros(len(rows.living), np.bool_)
     live_entries = np.concatenate((store.special.rows(), store.texts.numbers()))
@@ -121,7 +132,8 @@ def _check_places(store: PackedStore, rows: SavedRows, arrays: SavedArrays) -> N
         arrays.refuse_all("its arrays keep some boxes of a subscription and lack others")
     special[loose] = True
     places = special.astype(np.uint8)
-    places[plain] += 1
+    for others in (plain, never, store.trees.rows()):
+        places[others] += 1
     np.add.at(places, balls, np.uint8(1))
     if not np.array_equal(places, rows.living):
         row = int(np.flatnonzero(places != rows.living)[0])
@@ -129,6 +141,7 @@ def _check_places(store: PackedStore, rows: SavedRows, arrays: SavedArrays) -> N
     if store.n_special != np.count_nonzero(special):
         arrays.refuse("special", f"says {store.n_special}, but {np.count_nonzero(special)} rows are special")
     no_number = np.array([axis.part is not Part.NUMBER for _, axis in store.axes] or [True])
+    special[store.trees.rows()] = special[never] = True
     textless = special & ~rows.written
     textless[_rows_with_sides_on(store.plain, no_number)] |= ~rows.written[_rows_with_sides_on(store.plain, no_number)]
     if (textless & rows.living).any():

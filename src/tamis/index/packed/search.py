@@ -4,8 +4,8 @@ An event becomes a point on the axes (`axes`, `points_of`). What the plain boxes
 boxes propose is decided by their own boxes, by the deciders, or on raw values, in this order. Loose filters are asked
 one by one. A number that falls between two float64 makes its event ask the raw values of every candidate.
 
-A search takes the snapshots of both box indexes first, and works on them to the end: a writer may add axes meanwhile,
-but no box of a snapshot needs an axis that came later. *Special* grows before *plain*, so its snapshot, taken second,
+A search takes the snapshots of all indexes first, and works on them to the end: a writer may add axes meanwhile,
+but no box of a snapshot needs an axis that came later. *Special* grows before the others, so its snapshot, taken last,
 is never the narrower one.
 """
 
@@ -27,7 +27,7 @@ from tamis.index.packed.texts.strings import strings_of_event, strings_of_table
 from tamis.index.packed.texts.text_index import TextSnapshot
 from tamis.index.protocols import NO_ROWS, Lookup, MatchRows, Rows
 from tamis.kernels.boxes.pairs import join_csr
-from tamis.kernels.polygons.region_tests import OPEN, YES, take_met
+from tamis.kernels.polygons.region_tests import OPEN, YES, take_met, take_met_once
 from tamis.model.schema import Event
 from tamis.model.tables import EventTable
 
@@ -56,15 +56,19 @@ class PackedSearch:
         With ``point``, a combination of elements of the event, only those in whose boxes the point lies.
         """
         store = self._store
-        texts, plain, special = store.texts.snapshot, store.plain.snapshot, store.special.snapshot
+        trees, texts = store.trees.snapshot, store.texts.snapshot
+        plain, special = store.plain.snapshot, store.special.snapshot
         low, high, is_point = store.axes.place(event if point is None else point, special.n_axes)
         if not is_point and point is None:
-            points = combinations(event) if any(type(value) is tuple for value in event.values()) else None
+            is_set = any(type(value) is tuple for value in event.values())
+            points = combinations(store.axes.with_computed(event)) if is_set else None
             if points is not None:
                 return np.unique(np.concatenate([self.match(event, one) for one in points]))
         lowest = np.array(low)
         highest = lowest if high is low else np.array(high)
         rows = store.plain.match_point(lowest, highest, plain)
+        if len(trees.columns.row):
+            rows = np.concatenate((rows, store.trees.match(lowest, highest, trees)))
         if not is_point:
             rows = self._verified(event, rows)
         if len(store.balls):
@@ -83,9 +87,12 @@ class PackedSearch:
             single = SingleValues.of_events(events)
             return single.regrouped(self.match_table(single), (self.match(events.event(i)) for i in single.alone))
         store, bad = self._store, events.bad
-        texts, plain, special = store.texts.snapshot, store.plain.snapshot, store.special.snapshot
+        trees, texts = store.trees.snapshot, store.texts.snapshot
+        plain, special = store.plain.snapshot, store.special.snapshot
         points = points_of(events, store.axes, special.n_axes)
         found = MatchRows(*store.plain.match_points(points.low, points.high, plain))
+        if len(store.trees):
+            found = _joined(found, store.trees.pairs(points.low, points.high, trees))
         if bad or points.between.size:
             found = self._settled(events, bad, points, found)
         if store.n_special:
@@ -97,7 +104,8 @@ class PackedSearch:
     def matches_any(self, event: Event) -> bool:
         """Whether some row matches a canonical event."""
         store = self._store
-        texts, plain, special = store.texts.snapshot, store.plain.snapshot, store.special.snapshot
+        trees, texts = store.trees.snapshot, store.texts.snapshot
+        plain, special = store.plain.snapshot, store.special.snapshot
         low, high, is_point = store.axes.place(event, special.n_axes)
         if not is_point:
             return bool(len(self.match(event)))
@@ -106,6 +114,8 @@ class PackedSearch:
         met = np.zeros(1, np.bool_)
         store.plain.meet_points(lowest, highest, met, plain)
         if met[0] or (len(store.balls) and len(store.balls.match(event))):
+            return True
+        if len(store.trees) and len(store.trees.match(lowest[0], highest[0], trees)):
             return True
         if not store.n_special:
             return False
@@ -126,13 +136,16 @@ class PackedSearch:
             some[list(events.bad)] = False
             return some
         store, bad = self._store, list(events.bad)
-        texts, plain, special = store.texts.snapshot, store.plain.snapshot, store.special.snapshot
+        trees, texts = store.trees.snapshot, store.texts.snapshot
+        plain, special = store.plain.snapshot, store.special.snapshot
         points = points_of(events, store.axes, special.n_axes)
         met = np.zeros(len(events), np.bool_)
         met[points.between] = met[bad] = True  # not for the boxes
         store.plain.meet_points(points.low, points.high, met, plain)
         if len(store.balls) and not met.all():
             met[store.balls.pairs(events)[0]] = True
+        if len(store.trees) and not met.all():
+            met[store.trees.pairs(points.low, points.high, trees)[0]] = True
         if store.n_special and not met.all():
             self._meet_special(events, points, special, met)
             self._meet_texts(events, points, texts, met)
@@ -247,6 +260,9 @@ class PackedSearch:
             more_events, more, sure = self._proposed(events, points, texts)
             sure = np.concatenate((np.zeros(len(entries), np.bool_), sure))
             event, entries = np.concatenate((event, more_events)), np.concatenate((entries, more))
+            if self._store.entries.has_several:  # the candidates of an event must follow each other
+                together = np.argsort(event, kind="stable")
+                event, entries, sure = event[together], entries[together], sure[together]
             verdicts = self._verdicts(entries, event, events, points, sure)
         else:
             verdicts = self._verdicts(entries, event, events, points)
@@ -281,20 +297,13 @@ class PackedSearch:
 
     def _met(self, verdicts: Verdicts, event: npt.NDArray[np.int64], entries: Rows) -> _Pairs:
         """Return event and row of each match, once."""
+        rows, found = self._store.entries.row, np.empty((2, len(entries)), np.int32)
         if self._store.entries.has_several:
-            met = np.flatnonzero(verdicts == YES)
-            return self._once(event[met], entries[met])
-        found = np.empty((2, len(entries)), np.int32)
-        n = take_met(verdicts, event, entries, self._store.entries.row, found[0], found[1])
+            latest = np.full(int(rows[: len(self._store.entries)].max(initial=0)) + 1, -1, np.int32)
+            n = take_met_once(verdicts, event, entries, rows, latest, found)
+        else:
+            n = take_met(verdicts, event, entries, rows, found[0], found[1])
         return found[0, :n], found[1, :n]
-
-    def _once(self, event: npt.NDArray[np.int64], entries: Rows) -> _Pairs:
-        """Return event and row of entries that match, a row with several entries once for each event."""
-        rows = self._store.entries.row[entries]
-        several = self._store.entries.is_one_of_several(entries)
-        some = np.unique(event[several] << 32 | rows[several])
-        both = np.concatenate([event[~several], some >> 32]).astype(np.int32)
-        return both, np.concatenate([rows[~several], (some & 0xFFFFFFFF).astype(np.int32)])
 
     def _asked_pairs(self, events: EventTable, event: npt.NDArray[np.int64], entries: Rows) -> _Pairs:
         """Ask raw values, event by event, about the given pairs and the loose filters; a pair may come twice."""

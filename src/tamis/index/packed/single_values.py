@@ -25,7 +25,7 @@ from tamis.model.types import AttributeType, Form
 from tamis.model.types.column import ManyColumn
 from tamis.model.values import Value
 
-__all__ = ["MOST_POINTS", "SingleValues", "combinations", "is_repeated"]
+__all__ = ["MOST_POINTS", "SingleValues", "combinations", "is_repeated", "taken"]
 
 #: Points of one event.
 MOST_POINTS = 64
@@ -68,7 +68,7 @@ class SingleValues(EventTable):
         rows = np.repeat(np.arange(len(events)), counts)
         # The number of a point among those of its row; its digits say which element of each attribute it has.
         number = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
-        columns = {name: _taken(column, rows) for name, column in events.columns.items() if name not in names}
+        columns = {name: taken(column, rows) for name, column in events.columns.items() if name not in names}
         for name, one in zip(names, repeated, strict=True):
             number, at = np.divmod(number, one.sizes[rows])
             columns[name] = one.at(rows, at, _bad(events.columns[name], rows))
@@ -87,7 +87,7 @@ class SingleValues(EventTable):
         return MatchRows(offsets.astype(np.int64), (pairs & 0xFFFFFFFF).astype(np.int32))
 
 
-def _taken(column: Column, rows: npt.NDArray[np.int64]) -> Column:
+def taken(column: Column, rows: npt.NDArray[np.int64]) -> Column:
     """Return the values of a column at rows, which may repeat."""
     values = column.values.take(pa.array(rows)) if isinstance(column.values, pa.Array) else column.values[rows]
     return Column(column.kind, values, column.present[rows], _bad(column, rows))
@@ -110,8 +110,8 @@ class _Elements(NamedTuple):
     def at(self, rows: npt.NDArray[np.int64], number: npt.NDArray[np.int64], bad: dict[int, Any]) -> Column:
         """Return a column with one element of each of these rows, which its number says."""
         present = self.present[rows]
-        taken = _taken(self.elements, np.where(present, self.starts[rows] + number, 0))
-        return Column(taken.kind, taken.values, present, bad)
+        single = taken(self.elements, np.where(present, self.starts[rows] + number, 0))
+        return Column(single.kind, single.values, present, bad)
 
 
 def _elements(column: Column) -> _Elements:

@@ -1,17 +1,18 @@
 """What the packed matcher holds: every subscription in the one place that suits it.
 
-Each filter becomes boxes (`boxes_of`). Invariants: a row stands in exactly one of these four places,
+Each filter becomes boxes (`boxes_of`). Invariants: a row stands in exactly one of these places,
 
 * *plain*: subscriptions that are one exact box, under their own row. What the index finds is the answer.
 * *special*: subscriptions with other boxes, under entry numbers; an entry knows its row, its filter, and whether its
   box decides or only proposes. A row may have several entries; it is reported once. An entry stands in the box index
   *special*, or in *texts* when a literal of its patterns finds its events better.
-* *loose*: filters that give no box at all (``x IS NULL``). A row may have loose filters and entries as well; a row with
-  neither can never match, and is loose without filters.
+* *loose*: filters that give no box at all. A row may have loose filters and entries as well.
+* *never*: rows without a filter, which no event matches.
 * *balls*: subscriptions that are one ball and nothing else (`balls`).
+* *trees*: subscriptions that are one tree of conditions on values (`trees`).
 
-``n_special`` counts the rows that have entries or are loose. Both box indexes have as many axes as `axes`; *special*
-grows first, so a reader that looks at *plain* first never finds it wider.
+``n_special`` counts the rows that have entries or are loose. All box indexes have as many axes as `axes`; *special*
+grows first, so a reader that looks at the others first never finds them wider.
 
 One thread writes. Readers may go on meanwhile: rows are never used again, entries and axes only grow, and what a new
 box needs (axis, entry, decider) is there before the box is.
@@ -34,6 +35,7 @@ from tamis.index.packed.boxes_of import Box, Sides, boxes_of
 from tamis.index.packed.deciders.combined import Deciders
 from tamis.index.packed.deciders.entries import Entries
 from tamis.index.packed.texts.text_index import TextIndex, TextPart
+from tamis.index.packed.trees import HulledTree, PackedTrees, tree_of
 from tamis.index.protocols import IndexStatistics, Rows
 from tamis.kernels.boxes.quantise import ANY_VALUE
 from tamis.model.language.templates.columns import TextColumns
@@ -67,11 +69,13 @@ class PackedStore:
     entries: Entries = field(default_factory=Entries)
     balls: PackedBalls = field(default_factory=PackedBalls)
     n_special: int = 0
-    #: ``{row: numbers of filters}`` that have no box; none of them: the subscription never matches.
+    #: ``{row: numbers of filters}`` that have no box.
     loose: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    never: set[int] = field(default_factory=set)
+    trees: PackedTrees = field(default_factory=PackedTrees)
 
     def __len__(self) -> int:
-        return len(self.plain) + self.n_special + len(self.balls)
+        return len(self.plain) + self.n_special + len(self.balls) + len(self.never) + len(self.trees)
 
     def add(self, row: int, subscription: Subscription) -> None:
         """Add a subscription under a row above all others."""
@@ -80,17 +84,26 @@ class PackedStore:
     def add_many(self, rows: Sequence[int], subscriptions: Sequence[Subscription]) -> None:
         """Add subscriptions under ascending rows above all others: all or, if a filter has no boxes, none."""
         plain, special, balls = list[_Rowed](), list[_Rowed](), list[tuple[int, Ball]]()
+        trees, never = list[tuple[int, HulledTree]](), list[int]()
         for row, subscription in zip(rows, subscriptions, strict=True):
-            ball = only_ball(subscription)
-            if ball is not None:
+            if (ball := only_ball(subscription)) is not None:
                 balls.append((row, ball))
-                continue
-            boxes = [(i, box) for i, filter in enumerate(subscription.filters) for box in boxes_of(filter, self.axes)]
-            (plain if len(boxes) == 1 and boxes[0][1].exact else special).append((row, boxes))
+            elif (tree := tree_of(subscription, self.axes)) is not None:
+                trees.append((row, tree))
+            else:
+                filters = enumerate(subscription.filters)
+                boxes = [(i, box) for i, filter in filters for box in boxes_of(filter, self.axes)]
+                if boxes:
+                    (plain if len(boxes) == 1 and boxes[0][1].exact else special).append((row, boxes))
+                else:
+                    never.append(row)
         self._grow()
         for row, ball in balls:
             self.balls.add(row, ball)
+        self.never.update(never)
         step = self._step()
+        for start in range(0, len(trees), step):
+            self.trees.add(*zip(*trees[start : start + step], strict=True))
         for start in range(0, len(plain), step):
             some = plain[start : start + step]
             self.plain.add_boxes(*self._corners([boxes[0][1] for _, boxes in some]), _as_rows(row for row, _ in some))
@@ -102,7 +115,7 @@ class PackedStore:
         entries, bounded = list[int](), list[Box]()
         for row, boxes in rowed:
             mine = [(i, box) for i, box in boxes if box.sides or box.exact or self._is_about_text(box)]
-            if len(mine) < len(boxes) or not boxes:
+            if len(mine) < len(boxes):
                 self.loose[row] = tuple(
                     i for i, box in boxes if not (box.sides or box.exact or self._is_about_text(box))
                 )
@@ -133,7 +146,8 @@ class PackedStore:
             else:
                 others.append((entry, box))
         if numbers:
-            self.texts.add(numbers, parts, sides)
+            presence = {axis: self.axes.attribute(axis) for axis in self.axes.of_presence}
+            self.texts.add(numbers, parts, sides, presence)
         if others:
             self.special.add_boxes(*self._corners([box for _, box in others]), _as_rows(entry for entry, _ in others))
 
@@ -185,7 +199,10 @@ class PackedStore:
 
     def remove(self, row: int) -> None:
         """Remove a row; KeyError when it is not there."""
-        if self.balls.remove(row):
+        if row in self.never:
+            self.never.remove(row)
+            return
+        if self.balls.remove(row) or self.trees.remove(row):
             return
         entries = self.entries.of(row)
         if row in self.loose:
@@ -200,6 +217,18 @@ class PackedStore:
                 self.special.remove(in_boxes)
         self.n_special -= 1
 
+    def decided(self, rows: Rows) -> list[int]:
+        """Return the rows, of some ascending ones, that a box or the text index decides without the subscription."""
+        plain, others = list[int](), list[tuple[int, int]]()
+        for row in rows.tolist():
+            entries = () if row in self.loose else self.entries.of(row)
+            others += [(row, entry) for entry in entries]
+            if not entries and self.plain.find_box(row) is not None:
+                plain.append(row)
+        owners, numbers = np.array(others, np.int32).reshape(-1, 2).T
+        open_rows = owners[~self.texts.decides(numbers)]
+        return [*plain, *np.setdiff1d(owners, open_rows).tolist()]
+
     def find_sides(self, row: int) -> dict[str, tuple[float, float]] | None:
         """Return the sides of a plain box on the NUMBER axes by attribute; None when the row is not there."""
         box = self.plain.find_box(row)
@@ -211,7 +240,8 @@ class PackedStore:
     def statistics(self) -> IndexStatistics:
         """Return how many subscriptions took which road, and the axes."""
         indexes = [index.statistics() for index in (self.plain, self.special)]
-        n_bytes = sum(index["bytes"] for index in indexes) + self.balls.n_bytes + self.texts.n_bytes
+        n_bytes = sum(index["bytes"] for index in indexes)
+        n_bytes += self.balls.n_bytes + self.texts.n_bytes + self.trees.n_bytes
         layouts = Counter[str]()
         for segment in (segment for index in indexes for segment in index["segments"]):
             layouts[f"boxes_in_{segment['layout']}"] += segment["rows"]
@@ -224,6 +254,8 @@ class PackedStore:
                 "special_boxes": len(self.special),
                 "texts": len(self.texts),
                 "loose": len(self.loose),
+                "never": len(self.never),
+                "trees": len(self.trees),
                 "axes": len(self.axes),
                 "bytes": n_bytes,
                 "most_bytes_of_a_box": f"{indexes[0]['most_bytes_per_row']} in bitmaps",
@@ -238,7 +270,7 @@ class PackedStore:
 
     def _grow(self) -> None:
         if len(self.axes) > self.plain.n_axes:
-            for index in (self.special, self.plain):
+            for index in (self.special, self.trees.hulls, self.plain):
                 index.grow(len(self.axes))
 
     def _corners(self, boxes: Sequence[Box]) -> _Corners:

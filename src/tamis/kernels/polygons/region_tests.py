@@ -17,7 +17,18 @@ from tamis.kernels.emit import prefetch_row
 from tamis.kernels.polygons.flat_rings import Corners, Rings
 from tamis.kernels.polygons.polygon import ALL, narrow, relation_of_point
 
-__all__ = ["ANY", "NO", "OPEN", "YES", "Asked", "decide_points", "decide_regions", "mark_axes", "take_met"]
+__all__ = [
+    "ANY",
+    "NO",
+    "OPEN",
+    "YES",
+    "Asked",
+    "decide_points",
+    "decide_regions",
+    "mark_axes",
+    "take_met",
+    "take_met_once",
+]
 
 #: Whether the relation of ring i of a to ring j of b is in a wanted set.
 _Holds = Callable[[Rings, Int, Rings, Int, Int, Corners], bool]
@@ -164,4 +175,27 @@ def take_met(
         met_event[n] = event[k]  # written always, overwritten if it is not a match: the branch is not predictable
         met_row[n] = row[entries[k]]
         n += verdicts[k] == YES
+    return n
+
+
+@hot_kernel
+def take_met_once(
+    verdicts: npt.NDArray[np.int8],
+    event: npt.NDArray[np.int64],
+    entries: npt.NDArray[np.int32],
+    row: npt.NDArray[np.int32],
+    latest: npt.NDArray[np.int32],
+    met: npt.NDArray[np.int32],
+) -> Int:
+    """Write as `take_met` into ``met`` int32[2, n], a row with several entries once for each event.
+
+    The candidates of an event follow each other; ``latest`` int32[rows] holds -1.
+    """
+    n = np.int64(0)
+    for k in range(verdicts.size):
+        number, owner = np.int32(event[k]), row[entries[k]]
+        if verdicts[k] == YES and latest[owner] != number:
+            latest[owner] = number
+            met[0, n], met[1, n] = number, owner
+            n += 1
     return n

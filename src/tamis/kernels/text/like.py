@@ -2,8 +2,9 @@
 
 A pattern is a *program*: its UTF-8 bytes, with 0xFE for ``%`` and 0xFF for ``_``, neither of which occurs in UTF-8. The
 pieces between ``%`` are as in `tamis.model.pattern`: the first and the last are anchored, each other one is found as
-early as possible. A piece is looked for by its first two bytes while that is cheap, then by shift-and with a bit per
-byte, so a piece between two ``%`` has at most `LONGEST_PIECE` bytes.
+early as possible. A piece is looked for by two of its bytes, many places at once, while that is cheap, then by shift-and
+with a bit per byte, so a piece between two ``%`` has at most `LONGEST_PIECE` bytes. The two bytes are not the outermost:
+those of words are often blanks.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ __all__ = ["ANY_TEXT", "LONGEST_PIECE", "ONE_CHARACTER", "fits_like"]
 
 ANY_TEXT, ONE_CHARACTER = 0xFE, 0xFF
 LONGEST_PIECE = 64
+#: Places that are looked at together.
+_BLOCK = 32
 
 _Bytes = npt.NDArray[np.uint8]
 _Masks = npt.NDArray[np.uint64]
@@ -63,26 +66,42 @@ def _shift_and(program: _Bytes, i: Int, end: Int, text: _Bytes, j: Int, stop: In
 
 
 @hot_kernel
+def _has_wildcard(program: _Bytes, i: Int, end: Int) -> Int:
+    while i < end and program[i] != ONE_CHARACTER:
+        i += 1
+    return i < end
+
+
+@hot_kernel
+def _may_start(text: _Bytes, first: Int, second: Int, a: Int, b: Int) -> Int:
+    """Whether in any of `_BLOCK` places byte a stands, from ``first`` on, with b beside it, from ``second`` on."""
+    met = np.uint8(0)
+    for t in range(np.uint64(_BLOCK)):
+        met |= np.uint8((text[np.uint64(first) + t] == a) & (text[np.uint64(second) + t] == b))
+    return met != 0
+
+
+@hot_kernel
 def _find(program: _Bytes, i: Int, end: Int, text: _Bytes, j: Int, stop: Int, masks: _Masks) -> Int:
     """Return the earliest end of a fit of the piece ``program[i:end]`` in ``text[j:stop]``, or -1."""
-    if end - i == 1 and program[i] != ONE_CHARACTER:
-        while j < stop and text[j] != program[i]:
+    if _has_wildcard(program, i, end):
+        return _shift_and(program, i, end, text, j, stop, masks)
+    size = end - i
+    near, far = (1, size - 2) if size > 3 else (0, size - 1)
+    a, b = program[i + near], program[i + far]
+    past, budget = stop - size + 1, 4 * (stop - j) + 64
+    while j < past and budget > 0:
+        if j + _BLOCK <= past and not _may_start(text, j + near, j + far, a, b):
+            j += _BLOCK
+            continue
+        block_end = min(j + _BLOCK, past)
+        while j < block_end and budget > 0:
+            if text[j + near] == a and text[j + far] == b:
+                if _fits_at(program, i, end, text, j, stop) >= 0:
+                    return j + size
+                budget -= size
             j += 1
-        return j + 1 if j < stop else -1
-    a, b = program[i], program[min(i + 1, end - 1)]
-    budget = 4 * (stop - j) + 64
-    if a != ONE_CHARACTER and b != ONE_CHARACTER:
-        while budget > 0:
-            while j + 1 < stop and (text[j] != a or text[j + 1] != b):
-                j += 1
-            if j + 1 >= stop:
-                return -1
-            k = _fits_at(program, i, end, text, j, stop)
-            if k >= 0:
-                return k
-            j += 1
-            budget -= end - i
-    return _shift_and(program, i, end, text, j, stop, masks)
+    return -1 if j >= past else _shift_and(program, i, end, text, j, stop, masks)
 
 
 @hot_kernel

@@ -6,6 +6,7 @@ refused where it is read, so a function never travels: a broker or a worker must
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -13,11 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from tamis.errors import ModelError
-from tamis.model.types import AttributeType, Number, ScalarType
+from tamis.model.spatial_functions import SPATIAL_FUNCTIONS, holds_between
+from tamis.model.types import AttributeType, Boolean, Number, Region, ScalarType
 
 __all__ = [
     "COMPARE",
     "DECIMAL",
+    "RELATIONS",
     "Function",
     "find_function",
     "function_modules",
@@ -30,6 +33,12 @@ __all__ = [
 COMPARE = "COMPARE"
 #: The number that an attribute of type decimal stands for; no text says it.
 DECIMAL = "DECIMAL"
+
+#: Functions of CQL2 that also compare two attributes, regions or sets of values, and their names in CQL2-JSON.
+RELATIONS = {
+    **{name: name.lower() for name in SPATIAL_FUNCTIONS if name.startswith("S_")},
+    **{"A_CONTAINS": "a_contains", "A_CONTAINEDBY": "a_containedBy", "A_EQUALS": "a_equals", "A_OVERLAPS": "a_overlaps"},
+}
 
 _BUILT_IN = frozenset({COMPARE, DECIMAL})
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,63}", re.ASCII)
@@ -52,7 +61,7 @@ class Function:
     name: str
     compute: Callable[..., Any]
     returns: ScalarType
-    takes: tuple[ScalarType, ...] | None = None
+    takes: tuple[AttributeType, ...] | None = None
     #: The module that registered the function: importing it registers the function again.
     module: str = ""
 
@@ -138,4 +147,21 @@ def _order(first: Any, second: Any) -> int:
     return int(first > second) - int(first < second)
 
 
+#: What the functions say of two sets of values.
+_OF_SETS: dict[str, Callable[[set[Any], set[Any]], bool]] = {
+    "A_CONTAINS": set.issuperset,
+    "A_CONTAINEDBY": set.issubset,
+    "A_EQUALS": set.__eq__,
+    "A_OVERLAPS": lambda first, second: not first.isdisjoint(second),
+}
+
+
+def _relation(name: str) -> Function:
+    """Return the function that compares two attributes, which are regions or sets of values."""
+    if name in _OF_SETS:
+        return Function(name, lambda first, second: _OF_SETS[name](set(first), set(second)), Boolean())
+    return Function(name, functools.partial(holds_between, name), Boolean(), (Region(), Region()))
+
+
 _built_in = {COMPARE: Function(COMPARE, _order, Number()), DECIMAL: Function(DECIMAL, _order, Number())}
+_built_in |= {name: _relation(name) for name in RELATIONS}

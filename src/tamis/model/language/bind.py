@@ -8,6 +8,7 @@ satisfies neither. What remains is AND and OR over constraints that hold or do n
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -28,7 +29,7 @@ from tamis.model.language.arithmetic.sets import (
 )
 from tamis.model.language.foreign.corrections import corrected
 from tamis.model.language.functions.temporal import clock_set
-from tamis.model.language.limits import DISTANCE_VERTICES
+from tamis.model.language.limits import DISTANCE_DEGREES, DISTANCE_VERTICES
 from tamis.model.language.nodes import (
     And,
     ArrayTest,
@@ -74,6 +75,7 @@ from tamis.model.text.folding import escape_like
 from tamis.model.text.patterns import reading_of
 from tamis.model.types import (
     AttributeType,
+    Form,
     Ip,
     Many,
     Mixed,
@@ -109,9 +111,11 @@ def learn_from_node(schema: Schema, node: Node) -> Schema:
         if isinstance(leaf, Calculated):
             expressions.append(leaf)
             continue
-        kind = None if isinstance(leaf, Constant) or leaf.attribute in schema else _shown_type(leaf)
-        if kind is not None and not isinstance(leaf, Constant):
-            found.setdefault(leaf.attribute, kind)
+        if isinstance(leaf, Constant) or leaf.attribute in schema or leaf.attribute in found:
+            continue
+        kind = _shown_type(leaf)
+        if kind is not None:
+            found[leaf.attribute] = kind
     schema = schema.extended(found, "the subscription")
     for expression in expressions:  # last: what literals show of an attribute tells the type of others
         schema = schema.extended(learned_types(expression, schema), "the subscription")
@@ -119,6 +123,8 @@ def learn_from_node(schema: Schema, node: Node) -> Schema:
 
 
 def _shown_type(leaf: Leaf) -> AttributeType | None:
+    if isinstance(leaf, Compare):  # first: most conditions are comparisons
+        return type_of_value(leaf.value)
     if isinstance(leaf, SpatialTest | DistanceTest):
         return Region(geodetic=isinstance(leaf, DistanceTest) and leaf.unit is not None)
     if isinstance(leaf, WithinBall | CosineTest):
@@ -133,8 +139,6 @@ def _shown_type(leaf: Leaf) -> AttributeType | None:
         return Timestamp()
     if isinstance(leaf, NetworkTest):
         return Ip()
-    if isinstance(leaf, Compare):
-        return type_of_value(leaf.value)
     if isinstance(leaf, Between):
         return type_of_value(leaf.lo)
     return type_of_value(leaf.values[0]) if isinstance(leaf, IsIn) else None
@@ -149,20 +153,16 @@ class _Binder:
         self.open = open
 
     def bind(self, node: Node, *, negated: bool) -> Predicate:
-        if isinstance(node, Not):
-            return self.bind(node.part, negated=not negated)
-        if isinstance(node, And | Or):
-            join = AllOf if isinstance(node, And) != negated else AnyOf
-            return joined(join, [self.bind(part, negated=negated) for part in node.parts])
-        if isinstance(node, Constant):
-            return TRUE if node.value != negated else FALSE
+        bind_leaf = _BINDERS.get(type(node))
+        if bind_leaf is None:
+            return _bind_joint(self, node, negated)
+        assert not isinstance(node, _JOINTS)
         try:
-            if isinstance(node, Calculated):
-                return bind_calculated(self.schema, node, negated, lambda part: self.bind(part, negated=False))
             kind = self.schema.get(node.attribute)
-            if isinstance(kind, Many) and not isinstance(node, IsNull | ArrayTest):
+            if kind is not None and kind.form is Form.MANY and not isinstance(node, _OF_SETS):
+                assert isinstance(kind, Many)
                 return _bind_some(self, node, kind, negated)
-            return _BINDERS[type(node)](self, node, negated)
+            return bind_leaf(self, node, negated)
         except (UnfitError, LimitError) as error:
             refusal = self.error(node, str(error))
             if isinstance(error, UnknownAttributeError) and self.text is not None:
@@ -270,6 +270,7 @@ class _Binder:
         geometry = fitted(leaf.geometry, drop_z=kind.z == "drop", geodetic=kind.geodetic)
         if kind.geodetic:
             DISTANCE_VERTICES.check(int(shapely.get_num_coordinates(geometry)))
+            DISTANCE_DEGREES.check(math.ceil(geometry.length))
         metres = leaf.distance * METRES[leaf.unit] if leaf.unit is not None else leaf.distance
         return Geometric(leaf.attribute, "S_DWITHIN", geometry, negated, metres, kind.geodetic)
 
@@ -299,6 +300,20 @@ class _Binder:
     def ball(self, leaf: WithinBall, negated: bool) -> Predicate:
         self.vector(leaf, "V_WITHIN", len(leaf.center))
         return Ball(leaf.attribute, leaf.center, leaf.radius, negated)
+
+
+def _bind_joint(binder: _Binder, node: Node, negated: bool) -> Predicate:
+    if isinstance(node, Not):
+        return binder.bind(node.part, negated=not negated)
+    if isinstance(node, Constant):
+        return TRUE if node.value != negated else FALSE
+    assert isinstance(node, And | Or)
+    join = AllOf if isinstance(node, And) != negated else AnyOf
+    return joined(join, [binder.bind(part, negated=negated) for part in node.parts])
+
+
+def _bind_calculated(binder: _Binder, leaf: Calculated, negated: bool) -> Predicate:
+    return bind_calculated(binder.schema, leaf, negated, lambda part: binder.bind(part, negated=False))
 
 
 def _ordered(binder: _Binder, leaf: Leaf) -> ScalarType:
@@ -360,7 +375,11 @@ _BINDERS: dict[type, Callable[..., Predicate]] = {
     CosineTest: _Binder.cosine,
     ClockTest: _Binder.clock,
     NetworkTest: _Binder.network,
+    Calculated: _bind_calculated,
 }
+_JOINTS = (And, Or, Not, Constant)
+#: Conditions that mean a repeated attribute as a whole, or, as `Calculated`, name their attributes themselves.
+_OF_SETS = (IsNull, ArrayTest, Calculated)
 
 #: Strict relations to polygons that OGC has names for, too.
 _OGC_NAMES = {"RCC_DISJOINT": "S_DISJOINT", "RCC_MEETS": "S_TOUCHES", "RCC_EQUALS": "S_EQUALS"}

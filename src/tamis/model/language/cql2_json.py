@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tamis.errors import SubscriptionError, SubscriptionSyntaxError
-from tamis.model.derived.functions import find_function
+from tamis.model.derived.functions import RELATIONS, find_function
 from tamis.model.geojson import to_geojson
 from tamis.model.language import limits, literals
 from tamis.model.language.arithmetic.reading import condition_of
@@ -53,6 +53,7 @@ from tamis.model.language.nodes import (
     ArrayTest,
     Between,
     Calculated,
+    Call,
     ClockTest,
     Compare,
     Constant,
@@ -65,6 +66,7 @@ from tamis.model.language.nodes import (
     Node,
     Not,
     Or,
+    Property,
     SpatialTest,
     TextTest,
     WithinBall,
@@ -105,7 +107,7 @@ def from_json(document: object, *, is_written: bool = False) -> Node:
     node = _Reader(limits.WRITTEN_TIMES if is_written else 1).condition(document, "", 0)
     limits.check_nesting(node)
     if not is_written:
-        limits.check_sets(node)
+        limits.check_costs(node)
     return node
 
 
@@ -134,7 +136,7 @@ class _Reader(ValueReader):
         if op in JSON_CLOCKS:
             return self.clock_test(op.upper(), args, path)
         read = _CONDITIONS.get(op)
-        if read is None and find_function(op) is not None:
+        if read is None and op not in RELATIONS and find_function(op) is not None:
             return condition_of("=", (self.expression(document, path), True), None)
         if read is None:
             raise wrong(path, _unknown(op), op)
@@ -230,6 +232,8 @@ class _Reader(ValueReader):
     def _spatial_test(self, op: str, args: Sequence[Any], path: str) -> Node:
         check_count(op, args, 2, path)
         function, here, there = op.upper(), f"{path}args[0].", f"{path}args[1]."
+        if is_property(args[0]) and is_property(args[1]):
+            return self._relation(function, args, path)
         if is_property(args[0]):
             return SpatialTest(function, self.attribute(args[0], here), self.geometry(args[1], there))
         geometry = self.geometry(args[0], here)
@@ -240,6 +244,8 @@ class _Reader(ValueReader):
 
     def _array_test(self, op: str, args: Sequence[Any], path: str) -> Node:
         check_count(op, args, 2, path)
+        if is_property(args[0]) and is_property(args[1]):
+            return self._relation(op.upper(), args, path)
         is_first = is_property(args[0])
         attribute = self.attribute(args[0 if is_first else 1], f"{path}args[{0 if is_first else 1}].")
         listed, place = args[1 if is_first else 0], f"{path}args[{1 if is_first else 0}]"
@@ -249,6 +255,10 @@ class _Reader(ValueReader):
         values = tuple([self.listed(one, f"{place}[{at}].") for at, one in enumerate(listed)])
         function = op.upper() if is_first else TURNED.get(op.upper(), op.upper())
         return ArrayTest(function, attribute, values)
+
+    def _relation(self, function: str, args: Sequence[Any], path: str) -> Node:
+        sides = (Property(self.attribute(one, f"{path}args[{at}].")) for at, one in enumerate(args))
+        return condition_of("=", (Call(function, tuple(sides)), True), None)
 
     def _within_ball(self, args: Sequence[Any], path: str) -> Node:
         check_count("v_within", args, 3, path)

@@ -10,7 +10,7 @@ import numpy as np
 
 from tamis.errors import SubscriptionError, shorten
 from tamis.model import values
-from tamis.model.derived.functions import find_function
+from tamis.model.derived.functions import RELATIONS, find_function
 from tamis.model.language import limits, literals
 from tamis.model.language.functions import temporal
 from tamis.model.language.lexer import ARRAY_FUNCTIONS, FOLDS
@@ -50,6 +50,7 @@ def _json_names(functions: Iterable[str]) -> dict[str, str]:
 JSON_TEMPORAL = _json_names(temporal.TEMPORAL_FUNCTIONS)
 JSON_ARRAYS = _json_names(ARRAY_FUNCTIONS)
 JSON_CLOCKS = frozenset(map(str.lower, temporal.CLOCK_FUNCTIONS))
+_RELATIONS = {name: function for function, name in RELATIONS.items()}
 #: The operations of arithmetic.
 ARITHMETIC_OPERATIONS = frozenset({"+", "-", "*", "/", "%", "div", "^"})
 _INSTANT_TEXT = len("DATE('2026-01-31')")
@@ -105,7 +106,9 @@ class ValueReader:
         if op in ARITHMETIC_OPERATIONS:
             check_count(op, args, 2, path)
         operands = [self.expression(one, f"{path}args[{at}].", level + 1) for at, one in enumerate(args)]
-        return Arithmetic(op, *operands) if op in ARITHMETIC_OPERATIONS else Call(op, tuple(operands))
+        if op in ARITHMETIC_OPERATIONS:
+            return Arithmetic(op, *operands)
+        return Call(_RELATIONS.get(op, op), tuple(operands))
 
     def listed_expression(self, document: object, path: str) -> Expression:
         """Read a member of an IN list: a value, for which the budget of the list has paid, or an expression."""
@@ -239,7 +242,9 @@ def is_call(document: object) -> bool:
     if not isinstance(document, Mapping) or document.keys() != {"op", "args"}:
         return False
     op = document["op"]
-    return isinstance(op, str) and (op in ARITHMETIC_OPERATIONS or find_function(op) is not None)
+    if not isinstance(op, str) or op in RELATIONS:  # JSON writes these in lower case
+        return False
+    return op in ARITHMETIC_OPERATIONS or op in _RELATIONS or find_function(op) is not None
 
 
 def _unwrapped(document: object, path: str) -> tuple[Fold, object]:

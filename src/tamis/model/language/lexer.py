@@ -22,7 +22,7 @@ from tamis.model.derived.functions import find_function, function_names
 from tamis.model.language import limits, literals
 from tamis.model.language.functions.temporal import CLOCK_FUNCTIONS, TEMPORAL_FUNCTIONS
 from tamis.model.language.literals import NUMBER, STRING, Misreading, Refusal
-from tamis.model.language.nodes import Compare
+from tamis.model.language.nodes import Between, Compare, IsIn, IsLike, IsNull
 from tamis.model.spatial_functions import SPATIAL_FUNCTIONS
 from tamis.model.text.folding import Fold
 
@@ -118,13 +118,18 @@ _NUMBERS = rf"\s*+{NUMBER}\s*+(?:,\s*+{NUMBER}\s*+)*+"
 
 _PIECE = re.compile(
     rf"""\s*+(?:
-    (?P<word>{_NAME})
+    (?P<joint>(?ai:AND|OR|NOT)){_END}
+    | (?P<word>{_NAME})
         (?: \s*+ (?P<operator_here><>|<=|>=|[=<>]) \s*+
             (?: (?P<integer>[-+]?+[0-9]++){_END}{_ALONE}
               | (?P<decimal>{NUMBER}){_END}{_ALONE}
               | '(?P<simple_string>[^']*+)'(?!')
               | (?P<boolean>(?ai:TRUE|FALSE)){_END} )
-          | (?P<call>\s*+(?=\()) )?+
+          | (?P<call>\s*+(?=\())
+          | \s++(?ai:BETWEEN)\s++(?P<low>{NUMBER}){_END}\s++(?ai:AND)\s++(?P<high>{NUMBER}){_END}{_ALONE}
+          | \s++(?P<in_here>(?ai:IN))\s*+(?=\()
+          | \s++(?ai:LIKE)\s*+'(?P<pattern>[^']*+)'(?!')
+          | \s++(?P<is_null>(?ai:IS)\s++(?:(?ai:NOT)\s++)?+(?ai:NULL)){_END} )?+
     | (?P<vector>\({_NUMBERS}\)) | (?P<open>\() | (?P<close>\)) | (?P<comma>,)
     | (?P<number>{NUMBER}{_END})
     | (?P<string>{STRING})
@@ -232,14 +237,61 @@ def unsupported(name: str, known: Sequence[str]) -> str:
 _Match = re.Match[str]
 
 
+def _joint(source: Source, found: _Match) -> Piece:
+    """Read AND, OR or NOT, which are most words of most texts."""
+    start, end = found.span(1)
+    return Piece(found[1].upper(), None, start, end)
+
+
 def _comparison(convert: Callable[[str, int], Any], source: Source, found: _Match) -> Piece:
     """Read ``name operator literal`` at one go."""
-    name, operator, literal = found.group(1, 2, found.lastindex or 0)
-    start, end = found.start(1), found.end()
-    if (name.upper() in RESERVED and name.isascii()) or source.previous in _INSIDE:
+    name, operator, literal = found.group(2, 3, found.lastindex or 0)
+    start, end = found.start(2), found.end()
+    if source.previous in _INSIDE or (name.upper() in RESERVED and name.isascii()):
         return _word(source, found)
     value = convert(literal, found.start(found.lastindex or 0))
     return Piece("COMPARISON", Compare(name, operator, value, (start, end)), start, end)
+
+
+def _between(source: Source, found: _Match) -> Piece:
+    """Read ``name BETWEEN number AND number`` at one go."""
+    name, start, end = found["word"], found.start("word"), found.end()
+    if _is_no_attribute(name, source):
+        return _word(source, found)
+    low, high = (literals.number(found[part], found.start(part)) for part in ("low", "high"))
+    return Piece("COMPARISON", Between(name, low, high, False, (start, end)), start, end)
+
+
+def _is_null(source: Source, found: _Match) -> Piece:
+    """Read ``name IS [NOT] NULL`` at one go."""
+    name, start, end = found["word"], found.start("word"), found.end()
+    if _is_no_attribute(name, source):
+        return _word(source, found)
+    negated = "T" in found["is_null"].upper()  # of the three words only NOT has a T
+    return Piece("COMPARISON", IsNull(name, negated, (start, end)), start, end)
+
+
+def _is_in(source: Source, found: _Match) -> Piece:
+    """Read ``name IN (values)`` at one go."""
+    name, start = found["word"], found.start("word")
+    values = _IN_LIST.match(source.text, found.end())
+    if values is None or _is_no_attribute(name, source):
+        return _word(source, found)
+    members = _in_list(source, found.start("in_here"), values)
+    return Piece("COMPARISON", IsIn(name, members.value, False, (start, members.end)), start, members.end)
+
+
+def _is_like(source: Source, found: _Match) -> Piece:
+    """Read ``name LIKE 'pattern'`` at one go."""
+    name, start, end = found["word"], found.start("word"), found.end()
+    if _is_no_attribute(name, source):
+        return _word(source, found)
+    return Piece("COMPARISON", IsLike(name, found["pattern"], False, (start, end)), start, end)
+
+
+def _is_no_attribute(word: str, source: Source) -> bool:
+    """Whether a word cannot begin a condition: it is reserved, or an operand of what stands before it."""
+    return source.previous in _INSIDE or (word.upper() in RESERVED and word.isascii())
 
 
 def _word(source: Source, found: _Match) -> Piece:
@@ -413,6 +465,11 @@ _READERS: dict[str, Callable[[Source, _Match], Piece]] = {
     "decimal": _compared_with(literals.decimal),
     "simple_string": _compared_with(_as_written),
     "boolean": _compared_with(_boolean),
+    "joint": _joint,
+    "high": _between,
+    "in_here": _is_in,
+    "pattern": _is_like,
+    "is_null": _is_null,
     "word": _word,
     "call": _call,
     "vector": _vector,

@@ -17,13 +17,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tamis.errors import LimitError
-from tamis.model.language.nodes import And, ArrayTest, Node, Not, Or
+from tamis.model.language.nodes import And, Arithmetic, ArrayTest, Calculated, Call, Expression, Node, Not, Or
 from tamis.model.shapes import MAX_VERTICES
 
 __all__ = [
     "CONDITION_TEXT",
     "COORDINATES",
     "DEPTH",
+    "DISTANCE_DEGREES",
     "DISTANCE_VERTICES",
     "EXPONENT",
     "IN_VALUES",
@@ -33,6 +34,7 @@ __all__ = [
     "JSON_VALUES",
     "NOT_TEXT",
     "OPERATIONS",
+    "POWERS",
     "REGIONS",
     "SET_VALUES",
     "TEXT",
@@ -41,8 +43,8 @@ __all__ = [
     "WRITTEN_TIMES",
     "Budget",
     "Limit",
+    "check_costs",
     "check_nesting",
-    "check_sets",
 ]
 
 
@@ -79,6 +81,10 @@ VERTICES = Limit("vertices in the regions of one filter", MAX_VERTICES)
 REGIONS = Limit("WKT and GeoJSON regions in one filter", 256)
 #: The edges of both sides of a distance on the sphere are compared in pairs.
 DISTANCE_VERTICES = Limit("vertices of a geometry of S_DWITHIN on the sphere", 1_000)
+#: An edge is cut into pieces of a tenth of a degree.
+DISTANCE_DEGREES = Limit("degrees of all edges of a geometry of S_DWITHIN on the sphere", 500)
+#: A power is computed exactly, or to 50 digits: up to half a millisecond of each event.
+POWERS = Limit("powers (^) in one filter", 64)
 #: Each event pays for every operation of every different expression.
 OPERATIONS = Limit("operators and arguments of one expression", 64)
 #: A power of a float64 with an exponent of more than 1,024 is 0, 1 or beyond all numbers, or nearly so.
@@ -147,9 +153,9 @@ def check_nesting(node: Node) -> None:
             stack.extend((part, depth + isinstance(part, bracketed)) for part in one.parts)
 
 
-def check_sets(node: Node) -> None:
-    """Raise `LimitError` when the sets of a tree have more values than may each become a condition."""
-    stack, values = [node], 0
+def check_costs(node: Node) -> None:
+    """Raise `LimitError` when the sets of a tree have too many values, or its expressions too many powers."""
+    stack, values, powers = [node], 0, 0
     while stack:
         one = stack.pop()
         if isinstance(one, Not):
@@ -158,4 +164,19 @@ def check_sets(node: Node) -> None:
             stack.extend(one.parts)
         elif isinstance(one, ArrayTest) and one.function in ("A_CONTAINS", "A_EQUALS"):
             values += len(one.values)
+        elif isinstance(one, Calculated):
+            powers += sum(map(_n_powers, one.operands))
     SET_VALUES.check(values)
+    POWERS.check(powers)
+
+
+def _n_powers(expression: Expression) -> int:
+    count, waiting = 0, [expression]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, Arithmetic):
+            count += one.op == "^"
+            waiting += (one.left, one.right)
+        elif isinstance(one, Call):
+            waiting += one.args
+    return count

@@ -36,8 +36,8 @@ __all__ = ["MAX_FILTERS", "conjoin", "filter_of", "hull", "normalise"]
 #: Filters of one subscription (promise S19); more stay a tree.
 MAX_FILTERS = 256
 
-#: Filters with patterns of text that multiplying out may give; more stay a tree, which a kernel decides.
-MAX_TEXT_FILTERS = 16
+#: Filters about values and patterns alone that multiplying out may give; more stay a tree, which a kernel decides.
+MAX_PRODUCT = 16
 
 #: Steps that normalising one predicate may cost: conjunctions of two small filters, about 20 us each.
 BUDGET = 1_500
@@ -179,7 +179,7 @@ class _Normaliser:
                 found = conjoin(a, b)
                 if found is not None:
                     union[found] = None
-        if len(left) > 1 and len(union) > MAX_TEXT_FILTERS and all(map(_is_about_text, union)):
+        if len(left) > 1 and len(union) > MAX_PRODUCT and all(map(_is_for_kernels, union)):
             raise _TooLargeError
         return self._checked(union)
 
@@ -242,8 +242,10 @@ def _join_plain(filters: Iterable[Filter]) -> list[Filter]:
     return [*(one for one in joined if one is not None), *others]
 
 
-def _is_about_text(filter: Filter) -> bool:
-    return any(isinstance(constraint, Like) for constraint in filter.constraints)
+def _is_for_kernels(filter: Filter) -> bool:
+    """Whether a filter is about text, or about values alone."""
+    is_plain = filter.rest is None and all(isinstance(constraint, Values) for constraint in filter.constraints)
+    return is_plain or any(isinstance(constraint, Like) for constraint in filter.constraints)
 
 
 def _weight(filter: Filter) -> int:

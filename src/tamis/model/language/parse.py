@@ -114,7 +114,8 @@ def _parse_as_written(text: str) -> Node:
         raise SubscriptionSyntaxError(text, error.position, error.expected) from None
     except UnexpectedToken as error:
         _explain(error, source)
-    limits.check_sets(node)
+    if "^" in text or "A_" in text or "a_" in text:  # else neither a power nor a function of sets is in it
+        limits.check_costs(node)
     return node
 
 

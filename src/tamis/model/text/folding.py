@@ -12,6 +12,7 @@ tables are those of the Python in use.
 from __future__ import annotations
 
 import enum
+import re
 import sys
 import unicodedata
 from collections.abc import Iterator
@@ -45,8 +46,26 @@ def fold_text(text: str, fold: Fold) -> str:
 
 
 def _without_accents(text: str) -> str:
-    marked = unicodedata.normalize("NFD", text).replace(_IOTA_SUBSCRIPT, _IOTA)
-    return unicodedata.normalize("NFC", "".join(c for c in marked if unicodedata.category(c) != "Mn"))
+    marked = _ordered("".join(map(_decomposed, text))).replace(_IOTA_SUBSCRIPT, _IOTA)
+    marks = [ord(c) for c in set(marked) if unicodedata.category(c) == "Mn"]
+    return unicodedata.normalize("NFC", _ordered(marked.translate(dict.fromkeys(marks))))
+
+
+@lru_cache(maxsize=65_536)
+def _decomposed(character: str) -> str:
+    return unicodedata.normalize("NFD", character)
+
+
+def _ordered(text: str) -> str:
+    """Return a decomposed string with the marks of each character in canonical order.
+
+    `unicodedata.normalize` does that, too, but in the square of the time: forty thousand marks in a row take 1.4 s.
+    It is quick with marks that are in order already.
+    """
+    marks = "".join(c for c in set(text) if unicodedata.combining(c))
+    if len(marks) < 2:
+        return text
+    return re.sub(f"[{marks}]{{2,}}", lambda run: "".join(sorted(run[0], key=unicodedata.combining)), text)
 
 
 def escape_like(text: str) -> str:

@@ -27,7 +27,13 @@ def meets(like: Like, text: str) -> bool:
     (True, False)
     """
     pattern, fold = reading_of(like.pattern, like.fold, like.is_regex)
-    return pattern.matches(fold_text(text, fold) if fold else text) != like.negated
+    return pattern.matches(_folded(text, fold) if fold else text) != like.negated
+
+
+@lru_cache(maxsize=16)
+def _folded(text: str, fold: Fold) -> str:
+    """Return a string folded: hundreds of conditions of one filter may ask about the same long string."""
+    return fold_text(text, fold)
 
 
 @lru_cache(maxsize=16384)

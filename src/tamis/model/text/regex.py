@@ -3,8 +3,9 @@
 A tree (`regex_syntax`) becomes a program of steps: take a character out of a set, go two ways, check a position. The
 threads that are alive after some text are a *state*; a state and the cell of the next character give the next state,
 which is worked out once and kept. At most `MAX_STATES` are kept: when there are more, all are forgotten, and work goes
-on from the one in use. So a character costs one look-up, and at worst a pass over the program of at most `MAX_STEPS`
-steps: no text and no expression takes more than linear time.
+on from the one in use. So a character costs one look-up. A text that leads to more new states than are kept is read
+with all threads as bits instead (`tamis.kernels.text.threads`), at worst a pass over the program of at most `MAX_STEPS`
+steps per character: no text and no expression takes more than linear time.
 
 The question is whether the expression fits *somewhere* in the text, so a match ends the walk. Characters that all sets
 treat alike are one *cell*: the cells partition the code points by the ends of all ranges.
@@ -12,12 +13,17 @@ treat alike are one *cell*: the cells partition the code points by the ends of a
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
+
+from tamis.kernels.text.threads import MET, WORDS, run_threads
 from tamis.model.text.folding import Fold
 from tamis.model.text.regex_syntax import WORD, Alt, Anchor, Chars, Regex, Repeat, Seq, Tree, parse_regex
 from tamis.model.values import UnfitError
@@ -77,13 +83,17 @@ class RegexMachine:
 
     def matches(self, text: str) -> bool:
         """Whether the expression fits somewhere in a text that is folded already."""
-        state, met, dead, of_ascii = self.start, self.met, self.dead, self._of_ascii
+        state, met, dead, of_ascii, left = self.start, self.met, self.dead, self._of_ascii, MAX_STATES
         for character in text:
             cell = of_ascii.get(character)
             if cell is None:
                 cell = bisect_right(self.cell_starts, ord(character)) - 1
             following = state.following.get(cell)
-            state = self.follow(state, cell) if following is None else following
+            if following is None:
+                following, left = self.follow(state, cell), left - 1
+                if not left:  # the text leads to ever new states: each would be worked out and forgotten
+                    return _tables_of(self).run(text)
+            state = following
             if state is met or state is dead:
                 return state is met
         return self.fits_at_end(state)
@@ -178,6 +188,44 @@ def regex_machine(expression: str, fold: Fold = Fold.NONE) -> RegexMachine:
     (True, False)
     """
     return RegexMachine(parse_regex(expression, fold))
+
+
+class _Tables:
+    """The program of a machine as bits, for `run_threads`."""
+
+    def __init__(self, machine: RegexMachine) -> None:
+        self._starts, self._is_anchored = np.array(machine.cell_starts), machine._anchored
+        self._kinds = np.array(machine._kinds)
+        steps, kinds = machine._steps, range(_OTHER + 1)
+        self._takes = np.zeros((len(machine.cell_starts), WORDS), np.uint64)
+        for i, step in enumerate(steps):
+            for cell in step.cells:
+                _set_bit(self._takes[cell], i)
+        self._closures = np.zeros((len(kinds), len(kinds), len(steps), WORDS), np.uint64)
+        for before, after in itertools.product(kinds, kinds if machine._looks else [_OTHER]):
+            for i in range(len(steps)):
+                alive = machine._closure(State((i,), before), after)
+                for step_alive in [MET] if alive is None else alive:
+                    _set_bit(self._closures[before, after, i], step_alive)
+        if not machine._looks:
+            self._closures[:] = self._closures[:1, _OTHER:]
+
+    def run(self, text: str) -> bool:
+        """Whether the expression fits somewhere in a text."""
+        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+        cells = np.searchsorted(self._starts, codes, side="right") - 1
+        kinds = np.concatenate(([_EDGE], self._kinds[cells], [_EDGE]))
+        scratch = np.zeros((2, WORDS), np.uint64)
+        return bool(run_threads(cells, kinds, self._closures, self._takes, self._is_anchored, scratch))
+
+
+@lru_cache(maxsize=64)
+def _tables_of(machine: RegexMachine) -> _Tables:
+    return _Tables(machine)
+
+
+def _set_bit(words: npt.NDArray[np.uint64], bit: int) -> None:
+    words[bit // 64] |= np.uint64(1) << np.uint64(bit % 64)
 
 
 class _Compiler:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -76,7 +77,8 @@ class Many(AttributeType):
         """Return the type for a list of strings, booleans, moments or a mixture; a list of numbers is a vector."""
         if not isinstance(value, list | tuple | set | frozenset):
             return None
-        kinds = {kind for element in value if not is_null(element) for kind in _KINDS if kind.of_value(element)}
+        some = itertools.islice(value, MAX_ELEMENTS + 1)  # a longer list is refused, whatever its other elements are
+        kinds = {kind for element in some if not is_null(element) for kind in _KINDS if kind.of_value(element)}
         if len(kinds) > 1:
             return cls(Mixed())
         kind = kinds.pop() if kinds else Number

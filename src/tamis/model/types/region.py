@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -29,6 +30,9 @@ __all__ = ["Region"]
 #: Polygons of a column from which on they are judged all at once.
 _WORTH_A_KERNEL = 64
 
+#: Degrees of all edges of a geodetic value: for distances an edge is cut into pieces of a tenth of a degree.
+MAX_DEGREES = 2_000
+
 #: The largest longitude and latitude.
 _GLOBE = (180.0, 90.0)
 
@@ -55,7 +59,10 @@ class Region(AttributeType):
 
     def canonical(self, value: object) -> shapes.RegionValue:
         """Return valid shapely geometry from WKT, WKB, GeoJSON, shapely or (x, y)."""
-        return shapes.region(value, drop_z=self.z == "drop", geodetic=self.geodetic)
+        found = shapes.region(value, drop_z=self.z == "drop", geodetic=self.geodetic)
+        if self.geodetic and found.length > MAX_DEGREES:
+            raise LimitError("degrees of all edges of a geodetic region", math.ceil(found.length), MAX_DEGREES)
+        return found
 
     @classmethod
     def of_value(cls, value: object) -> Self | None:
@@ -97,6 +104,7 @@ class Region(AttributeType):
             rings, plain = plain_rings(geometries)
         if self.geodetic:
             plain &= (np.abs(shapely.bounds(geometries)) <= [180.0, 90.0, 180.0, 90.0]).all(axis=1)
+            plain &= shapely.length(geometries) <= MAX_DEGREES
         column = Column(self, geometries, plain & present, rings=rings if plain.all() else None)
         for row in np.flatnonzero(present & ~plain):
             column.take(name, int(row), raw[row])

@@ -14,6 +14,7 @@ from tamis.errors import EventError, LimitError, ModelError, RemoteProtocolError
 from tamis.model.subscription import SubscriptionId
 from tamis.model.types.paths import MAX_DEPTH
 from tamis.model.values import INT64_MAX, INT64_MIN, has_lone_surrogate
+from tamis.node.content import check_nesting
 from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.routing.core.routing_table import ALL_NAMESPACES
@@ -38,6 +39,8 @@ __all__ = [
 
 #: Characters of the reason of a refusal.
 MAX_REASON = 1_000
+
+_TEXT, _INNER = frozenset({str}), frozenset({dict, list})
 
 #: Bytes of one decimal: its digits, a sign, a point and an exponent.
 MAX_DECIMAL = 420
@@ -149,6 +152,7 @@ def read_raw(payload: bytes) -> dict[str, Any]:
         raw = _event_decoder.decode(payload)
     except Exception as error:  # whatever the parser raises is the client's doing
         raise EventError("", payload, f"not an event: {error}") from None
+    check_nesting(raw)
     odd = next((name for name, value in raw.items() if _has_odd_name(value, MAX_DEPTH)), None)
     if odd is not None:
         raise EventError(odd, "...", "an object in it has a name that is not text")
@@ -159,9 +163,12 @@ def _has_odd_name(value: object, levels: int) -> bool:
     """Whether an object within ``levels`` levels has a name that is not text: possible in MessagePack, not in JSON."""
     if levels == 0 or not isinstance(value, dict | list):
         return False
-    if isinstance(value, list):
-        return any(_has_odd_name(item, levels - 1) for item in value)
-    return any(not isinstance(name, str) or _has_odd_name(item, levels - 1) for name, item in value.items())
+    inner = value if isinstance(value, list) else value.values()
+    if isinstance(value, dict) and not set(map(type, value)) <= _TEXT:
+        return True
+    if _INNER.isdisjoint(map(type, inner)):  # quickly: a list may have a million numbers
+        return False
+    return any(_has_odd_name(item, levels - 1) for item in inner)
 
 
 def refusal_reason(error: Exception) -> str:

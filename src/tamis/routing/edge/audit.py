@@ -5,7 +5,7 @@ brokers that come up and go down, tokens that were made and revoked, and the sta
 not: they are the traffic, and have cursors of their own.
 
 No set of principals may push out what is noted about security. Subscriptions and links that come and go are *activity*
-and stand in a log of their own (`tamis.runtime.broker.audit_log`). There `DEEDS_PER_HOUR` deeds of a principal are
+and stand in a log of their own (`tamis.runtime.stores.audit_log`). There `DEEDS_PER_HOUR` deeds of a principal are
 noted one by one in an hour; further ones are counted, and each kind of them is one record at the end of the hour.
 
 Of what remains clients can cause refusals only. The first refusal of a principal is noted at once, further ones are

@@ -19,6 +19,8 @@ __all__ = [
     "HANDSHAKE_SECONDS",
     "HEAD_SECONDS",
     "IDLE_SECONDS",
+    "LONG_FILTER",
+    "LONG_JSON",
     "MAX_ABOUT",
     "MAX_BACKLOG",
     "MAX_BODY",
@@ -70,6 +72,10 @@ MAX_SUBSCRIPTIONS_AT_ONCE: Final = 1_000
 #: with 256 alternatives has about 80 KiB and takes 15 to 30 ms.
 SLICE_SUBSCRIPTIONS: Final = 64
 SLICE_BYTES: Final = 48 * 1024
+
+#: Characters of a filter, and of JSON, from which on it is read beside the event loop: shorter ones take below 20 ms.
+LONG_FILTER: Final = 512
+LONG_JSON: Final = 64 * 1024
 
 #: Bytes of requests that are held at the same time, from reading until the answer.
 MAX_READING_OF_PRINCIPAL: Final = 64 * 1024 * 1024

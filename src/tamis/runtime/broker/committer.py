@@ -17,7 +17,7 @@ from functools import partial
 
 from tamis.errors import DiskFullError
 from tamis.node.effects import Persist
-from tamis.runtime.broker.store import Store
+from tamis.runtime.stores.protocol import Store
 
 __all__ = ["Committer"]
 

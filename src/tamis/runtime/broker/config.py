@@ -44,6 +44,8 @@ class LinkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: str
     url: str = ""
+    #: Where the same neighbour is when it is not at ``url``: the addresses of its standbys, tried in turn.
+    standbys: tuple[str, ...] = ()
     #: What is announced on it, and the options of that (`tamis.routing.policies.options`).
     policy: str = "covering"
     options: dict[str, bool | int | float | str] = {}
@@ -57,6 +59,21 @@ class LinkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     insecure: bool = False
     #: The namespaces whose subscriptions and events may cross; all when there are none.
     namespaces: tuple[str, ...] = ()
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """Every address of the neighbour; none when it dials."""
+        return (self.url, *self.standbys) if self.url else ()
+
+    def check(self) -> None:
+        """Raise `ModelError` unless the policy can be read and the addresses may be dialled."""
+        self.read_policy()
+        for url in self.urls or ("",):
+            check_encrypted(url, self.token_file or self.token_env, insecure=self.insecure)
+            if self.ca_file and not url.startswith(("https://", "wss://")):
+                raise ModelError(f"link {self.name!r}: ca_file is for a url with https://")
+        if self.standbys and not self.url:
+            raise ModelError(f"link {self.name!r}: standbys are for a link with a url")
 
     def read_policy(self) -> Policy:
         """Return the policy with its options and cells; `ModelError` names the link and what is allowed."""
@@ -172,6 +189,10 @@ class BrokerConfig(_Port, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
     name: str = "broker"
     data: str = "tamis-data"
+    #: The address of a PostgreSQL database that holds the state instead of ``data``; passwords stay out of it.
+    store: str = ""
+    #: Whether to wait while another broker is alive in the same store, and to take over when it dies.
+    standby: bool = False
     schema: str = ""
     #: A directory or URI of snapshots whose subscriptions this broker has; newer versions are followed.
     snapshot: str = ""
@@ -193,11 +214,9 @@ class BrokerConfig(_Port, frozen=True, forbid_unknown_fields=True, kw_only=True)
             )
         if self.auth.jwt is not None:
             self.auth.jwt.check()
+        self._check_store()
         for link in self.links:
-            link.read_policy()
-            check_encrypted(link.url, link.token_file or link.token_env, insecure=link.insecure)
-            if link.ca_file and not link.url.startswith(("https://", "wss://")):
-                raise ModelError(f"link {link.name!r}: ca_file is for a url with https://")
+            link.check()
         if self.links and not self.schema:
             raise ModelError("brokers that are linked need the same schema: set schema = 'schema.json'")
         if any(link.namespaces and link.read_policy().floods for link in self.links):
@@ -206,6 +225,12 @@ class BrokerConfig(_Port, frozen=True, forbid_unknown_fields=True, kw_only=True)
         if len(set(names)) < len(names) or any(":" in name or not name for name in names):
             raise ModelError(f"names of brokers differ, are not empty and have no colon: {', '.join(names)}")
         return self
+
+    def _check_store(self) -> None:
+        if self.store and not self.store.startswith(("postgresql://", "postgres://")):
+            raise ModelError("store: expected postgresql://user@host:port/database; without one, data is a directory")
+        if self.standby and not self.store:
+            raise ModelError("standby needs a store that two brokers can share: --store postgresql://...")
 
     def read_schema(self) -> Schema | None:
         """Return the configured schema, None when types are to be learned."""

@@ -39,9 +39,9 @@ from tamis.routing.edge.requests import (
 from tamis.routing.edge.rights import Rights
 from tamis.runtime.broker.committer import Committer
 from tamis.runtime.broker.machine import FAILED, BrokerMachine, Call, Connection
-from tamis.runtime.broker.store import Store
 from tamis.runtime.broker.view import BrokerView
 from tamis.runtime.packets import split_frames
+from tamis.runtime.stores.protocol import Store
 
 __all__ = ["Driver"]
 
@@ -164,9 +164,9 @@ class Driver:
         """Raise `DiskFullError` when nothing new can be accepted (promise G15), `RefusedError` after a failure."""
         self.machine.demand_sound()
         if (moment := time.monotonic()) - self._last_look[0] > 0.5:
-            self._last_look = (moment, self._store.free() > self._min_free)
+            self._last_look = (moment, self._store.has_room(self._min_free))
         if self.committer.is_full or not self._last_look[1]:
-            raise DiskFullError(str(self._store.directory))
+            raise DiskFullError(self._store.place)
 
     def receive(self, connection: Connection, packet: bytes) -> None:
         """Take a packet from a wire; `DiskFullError` when it needs room and there is none."""

@@ -7,6 +7,7 @@ import contextlib
 import logging
 import random
 import ssl
+from itertools import cycle
 from typing import Any
 from urllib.parse import quote
 
@@ -14,7 +15,15 @@ from tamis.errors import RemoteProtocolError, TamisError
 from tamis.runtime.broker.config import BrokerConfig, LinkConfig
 from tamis.runtime.broker.driver import Driver
 from tamis.runtime.broker.machine import Connection
-from tamis.runtime.dialling import FIRST_PAUSE, LONGEST_PAUSE, dial, socket_errors, websocket_url
+from tamis.runtime.dialling import (
+    ATTEMPT_SECONDS,
+    BEAT,
+    FIRST_PAUSE,
+    dial,
+    longer_pause,
+    socket_errors,
+    websocket_url,
+)
 from tamis.runtime.packets import MAX_PACKET_OF_BROKER, SUBPROTOCOL
 
 __all__ = ["keep_linked"]
@@ -26,12 +35,12 @@ WRITE_DEADLINE = 10.0
 
 
 async def keep_linked(driver: Driver, config: BrokerConfig, link: LinkConfig) -> None:
-    """Stay connected to one neighbour, for ever."""
+    """Stay connected to one neighbour, for ever: at one of its addresses, the next one whenever the wire breaks."""
     pause, trouble = FIRST_PAUSE, ""
     unreachable: tuple[type[Exception], ...] = (OSError, TamisError, TimeoutError, *socket_errors())
-    while True:
+    for url in cycle(link.urls):
         try:
-            await _serve(driver, config, link)
+            await _serve(driver, config, link, url)
             pause, trouble = FIRST_PAUSE, ""
         except RemoteProtocolError as error:
             _log.warning("%s", error)
@@ -40,13 +49,16 @@ async def keep_linked(driver: Driver, config: BrokerConfig, link: LinkConfig) ->
                 _log.warning("link %s: %s", link.name, error)
             trouble = str(error)
         await asyncio.sleep(pause * random.uniform(0.5, 1.0))
-        pause = min(2 * pause, LONGEST_PAUSE)
+        pause = longer_pause(pause, len(link.urls))
 
 
-async def _serve(driver: Driver, config: BrokerConfig, link: LinkConfig) -> None:
-    url = f"{websocket_url(link.url)}?broker={quote(config.name)}"
+async def _serve(driver: Driver, config: BrokerConfig, link: LinkConfig, url: str) -> None:
+    url = f"{websocket_url(url)}?broker={quote(config.name)}"
     tls = ssl.create_default_context(cafile=link.ca_file) if link.ca_file else None
-    async with dial(url, config.token_of(link), max_size=MAX_PACKET_OF_BROKER, timeout=5, ssl=tls) as socket:
+    timeout, beat = (ATTEMPT_SECONDS, BEAT) if link.standbys else (5.0, None)
+    async with dial(
+        url, config.token_of(link), max_size=MAX_PACKET_OF_BROKER, timeout=timeout, ssl=tls, beat=beat
+    ) as socket:
         if socket.subprotocol != SUBPROTOCOL:
             raise RemoteProtocolError(link.name, f"it does not speak {SUBPROTOCOL}: upgrade the older of the two")
         connection = Connection(link.name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from pathlib import Path
 
 from tamis.engine.merging import BackgroundMerge
 from tamis.node.content import Content
@@ -16,14 +15,14 @@ from tamis.routing.core.broker import BrokerCore
 from tamis.routing.edge.core import EdgeCore
 from tamis.runtime.broker.config import BrokerConfig
 from tamis.runtime.broker.driver import Driver
-from tamis.runtime.broker.store import Store
+from tamis.runtime.stores.opening import open_store
+from tamis.runtime.stores.protocol import Store
 
 __all__ = ["open_broker"]
 
 
-def _open_store(directory: Path) -> tuple[Store, dict[Key, bytes]]:
+def _load(store: Store) -> tuple[Store, dict[Key, bytes]]:
     """Return a store and what it holds; one that cannot be read is closed again."""
-    store = Store(directory)
     try:
         return store, store.load()
     except BaseException:
@@ -31,10 +30,10 @@ def _open_store(directory: Path) -> tuple[Store, dict[Key, bytes]]:
         raise
 
 
-def open_broker(config: BrokerConfig) -> Driver:
-    """Return the driver of a broker, ready to start."""
+def open_broker(config: BrokerConfig, store: Store | None = None) -> Driver:
+    """Return the driver of a broker, ready to start; ``store`` is one that was opened before, which it then owns."""
     config.check()
-    store, stored = _open_store(Path(config.data))
+    store, stored = _load(open_store(config) if store is None else store)
     content = Content(config.read_schema())
     neighbours = {link.name: link.read_policy() for link in config.links}
     ends: dict[Link, StreamEnd] = {}
@@ -52,12 +51,12 @@ def open_broker(config: BrokerConfig) -> Driver:
         max_backlog=config.max_backlog,
         max_backlog_bytes=config.max_backlog_bytes,
         borders={link.name: frozenset(link.namespaces) for link in config.links if link.namespaces},
-        audited=store.audit.number,
+        audited=store.audited,
     )
     # A life without a disk before it begins a new epoch, above that of every earlier one.
     epoch = round(time.time() * 1e6)
     quota = Quota(config.max_link_messages, config.max_link_bytes)
     codec = Codec(m.encode, m.decode)
-    backlogs, read = store.messages.take_backlogs(), store.read_outbox
+    backlogs, read = store.take_backlogs(), store.read_outbox
     node = Node(edge, list(neighbours), codec, epoch, stored, quota, ends, backlogs=backlogs, read=read)
     return Driver(node, store, min_free=config.min_free)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, KeysView, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from tamis.model.schema import Event, Schema
@@ -18,24 +17,30 @@ from tamis.routing.core.summary import Origin
 from tamis.routing.edge.admission import Traffic
 from tamis.routing.edge.checks import Checks
 from tamis.routing.edge.registry import Place
-from tamis.runtime.broker.audit_log import AuditRecord
 from tamis.runtime.broker.committer import Committer
 from tamis.runtime.broker.machine import BrokerMachine
-from tamis.runtime.broker.store import Store
 from tamis.runtime.event_json import payload_as_json
+from tamis.runtime.stores.audit_log import AuditRecord
+from tamis.runtime.stores.protocol import Store
 
 __all__ = ["BrokerView", "DiskView", "StreamView"]
 
 
-@dataclass(frozen=True)
 class DiskView:
-    """What the disk has taken so far: its bytes, whether it is full, transactions, changes in them, and seconds."""
+    """What the store has taken so far: whether it is full, transactions, changes in them, seconds, and its fence."""
 
-    bytes: int
-    is_full: bool
-    commits: int
-    changes: int
-    seconds: float
+    def __init__(self, store: Store, committer: Committer) -> None:
+        self.is_full = committer.is_full
+        self.commits = committer.commits
+        self.changes = committer.changes
+        self.seconds = committer.seconds
+        self.fence = store.fence
+        self._store = store
+
+    @property
+    def bytes(self) -> int:
+        """What the state takes; a question to the store, which may be on another machine."""
+        return self._store.size()
 
 
 class StreamView:
@@ -191,8 +196,7 @@ class BrokerView:
     @property
     def disk(self) -> DiskView:
         """The state of the disk."""
-        committer = self._committer()
-        return DiskView(self._store.size(), committer.is_full, committer.commits, committer.changes, committer.seconds)
+        return DiskView(self._store, self._committer())
 
     def read_audit(self, before: int | None, limit: int) -> list[AuditRecord]:
         """Return the newest records of the audit with numbers below ``before``, the newest first."""

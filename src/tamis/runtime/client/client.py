@@ -23,7 +23,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from tamis.errors import ConnectionLostError, RefusedError, TamisError
+from tamis.errors import ConnectionLostError, ModelError, RefusedError, TamisError
 from tamis.model.language.cql2_json import to_json
 from tamis.model.language.parse import parse
 from tamis.model.schema import Schema
@@ -34,7 +34,15 @@ from tamis.runtime.client.clear_text import check_encrypted
 from tamis.runtime.client.client_values import encode_event
 from tamis.runtime.client.deliveries import ClientSubscription
 from tamis.runtime.client.session import ClientSession, Reader
-from tamis.runtime.dialling import FIRST_PAUSE, LONGEST_PAUSE, dial, socket_errors, websocket_url
+from tamis.runtime.dialling import (
+    ATTEMPT_SECONDS,
+    BEAT,
+    FIRST_PAUSE,
+    dial,
+    longer_pause,
+    socket_errors,
+    websocket_url,
+)
 from tamis.runtime.extra import demand_server
 from tamis.runtime.packets import MAX_PACKET
 
@@ -50,10 +58,15 @@ _GONE_FOR_GOOD = 1008
 class _Door:
     """Where a broker is, and how to enter; ``timeout`` is in seconds."""
 
-    url: str
+    urls: tuple[str, ...]
     token: str | None
     timeout: float
     ssl: ssl.SSLContext | None
+
+    @property
+    def has_others(self) -> bool:
+        """Whether the broker may be at another address."""
+        return len(self.urls) > 1
 
 
 class _CursorFile:
@@ -82,7 +95,7 @@ class Client:
 
     def __init__(
         self,
-        url: str,
+        url: str | Sequence[str],
         *,
         token: str | None = None,
         client: str | None = None,
@@ -93,15 +106,21 @@ class Client:
         insecure: bool = False,
     ) -> None:
         demand_server("tamis.connect")
-        check_encrypted(url, token, insecure=insecure)
+        urls = (url,) if isinstance(url, str) else tuple(url)
+        for address in urls:
+            check_encrypted(address, token, insecure=insecure)
+        if not urls:
+            raise ModelError("name the address of a broker, or several of the same broker")
         self.name = client or f"client-{secrets.token_hex(8)}"
-        self._door = _Door(url, token, timeout, ssl)
+        self._door = _Door(urls, token, timeout, ssl)
         self._file = None if cursor_file is None else _CursorFile(Path(cursor_file))
         self._is_replay = replay_after is not None
         cursor = self._file.read() if self._file is not None else None
         if replay_after is not None:
             cursor = Cursor.parse(replay_after, "replay_after")
         self._session = ClientSession(self.name, cursor, round(time.time() * 1e6))
+        #: Which address is tried now.
+        self._turn = 0
         self._news = asyncio.Event()
         self._room = asyncio.Condition()
         #: Why the connection ended for good; every later call raises it.
@@ -119,12 +138,12 @@ class Client:
         except TimeoutError:
             self._first.cancel()
             await self.close()
-            raise ConnectionLostError(self._door.url, f"no broker answered within {self._door.timeout:g} s") from None
+            raise ConnectionLostError(self.url, f"no broker answered within {self._door.timeout:g} s") from None
         return self
 
     async def close(self) -> None:
         """End the connection; what was published and not confirmed is given up."""
-        error = ConnectionLostError(self._door.url, "the client was closed")
+        error = ConnectionLostError(self.url, "the client was closed")
         # A connection that breaks just now may take the cancellation; then this ends the task.
         self._ended = self._ended or error
         self._task.cancel()
@@ -141,8 +160,8 @@ class Client:
 
     @property
     def url(self) -> str:
-        """Where the broker is."""
-        return self._door.url
+        """Where the broker is: the address that was tried last."""
+        return self._door.urls[self._turn % len(self._door.urls)]
 
     @property
     def cursor(self) -> str:
@@ -276,17 +295,20 @@ class Client:
             except lost:  # the wire broke; that is what this loop is for
                 pass
             self._session.link.lost()
+            self._turn += 1
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
-            pause = min(2 * pause, LONGEST_PAUSE)
+            pause = longer_pause(pause, len(self._door.urls))
 
     async def _converse(self) -> None:
         """Speak with the broker as long as one wire lasts."""
         from websockets.exceptions import ConnectionClosed
 
         query = {"client": self.name} | ({"after": self.cursor} if self._is_replay else {})
-        url = f"{websocket_url(self._door.url)}?{urlencode(query, quote_via=quote)}"
+        url = f"{websocket_url(self.url)}?{urlencode(query, quote_via=quote)}"
         door = self._door
-        async with dial(url, door.token, max_size=MAX_PACKET, timeout=door.timeout, ssl=door.ssl) as socket:
+        timeout = min(door.timeout, ATTEMPT_SECONDS) if door.has_others else door.timeout
+        beat = BEAT if door.has_others else None
+        async with dial(url, door.token, max_size=MAX_PACKET, timeout=timeout, ssl=door.ssl, beat=beat) as socket:
             writer = asyncio.create_task(self._write(socket))
             try:
                 await socket.send(self._session.link.greeting())

@@ -17,13 +17,13 @@ __all__ = ["Connecting", "SyncClient", "SyncSubscription", "connect"]
 Answer = TypeVar("Answer")
 
 
-def connect(url: str = "http://127.0.0.1:8080", **options: Any) -> Connecting:
+def connect(url: str | Sequence[str] = "http://127.0.0.1:8080", **options: Any) -> Connecting:
     """Connect to a broker: ``async with tamis.connect(url) as client``, or plain ``with`` outside of asyncio.
 
     Parameters
     ----------
     url
-        Where `tamis serve` said that it is.
+        Where `tamis serve` said that it is; or several addresses, of a broker and its standbys, tried in turn.
     token
         What `tamis serve token add` printed; none is needed on loopback.
     client
@@ -45,7 +45,7 @@ def connect(url: str = "http://127.0.0.1:8080", **options: Any) -> Connecting:
 class Connecting:
     """A connection that is about to be made."""
 
-    def __init__(self, url: str, options: Mapping[str, Any]) -> None:
+    def __init__(self, url: str | Sequence[str], options: Mapping[str, Any]) -> None:
         self._url = url
         self._options = dict(options)
 
@@ -71,7 +71,7 @@ class Connecting:
 class SyncClient:
     """`Client` for programs without asyncio: the same calls, which block. It has a thread of its own."""
 
-    def __init__(self, url: str, options: Mapping[str, Any]) -> None:
+    def __init__(self, url: str | Sequence[str], options: Mapping[str, Any]) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="tamis-client", daemon=True)
         self._thread.start()
@@ -161,7 +161,7 @@ class SyncDelivery:
         self._client._run(self._delivery.ack())
 
 
-async def _opened(url: str, options: Mapping[str, Any]) -> Client:
+async def _opened(url: str | Sequence[str], options: Mapping[str, Any]) -> Client:
     return await Client(url, **options).open()
 
 

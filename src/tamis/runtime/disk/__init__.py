@@ -1,1 +1,1 @@
-"""How a broker's file lives on its disk: how much room there is (`room`), and what is deleted when (`retention`)."""
+"""The files of a broker with a SQLite store: their room, their lock and head, backups, checks and migrations."""

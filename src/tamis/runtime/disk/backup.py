@@ -25,12 +25,16 @@ from tamis.node import records
 from tamis.node.effects import Persist
 from tamis.routing.edge.audit import Deed
 from tamis.routing.new_life import begin_new_life
-from tamis.runtime.broker.store import Store
-from tamis.runtime.disk.checking import DATABASE, MANIFEST, TOKENS, Checked, check_files, is_client
+from tamis.runtime.broker.config import BrokerConfig
+from tamis.runtime.disk.checking import DATABASE, MANIFEST, TOKENS, Checked, check_files, demand_database, is_client
 from tamis.runtime.disk.copying import STEP_SECONDS, copy_database, flush
+from tamis.runtime.disk.head import HEAD
 from tamis.runtime.disk.migration import migrate_store
+from tamis.runtime.stores.opening import open_store
+from tamis.runtime.stores.protocol import Store
+from tamis.runtime.stores.sqlite_store import SqliteStore
 
-__all__ = ["Backup", "compact", "read_backup", "restore_backup", "write_backup"]
+__all__ = ["Backup", "compact", "read_backup", "restore_backup", "restore_database", "write_backup"]
 
 
 #: The layout of a backup. Another one is refused.
@@ -59,13 +63,12 @@ class Backup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def write_backup(data: Path, target: Path, *, step_seconds: float = STEP_SECONDS) -> Backup:
     """Copy a broker's files, whether it runs or not, and check the copy; ``target`` must not be there."""
-    if not (data / DATABASE).exists():
-        raise StoreError(str(data), "there is no broker here")
+    database = demand_database(data)
     if target.exists():
         raise StoreError(str(target), "is there already; a backup is a directory of its own")
     with _draft(target) as draft:
         at = round(time.time() * 1e6)
-        copy_database(data / DATABASE, draft / DATABASE, step_seconds)
+        copy_database(database, draft / DATABASE, step_seconds)
         if (data / TOKENS).exists():
             _write(draft / TOKENS, (data / TOKENS).read_bytes())
         checked = check_files(draft)
@@ -118,35 +121,45 @@ def restore_backup(directory: Path, data: Path) -> Backup:
         if kept is not None:
             kept.unlink()  # the backup has it
         _demand_agreement(backup, check_files(draft), directory)
-        store = Store(draft)
-        try:
-            stored = store.load()
-            store.commit([*_new_life(stored, backup), _deed(store, backup)], now=time.time())
-        finally:
-            store.close()
+        with contextlib.closing(SqliteStore(draft)) as store:
+            _begin_new_life(store, backup.at)
     return backup
+
+
+def restore_database(config: BrokerConfig) -> int:
+    """Begin a new life in a database that an older copy was put into; return the moment of its last record.
+
+    That moment is in microseconds UTC, 0 when the audit is empty. The head of the copy's former life is forgotten.
+    """
+    (Path(config.data) / HEAD).unlink(missing_ok=True)
+    with contextlib.closing(open_store(config)) as store:
+        return _begin_new_life(store, None)
 
 
 def compact(data: Path) -> tuple[int, int]:
     """Rewrite the file of a broker that does not run without free pages; returns its bytes before and after."""
-    if not (data / DATABASE).exists():
-        raise StoreError(str(data), "there is no broker here")
-    with contextlib.closing(Store(data)) as store:
+    demand_database(data)
+    with contextlib.closing(SqliteStore(data)) as store:
         store.load()
         before = store.size()
         store.compact()
         return before, store.size()
 
 
-def _new_life(stored: dict[tuple[str, ...], bytes], backup: Backup) -> list[Persist]:
+def _begin_new_life(store: Store, at: int | None) -> int:
+    """Begin a new life behind a copy of some moment, by default that of its last deed; return the moment."""
+    stored = store.load()
+    since = max((one.deed.at for one in store.read_audit(limit=1)), default=0) if at is None else at
     neighbours = {link for (link,), _ in records.LINK.items(stored) if not is_client(link)}
-    return begin_new_life(stored, neighbours, epoch=round(time.time() * 1e6), since=backup.at)
+    changes = begin_new_life(stored, neighbours, epoch=round(time.time() * 1e6), since=since)
+    store.commit([*changes, _deed(store, since)], now=time.time())
+    return since
 
 
-def _deed(store: Store, backup: Backup) -> Persist:
-    moment = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(backup.at / 1e6))
+def _deed(store: Store, at: int) -> Persist:
+    moment = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(at / 1e6))
     deed = Deed(round(time.time() * 1e6), "operator", "restore", address="file", detail=f"backup of {moment} UTC")
-    return records.AUDIT.put(str(store.audit.number + 1), value=msgspec.msgpack.encode(deed))
+    return records.AUDIT.put(str(store.audited + 1), value=msgspec.msgpack.encode(deed))
 
 
 def _manifest(directory: Path, at: int, checked: Checked) -> Backup:

@@ -20,14 +20,14 @@ from tamis.model.schema import Schema
 from tamis.node import records
 from tamis.node.effects import Key
 from tamis.routing import messages as m
-from tamis.runtime.broker.audit_log import AuditLog
-from tamis.runtime.disk.books import Books
-from tamis.runtime.disk.head import read_head
-from tamis.runtime.disk.messages import MessageTable, stream_ends
+from tamis.runtime.disk.head import HEAD, read_head
 from tamis.runtime.disk.room import BUSY_MILLISECONDS
 from tamis.runtime.extra import demand_server
+from tamis.runtime.stores.audit_log import AuditLog
+from tamis.runtime.stores.books import Books
+from tamis.runtime.stores.messages import MessageTable, stream_ends
 
-__all__ = ["DATABASE", "MANIFEST", "TOKENS", "Checked", "check_files", "is_client", "open_to_read"]
+__all__ = ["DATABASE", "MANIFEST", "TOKENS", "Checked", "check_files", "demand_database", "is_client", "open_to_read"]
 
 #: The files of a data directory that hold what a broker cannot do without.
 DATABASE, TOKENS = "broker.sqlite", "tokens.json"
@@ -74,9 +74,7 @@ def check_files(directory: Path) -> Checked:
     demand_server("a durable store")
     import apsw
 
-    path = directory / DATABASE
-    if not path.exists():
-        raise StoreError(str(directory), "there is no broker here")
+    path = demand_database(directory)
     try:
         db = open_to_read(path)
         try:
@@ -86,6 +84,20 @@ def check_files(directory: Path) -> Checked:
             db.close()
     except apsw.Error as error:
         raise StoreError(str(path), f"{type(error).__name__}: {error}") from error
+
+
+def demand_database(directory: Path) -> Path:
+    """Return the database of a data directory; `StoreError` when there is none, or when PostgreSQL has the state."""
+    path = directory / DATABASE
+    if path.exists():
+        return path
+    if (directory / HEAD).exists():
+        raise StoreError(
+            str(directory),
+            "the state of this broker is in PostgreSQL: copy it with pg_dump, check it with pg_amcheck (the broker "
+            "checks every record when it starts), compact it with VACUUM; docs/server.md has the commands",
+        )
+    raise StoreError(str(directory), "there is no broker here")
 
 
 def open_to_read(path: Path) -> Any:

@@ -11,7 +11,10 @@ import struct
 import zlib
 from pathlib import Path
 
-__all__ = ["Head", "read_head"]
+__all__ = ["HEAD", "Head", "read_head"]
+
+#: The name of the file.
+HEAD = "head"
 
 _HEAD = struct.Struct(">QI")
 
@@ -20,7 +23,7 @@ class Head:
     """The head of one directory, open for writing."""
 
     def __init__(self, directory: Path) -> None:
-        self._handle = os.open(directory / "head", os.O_WRONLY | os.O_CREAT, 0o600)
+        self._handle = os.open(directory / HEAD, os.O_WRONLY | os.O_CREAT, 0o600)
 
     def write(self, number: int) -> None:
         """Note the number of the last commit."""
@@ -34,7 +37,7 @@ class Head:
 
 def read_head(directory: Path) -> int:
     """Return the number in the head of a directory; a torn or missing one says nothing, which is 0."""
-    path = directory / "head"
+    path = directory / HEAD
     data = path.read_bytes() if path.exists() else b""
     if len(data) != _HEAD.size:
         return 0

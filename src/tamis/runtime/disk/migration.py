@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from tamis.errors import StoreError
-from tamis.runtime.broker.audit_log import ACTIVITY_SCHEMA, AUDIT_SCHEMA
-from tamis.runtime.disk.books import FORMAT
-from tamis.runtime.disk.checking import DATABASE, MANIFEST, check_files
+from tamis.runtime.disk.checking import DATABASE, MANIFEST, check_files, demand_database
 from tamis.runtime.disk.copying import copy_database
 from tamis.runtime.disk.lock import locked
+from tamis.runtime.stores.audit_log import ACTIVITY_SCHEMA, AUDIT_SCHEMA
+from tamis.runtime.stores.books import FORMAT
 
 __all__ = ["migrate_store"]
 
@@ -30,9 +30,7 @@ def migrate_store(data: Path) -> tuple[int, Path | None]:
     """
     import apsw
 
-    path = data / DATABASE
-    if not path.exists():
-        raise StoreError(str(data), "there is no broker here")
+    path = demand_database(data)
     if (data / MANIFEST).exists():
         raise StoreError(str(data), "this is a backup: `tamis serve restore` migrates what it restores")
     with locked(data):

@@ -12,7 +12,7 @@ __all__ = ["SimulatedDisk"]
 
 
 class SimulatedDisk:
-    """The same promises as `tamis.runtime.broker.store.Store`: all changes of a commit or none, and replays."""
+    """The same promises as `tamis.runtime.stores.protocol.Store`: all changes of a commit or none, and replays."""
 
     def __init__(self) -> None:
         self.state: dict[Key, bytes] = {}

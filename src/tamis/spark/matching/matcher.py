@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,7 @@ def matcher(
     schema: Schema | None = None,
     now: object = None,
     pins: str | None = None,
+    metrics: str | None = None,
 ) -> Matcher:
     """Return a matcher for subscriptions in a snapshot, a DataFrame or a table.
 
@@ -63,8 +64,11 @@ def matcher(
     pins
         A directory or URI where micro-batches write which version they used; beside the versions when not given.
         All executors must be able to write there.
+    metrics
+        A name under which `Matcher.match` counts ``rows``, the observed metrics ``NAME_events`` and ``NAME_deliveries``
+        that listeners and ``StreamingQuery.lastProgress`` show. Matchers in one query need different names.
     """
-    given = Matcher("", event_id, tuple(payload), namespace, namespace_column, schema, now, pins)
+    given = Matcher("", event_id, tuple(payload), namespace, namespace_column, schema, now, pins, metrics)
     if isinstance(rules, DataFrame):
         return given.at(indexed(rules, _demanded(schema, "a DataFrame")))
     if isinstance(rules, str) and _is_table(rules):
@@ -86,11 +90,11 @@ class Matcher:
     schema: Schema | None
     now: object
     pins: str | None
+    metrics: str | None = None
 
     def at(self, location: str | Path) -> Matcher:
         """Return the matcher for the rules at a location."""
-        others = (self.payload, self.namespace, self.namespace_column, self.schema, self.now, self.pins)
-        return Matcher(str(location), self.event_id, *others)
+        return replace(self, location=str(location))
 
     def match(self, events: DataFrame) -> DataFrame:
         """Return (event_id, subscription_id) and the payload for every subscription that matches an event, once each.
@@ -103,8 +107,10 @@ class Matcher:
         version = snapshot.version_at(self.location)
         pins = self._pins(version) if events.isStreaming and self._follows(version) else None
         whose = (self.namespace, self.namespace_column)
-        plan = MatchPlan(events, version, self.schema, self.event_id, *whose, self.payload, pins)
-        return plan.deliveries(moment_of(self.now))
+        plan = MatchPlan(
+            self._counted(events, "events"), version, self.schema, self.event_id, *whose, self.payload, pins
+        )
+        return self._counted(plan.deliveries(moment_of(self.now)), "deliveries")
 
     def split(self, events: DataFrame) -> tuple[DataFrame, DataFrame]:
         """Return (deliveries, quarantine): what `match` gives, and (event_id, reason) of events that do not fit."""
@@ -140,6 +146,12 @@ class Matcher:
         handler = table_function(lookup, self.event_id, event_id_type, kind)
         make: Any = F.arrow_udtf
         spark.udtf.register(name, make(handler, returnType=f"event_id {event_id_type}, subscription_id {kind}"))
+
+    def _counted(self, rows: DataFrame, what: str) -> DataFrame:
+        """Return the rows, which are counted as they pass if the matcher has metrics."""
+        if self.metrics is None:
+            return rows
+        return rows.observe(f"{self.metrics}_{what}", F.count(F.lit(1)).alias("rows"))
 
     def _manifest(self) -> tuple[snapshot.Version, Manifest]:
         version = snapshot.version_at(self.location)

@@ -12,14 +12,13 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib.metadata import version
-from pathlib import Path
 
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from tamis.engine import snapshot
 from tamis.engine.snapshot.object_store import is_remote, local_path
-from tamis.errors import ModelError, SnapshotError, TableError
+from tamis.errors import ModelError, TableError
 from tamis.model.schema import Schema
 from tamis.spark.matching.match import check_events, match
 from tamis.spark.pipelines.pipeline_file import Pipeline
@@ -30,13 +29,14 @@ from tamis.spark.pipelines.pipeline_frames import (
     learned_schema,
     require_columns,
     with_event_id,
-    written,
 )
 from tamis.spark.pipelines.report import EventCounts, Report, Stage, SubscriptionCounts, reasons_in, top_subscriptions
-from tamis.spark.pipelines.run_directory import REPORT, building, read_report
+from tamis.spark.pipelines.run_place import RunPlace, run_place
 from tamis.spark.reduction.reduce import Reduced, reduce_subscriptions
 from tamis.spark.running.failures import SPARK_ERRORS, last_words
+from tamis.spark.running.progress import named_jobs
 from tamis.spark.running.session import session
+from tamis.spark.sinks.registry import write_rows
 from tamis.spark.snapshots.snapshot import write_snapshot
 from tamis.spark.snapshots.summary import read_reduction
 from tamis.spark.sources.formats import Read, read_events, read_subscriptions
@@ -64,18 +64,26 @@ def run_pipeline(pipeline: Pipeline, *, spark: SparkSession | None = None, watch
         Called with each stage's name; what it returns is entered while the stage runs.
     """
     pipeline.check()
-    output, kept = Path(pipeline.output).absolute(), local_path(pipeline.snapshot)
-    is_apart = is_remote(pipeline.snapshot)
-    if not is_apart and (output == kept or output in kept.parents or kept in output.parents):
-        raise ModelError(f"snapshot ({kept}) and output ({output}) may not lie in one another")
+    _refuse_nested(pipeline)
     stages = _Stages(pipeline.name, watch)
-    with building(output) as place:
+    with run_place(pipeline.output) as place:
         if spark is None:
             with stages.timed(START):
                 spark = session(pipeline.options.master, name=f"tamis {pipeline.name}".strip(), **_settings(pipeline))
-        report = _Run(pipeline, spark, place, output, stages).report()
-        report.write(place / REPORT)
+        report = _Run(pipeline, spark, place, stages).report()
+        place.finish(report)
     return report
+
+
+def _refuse_nested(pipeline: Pipeline) -> None:
+    """Refuse an output that would replace the snapshot, and a snapshot inside the output."""
+    places = [
+        str(place).rstrip("/") if is_remote(place) else str(local_path(place))
+        for place in (pipeline.snapshot, pipeline.output)
+    ]
+    kept, output = (f"{place}/" for place in places)
+    if kept.startswith(output) or output.startswith(kept):
+        raise ModelError(f"snapshot ({places[0]}) and output ({places[1]}) may not lie in one another")
 
 
 def _settings(pipeline: Pipeline) -> dict[str, str]:
@@ -98,7 +106,7 @@ class _Stages:
         stage = Stage(name)
         start = time.perf_counter()
         try:
-            with self._watch(name):
+            with self._watch(name), named_jobs(f"{self._name}: {name}"):
                 yield stage
         except SPARK_ERRORS as error:
             raise TableError(f"{self._name}, stage {name!r}: Spark failed: {last_words(error)}") from error
@@ -147,8 +155,7 @@ class _Run:
 
     pipeline: Pipeline
     spark: SparkSession
-    place: Path
-    output: Path
+    place: RunPlace
     stages: _Stages
 
     def report(self) -> Report:
@@ -158,6 +165,7 @@ class _Run:
         made = self._snapshot(compiled, given.schema)
         compiled.release()
         matched = self._match(given, made)
+        self._deliver(matched)
         quarantine, counts = self._quarantine(given, matched)
         with self.stages.timed("summary"):
             top = top_subscriptions(matched.deliveries)
@@ -173,7 +181,7 @@ class _Run:
             top=top,
             rejected_subscriptions=bad_subscriptions,
             rejected_events=bad_events,
-            output=str(self.output),
+            output=self.place.output,
             snapshot=str(made.version),
             fingerprint=made.fingerprint,
             new_snapshot=made.is_new,
@@ -209,7 +217,7 @@ class _Run:
             if given.subscriptions.unreadable is not None:
                 unreadable = given.subscriptions.unreadable.withColumnRenamed("record", "filter")
                 rejected = rejected.unionByName(unreadable, allowMissingColumns=True)
-            rejected = written(rejected, self.place / "quarantine" / "subscriptions")
+            rejected = self.place.written(rejected, "quarantine/subscriptions")
             counts = SubscriptionCounts(given.n_subscriptions, accepted.count(), rejected.count(), count_repeats(rows))
             fingerprint = fingerprint_of(accepted, given.schema, self.pipeline.reduce)
             stage.rows_in, stage.rows_out = counts.rows, counts.accepted
@@ -219,7 +227,7 @@ class _Run:
     def _snapshot(self, compiled: _Compiled, schema: Schema) -> _Snapshot:
         """Return the version with these subscriptions: the newest if it has them, else one that is made."""
         location = self.pipeline.snapshot
-        before, known = read_report(self.output), _newest(location)
+        before, known = self.place.earlier, snapshot.find_newest(location)
         unchanged = (before.get("snapshot"), before.get("fingerprint")) == (str(known), compiled.fingerprint)
         reduced = None if unchanged else self._reduced(compiled, schema)
         with self.stages.timed("snapshot") as stage:
@@ -258,9 +266,17 @@ class _Run:
                 payload=told.payload,
                 now=options.now,
             )
-            deliveries = written(deliveries, self.place / "deliveries")
+            deliveries = self.place.written(deliveries, "deliveries")
             stage.rows_in, stage.rows_out = int(counter.get["n"]), deliveries.count()
         return _Matched(deliveries, stage.rows_out, stage.rows_in)
+
+    def _deliver(self, matched: _Matched) -> None:
+        """Write the deliveries to the sink that the pipeline names, if it names one."""
+        sink = self.pipeline.deliveries
+        if sink is not None:
+            with self.stages.timed("deliver") as stage:
+                write_rows(matched.deliveries, sink.format, sink.path)
+                stage.rows_in = stage.rows_out = matched.n_deliveries
 
     def _quarantine(self, given: _Input, matched: _Matched) -> tuple[DataFrame, EventCounts]:
         """Write the events that match nothing because something is wrong with them."""
@@ -269,7 +285,7 @@ class _Run:
             bad = bad.withColumn("record", F.lit(None).cast("string"))
             if given.events.unreadable is not None:
                 bad = bad.unionByName(with_event_id(given.events.unreadable, self.pipeline.events.id, bad))
-            bad = written(bad, self.place / "quarantine" / "events")
+            bad = self.place.written(bad, "quarantine/events")
             found = bad.agg(F.count("record").alias("unreadable"), F.count(F.lit(1)).alias("all")).first()
             unreadable, quarantined = (int(found["unreadable"]), int(found["all"])) if found else (0, 0)
             stage.rows_in, stage.rows_out = given.n_events, quarantined
@@ -282,10 +298,3 @@ class _Run:
         )
         counts.check()
         return bad, counts
-
-
-def _newest(location: str) -> snapshot.Version | None:
-    try:
-        return snapshot.version_at(location)
-    except SnapshotError:
-        return None

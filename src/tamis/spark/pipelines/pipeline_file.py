@@ -11,17 +11,18 @@ import re
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from tamis.errors import ModelError, SchemaError
 from tamis.model.schema import Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE
+from tamis.spark.sinks.registry import SINKS
 from tamis.spark.snapshots.snapshot import PART_SIZE
 from tamis.spark.sources.formats import FORMATS
 
-__all__ = ["EXAMPLE", "EventSource", "Options", "Pipeline", "ReduceOptions", "SubscriptionSource"]
+__all__ = ["EXAMPLE", "DeliverySink", "EventSource", "Options", "Pipeline", "ReduceOptions", "SubscriptionSource"]
 
 EXAMPLE = """\
 # A pipeline of tamis: run it with `tamis pipeline run FILE`. Paths are relative to this file.
@@ -33,7 +34,7 @@ EXAMPLE = """\
 
 [subscriptions]
 path = "subscriptions.jsonl"       # a file, a directory, or a pattern such as "subscriptions/*.parquet"
-# format = "jsonl"                 # parquet, geoparquet, jsonl, csv or delta; the suffix tells otherwise
+# format = "jsonl"                 # parquet, geoparquet, jsonl, csv, delta, or table: path names one of the catalog
 # id = "id"                        # the columns: whose question it is (a string or a whole number) ...
 # filter = "filter"                # ... and the question, in CQL2: mag >= 5 AND depth < 70
 # namespace = "team"               # columns with the namespace, the end and a map of strings beside it
@@ -51,6 +52,10 @@ path = "events.jsonl"
 # payload = ["place", "at"]        # columns that every delivery carries along
 # namespace = "team"               # the column that says whose subscriptions are asked
 # variant = "body"                 # a VARIANT or JSON column that holds whole events; needs [schema]
+
+# [deliveries]                     # write the deliveries somewhere else as well, in the place of what is there
+# format = "delta"                 # parquet, jsonl, csv, delta, table (path names one of the catalog) or console
+# path = "alerts"
 
 # [schema]                         # attributes whose type their columns do not show; the others are learned
 # mag = "number"                   # number, string, boolean, timestamp, region (WKT or WKB)
@@ -120,6 +125,13 @@ class EventSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return named if self.namespace is None else [*named, ("events.namespace", self.namespace)]
 
 
+class DeliverySink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where deliveries go besides the output; ``format`` is one of `tamis.spark.sinks.registry.SINKS`."""
+
+    format: str
+    path: str
+
+
 class ReduceOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How the routing summary is made; see `reduce_subscriptions`."""
 
@@ -152,6 +164,7 @@ class Pipeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     schema: dict[str, str | dict[str, Any]] = {}
     #: When given, the routing summary is made, too.
     reduce: ReduceOptions | None = None
+    deliveries: DeliverySink | None = None
     options: Options = Options()
 
     @classmethod
@@ -180,6 +193,8 @@ class Pipeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             if source.format is not None and source.format not in FORMATS:
                 known = ", ".join(FORMATS)
                 raise ModelError(f"{section}.format: there is no format {source.format!r}; choose from {known}")
+        if self.deliveries is not None:
+            _check_sink(self.deliveries)
         if self.options.part_size < 1:
             raise ModelError(f"options.part_size: {self.options.part_size} is not a size; a part holds at least one")
         if self.reduce is not None and self.reduce.tiles < 2:
@@ -204,11 +219,29 @@ class Pipeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return change(
             self,
             name=self.name or name,
-            subscriptions=change(self.subscriptions, path=_placed(self.subscriptions.path, folder)),
-            events=change(self.events, path=_placed(self.events.path, folder)),
+            subscriptions=_with_place(self.subscriptions, folder),
+            events=_with_place(self.events, folder),
+            deliveries=None if self.deliveries is None else _with_place(self.deliveries, folder),
             snapshot=_placed(self.snapshot, folder),
             output=_placed(self.output, folder),
         )
+
+
+Described = TypeVar("Described", SubscriptionSource, EventSource, DeliverySink)
+
+
+def _with_place(described: Described, folder: Path) -> Described:
+    """Return a source or a sink with its path placed in a folder; the names of tables and titles stay."""
+    if described.format in ("table", "console"):
+        return described
+    return msgspec.structs.replace(described, path=_placed(described.path, folder))
+
+
+def _check_sink(sink: DeliverySink) -> None:
+    if sink.format not in SINKS or sink.format == "kafka":  # a topic is added to, and a run replaces
+        known = ", ".join(name for name in SINKS if name != "kafka")
+        raise ModelError(f"deliveries.format: there is no sink {sink.format!r} for a run; choose from {known}")
+    SINKS[sink.format].resolve(sink.path)
 
 
 def _placed(path: str, folder: Path) -> str:
@@ -220,6 +253,7 @@ _SECTIONS: dict[str, type[msgspec.Struct]] = {
     "subscriptions": SubscriptionSource,
     "events": EventSource,
     "reduce": ReduceOptions,
+    "deliveries": DeliverySink,
     "options": Options,
 }
 

@@ -1,10 +1,9 @@
-"""What the pipeline does to DataFrames between its stages: name, count, tell apart, write."""
+"""What the pipeline does to DataFrames between its stages: name, count, tell apart."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from pathlib import Path
 
 import msgspec
 from pyspark.sql import Column, DataFrame
@@ -25,7 +24,6 @@ __all__ = [
     "learned_schema",
     "require_columns",
     "with_event_id",
-    "written",
 ]
 
 _OPTIONAL = ("namespace", "expires", "metadata")
@@ -90,12 +88,6 @@ def with_event_id(unreadable: DataFrame, event_id: str, like: DataFrame) -> Data
     kind = like.schema["event_id"].dataType
     known = F.col(quoted(event_id)) if event_id in unreadable.columns else F.lit(None)
     return unreadable.select(known.cast(kind).alias("event_id"), "reason", "record")
-
-
-def written(frame: DataFrame, path: Path) -> DataFrame:
-    """Write a frame as Parquet and return what was written: later questions read files, not plans."""
-    frame.write.mode("overwrite").parquet(str(path))
-    return frame.sparkSession.read.schema(frame.schema).parquet(str(path))
 
 
 def _print_of(frame: DataFrame, names: Sequence[str]) -> Column:

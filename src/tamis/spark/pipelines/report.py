@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -91,9 +90,9 @@ class Report(msgspec.Struct, frozen=True):
     #: What links have to carry, when the pipeline asks for it.
     reduction: ReductionCounts | None = None
 
-    def write(self, path: Path) -> None:
-        """Write the report as JSON."""
-        path.write_bytes(msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n")
+    def to_bytes(self) -> bytes:
+        """Return the report as JSON."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values."""

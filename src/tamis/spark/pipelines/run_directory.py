@@ -17,7 +17,7 @@ import msgspec
 
 from tamis.errors import TableError
 
-__all__ = ["REPORT", "building", "read_report"]
+__all__ = ["REPORT", "building", "parse_report", "read_report"]
 
 #: What marks a directory as one that a run may replace.
 REPORT = "report.json"
@@ -62,8 +62,16 @@ def _locked(place: Path, output: Path) -> Iterator[None]:
 def read_report(output: Path) -> dict[str, object]:
     """Return the report of an earlier run as plain values; empty when there is none that can be read."""
     try:
-        found = msgspec.json.decode((output / REPORT).read_bytes())
-    except (OSError, msgspec.DecodeError):
+        return parse_report((output / REPORT).read_bytes())
+    except OSError:
+        return {}
+
+
+def parse_report(data: bytes) -> dict[str, object]:
+    """Return a report as plain values, empty when the bytes are none."""
+    try:
+        found = msgspec.json.decode(data)
+    except msgspec.DecodeError:
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-__all__ = ["own_session", "task_counts"]
+__all__ = ["named_jobs", "own_session", "task_counts"]
 
 
 def task_counts() -> tuple[int, int]:
@@ -20,6 +20,20 @@ def task_counts() -> tuple[int, int]:
     stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
     known = [stage for stage in stages if stage is not None]
     return sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known)
+
+
+@contextmanager
+def named_jobs(name: str) -> Iterator[None]:
+    """Name the jobs that are started inside, for Spark's pages and its event log; Connect has no such thing."""
+    context, key = SparkContext._active_spark_context, "spark.job.description"
+    before = None if context is None else context.getLocalProperty(key)
+    if context is not None:
+        context.setLocalProperty(key, name)
+    try:
+        yield
+    finally:
+        if context is not None:
+            context.setLocalProperty(key, before)  # type: ignore[arg-type]  # None takes it away
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tamis.errors import MissingExtraError, ModelError
+from tamis.spark.running.daemon import daemon_settings
 from tamis.spark.running.java import java_home
 
 try:
@@ -36,6 +37,9 @@ _SETTINGS = {
     "spark.sql.shuffle.partitions": "8",  # Spark's 200 are for clusters
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Spark prints the options of a source or sink in plans and event logs, and hides those whose names match; by itself
+    # it hides a url and shows a broker's token.
+    "spark.sql.redaction.options.regex": "(?i)url|token|secret|password|credential|access.?key",
     "spark.python.worker.reuse": "true",  # a worker keeps its mapped snapshot between tasks
 }
 
@@ -60,7 +64,12 @@ def session(
     if master is not None and remote is not None:
         raise ModelError("a session has a master or a remote, not both")
     _prepare_environment()
-    chosen = {**_SETTINGS, **{key.replace("_", "."): str(value) for key, value in settings.items()}}
+    master = master or os.environ.get("SPARK_MASTER", "local[*]")
+    chosen = {
+        **_SETTINGS,
+        **daemon_settings(master),
+        **{key.replace("_", "."): str(value) for key, value in settings.items()},
+    }
     if remote is not None:  # the server has the rest of its settings already
         chosen = {key: value for key, value in chosen.items() if key.startswith("spark.sql.")}
     else:
@@ -72,7 +81,7 @@ def session(
     if remote is not None:
         found = builder.remote(remote).getOrCreate()
     else:
-        found = builder.master(master or os.environ.get("SPARK_MASTER", "local[*]")).getOrCreate()
+        found = builder.master(master).getOrCreate()
     register_broker(found)
     return found
 

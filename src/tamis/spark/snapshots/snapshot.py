@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial, reduce
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
@@ -21,12 +23,12 @@ from tamis.engine import snapshot
 from tamis.engine.snapshot import Place, Version
 from tamis.engine.snapshot.manifest import Manifest, Part, read_manifest
 from tamis.engine.snapshot.object_store import is_remote
-from tamis.errors import TableError
+from tamis.errors import SnapshotConflictError, TableError
 from tamis.index.registry import DEFAULT_MATCHER
 from tamis.model.schema import Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE
 from tamis.spark.columns import arrow_form, id_kind, id_type, require
-from tamis.spark.reduction.reduce import Reduced
+from tamis.spark.reduction.reduce import Reduced, reduce_subscriptions
 from tamis.spark.snapshots.building import BUILT, Build, build_batches, read_built
 from tamis.spark.snapshots.reading import REMOVED, Removal, list_ids, list_subscriptions, note_removed, read_removal
 from tamis.spark.snapshots.summary import copy_summary, write_summary
@@ -35,10 +37,28 @@ from tamis.spark.subscriptions.compile import ACCEPTED, accepted_form
 from tamis.spark.tiles.tiles import TILES, read_tiles, tiling_by, write_tiles
 from tamis.spark.tiles.tiling import Tiling
 
-__all__ = ["compact_snapshot", "prune_snapshots", "read_snapshot", "update_snapshot", "write_snapshot"]
+__all__ = [
+    "PART_SIZE",
+    "compact_snapshot",
+    "index_version",
+    "new_state",
+    "parts_frame",
+    "prune_snapshots",
+    "publish_changes",
+    "read_snapshot",
+    "renew_snapshot",
+    "state_of",
+    "unless_overtaken",
+    "update_snapshot",
+    "write_snapshot",
+]
 
 #: Subscriptions indexed together: large parts match quicker, and one builder holds one part in memory.
 PART_SIZE = 1_000_000
+#: How often a writer begins again when another one published a version first.
+_TRIES = 5
+
+Result = TypeVar("Result")
 
 
 def write_snapshot(
@@ -63,12 +83,12 @@ def write_snapshot(
     require(accepted, ACCEPTED, "the table of accepted subscriptions (see compile_subscriptions)")
     if part_size < 1:
         raise TableError(f"part_size is {part_size}; a part holds at least one subscription")
-    if is_remote(directory) and (tile_by or summary is not None):
-        raise TableError(f"{directory}: tiles and a routing summary need a directory; leave out tile_by and summary")
+    if is_remote(directory) and tile_by:
+        raise TableError(f"{directory}: tiles need a directory; leave out tile_by")
     with snapshot.building(directory) as place:
         tiling = tiling_by(accepted, schema, tile_by, tiles) if tile_by else None
-        beside = [] if summary is None else write_summary(summary, place.staging)
-        return _index(accepted, place, snapshot.State(schema, False, DEFAULT_MATCHER, 0), part_size, tiling, beside)
+        beside = [] if summary is None else write_summary(summary, place)
+        return index_version(accepted, place, new_state(schema), part_size, tiling, beside)
 
 
 def update_snapshot(
@@ -84,44 +104,106 @@ def update_snapshot(
     columns ``id`` and, optionally, ``namespace``; an id that is not there asks for nothing. The files of the
     newest version are named again, not written again. After many updates `compact_snapshot` makes one again.
 
-    Tiles and a routing summary are of the set they were made of: the new version has none.
+    Tiles and a routing summary are of the set they were made of: the new version has none. When another writer
+    publishes a version meanwhile, the change is made again upon that one.
     """
-    given = add if add is not None else remove
-    if given is None:
+    if add is None and remove is None:
         raise TableError("nothing to add and nothing to remove")
-    base = snapshot.newest(directory)
+    leaving = _leaving(add, remove)
+
+    def update() -> Version:
+        base = snapshot.newest(directory)
+        manifest = read_manifest(snapshot.opened(base, parts=False))
+        return publish_changes(base, _rows_of(leaving, base, manifest), add, part_size)
+
+    return unless_overtaken(update)
+
+
+def publish_changes(base: Version, leaving: DataFrame, add: DataFrame | None, part_size: int = PART_SIZE) -> Version:
+    """Publish the version that follows ``base``: without the rows that leave, with accepted ones added.
+
+    ``leaving`` are rows (part, row) of the base. Raises `SnapshotConflictError` when another version follows the base
+    already.
+    """
     manifest = read_manifest(snapshot.opened(base, parts=False))
-    state = _state_of(base, manifest)
-    with snapshot.building(directory) as place:
-        kept = _kept_parts(base, manifest, _leaving(add, remove), place)
+    state = state_of(base, manifest)
+    with snapshot.building(str(base).rpartition("/")[0]) as place:
+        kept = _kept_parts(base, manifest, leaving, place)
         added = [] if add is None else build_parts(add, place, state.schema, part_size)
         _discard_other_attempts(place, [*kept, *added])
-        return snapshot.seal(place, state, [*kept, *added])
+        return snapshot.seal(place, state, [*kept, *added], after=base)
+
+
+def unless_overtaken(change: Callable[[], Result]) -> Result:
+    """Return what ``change`` gives, which begins again when another writer published a version first."""
+    for _ in range(_TRIES - 1):
+        with suppress(SnapshotConflictError):
+            return change()
+    return change()
 
 
 def compact_snapshot(spark: SparkSession, directory: str | Path, *, part_size: int = PART_SIZE) -> Version:
     """Publish a version with the same subscriptions as the newest, indexed again in few parts; return it.
 
-    Tiles and the routing summary of the newest version are kept: they are true of the same subscriptions.
+    Tiles and the routing summary of the newest version are kept: they are true of the same subscriptions. When
+    another writer publishes a version meanwhile, that one is compacted instead.
     """
-    base = snapshot.newest(directory)
-    local = snapshot.opened(base, parts=False)
-    manifest = read_manifest(local)
-    state = _state_of(base, manifest)
-    tiles = read_tiles(local, manifest)
-    tiling = None if tiles is None else tiles.tiling
-    with snapshot.building(directory) as place:
-        return _index(read_snapshot(spark, base), place, state, part_size, tiling, copy_summary(local, place.staging))
+
+    def compact() -> Version:
+        base = snapshot.newest(directory)
+        local = snapshot.opened(base, parts=False)
+        manifest = read_manifest(local)
+        tiles = read_tiles(local, manifest)
+        tiling = None if tiles is None else tiles.tiling
+        with snapshot.building(directory) as place:
+            summary = copy_summary(local, place.staging)
+            rules = read_snapshot(spark, base)
+            return index_version(rules, place, state_of(base, manifest), part_size, tiling, summary, after=base)
+
+    return unless_overtaken(compact)
 
 
-def read_snapshot(spark: SparkSession, directory: str | Path) -> DataFrame:
-    """Return every living subscription of a snapshot, as `write_snapshot` takes them."""
+def renew_snapshot(
+    spark: SparkSession,
+    base: Version,
+    *,
+    merge: Sequence[int] = (),
+    tiling: Tiling | None = None,
+    summary: bool = False,
+) -> Version:
+    """Publish the version that follows ``base`` with the same subscriptions and other files beside or in it.
+
+    The parts numbered in ``merge`` become one; ``tiling`` and ``summary`` make tiles and a routing summary. Raises
+    `SnapshotConflictError` when another version follows the base already.
+    """
+    manifest = read_manifest(snapshot.opened(base, parts=False))
+    state, gone = state_of(base, manifest), set(merge)
+    with snapshot.building(str(base).rpartition("/")[0]) as place:
+        others = [part for number, part in enumerate(manifest.parts) if number not in gone]
+        parts = [_kept(base, part, None, place) for part in others]
+        if gone:
+            parts += build_parts(read_snapshot(spark, base, sorted(gone)), place, state.schema, PART_SIZE)
+        rules, beside, tile_parts = read_snapshot(spark, base), list[str](), list[Part]()
+        if summary:
+            reduced = reduce_subscriptions(rules, schema=state.schema)
+            beside += write_summary(reduced, place)
+            reduced.release()
+        if tiling is not None:
+            tile_parts = write_tiles(rules, place.staging, state.schema, tiling)
+            beside.append(TILES)
+        _discard_other_attempts(place, [*parts, *tile_parts], beside)
+        return snapshot.seal(place, state, parts, beside, after=base)
+
+
+def read_snapshot(spark: SparkSession, directory: str | Path, parts: Sequence[int] | None = None) -> DataFrame:
+    """Return every living subscription of a snapshot, or of some of its parts, as `write_snapshot` takes them."""
     version = snapshot.version_at(directory)
     manifest = read_manifest(snapshot.opened(version, parts=False))
     form = accepted_form(id_kind(manifest, version))
-    parts = _parts_frame(spark, len(manifest.parts))
-    task = partial(list_subscriptions, version=str(version), form=arrow_form(form, parts))
-    return parts.mapInArrow(task, form)
+    numbers = parts_frame(spark, len(manifest.parts))
+    chosen = numbers if parts is None else numbers.where(F.col("part").isin(list(parts)))
+    task = partial(list_subscriptions, version=str(version), form=arrow_form(form, numbers))
+    return chosen.mapInArrow(task, form)
 
 
 def prune_snapshots(
@@ -141,13 +223,14 @@ def prune_snapshots(
     return snapshot.prune(directory, keep=keep, needed=needed, grace=grace)
 
 
-def _index(
+def index_version(
     accepted: DataFrame,
     place: Place,
     state: snapshot.State,
-    part_size: int,
-    tiling: Tiling | None,
-    summary: Sequence[str],
+    part_size: int = PART_SIZE,
+    tiling: Tiling | None = None,
+    summary: Sequence[str] = (),
+    after: Version | None = None,
 ) -> Version:
     """Index accepted subscriptions in a version in the making, in tiles as well if asked to, and publish it.
 
@@ -157,10 +240,15 @@ def _index(
     tile_parts = [] if tiling is None else write_tiles(accepted, place.staging, state.schema, tiling)
     beside = [*summary] if tiling is None else [TILES, *summary]
     _discard_other_attempts(place, [*parts, *tile_parts], beside)
-    return snapshot.seal(place, state, parts, beside)
+    return snapshot.seal(place, state, parts, beside, after=after)
 
 
-def _state_of(version: Version, manifest: Manifest) -> snapshot.State:
+def new_state(schema: Schema) -> snapshot.State:
+    """Return what the engine of a new version is besides its subscriptions."""
+    return snapshot.State(schema, False, DEFAULT_MATCHER, 0)
+
+
+def state_of(version: Version, manifest: Manifest) -> snapshot.State:
     """Return what the engine of a version is besides its subscriptions."""
     return snapshot.State(manifest.read_schema(version), manifest.learns, manifest.matcher, manifest.next_id)
 
@@ -178,19 +266,23 @@ def _leaving(add: DataFrame | None, remove: DataFrame | None) -> DataFrame:
     return reduce(DataFrame.union, frames).distinct()
 
 
-def _kept_parts(base: Version, manifest: Manifest, leaving: DataFrame, place: Place) -> list[Part]:
-    """Return the parts of the base as the new version names them, without the rows that leave."""
+def _rows_of(leaving: DataFrame, base: Version, manifest: Manifest) -> DataFrame:
+    """Return (part, row) of the living subscriptions whose (namespace, id) leaves."""
     kind = id_type(leaving, "id")
     known = id_kind(manifest, base)
     if manifest.parts and kind != known:
         raise TableError(f"ids of type {kind}, but those of {base} are of type {known}")
     form = T.StructType().add("part", "integer").add("row", "integer").add("namespace", "string").add("id", kind)
     task = partial(list_ids, version=str(base), form=arrow_form(form, leaving))
-    ids = _parts_frame(leaving.sparkSession, len(manifest.parts)).mapInArrow(task, form)
-    found = ids.join(leaving, ["namespace", "id"], "left_semi").select("part", "row")
+    ids = parts_frame(leaving.sparkSession, len(manifest.parts)).mapInArrow(task, form)
+    return ids.join(leaving, ["namespace", "id"], "left_semi").select("part", "row")
+
+
+def _kept_parts(base: Version, manifest: Manifest, leaving: DataFrame, place: Place) -> list[Part]:
+    """Return the parts of the base as the new version names them, without the rows that leave."""
     note = partial(note_removed, version=str(base), place=place.address)
     # A line per part that loses rows, from the attempts that succeeded.
-    removals = [read_removal(row.removal) for row in found.repartition("part").mapInArrow(note, REMOVED).collect()]
+    removals = [read_removal(row.removal) for row in leaving.repartition("part").mapInArrow(note, REMOVED).collect()]
     by_part = {removal.part: removal for removal in removals}
     return [_kept(base, part, by_part.get(number), place) for number, part in enumerate(manifest.parts)]
 
@@ -200,13 +292,13 @@ def _kept(base: Version, part: Part, removal: Removal | None, place: Place) -> P
     home = part.home or snapshot.name_of(base)
     if removal is not None:
         return msgspec.structs.replace(part, home=home, removed={removal.name: removal.file})
-    local = snapshot.opened(base) if part.removed else Path()
+    local = snapshot.opened(base, parts=False) if part.removed else Path()
     for name in part.removed:
         shutil.copyfile(local / name, place.staging / name)
     return msgspec.structs.replace(part, home=home)
 
 
-def _parts_frame(spark: SparkSession, n: int) -> DataFrame:
+def parts_frame(spark: SparkSession, n: int) -> DataFrame:
     """Return the numbers of the parts, a task for each."""
     return spark.range(n).select(F.col("id").cast("int").alias("part")).repartition(max(n, 1), "part")
 

@@ -18,9 +18,12 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from tamis.engine import snapshot
+from tamis.engine.snapshot import Place
 from tamis.engine.snapshot.manifest import read_manifest
+from tamis.engine.snapshot.object_store import is_remote, open_store
 from tamis.errors import SnapshotError
 from tamis.spark.reduction.reduce import Reduced, ReductionCounts
+from tamis.spark.sinks.objects import Written, read_objects, write_objects
 from tamis.spark.subscriptions.compile import accepted_form
 
 __all__ = ["SUMMARY", "copy_summary", "read_reduction", "read_summary", "write_summary"]
@@ -34,11 +37,17 @@ class _Summary(msgspec.Struct, frozen=True):
     files: list[str]
 
 
-def write_summary(reduced: Reduced, place: Path) -> list[str]:
+def write_summary(reduced: Reduced, place: Place) -> list[str]:
     """Have the executors write a summary into a version in the making; return the names of its files."""
-    written = reduced.summary.mapInArrow(partial(_write, place=str(place)), "file string")
-    files = [row.file for row in written.collect()]  # a name per task, from the attempts that succeeded
-    (place / SUMMARY).write_bytes(msgspec.json.encode(_Summary(reduced.counts, files)))
+    if place.is_remote:
+        objects = write_objects(reduced.summary, place.address, ".summary.parquet")
+        files = [one.name for one in objects]
+        for name in files:  # the driver measures and lists the files of a version
+            open_store(place.address).download(name, place.staging / name)
+    else:
+        written = reduced.summary.mapInArrow(partial(_write, place=place.address), "file string")
+        files = [row.file for row in written.collect()]  # a name per task, from the attempts that succeeded
+    (place.staging / SUMMARY).write_bytes(msgspec.json.encode(_Summary(reduced.counts, files)))
     return [SUMMARY, *files]
 
 
@@ -59,7 +68,8 @@ def read_reduction(version: Path) -> ReductionCounts | None:
 
 def read_summary(spark: SparkSession, directory: str | Path) -> DataFrame:
     """Return the routing summary of a snapshot, as `write_snapshot` takes subscriptions."""
-    version = snapshot.opened(snapshot.version_at(directory), parts=False)
+    location = snapshot.version_at(directory)
+    version = snapshot.opened(location, parts=False)
     known = _read(version)
     if known is None:
         raise SnapshotError(
@@ -70,6 +80,10 @@ def read_summary(spark: SparkSession, directory: str | Path) -> DataFrame:
     form = accepted_form("string")
     if not known.files:
         return spark.createDataFrame([], form)
+    if is_remote(location):
+        manifest, root = read_manifest(version), str(location).rpartition("/")[0]
+        objects = [Written(name, manifest.beside[name]) for name in known.files]
+        return read_objects(spark, f"{root}/{manifest.home}", objects, spark.createDataFrame([], form))
     return spark.read.schema(form).parquet(*(str(version / name) for name in known.files))
 
 

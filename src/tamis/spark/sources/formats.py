@@ -1,4 +1,4 @@
-"""The files a pipeline reads: Parquet, GeoParquet, JSONL, CSV and Delta tables, as DataFrames.
+"""What a pipeline reads: Parquet, GeoParquet, JSONL, CSV, Delta tables and tables of the catalog, as DataFrames.
 
 A record that cannot become a row is kept with its reason, so that ``records = rows + unreadable`` for every
 source. Everything here is a plan: Spark reads when it is asked to, and no row comes to the driver.
@@ -28,7 +28,7 @@ __all__ = ["FORMATS", "Read", "format_of", "read_events", "read_subscriptions"]
 #: By the last suffix of a path (before ``.gz``); a directory is told apart by what lies in it.
 _SUFFIXES = {".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".geoparquet": "geoparquet"}
 
-FORMATS = ("parquet", "geoparquet", "jsonl", "csv", "delta")
+FORMATS = ("parquet", "geoparquet", "jsonl", "csv", "delta", "table")
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,8 @@ def read_events(
     Parameters
     ----------
     path
-        A file, a directory of files, or a pattern (``events/*.jsonl``); what holds ``://`` is left to Spark.
+        A file, a directory of files, or a pattern (``events/*.jsonl``); what holds ``://`` is left to Spark. The name
+        of a table of the session's catalog for the format ``table``.
     format
         One of `FORMATS`; told by the suffix when not given.
     schema
@@ -108,6 +109,10 @@ def format_of(path: str) -> str:
 
 
 def _read(spark: SparkSession, path: str, format: str | None, schema: Schema, forced: T.StructType) -> Read:
+    if format == "table":
+        with _reading(path, format):
+            rows = spark.table(path)
+            return Read(rows, rows, None, Schema())
     _require(path)
     chosen = format or format_of(path)
     if chosen not in FORMATS:

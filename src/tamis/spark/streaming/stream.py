@@ -14,6 +14,9 @@ gives the same rows. Its deliveries are written aside and renamed into place::
 
 A batch is there whole or not at all, and one that is there is never written again: exactly once, whatever was
 killed. Output and checkpoint must be directories that the driver sees; executors write through Spark.
+
+With ``sink`` the deliveries go to a sink of the registry instead, under the stream's name and the number of the batch,
+and rejected events to ``CHECKPOINT/tamis/rejected/batch=0``.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,6 +44,8 @@ from tamis.model.schema import Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE
 from tamis.spark.columns import quoted, require
 from tamis.spark.matching.match import MatchPlan
+from tamis.spark.sinks.protocol import BatchKey
+from tamis.spark.sinks.registry import SINKS, sink_of
 from tamis.spark.streaming.batch_log import BatchReport, Begin, write_once
 
 __all__ = ["match_stream", "read_deliveries", "read_rejected"]
@@ -70,6 +75,7 @@ def match_stream(
     payload: Sequence[str] = (),
     event_time: str | None = None,
     trigger: dict[str, Any] | None = None,
+    sink: str | None = None,
 ) -> StreamingQuery:
     """Start matching a streaming DataFrame against the newest version in ``directory``, batch by batch.
 
@@ -78,6 +84,9 @@ def match_stream(
     the reports is counted; the other parameters are those of `match`. Read the result with `read_deliveries` and
     `read_rejected`, and how it goes with `batch_reports`. Back-pressure is the source's: limit what a batch takes
     with its options (``maxFilesPerTrigger``, ``maxOffsetsPerTrigger``).
+
+    ``sink`` names one of those of `write_rows`, and ``output`` is its target then: a Delta table, a table of the
+    catalog. Each batch is there once, as the sink promises.
     """
     if not events.isStreaming:
         raise TableError("match_stream needs a streaming DataFrame; use match for one that is complete")
@@ -85,10 +94,11 @@ def match_stream(
     require(events, [event_id, *payload, *optional], "the stream of events")
     if event_time is not None and not isinstance(events.schema[event_time].dataType, T.TimestampType):
         raise TableError(f"column {event_time!r}: event_time is a timestamp with a zone")
+    target = str(Path(output).absolute()) if sink is None else sink_of(sink, str(output))[1]
     newest = snapshot.newest(directory)  # says at once what is missing
     task = _Stream(
         str(newest).rpartition("/")[0],
-        str(Path(output).absolute()),
+        target,
         str(Path(checkpoint).absolute()),
         schema.to_json() if schema is not None else None,
         event_id,
@@ -96,6 +106,7 @@ def match_stream(
         namespace_column,
         tuple(payload),
         event_time,
+        sink,
     )
     writer = events.writeStream.foreachBatch(task.run).option("checkpointLocation", str(Path(checkpoint).absolute()))
     return (writer.trigger(**trigger) if trigger else writer).start()
@@ -124,9 +135,13 @@ class _Stream:
     namespace_column: str | None
     payload: tuple[str, ...]
     event_time: str | None
+    sink: str | None = None
 
     def run(self, events: DataFrame, batch: int) -> None:
         """Match one micro-batch and put its rows in place, unless they are there."""
+        if self.sink is not None:
+            self._deliver(events, self._begin(batch), self.sink)
+            return
         target = Path(self.output) / f"batch={batch}"
         if not (target / "_SUCCESS").exists():
             self._write(events, self._begin(batch), target)
@@ -162,24 +177,42 @@ class _Stream:
             )
         return found
 
-    def _write(self, events: DataFrame, begin: Begin, target: Path) -> None:
-        """Match, write aside, rename."""
-        started = time.perf_counter()
+    def _deliver(self, events: DataFrame, begin: Begin, sink: str) -> None:
+        """Match, hand the deliveries to a sink, keep the rejected events beside the checkpoint."""
+        log, started = Path(self.checkpoint) / "tamis", time.perf_counter()
+        counted, counts = self._counted(events, begin)
+        rows = counted.persist()
+        try:
+            deliveries = rows.where("reason IS NULL").drop("reason")
+            SINKS[sink].write_batch(deliveries, self.output, BatchKey(self._stream(), begin.batch))
+            rejected = rows.where("reason IS NOT NULL").drop("subscription_id")
+            rejected.write.mode("overwrite").parquet(str(log / "rejected" / f"batch={begin.batch}"))
+        finally:
+            rows.unpersist()
+        report = _report(begin, counts(), time.perf_counter() - started)
+        write_once(log / f"{begin.batch}.end.json", msgspec.json.encode(report))
+
+    def _counted(self, events: DataFrame, begin: Begin) -> tuple[DataFrame, Callable[[], dict[str, Any]]]:
+        """Return deliveries and rejected events, and a function that gives their counts when they were written."""
         seen, found = Observation(), Observation()
         rows = self._rows(events.observe(seen, F.count(F.lit(1)).alias("events"), self._oldest()), begin)
         is_rejected = F.col("reason").isNotNull()
         counted = rows.observe(
             found, F.count_if(~is_rejected).alias("deliveries"), F.count_if(is_rejected).alias("rejected")
         )
+        return counted, lambda: {**seen.get, **found.get}
+
+    def _write(self, events: DataFrame, begin: Begin, target: Path) -> None:
+        """Match, write aside, rename."""
+        started = time.perf_counter()
+        counted, counts = self._counted(events, begin)
+        is_rejected = F.col("reason").isNotNull()
         outcome = F.when(is_rejected, _REJECTED).otherwise(_DELIVERED).alias("outcome")
         aside = target.with_name(f".{target.name}-{uuid.uuid4().hex}")
         try:
             counted.select("*", outcome).write.partitionBy("outcome").parquet(str(aside))
-            elapsed = time.perf_counter() - started
-            counts, ended = {**seen.get, **found.get}, time.time()
-            lag = ended - (counts.pop("oldest") or begin.now) / 1e6
-            report = BatchReport(begin.batch, begin.version, **counts, seconds=elapsed, ended=ended, lag=lag)
-            about = _Batch(self._stream(), rows.schema.json(), report)
+            report = _report(begin, counts(), time.perf_counter() - started)
+            about = _Batch(self._stream(), counted.schema.json(), report)
             (aside / "_batch.json").write_bytes(msgspec.json.encode(about))
             with contextlib.suppress(FileExistsError, OSError):  # another driver was quicker: same rows
                 os.rename(aside, target)
@@ -200,6 +233,13 @@ class _Stream:
         whose = (self.namespace, self.namespace_column)
         plan = MatchPlan(events, version, schema, self.event_id, *whose, self.payload)
         return plan.deliveries(begin.now, rejects=True)
+
+
+def _report(begin: Begin, counts: dict[str, Any], seconds: float) -> BatchReport:
+    """Return what a batch did that ends now; ``counts`` may tell when its oldest event happened."""
+    ended = time.time()
+    lag = ended - (counts.pop("oldest") or begin.now) / 1e6
+    return BatchReport(begin.batch, begin.version, **counts, seconds=seconds, ended=ended, lag=lag)
 
 
 def _read(spark: SparkSession, output: Path, outcome: str) -> DataFrame:

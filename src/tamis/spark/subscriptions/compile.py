@@ -21,7 +21,7 @@ from tamis.spark.columns import arrow_form, id_type, partitions_of, require
 from tamis.spark.subscriptions.compiling import Compile, compile_batches
 from tamis.spark.subscriptions.typed import TypedColumns
 
-__all__ = ["ACCEPTED", "Compiled", "accepted_form", "compile_subscriptions"]
+__all__ = ["ACCEPTED", "Compiled", "accepted_form", "compile_subscriptions", "prepared_rules"]
 
 #: The columns of accepted subscriptions; a box has ``lo`` and ``hi`` over the schema's numbers and no text.
 ACCEPTED = ("id", "namespace", "filter", "expires", "metadata", "lo", "hi")
@@ -87,7 +87,7 @@ def compile_subscriptions(
     # Spark answers a plan that equals an earlier, persisted one from what it kept, even when the files behind it have
     # changed since; a column of its own makes each call's plan its own.
     marked = subscriptions.withColumn("__tamis_call", F.lit(uuid.uuid4().hex))
-    rows = _without_repeats(_prepared(marked, kind, sources))
+    rows = _without_repeats(prepared_rules(marked, kind, sources))
     form = accepted_form(kind).add("reason", "string").add("position", "integer")
     compiled = rows.mapInArrow(partial(compile_batches, task=task, form=arrow_form(form, rows)), form)
     if persist:
@@ -97,7 +97,7 @@ def compile_subscriptions(
     return Compiled(accepted, rejected, compiled)
 
 
-def _prepared(frame: DataFrame, kind: str, sources: tuple[str, ...]) -> DataFrame:
+def prepared_rules(frame: DataFrame, kind: str, sources: tuple[str, ...] = ("filter",)) -> DataFrame:
     """Return id, namespace, expires and metadata in one form, and the columns the filters come from."""
     given = set(frame.columns)
     namespace = F.col("namespace").cast("string") if "namespace" in given else F.lit(None).cast("string")

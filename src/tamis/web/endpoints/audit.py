@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 
 from tamis.errors import RefusedError
 from tamis.routing.edge.rights import Rights
-from tamis.runtime.broker.audit_log import AuditRecord
+from tamis.runtime.stores.audit_log import AuditRecord
 from tamis.web.bodies import MAX_PAGE, whole_number
 from tamis.web.server import server_of
 

@@ -138,8 +138,12 @@ async def health(request: Request) -> Response:
     """Say whether the broker takes events now."""
     server = server_of(request)
     server.access.check_origin(request)
-    full = server.broker.disk.is_full
-    return JSONResponse({"status": "disk full" if full else "ok", "broker": server.config.name}, 503 if full else 200)
+    disk = server.broker.disk
+    answer: dict[str, Any] = {"status": "disk full" if disk.is_full else "ok", "broker": server.config.name}
+    answer["role"] = "serving"
+    if disk.fence:
+        answer["fence"] = disk.fence
+    return JSONResponse(answer, 503 if disk.is_full else 200)
 
 
 def demand_overview(request: Request) -> View:

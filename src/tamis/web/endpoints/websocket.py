@@ -14,11 +14,11 @@ from tamis.node.effects import Link
 from tamis.node.frames import decode_frame
 from tamis.routing import messages as m
 from tamis.routing.edge.admission import MAX_NAME
-from tamis.routing.edge.checks import Drafts, holds, prepare, prepare_event
+from tamis.routing.edge.checks import Checks, Drafts, holds, prepare, prepare_event
 from tamis.routing.edge.core import source_of
-from tamis.routing.edge.limits import MAX_EVENTS, MAX_FRAMES, MAX_SUBSCRIPTIONS_AT_ONCE
+from tamis.routing.edge.limits import LONG_FILTER, MAX_EVENTS, MAX_FRAMES, MAX_SUBSCRIPTIONS_AT_ONCE
 from tamis.routing.edge.link_names import client_link
-from tamis.routing.edge.requests import MessageDraft, StaleDraftError
+from tamis.routing.edge.requests import Draft, MessageDraft, StaleDraftError
 from tamis.routing.edge.rights import Rights
 from tamis.runtime.broker.driver import Driver
 from tamis.runtime.broker.machine import Connection
@@ -126,7 +126,7 @@ async def _take(driver: Driver, connection: Connection, packet: bytes, pace: Pac
         message: MessageDraft | None = None
         if rights is not None:
             for one in _subscriptions_in(frame, connection.link):
-                drafts[one, rights] = prepare(checks, one, rights)
+                drafts[one, rights] = await _prepared(checks, one, rights, pace)
                 await pace.breathe()
             message = await _drafted(driver, frame, connection, pace)
         if connection.closed:
@@ -136,6 +136,19 @@ async def _take(driver: Driver, connection: Connection, packet: bytes, pace: Pac
         await pace.breathe()
         if await driver.wait_while(lambda edge: edge.publications.is_waiting(source) and not connection.closed):
             await pace.begin()  # only then: frames add up until the next breath
+
+
+async def _prepared(checks: Checks, message: m.Subscribe, rights: Rights, pace: Pace) -> Draft | Exception:
+    """Return the draft of a subscription or why it is refused; a long filter is compiled beside the event loop."""
+    try:
+        apart = checks.apart(message.namespace) if len(message.filter) > LONG_FILTER else None
+    except TamisError as error:
+        return error
+    if apart is None:
+        return prepare(checks, message, rights)
+    found = await pace.beside(lambda: prepare(apart, message, rights))
+    checks.adopt(apart, message.namespace)
+    return found
 
 
 async def _drafted(driver: Driver, data: bytes, connection: Connection, pace: Pace) -> MessageDraft | None:

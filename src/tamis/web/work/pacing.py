@@ -4,13 +4,22 @@ A request that has computed for `SLICE_SECONDS` lets others run. While others ar
 `REST` times as long as it computed, whatever number of requests it has: a principal that sends costly requests without
 a pause has a ninth of the event loop, and others wait for one slice of it now and then. Without others it does not
 rest.
+
+What cannot be interrupted (a long filter, a long body) is computed in a thread beside the event loop, for one principal
+after the other: Python gives way to the loop every 5 ms.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from typing import Final
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Final, TypeVar
+
+from tamis.routing.edge.limits import MAX_CONNECTIONS
+from tamis.web.work.fair_queue import FairQueue
 
 __all__ = ["MOST_REST", "REST", "SLICE_SECONDS", "Pace", "Shares"]
 
@@ -31,6 +40,9 @@ SERVED_SECONDS: Final = 1.0
 MOST_RESTING: Final = 1_024
 
 
+_Result = TypeVar("_Result")
+
+
 class Shares:
     """When each principal may compute again.
 
@@ -49,6 +61,8 @@ class Shares:
         self._last = ("", float("-inf"))
         self._other = ("", float("-inf"))
         self._free_at: dict[str, float] = {}
+        #: Who may use the thread beside the loop next.
+        self.turns = FairQueue(1, of_principal=MAX_CONNECTIONS, in_all=MAX_CONNECTIONS)
 
     def see(self, principal: str, now: float) -> None:
         """Take note that a principal is served."""
@@ -95,3 +109,31 @@ class Pace:
             self._shares.spend(self._principal, now - self._start, now)
             await asyncio.sleep(0)
             await self.begin()
+
+    async def beside(self, work: Callable[[], _Result]) -> _Result:
+        """Return what ``work`` returns in another thread; others are served meanwhile. Then the principal rests."""
+        async with self._shares.turns.turn(self._principal):
+            seconds, finish = await asyncio.get_running_loop().run_in_executor(_thread(), _timed, work)
+        self._shares.spend(self._principal, seconds, time.perf_counter())
+        await self.begin()
+        return finish()
+
+
+@cache
+def _thread() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, "tamis-beside")
+
+
+def _timed(work: Callable[[], _Result]) -> tuple[float, Callable[[], _Result]]:
+    """Return the CPU time of some work, and a function that returns its result or raises its exception."""
+    start = time.thread_time()
+    try:
+        result = work()
+    except Exception as caught:
+        error = caught
+
+        def fail() -> _Result:
+            raise error
+
+        return time.thread_time() - start, fail
+    return time.thread_time() - start, lambda: result

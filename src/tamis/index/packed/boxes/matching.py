@@ -102,7 +102,8 @@ class Reader:
 
     def match_one(self, snapshot: Snapshot, low: _FloatArray, high: _FloatArray) -> npt.NDArray[np.int32]:
         """Return the rows whose box meets the event, in no particular order."""
-        events = (low.reshape(1, -1), high.reshape(1, -1))
+        lowest = low[None]
+        events = (lowest, lowest if high is low else high[None])
         while match_events(snapshot.walked, events, 0, self._offsets, self._out, self._scratch) == 0:
             self._out = np.empty(4 * self._out.size, np.int32)
         rows = self._out[: self._offsets[1]].copy()

@@ -68,16 +68,6 @@ class Entries:
         known = self.row[: self._n]
         return range(int(np.searchsorted(known, row, "left")), int(np.searchsorted(known, row, "right")))
 
-    def is_one_of_several(self, entries: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-        """Say of each entry whether its row has others."""
-        known = self.row[: self._n]
-        row = known[entries]
-        before, after = known[np.maximum(entries - 1, 0)], known[np.minimum(entries + 1, len(known) - 1)]
-        several: npt.NDArray[np.bool_] = ((before == row) & (entries > 0)) | (
-            (after == row) & (entries < len(known) - 1)
-        )
-        return several
-
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return the columns by name."""
         n = self._n

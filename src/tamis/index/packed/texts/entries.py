@@ -9,21 +9,22 @@ Columns below their length never change, but for ``living``, and are replaced wh
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from tamis.index.packed.growing import Growing
 from tamis.index.packed.texts.interning import InternedTests
-from tamis.index.packed.texts.literals import LONGEST
-from tamis.index.packed.texts.segment import Posting
+from tamis.index.packed.texts.literals import LONGEST, Anchor
+from tamis.index.packed.texts.segment import Postings
 from tamis.index.packed.texts.trees import ACCEPT, REJECT, SideStep
 from tamis.index.saved_arrays import Ascending, Below, Declared, Flags, Offsets, SavedArrays, Size
 from tamis.kernels.text.interning import StoredTests
 from tamis.kernels.text.propose import EntryColumns, TreeColumns
 
-__all__ = ["NewEntry", "TextEntries", "TextTest"]
+__all__ = ["NewEntry", "TextEntries", "TextKey", "TextTest"]
 
 _Array = npt.NDArray[Any]
 
@@ -52,6 +53,7 @@ _TYPES: Final = {
     "program": np.uint8,
     "posting_at": np.int64,
     "key_view": np.int32,
+    "key_anchor": np.uint8,
     "key_at": np.int64,
     "key": np.uint8,
 }
@@ -62,6 +64,9 @@ _OFFSETS: Final = ("side_at", "test_at", "step_at", "program_at", "posting_at", 
 #: A test of text: the number of a view, a program, and its mode (`tamis.kernels.text.propose`).
 TextTest = tuple[int, bytes, int]
 
+#: The number of a view, where in it a literal stands, and the literal.
+TextKey = tuple[int, Anchor, bytes]
+
 
 class NewEntry(NamedTuple):
     """An entry to be added: views are numbers, and ``keys`` none when it has to be looked at for every event."""
@@ -69,7 +74,7 @@ class NewEntry(NamedTuple):
     number: int
     sides: Mapping[int, tuple[float, float]]
     tests: Sequence[TextTest]
-    keys: Sequence[tuple[int, bytes]]
+    keys: Sequence[TextKey]
     sure: bool
     #: Whether the first test holds whenever the key is found.
     decided: bool
@@ -77,32 +82,12 @@ class NewEntry(NamedTuple):
     steps: Sequence[tuple[TextTest | SideStep, int, int]] = ()
 
 
-class _Growing:
-    """An array that grows at its end."""
-
-    def __init__(self, values: _Array) -> None:
-        self._values, self.n = values, len(values)
-
-    @property
-    def values(self) -> _Array:
-        return self._values[: self.n]
-
-    def extend(self, more: Sequence[Any] | _Array) -> None:
-        stop = self.n + len(more)
-        if stop > len(self._values) or not self._values.flags.writeable:
-            grown = np.empty(max(stop, 2 * self.n, 64), self._values.dtype)
-            grown[: self.n] = self._values[: self.n]
-            self._values = grown
-        self._values[self.n : stop] = more
-        self.n = stop
-
-
 class TextEntries:
     """The entries of the text index, by position."""
 
     def __init__(self, columns: Mapping[str, _Array] | None = None) -> None:
         own = columns or {name: np.zeros(1 if name in _OFFSETS else 0, dtype) for name, dtype in _TYPES.items()}
-        self._columns = {name: _Growing(own[name]) for name in _TYPES}
+        self._columns = {name: Growing(own[name]) for name in _TYPES}
         self._interned = InternedTests()
 
     def __len__(self) -> int:
@@ -127,8 +112,9 @@ class TextEntries:
         for i, name in enumerate(("axis", "low", "high")):
             columns[name].extend([side[i] for side in sides])
         columns["test"].extend([known[test] for entry in entries for test in entry.tests])
-        columns["key_view"].extend([view for entry in entries for view, _ in entry.keys])
-        self._append_bytes("key", [literal for entry in entries for _, literal in entry.keys])
+        columns["key_view"].extend([view for entry in entries for view, _, _ in entry.keys])
+        columns["key_anchor"].extend([anchor for entry in entries for _, anchor, _ in entry.keys])
+        self._append_bytes("key", [literal for entry in entries for _, _, literal in entry.keys])
         self._append_offsets("side_at", [len(entry.sides) for entry in entries])
         self._append_offsets("test_at", [len(entry.tests) for entry in entries])
         self._append_offsets("posting_at", [len(entry.keys) for entry in entries])
@@ -185,16 +171,20 @@ class TextEntries:
         column.extend([])
         column.values[positions] = 0
 
-    def postings(self, positions: npt.NDArray[np.int32]) -> Iterator[Posting]:
-        """Yield the postings of the living among some entries."""
-        at, views, starts = self["posting_at"], self["key_view"].tolist(), self["key_at"].tolist()
-        text, living = self["key"].tobytes(), self["living"]
-        tests = self["test_at"][:-1] + self["decided"]
-        first = np.append(self["test"], -1)[np.where(tests < self["test_at"][1:], tests, -1)].tolist()
-        for entry in positions.tolist():
-            if living[entry]:
-                for i in range(at[entry], at[entry + 1]):
-                    yield Posting(views[i], text[starts[i] : starts[i + 1]], entry, first[entry])
+    def postings(self, positions: npt.NDArray[np.int32]) -> Postings:
+        """Return the postings of the living among some entries."""
+        living = positions[self["living"][positions] == 1]
+        first, counts = self["posting_at"][living], np.diff(self["posting_at"])[living]
+        keys = np.repeat(first - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+        starts, sizes = self["key_at"][keys], np.diff(self["key_at"])[keys]
+        values, text = np.zeros(len(keys), np.uint64), np.append(self["key"], np.zeros(LONGEST, np.uint8))
+        for i in range(LONGEST):
+            values = values << np.uint64(8) | np.where(i < sizes, text[starts + i], 0).astype(np.uint64)
+        tests = self["test_at"][living] + self["decided"][living]
+        tests = np.where(tests < self["test_at"][living + 1], tests, -1)
+        open_tests = np.append(self["test"], np.int32(-1))[tests]
+        views, anchors = self["key_view"][keys], self["key_anchor"][keys]
+        return Postings(views, anchors, values, sizes, np.repeat(living, counts), np.repeat(open_tests, counts))
 
     def has_keys(self, positions: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
         """Say of each entry whether it is posted under some key."""
@@ -220,7 +210,9 @@ class TextEntries:
 
     @classmethod
     def from_arrays(cls, arrays: SavedArrays, n_numbers: int, n_axes: int, n_views: int) -> TextEntries:
-        """Open columns, checked, that may be read-only."""
+        """Open columns, checked, that may be read-only; in those of earlier versions literals stand anywhere."""
+        if "key_anchor" not in arrays:
+            arrays = arrays.with_array("key_anchor", np.zeros(len(arrays["key_view"]), np.uint8))
         columns, _ = arrays.take(_ARRAYS, numbers=n_numbers, axes=n_axes, views=n_views)
         _check_steps(arrays, columns)
         lengths = np.diff(columns["key_at"])
@@ -268,6 +260,7 @@ _ARRAYS: Final = {
     "program": Declared(np.uint8, ("program",)),
     "posting_at": Declared(np.int64, (Size("entries", plus=1),), Offsets("keys")),
     "key_view": Declared(np.int32, ("keys",), Below("views")),
+    "key_anchor": Declared(np.uint8, ("keys",), Below(len(Anchor))),
     "key_at": Declared(np.int64, (Size("keys", plus=1),), Offsets("key")),
     "key": Declared(np.uint8, ("key",)),
 }

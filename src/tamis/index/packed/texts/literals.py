@@ -5,13 +5,14 @@ matches holds at least one of them. A LIKE pattern has a group of one key for ea
 expression one for each run of single characters outside options, and one for alternatives that all have a literal. A
 tree of conditions joins the groups of its parts: those of each part of an AND, one of every part of an OR.
 
-Literals are cut to their last `LONGEST` bytes, which bounds the scanner's memory and the work per byte: what a string
-must hold, it holds the end of.
+Literals are cut to `LONGEST` bytes, which bounds the scanner's memory and the work per byte: their first ones where
+they start a text, otherwise their last ones. What a string must hold, it holds each part of.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import IntEnum
 from typing import Final, NamedTuple
 
 from tamis.model.pattern import like_pattern
@@ -19,7 +20,7 @@ from tamis.model.subscription import AllOf, AnyOf, Filter, Like, Predicate
 from tamis.model.text.folding import Fold
 from tamis.model.text.regex_syntax import Alt, Chars, Repeat, Seq, Tree, parse_regex
 
-__all__ = ["LONGEST", "Group", "Key", "groups_of", "required_groups"]
+__all__ = ["LONGEST", "Anchor", "Group", "Key", "groups_of", "required_groups"]
 
 #: Bytes of a literal that are looked for.
 LONGEST: Final = 8
@@ -28,13 +29,21 @@ LONGEST: Final = 8
 _MOST_KEYS: Final = 256
 
 
+class Anchor(IntEnum):
+    """Where in a text a literal stands."""
+
+    NONE = 0
+    START = 1
+    END = 2
+
+
 class Key(NamedTuple):
-    """A literal that the folded text of an attribute holds, as UTF-8; ``at_end``: it stands at one end of the text."""
+    """A literal that the folded text of an attribute holds, as UTF-8, anywhere or at one end."""
 
     attribute: str
     fold: Fold
     literal: bytes
-    at_end: bool = False
+    anchor: Anchor = Anchor.NONE
 
 
 Group = tuple[Key, ...]
@@ -70,9 +79,13 @@ def required_groups(predicate: Predicate) -> list[Group]:
 def _of_like(like: Like) -> Iterator[Group]:
     pieces = like_pattern(like.pattern).pieces
     for number, piece in enumerate(pieces):
-        for run in _runs(piece):
-            at_end = number in (0, len(pieces) - 1)
-            yield (Key(like.attribute, like.fold, run.encode()[-LONGEST:], at_end),)
+        for run, starts, ends in _runs(piece):
+            if ends and number == len(pieces) - 1:
+                yield (Key(like.attribute, like.fold, run.encode()[-LONGEST:], Anchor.END),)
+            elif starts and number == 0:
+                yield (Key(like.attribute, like.fold, run.encode()[:LONGEST], Anchor.START),)
+            else:
+                yield (Key(like.attribute, like.fold, run.encode()[-LONGEST:]),)
 
 
 def _of_all(parts: Iterator[list[Group]]) -> list[Group]:
@@ -92,12 +105,13 @@ def _shortest(group: Group) -> int:
     return min(len(key.literal) for key in group)
 
 
-def _runs(piece: tuple[str | None, ...]) -> Iterator[str]:
+def _runs(piece: tuple[str | None, ...]) -> Iterator[tuple[str, bool, bool]]:
+    """Yield each run between wildcards, and whether it starts and ends the piece."""
     run = ""
-    for character in (*piece, None):
+    for i, character in enumerate((*piece, None)):
         if character is None:
             if run:
-                yield run
+                yield run, i == len(run), i == len(piece)
             run = ""
         else:
             run += character

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tamis.index.packed.texts.literals import Anchor
 from tamis.index.packed.texts.machines import machine_program
 from tamis.kernels.text.like import ANY_TEXT, LONGEST_PIECE, ONE_CHARACTER
 from tamis.model.pattern import like_pattern
@@ -9,7 +10,7 @@ from tamis.model.subscription import Like
 from tamis.model.text.folding import Fold
 from tamis.model.text.regex_syntax import parse_regex
 
-__all__ = ["contains_literal", "program_of", "view_fold"]
+__all__ = ["program_of", "says_only", "view_fold"]
 
 _ANY, _ONE = bytes([ANY_TEXT]), bytes([ONE_CHARACTER])
 
@@ -36,6 +37,7 @@ def view_fold(like: Like) -> Fold:
     return parse_regex(like.pattern, like.fold).fold if like.is_regex else like.fold
 
 
-def contains_literal(program: bytes, literal: bytes) -> bool:
-    """Whether a program asks for nothing but that the text holds a literal."""
-    return program == _ANY + literal + _ANY
+def says_only(program: bytes, literal: bytes, anchor: Anchor) -> bool:
+    """Whether a program asks for nothing but that the text holds a literal, or has it at an end."""
+    before, after = b"" if anchor is Anchor.START else _ANY, b"" if anchor is Anchor.END else _ANY
+    return program == before + literal + after

@@ -16,9 +16,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tamis.index.packed.texts.entries import NewEntry, TextEntries, TextTest
-from tamis.index.packed.texts.literals import Group, Key
-from tamis.index.packed.texts.programs import contains_literal, program_of, view_fold
+from tamis.index.packed.texts.entries import NewEntry, TextEntries, TextKey, TextTest
+from tamis.index.packed.texts.literals import Anchor, Group, Key
+from tamis.index.packed.texts.programs import program_of, says_only, view_fold
 from tamis.index.packed.texts.segment import Segment
 from tamis.index.packed.texts.strings import View
 from tamis.index.packed.texts.trees import SideStep, Step, TextStep
@@ -41,8 +41,9 @@ _COUNTERS: Final = 1 << 16
 #: Entries that share a key from which on a box with sides finds them better.
 CROWDED: Final = 256
 
-#: Doublings of its use that a literal at an end of the text is worth against one anywhere in it.
-_ANYWHERE: Final = 2
+#: Doublings of its use that a literal at an end of the text is worth against one anywhere in it: a text has about a
+#: hundred places for that one, and it takes a scan to find it.
+_ANYWHERE: Final = 5
 
 #: Bytes of a literal from which on it is worth a look whatever else is known.
 _SELECTIVE: Final = 3
@@ -141,9 +142,18 @@ class TextIndex:
         is_long = min(len(key.literal) for key in group) >= _SELECTIVE
         return is_long and max(self._usage[_counter(key)] for key in group) < CROWDED
 
-    def add(self, numbers: Sequence[int], parts: Sequence[TextPart], boxes: Sequence[Mapping[int, Any]]) -> None:
-        """Add entries under numbers above all others, ascending, with the sides of their boxes by axis."""
-        new = [self._new(*one) for one in zip(numbers, parts, boxes, strict=True)]
+    def add(
+        self,
+        numbers: Sequence[int],
+        parts: Sequence[TextPart],
+        boxes: Sequence[Mapping[int, Any]],
+        presence: Mapping[int, str],
+    ) -> None:
+        """Add entries under numbers above all others, ascending, with the sides of their boxes by axis.
+
+        ``presence`` names the attribute of each axis that says nothing but whether there is a value.
+        """
+        new = [self._new(*one, presence) for one in zip(numbers, parts, boxes, strict=True)]
         positions = np.array(self._entries.append(new), np.int32)
         posted = self._entries.has_keys(positions)
         self._unposted = np.concatenate((self._unposted, positions[~posted]))
@@ -158,6 +168,11 @@ class TextIndex:
         self._entries.remove(positions)
         self.snapshot = self._taken()
         return np.asarray(self._entries["number"][positions])
+
+    def decides(self, numbers: _Ints) -> npt.NDArray[np.bool_]:
+        """Say of each of some numbers, ascending, whether its entry is here and nothing else is left to decide."""
+        positions = self._entries.find(numbers)
+        return np.isin(numbers, self._entries["number"][positions[self._entries["sure"][positions]]])
 
     def numbers(self) -> _Ints:
         """Return the numbers of the living entries, ascending."""
@@ -203,12 +218,13 @@ class TextIndex:
         index.snapshot = index._taken()
         return index
 
-    def _new(self, number: int, part: TextPart, sides: Mapping[int, Any]) -> NewEntry:
+    def _new(self, number: int, part: TextPart, sides: Mapping[int, Any], presence: Mapping[int, str]) -> NewEntry:
         group = self._rarest(part.groups) or ()
         for key in group:
             self._usage[_counter(key)] += 1
-        keys = [(self._view(key.attribute, key.fold), key.literal) for key in group]
+        keys = [(self._view(key.attribute, key.fold), key.anchor, key.literal) for key in group]
         tests, is_all, decided = [], part.is_all, None
+        asked: set[str] = set()
         for like in part.likes:
             program = program_of(like)
             if program is None:
@@ -216,13 +232,16 @@ class TextIndex:
                 continue
             view = self._view(like.attribute, view_fold(like))
             test = view, program, int(like.negated)
-            if len(keys) == 1 and keys[0][0] == view and not like.negated and contains_literal(program, keys[0][1]):
+            if len(keys) == 1 and not like.negated and _decides(keys[0], view, program):
                 decided = test
             tests.append(test)
+            asked.add(like.attribute)
         tests.sort(key=lambda test: (test != decided, _cost(test[1])))
         steps = self._steps(part.steps)
         if steps is None:
             steps, is_all = [], False
+        # A string that meets a test is there: no side has to say so.
+        sides = {axis: ends for axis, ends in sides.items() if presence.get(axis) not in asked}
         return NewEntry(number, sides, tests, keys, is_all, decided is not None, steps)
 
     def _steps(self, steps: Sequence[Step]) -> list[tuple[TextTest | SideStep, int, int]] | None:
@@ -251,14 +270,16 @@ class TextIndex:
         return min(groups, key=lambda group: (_is_short(group), self._frequency(group), -_length(group)), default=None)
 
     def _frequency(self, group: Group) -> int:
-        return max(int(self._usage[_counter(key)]).bit_length() + (not key.at_end) * _ANYWHERE for key in group)
+        return max(
+            int(self._usage[_counter(key)]).bit_length() + (key.anchor is Anchor.NONE) * _ANYWHERE for key in group
+        )
 
     def _make_segment(self) -> None:
         entries = self._tail
         while self._segments and self._segments[-1].n_postings < 2 * len(entries):
             entries = np.concatenate((self._segments.pop().entries(), entries))
-        postings = list(self._entries.postings(entries))
-        if postings:
+        postings = self._entries.postings(entries)
+        if len(postings.entry):
             self._segments.append(Segment(postings))
         self._tail = _NONE
 
@@ -276,7 +297,13 @@ class TextIndex:
 
 
 def _counter(key: Key) -> int:
-    return zlib.crc32(key.literal) % _COUNTERS
+    return zlib.crc32(key.literal, key.anchor) % _COUNTERS
+
+
+def _decides(key: TextKey, view: int, program: bytes) -> bool:
+    """Whether a program holds for a view wherever a key is found."""
+    key_view, anchor, literal = key
+    return key_view == view and says_only(program, literal, anchor)
 
 
 def _length(group: Group) -> int:

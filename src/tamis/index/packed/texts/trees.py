@@ -162,9 +162,9 @@ def _constraints(predicate: Predicate) -> Iterable[Constraint | Some]:
 
 
 def _cost(predicate: Predicate) -> int:
-    """Return what a part costs, roughly: values, then patterns at an end of the text, then those anywhere in it."""
+    """Return what a part costs, roughly: values, groups of them, patterns at an end of the text, those anywhere."""
     if isinstance(predicate, AllOf | AnyOf):
-        return 4 * max(map(_cost, predicate.parts), default=0)
+        return 1 + 4 * max(map(_cost, predicate.parts), default=0)
     if not isinstance(predicate, Like):
         return 0
     if predicate.is_regex:

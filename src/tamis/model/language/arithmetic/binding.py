@@ -10,19 +10,34 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from typing import Any
 
 from tamis.errors import shorten
 from tamis.model.derived.formulas import formula_name, formula_of
-from tamis.model.derived.functions import COMPARE, DECIMAL, find_function
+from tamis.model.derived.functions import COMPARE, DECIMAL, RELATIONS, find_function
 from tamis.model.language.arithmetic.linear import Sum, as_literal, calculated
 from tamis.model.language.arithmetic.reading import condition_of, is_literal
 from tamis.model.language.arithmetic.sets import FALSE, RANGES, TRUE, joined, values_in
 from tamis.model.language.arithmetic.writing import expression_text, literal_text, quoted
 from tamis.model.language.lexer import TURNED
-from tamis.model.language.nodes import Arithmetic, Calculated, Call, Expression, Literal, Node, Property
+from tamis.model.language.nodes import Arithmetic, Calculated, Call, Expression, Instant, Literal, Node, Property
 from tamis.model.schema import Schema
 from tamis.model.subscription import AllOf, AnyOf, Predicate, Values
-from tamis.model.types import AttributeType, Boolean, Decimal, Mixed, Number, ScalarType, String, type_of_value
+from tamis.model.spatial_functions import SPATIAL_FUNCTIONS
+from tamis.model.types import (
+    AttributeType,
+    Boolean,
+    Date,
+    Decimal,
+    Many,
+    Mixed,
+    Number,
+    Region,
+    ScalarType,
+    String,
+    Timestamp,
+    type_of_value,
+)
 from tamis.model.value_set import MISSING, PRESENT
 from tamis.model.values import UnfitError
 
@@ -45,6 +60,8 @@ def bind_calculated(
     Raises `UnfitError` when types do not fit.
     """
     binder = _ExpressionBinder(schema, bind_plain)
+    if leaf.is_time:
+        _check_times(schema, leaf)
     negated = negated != leaf.negated
     first, *others = leaf.operands
     if leaf.op == "NULL":
@@ -86,6 +103,8 @@ class _ExpressionBinder:
         if all(kind is None or isinstance(kind, Number | Decimal) for kind in kinds):
             decimals = all(isinstance(self._schema.get(one), Decimal) for one in _operands(left, right))
             return self._numbers(self._sum(left, decimals), op, self._sum(right, decimals))
+        if is_literal(left) and is_literal(right) and kinds[0] == kinds[1]:
+            return TRUE if _TRUTH[op](*(_constant(side) for side in (left, right))) else FALSE
         if isinstance(left, Call) and is_literal(right):
             assert isinstance(kinds[0], ScalarType)
             call = self._call(left)
@@ -94,6 +113,8 @@ class _ExpressionBinder:
 
     def is_null(self, expression: Expression, negated: bool) -> Predicate:
         """Return the condition that an expression has no value or, negated, that it has one."""
+        if is_literal(expression):
+            return TRUE if negated else FALSE
         kind = self._kind(expression)
         if kind is not None and not isinstance(kind, Number | Decimal):
             term = expression if isinstance(expression, Property) else self._call(_as_call(expression))
@@ -158,6 +179,8 @@ class _ExpressionBinder:
             return Number()
         if isinstance(side, Call):
             function = find_function(side.name)
+            if function is None and side.name in SPATIAL_FUNCTIONS:
+                raise UnfitError(f"{side.name} compares an attribute with polygons; S_* compare two attributes, too")
             if function is None or side.name == DECIMAL:
                 raise UnfitError(f"there is no function {side.name} in this process")
             return function.returns
@@ -195,6 +218,8 @@ class _ExpressionBinder:
         """Return a call with its arguments in the form in which they are written; check their types."""
         function = find_function(call.name)
         assert function is not None
+        if call.name in RELATIONS:
+            return _relation(self._schema, call)
         if call.name == COMPARE and len(call.args) != 2:
             raise UnfitError(f"{COMPARE} takes 2 arguments, not {len(call.args)}")
         if function.takes is not None and len(function.takes) != len(call.args):
@@ -214,6 +239,42 @@ class _ExpressionBinder:
             factor, form = total.scaled()
             return form if factor == 1 or total.is_constant else Arithmetic("*", as_literal(factor), form)
         return self._call(arg) if isinstance(arg, Call) else arg
+
+
+def _relation(schema: Schema, call: Call) -> Call:
+    """Return a relation of two attributes, the first by name in front; check that both are regions, or sets."""
+    sides = [side for side in call.args if isinstance(side, Property)]
+    if len(sides) != 2 or len(call.args) != 2:
+        raise UnfitError(f"{call.name} compares two attributes, or an attribute with what stands in the text")
+    kinds = [_kind_of(schema, side) for side in sides]
+    wanted = Many if call.name.startswith("A_") else Region
+    for side, kind in zip(sides, kinds, strict=True):
+        if not isinstance(kind, wanted):
+            needed = "several values: declare tamis.Many" if wanted is Many else "a region"
+            raise UnfitError(f"{side.name} is {kind.words}, and {call.name} asks for {needed}")
+    first, second = kinds
+    if isinstance(first, Region) and isinstance(second, Region) and first.geodetic != second.geodetic:
+        raise UnfitError(f"only one of {sides[0].name} and {sides[1].name} is declared Region(geodetic=True)")
+    if isinstance(first, Many) and not first.agrees_with(second):
+        raise UnfitError(f"{_words(sides[0], first)} cannot be compared with {_words(sides[1], second)}")
+    if sides[0].name <= sides[1].name:
+        return call
+    return Call(TURNED.get(call.name, call.name), (sides[1], sides[0]))
+
+
+def _kind_of(schema: Schema, side: Property) -> AttributeType:
+    kind = schema.get(side.name)
+    if kind is None:
+        raise UnknownAttributeError(f"nothing is known of an attribute {shorten(side.name)}: declare it in a schema")
+    return kind
+
+
+def _check_times(schema: Schema, leaf: Calculated) -> None:
+    """Raise `UnfitError` unless both sides of a relation of time are moments, or both are days."""
+    kinds = [_kind_of(schema, side) for side in leaf.operands if isinstance(side, Property)]
+    for name, kind in zip(leaf.attributes, kinds, strict=False):
+        if not isinstance(kind, Timestamp | Date):
+            raise UnfitError(f"{name} is {kind.words}, and the functions T_* ask for timestamps or dates")
 
 
 def _operands(*expressions: Expression) -> Iterator[str]:
@@ -245,6 +306,11 @@ def _literal(expression: Expression) -> Literal:
     return expression
 
 
+def _constant(side: Expression) -> Any:
+    """Return the value of a literal that is not a number."""
+    return side.microseconds if isinstance(side, Instant) else side
+
+
 def _words(side: Expression, kind: AttributeType | None) -> str:
     """Return an operand as a sentence names it."""
     words = "a number" if kind is None else kind.words
@@ -258,6 +324,9 @@ def learned_types(leaf: Calculated, schema: Schema) -> dict[str, AttributeType]:
     that of the others, or a number when nothing else is known. Equality shows no type, because a name in double quotes
     is often meant to be a string.
     """
+    if leaf.is_time:
+        kind = next((schema[name] for name in leaf.attributes if name in schema), Timestamp())
+        return dict.fromkeys((name for name in leaf.attributes if name not in schema), kind)
     found: dict[str, AttributeType] = {}
     sides: list[AttributeType] = []
     unknown: list[str] = []

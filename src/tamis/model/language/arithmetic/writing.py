@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from tamis.errors import SubscriptionError
-from tamis.model.derived.functions import COMPARE, DECIMAL
+from tamis.model.derived.functions import COMPARE, DECIMAL, RELATIONS
 from tamis.model.language import limits
 from tamis.model.language.arithmetic.reading import condition_of, n_operations
 from tamis.model.language.lexer import is_plain_name
@@ -146,7 +146,7 @@ def _expression_json(expression: Expression) -> object:
     if isinstance(expression, Property):
         return {"property": expression.name}
     if isinstance(expression, Call):
-        return {"op": expression.name, "args": [*map(_expression_json, expression.args)]}
+        return {"op": RELATIONS.get(expression.name, expression.name), "args": [*map(_expression_json, expression.args)]}
     if isinstance(expression, Arithmetic):
         return {"op": expression.op, "args": [_expression_json(expression.left), _expression_json(expression.right)]}
     return literal_json(expression)

@@ -13,30 +13,37 @@ What has no equivalent is refused by name, never left out: a rule that fires mor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tamis.errors import MissingExtraError, ModelError, SubscriptionError
+from tamis.model.language.foreign.sigma_documents import check_document
 from tamis.model.language.foreign.sigma_fields import Fields, FieldUse
 from tamis.model.language.foreign.sigma_networks import network_expression
-from tamis.model.language.nodes import And, Compare, Constant, IsIn, IsLike, IsNull, Node, Not, Or, TextTest
+from tamis.model.language.nodes import (
+    And,
+    Arithmetic,
+    Calculated,
+    Compare,
+    Constant,
+    IsIn,
+    IsLike,
+    IsNull,
+    Node,
+    Not,
+    Or,
+    Property,
+    TextTest,
+)
 from tamis.model.text.folding import Fold, escape_like, fold_text
 
 if TYPE_CHECKING:
     from sigma.rule import SigmaRule
-    from sigma.types import SigmaString, SigmaType
+    from sigma.types import SigmaFieldReference, SigmaString, SigmaType
 
 __all__ = ["field_uses", "read_sigma_rule", "sigma_node"]
-
-#: Kinds of documents that are not rules themselves, by the key that identifies them.
-_REFUSED_DOCUMENTS: Final = {
-    "correlation": "a correlation rule keeps state between events, which a subscription does not",
-    "filter": "a global filter changes other rules; write its condition into them",
-    "action": "a collection with 'action' shares parts between documents; write each rule as a whole",
-}
-
-_NO_LIST: Final = "expand needs a list of values that the rule does not have"
 
 _OPERATORS: Final = {"LT": "<", "LTE": "<=", "GT": ">", "GTE": ">="}
 
@@ -48,26 +55,22 @@ def read_sigma_rule(document: Any) -> SigmaRule:
         from sigma.rule import SigmaRule
     except ImportError:
         raise MissingExtraError("reading Sigma rules", "sigma") from None
-    if not isinstance(document, Mapping):
-        raise ModelError(f"a Sigma rule is a YAML mapping, not {type(document).__name__}")
-    for key, reason in _REFUSED_DOCUMENTS.items():
-        if key in document:
-            raise ModelError(reason)
+    checked = check_document(document)
     try:
-        return SigmaRule.from_dict(dict(document))
+        return SigmaRule.from_dict(checked)
     except SigmaError as error:
         raise ModelError(f"not a valid Sigma rule: {error}") from None
     except (TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
         raise ModelError(f"not a valid Sigma rule: {type(error).__name__}: {error}") from None
 
 
-def field_uses(rule: SigmaRule) -> Iterator[FieldUse]:
+def field_uses(rule: SigmaRule, fields: Fields) -> Iterator[FieldUse]:
     """Yield what a rule compares its fields with."""
     from sigma.conditions import ConditionFieldEqualsValueExpression
 
     for item in _leaves(_condition(rule)):
         if isinstance(item, ConditionFieldEqualsValueExpression):
-            for value in _expanded(item.value):
+            for value in _expanded(item.value, fields):
                 kind = _kind_of(value)
                 if kind is not None:
                     yield FieldUse(item.field, kind)
@@ -102,14 +105,35 @@ def _leaves(item: Any) -> Iterator[Any]:
         yield item
 
 
-def _expanded(value: SigmaType) -> Iterator[SigmaType]:
-    from sigma.types import SigmaExpansion
+def _expanded(value: SigmaType, fields: Fields) -> Iterator[SigmaType]:
+    """Yield the values that one stands for, placeholders filled in: any of them may hold."""
+    from sigma import types
 
-    if isinstance(value, SigmaExpansion):
+    if isinstance(value, types.SigmaExpansion):
         for part in value.values:
-            yield from _expanded(part)
+            yield from _expanded(part, fields)
+    elif isinstance(value, types.SigmaString):
+        yield from _filled(value, fields)
+    elif isinstance(value, types.SigmaRegularExpression) and value.regexp.contains_placeholder():
+        for text in _filled(value.regexp, fields, is_regex=True):
+            yield types.SigmaRegularExpression(str(text), value.flags)
     else:
         yield value
+
+
+def _filled(value: SigmaString, fields: Fields, *, is_regex: bool = False) -> list[SigmaString]:
+    """Return a value with each combination of what its placeholders stand for."""
+    from sigma.exceptions import SigmaError
+    from sigma.types import Placeholder, SigmaString
+
+    def values_of(placeholder: Placeholder) -> Iterator[str | SigmaString]:
+        for text in fields.values_of(placeholder.name):
+            yield re.escape(text) if is_regex else SigmaString(text)
+
+    try:
+        return value.replace_placeholders(values_of)
+    except SigmaError as error:
+        raise SubscriptionError(str(error), None, str(value)) from None
 
 
 def _kind_of(value: SigmaType) -> str | None:
@@ -146,7 +170,7 @@ class _Reader:
         return _as_node(self._read(item, negated))
 
     def _read(self, item: Any, negated: bool) -> Node | _Lacks:
-        from sigma import conditions
+        from sigma import conditions, types
 
         if isinstance(item, conditions.ConditionNOT):
             return self._read(item.args[0], not negated)
@@ -154,6 +178,8 @@ class _Reader:
             join = _all_of if isinstance(item, conditions.ConditionAND) != negated else _any_of
             return join([self._read(part, negated) for part in item.args])
         if isinstance(item, conditions.ConditionFieldEqualsValueExpression):
+            if isinstance(item.value, types.SigmaFieldReference):
+                return self._reference(item.field, item.value, negated)
             return self._test(item.value, self._fields.attributes(item.field), self._fields.kind(item.field), negated)
         if isinstance(item, conditions.ConditionValueExpression):
             return self._test(item.value, self._fields.keywords, "string", negated, is_keyword=True)
@@ -165,11 +191,44 @@ class _Reader:
         tests = [
             (attribute, _keyword(attribute, part) if is_keyword else _value(attribute, part, kind))
             for attribute in attributes
-            for part in _expanded(value)
+            for part in _expanded(value, self._fields)
         ]
         if not negated:
             return _any_of([test for _, test in tests])
         return _all_of([_negation(attribute, test) for attribute, test in tests])
+
+    def _reference(self, name: str, value: SigmaFieldReference, negated: bool) -> Node | _Lacks:
+        """Return that two fields have the same value; case counts."""
+        if value.starts_with or value.ends_with:
+            raise SubscriptionError("fieldref asks for equal fields, not for the start or end of one", name)
+        fields = self._fields
+        kinds = {fields.kind(one) for one in (name, value.field) if fields.is_compared(one)} or {"string"}
+        kind = kinds.pop()
+        if kinds or kind == "boolean":
+            pair = f"{fields.kind(name)} and {fields.kind(value.field)}"
+            raise SubscriptionError(f"fieldref compares two strings or two numbers, not {pair}", name, value.field)
+        join = _all_of if negated else _any_of
+        return join(
+            [
+                _equal_attributes(attribute, other, kind, negated)
+                for attribute in fields.attributes(name)
+                for other in fields.attributes(value.field)
+            ]
+        )
+
+
+def _equal_attributes(a: str, b: str, kind: str, negated: bool) -> Node:
+    """Return that two attributes have the same value or, ``negated``, that they have not, or one is missing.
+
+    An attribute is learned from what is asked of it, and equality does not tell its type: a pattern, or a difference,
+    does.
+    """
+    op, names = "<>" if negated else "=", (Property(a), Property(b))
+    if kind == "number":
+        test: Node = Calculated(op, (Arithmetic("-", *names), 0))
+    else:
+        test = And((Calculated(op, names), IsLike(a, "%"), IsLike(b, "%")))
+    return Or((test, IsNull(a), IsNull(b))) if negated else test
 
 
 def _negation(attribute: str, test: Node) -> Node | _Lacks:
@@ -194,7 +253,6 @@ def _no_equivalent(attribute: str, value: SigmaType) -> SubscriptionError:
     from sigma import types
 
     reasons = {
-        types.SigmaFieldReference: "fieldref compares two fields, which a subscription cannot",
         types.SigmaTimestampPart: "a part of a timestamp (minute, hour, day, ...) cannot be compared",
         types.SigmaQueryExpression: "a query in the language of another system has no equivalent",
     }
@@ -211,7 +269,7 @@ def _keyword(attribute: str, value: SigmaType) -> Node:
         return _like(attribute, f"%{escape_like(str(value.number))}%", Fold.CASE)
     if isinstance(value, types.SigmaString):
         fold = Fold.NONE if isinstance(value, types.SigmaCasedString) else Fold.CASE
-        return _like(attribute, f"%{_pattern(value, attribute)}%", fold)
+        return _like(attribute, f"%{_pattern(value)}%", fold)
     raise _no_equivalent(attribute, value)
 
 
@@ -227,7 +285,7 @@ def _string(attribute: str, value: SigmaString, kind: str, fold: Fold) -> Node:
     if value.contains_special():
         if _is_any(value):
             return IsNull(attribute, negated=True)
-        pattern = _pattern(value, attribute)
+        pattern = _pattern(value)
         if kind != "string":
             raise SubscriptionError(f"a pattern of text is compared with a {kind}", attribute, pattern)
         return _like(attribute, pattern, fold)
@@ -300,7 +358,7 @@ def _like(attribute: str, pattern: str, fold: Fold) -> Node:
     return TextTest(attribute, "LIKE", (fold_text(pattern, fold),), fold) if fold else IsLike(attribute, pattern)
 
 
-def _pattern(value: SigmaString, attribute: str) -> str:
+def _pattern(value: SigmaString) -> str:
     """Return a value with wildcards as a LIKE pattern."""
     from sigma.types import SpecialChars
 
@@ -309,16 +367,12 @@ def _pattern(value: SigmaString, attribute: str) -> str:
     for part in value.s:
         if isinstance(part, str):
             parts.append(escape_like(part))
-        elif isinstance(part, SpecialChars):
-            parts.append(wildcards[part])
         else:
-            raise SubscriptionError(_NO_LIST, attribute, str(value))
+            parts.append(wildcards[part])
     return "".join(parts)
 
 
 def _plain(value: SigmaString) -> str:
-    if not all(isinstance(part, str) for part in value.s):
-        raise SubscriptionError(_NO_LIST, None, str(value))
     return "".join(str(part) for part in value.s)
 
 

@@ -44,6 +44,8 @@ class Fields:
     declared: Mapping[str, str] = field(default_factory=dict)
     #: The attributes that values without a field are looked for in.
     keywords: tuple[str, ...] = (ALL_STRINGS,)
+    #: What each placeholder (``%name%``, with the modifier expand) stands for.
+    placeholders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     _uses: dict[str, set[str]] = field(default_factory=dict)
 
     def note(self, uses: Iterable[FieldUse]) -> None:
@@ -54,6 +56,18 @@ class Fields:
     def attributes(self, name: str) -> tuple[str, ...]:
         """Return the attributes that a field becomes: any of them may hold the value."""
         return self.names.get(name, (name,))
+
+    def values_of(self, placeholder: str) -> tuple[str, ...]:
+        """Return what a placeholder stands for, or raise `ModelError` that says where to write it."""
+        if placeholder not in self.placeholders:
+            raise ModelError(
+                f"the placeholder %{placeholder}% has no values; list them under [placeholders] in the file of fields"
+            )
+        return self.placeholders[placeholder]
+
+    def is_compared(self, name: str) -> bool:
+        """Whether the file or a rule says which type a field has."""
+        return name in self.declared or bool(self._uses.get(name))
 
     def kind(self, name: str) -> str:
         """Return the type of a field: string, number or boolean.
@@ -77,7 +91,8 @@ def read_fields(path: Path | None) -> Fields:
     """Read a file of fields (TOML), or raise `ModelError` that names the entry.
 
     ``[fields]`` has an entry for each field: the attribute, a list of attributes, or a table with ``name`` and
-    ``type``. ``keywords`` is the list of attributes in which values without a field are looked for.
+    ``type``. ``keywords`` is the list of attributes in which values without a field are looked for. ``[placeholders]``
+    has the values of each placeholder.
     """
     if path is None:
         return Fields()
@@ -87,11 +102,11 @@ def read_fields(path: Path | None) -> Fields:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ModelError(f"{path}: not TOML in UTF-8: {error}") from None
-    unknown = sorted(set(document) - {"fields", "keywords"})
+    unknown = sorted(set(document) - {"fields", "keywords", "placeholders"})
     if unknown:
-        raise ModelError(f"{path}: unknown entry {unknown[0]!r}; known are fields and keywords")
+        raise ModelError(f"{path}: unknown entry {unknown[0]!r}; known are fields, keywords and placeholders")
     names, declared = dict[str, tuple[str, ...]](), dict[str, str]()
-    for name, entry in _table(path, document.get("fields", {})).items():
+    for name, entry in _table(path, document, "fields").items():
         described = entry if isinstance(entry, Mapping) else {"name": entry}
         if set(described) - {"name", "type"}:
             raise ModelError(f"{path}: field {name!r}: expected name and type, not {', '.join(described)}")
@@ -100,13 +115,22 @@ def read_fields(path: Path | None) -> Fields:
         if "type" in described:
             declared[name] = _kind(path, name, described["type"])
     keywords = _names(path, "keywords", document.get("keywords", [ALL_STRINGS]))
-    return Fields(names, declared, keywords)
+    lists = _table(path, document, "placeholders").items()
+    return Fields(names, declared, keywords, {name: _values(path, name, entry) for name, entry in lists})
 
 
-def _table(path: Path, entry: Any) -> Mapping[str, Any]:
+def _table(path: Path, document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    entry = document.get(name, {})
     if not isinstance(entry, Mapping):
-        raise ModelError(f"{path}: [fields] is a table of fields")
+        raise ModelError(f"{path}: [{name}] is a table of {name}")
     return entry
+
+
+def _values(path: Path, name: str, entry: Any) -> tuple[str, ...]:
+    values = entry if isinstance(entry, list) else [entry]
+    if not values or not all(isinstance(value, str | int) and not isinstance(value, bool) for value in values):
+        raise ModelError(f"{path}: placeholder {name!r}: expected a text, a number or a list of them, not {entry!r}")
+    return tuple(map(str, values))
 
 
 def _names(path: Path, name: str, entry: Any) -> tuple[str, ...]:

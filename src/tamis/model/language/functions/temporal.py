@@ -17,7 +17,18 @@ from tamis.errors import shorten
 from tamis.model import values
 from tamis.model.derived.clocks import find_zone
 from tamis.model.language.literals import Refusal
-from tamis.model.language.nodes import And, ClockTest, Compare, Constant, Instant, Node, Or, Span
+from tamis.model.language.nodes import (
+    And,
+    Calculated,
+    ClockTest,
+    Compare,
+    Constant,
+    Instant,
+    Node,
+    Or,
+    Property,
+    Span,
+)
 from tamis.model.value_set import ValueSet
 from tamis.model.values import UnfitError
 
@@ -158,7 +169,7 @@ def _compare(a: tuple[End, int], op: str, b: tuple[End, int], span: Span | None)
     """Compare two ends; an end without bound is beyond everything on its side, which the second number names."""
     (left, left_side), (right, right_side) = a, b
     if left.attribute is not None and right.attribute is not None:
-        raise Refusal("two attributes are compared here; compare one of them with a moment or an interval", 0)
+        return Calculated(op, (Property(left.attribute), Property(right.attribute)), False, span, is_time=True)
     if left.attribute is None and right.attribute is None:
         return Constant(_holds(_number(left, left_side), op, _number(right, right_side)), span)
     if left.attribute is None:

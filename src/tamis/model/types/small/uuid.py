@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -12,9 +13,12 @@ from tamis.errors import shorten
 from tamis.model.types.base import AttributeType, Form
 from tamis.model.types.column import Column, Mask
 from tamis.model.types.string import String
+from tamis.model.value_set import ValueSet
 from tamis.model.values import UnfitError
 
 __all__ = ["Uuid"]
+
+_LAST = 2**128 - 1
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,12 @@ class Uuid(String):
     def from_arrow(self, name: str, array: pa.Array, present: Mask) -> Column | None:
         """Return None: each value is brought into one form."""
         return None
+
+    def samples(self, allowed: ValueSet) -> Iterator[str]:
+        """Yield the UUIDs beside the ends of each interval, then the first, the last and one in the middle."""
+        ends = (uuid.UUID(str(value)[:36]).int for value, _ in allowed.cuts)
+        numbers = [end + step for end in ends for step in (0, 1, -1)]
+        yield from (str(uuid.UUID(int=one)) for one in (*numbers, 0, _LAST, _LAST // 2) if 0 <= one <= _LAST)
 
     def agrees_with(self, other: AttributeType) -> bool:
         """Whether the other is a UUID; text that literals show may be one, too."""

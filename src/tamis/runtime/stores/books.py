@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
 from tamis.errors import StoreError
 from tamis.node import records
 from tamis.node.effects import Key
+from tamis.runtime.stores.database import Column, Database, Table
 
 __all__ = ["FORMAT", "STATE_SCHEMA", "Books", "packed", "unpacked"]
 
-#: The layout of the file. Older ones are migrated by `tamis serve migrate` (`tamis.runtime.disk.migration`).
+#: The layout of the tables. Older files ones are migrated by `tamis serve migrate` (`tamis.runtime.disk.migration`).
 FORMAT = 3
 
 STATE_SCHEMA = """
@@ -27,9 +27,11 @@ CREATE TABLE books (one INTEGER PRIMARY KEY CHECK (one = 1), format INTEGER, num
 CREATE TABLE state (key BLOB PRIMARY KEY, value BLOB NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID;
 """
 
+_STATE = Table("state", (Column("key", "bytes"), Column("value", "bytes"), Column("crc", "integer")), 1)
+
 
 class Books:
-    """What the file at ``path`` holds under which key, as a CRC each, and how many commits it has seen."""
+    """What a store at ``path`` holds under which key, as a CRC each, and how many commits it has seen."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -39,7 +41,7 @@ class Books:
         self._known: dict[bytes, int] = {}
         self._total = 0
 
-    def load(self, db: Any) -> dict[Key, bytes]:
+    def load(self, db: Database) -> dict[Key, bytes]:
         """Return all records, after checking each of them and the books."""
         self.number, n_records, total = self._read_books(db)
         stored: dict[Key, bytes] = {}
@@ -55,13 +57,13 @@ class Books:
             raise StoreError(self._path, f"{n_records:,} records were kept, {len(self._known):,} are found")
         return stored
 
-    def write(self, db: Any, state: Mapping[bytes, bytes | None]) -> dict[bytes, int | None]:
+    def write(self, db: Database, state: Mapping[bytes, bytes | None]) -> dict[bytes, int | None]:
         """Write and remove records and count the commit; returns what `settle` takes over when that is durable."""
         crcs = {key: None if value is None else zlib.crc32(value, zlib.crc32(key)) for key, value in state.items()}
         gone = [(key,) for key, value in state.items() if value is None]
         kept = [(key, value, crcs[key]) for key, value in state.items() if value is not None]
         db.executemany("DELETE FROM state WHERE key = ?", gone)
-        db.executemany("INSERT OR REPLACE INTO state VALUES (?, ?, ?)", kept)
+        db.put(_STATE, kept)
         db.execute("UPDATE books SET number = number + 1, records = ?, total = ?", self._after(crcs))
         return crcs
 
@@ -75,7 +77,7 @@ class Books:
                 self._known[key] = crc
         self.number += 1
 
-    def _read_books(self, db: Any) -> tuple[int, int, int]:
+    def _read_books(self, db: Database) -> tuple[int, int, int]:
         row = db.execute("SELECT format, number, records, total FROM books").fetchone()
         if row is not None and row[0] in range(1, FORMAT):
             raise StoreError(

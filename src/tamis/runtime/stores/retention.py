@@ -6,9 +6,8 @@ young enough is found by bisection. Nothing is scanned; one call deletes a bound
 
 from __future__ import annotations
 
-from typing import Any
-
 from tamis.node.effects import Link
+from tamis.runtime.stores.database import Database
 
 __all__ = ["TRIM_ROWS", "Retention"]
 
@@ -25,20 +24,18 @@ class Retention:
         #: ``{link: bytes}`` of the messages that are acknowledged and still there.
         self.kept_bytes: dict[Link, int] = {}
 
-    def load(self, db: Any, floors: dict[Link, int]) -> None:
-        """Take over the floors of a file, and measure what is kept below them."""
+    def load(self, db: Database, floors: dict[Link, int]) -> None:
+        """Take over the floors of a store, and measure what is kept below them."""
         self.floors = floors
-        question = "SELECT ifnull(sum(length(body)), 0) FROM outbox WHERE link = ? AND number <= ?"
-        for link, floor in floors.items():
-            self.kept_bytes[link] = int(db.execute(question, (link, floor)).fetchone()[0])
+        question = "SELECT coalesce(sum(length(body)), 0) FROM outbox WHERE link = ? AND number <= ?"
+        for link, (size,) in zip(floors, db.executemany(question, floors.items()), strict=True):
+            self.kept_bytes[link] = int(size)
 
-    def measure(self, db: Any, floors: dict[Link, int]) -> dict[Link, int]:
+    def measure(self, db: Database, floors: dict[Link, int]) -> dict[Link, int]:
         """Return the bytes of the messages that floors move over."""
-        question = "SELECT ifnull(sum(length(body)), 0) FROM outbox WHERE link = ? AND number > ? AND number <= ?"
-        return {
-            link: int(db.execute(question, (link, self.floors.get(link, 0), floor)).fetchone()[0])
-            for link, floor in floors.items()
-        }
+        question = "SELECT coalesce(sum(length(body)), 0) FROM outbox WHERE link = ? AND number > ? AND number <= ?"
+        ranges = [(link, self.floors.get(link, 0), floor) for link, floor in floors.items()]
+        return {link: int(size) for link, (size,) in zip(floors, db.executemany(question, ranges), strict=True)}
 
     def move(self, floors: dict[Link, int], grown: dict[Link, int]) -> None:
         """Take over floors that are on disk now."""
@@ -52,7 +49,7 @@ class Retention:
         if is_gone:
             self.floors.pop(link, None)
 
-    def trim(self, db: Any, before: int, max_bytes: int | None) -> int:
+    def trim(self, db: Database, before: int, max_bytes: int | None) -> int:
         """Delete messages older than a moment in microseconds, and the oldest of the largest links beyond some bytes.
 
         Returns how many rows were deleted; `TRIM_ROWS` or more means that there may be others.
@@ -64,7 +61,7 @@ class Retention:
             self.kept_bytes = kept
             raise
 
-    def _trim(self, db: Any, before: int, max_bytes: int | None) -> int:
+    def _trim(self, db: Database, before: int, max_bytes: int | None) -> int:
         deleted = 0
         for link in sorted(self.kept_bytes):
             if deleted < TRIM_ROWS and self.kept_bytes[link] > 0:
@@ -77,7 +74,7 @@ class Retention:
                 break
         return deleted
 
-    def _last_before(self, db: Any, link: Link, before: int) -> int:
+    def _last_before(self, db: Database, link: Link, before: int) -> int:
         """Return the number of the last acknowledged message that is older than a moment."""
         row = db.execute("SELECT number, at FROM outbox WHERE link = ? ORDER BY number LIMIT 1", (link,)).fetchone()
         if row is None or row[1] >= before:
@@ -93,7 +90,7 @@ class Retention:
                 high = middle - 1
         return low
 
-    def _delete(self, db: Any, link: Link, upto: int, most: int) -> int:
+    def _delete(self, db: Database, link: Link, upto: int, most: int) -> int:
         """Delete the oldest acknowledged messages of a link up to a number; return how many."""
         upto = min(upto, self.floors.get(link, 0))
         question = "SELECT number, length(body) FROM outbox WHERE link = ? AND number <= ? ORDER BY number LIMIT ?"

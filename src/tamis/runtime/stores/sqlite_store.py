@@ -1,14 +1,6 @@
-"""A broker's disk: one SQLite file, one writer, every record with a checksum.
+"""A broker's disk: one SQLite file, one writer; a *head* beside it says where it ends (`tamis.runtime.disk.head`).
 
-A record goes into the table that the `Form` of its kind names (`tamis.node.records`): ``state`` holds values under
-keys; ``outbox`` the messages of each stream by number; ``audit`` and ``activity`` sealed logs
-(`tamis.runtime.broker.audit_log`).
-A message that was acknowledged is not deleted at once: the *floor* of its link moves over it, and `trim` deletes it
-when its retention is over. Until then it can be replayed (promise G10).
-
-Nothing is trusted (G14). Each record carries a CRC, ``state`` has books (`tamis.runtime.disk.books`), what waits in an
-outbox has no holes (`tamis.runtime.disk.messages`), and a *head* beside the file says where it ends
-(`tamis.runtime.disk.head`). Whatever does not agree raises `StoreError`, and nothing is repaired or cleaned up.
+What is in the tables and how it is checked: `tamis.runtime.stores.tables`.
 """
 
 from __future__ import annotations
@@ -16,39 +8,35 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
 from tamis.errors import DiskFullError, ModelError, StoreError
-from tamis.node import records
 from tamis.node.effects import Key, Link, Persist
-from tamis.node.records import Form
-from tamis.runtime.broker.audit_log import ACTIVITY_SCHEMA, AUDIT_SCHEMA, AuditLog, AuditRecord
-from tamis.runtime.disk.books import FORMAT, STATE_SCHEMA, Books, packed
+from tamis.node.outbox import Backlog
 from tamis.runtime.disk.head import Head, read_head
 from tamis.runtime.disk.lock import lock_directory
-from tamis.runtime.disk.messages import OUTBOX_SCHEMA, MessageTable, message_crc, stream_ends
-from tamis.runtime.disk.retention import Retention
 from tamis.runtime.disk.room import BUSY_MILLISECONDS, Room, is_quota_error
 from tamis.runtime.extra import demand_server
+from tamis.runtime.stores.audit_log import ACTIVITY_SCHEMA, AUDIT_SCHEMA, AuditRecord
+from tamis.runtime.stores.books import FORMAT, STATE_SCHEMA
+from tamis.runtime.stores.database import SqliteDatabase
+from tamis.runtime.stores.messages import OUTBOX_SCHEMA
+from tamis.runtime.stores.tables import Tables
 
-__all__ = ["Store"]
+__all__ = ["SqliteStore"]
 
 #: Before this one SQLite could damage its log when two connections wrote at a time (its WAL-reset race).
 _OLDEST_SQLITE = (3, 51, 3)
 
 _SCHEMA = f"{STATE_SCHEMA}{OUTBOX_SCHEMA}{AUDIT_SCHEMA}{ACTIVITY_SCHEMA}"
 
-#: Bytes of records that a commit may write into the room of the reserve.
-_SMALL_BYTES = 64 * 1024
-
 T = TypeVar("T")
 
 
-class Store:
+class SqliteStore:
     """The durable state of one broker in ``directory``; made when there is none.
 
     One process at a time, one thread that commits; `read_outbox` may be called from another. ``vfs`` names a file layer
@@ -63,78 +51,84 @@ class Store:
         self._lock = lock_directory(self.directory)
         if vfs is None:
             _keep_private(self.path)
-        self.books = Books(str(self.path))
-        self.messages = MessageTable(str(self.path))
-        self.retention = Retention()
+        self.place = str(self.directory)
+        self.tables = Tables(str(self.path))
         self.room = Room(self.directory)
         #: Called with the error when a record is found damaged while the broker runs (promise G14).
         self.on_damage: Callable[[StoreError], object] = lambda error: None
-        self.audit = AuditLog(str(self.path))
         with self._telling():
             self._db = self._connect(vfs)
+            self._database = SqliteDatabase(self._db)
             self._reader = self._db if vfs else self._connect(vfs)
+
+    @property
+    def audited(self) -> int:
+        """The number of the last record of the audit."""
+        return self.tables.audit.number
+
+    @property
+    def fence(self) -> int:
+        """0: the lock of the directory goes with the process."""
+        return 0
 
     def load(self) -> dict[Key, bytes]:
         """Return everything that was persisted and not removed, after checking all of it; called once, first.
 
-        Messages stay on disk: ``messages.take_backlogs`` says which wait, `read_outbox` reads them.
+        Messages stay on disk: `take_backlogs` says which wait, `read_outbox` reads them.
         """
         with self._telling():
-            stored = self.books.load(self._db)
-            if (head := read_head(self.directory)) > self.books.number:
-                raise StoreError(
-                    str(self.path), f"commit {head:,} was confirmed, the file ends at {self.books.number:,}"
-                )
-            floors = {link: floor for (link,), floor in records.FLOOR.items(stored)}
-            self.messages.load(self._db, floors, stream_ends(stored))
-            self.retention.load(self._db, floors)
-            self.audit.load(self._db)
+            stored = self.tables.load(self._database)
+            number = self.tables.books.number
+            if (head := read_head(self.directory)) > number:
+                raise StoreError(str(self.path), f"commit {head:,} was confirmed, the file ends at {number:,}")
         self.room.keep_reserve()
         self._head = Head(self.directory)
-        self._head.write(self.books.number)
-        return {key: value for key, value in stored.items() if key[0] != records.FLOOR.name}
+        self._head.write(number)
+        return stored
+
+    def take_backlogs(self) -> dict[Link, Backlog]:
+        """Return what waits for each link, as `load` found it; the store forgets it."""
+        return self.tables.messages.take_backlogs()
 
     def commit(self, changes: Iterable[Persist], *, now: float) -> None:
         """Make changes durable, all or none.
 
         `DiskFullError`: nothing was written, and the same call may succeed later. `StoreError`: stop the process.
         """
-        batch = _Batch(self, round(now * 1e6))
         with self._telling():
-            for change in changes:
-                batch.take(change)
-            self._within(lambda: batch.write(self._db), may_use_reserve=batch.is_small)
+            batch = self.tables.batch(changes, now)
+            self._within(lambda: batch.write(self._database), may_use_reserve=batch.is_small)
         batch.settle()
-        self._head.write(self.books.number)
+        self._head.write(self.tables.books.number)
 
     def read_outbox(self, link: Link, after: int, limit: int = 256) -> list[tuple[int, bytes]]:
         """Return the oldest messages of a link with numbers above ``after``, acknowledged ones included.
 
-        They have at most `tamis.runtime.disk.messages.PAGE_BYTES`; one message may have more.
+        They have at most `tamis.runtime.stores.messages.PAGE_BYTES`; one message may have more.
         """
         with self._noticing():
-            return self.messages.read(self._reader, link, after, limit, self.retention.floors)
+            return self.tables.messages.read(self._reader, link, after, limit, self.tables.retention.floors)
 
     def read_audit(self, before: int | None = None, limit: int = 100) -> list[AuditRecord]:
         """Return the newest records of the audit with numbers below ``before``, the newest first."""
         with self._noticing():
-            return self.audit.read(self._reader, before, limit)
+            return self.tables.audit.read(self._reader, before, limit)
 
     def trim_audit(self, *, keep: int, before: float) -> int:
         """Delete what is beyond the newest ``keep`` records of each table of the audit, or older; return how many."""
         with self._telling():
             with self._transaction():
-                deleted = self.audit.trim(self._db, keep=keep, before=before)
-            self.audit.settle_trim(deleted)
+                deleted = self.tables.audit.trim(self._database, keep=keep, before=before)
+            self.tables.audit.settle_trim(deleted)
         return sum(deleted.values())
 
     def trim(self, before: float, max_bytes: int | None = None) -> int:
         """Delete acknowledged messages older than a moment, and the oldest ones beyond some bytes; return how many.
 
-        One call deletes a bounded number (`tamis.runtime.disk.retention.TRIM_ROWS`) and gives free pages back.
+        One call deletes a bounded number (`tamis.runtime.stores.retention.TRIM_ROWS`) and gives free pages back.
         """
         with self._telling():
-            deleted = self._within(lambda: self.retention.trim(self._db, round(before * 1e6), max_bytes))
+            deleted = self._within(lambda: self.tables.retention.trim(self._database, round(before * 1e6), max_bytes))
             self._within(lambda: self.room.shrink(self._db), is_transaction=False)
         self.room.keep_reserve()
         return deleted
@@ -153,6 +147,10 @@ class Store:
         """Return the bytes that are left for new records: on the disk, and within the file."""
         with self._telling():
             return self.room.free(self._reader)
+
+    def has_room(self, min_free: int) -> bool:
+        """Whether more than ``min_free`` bytes are left."""
+        return self.free() > min_free
 
     def close(self) -> None:
         """Close the file; nothing is written that `commit` has not written."""
@@ -227,80 +225,6 @@ class Store:
         except StoreError as error:
             self.on_damage(error)
             raise
-
-
-class _Batch:
-    """The rows of one commit, worked out before the first is written."""
-
-    def __init__(self, store: Store, at: int) -> None:
-        self.store = store
-        self.at = at
-        self.state: dict[bytes, bytes | None] = {}
-        self.messages: dict[tuple[Link, int], bytes] = {}
-        self.floors: dict[Link, int] = {}
-        #: Bytes of the messages that the floors move over.
-        self.grown: dict[Link, int] = {}
-        self.restarted: set[Link] = set()
-        #: Links that are no more, with all that was kept for a replay.
-        self.forgotten: set[Link] = set()
-        self.crcs: dict[bytes, int | None] = {}
-        #: The table, the number and the body of each.
-        self.deeds: list[tuple[str, int, bytes]] = []
-        self.settle_audit: Callable[[], None] = lambda: None
-
-    def take(self, change: Persist) -> None:
-        kind = records.find_kind(change.key)
-        if kind.form is Form.VALUE:
-            self.state[packed(change.key)] = change.value
-            if kind.stream_end is not None and change.value is None:
-                self.forgotten.add(change.key[1])
-        elif kind.form is Form.STREAM:
-            self._take_message(change)
-        elif change.value is not None:
-            self.deeds.append((kind.name, int(change.key[1]), change.value))
-
-    def _take_message(self, change: Persist) -> None:
-        link, number = change.key[1], int(change.key[2])
-        floor = self.floors.get(link, self.store.retention.floors.get(link, 0))
-        if change.value is None:
-            self.floors[link] = max(floor, number)
-            self.messages.pop((link, number), None)
-        else:
-            if number <= floor:  # the stream began again
-                self.restarted.add(link)
-                self.floors[link] = number - 1
-                self.messages = {place: body for place, body in self.messages.items() if place[0] != link}
-            self.messages[link, number] = change.value
-
-    def write(self, db: Any) -> None:
-        self.grown = self.store.retention.measure(db, self.floors)
-        self.floors |= dict.fromkeys(self.forgotten, 0)
-        for link, floor in self.floors.items():
-            record = records.FLOOR.drop(link) if link in self.forgotten else records.FLOOR.put(link, value=floor)
-            self.state[packed(record.key)] = record.value
-        db.executemany("DELETE FROM outbox WHERE link = ?", [(link,) for link in self.restarted | self.forgotten])
-        db.executemany("INSERT OR REPLACE INTO outbox VALUES (?, ?, ?, ?, ?)", self._message_rows())
-        self.crcs = self.store.books.write(db, self.state)
-        self.settle_audit = partial(self.store.audit.settle, self.store.audit.write(db, self.deeds, self.at))
-
-    @property
-    def is_small(self) -> bool:
-        """Whether it makes room or needs next to none: acknowledgements, cursors, withdrawals."""
-        values = sum(len(value) for value in self.state.values() if value is not None)
-        return not self.messages and values + sum(len(body) for _, _, body in self.deeds) <= _SMALL_BYTES
-
-    def settle(self) -> None:
-        """Take over into memory what is on the disk now."""
-        store = self.store
-        store.books.settle(self.crcs)
-        store.retention.move(self.floors, self.grown)
-        for link in self.restarted | self.forgotten:
-            store.retention.restart(link, is_gone=link in self.forgotten)
-        self.settle_audit()
-
-    def _message_rows(self) -> Iterator[tuple[Link, int, int, bytes, int]]:
-        for (link, number), body in self.messages.items():
-            yield link, number, self.at, body, message_crc(link, number, self.at, body)
 
 
 class _Telling:

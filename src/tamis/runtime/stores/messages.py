@@ -10,19 +10,31 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 from tamis.errors import StoreError
 from tamis.node import records
 from tamis.node.effects import Key, Link
 from tamis.node.outbox import Backlog
+from tamis.runtime.stores.database import Column, Database, Table
 
-__all__ = ["OUTBOX_SCHEMA", "PAGE_BYTES", "MessageTable", "message_crc", "stream_ends"]
+__all__ = ["OUTBOX", "OUTBOX_SCHEMA", "PAGE_BYTES", "MessageTable", "message_crc", "stream_ends"]
 
 OUTBOX_SCHEMA = """
 CREATE TABLE outbox (link TEXT NOT NULL, number INTEGER NOT NULL, at INTEGER NOT NULL, body BLOB NOT NULL,
                      crc INTEGER NOT NULL, PRIMARY KEY (link, number)) WITHOUT ROWID;
 """
+
+OUTBOX = Table(
+    "outbox",
+    (
+        Column("link", "text"),
+        Column("number", "integer"),
+        Column("at", "integer"),
+        Column("body", "bytes"),
+        Column("crc", "integer"),
+    ),
+    2,
+)
 
 #: Bytes of messages that one call of `MessageTable.read` returns; one message may have more.
 PAGE_BYTES = 1 << 20
@@ -33,14 +45,14 @@ Look = Callable[[Link, int, bytes], object]
 
 
 class MessageTable:
-    """The table ``outbox`` of the file at ``path``."""
+    """The table ``outbox`` of the store at ``path``."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._backlogs: dict[Link, Backlog] = {}
 
     def load(
-        self, db: Any, floors: Mapping[Link, int], ends: Mapping[Link, int], look: Look = lambda *message: None
+        self, db: Database, floors: Mapping[Link, int], ends: Mapping[Link, int], look: Look = lambda *message: None
     ) -> None:
         """Check every message, and note what waits for each link.
 
@@ -65,7 +77,9 @@ class MessageTable:
         backlogs, self._backlogs = self._backlogs, {}
         return backlogs
 
-    def read(self, db: Any, link: Link, after: int, limit: int, floors: Mapping[Link, int]) -> list[tuple[int, bytes]]:
+    def read(
+        self, db: Database, link: Link, after: int, limit: int, floors: Mapping[Link, int]
+    ) -> list[tuple[int, bytes]]:
         """Return the oldest messages with numbers above ``after``, at most `PAGE_BYTES` of them."""
         question = "SELECT number, at, body, crc FROM outbox WHERE link = ? AND number > ? ORDER BY number LIMIT ?"
         floor, page, size = floors.get(link, 0), list[tuple[int, bytes]](), 0
@@ -83,11 +97,12 @@ class MessageTable:
                 last = number
         return page
 
-    def _rows(self, db: Any) -> Iterator[tuple[Link, int, bytes]]:
+    def _rows(self, db: Database) -> Iterator[tuple[Link, int, bytes]]:
         """Yield the links, numbers and bodies of all messages, after checking each."""
-        for link, number, at, body, crc in db.execute(
+        for name, number, at, body, crc in db.execute(
             "SELECT link, number, at, body, crc FROM outbox ORDER BY link, number"
         ):
+            link = str(name, "utf-8") if isinstance(name, bytes) else name  # PostgreSQL keeps text as bytes
             self._demand_intact(link, number, at, body, crc)
             yield link, number, body
 

@@ -15,13 +15,14 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from tamis.errors import StoreError
 from tamis.node import records
 from tamis.routing.edge.audit import Deed
+from tamis.runtime.stores.database import Database
 
 __all__ = ["ACTIVITY_SCHEMA", "AUDIT_SCHEMA", "AuditLog", "AuditRecord"]
 
@@ -60,7 +61,7 @@ class _Chain:
         #: As it is on disk.
         self.end = _End()
 
-    def load(self, db: Any) -> None:
+    def load(self, db: Database) -> None:
         """Check every record."""
         found = db.execute(f"SELECT base, last, seal FROM {self._table}_books").fetchone()
         if found is None:
@@ -74,7 +75,7 @@ class _Chain:
             raise StoreError(self._path, f"the audit ({self._table}) ends at {number:,}, {last:,} were noted")
         self.end = _End(last, seal, count)
 
-    def write(self, db: Any, deeds: Sequence[tuple[int, bytes]], at: int) -> _End:
+    def write(self, db: Database, deeds: Sequence[tuple[int, bytes]], at: int) -> _End:
         """Append deeds; return where the chain then ends."""
         number, seal, count = self.end
         rows = []
@@ -86,7 +87,7 @@ class _Chain:
             db.execute(f"UPDATE {self._table}_books SET last = ?, seal = ?", (number, seal))
         return _End(number, seal, count + len(rows))
 
-    def read(self, db: Any, before: int, limit: int) -> list[AuditRecord]:
+    def read(self, db: Database, before: int, limit: int) -> list[AuditRecord]:
         """Return the newest records with numbers below ``before``, the newest first, after checking them."""
         question = f"SELECT number, at, body, seal FROM {self._table} WHERE number < ? ORDER BY number DESC LIMIT ?"
         rows = db.execute(question, (before, limit + 1)).fetchall()
@@ -94,7 +95,7 @@ class _Chain:
             self._checked(number, at, body, seal, sealed)
         return [AuditRecord(number, _decoder.decode(body)) for number, _, body, _ in rows[:limit]]
 
-    def trim(self, db: Any, *, keep: int, before: int) -> int:
+    def trim(self, db: Database, *, keep: int, before: int) -> int:
         """Delete the oldest records, those beyond ``keep`` and those before a moment; return how many.
 
         It reads what goes and one record more, however many stay.
@@ -134,12 +135,12 @@ class AuditLog:
         """The last seals of both chains."""
         return b"".join(chain.end.seal for chain in self._chains.values())
 
-    def load(self, db: Any) -> None:
+    def load(self, db: Database) -> None:
         """Check every record."""
         for chain in self._chains.values():
             chain.load(db)
 
-    def write(self, db: Any, deeds: Sequence[tuple[str, int, bytes]], at: int) -> Mapping[str, _End]:
+    def write(self, db: Database, deeds: Sequence[tuple[str, int, bytes]], at: int) -> Mapping[str, _End]:
         """Append deeds, each with its table; return where the chains then end, for `settle` after the commit."""
         for expected, (_, number, _) in enumerate(deeds, self.number + 1):
             if number != expected:
@@ -154,13 +155,13 @@ class AuditLog:
         for table, end in ends.items():
             self._chains[table].end = end
 
-    def read(self, db: Any, before: int | None, limit: int) -> list[AuditRecord]:
+    def read(self, db: Database, before: int | None, limit: int) -> list[AuditRecord]:
         """Return the newest records with numbers below ``before``, the newest first, after checking them."""
         top = 2**62 if before is None else before
         pages = [record for chain in self._chains.values() for record in chain.read(db, top, limit)]
         return sorted(pages, key=attrgetter("number"), reverse=True)[:limit]
 
-    def trim(self, db: Any, *, keep: int, before: float) -> Mapping[str, int]:
+    def trim(self, db: Database, *, keep: int, before: float) -> Mapping[str, int]:
         """Delete records of each table beyond the newest ``keep``, and those older than a moment; return how many."""
         return {table: chain.trim(db, keep=keep, before=round(before * 1e6)) for table, chain in self._chains.items()}
 

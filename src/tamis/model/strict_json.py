@@ -1,0 +1,172 @@
+"""Strict JSON (promise S14): no NaN or Infinity, no number beyond float64, no key twice; and events in it.
+
+Python's own reader accepts the first, turns ``1e999`` into infinity and keeps the last of two equal keys; a
+text that relies on any of these says something else than its author meant.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, Final, NoReturn
+
+import msgspec
+
+from tamis.errors import EventError, LimitError
+from tamis.model.schema import MAX_ATTRIBUTES
+
+__all__ = [
+    "DECODER",
+    "MAX_DEPTH",
+    "MAX_EVENT",
+    "Object",
+    "RefusedError",
+    "checked_object",
+    "lower",
+    "read_event",
+    "read_object",
+    "read_value",
+]
+
+#: Objects and lists inside one another.
+MAX_DEPTH = 32
+
+#: Bytes of an event.
+MAX_EVENT: Final = 1 << 20
+
+#: Digits of a whole number.
+_MAX_DIGITS: Final = 400
+
+Object = dict[str, Any]
+
+
+class RefusedError(ValueError):
+    """JSON that is well formed and still not accepted."""
+
+
+def read_event(data: bytes | bytearray | memoryview | str) -> Object:
+    """Return the event that JSON denotes; `EventError` for what `read_object` refuses, `LimitError` for too much of it.
+
+    >>> read_event(b'{"mag": 4.5}')
+    {'mag': 4.5}
+    """
+    if not isinstance(data, bytes | str):
+        if not isinstance(data, bytearray | memoryview):
+            raise EventError("", data, "an event in JSON is bytes or text")
+        data = bytes(data)
+    if len(data) > MAX_EVENT:
+        raise LimitError("bytes of an event", len(data), MAX_EVENT)
+    event = _read_flat(data)
+    if event is not None:
+        return event
+    try:
+        return read_object(data if isinstance(data, str) else data.decode())
+    except UnicodeDecodeError as error:
+        raise EventError("", data, f"not UTF-8 text ({error.reason})") from None
+    except ValueError as error:
+        raise EventError("", data, str(error)) from None
+
+
+def _read_flat(data: bytes | str) -> Object | None:
+    """Return a flat object of numbers, strings and booleans, ten times as quickly; None: it may be something else.
+
+    The quick reader keeps the last of two equal keys. An object has a colon for each key, so one that has as many keys
+    as there are colons has none twice.
+    """
+    try:
+        event = _DECODE(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):  # the strict reader says why
+        return None
+    if type(event) is not dict or not _FLAT.issuperset(map(type, event.values())):
+        return None
+    colons = data.count(":") if isinstance(data, str) else data.count(b":")
+    if colons != len(event) or colons > MAX_ATTRIBUTES:
+        return None
+    is_short = len(data) <= _MAX_DIGITS or not any(type(value) is int and abs(value) >> 64 for value in event.values())
+    return event if is_short else None
+
+
+def read_object(text: str) -> Object:
+    """Return the object a text holds, or raise ValueError with a message for people.
+
+    >>> read_object('{"mag": 1e999}')
+    Traceback (most recent call last):
+    ValueError: 1e999 is beyond the range of numbers
+    """
+    return checked_object(read_value(text))
+
+
+def read_value(text: str) -> object:
+    """Return what a text holds, be it an object or not; see `read_object`."""
+    try:
+        value = DECODER.decode(text)
+        if _is_deeper(value, MAX_DEPTH + 1):
+            raise RefusedError(f"nested more than {MAX_DEPTH} deep")
+        return value
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON: {lower(error.msg)} at column {error.colno}") from None
+    except RecursionError:
+        raise ValueError(f"nested more than {MAX_DEPTH} deep") from None
+    except ValueError as error:
+        raise ValueError(str(error)) from None
+
+
+def checked_object(value: object) -> Object:
+    """Return a value that is an object of bounded size, or raise `RefusedError`."""
+    if not isinstance(value, dict):
+        raise RefusedError(f'expected an object such as {{"mag": 4.5}}, not {_WORDS[type(value)]}')
+    if len(value) > MAX_ATTRIBUTES:
+        raise RefusedError(f"{len(value)} attributes are more than the {MAX_ATTRIBUTES} accepted")
+    if _is_deeper(value, MAX_DEPTH):
+        raise RefusedError(f"nested more than {MAX_DEPTH} deep")
+    return value
+
+
+_WORDS = {list: "a list", str: "a string", int: "a number", float: "a number", bool: "a boolean", type(None): "null"}
+
+
+def _is_deeper(value: object, levels: int) -> bool:
+    if not isinstance(value, dict | list):
+        return False
+    inner = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_is_deeper(one, levels - 1) for one in inner if isinstance(one, dict | list))
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> Object:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise RefusedError(f"duplicate key {twice!r}")
+    return found
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise RefusedError(f"{text} is beyond the range of numbers")
+    return value
+
+
+def _no_constant(text: str) -> NoReturn:
+    raise RefusedError(f"{text} is not JSON; leave a missing value out")
+
+
+def _whole(text: str) -> int:
+    if len(text) > _MAX_DIGITS:
+        raise RefusedError(f"a number of more than {_MAX_DIGITS} digits")
+    return int(text)
+
+
+def lower(message: str) -> str:
+    """Return a message of the decoder as the middle of a sentence."""
+    return message[:1].lower() + message[1:]
+
+
+DECODER = json.JSONDecoder(
+    object_pairs_hook=_unique, parse_float=_finite, parse_int=_whole, parse_constant=_no_constant
+)
+
+_DECODE = msgspec.json.Decoder().decode
+#: The types of values that need no further look.
+_FLAT: Final = frozenset({float, int, str, bool, type(None)})

@@ -1,0 +1,78 @@
+"""Parquet files in an object store, written and read by executors with ``obstore``: Spark's own jars are not needed."""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from tamis.engine.snapshot.manifest import File, measure
+from tamis.engine.snapshot.object_store import open_store
+from tamis.engine.snapshot.signing import sha256_of
+from tamis.errors import TableError
+from tamis.spark.columns import arrow_form
+
+__all__ = ["Written", "read_objects", "write_objects"]
+
+
+class Written(msgspec.Struct, frozen=True):
+    """An object that a task wrote: its name below the address, and what it must be."""
+
+    name: str
+    file: File
+
+
+def write_objects(frame: DataFrame, address: str, ending: str = ".parquet") -> list[Written]:
+    """Have the executors write the rows as objects below a URI; return what they wrote."""
+    written = frame.mapInArrow(partial(_upload, address=address, ending=ending), "object string")
+    # A line per object, from the attempts that succeeded.
+    return [msgspec.json.decode(row.object, type=Written) for row in written.collect()]
+
+
+def read_objects(spark: SparkSession, address: str, written: Sequence[Written], like: DataFrame) -> DataFrame:
+    """Return the rows of objects below a URI, a task for each; they have the columns of ``like``."""
+    lines = [(msgspec.json.encode(one).decode(),) for one in written]
+    if not lines:
+        return spark.createDataFrame([], like.schema)
+    objects = spark.createDataFrame(lines, "object string").repartition(len(lines), "object")
+    form = arrow_form(like.schema, like)
+    return objects.mapInArrow(partial(_download, address=address, form=form), like.schema)
+
+
+def _upload(batches: Iterator[pa.RecordBatch], *, address: str, ending: str) -> Iterator[pa.RecordBatch]:
+    """Write the rows of a partition as one object; a second attempt has another name."""
+    name = f"p{uuid.uuid4().hex}{ending}"
+    with tempfile.TemporaryDirectory(prefix="tamis-rows-") as folder:
+        path, writer = Path(folder) / name, None
+        for batch in batches:
+            if batch.num_rows:
+                writer = writer or pq.ParquetWriter(path, batch.schema)
+                writer.write_batch(batch)
+        if writer is None:
+            return
+        writer.close()
+        open_store(address).upload(path, name)
+        told = Written(name, msgspec.structs.replace(measure(path), sha256=sha256_of(path)))
+        yield pa.RecordBatch.from_pydict({"object": [msgspec.json.encode(told).decode()]})
+
+
+def _download(batches: Iterator[pa.RecordBatch], *, address: str, form: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of the objects that the batches name, after checking that they are what was written."""
+    for batch in batches:
+        for line in batch.column(0).to_pylist():
+            told = msgspec.json.decode(line, type=Written)
+            with tempfile.TemporaryDirectory(prefix="tamis-rows-") as folder:
+                path = Path(folder) / told.name
+                open_store(address).download(told.name, path)
+                if path.stat().st_size != told.file.bytes or sha256_of(path) != told.file.sha256:
+                    raise TableError(f"{address}/{told.name}: changed since it was written")
+                for part in pq.ParquetFile(path).iter_batches():
+                    columns = [part.column(field.name).cast(field.type) for field in form]
+                    yield pa.RecordBatch.from_arrays(columns, schema=form)

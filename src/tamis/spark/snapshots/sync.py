@@ -1,0 +1,228 @@
+"""Rules that live in a table: `sync_snapshot` publishes the difference between the table and the newest version.
+
+Only rules that differ are compiled and indexed: as parts of their own beside those of the version, which lose the rows
+that left. `differences` finds them, `parts_to_merge` says when small parts become one. See decision 0059.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+
+from tamis.engine import snapshot
+from tamis.engine.snapshot import Version
+from tamis.engine.snapshot.array_file import map_arrays
+from tamis.engine.snapshot.manifest import Manifest, Part, read_manifest
+from tamis.errors import SchemaError, SnapshotConflictError, TableError
+from tamis.model.schema import Schema
+from tamis.spark.columns import id_kind, id_type, require
+from tamis.spark.running.progress import named_jobs
+from tamis.spark.snapshots.differences import DELETED, among, differing_rules, entering, known_rules, states_of
+from tamis.spark.snapshots.snapshot import (
+    PART_SIZE,
+    index_version,
+    new_state,
+    publish_changes,
+    renew_snapshot,
+    unless_overtaken,
+)
+from tamis.spark.snapshots.summary import SUMMARY
+from tamis.spark.subscriptions.compile import compile_subscriptions, prepared_rules
+from tamis.spark.tiles.tiles import TILES, read_tiles
+from tamis.spark.tiles.tiling import Tiling
+
+__all__ = ["SyncReport", "apply_changes", "first_version", "parts_to_merge", "sync_snapshot", "tidied"]
+
+#: Small parts of a namespace up to which nothing is merged; each part makes every match slower.
+_MOST_PARTS = 8
+#: Living rows from which a part is large enough for ever.
+_LARGE = PART_SIZE // 2
+#: Dead rows of a part that are never worth a version of their own.
+_FEW_DEAD = 1000
+
+
+@dataclass(frozen=True)
+class SyncReport:
+    """What a synchronisation did; ``quarantine`` are the rejected rows with ``reason`` and ``position``."""
+
+    #: The newest version afterwards; the one before when nothing differed.
+    version: Version
+    added: int
+    changed: int
+    #: Rules that left: their row is gone, or says something now that cannot be compiled.
+    removed: int
+    unchanged: int
+    rejected: int
+    quarantine: DataFrame
+    #: Files beside the version before that the new one lacks: ``tiles.json``, ``summary.json``.
+    dropped: tuple[str, ...] = ()
+    _tiling: Tiling | None = None
+    _releases: tuple[Callable[[], object], ...] = ()
+
+    def release(self) -> None:
+        """Give back what Spark keeps of the rows that differed; the quarantine must be read before."""
+        for release in self._releases:
+            release()
+
+
+def sync_snapshot(
+    rules: DataFrame, directory: str | Path, *, schema: Schema | None = None, rebuild: bool = True
+) -> SyncReport:
+    """Publish the smallest update that makes the newest version hold the rules of a table; return what it did.
+
+    Parameters
+    ----------
+    rules
+        As `compile_subscriptions` takes them: ``id``, ``filter``, optionally ``namespace``, ``expires``, ``metadata``.
+    directory
+        A directory or URI of versions. When it has none, all rules are indexed.
+    schema
+        The attributes; that of the newest version when not given. Another one than that version has is refused,
+        because rules that did not change would not be compiled with it.
+    rebuild
+        Build tiles and the routing summary again, if the version before had them, in a version that follows the update
+        at once; else the new version has none.
+
+    The version holds afterwards what `write_snapshot` would make of the accepted rows: a rule that is changed to
+    something that cannot be compiled leaves. When nothing differs no version is written. When another writer
+    publishes a version meanwhile, the difference is found again. Call ``release()`` on the report in the end.
+    """
+    require(rules, ["id", "filter"], "the table of rules")
+
+    def sync() -> SyncReport:
+        base = snapshot.find_newest(directory)
+        if base is None:
+            return first_version(rules, directory, schema)
+        return apply_changes(rules.withColumn(DELETED, F.lit(False)), base, schema, whole=True)
+
+    with named_jobs(f"tamis sync {directory}"):
+        return tidied(rules.sparkSession, unless_overtaken(sync), rebuild=rebuild)
+
+
+def first_version(rules: DataFrame, directory: str | Path, schema: Schema | None) -> SyncReport:
+    """Index all rules as the first version, and report it; `SnapshotConflictError` when there is one meanwhile."""
+    if schema is None:
+        raise SchemaError("", f"{directory} has no version yet: name the attributes of events with schema=")
+    compiled = compile_subscriptions(rules, schema=schema)
+    accepted, rejected = compiled
+    try:
+        with snapshot.building(directory) as place:
+            version = index_version(accepted, place, new_state(schema), after=snapshot.before_all(directory))
+    except BaseException:
+        compiled.release()
+        raise
+    counts = (accepted.count(), 0, 0, 0, rejected.count())
+    return SyncReport(version, *counts, rejected, _releases=(compiled.release,))
+
+
+def apply_changes(changes: DataFrame, base: Version, schema: Schema | None, *, whole: bool) -> SyncReport:
+    """Publish the version after ``base`` with the changes, unless there are none; rows with `DELETED` leave.
+
+    With ``whole`` the changes are all rules: what is not among them leaves, too. Raises `SnapshotConflictError` when
+    another version follows the base already.
+    """
+    local = snapshot.opened(base, parts=False)
+    manifest = read_manifest(local)
+    known_schema, kind = _checked_schema(base, manifest, schema), _checked_kind(changes, base, manifest)
+    # Spark would answer an equal plan from what it kept of an earlier call: see compile_subscriptions.
+    marked = changes.withColumn("__tamis_call", F.lit(uuid.uuid4().hex))
+    given = prepared_rules(marked, kind, ("filter", DELETED))
+    seen = Observation()
+    known = known_rules(changes.sparkSession, base, manifest, kind)
+    differing = differing_rules(given, known, seen, whole=whole).persist()
+    compiled = compile_subscriptions(
+        among(given.where(~F.col(DELETED)), differing.where("given > 0")).drop(DELETED), schema=known_schema
+    )
+    releases = (differing.unpersist, compiled.release)
+    try:
+        states = states_of(differing, compiled)
+        counts, version = _counted(states), base
+        if counts["added"] or counts["changed"] or counts["removed"]:
+            leaving = states.where("state IN ('changed', 'removed')").select("part", "row")
+            version = publish_changes(base, leaving, entering(compiled, states))
+        numbers = (counts["added"], counts["changed"], counts["removed"])
+        unchanged, rejected = counts["unchanged"] + (seen.get["unchanged"] or 0), compiled[1].count()
+    except BaseException:
+        for release in releases:
+            release()
+        raise
+    tiles, dropped = read_tiles(local, manifest), sorted(manifest.beside.keys() & {TILES, SUMMARY})
+    report = SyncReport(version, *numbers, unchanged, rejected, compiled[1], _releases=releases)
+    if version == base:
+        return report
+    return replace(report, dropped=tuple(dropped), _tiling=None if tiles is None else tiles.tiling)
+
+
+def tidied(spark: SparkSession, report: SyncReport, *, rebuild: bool = True) -> SyncReport:
+    """Merge small parts and parts with many dead rows, and rebuild what the update dropped, in a next version."""
+    if not report.added and not report.changed and not report.removed:
+        return report
+    local = snapshot.opened(report.version, parts=False)
+    parts = read_manifest(local).parts
+    merge = parts_to_merge([(part.namespace, part.n_rows, _dead(local, part)) for part in parts])
+    again = rebuild and bool(report.dropped)
+    if not merge and not again:
+        return report
+    tiling, summary = (report._tiling, SUMMARY in report.dropped) if again else (None, False)
+    try:
+        version = renew_snapshot(spark, report.version, merge=merge, tiling=tiling, summary=summary)
+    except SnapshotConflictError:  # another writer's version is the newest now; its own update or the next one tidies
+        return report
+    return replace(report, version=version, dropped=() if again else report.dropped)
+
+
+def parts_to_merge(parts: Sequence[tuple[str, int, int]]) -> list[int]:
+    """Return the numbers of the parts that become one, of the (namespace, rows, dead rows) of each.
+
+    Parts that are mostly dead are written again. When a namespace has many parts that are not large, the smallest ones
+    are merged up to the first that is more than twice as large as all of them together: so each rule is written again a
+    few times only.
+
+    >>> parts_to_merge([("a", 10_000, 6_000), ("a", 500, 0), ("a", 9, 9)])
+    [0]
+    >>> parts_to_merge([("a", 1000, 0), *[("a", 10, 0)] * 8])
+    [1, 2, 3, 4, 5, 6, 7, 8]
+    >>> parts_to_merge([("a", 1_000_000, 0)] * 20 + [("a", 10, 0)] * 8)
+    []
+    """
+    chosen = {number for number, (_, rows, dead) in enumerate(parts) if 2 * dead > rows and dead > _FEW_DEAD}
+    for namespace in {namespace for namespace, _, _ in parts}:
+        sizes = ((rows - dead, i) for i, (name, rows, dead) in enumerate(parts) if name == namespace)
+        living, total = sorted(pair for pair in sizes if pair[0] < _LARGE), 0
+        for place, (size, number) in enumerate(living if len(living) > _MOST_PARTS else ()):
+            if place > 1 and size > 2 * total:
+                break
+            chosen.add(number)
+            total += size
+    return sorted(chosen)
+
+
+def _dead(version: Path, part: Part) -> int:
+    return sum(len(map_arrays(version / name)["removed"]) for name in part.removed)
+
+
+def _checked_schema(base: Version, manifest: Manifest, given: Schema | None) -> Schema:
+    known = manifest.read_schema(base)
+    if given is not None and given != known:
+        hint = "write a version with the new schema first (compile_subscriptions, write_snapshot)"
+        raise SchemaError("", f"the schema is not that of {base}; {hint}")
+    return known
+
+
+def _checked_kind(rules: DataFrame, base: Version, manifest: Manifest) -> str:
+    kind = id_type(rules, "id")
+    if any(part.id_kind != "none" for part in manifest.parts) and kind != id_kind(manifest, base):
+        raise TableError(f"ids of type {kind}, but those of {base} are of type {id_kind(manifest, base)}")
+    return kind
+
+
+def _counted(states: DataFrame) -> dict[str, int]:
+    """Return how many rules are in each state."""
+    none = dict.fromkeys(("added", "changed", "removed", "unchanged"), 0)
+    counts = states.where("state IS NOT NULL").groupBy("state").count()
+    return none | {row["state"]: row["count"] for row in counts.collect()}

@@ -1,0 +1,183 @@
+"""Rules that come as a stream of changes: each micro-batch becomes one version of a snapshot.
+
+A batch that runs again after a crash finds its changes in the newest version and publishes nothing::
+
+    CHECKPOINT/tamis/0.sync.json                what the batch did
+               quarantine/batch=0/*.parquet     the changes that were rejected, with reason and position
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from tamis.engine import snapshot
+from tamis.errors import SchemaError, TableError
+from tamis.model.schema import Schema
+from tamis.model.subscription import DEFAULT_NAMESPACE
+from tamis.spark.columns import id_type, quoted, require
+from tamis.spark.snapshots.differences import DELETED
+from tamis.spark.snapshots.snapshot import unless_overtaken
+from tamis.spark.snapshots.sync import SyncReport, apply_changes, first_version, tidied
+from tamis.spark.streaming.batch_log import write_once
+from tamis.spark.subscriptions.compile import accepted_form
+
+__all__ = ["SyncedBatch", "read_quarantine", "sync_reports", "sync_stream"]
+
+#: What a change may ask for; the names of Delta's change feed are among them.
+_UPSERTS = ("insert", "update", "update_postimage")
+_DELETES = ("delete",)
+_IGNORED = ("update_preimage",)
+
+
+class SyncedBatch(msgspec.Struct, frozen=True):
+    """What a micro-batch of changes did."""
+
+    batch: int
+    #: The newest version afterwards.
+    version: str
+    added: int
+    changed: int
+    removed: int
+    unchanged: int
+    rejected: int
+    seconds: float
+
+
+def sync_stream(
+    changes: DataFrame,
+    directory: str | Path,
+    *,
+    checkpoint: str | Path,
+    schema: Schema | None = None,
+    operation: str = "operation",
+    version: str = "version",
+    trigger: dict[str, Any] | None = None,
+) -> StreamingQuery:
+    """Start to publish a stream of changes of rules as versions of a snapshot, one for each micro-batch with changes.
+
+    Parameters
+    ----------
+    changes
+        A streaming DataFrame with the columns of `compile_subscriptions`, ``operation`` and ``version``.
+    directory, schema
+        As in `sync_snapshot`.
+    operation
+        The column that says ``insert``, ``update`` or ``delete``; the first two replace the rule of that id, if there
+        is one. Of Delta's change feed (``_change_type``) ``update_preimage`` is ignored.
+    version
+        The column that orders the changes of a rule within a batch, such as a number, a time or ``_commit_version``:
+        the highest one counts. At the same version a deletion comes first, and insertions that differ are rejected.
+        Batches count in the order of the stream.
+    trigger
+        As in `match_stream`.
+
+    A rejected change is kept (`read_quarantine`). A rule that is changed to something that cannot be compiled leaves.
+    `sync_reports` tells what each batch did.
+    """
+    if not changes.isStreaming:
+        raise TableError("sync_stream needs a streaming DataFrame; use sync_snapshot for a table")
+    require(changes, ["id", "filter", operation, version], "the stream of changes")
+    if schema is None and snapshot.find_newest(directory) is None:
+        raise SchemaError("", f"{directory} has no version yet: name the attributes of events with schema=")
+    place = str(Path(checkpoint).absolute())
+    location = str(directory) if "://" in str(directory) else str(Path(directory).absolute())
+    task = _SyncBatch(location, place, None if schema is None else schema.to_json(), operation, version)
+    writer = changes.writeStream.foreachBatch(task.run).option("checkpointLocation", place)
+    return (writer.trigger(**trigger) if trigger else writer).start()
+
+
+def sync_reports(checkpoint: str | Path) -> list[SyncedBatch]:
+    """Return what the finished micro-batches of `sync_stream` did, in their order."""
+    found = [msgspec.json.decode(path.read_bytes(), type=SyncedBatch) for path in _log(checkpoint).glob("*.sync.json")]
+    return sorted(found, key=lambda report: report.batch)
+
+
+def read_quarantine(spark: SparkSession, checkpoint: str | Path) -> DataFrame:
+    """Return the rejected changes of `sync_stream`, with ``reason``, ``position`` and their ``batch``."""
+    place = _log(checkpoint) / "quarantine"
+    if not place.is_dir():
+        form = accepted_form("string").add("reason", "string").add("position", "integer").add("batch", "integer")
+        return spark.createDataFrame([], form).drop("lo", "hi")
+    return spark.read.parquet(str(place.absolute()))
+
+
+def _log(checkpoint: str | Path) -> Path:
+    return Path(checkpoint) / "tamis"
+
+
+@dataclass(frozen=True)
+class _SyncBatch:
+    """What happens to each micro-batch; it travels pickled where Spark runs it elsewhere."""
+
+    directory: str
+    checkpoint: str
+    schema: str | None
+    operation: str
+    version: str
+
+    def run(self, changes: DataFrame, batch: int) -> None:
+        """Publish one micro-batch, and write down what it did."""
+        started = time.perf_counter()
+        rows = changes.persist()
+        try:
+            report = tidied(changes.sparkSession, unless_overtaken(lambda: self._apply(self._last(rows))))
+            wrong = self._wrong(rows)
+            rejected = report.rejected + wrong.count()
+            if rejected:
+                place = _log(self.checkpoint) / "quarantine" / f"batch={batch}"
+                kept = report.quarantine.select(wrong.columns).union(wrong)
+                kept.coalesce(1).write.mode("overwrite").parquet(str(place))
+            report.release()
+        finally:
+            rows.unpersist()
+        numbers = (report.added, report.changed, report.removed, report.unchanged, rejected)
+        done = SyncedBatch(batch, snapshot.name_of(report.version), *numbers, time.perf_counter() - started)
+        write_once(_log(self.checkpoint) / f"{batch}.sync.json", msgspec.json.encode(done))
+
+    def _apply(self, changes: DataFrame) -> SyncReport:
+        base = snapshot.find_newest(self.directory)
+        schema = None if self.schema is None else Schema.from_json(self.schema)
+        if base is None:
+            return first_version(changes.where(~F.col(DELETED)), self.directory, schema)
+        return apply_changes(changes, base, schema, whole=False)
+
+    def _last(self, changes: DataFrame) -> DataFrame:
+        """Return the last change of each rule; several that differ at one version are left to the compiler."""
+        kind = F.lower(F.col(quoted(self.operation)).cast("string"))
+        namespace = F.col("namespace").cast("string") if "namespace" in changes.columns else F.lit(None)
+        whose = Window.partitionBy(F.coalesce(namespace, F.lit(DEFAULT_NAMESPACE)), "id")
+        marked = changes.where(self._problem().isNull() & ~kind.isin(*_IGNORED)).withColumn(
+            DELETED, kind.isin(*_DELETES)
+        )
+        latest = F.rank().over(whose.orderBy(F.col(quoted(self.version)).desc(), F.col(DELETED)))
+        return marked.withColumn("__latest", latest).where("__latest = 1").drop("__latest")
+
+    def _problem(self) -> Column:
+        """Return why a change cannot be ordered or understood; null when it can."""
+        kind = F.col(quoted(self.operation)).cast("string")
+        known = F.lower(kind).isin(*_UPSERTS, *_DELETES, *_IGNORED)
+        told = F.concat(F.lit("the operation is "), F.coalesce(kind, F.lit("missing")))
+        reason = F.when(~F.coalesce(known, F.lit(False)), F.concat(told, F.lit("; use insert, update or delete")))
+        return reason.when(F.col(quoted(self.version)).isNull(), F.lit("there is no version to order the change by"))
+
+    def _wrong(self, changes: DataFrame) -> DataFrame:
+        """Return the changes that cannot be understood, in the form of rejected rules."""
+        given = set(changes.columns)
+        form = accepted_form(id_type(changes, "id")).add("reason", "string").add("position", "integer")
+        wrong = changes.withColumn("reason", self._problem()).where("reason IS NOT NULL")
+        told = {"id", "namespace", "filter", "reason"} & (given | {"reason"})
+        return wrong.select(
+            *(
+                (F.col(field.name) if field.name in told else F.lit(None)).cast(field.dataType).alias(field.name)
+                for field in form
+                if field.name not in ("lo", "hi")
+            )
+        )

@@ -1,0 +1,260 @@
+"""Two brokers and one PostgreSQL: one serves, the other takes over; nothing is lost and nothing comes twice."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import signal
+import time
+import urllib.error
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tamis
+from tests.server.postgres import PostgresServer, needs_postgres, postgres
+from tests.server.processes import HANGS, BrokerProcess, ask, wait_until
+
+__all__ = ["postgres"]
+
+pytestmark = needs_postgres
+
+
+@dataclass
+class Pair:
+    """Two processes of one broker; either may serve."""
+
+    directory: Path
+    url: str
+    processes: list[BrokerProcess] = field(default_factory=list)
+
+    def start(self) -> Pair:
+        name = f"b{time.monotonic_ns()}"
+        for letter in "ab":
+            place = self.directory / letter
+            config = f'name = "{name}"\ndata = "{place / "data"}"\nstore = "{self.url}"\nstandby = true\n'
+            self.processes.append(BrokerProcess(place, config).start())
+        return self
+
+    @property
+    def urls(self) -> list[str]:
+        return [process.url for process in self.processes]
+
+    def serving(self) -> BrokerProcess:
+        """The process that serves, as soon as there is one."""
+
+        def look() -> BrokerProcess | None:
+            for one in self.processes:
+                assert one.process is not None
+                if one.process.poll() is None and role_of(one) == "serving":
+                    return one
+            return None
+
+        return wait_until(look, "a broker that serves")
+
+    def stop(self) -> None:
+        for one in self.processes:
+            assert one.process is not None
+            if one.process.poll() is None:
+                one.process.send_signal(signal.SIGCONT)
+            one.stop()
+
+
+def role_of(process: BrokerProcess) -> str:
+    """What a process says of itself; one that was stopped says nothing."""
+    try:
+        with urllib.request.urlopen(f"{process.url}/healthz", timeout=2) as answer:
+            return str(json.load(answer)["role"])
+    except urllib.error.HTTPError as error:
+        with error:
+            return str(json.load(error)["role"])
+    except OSError:
+        return "down"
+
+
+@pytest.fixture
+def pair(postgres: PostgresServer, tmp_path: Path) -> Iterator[Pair]:
+    both = Pair(tmp_path, postgres.url).start()
+    yield both
+    both.stop()
+
+
+@dataclass
+class Traffic:
+    """One client that publishes numbers, and one that reads them; both know both addresses."""
+
+    urls: list[str]
+    confirmed: list[int] = field(default_factory=list)
+    #: When each was confirmed.
+    moments: list[float] = field(default_factory=list)
+    read: list[int] = field(default_factory=list)
+    is_over: bool = False
+
+    async def run(self, trouble: Any) -> None:
+        async with tamis.connect(self.urls, client="reader", timeout=HANGS) as reader:
+            subscription = await reader.subscribe("n >= 0", id="all", durable=True)
+            reading = asyncio.create_task(self._read(subscription))
+            async with tamis.connect(self.urls, client="writer", timeout=HANGS) as writer:
+                writing = asyncio.create_task(self._write(writer))
+                try:
+                    await asyncio.to_thread(trouble)
+                finally:
+                    self.is_over = True
+                    await writing
+            async with asyncio.timeout(HANGS):
+                while len(set(self.read)) < len(self.confirmed):
+                    await asyncio.sleep(0.05)
+            reading.cancel()
+
+    async def _write(self, writer: Any) -> None:
+        number = 0
+        while not self.is_over:
+            await writer.publish({"n": number})
+            self.confirmed.append(number)
+            self.moments.append(time.monotonic())
+            number += 1
+            await asyncio.sleep(0.01)
+
+    async def _read(self, subscription: Any) -> None:
+        async for delivery in subscription:
+            self.read.append(delivery.event["n"])
+            await delivery.ack()
+
+    def wait_for_more(self) -> None:
+        """Return when something was confirmed that was not before."""
+        count = len(self.confirmed)
+        wait_until(lambda: len(self.confirmed) > count + 5, "events that are confirmed again")
+
+
+def demand_once(traffic: Traffic) -> None:
+    """Everything that was confirmed was read, once and in order."""
+    counts = Counter(traffic.read)
+    assert [number for number in traffic.confirmed if not counts[number]] == [], "lost"
+    assert [number for number, count in counts.items() if count > 1] == [], "twice"
+    assert traffic.read == sorted(traffic.read)
+
+
+def test_a_standby_takes_over_when_the_broker_is_killed(pair: Pair) -> None:
+    traffic = Traffic(pair.urls)
+    first = pair.serving()
+
+    def trouble() -> None:
+        traffic.wait_for_more()
+        assert {role_of(one) for one in pair.processes} == {"serving", "standby"}
+        [other] = [one for one in pair.processes if one is not first]
+        answer = ask(f"{other.url}/v1/events", "POST", {"n": 1})
+        assert answer.status == 503
+        assert "standby" in answer.json["error"]
+        first.kill()
+        traffic.wait_for_more()
+        assert pair.serving() is other
+        assert ask(f"{other.url}/healthz").json["fence"] == 2
+
+    asyncio.run(traffic.run(trouble))
+    demand_once(traffic)
+
+
+def test_a_broker_that_hung_cannot_write_when_it_wakes(pair: Pair) -> None:
+    traffic = Traffic(pair.urls)
+    first = pair.serving()
+    assert first.process is not None
+
+    def trouble() -> None:
+        traffic.wait_for_more()
+        first.process.send_signal(signal.SIGSTOP)
+        traffic.wait_for_more()
+        assert pair.serving() is not first
+        first.process.send_signal(signal.SIGCONT)
+        assert first.process.wait(HANGS) != 0
+        assert "another broker has taken over" in first.log()
+        traffic.wait_for_more()
+
+    asyncio.run(traffic.run(trouble))
+    demand_once(traffic)
+
+
+def test_a_broker_that_stops_lets_its_standby_in(pair: Pair) -> None:
+    first = pair.serving()
+    assert first.stop() == 0
+    second = pair.serving()
+    assert second is not first
+    deeds = [deed["what"] for deed in ask(f"{second.url}/v1/audit").json["deeds"]]
+    assert [what for what in reversed(deeds) if what in ("start", "stop")] == ["start", "stop", "start"]
+
+
+def kill(holder: BrokerProcess, traffic: Traffic) -> None:
+    holder.kill()
+    traffic.wait_for_more()
+
+
+def hang(holder: BrokerProcess, traffic: Traffic) -> None:
+    assert holder.process is not None
+    holder.process.send_signal(signal.SIGSTOP)
+    traffic.wait_for_more()
+    holder.process.send_signal(signal.SIGCONT)
+    holder.process.wait(HANGS)
+
+
+@pytest.mark.soak
+def test_soak_failover_kills(postgres: PostgresServer, tmp_path: Path) -> None:
+    """`TAMIS_KILLS` holders are killed or stopped, one after another, beneath one stream of events."""
+    kills, rng = int(os.environ.get("TAMIS_KILLS", "200")), random.Random(27)
+    pair = Pair(tmp_path, postgres.url).start()
+    traffic, pauses = Traffic(pair.urls), {kill.__name__: list[float](), hang.__name__: list[float]()}
+
+    def trouble() -> None:
+        for _ in range(kills):
+            holder = pair.serving()
+            wait_until(lambda: {role_of(one) for one in pair.processes} == {"serving", "standby"}, "a standby")
+            traffic.wait_for_more()
+            time.sleep(rng.uniform(0, 0.3))
+            count, way = len(traffic.moments), rng.choice([kill, hang])
+            way(holder, traffic)
+            moments = traffic.moments[count - 1 :]
+            pauses[way.__name__].append(max(after - before for before, after in pairwise(moments)))
+            holder.start()
+
+    try:
+        asyncio.run(traffic.run(trouble))
+        demand_once(traffic)
+    finally:
+        pair.stop()
+        print({name: [round(seconds, 1) for seconds in sorted(each)] for name, each in pauses.items()})
+        print(f"{len(traffic.confirmed)} confirmed, {len(traffic.read)} read")
+
+
+@pytest.mark.soak
+def test_soak_failover_promotion(tmp_path: Path) -> None:
+    """The primary dies with its disk; its synchronous replica is promoted, and both brokers find it."""
+    primary, copy = PostgresServer(), None
+    try:
+        copy = primary.make().start().replica()
+        hosts = f"host={primary.directory},{copy.directory}&target_session_attrs=read-write"
+        pair = Pair(tmp_path, f"postgresql://tamis@/postgres?{hosts}").start()
+        traffic = Traffic(pair.urls)
+
+        def trouble() -> None:
+            pair.serving()
+            traffic.wait_for_more()
+            primary.remove()
+            copy.promote()
+            traffic.wait_for_more()
+            kill(pair.serving(), traffic)
+
+        try:
+            asyncio.run(traffic.run(trouble))
+            demand_once(traffic)
+        finally:
+            pair.stop()
+    finally:
+        primary.remove()
+        if copy is not None:
+            copy.remove()

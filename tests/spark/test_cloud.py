@@ -1,0 +1,98 @@
+"""The pipeline and a synced table with an object store: an S3 server on loopback, and the rows of a directory."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import tamis
+from tamis.engine import snapshot
+from tamis.engine.snapshot import object_store
+from tamis.errors import SnapshotConflictError, TableError
+from tamis.spark import Pipeline, match, read_summary, run_pipeline, sync_snapshot
+from tests.cloud.servers import BUCKET, S3Server, environment
+from tests.spark.test_pipeline import PIPELINE, expected, folder  # noqa: F401  the fixture with the files
+from tests.spark.worlds import pairs
+
+#: What a pipeline in an object store leaves in the folder of its file: its sources, a copy, and the cache of the test.
+NAMES = ("alerts.toml", "s.jsonl", "e.jsonl", "cache", "copy")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[S3Server]:
+    found = S3Server()
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def uri(spark: Any, server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A place of the test's own, which driver and workers can reach."""
+    for name, value in environment(server.url, tmp_path / "cache").items():
+        monkeypatch.setenv(name, value)
+        monkeypatch.setitem(spark.sparkContext.environment, name, value)
+    object_store.open_store.cache_clear()
+    yield f"s3://{BUCKET}/{uuid.uuid4().hex}"
+    object_store.open_store.cache_clear()
+
+
+def rows_below(uri: str, home: str) -> list[dict[str, Any]]:
+    """Return the rows of the Parquet objects of a run, read without Spark."""
+    store = object_store.open_store(uri)
+    names = [one.name for one in store.list(f"{home}/")]
+    return [row for name in names for row in pq.read_table(pa.BufferReader(store.read(name, 1 << 30))).to_pylist()]
+
+
+def test_a_pipeline_with_two_uris(spark: Any, uri: str, folder: Path) -> None:  # noqa: F811
+    """What changes is the snapshot's place and the output's; the sources are the files they were."""
+    more = '[deliveries]\nformat = "jsonl"\npath = "copy"\n'
+    text = f'snapshot = "{uri}/rules"\noutput = "{uri}/out"\n[reduce]\n{PIPELINE}{more}'
+    (folder / "alerts.toml").write_text(text, encoding="utf-8")
+    first = run_pipeline(Pipeline.from_file(folder / "alerts.toml"), spark=spark)
+    jobs = spark.sparkContext._jsc.sc().statusStore().jobsList(None)
+    named = {jobs.apply(n).description().get() for n in range(jobs.size()) if jobs.apply(n).description().isDefined()}
+    assert {"alerts: compile", "alerts: match"} <= named  # in Spark's own pages
+    out = object_store.open_store(f"{uri}/out")
+    home = first.output.removeprefix(f"{uri}/out/")
+    delivered = {
+        (row["event_id"], row["subscription_id"], row["place"]) for row in rows_below(out.uri, f"{home}/deliveries")
+    }
+    assert delivered == expected()
+    lines = [line for path in (folder / "copy").glob("*.json") for line in path.read_text().splitlines()]
+    assert {tuple(json.loads(line).values()) for line in lines} == expected()  # another sink, in a directory
+    assert {row["event_id"] for row in rows_below(out.uri, f"{home}/quarantine/events")} == {"d", None}
+    assert json.loads(out.read("report.json", 1 << 20) or b"")["output"] == first.output
+    assert {row["id"] for row in read_summary(spark, f"{uri}/rules").collect()} == {"strong", "here", "deep"}
+    again = run_pipeline(Pipeline.from_file(folder / "alerts.toml"), spark=spark)
+    assert (again.new_snapshot, again.snapshot, again.deliveries) == (False, f"{uri}/rules/v000001", first.deliveries)
+    homes = {one.name.partition("/")[0] for one in out.list()}
+    assert homes == {"report.json", again.output.removeprefix(f"{uri}/out/")}  # the run before is gone
+    assert not [path.name for path in folder.iterdir() if path.name not in NAMES]
+    out.replace("report.json", b'{"other": 1}')
+    with pytest.raises(TableError, match="not the report of an earlier run"):
+        run_pipeline(Pipeline.from_file(folder / "alerts.toml"), spark=spark)
+
+
+def test_a_table_synced_to_a_store(spark: Any, uri: str) -> None:
+    schema = tamis.Schema({"price": tamis.Number()})
+    events = spark.createDataFrame([(1, 0.5), (2, 2.5)], "event_id long, price double")
+
+    def sync(*rules: tuple[str, str]) -> Any:
+        return sync_snapshot(spark.createDataFrame(list(rules), "id string, filter string"), uri, schema=schema)
+
+    sync(("a", "price < 1"), ("b", "price < 2")).release()
+    sync(("a", "price < 3"), ("b", "price < 2")).release()
+    last = sync(("a", "price < 3"), ("c", "price > 2"))
+    assert (last.version, last.added, last.removed, last.unchanged) == (f"{uri}/v000003", 1, 1, 1)
+    assert pairs(match(events, uri)) == [(1, "a"), (2, "a"), (2, "c")]
+    assert {one.id for one in tamis.Engine.load(uri)} == {"a", "c"}
+    with snapshot.building(uri) as place, pytest.raises(SnapshotConflictError, match="published v000003/manifest.json"):
+        snapshot.seal(place, snapshot.State(schema, False, "packed", 0), [], after=f"{uri}/v000002")
+    assert snapshot.newest(uri) == f"{uri}/v000003"

@@ -1,0 +1,117 @@
+"""Every form of Sigma that the specification and public rules have: `tests/cases/sigma.yml`, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tamis
+from tamis.files.sigma_rules import SigmaRecords, read_sigma_rules
+from tamis.model.language.foreign.sigma_fields import read_fields
+
+yaml = pytest.importorskip("yaml")
+
+CASES = yaml.safe_load((Path(__file__).parents[2] / "cases" / "sigma.yml").read_text(encoding="utf-8"))
+
+FIELDS = """
+[placeholders]
+lab_hosts = ["lab-1", "lab-2", "bench-*"]
+"""
+
+
+def read(folder: Path, *documents: dict[str, Any]) -> SigmaRecords:
+    (folder / "fields.toml").write_text(FIELDS)
+    (folder / "rules.yml").write_text(yaml.safe_dump_all(documents, allow_unicode=True), encoding="utf-8")
+    return read_sigma_rules([folder / "rules.yml"], read_fields(folder / "fields.toml"))
+
+
+def rule(detection: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"title": "A rule", "logsource": {"category": "test"}, "detection": detection, **more}
+
+
+def firing(records: SigmaRecords, event: dict[str, Any]) -> list[str]:
+    engine = tamis.Engine()
+    for record in records.records:
+        engine.subscribe(record.filter, id=record.id)
+    return [str(id) for id in engine.match(event)]
+
+
+@pytest.mark.parametrize("case", CASES, ids=[str(case["detection"])[:60] for case in CASES])
+def test_each_form_fires_as_written(case: dict[str, Any], tmp_path: Path) -> None:
+    found = read(tmp_path, rule(case["detection"]))
+    assert not found.refused
+    for event in case["fires"]:
+        assert firing(found, event), (event, found.records[0].filter)
+    for event in case["silent"]:
+        assert not firing(found, event), (event, found.records[0].filter)
+
+
+def test_there_are_cases_of_every_modifier() -> None:
+    from sigma.modifiers import modifier_mapping
+
+    text = repr([case["detection"] for case in CASES])
+    refused = {"minute", "hour", "day", "week", "month", "year"}
+    spelled_out = {"ignorecase": "i", "multiline": "m", "dotall": "s"}
+    missing = [name for name in modifier_mapping if f"|{name}" not in text and name not in {*refused, *spelled_out}]
+    assert missing == []
+
+
+REFUSED = {
+    "count": (rule({"s": {"f": "a"}, "condition": "s | count() by g > 5"}), "an aggregation (| count() by g > 5)"),
+    "near": (rule({"s": {"f": "a"}, "t": {"g": "b"}, "condition": "s | near t"}), "an aggregation (| near t)"),
+    "correlation": ({"title": "c", "correlation": {"type": "event_count"}}, "correlation rule"),
+    "filter": ({"title": "c", "filter": {"rules": ["a"]}}, "global filter"),
+    "hour": (rule({"s": {"f|hour": 3}, "condition": "s"}), "a part of a timestamp"),
+    "start of a field": (rule({"s": {"f|fieldref|startswith": "g"}, "condition": "s"}), "fieldref asks for equal"),
+    "unequal types": (
+        rule({"s": {"f|fieldref": "g", "f|gt": 5}, "t": {"g": "x"}, "condition": "s or t"}),
+        "fieldref compares two strings or two numbers, not number and string",
+    ),
+    "no list": (rule({"s": {"f|expand": "%users%"}, "condition": "s"}), "the placeholder %users% has no values"),
+    "unknown action": (rule({"s": {"f": "a"}, "condition": "s"}, action="destroy"), "unknown action"),
+    "typo": (rule({"s": {"f|conatins": "a"}, "condition": "s"}), "Unknown modifier 'conatins'"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_said_is_refused_by_name(name: str, tmp_path: Path) -> None:
+    document, reason = REFUSED[name]
+    found = read(tmp_path, document)
+    assert not found.records
+    assert [reason in refused.reason for refused in found.refused] == [True], found.refused
+
+
+def test_documents_share_what_a_global_one_says(tmp_path: Path) -> None:
+    id, own_id = "11111111-2222-4333-8444-555555555555", "11111111-2222-4333-8444-666666666666"
+    documents: list[dict[str, Any]] = [
+        {"action": "global", "title": "Shared", "id": id, "level": "high", "detection": {"condition": "s"}},
+        {"logsource": {"product": "lab", "service": "one"}, "detection": {"s": {"f": "a"}}},
+        {"logsource": {"product": "lab", "service": "two"}, "detection": {"s": {"f": "b"}}},
+        {"action": "repeat", "id": own_id, "detection": {"s": {"g": "c"}}},
+        {"action": "reset"},
+        rule({"s": {"f": "d"}, "condition": "s"}),
+    ]
+    found = read(tmp_path, *documents)
+    assert not found.refused
+    assert [record.id for record in found.records] == [id, "Shared (2)", own_id, "A rule"]
+    assert [record.metadata.get("level") for record in found.records] == ["high", "high", "high", None]
+    assert [record.metadata.get("logsource.service") for record in found.records] == ["one", "two", "two", None]
+    assert firing(found, {"f": "a"}) == [id]
+    assert sorted(firing(found, {"f": "b", "g": "c"})) == sorted(["Shared (2)", own_id])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[placeholders]\nusers = []", "placeholder 'users': expected a text, a number or a list"),
+        ("[placeholders]\nusers = [true]", "placeholder 'users': expected"),
+        ("placeholders = 5", "[placeholders] is a table"),
+    ],
+)
+def test_placeholders_of_a_wrong_shape(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "fields.toml").write_text(text)
+    with pytest.raises(tamis.TamisError) as error:
+        read_fields(tmp_path / "fields.toml")
+    assert message in str(error.value)

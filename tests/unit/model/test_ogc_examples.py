@@ -1,0 +1,61 @@
+"""OGC's published examples of CQL2, 120 texts and 109 JSON documents: which are accepted, and that both forms agree.
+
+``ogc_forms.json`` has the form of every example under the name of its file in the repository of the standard
+(``cql2/standard/schema/examples``): attributes are numbered, words of strings are ``ab``, numbers are doubled.
+``docs/language.md`` states the counts.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tamis
+from tamis.model.language.compiler import compile_text
+from tamis.model.schema import Schema
+
+FORMS: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("ogc_forms.json").read_text("utf-8"))
+#: Example -> words of the refusal. The functions are made up; the polygons are invalid by OGC's own rules.
+REFUSED = {
+    **{"clause6_01": "avg", "clause6_02b": "avg", "clause7_18": "Buffer", "example68": "Foo", "example69": "Bar"},
+    **dict.fromkeys(("example46", "example46-alt01"), "Self-intersection"),
+    **dict.fromkeys(("example49", "example49-alt01"), "Hole lies outside shell"),
+}
+#: The only example with a third coordinate on an attribute: regions of the plane must be declared to drop it.
+SCHEMAS = {"example45": Schema({"n1": tamis.Region(z="drop")})}
+
+
+def accepted(form: str) -> list[str]:
+    """Return the examples of a form that are accepted; any other refusal than the expected one is an error."""
+    found = []
+    for name, forms in FORMS.items():
+        if form not in forms:
+            continue
+        try:
+            tamis.Engine(SCHEMAS.get(name)).subscribe(forms[form])
+        except tamis.SubscriptionError as error:
+            assert REFUSED[name].upper() in str(error).upper(), name
+        else:
+            found.append(name)
+    return found
+
+
+@pytest.mark.parametrize(("form", "n_accepted", "n_all"), [("text", 111, 120), ("json", 102, 109)])
+def test_all_are_accepted_but_made_up_functions_and_invalid_polygons(form: str, n_accepted: int, n_all: int) -> None:
+    names = [name for name in FORMS if form in FORMS[name]]
+    assert len(names) == n_all
+    assert accepted(form) == [name for name in names if name not in REFUSED]
+    assert len(accepted(form)) == n_accepted
+    page = " ".join((Path(__file__).parents[3] / "docs" / "language.md").read_text("utf-8").split())
+    assert f"{n_accepted} of {n_all}" in page
+
+
+def test_the_text_and_the_json_of_an_example_mean_the_same() -> None:
+    both = [name for name in FORMS if name not in REFUSED and "json" in FORMS[name]]
+    assert len(both) == 102
+    for name in both:
+        text, document = (compile_text(FORMS[name][form], SCHEMAS.get(name)) for form in ("text", "json"))
+        assert text.filters == document.filters, name
