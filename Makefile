@@ -92,11 +92,12 @@ test: $(STAMP) ## everything: lint, types, all tests and doctests; a quarter of 
 check: lint ## the fast part of `make test`: two minutes, no processes, no Spark
 	HYPOTHESIS_PROFILE=quick $(PYTEST) -n $(WORKERS) $(QUICK) -m "not (soak or slow or spark or browser)"
 
-lint: $(STAMP) ## ruff, mypy and codespell only
+lint: $(STAMP) ## ruff, mypy, codespell and plain words only
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/codespell
+	$(BIN)/python scripts/plain_words.py
 
 fuzz: $(STAMP) ## random input for FUZZ_SECONDS (600): AREA=language, or another module of tests/fuzz
 	$(BIN)/python -m tests.fuzz.$(or $(AREA),language) $(FUZZ_SECONDS)

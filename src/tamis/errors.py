@@ -254,7 +254,7 @@ class RefusedError(TamisError):
 
 
 class ConnectionLostError(TamisError):
-    """A broker at ``url`` cannot be reached, or not any more."""
+    """A broker at ``url`` cannot be reached, or the connection to it was lost."""
 
     def __init__(self, url: str, problem: str) -> None:
         super().__init__(url, problem)

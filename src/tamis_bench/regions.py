@@ -1,7 +1,7 @@
 """The benchmark of regions: joins, the relation itself, the CR-tree and the simplifier, each beside a peer in one run.
 
 *Joins*: standing polygons of 12 vertices meet a table of events, through the public engine. Peers have the polygons
-parsed and kept, as the engine has; sedonadb builds its index anew in each query, as it always does. A peer's pairs on
+parsed and kept, as the engine has; sedonadb builds its index again in each query, as it always does. A peer's pairs on
 a sample must be ours, or the run stops. *Ours* reads the events from WKB each time, *ours, parsed* has them as an
 `EventTable`, as the peers have them in their own form, and *ours, threads* is the same on as many threads as there are
 processors. STRtree and relate take one thread, sedonadb as many as it likes: rows note how many processors were busy.

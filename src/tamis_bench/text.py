@@ -202,7 +202,7 @@ def _hyperscan(work: _Work, fields: int, effort: Effort) -> Iterator[TextRow]:
 
 
 def _re2(work: _Work, fields: int, effort: Effort) -> Iterator[TextRow]:
-    if len(work.literals) > 10_000:  # its automaton outgrows its memory, and each text then starts it anew
+    if len(work.literals) > 10_000:  # its automaton outgrows its memory, and each text then starts it again
         return
     re2 = importlib.import_module("re2")
     start = time.process_time()

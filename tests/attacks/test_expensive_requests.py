@@ -323,7 +323,7 @@ def test_principals_take_turns_and_a_queue_has_an_end() -> None:
         await asyncio.gather(*tasks)
         full = [asyncio.create_task(work("eve")) for _ in range(3)]
         await asyncio.sleep(0)
-        with pytest.raises(RefusedError, match="3 questions of 'eve'"):
+        with pytest.raises(RefusedError, match="3 queries of 'eve'"):
             await work("eve")
         await asyncio.gather(*full)
         return order

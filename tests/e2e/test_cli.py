@@ -124,7 +124,7 @@ def test_demo_says_when_the_map_cannot_be_written_or_opened(tmp_path: Path, monk
 
     refused = run("demo", "--map", tmp_path / "none" / "map.html")
     assert refused.exit_code == 2
-    assert "choose another place with --map" in refused.stderr
+    assert "choose another path with --map" in refused.stderr
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tamis-demo.html").mkdir()
     shown = run("demo", "--limit", 1)
@@ -270,7 +270,7 @@ def test_match_skips_and_lists_what_is_bad(tmp_path: Path, subscriptions: Path) 
     assert "skipped 3 rows" in found.stderr
     assert "e.jsonl, line 2: not JSON" in found.stderr
     assert "e.jsonl, line 4: attribute 'mag': expected a number" in found.stderr
-    assert "e.jsonl, line 5: the key 'mag' stands twice" in found.stderr
+    assert "e.jsonl, line 5: duplicate key 'mag'" in found.stderr
 
 
 def test_match_skips_bad_subscriptions(tmp_path: Path, events: Path) -> None:

@@ -126,8 +126,8 @@ def test_files_of_ones_own(tmp_path: Path) -> None:
     ("arguments", "problem"),
     [
         (["--policy", "covring"], "did you mean 'covering'"),
-        (["--shape", "ring"], "there is no topology 'ring'"),
-        (["--work", "pareto"], "there is no work 'pareto'; there are quakes, uniform, zipf"),
+        (["--shape", "ring"], "unknown topology 'ring'"),
+        (["--work", "pareto"], "unknown work 'pareto'; choose from quakes, uniform, zipf"),
         (["--subscriptions", "x.jsonl"], "give both"),
     ],
 )
@@ -149,8 +149,8 @@ def test_peers_take_the_options_of_their_tree() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--split", "cubic"], "there is no split 'cubic'; there are linear, quadratic, r*"),
-        (["--choice", "best"], "there is no choice 'best'; there are r, r*"),
+        (["--split", "cubic"], "unknown split 'cubic'; choose from linear, quadratic, r*"),
+        (["--choice", "best"], "unknown choice 'best'; choose from r, r*"),
         (["--least", "4", "--most", "5"], "needs a least of at most 3"),
     ],
 )

@@ -80,14 +80,14 @@ def test_cells_are_written_for_the_configuration(files: tuple[str, str], tmp_pat
     assert [json.loads(space)["axes"][0][0] for space in cells.spaces] == ["x"]
     code, shown = run(*files, "--policy", "covering", "--cells", str(path))
     assert code == 2
-    assert "--cells is for a policy with cells" in shown
+    assert "--cells needs a policy with cells" in shown
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["--policy", "zcurve:epsilom=1"], "did you mean 'epsilon'?"),
-        (["--policy", "nothing"], "there is no policy 'nothing'"),
+        (["--policy", "nothing"], "unknown policy 'nothing'"),
     ],
 )
 def test_wrong_policies_are_refused(files: tuple[str, str], arguments: list[str], words: str) -> None:

@@ -257,7 +257,7 @@ def test_a_token_is_kept_as_a_hash(tmp_path: Path) -> None:
     assert found is not None
     assert found.rights() == Rights("alice", frozenset({"acme"}))
     assert tokens.find(secret + "x") is None
-    with pytest.raises(RefusedError, match="there is a token 'alice' already"):
+    with pytest.raises(RefusedError, match="token 'alice' exists already"):
         tokens.add("alice")
     for name in ("local", "a:b", "", "a\nb"):
         with pytest.raises(RefusedError, match="a token's name"):

@@ -26,7 +26,7 @@ def test_a_batch_is_taken_once_and_a_log_reads_the_same_across_a_kill(broker: Br
     calls = HttpCalls(broker.url)
     calls.subscribe("big", "n >= 10")
     calls.subscribe("big", "n >= 10")  # again: it is there and asks the same
-    with pytest.raises(RefusedError, match="is there already and asks n >= 10"):
+    with pytest.raises(RefusedError, match="exists already, with the filter n >= 10"):
         calls.subscribe("big", "n >= 11")
     assert calls.publish_once(_events(9, 10, 11), producer="p", number=4)
     assert not calls.publish_once(_events(9, 10, 11), producer="p", number=4)

@@ -110,7 +110,7 @@ def test_offsets_are_cursors_and_the_same_give_the_same_rows(broker: BrokerProce
     with pytest.raises(ModelError, match="lost its disk"):
         reader.partitions({"epoch": 1, "number": 0}, end)
     assert reader.partitions(end, end) == []
-    with pytest.raises(ModelError, match="made anew"):
+    with pytest.raises(ModelError, match="created again"):
         reader.partitions(end, start)
 
 

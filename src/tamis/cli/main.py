@@ -58,7 +58,7 @@ class Commands(TyperGroup):
 
 app = typer.Typer(
     cls=Commands,
-    help="Put standing questions to events, and learn who asked for each one.",
+    help="Match events against subscriptions, and find the subscribers of each event.",
     epilog=_EPILOG,
     no_args_is_help=True,
     add_completion=False,
@@ -82,7 +82,7 @@ def _options(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Put standing questions to events, and learn who asked for each one.
+    """Match events against subscriptions, and find the subscribers of each event.
 
     Exit codes: 0 yes or done, 1 no, 2 bad input.
     """

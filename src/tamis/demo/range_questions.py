@@ -48,7 +48,7 @@ def range_trial(
     (1, 'x1 BETWEEN 216 AND 219 AND x2 BETWEEN 98 AND 101', 'default')
     """
     if kind not in KINDS:
-        raise ModelError(f"there is no kind of ranges {kind!r}; there are {', '.join(KINDS)}")
+        raise ModelError(f"unknown kind of ranges {kind!r}; choose from {', '.join(KINDS)}")
     rng = random.Random(seed)
     names = [f"x{number}" for number in range(1, attributes + 1)]
 

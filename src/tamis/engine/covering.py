@@ -1,4 +1,4 @@
-"""Who covers whom, by the names that users give: the public door to every covering index.
+"""Which subscriptions cover which, by the ids that users give: the public interface to every covering index.
 
 An index knows rows; here they have ids, and subscriptions come as text, CQL2-JSON, compiled, or as a table.
 """
@@ -37,13 +37,13 @@ def covering_index(
     axes: int = 3,
     groups: int = 1,
 ) -> CoverIndex:
-    """Return an empty index that finds who covers a subscription and whom it covers.
+    """Return an empty index that finds the subscriptions that cover one, and those that it covers.
 
     ``kind`` is "exact" (the one to use), "zcurve" (leaves out a share ``epsilon`` of the search space; ``k`` bits per
     side; ``curve`` is "z", "hilbert" or "gray"; a search ends after ``probes`` look-ups; ``truncated`` searches a
     rectangle of fewer bits instead of the largest cubes), "projection" (balls; ``k`` vectors drawn by ``seed``, as
     ``draw`` says, "orthonormal", "gaussian" or "cube"; ``pick="largest"`` reports the first cover that is met), "cells"
-    (cells of ``k`` bits a side on ``groups`` of ``axes`` attributes propose covers) or "linear" (asks everybody).
+    (cells of ``k`` bits a side on ``groups`` of ``axes`` attributes propose covers) or "linear" (compares with all).
     Without a schema types, and the scales of a curve, are learned from what is added.
 
     Examples
@@ -56,7 +56,7 @@ def covering_index(
     """
     maker = COVERING_INDEXES.get(kind)
     if maker is None:
-        raise ModelError(f"there is no covering index {kind!r}; choose from {', '.join(sorted(COVERING_INDEXES))}")
+        raise ModelError(f"unknown covering index {kind!r}; choose from {', '.join(sorted(COVERING_INDEXES))}")
     known = schema if schema is not None else Schema()
     options = CoveringOptions(
         known, epsilon, k, seed, curve, probes, truncated, draw=draw, pick=pick, axes=axes, groups=groups
@@ -65,7 +65,7 @@ def covering_index(
 
 
 class CoverIndex:
-    """Subscriptions by id, asked who covers whom. Made by `covering_index`. For one thread.
+    """Subscriptions by id, and which of them cover which. Made by `covering_index`. For one thread.
 
     Namespaces and expiry take no part: keep an index for each namespace.
     """

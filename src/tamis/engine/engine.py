@@ -75,7 +75,7 @@ class Engine:
         if schema is not None and not isinstance(schema, Schema):
             raise ModelError(f"expected a tamis.Schema, not {type(schema).__name__}")
         if matcher not in MATCHERS:
-            raise ModelError(f"there is no matcher {matcher!r}; choose one of {', '.join(sorted(MATCHERS))}")
+            raise ModelError(f"unknown matcher {matcher!r}; choose one of {', '.join(sorted(MATCHERS))}")
         self._matcher = matcher
         self._schema = Schema() if schema is None else schema
         self._learns = schema is None
@@ -185,7 +185,7 @@ class Engine:
     ) -> list[SubscriptionId]:
         """Return the sorted ids of the subscriptions that an event matches, given as a JSON object of up to 1 MiB.
 
-        JSON is strict: `EventError` for NaN, numbers beyond float64, and keys that stand twice.
+        JSON is strict: `EventError` for NaN, numbers beyond float64, and duplicate keys.
 
         >>> engine = Engine()
         >>> engine.subscribe("price < 100", id="alice")
@@ -204,7 +204,7 @@ class Engine:
         row match nothing. Several ``threads`` share a large table; the answer is the same.
         """
         if on_bad not in ("raise", "skip"):
-            raise ModelError(f"on_bad is 'raise' or 'skip', not {on_bad!r}")
+            raise ModelError(f"on_bad must be 'raise' or 'skip', not {on_bad!r}")
         table = (
             events
             if isinstance(events, EventTable)
@@ -461,9 +461,9 @@ def _add_all(additions: Sequence[_Addition]) -> None:
 def _check_words(namespace: object, metadata: Mapping[Any, Any]) -> None:
     """Refuse what could be kept but not saved."""
     if not isinstance(namespace, str):
-        raise ModelError(f"a namespace is a string, not {namespace!r}")
+        raise ModelError(f"a namespace must be a string, not {namespace!r}")
     if not isinstance(metadata, Mapping) or not all(isinstance(one, str) for pair in metadata.items() for one in pair):
-        raise ModelError(f"metadata is a mapping from strings to strings, not {metadata!r}")
+        raise ModelError(f"metadata must be a mapping from strings to strings, not {metadata!r}")
 
 
 def _checked_moment(value: object) -> int:

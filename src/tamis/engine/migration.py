@@ -1,7 +1,7 @@
 """Snapshots of older formats, opened once to be saved again in the present one.
 
 Formats 1 and 2 hold the same as format 3: the filters as text, the boxes and balls that came in bulk as arrays. What
-differs is the manifest of format 1, and the arrays of regions, which are worked out anew from the filters. So are those
+differs is the manifest of format 1, and the arrays of regions, which are computed again from the filters. So are those
 of text, which had another layout in format 3 at first. The files are checked as those of the present format are.
 """
 

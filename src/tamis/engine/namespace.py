@@ -152,7 +152,7 @@ class Namespace:
                 self._single.pop(row, None)
                 self.ids.remove_row(row)
             raise
-        for row in index.columns.decided(rows):  # made of its text again if anybody asks for it
+        for row in index.columns.decided(rows):  # made from its text again when it is needed
             del self._single[row]
 
     def open_part(self, blocks: IdsState, removed: Sequence[int], stored: StoredSubscriptions) -> Matcher:

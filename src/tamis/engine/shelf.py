@@ -127,7 +127,7 @@ class Shelf:
         """Add texts whose ids are free and different, without an object for each: all or, if it raises, none."""
         with self._merging.lock:
             self.now.add_texts(batch, compile)
-            self._renewal = None  # it cannot catch up with so many; the next one will have them
+            self._renewal = None  # too many changes to catch up with; the next renewal will have them
             self._tidy(len(batch.ids))
 
     def add_lazy(self, batch: LazyBatch) -> None:
@@ -148,7 +148,7 @@ class Shelf:
         """Add a table of boxes or balls whose ids are free, without an object for each."""
         with self._merging.lock:
             self.now.add_boxes(table, ids)
-            self._renewal = None  # it cannot catch up with so many; the next one will have them
+            self._renewal = None  # too many changes to catch up with; the next renewal will have them
             self._merging.nudge(self)
 
     def remove(self, id: SubscriptionId) -> None:
@@ -231,5 +231,5 @@ class Shelf:
 
 def _link_of(space: Namespace) -> LinkMatcher:
     if space.roles.link is None:
-        raise TypeError(f"a {type(space.matcher).__name__} does not tell whether anything matches")
+        raise TypeError(f"a {type(space.matcher).__name__} cannot test whether any subscription matches")
     return space.roles.link

@@ -27,7 +27,7 @@ _LEAST: Final = 256
 def match_parts(match: Callable[[EventTable], MatchRows], events: EventTable, threads: int) -> MatchRows:
     """Return ``match(events)``, computed by up to ``threads`` threads."""
     if threads < 1:
-        raise ModelError(f"threads is at least 1, not {threads}")
+        raise ModelError(f"threads must be at least 1, not {threads}")
     n_parts = min(threads, len(events) // _LEAST)
     if n_parts < 2:
         return match(events)

@@ -135,7 +135,7 @@ class _CsvReader:
             raise TableError(f"{self._name}: empty; the first line of a CSV file names its columns")
         for name in names:
             if not name.strip() or names.count(name) > 1:
-                problem = f"the column {name!r} stands twice" if name.strip() else "a column has no name"
+                problem = f"duplicate column {name!r}" if name.strip() else "a column has no name"
                 raise TableError(f"{self._name}, line 1: {problem}")
         return names
 

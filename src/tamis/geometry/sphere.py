@@ -30,7 +30,7 @@ _SLACK = 1e-9
 
 
 def are_within(a: shapely.Geometry, b: shapely.Geometry, metres: float) -> bool:
-    """Whether two geometries of longitude and latitude are at most so many metres apart.
+    """Whether two geometries of longitude and latitude are at most this many metres apart.
 
     Only what lies near the other geometry is cut into pieces: an edge around the globe has thousands.
     """

@@ -72,7 +72,7 @@ class ProjectionIndex:
         vectors: Mapping[tuple[str, int], npt.NDArray[np.float64]] | None = None,
     ) -> None:
         if pick not in PICKS:
-            raise ModelError(f"pick is one of {', '.join(PICKS)}; not {pick!r}")
+            raise ModelError(f"pick must be one of {', '.join(PICKS)}, not {pick!r}")
         self._k, self._seed, self._kind, self._way, self._pick = k, seed, kind, way, pick
         self._subscriptions: dict[int, Subscription] = {}
         self._balls: dict[_Key, BallIndex] = {}

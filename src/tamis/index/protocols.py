@@ -247,7 +247,7 @@ class Mergeable(Protocol):
 
 @runtime_checkable
 class CoveringIndex(Protocol):
-    """Finds who covers a subscription and whom it covers, among those added. Namespaces and expiry take no part."""
+    """Finds the added subscriptions that cover a given one, and those that it covers; ignores namespaces and expiry."""
 
     @property
     def guarantee(self) -> Guarantee:

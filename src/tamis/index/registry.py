@@ -69,7 +69,7 @@ def _zcurve(options: CoveringOptions = _AS_IT_COMES) -> CoveringIndex:
 
     curve = CURVES.get(options.curve)
     if curve is None:
-        raise ModelError(f"there is no curve {options.curve!r}; choose from {', '.join(sorted(CURVES))}")
+        raise ModelError(f"unknown curve {options.curve!r}; choose from {', '.join(sorted(CURVES))}")
     return ZCurveIndex(
         options.schema,
         epsilon=options.epsilon,

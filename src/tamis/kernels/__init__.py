@@ -7,7 +7,7 @@ The cache needs a directory that can be written, and numba decides where it is w
 *decorated*; a read-only one raises at that moment, even if everything is already in it. So the
 directory is chosen here, before numba is imported: ``NUMBA_CACHE_DIR`` if the user set it, else the
 ``__pycache__`` beside the kernels, else the user's cache directory, else a private directory under the
-system's temporary one. If none can be written, kernels are compiled anew in every process. Numba unpickles what it
+system's temporary one. If none can be written, kernels are compiled again in every process. Numba unpickles what it
 finds in its cache, so a directory that another user owns or prepared is never used.
 
 Numba looks at the file of a kernel, not at the files of what it calls, when it asks whether a cached

@@ -184,7 +184,7 @@ def match_trees(
     """Return event and row of each match. Events lie between low and high float64[n, axes], NaN without a value.
 
     ``points`` are both and whether they are the same; ``longest`` is the number of steps of the longest tree. An event
-    that is no point meets a step if it may.
+    that is not a point meets a step if it may.
     """
     low, high, is_point = points
     lows = np.empty((len(ends.axis_at) - 1, BLOCK + 1, _WORDS), np.uint64)

@@ -27,7 +27,7 @@ def schema_from_arrow(source: Any) -> dict[str, AttributeType]:
     found: dict[str, AttributeType] = {}
     twice = repeated(schema.names)
     if twice is not None:
-        raise SchemaError(twice, "two columns have this name")
+        raise SchemaError(twice, "duplicate column")
     for field in schema:
         column = None if source is schema else source.column(field.name)
         kind = type_of_arrow(field, plain_type(field.type), column)

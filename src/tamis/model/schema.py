@@ -122,7 +122,7 @@ class Schema(Mapping[str, AttributeType]):
         Raises `EventError` that names the attribute and the value (NaN and infinity are refused).
         """
         if type(raw) is not dict and not isinstance(raw, Mapping):  # to ask a protocol takes longer than to read
-            raise EventError("", raw, "an event is a mapping from attribute to value", row)
+            raise EventError("", raw, "an event must be a mapping from attribute to value", row)
         return self._with_strings(self._read(raw, self._canonical, row), raw)
 
     def event_from_wire(self, raw: Mapping[str, Any]) -> dict[str, Value]:
@@ -231,7 +231,7 @@ def learn_from_event(schema: Schema, raw: Mapping[str, Any]) -> Schema:
     A full schema (`MAX_ATTRIBUTES`) learns no more names: an event never fails for the names it carries.
     """
     if not isinstance(raw, Mapping):
-        raise EventError("", raw, "an event is a mapping from attribute to value")
+        raise EventError("", raw, "an event must be a mapping from attribute to value")
     found: dict[str, AttributeType] = {}
     for name, value in itertools.chain(raw.items(), leaves_of(raw)):
         if len(schema) + len(found) >= MAX_ATTRIBUTES:
@@ -254,7 +254,7 @@ def presence_of(schema: Schema, raw: Mapping[str, Any]) -> dict[str, bool]:
     {'b': True}
     """
     if not isinstance(raw, Mapping):
-        raise EventError("", raw, "an event is a mapping from attribute to value")
+        raise EventError("", raw, "an event must be a mapping from attribute to value")
     unknown = (name for name, value in raw.items() if value is not None and name not in schema)
     return {name: True for name in unknown if isinstance(name, str) and not name.startswith(COMPUTED)}
 

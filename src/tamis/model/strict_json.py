@@ -137,7 +137,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> Object:
     if len(found) != len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise RefusedError(f"the key {twice!r} stands twice")
+        raise RefusedError(f"duplicate key {twice!r}")
     return found
 
 
@@ -149,7 +149,7 @@ def _finite(text: str) -> float:
 
 
 def _no_constant(text: str) -> NoReturn:
-    raise RefusedError(f"{text} is no JSON; leave a missing value out")
+    raise RefusedError(f"{text} is not JSON; leave a missing value out")
 
 
 def _whole(text: str) -> int:

@@ -104,7 +104,7 @@ def table_columns(source: Any) -> tuple[dict[str, Any], int]:
         raise TableError(f"expected a pyarrow table, a pandas frame or a dict of arrays, not {kind}")
     twice = repeated(names)
     if twice is not None:
-        raise TableError(f"two columns are named {twice!r}")
+        raise TableError(f"duplicate column {twice!r}")
     columns = dict(zip(names, data, strict=True))
     for name, values in columns.items():
         if len(values) != n:
@@ -195,7 +195,7 @@ class SubscriptionTable:
         if low.ndim != 2 or low.shape != high.shape or low.shape[1] != len(names):
             raise TableError(f"expected two arrays [n, {len(names)}], got {low.shape} and {high.shape}")
         if len(set(names)) != len(names):
-            raise TableError("an attribute is named twice")
+            raise TableError("duplicate attribute")
         for side in (lo, hi):
             _check_exact(names, side)
         wrong = ~(low <= high) | (low == np.inf) | (high == -np.inf)

@@ -168,7 +168,7 @@ class Content:
     def forget_types(self, kept: Container[str]) -> None:
         """Forget the learned types of all attributes but those in ``kept``."""
         self.schema = Schema({name: kind for name, kind in self.schema.items() if name in kept})
-        self._number = next(_numbers)  # what was read under the old types is not found any more
+        self._number = next(_numbers)  # what was read under the old types is no longer found
 
     def compile(self, source: str | Mapping[str, Any]) -> tuple[Filter, ...]:
         """Return the filters that CQL2 text or JSON means."""

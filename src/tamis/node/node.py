@@ -52,7 +52,7 @@ class Transaction:
 class Node(Generic[AnyCore]):
     """A core and its link ends.
 
-    A call that raises has changed nothing that lasts, but the node is not to be used any more: start it again from
+    A call that raises has changed nothing that lasts, but the node must no longer be used: start it again from
     its disk. A neighbour that breaks the protocol (`RemoteProtocolError`) will send the same again, so cut it off.
 
     ``epoch`` is the number of this life, above that of every earlier one; with ``stored``, what an earlier life
@@ -116,7 +116,7 @@ class Node(Generic[AnyCore]):
         return step.done()
 
     def detach(self, link: Link, now: float) -> Transaction:
-        """Forget a link that is not used any more, with all that waits for it; it need not be there."""
+        """Remove a link that is no longer used, with all that waits for it; does nothing if there is no such link."""
         step = _Step(self, now)
         end = self.ends.pop(link, None)
         if end is not None:

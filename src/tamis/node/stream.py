@@ -132,7 +132,7 @@ class StreamEnd:
         """Go on with a stream of which the other end has ``ack`` messages; number what waits from there on.
 
         Returns the new number of each message that waits, by its old one. They differ when the other end has more than
-        this one remembers, as it does of a client that was started anew under its name.
+        this one remembers, as it does of a client that was started again under its name.
         """
         self.acknowledge(ack)
         before = self.acknowledged

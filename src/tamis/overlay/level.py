@@ -106,7 +106,7 @@ class Level:
     def of_state(cls, state: NodeState, space: Space) -> Level:
         """Return the table that travelled; ModelError when it is none."""
         if not len(set(state.names)) == len(state.names) == len(state.passed) == len(state.places):
-            raise ModelError(f"no table of children: {state.names}")
+            raise ModelError(f"not a table of children: {state.names}")
         size = 16 * len(space)
         boxes = [space.read(state.boxes[size * row : size * (row + 1)]) for row in range(len(state.names))]
         level = cls(state.names, np.array(boxes).reshape(len(boxes), 2, len(space)))

@@ -147,7 +147,7 @@ class Adopted(Message, frozen=True, array_like=True, tag=3):
 class TakeOver(Message, frozen=True, array_like=True, tag=4):
     """Own these nodes from ``level`` upwards; ``fresh`` ones were just split off and have no parent yet.
 
-    ``known``, ``received`` and ``place`` are the former owner's notes about its parent, ``newborn`` whom it was split
+    ``known``, ``received`` and ``place`` are the former owner's notes about its parent, ``newborn`` the seat it split
     off from, ``doubt`` the rounds for which it may not call an event complete.
     """
 
@@ -212,7 +212,7 @@ class Detach(Message, frozen=True, array_like=True, tag=9):
 class Ping(Message, frozen=True, array_like=True, tag=10):
     """Am I your child? My node at ``level`` has this MBR; ``received`` and ``order`` are as in `Report`.
 
-    ``asked`` is whom I believe to be my parent; if its node is in other hands, they answer.
+    ``asked`` is the seat that I believe to be my parent; if another seat owns its node, that seat answers.
     """
 
     asked: Name
@@ -263,7 +263,7 @@ class Forward(Message, frozen=True, array_like=True, tag=14):
 
 
 class Receipt(Message, frozen=True, array_like=True, tag=15):
-    """A copy of an event has been dealt with; ``complete`` when everybody behind it who must have it has it."""
+    """A copy of an event has been dealt with; ``complete`` when every matching seat behind it has the event."""
 
     id: EventId
     attempt: Count

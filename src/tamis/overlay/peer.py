@@ -55,7 +55,7 @@ class PeerContent(Protocol):
 
 @dataclass
 class _Outgoing:
-    """An event of our user that not everybody has yet; ``waiting`` while an attempt is under way."""
+    """An event of our user that is not complete yet; ``waiting`` while an attempt is under way."""
 
     event: m.Published
     attempt: int = 0
@@ -108,7 +108,7 @@ class PeerCore:
         effects: list[Effect] = []
         if isinstance(message, m.Message):
             if m.peer_of(message.to) != self.name:
-                raise RemoteProtocolError(sender, f"{message.to!r} does not sit here")
+                raise RemoteProtocolError(sender, f"there is no seat {message.to!r} at this peer")
             self._work([message], effects)
         elif isinstance(message, m.Check):
             self._check(message, effects)

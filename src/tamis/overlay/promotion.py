@@ -91,7 +91,7 @@ def _seek_parent(seat: Seat, message: m.TakeOver) -> None:
 
 
 def _install(seat: Seat, message: m.TakeOver) -> None:
-    """Put the nodes on top of our own, with us in the place of whom they were meant for or came from."""
+    """Put the nodes on top of our own, with us in the place of the seat that they were meant for or came from."""
     for number, state in enumerate(message.nodes):
         level = Level.of_state(state, seat.space)
         level.rename(message.sender if number else message.heir, seat.name)
@@ -102,7 +102,7 @@ def _install(seat: Seat, message: m.TakeOver) -> None:
 
 
 def _give_back(seat: Seat, message: m.TakeOver) -> None:
-    """Return nodes to whom they came from, without us or with us as one who is leaving."""
+    """Return nodes to the seat they came from, without us or with us as a leaving child."""
     lowest = Level.of_state(message.nodes[0], seat.space)
     lowest.rename(message.heir, seat.name)
     if seat.left:

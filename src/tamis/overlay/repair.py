@@ -8,7 +8,7 @@ is not confirmed from both sides falls off, and what fell off joins again.
 
 Why this ends. A child at level k is confirmed only by a seat whose top is above k, so confirmed pointers form no
 circle: after `PATIENCE` + 1 rounds all confirmed pointers form a forest whose leaves are equally deep. Each round two
-roots that know of one another become one. Sizes are mended as in any split or leave.
+roots that know of one another become one. Sizes are repaired as in any split or leave.
 
 A seat that loses a child keeps its box for `GRACE` rounds, and a root that lost its parent keeps a box of everything:
 events that meet such a box are answered "not complete", so that their publisher tries again when the seats that fell
@@ -53,7 +53,7 @@ def check(seat: Seat, contact: str | None) -> None:
 
 
 def _mend(seat: Seat) -> None:
-    """Put right what a seat can see to be wrong by itself, and forget silent children."""
+    """Repair the errors that a seat can detect in its own state, and drop silent children."""
     if seat.parent == seat.name:
         seat.up.forget_name()
     if not seat.levels:
@@ -103,7 +103,7 @@ def _look_for_roots(seat: Seat, contact: str | None) -> None:
 
 
 def _begin_tree(seat: Seat) -> None:
-    """Whom we asked for a place is gone, or with us: be the root; but others whom it knew may be on their way."""
+    """The seat that we asked for a place is gone, or is below us: be the root, though seats it knew may still join."""
     if not seat.placed:
         seat.membership.enter()
         seat.losses.doubt_everything()
@@ -142,7 +142,7 @@ def hear_pong(seat: Seat, message: m.Pong) -> None:
 
 
 def hear_seek(seat: Seat, message: m.Seek) -> None:
-    """A root asks for others: pass it on to ours, or settle who joins whom."""
+    """A root asks for other roots: pass it on to ours, or decide which of the two joins the other."""
     if seat.parent is not None:
         seat.forward(message)
     elif message.root == seat.name:

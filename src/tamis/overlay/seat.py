@@ -63,11 +63,11 @@ class Shape:
 
     def __post_init__(self) -> None:
         if self.split not in SPLITS:
-            raise ModelError(f"there is no split {self.split!r}; there are {', '.join(SPLITS)}")
+            raise ModelError(f"unknown split {self.split!r}; choose from {', '.join(SPLITS)}")
         if not self.choice:
             object.__setattr__(self, "choice", self.usual_choice)
         if self.choice not in CHOICES:
-            raise ModelError(f"there is no choice {self.choice!r}; there are {', '.join(CHOICES)}")
+            raise ModelError(f"unknown choice {self.choice!r}; choose from {', '.join(CHOICES)}")
         if not 1 <= self.least <= (self.most + 1) // 2:
             raise ModelError(
                 f"a node has {self.least} to {self.most} children: splitting {self.most + 1} needs a least of at most "

@@ -101,7 +101,7 @@ class Space:
             raise ModelError(f"a box has {16 * len(self)} bytes here, not {len(data)}")
         box = np.frombuffer(data).reshape(2, len(self))
         if not ((box[0] >= MISSING) & (box[0] <= box[1]) & (box[1] <= 1.0)).all():
-            raise ModelError(f"no box: {box.tolist()}")
+            raise ModelError(f"not a box: {box.tolist()}")
         return box
 
     def _box_of_filter(self, filter: Filter) -> Box | None:

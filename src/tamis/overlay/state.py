@@ -71,15 +71,15 @@ class ParentLink:
         self.newborn, self.name, self.known = source, parent, known
 
     def inherit(self, source: str | None) -> None:
-        """Note, of nodes that were handed over, whom they were split off from; None: they have a parent."""
+        """Note the seat that nodes which were handed over were split off from; None: they have a parent."""
         self.newborn = source
 
     def trust(self) -> None:
-        """Start to count rounds without answers, and refusals, anew."""
+        """Start to count rounds without answers, and refusals, again."""
         self._unanswered = self._refused = 0
 
     def lose(self) -> None:
-        """Have no parent any more."""
+        """Forget the parent."""
         self.name, self.known, self.received = None, None, 0
         self.trust()
 
@@ -115,7 +115,7 @@ class ParentLink:
         self.trust()
 
     def is_refused(self) -> bool:
-        """Note an answer that we are not child; say whether there have been `REFUSALS`."""
+        """Note an answer that we are not a child; say whether there have been `REFUSALS`."""
         self._unanswered = 0
         self._refused += 1
         return self._refused >= REFUSALS
@@ -129,7 +129,7 @@ class Membership:
     placed: bool = False
     #: Its subscription is cancelled: it only passes messages on, until the next round.
     left: bool = False
-    #: Whether this root has asked to be inserted elsewhere, and through whom it looks for a place.
+    #: Whether this root has asked to be inserted elsewhere, and through which seat it looks for a place.
     yielding: bool = False
     contact: str | None = None
 
@@ -142,7 +142,7 @@ class Membership:
         self.yielding = False
 
     def forget_contact(self) -> None:
-        """Have no contact any more."""
+        """Forget the contact."""
         self.contact = None
 
     def enter(self) -> None:
@@ -180,7 +180,7 @@ class Dissolution:
         self.next_parent = (parent, box, place)
 
     def is_stuck(self, busy: bool) -> bool:
-        """Count a round with something under way; say after more than `PATIENCE` that it is stuck, and count anew."""
+        """Count a round with something under way; say after more than `PATIENCE` that it is stuck, and count again."""
         self._stuck = self._stuck + 1 if busy else 0
         if self._stuck <= PATIENCE:
             return False

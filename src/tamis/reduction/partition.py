@@ -44,7 +44,7 @@ class Partition:
     """What one part keeps, and what it dropped because something it keeps covers it.
 
     ``covered`` are boxes that a box covers: at the end it is only asked which. ``others`` are dropped as well, but
-    are asked about anew at the end, because covering is transitive only as far as it is proved.
+    are tested again at the end, because covering is transitive only as far as it is proved.
     """
 
     kept: tuple[Subscription, ...]

@@ -8,11 +8,11 @@ The stages, each of which leaves the union of what remains unchanged:
 4. join those that have a perfect merge (*merged*).
 
 Nothing crosses a namespace, and an item is removed only for items that live at least as long. What is one closed
-box goes through arrays (`box_stages`), a million in seconds; the rest is asked one by one (`item_stages`), with
-indexes to say whom. No two items vouch for each other: of equivalents the first id stays.
+box goes through arrays (`box_stages`), a million in seconds; the rest is compared one by one (`item_stages`), with
+candidates from indexes. No two items are dropped because of each other: of equivalents the first id stays.
 
 The result does not depend on the order of the input, nor, for the covered, on how it was partitioned
-(`partition`). Reducing shrinks what a *link* has to carry; deliveries still go to everybody.
+(`partition`). Reducing shrinks what a *link* has to carry; every client still gets all its deliveries.
 
 Implements: [crtree] section 4.2 rules 1 to 3 over a set of subscriptions; [mics] sections 3.6 and 3.7; [zcurve]
 section 1.1, covering as dominance.
@@ -125,7 +125,7 @@ def _reduce_group(group: Group, story: Story, progress: Progress | None, known: 
 
 
 def covered_boxes(group: Group, known: npt.NDArray[np.bool_] | None = None) -> list[tuple[str, int, tuple[int]]]:
-    """Drop the boxes of a group that another box covers; return the removals: reason, place, and by whom."""
+    """Drop the boxes of a group that another box covers; return the removals: reason, place, and the covers."""
     cover = find_covered_boxes(group.boxes, known)
     covered, by = group.plain[cover.places].tolist(), group.plain[cover.by].tolist()
     group.drop(covered)

@@ -1,7 +1,7 @@
 """Why each subscription is gone, told about what is left in the end.
 
 While a set is reduced, an item may be removed for another that is itself removed later. The story keeps
-the removals in order and, at the end, tells each reason anew about items that remain: a removal for a
+the removals in order and, at the end, restates each reason in terms of items that remain: a removal for a
 covered item becomes one for its coverer, one for a subsumed item becomes one for that item's union, and
 one for an item that was merged becomes one for the merge. All of that follows from covering being
 transitive, so every reason stays a proof.

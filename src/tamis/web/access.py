@@ -169,7 +169,7 @@ def _jwt_of(config: BrokerConfig, tokens: Tokens) -> JwtTokens | None:
 def _host_of(url: str) -> str:
     try:
         return urlsplit(url).hostname or ""
-    except ValueError:  # brackets that are not IPv6 address
+    except ValueError:  # brackets that are not an IPv6 address
         return url.removeprefix("//")
 
 

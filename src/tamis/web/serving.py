@@ -53,9 +53,9 @@ async def serve(
     ready: Callable[[str], None] = lambda url: None,
     waits: Callable[[str], None] = lambda url: None,
 ) -> None:
-    """Run a broker; ``ready`` hears its URL when it answers. Raises what stopped it, if something did.
+    """Run a broker; call ``ready`` with its URL when it answers. Raises the error that stopped it, if any.
 
-    A standby is the same, later: ``waits`` hears its URL, and it serves when the broker before it is gone.
+    A standby calls ``waits`` with its URL first, and serves when the broker before it is gone.
     """
     if not config.standby:
         await _run(config, ready)

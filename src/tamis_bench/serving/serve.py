@@ -102,7 +102,7 @@ def _measure_ours(load: Load, system: str = "ours", *options: str) -> Iterator[R
 
 async def _run(broker: BrokerProcess, system: str, load: Load, work: BoxWork, wanted: Sequence[int]) -> list[Row]:
     url, pid, arrivals = broker.url, broker.pid, Arrivals()
-    # Written before anybody connects: a broker cuts off who does not answer its pings for that long.
+    # Written before any client connects: a broker disconnects clients that do not answer its pings for that long.
     messages = [subscribe_message(id, text) for id, text in enumerate(box_texts(work))]
     readers = [await Reader(url, f"reader-{number}", arrivals).open() for number in range(load.readers)]
     start = time.perf_counter()

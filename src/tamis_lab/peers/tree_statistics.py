@@ -66,7 +66,7 @@ def tree_statistics(seats: Sequence[Seat]) -> TreeStatistics:
 
 
 def reach_of(seats: Sequence[Seat], points: npt.NDArray[np.float64]) -> Reach:
-    """Return whom events reach that are injected at the root; ``points`` float64[n, axes] lie in the unit space."""
+    """Return the seats that events injected at the root reach; ``points`` float64[n, axes] lie in the unit space."""
     tops = np.array([seat.mbr(seat.top) for seat in seats])
     boxes = np.array([seat.box for seat in seats])
     is_root = np.array([seat.parent is None for seat in seats])

@@ -18,7 +18,7 @@ from tamis_lab.zcurve.counting import count_all_cubes, cubes_needed
 __all__ = ["EXPERIMENT"]
 
 _SHAPES: Final = 20
-#: Bits of a side from which on the cost should not move any more.
+#: Bits of a side from which on the cost should stay the same.
 _LATE: Final = 12
 #: The growth that counts as none: a hundredth of the exponent d - 1 of an exhaustive search.
 _FLAT: Final = 0.01

@@ -37,5 +37,5 @@ def test_the_gain_of_subsumption_is_larger_with_fewer_attributes() -> None:
 
 
 def test_an_unknown_kind() -> None:
-    with pytest.raises(ModelError, match="there is no kind of ranges 'normal'; there are uniform, zipf"):
+    with pytest.raises(ModelError, match="unknown kind of ranges 'normal'; choose from uniform, zipf"):
         range_trial(LINE, "normal", clients=1)

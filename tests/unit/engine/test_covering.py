@@ -60,7 +60,7 @@ def test_a_wrong_choice() -> None:
         tamis.covering_index(SCHEMA, "zcurve", k=0)
     with pytest.raises(ModelError, match="Hilbert curve has 1 to 16 bits, not 20"):
         tamis.covering_index(SCHEMA, "zcurve", k=20, curve="hilbert")
-    with pytest.raises(ModelError, match="there is no curve 'peano'; choose from gray, hilbert, z"):
+    with pytest.raises(ModelError, match="unknown curve 'peano'; choose from gray, hilbert, z"):
         tamis.covering_index(SCHEMA, "zcurve", curve="peano")
 
 

@@ -84,7 +84,7 @@ class TestSubscribe:
         assert str(engine.explain({"price": 1}, "json")).startswith("match: subscription 'json'\n  price < 5")
 
     def test_an_unknown_matcher(self) -> None:
-        with pytest.raises(tamis.ModelError, match="there is no matcher 'magic'; choose one of"):
+        with pytest.raises(tamis.ModelError, match="unknown matcher 'magic'; choose one of"):
             tamis.Engine(SCHEMA, matcher="magic")
 
     def test_a_matcher_that_fails_leaves_nothing_behind(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,9 +125,9 @@ class TestSubscribe:
     @pytest.mark.parametrize(
         ("arguments", "problem"),
         [
-            ({"namespace": 5}, "a namespace is a string, not 5"),
-            ({"metadata": {"a": 1}}, "metadata is a mapping from strings to strings"),
-            ({"metadata": [1]}, "metadata is a mapping"),
+            ({"namespace": 5}, "a namespace must be a string, not 5"),
+            ({"metadata": {"a": 1}}, "metadata must be a mapping from strings to strings"),
+            ({"metadata": [1]}, "metadata must be a mapping"),
         ],
     )
     def test_what_could_not_be_saved_is_refused(self, arguments: dict[str, Any], problem: str) -> None:

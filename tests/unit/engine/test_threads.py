@@ -79,5 +79,5 @@ def test_a_small_table_needs_no_second_thread() -> None:
 
 
 def test_no_thread_at_all_is_refused() -> None:
-    with pytest.raises(ModelError, match="threads is at least 1, not 0"):
+    with pytest.raises(ModelError, match="threads must be at least 1, not 0"):
         Engine().match_table({"x": [1.0]}, threads=0)

@@ -193,7 +193,7 @@ def test_wrong_projections_are_refused(wrong):
 
 
 def test_an_unknown_way_is_refused():
-    with pytest.raises(ModelError, match="there is no way 'fast'"):
+    with pytest.raises(ModelError, match="unknown way 'fast'"):
         made(np.zeros((600, 2)), np.ones(600), "fast")
 
 

@@ -139,7 +139,7 @@ BAD: list[tuple[object, str]] = [
     (op("v_within", A, 5, 2), "args[1]: expected a list of numbers, not a number"),
     (op("v_within", A, [1.0, "x"], 2), "args[1][1]: expected a number, not a string"),
     (op("v_within", A, [1.0, float("nan")], 2), "args[1][1]: a number beyond the range of float64"),
-    (op("v_within", A, [1], -2), "args[2]: a radius is not negative"),
+    (op("v_within", A, [1], -2), "args[2]: a radius must not be negative"),
     (op("<", A, float("inf")), "args[1]: a number beyond the range of float64"),
     (op("<", A, 2**64), "args[1]: an integer outside int64 and uint64"),
     (op("<", A, -(2**63) - 1), "args[1]: an integer outside int64 and uint64"),
@@ -167,7 +167,7 @@ def test_an_unknown_op_is_told_what_there_is() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('{"op": "=", "op": "<", "args": []}', "the key 'op' stands twice in one object"),
+        ('{"op": "=", "op": "<", "args": []}', "duplicate key 'op' in one object"),
         ('{"op": "=", "args": [{"property": "a"}, NaN]}', "NaN is not JSON; leave a missing value out"),
         ('{"op": "=", "args": [{"property": "a"}, -Infinity]}', "-Infinity is not JSON; leave a missing value out"),
         ('{"op": "=", "args": [{"property": "a"}, 1e999]}', "args[1]: a number beyond the range of float64"),

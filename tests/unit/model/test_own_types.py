@@ -228,7 +228,7 @@ def test_what_is_no_type_is_refused() -> None:
     class Other(Version):
         pass
 
-    for wrong, problem in ((Other, "there is a type 'version' already"), (int, "extends tamis.AttributeType")):
+    for wrong, problem in ((Other, "type 'version' exists already"), (int, "extends tamis.AttributeType")):
         with pytest.raises(tamis.SchemaError, match=problem):
             tamis.register_type(wrong)  # type: ignore[type-var]
     tamis.register_type(Version)  # again: nothing changes

@@ -121,7 +121,7 @@ def test_events_are_canonical_and_partial() -> None:
     assert event == {"price": 5}
     with pytest.raises(tamis.EventError, match=r"attribute 'price': expected a number, not str \(got 'x'\)"):
         FULL.event({"price": "x"})
-    with pytest.raises(tamis.EventError, match="an event is a mapping"):
+    with pytest.raises(tamis.EventError, match="an event must be a mapping"):
         FULL.event([("price", 5)])  # type: ignore[arg-type]
 
 

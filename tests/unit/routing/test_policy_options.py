@@ -82,7 +82,7 @@ def test_a_default_that_is_written_changes_nothing() -> None:
         ("mics:axes=a+", r"axes is a number, or names joined with \+, not 'a\+'"),
         ("mics:axes=8,bits=8", "62 in all, not 8 axes of 8 bits"),
         ("covering:finder=cells,axes=a", "axes of a finder is a number"),
-        ("zcurv:epsilon=0.1", "there is no policy 'zcurv'"),
+        ("zcurv:epsilon=0.1", "unknown policy 'zcurv'"),
     ],
 )
 def test_a_wrong_option_is_refused_with_those_there_are(text: str, words: str) -> None:
@@ -225,8 +225,8 @@ def test_a_link_takes_options_and_cells_from_the_configuration(tmp_path: Path) -
     [
         (LinkConfig("north", policy="zcurve", options={"eps": 1}), "link 'north': policy 'zcurve' has no option 'eps'"),
         (LinkConfig("north", policy="zcurve", options={"epsilon": 2.0}), "link 'north': policy 'zcurve': epsilon is"),
-        (LinkConfig("north", policy="nothing"), "link 'north': there is no policy 'nothing'"),
-        (LinkConfig("north", cells="cells.json"), "link 'north': cells are for a policy"),
+        (LinkConfig("north", policy="nothing"), "link 'north': unknown policy 'nothing'"),
+        (LinkConfig("north", cells="cells.json"), "link 'north': cells need a policy"),
         (LinkConfig("north", policy="mics", cells="/nowhere/cells.json"), "tamis tune --cells"),
         (LinkConfig("north", policy="mics", cells=__file__), "tamis tune --cells"),
     ],

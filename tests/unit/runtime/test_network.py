@@ -187,7 +187,7 @@ def test_wrong_use_is_refused() -> None:
         network.subscribe("alice", "x < 1", namespace="*")
     with pytest.raises(ModelError, match="no link"):
         tamis.Network(3, {("b1", "b9"): "flood"})
-    with pytest.raises(ModelError, match="no policy"):
+    with pytest.raises(ModelError, match="unknown policy"):
         tamis.Network(3, "nothing")
 
 

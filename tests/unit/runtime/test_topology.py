@@ -39,7 +39,7 @@ def test_an_edge_has_two_sides() -> None:
 @pytest.mark.parametrize(
     ("brokers", "edges", "problem"),
     [
-        ("ab", [("a", "c")], "no broker"),
+        ("ab", [("a", "c")], "not a broker"),
         ("aab", [("a", "b")], "same name"),
         ("abc", [("a", "b")], "tree"),
         ("abc", [("a", "b"), ("a", "b")], "tree"),

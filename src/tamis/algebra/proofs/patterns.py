@@ -249,7 +249,7 @@ class _Walk:
         after = tuple(one.step(at, character) for one, at in zip(self.patterns, positions, strict=True))
         for at, one, like in zip(after, self.patterns, self.likes, strict=True):
             if not like.negated and one.is_dead(at):
-                return None  # this pattern can never match any more
+                return None  # this pattern can no longer match
         return after, self._compare(order, character)
 
     def _compare(self, order: _Order, character: str) -> _Order:

@@ -39,9 +39,9 @@ app = typer.Typer(help="Connect a broker with other messaging systems.", rich_ma
 Url = Annotated[str, typer.Option("--url", "--broker", envvar="TAMIS_URL", help="Where tamis serve is.")]
 Subscribe = Annotated[
     list[str] | None,
-    typer.Option("--subscribe", metavar="ID=FILTER", help="What goes out; may be given many times."),
+    typer.Option("--subscribe", metavar="ID=FILTER", help="What goes out; may be repeated."),
 ]
-Name = Annotated[str, typer.Option(help="The bridge's name at both sides: how far it has come is kept under it.")]
+Name = Annotated[str, typer.Option(help="The bridge's name at both sides; its progress is stored under this name.")]
 Namespace = Annotated[str, typer.Option(help="The namespace of events and subscriptions.")]
 Token = Annotated[str | None, typer.Option(envvar="TAMIS_TOKEN", help="A token of the broker.")]
 Insecure = Annotated[
@@ -49,20 +49,23 @@ Insecure = Annotated[
 ]
 DeadLetters = Annotated[
     Path | None,
-    typer.Option("--dead-letters", metavar="FILE", help="Where what can never be handed over goes, as JSON lines."),
+    typer.Option(
+        "--dead-letters", metavar="FILE", help="The file for messages that can never be delivered, as JSON lines."
+    ),
 ]
 Metrics = Annotated[
     int | None,
     typer.Option("--metrics", metavar="PORT", min=0, max=65535, help="Serve metrics for Prometheus on 127.0.0.1."),
 ]
 Progress = Annotated[
-    float | None, typer.Option("--progress", metavar="SECONDS", min=0.1, help="Tell the counts every so often.")
+    float | None,
+    typer.Option("--progress", metavar="SECONDS", min=0.1, help="Print the counts every this many seconds."),
 ]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Reach both sides, show some messages as events, and change nothing.")
 ]
 OnlyNew = Annotated[
-    bool, typer.Option("--only-new", help="A bridge that the broker does not know begins with what comes next.")
+    bool, typer.Option("--only-new", help="A new bridge starts with the next message and skips older ones.")
 ]
 LOCAL_BROKER = "http://127.0.0.1:8080"
 
@@ -114,7 +117,7 @@ def kafka(
         list[str] | None, typer.Option("--in", metavar="TOPIC", help="Topics whose messages become events.")
     ] = None,
     option: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A setting of librdkafka; may be given many times.")
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A setting of librdkafka; may be repeated.")
     ] = None,
     only_new: OnlyNew = False,
     subscribe: Subscribe = None,

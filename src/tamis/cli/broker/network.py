@@ -60,7 +60,7 @@ def network(
     ] = None,
     clients: Annotated[int | None, typer.Option(min=1, help="How many clients; two per broker by default.")] = None,
     subscriptions: Annotated[
-        str | None, typer.Option(metavar="FILE", help="A file of subscriptions; the bundled 67 questions otherwise.")
+        str | None, typer.Option(metavar="FILE", help="A file of subscriptions; the bundled 67 by default.")
     ] = None,
     events: Annotated[
         str | None, typer.Option(metavar="FILE", help="A file of events; the bundled week of earthquakes otherwise.")
@@ -82,13 +82,15 @@ def network(
     draw: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the tree of the first --overlay, as .svg, .png or .pdf.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Where clients stand, who publishes what, and what goes wrong.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="The seed of all random choices: positions of clients, publishers and faults.")
+    ] = 0,
     least: Least = 5,
     most: Most = 10,
     split: Split = "quadratic",
     choice: Choice = "",
     links: Annotated[
-        bool, typer.Option("--links", help="Also what each link carried, and who was withheld because of whom.")
+        bool, typer.Option("--links", help="Also show what each link carried, and which filters were covered by which.")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -140,7 +142,7 @@ def _overlays(given: list[str] | None) -> list[str]:
     names = list(dict.fromkeys(given or []))
     for name in names:
         if name not in OVERLAYS:
-            raise ModelError(f"there is no overlay {name!r}; there are {', '.join(OVERLAYS)}")
+            raise ModelError(f"unknown overlay {name!r}; choose from {', '.join(OVERLAYS)}")
     return names
 
 
@@ -182,7 +184,7 @@ def _drawn_or_bundled(work: str, tree: Topology, clients: int, ranges: int, attr
     if work == "quakes":
         return quake_trial(tree, clients=clients, seed=seed)
     if work not in KINDS:
-        raise ModelError(f"there is no work {work!r}; there are quakes, {', '.join(KINDS)}")
+        raise ModelError(f"unknown work {work!r}; choose from quakes, {', '.join(KINDS)}")
     return range_trial(tree, work, attributes=attributes, subscriptions=ranges, clients=clients, seed=seed)
 
 

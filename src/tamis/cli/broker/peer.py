@@ -40,7 +40,9 @@ def peer(
     join: Annotated[
         str | None,
         typer.Option(
-            metavar="URL", callback=_checked_url, help="Any peer of the network; without, this one begins a new one."
+            metavar="URL",
+            callback=_checked_url,
+            help="Any peer of the network; without it, this peer starts a new network.",
         ),
     ] = None,
     token_file: Annotated[
@@ -53,10 +55,12 @@ def peer(
     tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="The key of the certificate.")] = None,
     tls_authority: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Who signs the certificates of all peers: each must show one."),
+        typer.Option(
+            metavar="FILE", help="The authority that signs the certificates of all peers; each peer must show one."
+        ),
     ] = None,
     subscribe: Annotated[
-        list[str] | None, typer.Option(metavar="FILTER", help="What to ask for; several times for several.")
+        list[str] | None, typer.Option(metavar="FILTER", help="A filter to subscribe to; may be repeated.")
     ] = None,
     round_seconds: Annotated[float, typer.Option(min=0.01, help="How often it checks its place in the tree.")] = 1.0,
     least: Least = 5,
@@ -64,7 +68,7 @@ def peer(
     split: Split = "quadratic",
     choice: Choice = "",
     seconds: Annotated[
-        float | None, typer.Option(min=0, help="Stop after so long; by default when interrupted.")
+        float | None, typer.Option(min=0, help="Stop after this many seconds; by default when interrupted.")
     ] = None,
 ) -> None:
     """Be a peer: find a place in the tree by what you ask for, publish what comes in, print what matches.

@@ -32,7 +32,9 @@ Secret = Annotated[
 Insecure = Annotated[
     bool, typer.Option("--insecure", help="Allow the token to be sent unencrypted (http) to another machine.")
 ]
-Namespace = Annotated[str, typer.Option("--namespace", help="Events and subscriptions of one namespace meet.")]
+Namespace = Annotated[
+    str, typer.Option("--namespace", help="The namespace; events match subscriptions of the same namespace only.")
+]
 
 #: Events that are read and sent at once.
 BATCH = 1_024
@@ -64,11 +66,14 @@ def publish(
 
 
 def subscribe(
-    filter: Annotated[str, typer.Argument(metavar="FILTER", help="The question, as CQL2 text or JSON.")],
+    filter: Annotated[str, typer.Argument(metavar="FILTER", help="The filter, as CQL2 text or JSON.")],
     id: Annotated[str | None, typer.Option(help="The subscription's id; a random one otherwise.")] = None,
-    client: Annotated[str | None, typer.Option(help="Your name; what is durable is found under it again.")] = None,
+    client: Annotated[
+        str | None, typer.Option(help="Your name; durable subscriptions are found again under it.")
+    ] = None,
     durable: Annotated[
-        bool, typer.Option("--durable", help="Keep asking, and keep what matches, while you are away.")
+        bool,
+        typer.Option("--durable", help="Keep the subscription, and its matching events, while you are disconnected."),
     ] = False,
     count: Annotated[int | None, typer.Option(min=1, help="Stop after N events.")] = None,
     url: Url = "http://127.0.0.1:8080",

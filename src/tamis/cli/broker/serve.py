@@ -36,7 +36,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     invoke_without_command=True,
 )
-tokens = typer.Typer(help="Who may speak to a broker: add, list and revoke tokens.", no_args_is_help=True)
+tokens = typer.Typer(help="Control access to a broker: add, list and revoke tokens.", no_args_is_help=True)
 app.add_typer(tokens, name="token")
 app.command("audit", epilog=AUDIT_EPILOG)(audit)
 for command in (
@@ -73,7 +73,7 @@ def serve(
     standby: Annotated[
         bool, typer.Option("--standby", help="Wait while another broker is alive in the same --store, then take over.")
     ] = False,
-    name: Annotated[str | None, typer.Option(help="What other brokers call this one.")] = None,
+    name: Annotated[str | None, typer.Option(help="The name of this broker for other brokers.")] = None,
     schema: Annotated[
         Path | None, typer.Option("--schema", metavar="FILE", help="The attributes and their types; learned otherwise.")
     ] = None,
@@ -104,17 +104,19 @@ def serve(
 
 @tokens.command("add")
 def add(
-    name: Annotated[str, typer.Argument(help="Whom it is for; shown as the owner of subscriptions.")],
-    namespace: Annotated[list[str] | None, typer.Option(help="A namespace it may use; all when none is named.")] = None,
-    read_only: Annotated[bool, typer.Option("--read-only", help="It may subscribe, not publish.")] = False,
-    write_only: Annotated[bool, typer.Option("--write-only", help="It may publish, not subscribe.")] = False,
+    name: Annotated[str, typer.Argument(help="The name of the token; shown as the owner of subscriptions.")],
+    namespace: Annotated[list[str] | None, typer.Option(help="A namespace the token may use; all by default.")] = None,
+    read_only: Annotated[bool, typer.Option("--read-only", help="The token may subscribe, not publish.")] = False,
+    write_only: Annotated[bool, typer.Option("--write-only", help="The token may publish, not subscribe.")] = False,
     admin: Annotated[
         bool, typer.Option("--admin", help="The token may read statistics and end any subscription.")
     ] = False,
-    policy: Annotated[str | None, typer.Option(metavar="FILTER", help="Only events that match concern it.")] = None,
+    policy: Annotated[
+        str | None, typer.Option(metavar="FILTER", help="The token gives access only to events that match.")
+    ] = None,
     days: Annotated[float | None, typer.Option(min=0, help="Days until the token expires.")] = None,
     broker: Annotated[
-        str, typer.Option(help="It is for the link of the broker with this name, its namespaces, and nothing else.")
+        str, typer.Option(help="The token is only for the link of the broker with this name and its namespaces.")
     ] = "",
     config: Config = None,
     data: Data = None,
@@ -163,7 +165,7 @@ def list_tokens(config: Config = None, data: Data = None, json: Json = False) ->
 
 @tokens.command("revoke")
 def revoke(
-    name: Annotated[str, typer.Argument(help="The name of a token; with --jti or --jwt, what those say.")],
+    name: Annotated[str, typer.Argument(help="The name of a token; with --jti or --jwt, the identifier of a JWT.")],
     jti: Annotated[bool, typer.Option("--jti", help="NAME is the `jti` of a JWT of another issuer.")] = False,
     jwt: Annotated[bool, typer.Option("--jwt", help="NAME is the SHA-256 of a JWT, as hexadecimal digits.")] = False,
     config: Config = None,

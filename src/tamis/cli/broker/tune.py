@@ -43,7 +43,7 @@ def tune(
     events: Events,
     policy: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="What to try, as name:option=value,...; several times for several."),
+        typer.Option(metavar="NAME", help="A policy to try, as name:option=value,...; may be repeated."),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="Use at most N events.")] = 5_000,
     cells: Annotated[
@@ -114,7 +114,7 @@ def _write_cells(trial: LinkTrial, name: str, path: Path) -> None:
 
     fitted = trial.fitted(name)
     if fitted.cells is None:
-        raise ModelError(f"--cells is for a policy with cells, as mics; not {name!r}")
+        raise ModelError(f"--cells needs a policy with cells, such as mics, not {name!r}")
     path.write_bytes(msgspec.json.encode([msgspec.Raw(space.encode()) for space in fitted.cells.spaces]) + b"\n")
 
 

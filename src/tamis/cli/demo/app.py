@@ -1,4 +1,4 @@
-"""``tamis demo``: real earthquakes meet standing questions; nothing to install, and a map to look at."""
+"""``tamis demo``: matches real earthquakes against subscriptions and draws a map; needs no extra packages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EPILOG = examples(
 )
 
 app = typer.Typer(
-    help="Show what tamis does, on a week of real earthquakes and 67 standing questions.",
+    help="Show what tamis does, on a week of real earthquakes and 67 subscriptions.",
     epilog=EPILOG,
     rich_markup_mode="rich",
     invoke_without_command=True,
@@ -69,7 +69,7 @@ def demo(
     open: Annotated[bool, typer.Option("--open", help="Show the map in the browser.")] = False,
     json: Json = False,
 ) -> None:
-    """Show what tamis does, on a week of real earthquakes and 67 standing questions."""
+    """Show what tamis does, on a week of real earthquakes and 67 subscriptions."""
     if context.invoked_subcommand is not None:
         return
     from tamis.cli.screen import output, write_json
@@ -84,7 +84,7 @@ def demo(
     console = None if json else output()
     if console is not None:
         console.say("tamis demo: who asked for which earthquake?", "bold")
-        console.say("Matching a week of real earthquakes with standing questions ...", "dim")
+        console.say("Matching a week of real earthquakes against 67 subscriptions ...", "dim")
     show = _Show(limit)
     if console is None:
         written = show.draw(map or _MAP) if map or open else None

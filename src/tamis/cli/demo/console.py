@@ -29,9 +29,11 @@ _AT_ONCE = 300
 def console(
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8080,
     rate: Annotated[float, typer.Option(min=0.1, max=1000, help="Earthquakes per second.")] = 10,
-    seconds: Annotated[float | None, typer.Option(min=0, help="Stop after so long; otherwise with Ctrl-C.")] = None,
+    seconds: Annotated[
+        float | None, typer.Option(min=0, help="Stop after this many seconds; by default with Ctrl-C.")
+    ] = None,
 ) -> None:
-    """Start a broker and its web page: 67 standing questions, a week of earthquakes again and again."""
+    """Start a broker and its web page: 67 subscriptions, and a week of earthquakes that repeats."""
     from tamis.runtime.extra import demand_server
 
     demand_server("tamis demo console")

@@ -22,7 +22,7 @@ def check_place(path: Path) -> None:
 
     if path.is_dir() or not path.parent.is_dir():
         why = "it is a directory" if path.is_dir() else f"there is no directory {path.parent}"
-        raise ModelError(f"{path}: the map cannot be written: {why}; choose another place with --map")
+        raise ModelError(f"{path}: the map cannot be written: {why}; choose another path with --map")
 
 
 def write_map(path: Path, events: Any, engine: Engine, matches: Matches, questions: dict[SubscriptionId, str]) -> None:
@@ -51,7 +51,7 @@ def write_map(path: Path, events: Any, engine: Engine, matches: Matches, questio
         path.write_text(page, encoding="utf-8")
     except OSError as error:
         raise ModelError(
-            f"{path}: the map cannot be written: {error.strerror}; choose another place with --map"
+            f"{path}: the map cannot be written: {error.strerror}; choose another path with --map"
         ) from error
 
 

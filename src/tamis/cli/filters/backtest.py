@@ -49,13 +49,13 @@ def backtest(
     ] = None,
     time: Annotated[str | None, typer.Option(metavar="COLUMN", help="Count firings per day of this attribute.")] = None,
     fail_on: Annotated[
-        list[Verdict] | None, typer.Option(help="Exit with code 1 when this is said of some rule; may be repeated.")
+        list[Verdict] | None, typer.Option(help="Exit with code 1 when a rule gets this verdict; may be repeated.")
     ] = None,
     junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write JUnit XML, a test case per rule.")] = None,
     picture: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw firings per day and rule into an .svg, .png or .pdf file.")
     ] = None,
-    redundancy: Annotated[bool, typer.Option(help="Say which rules others make unnecessary.")] = True,
+    redundancy: Annotated[bool, typer.Option(help="List the rules that other rules make unnecessary.")] = True,
     namespace: Annotated[str, typer.Option(metavar="NAME", help="Run the rules of this namespace.")] = "default",
     on_bad: OnBadRow = OnBad.RAISE,
     schema: SchemaPath = None,

@@ -23,7 +23,7 @@ EPILOG = examples(
 
 
 def explain(
-    text: Annotated[str, typer.Argument(metavar="FILTER", help="The question, as CQL2 text or JSON.")],
+    text: Annotated[str, typer.Argument(metavar="FILTER", help="The filter, as CQL2 text or JSON.")],
     event: Annotated[str, typer.Argument(metavar="EVENT", help="An event as a JSON object, or a file; then --row.")],
     row: Annotated[int | None, typer.Option(min=0, help="Which event of the file, counted from 0.")] = None,
     schema: SchemaPath = None,
@@ -39,10 +39,10 @@ def explain(
     known, questions = read_schema(schema, zone), Questions.single(fixed(text, fix))
     if event.lstrip().startswith("{"):
         if row is not None:
-            raise TableError("--row is for a file of events; here the event itself is given")
+            raise TableError("--row needs a file of events, but the event itself was given")
         prepared, found = _given_event(questions, event, known, zone)
     elif row is None:
-        raise TableError(f"{event}: which event of the file? say --row N, counted from 0; or give an event as JSON")
+        raise TableError(f"{event}: choose an event of the file with --row N, counted from 0, or give an event as JSON")
     else:
         prepared, found = _event_of_file(questions, event, row, known, zone)
     told = prepared.engine.explain(prepared.event(found), "filter")

@@ -158,7 +158,7 @@ def _read(kind: Kind, rule: Any) -> Node:
         return read_event_pattern(rule)
     if kind is not Kind.EVENTBRIDGE and isinstance(rule, str):
         if _STATEMENT.match(rule):
-            raise ModelError("not a condition: give what stands after WHERE, and nothing else")
+            raise ModelError("not a condition: give only the text after WHERE")
         return readers.get(kind, read_selector)(rule)
     raise ModelError(f"a rule of {kind} is {'an object' if kind is Kind.EVENTBRIDGE else 'text'}")
 

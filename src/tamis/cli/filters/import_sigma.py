@@ -59,7 +59,7 @@ def import_sigma(
     from tamis.model.language.foreign.sigma_fields import read_fields
 
     if json and out is None:
-        raise typer.BadParameter("--json prints a summary: say with --out where the subscriptions go")
+        raise typer.BadParameter("--json prints a summary: name a file for the subscriptions with --out")
     found = read_sigma_rules(files, read_fields(fields), logsource.value)
     for rule in found.refused if not json else ():
         errors().say(f"{rule.path}, rule {rule.name!r}: {rule.reason}", "red")

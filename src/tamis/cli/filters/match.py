@@ -34,9 +34,11 @@ def match(
         str | None, typer.Option(metavar="FILE", help="Write pairs to a .jsonl, .csv or .parquet file.")
     ] = None,
     event_id: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Call events by this column, not by their row (from 0).")
+        str | None, typer.Option(metavar="COLUMN", help="Name events by this column, not by their row (from 0).")
     ] = None,
-    namespace: Annotated[str, typer.Option(metavar="NAME", help="Match the subscriptions of this one.")] = "default",
+    namespace: Annotated[
+        str, typer.Option(metavar="NAME", help="Match the subscriptions of this namespace.")
+    ] = "default",
     on_bad: OnBadRow = OnBad.RAISE,
     threads: Annotated[int, typer.Option(min=1, metavar="N", help="Match large batches of events on N cores.")] = 1,
     schema: SchemaPath = None,

@@ -11,7 +11,7 @@ from tamis.cli.options import KeyFile, examples
 
 __all__ = ["EPILOG", "migrate"]
 
-EPILOG = examples("tamis migrate saved/ saved-anew/", "tamis migrate saved/v000007 saved-anew/")
+EPILOG = examples("tamis migrate saved/ migrated/", "tamis migrate saved/v000007 migrated/")
 
 
 def migrate(

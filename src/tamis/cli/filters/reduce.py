@@ -41,7 +41,7 @@ def reduce(
 ) -> None:
     """Say which subscriptions others cover, which are equal, which can never match, and what remains.
 
-    Reducing shrinks what a link between brokers has to carry; everybody still gets their deliveries.
+    Reducing shrinks what a link between brokers has to carry; every client still gets all its deliveries.
     """
     from tamis.cli.screen import errors, output, write_json
     from tamis.reduction import reduce as library_reduce

@@ -24,7 +24,7 @@ _CELL = 28
 
 
 def try_filter(
-    text: Annotated[str, typer.Argument(metavar="FILTER", help="The question, as CQL2 text or JSON.")],
+    text: Annotated[str, typer.Argument(metavar="FILTER", help="The filter, as CQL2 text or JSON.")],
     events: Events,
     limit: Annotated[int, typer.Option(min=0, help="How many matching events to show.")] = 10,
     schema: SchemaPath = None,

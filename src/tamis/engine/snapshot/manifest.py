@@ -210,7 +210,7 @@ def parse_envelope(path: str, data: bytes, formats: Container[int] = (FORMAT,)) 
         raise SnapshotError(path, said + _advice(path, format))
     if isinstance(header, dict) and {"state", "file", "sha256"} <= header.keys():
         said = f"the layout before format 1 (subscriptions.arrow alone), written by tamis {header.get('tamis')}"
-        raise SnapshotError(path, f"{said}: no release wrote it; save the subscriptions anew")
+        raise SnapshotError(path, f"{said}: no release wrote it; save the subscriptions again")
     try:
         envelope = msgspec.json.decode(data, type=Envelope)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -277,7 +277,7 @@ def _check_names(path: str, manifest: Manifest) -> None:
             raise SnapshotError(path, f"{name!r} is a file outside the version")
     for file in manifest.files():  # copies in a cache have the names of their digests
         if file.bytes < 0 or not (file.sha256 is None or _SHA256.fullmatch(file.sha256)):
-            raise SnapshotError(path, f"{file.bytes} bytes with the SHA-256 {shorten(file.sha256)} are no file")
+            raise SnapshotError(path, f"{file.bytes} bytes with the SHA-256 {shorten(file.sha256)} cannot be a file")
 
 
 def _check_signature(path: str, envelope: Envelope, key: bytes) -> None:

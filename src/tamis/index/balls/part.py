@@ -144,7 +144,7 @@ class Part(BallArrays):
 
 
 class _Blocks(NamedTuple):
-    """The factors float32[n, d + 4] whose products say who can cover whom, and the scale they are in.
+    """The factors float32[n, d + 4] whose products say which balls can cover which, and their scale.
 
     The product of a ball (s, r) with one that is asked about is ``||s - s'||**2 - (r - r')**2``, less a bound on
     its rounding: every term is in the factors. The bound is twice what is needed and never 0, so that a cover is

@@ -56,12 +56,12 @@ class Projections:
         filter better and are the default. Beyond d of them further orthonormal sets are drawn.
         """
         if kind not in KINDS:
-            raise ModelError(f"there is no kind of projection {kind!r}; choose one of {', '.join(KINDS)}")
+            raise ModelError(f"unknown kind of projection {kind!r}; choose one of {', '.join(KINDS)}")
         if kind == "cube":
             return cls(np.eye(d))
         k = default_k(d) if k is None else k
         if k < 1:
-            raise ModelError(f"k is the number of projections, at least 1; not {k}")
+            raise ModelError(f"k, the number of projections, must be at least 1, not {k}")
         rng = np.random.default_rng([seed, d])
         if kind == "gaussian":
             return cls(_unit(rng.standard_normal((k, d))))

@@ -50,7 +50,7 @@ def choose_way(
 ) -> Choice:
     """Return the way that should be quickest for these balls; ``points``: they will be asked who holds a point."""
     if wanted not in WAYS:
-        raise ModelError(f"there is no way {wanted!r} to search balls; choose one of {', '.join(WAYS)}")
+        raise ModelError(f"unknown way {wanted!r} to search balls; choose one of {', '.join(WAYS)}")
     n, d = centers.shape
     largest = float(max(np.abs(centers).max(initial=0.0), radii.max(initial=0.0)))
     if largest > _LARGE_TREE:

@@ -6,7 +6,7 @@ that uses it, and a filter whose counter reaches the number of its constraints i
 
 Filters belong to groups: the filters of one subscription to its *row*, those of all subscriptions behind
 one link to that *interface*. A group is a disjunction, so it is matched when one of its filters is complete;
-from then on its other filters are not counted, and when all groups are matched nothing is asked any more.
+from then on its other filters are not counted, and when all groups are matched the search ends.
 `match` counts by row, `next_hops` by interface. Such a stop saves most when the event matches nearly
 everywhere, which is what happens in the middle of a broker network.
 

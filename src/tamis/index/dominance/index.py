@@ -39,7 +39,7 @@ class Around(NamedTuple):
 
 
 class DominanceIndex:
-    """Finds who covers a subscription and whom it covers, among any number.
+    """Finds the subscriptions that cover a given one, and those that it covers, among any number.
 
     Guarantee: EXACT, the least row of all coverers. Cost: a microsecond per box of a table at a million boxes, some ten
     microseconds per component of a subscription; for regions and balls as many exact comparisons as boxes propose.

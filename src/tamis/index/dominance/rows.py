@@ -169,7 +169,7 @@ class RowStore:
         rows = np.concatenate([NO_ROWS, *found])
         return Candidates(question, rows, np.zeros(len(rows), np.bool_))
 
-    # ---- whom it covers
+    # ---- what a subscription covers
 
     def find_covered(
         self, questions: Sequence[tuple[Filter, ...]], split: Sequence[Decomposition]

@@ -116,7 +116,7 @@ class ComponentStore:
 
     @property
     def is_sparse(self) -> bool:
-        """Whether most components are dead, so that the store is better made anew."""
+        """Whether most components are dead, so that the store is better created again."""
         return self._n > _DEAD + 2 * len(self.boxes)
 
     def find_pairs(self, components: Sequence[Component], *, outwards: bool) -> Pairs:

@@ -127,7 +127,7 @@ class MicsMatcher:
         return IndexStatistics("mics", len(self), details)
 
     def _learn(self) -> None:
-        """Choose spaces by the subscriptions there are, and index them anew; readers go on with the old ones."""
+        """Choose spaces by the subscriptions there are, and index them again; readers go on with the old ones."""
         held = dict(self._subscriptions)
         groups = RangeGroups(group_axes(list(held.values()), self._n_groups, self._n_axes))
         for row, subscription in held.items():

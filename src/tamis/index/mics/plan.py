@@ -80,7 +80,7 @@ class RangePlan:
         if len(data) > MAX_PLAN_BYTES:
             raise LimitError("bytes of a range plan", len(data), MAX_PLAN_BYTES)
         if not data.startswith(_MARK):
-            raise ModelError("these bytes are not range plan")
+            raise ModelError("these bytes are not a range plan")
         try:
             return cls._read(_numbers(data[len(_MARK) :]))
         except ValueError as error:  # of UnicodeDecodeError, too

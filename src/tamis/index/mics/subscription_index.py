@@ -6,7 +6,7 @@ of the first phase is COMPLETE and not SOUND, and the second phase makes it EXAC
 
 Implements: [mics] section 5, Subscription Indexing.
 Deviation: a leaf holds a range as it came and its owner, where [mics] lists at a merged range all owners that went
-into it. Merged ranges grow until a list names nearly everybody; ranges as they came name only those at the key.
+into it. Merged ranges grow until a list names nearly every owner; ranges as they came name only those at the key.
 Deviation: all ranges of a new subscription are looked up, not their starts alone: starts find every coverer, but miss
 one in seven of those that overlap and could merge or subsume (erratum M.3.11).
 """

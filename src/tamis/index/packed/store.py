@@ -52,7 +52,7 @@ _Rowed = tuple[int, list[tuple[int, Box]]]
 _ColumnSides = dict[int, _Corners]
 _Piece = tuple[Rows, _ColumnSides, slice]
 
-#: Rows that are added at once: as many as make so many float64 in all, each a side of a box, but not fewer than that.
+#: Rows are added in steps of at most ``_MOST_CORNERS`` sides of boxes (float64), but of at least ``_LEAST_STEP`` rows.
 _MOST_CORNERS, _LEAST_STEP = 1 << 22, 1 << 10
 
 

@@ -279,7 +279,7 @@ class ZCurveIndex(OneByOne):
         return prover.is_covered(subscription.filters, self._filters(row))
 
     def _learn(self) -> bool:
-        """Learn scales if the rows have doubled since; then every row is placed anew."""
+        """Learn scales if the rows have doubled since; then every row is placed again."""
         if not self._scales.is_due(len(self._held)):
             return False
         ends: dict[str, list[npt.NDArray[np.float64]]] = {}

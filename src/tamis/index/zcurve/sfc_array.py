@@ -121,7 +121,7 @@ class SfcArray:
     def runs(self, search: Search) -> Iterator[npt.NDArray[np.int32]]:
         """Yield the rows of each cube that is not empty, the largest cubes first, until enough is searched.
 
-        Looking up more cubes than the search may, it scans all points instead: from so many cubes on that is
+        A search that needs more cubes than it may look up scans all points instead: with that many cubes a scan is
         quicker, and it is complete (erratum Z.3.11).
         """
         spans = self._spans_by_kernel(search) if self._is_narrow else self._spans_by_generator(search)

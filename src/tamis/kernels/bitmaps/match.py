@@ -237,7 +237,7 @@ def _visit_queue(
     output: PairOutput,
     state: tuple[Int, Int, Int],
 ) -> tuple[Int, Int]:
-    """Make the visits that wait; ``state`` is (visits, boxes collected, count), the last two are returned anew."""
+    """Make the visits that wait; ``state`` is (visits, boxes collected, count), the last two are returned again."""
     waiting, n, count = state
     for i in range(waiting):
         n = _visit_leaf(segment, np.int64(room.queue[0, i]), events, np.int64(room.queue[1, i]), room, output.found, n)

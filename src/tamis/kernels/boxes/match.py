@@ -3,7 +3,7 @@
 One kernel walks the directory (:mod:`tamis.kernels.directory`) for each event: a call costs about one
 microsecond however many segments there are, which is what one event at a time needs. Event values are
 coded once per quantiser; segments that share one stand together in the directory. Bitmaps have a kernel of their own
-(:mod:`tamis.kernels.bitmaps.match`): here it would cost everyone seven seconds of compiling, needed or not.
+(:mod:`tamis.kernels.bitmaps.match`): here it would cost every process seven seconds of compiling, needed or not.
 
 Output is CSR: rows of event ``e`` are ``out[offsets[e]:offsets[e + 1]]``. When ``out`` is full the kernel stops at
 that event; the caller enlarges ``out`` and goes on from there, so nothing is computed twice and no

@@ -73,7 +73,7 @@ def find_relations(
 ) -> None:
     """Write the code of the relation "ring ``i[k]`` of a REL ring ``j[k]`` of b" for every k."""
     for k in range(i.size):
-        left = narrow(a, i[k], b, j[k], np.int64(0), corners)  # a literal 0 would compile everything below anew
+        left = narrow(a, i[k], b, j[k], np.int64(0), corners)  # a literal 0 would compile everything below again
         code = 0
         while left > 1:
             left >>= 1

@@ -33,13 +33,13 @@ __all__ = [
 #: Whether the relation of ring i of a to ring j of b is in a wanted set.
 _Holds = Callable[[Rings, Int, Rings, Int, Int, Corners], bool]
 
-#: Verdicts: the candidate matches, it does not, or somebody else has to say.
+#: Verdicts: undecided here, the candidate does not match, it matches.
 OPEN, NO, YES = -1, 0, 1
 
 #: An axis that stands for all of them.
 ANY: Final = -1
 
-#: How many candidates ahead polygons are asked for, and how many lines of so many vertices each.
+#: How many candidates ahead polygons are prefetched, how many cache lines of each, and the vertices of a line.
 _AHEAD: Final = 8
 _LINES: Final = 4
 _LINE: Final = 4
@@ -172,7 +172,7 @@ def take_met(
     """Write event and ``row`` of the candidates that match, one after the other; return how many there are."""
     n = np.int64(0)
     for k in range(verdicts.size):
-        met_event[n] = event[k]  # whether it is one nobody can guess: write it, and maybe write over it
+        met_event[n] = event[k]  # written always, overwritten if it is not a match: the branch is not predictable
         met_row[n] = row[entries[k]]
         n += verdicts[k] == YES
     return n

@@ -30,7 +30,7 @@ edges that nearly meet cost integers.
 No input, even a hostile one, may make it slow. The order is NumPy's sort, which is O(n log n) always; numba's is
 a quicksort without that promise. Only a vertex that starts two edges asks about sides to find its place. Edges
 that end are found by their *labels*, integers that increase along the status: new edges get labels between those
-of their neighbours, and when there is no room (after thirty in one gap, not before) all labels are dealt anew.
+of their neighbours, and when there is no room (after thirty in one gap, not before) all labels are dealt again.
 The status is a plain array; to shift its tail, 20 KB on average when every edge of 10,000 lies under the line and
 enters at the front, takes 0.2 us, less than the walk through a tree.
 """

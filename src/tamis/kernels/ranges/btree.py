@@ -76,7 +76,7 @@ class BTree(NamedTuple):
     state: npt.NDArray[np.int64]
     #: Two ways from the root to a leaf, as (node, place); scratch of the writer.
     path: npt.NDArray[np.int64]
-    #: Keys and numbers of a leaf while it is written anew; scratch of the writer.
+    #: Keys and numbers of a leaf while it is written again; scratch of the writer.
     spare: npt.NDArray[np.int64]
 
 

@@ -265,7 +265,7 @@ class _Reader(ValueReader):
         attribute, coordinates = self.vector_of(args, path)
         radius = number_of(args[2], f"{path}args[2].")
         if radius < 0:
-            raise wrong(f"{path}args[2].", "a radius is not negative", radius, attribute)
+            raise wrong(f"{path}args[2].", "a radius must not be negative", radius, attribute)
         return WithinBall(attribute, coordinates, float(radius))
 
     def _network_test(self, args: Sequence[Any], path: str) -> Node:

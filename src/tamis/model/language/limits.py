@@ -1,12 +1,12 @@
 """How large a subscription may be, and who says so.
 
-Whoever can send text can send a lot of it, so reading is bounded before it starts: beyond these limits
+A client that can send text can send a lot of it, so reading is bounded before it starts: beyond these limits
 there is a `LimitError` that names the limit, and a text that goes to any one of them takes at most 30 ms to
 read (all of them at once, about twice that).
 
 The bulky parts (geometries, vectors, lists of IN) do not count as text; they are lexed as one token each and
 have budgets of their own. A `Budget` is spent by one subscription as a whole, so that two lists of 6,000
-values are no way round a limit of 10,000.
+values do not get around a limit of 10,000.
 
 JSON spends the same budgets as the text it says the same as: `CONDITION_TEXT` and `NOT_TEXT` are the
 least that a condition and a NOT can cost in text, so that what can be said in text fits as JSON, too.

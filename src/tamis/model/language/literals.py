@@ -115,7 +115,7 @@ def unfolded(value: object, fold: Fold) -> str | None:
 def check_distance(distance: int | float, unit: str | None, position: int) -> None:
     """Refuse a distance below 0 and an unknown unit."""
     if distance < 0:
-        raise Refusal("a distance is not negative", position, distance)
+        raise Refusal("a distance must not be negative", position, distance)
     if unit is not None and unit not in METRES:
         raise Refusal(f"there is no unit {shorten(unit)}; write one of {', '.join(map(repr, METRES))}", position, unit)
 
@@ -125,7 +125,7 @@ def check_cosine(direction: Sequence[float], least: int | float, position: int) 
     if not any(direction):
         raise Refusal("a vector of zeros has no direction", position, direction)
     if not -1 <= least <= 1:
-        raise Refusal("a cosine lies between -1 and 1", position, least)
+        raise Refusal("a cosine must be between -1 and 1", position, least)
 
 
 def fitting(make: Callable[..., Made], position: int, *given: object) -> Made:
@@ -356,7 +356,7 @@ def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
-        raise Refusal(f"the key {shorten(twice)} stands twice in one object", 0)
+        raise Refusal(f"duplicate key {shorten(twice)} in one object", 0)
     return found
 
 

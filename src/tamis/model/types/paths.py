@@ -88,7 +88,7 @@ def _among(elements: list[Any] | tuple[Any, ...], name: str, lookups: Lookups) -
 
 
 def nested(values: Mapping[str, Any], flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values with those that are not key of ``flat`` put back under their paths.
+    """Return values with those that are not a key of ``flat`` put back under their paths.
 
     >>> nested({"a": 1, "detail.state": "running"}, {"a": 1, "detail": {}})
     {'a': 1, 'detail': {'state': 'running'}}

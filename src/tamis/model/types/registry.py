@@ -69,7 +69,7 @@ def register_type(kind: Registered) -> Registered:
         raise SchemaError("", f"{kind.__name__} needs the form of its canonical values, such as form = Form.NUMBER")
     known = _TYPES.setdefault(name, kind)
     if known is not kind:
-        raise SchemaError("", f"there is a type {name!r} already: {known.__module__}.{known.__qualname__}")
+        raise SchemaError("", f"type {name!r} exists already: {known.__module__}.{known.__qualname__}")
     if kind not in _IN_ORDER:
         _IN_ORDER.insert(0, kind)
     return kind

@@ -25,7 +25,7 @@ from tamis.model.values import INT64_MAX, INT64_MIN, Value
 __all__ = ["Timestamp"]
 
 _MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
-#: Where the years of datetime begin and end, and from where on Arrow has no summer times any more (zoneinfo has).
+#: Where the years of datetime begin and end, and from where on Arrow has no summer times (zoneinfo has).
 _FIRST_YEAR, _AFTER_LAST_YEAR, _ARROW_KNOWS_ZONES_TO = (
     int(np.datetime64(year, "us").astype(np.int64)) for year in ("0001", "10000", "2037")
 )

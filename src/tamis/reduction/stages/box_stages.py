@@ -1,4 +1,4 @@
-"""Reducing boxes by the million: who is covered, by whom, and what others contain together.
+"""Reducing boxes by the million: which are covered, by which, and which are contained in several others together.
 
 Boxes are rows of arrays. One covers another iff it is at least as wide on every side, and *ends* at least as
 late: the expiry is one more axis, from 0 to the end, so that outliving is covering there.

@@ -2,7 +2,7 @@
 
 Two filters that agree on all attributes but one have the same *remainder* without it, so a table from
 remainder to filters finds all joinable groups at once, without comparing pairs; the values of a group are
-united in one go. That is repeated over the attributes until nothing joins any more. What the language
+united in one go. That is repeated over the attributes until no more filters join. What the language
 could not read back, because it is beyond a limit, is not joined: such a group is parted until it fits.
 """
 

@@ -287,7 +287,7 @@ class BrokerCore:
     def restore(
         self, stored: Mapping[Key, bytes], *, now: float, read: Mapping[tuple[str, ...], m.Subscribe] | None = None
     ) -> list[Effect]:
-        """Take back what an earlier life persisted; every neighbour gets its table anew, in one step.
+        """Take back what an earlier life persisted; every neighbour gets its table again, in one step.
 
         ``read`` are the subscriptions of clients, by source and key, if they were decoded already.
         """

@@ -1,4 +1,4 @@
-"""Who waits for whom: when an update, or a subscription, is known wherever it must be.
+"""Which confirmations are awaited: when an update, or a subscription, is known wherever it must be.
 
 Updates of a link are numbered, and a neighbour confirms them in order. Whatever comes in, a subscription or a
 neighbour's update, is settled when every *other* neighbour has confirmed all that was sent to it up to then. That one

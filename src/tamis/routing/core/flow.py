@@ -3,7 +3,7 @@
 What must cross a link that is cut waits in an outbox, and disks end somewhere. So an outbox has a quota
 (`tamis.node.stream.Quota`). When it is full, its broker refuses events of its own clients that would have to go
 there, before they are accepted; and it asks its other neighbours to pause, who do the same and ask on. What was
-accepted is never refused any more: an event that comes from a neighbour is taken beyond the quota, so an outbox exceeds
+accepted is never refused later: an event that comes from a neighbour is taken beyond the quota, so an outbox exceeds
 it by what was under way, no more. When it has emptied to half, everything resumes by itself (promise G16).
 
 A neighbour is asked to pause because of links *other* than the one to it, so requests travel away from what is full,

@@ -1,7 +1,7 @@
 """Accepted events on their way through the table, in steps of bounded length (promise S26).
 
 One request may have thousands of events, and one event a reader in every subscription: routed at once, either would
-hold up everybody else for seconds. So a step routes some events, and makes some copies. What is left is on disk in the
+delay all other clients for seconds. So a step routes some events, and makes some copies. What is left is on disk in the
 same transaction, as a *slice*: the events are accepted and confirmed, none of them can be lost, and a restart goes on
 where the last step ended (`Progress`). A tick does one step, for the sources that have something left in turn.
 

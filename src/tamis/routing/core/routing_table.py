@@ -3,7 +3,7 @@
 *Interests* are what came in: the subscriptions of clients, and the entries that neighbours announced. From them follow
 both directions. Inwards, each namespace has an index of all clients' subscriptions, which says who wants an event, and
 an index for each neighbour, which says whether it does and ends at the first filter that matches. Outwards, one
-`Summary` per neighbour and namespace has the interests of everybody but that neighbour as its members (promise
+`Summary` per neighbour and namespace has the interests of all except that neighbour as its members (promise
 R3), and says what to announce and retract.
 
 A neighbour that has not spoken yet is taken to want everything (promise R6: when in doubt, forward).

@@ -14,7 +14,7 @@ Whatever happens between two calls of `take_changes` is one change for the neigh
 had and what it must have, announced before it is retracted (promise R2).
 
 A change moves at most `SLICE` members from one home to another, however many there are (promise R14). A group that
-ends is *ending* until its last member has found another home: no member finds a home in it any more, but the neighbour
+ends is *ending* until its last member has found another home: no further member finds a home in it, but the neighbour
 holds it for that long, so that nothing is lost meanwhile. What is left to do follows in further calls of `advance`.
 Nothing of this is on disk: a broker that restarts makes its summaries from its interests.
 """

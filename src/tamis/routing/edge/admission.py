@@ -160,7 +160,7 @@ def read_raw(payload: bytes) -> dict[str, Any]:
 
 
 def _has_odd_name(value: object, levels: int) -> bool:
-    """Whether an object within so many levels has a name that is not text; JSON cannot say that, MessagePack can."""
+    """Whether an object within ``levels`` levels has a name that is not text: possible in MessagePack, not in JSON."""
     if levels == 0 or not isinstance(value, dict | list):
         return False
     inner = value if isinstance(value, list) else value.values()

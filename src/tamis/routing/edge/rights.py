@@ -27,7 +27,7 @@ class Rights:
     max_subscriptions: int = MAX_SUBSCRIPTIONS
     #: The kind of place that it speaks from, for the audit.
     address: str = "process"
-    #: The SHA-256 of the token that they come from, "" without one. A name may be issued anew, a digest is not.
+    #: The SHA-256 of the token that they come from, "" without one. A name may be issued again, a digest is not.
     digest: str = field(default="", compare=False, repr=False)
 
     def sees(self, namespace: str) -> bool:

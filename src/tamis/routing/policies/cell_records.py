@@ -4,7 +4,7 @@ The keys of a space are cut into at most `BLOCKS` blocks of equal width. A block
 block, cut at its ends; a block without any has no record. The *head* record of a neighbour and namespace says by an
 empty snapshot plan which spaces the blocks belong to. For a neighbour whose cells are others than ours, which is
 forwarded everything, the head is a snapshot of all keys instead, and so is every head that a broker wrote before there
-were blocks: a head with ranges is taken as it is, and written anew as blocks.
+were blocks: a head with ranges is taken as it is, and written again as blocks.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _INT = np.dtype("<i8")
 
 
 class StoredRanges:
-    """What is on disk for one neighbour and namespace: the plan to begin with, and whether it is to be written anew."""
+    """What is on disk for one neighbour and namespace: the first plan, and whether it must be written again."""
 
     def __init__(self, plan: RangePlan) -> None:
         self.plan = plan

@@ -247,7 +247,7 @@ def find_policy(policy: str | Policy, options: Mapping[str, object] | None = Non
     if name not in _BY_NAME:
         near = difflib.get_close_matches(name, _BY_NAME, 1)
         hint = f" (did you mean {near[0]!r}?)" if near else ""
-        raise ModelError(f"there is no policy {name!r}{hint}; there are {', '.join(_BY_NAME)}")
+        raise ModelError(f"unknown policy {name!r}{hint}; choose from {', '.join(_BY_NAME)}")
     return _BY_NAME[name].policy(given) if given else POLICIES[name]
 
 

@@ -1,8 +1,8 @@
 """Subsumption: what several announced filters cover together is not announced.
 
 The proof is exact and under a budget; where the budget ends the subscription is announced (promise S19). When one
-of the filters of a proof goes, whatever it helped to withhold is looked at again (promise R9); the summary's books
-see to that.
+of the filters of a proof is removed, everything that it helped to withhold is checked again (promise R9); the summary
+keeps the records for that.
 
 Implements: [mics] section 3.7, subsumption.
 Deviation: exact on raw values; the paper's ranges of cells are exact for the cells only.

@@ -44,7 +44,7 @@ class Outgoing:
 
 
 class System(Protocol):
-    """A connection to a messaging system. It connects again by itself; errors that waiting cannot mend are raised."""
+    """A connection to a messaging system. It reconnects by itself; errors that waiting cannot fix are raised."""
 
     #: The word in command lines, producers' names and errors: ``nats``.
     kind: str

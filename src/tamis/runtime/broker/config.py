@@ -82,7 +82,7 @@ class LinkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             if not self.cells:
                 return policy
             if policy.cells is None:
-                raise ModelError(f"cells are for a policy that announces cells, as mics; not {self.policy!r}")
+                raise ModelError(f"cells need a policy that announces cells, such as mics, not {self.policy!r}")
             return replace(policy, cells=replace(policy.cells, spaces=_read_cells(Path(self.cells))))
         except ModelError as error:
             raise ModelError(f"link {self.name!r}: {error}") from None
@@ -170,7 +170,7 @@ class BrokerLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 class _Port(BrokerLimits, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Where a broker listens, and to whom it answers."""
+    """Where a broker listens, and which requests it answers."""
 
     host: str = "127.0.0.1"
     port: int = 8080

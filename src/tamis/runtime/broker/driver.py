@@ -235,7 +235,7 @@ class Driver:
         return answer
 
     async def wait_while(self, is_waiting: Callable[[EdgeCore], bool], *, until_on_disk: bool = False) -> bool:
-        """Return when something on disk does not wait for its steps any more, or the broker stops; whether it waited.
+        """Wait until ``is_waiting`` is false of the edge, or the broker stops; return whether it waited.
 
         ``until_on_disk`` waits for the disk to have those steps, too. A broker that stops takes the steps that are
         left when it is started again.

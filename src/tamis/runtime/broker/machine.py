@@ -112,7 +112,7 @@ class BrokerMachine:
     ) -> None:
         self.node = node
         self.connections: dict[Link, Connection] = {}
-        #: What made a step or a commit fail: the memory is not to be trusted any more, start again from the disk.
+        #: What made a step or a commit fail: the memory can no longer be trusted, start again from the disk.
         self.failure: BaseException | None = None
         #: Called when something fails, and when something new is committed for a link.
         self.on_failure: Callable[[BaseException], None] = lambda error: None
@@ -166,7 +166,7 @@ class BrokerMachine:
             raise RefusedError(503, FAILED)
 
     def fail(self, error: BaseException) -> None:
-        """Take note that nothing of this memory may be trusted any more."""
+        """Note that nothing in this memory can be trusted from now on."""
         if self.failure is None:
             self.failure = error
             self.on_failure(error)

@@ -113,9 +113,7 @@ async def _subscribe(
     for place, subscription, message in changed:
         there = driver.view.asked.get(place)
         if there is not None and m.about(there).owner != OWNER:
-            raise SnapshotError(
-                str(version), f"subscription {subscription.id!r} is at the broker already, and not ours"
-            )
+            raise SnapshotError(str(version), f"the broker has a subscription {subscription.id!r} of another owner")
         try:
             space = content.of(subscription.namespace)
             if _is_typed(subscription, space.schema, compiled_for):  # what was compiled there need not be parsed here

@@ -30,7 +30,7 @@ from tamis.runtime.broker.config import BrokerConfig
 __all__ = ["LOCAL", "Token", "Tokens", "jti_digest", "tokens_of"]
 
 
-#: The principal that everybody on this machine is, where no tokens are required.
+#: The principal of every client on this machine, where no tokens are required.
 LOCAL = "local"
 
 
@@ -87,7 +87,7 @@ class Tokens:
         with self._locked() as directory:
             known = self._read()
             if any(one.name == name for one in known):
-                raise RefusedError(409, f"there is a token {name!r} already; revoke it first or choose another name")
+                raise RefusedError(409, f"token {name!r} exists already; revoke it first or choose another name")
             self._write([*known, token], directory)
         return secret
 

@@ -91,7 +91,7 @@ class _CursorFile:
 
 
 class Client:
-    """A connection to a broker that mends itself; made by `tamis.connect`."""
+    """A connection to a broker that reconnects by itself; made by `tamis.connect`."""
 
     def __init__(
         self,

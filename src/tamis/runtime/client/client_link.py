@@ -2,7 +2,7 @@
 
 Every client claims the same life, so that it goes on with the stream of its name even when it remembers nothing: the
 broker's greeting says which message it received last, and the first message that comes says where the other direction
-stands. Only a broker that lost its disk begins anew; then everything that was not acknowledged is said again.
+stands. Only a broker that lost its disk begins again; then everything that was not acknowledged is said again.
 
 A message counts as read when every subscription that it was handed to has acknowledged it, and all before it. That
 number is the *cursor*: it is sent to the broker, and a client may keep it in a file to continue after a crash.

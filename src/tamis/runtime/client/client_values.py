@@ -23,7 +23,7 @@ def encode_event(raw: Mapping[str, Any]) -> bytes:
     {'mag': 6.5}
     """
     if not isinstance(raw, Mapping):
-        raise EventError("", raw, "an event is a mapping from attribute to value")
+        raise EventError("", raw, "an event must be a mapping from attribute to value")
     values = raw if isinstance(raw, dict) else dict(raw)
     if any(isinstance(value, Decimal) for value in values.values()):
         values = {name: _with_decimals(value) for name, value in values.items()}

@@ -65,7 +65,9 @@ class HttpCalls:
                 raise
             found = msgspec.json.decode(self._call("GET", f"/v1/subscriptions/{quote(id, safe='')}", self._whose()))
             if found["filter"] != filter:
-                raise RefusedError(409, f"subscription {id!r} is there already and asks {found['filter']}") from None
+                raise RefusedError(
+                    409, f"subscription {id!r} exists already, with the filter {found['filter']}"
+                ) from None
 
     def read_log(self, id: str, *, after: str = "", upto: str = "", limit: int = 1_000) -> LogPage:
         """Return messages behind a cursor, up to another one; ``limit=0`` tells only where the log stands."""

@@ -217,7 +217,7 @@ class ClientSession:
             places = [(delivery.event.namespace, id) for id in delivery.subscriptions]
             readers = [self.readers[place] for place in places if place in self.readers]
             if readers or self._ended.issuperset(places):
-                if cursor.epoch == self.link.broker:  # a number of a former life means nothing any more
+                if cursor.epoch == self.link.broker:  # a number of a former life has no meaning
                     self.link.hand_out(cursor.number, len(readers))
                 for reader in readers:
                     reader.deliver(cursor, delivery)

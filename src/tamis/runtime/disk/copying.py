@@ -23,7 +23,7 @@ def copy_database(source: Path, target: Path, step_seconds: float) -> None:
     try:
         origin, copy = open_to_read(source), apsw.Connection(str(target))
         try:
-            # One state for all steps: without a transaction each commit of the broker would begin the copy anew.
+            # One state for all steps: without a transaction each commit of the broker would begin the copy again.
             origin.execute("BEGIN; SELECT count(*) FROM books").fetchall()
             with copy.backup("main", origin, "main") as steps:
                 while not steps.done:

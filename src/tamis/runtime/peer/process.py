@@ -89,7 +89,7 @@ class PeerProcess:
     @property
     def _running(self) -> _Wires:
         if self._wires is None:
-            raise LocalProtocolError("the peer has not been started")
+            raise LocalProtocolError("the peer has not been started: call start first")
         return self._wires
 
     def check(self) -> None:

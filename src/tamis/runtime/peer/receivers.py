@@ -122,7 +122,7 @@ class Receivers:
                     await wire.write(self._next(outbox))
                     continue
                 except (OSError, TimeoutError):
-                    pass  # it does not answer, or not any more
+                    pass  # it does not answer, or is gone
                 except (ModelError, RemoteProtocolError) as error:
                     self._reports.say(f"cannot talk to {name}: {getattr(error, 'problem', error)}")
                 await self._give_up(outbox, wire)

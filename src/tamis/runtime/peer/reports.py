@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 __all__ = ["Reports"]
 
-#: Notices in one period of so many seconds; each text is shown once in it.
+#: The most notices in one period, and its seconds; each text is shown once in it.
 PER_PERIOD, PERIOD_SECONDS = 20, 60.0
 
 

@@ -126,7 +126,7 @@ class ClientHost:
     kept: Cursor | None = None
     lives: int = 1
     on_news: Callable[[ClientHost], None] = lambda host: None
-    #: Why the broker does not want this client any more; "" as long as it does.
+    #: Why the broker has ended this client; "" while it has not.
     refused: str = ""
     wake: Callable[[], None] = lambda: None
 
@@ -279,7 +279,7 @@ class BrokerSimulator(Simulator):
     # Wires
 
     def cut(self, a: str, b: str) -> None:
-        """Let nothing pass between two hosts until `mend`."""
+        """Block all traffic between two hosts until `mend`."""
         self._cut.add(frozenset((a, b)))
         self._break(self._wires.get(_pair(a, b)))
 
@@ -309,7 +309,7 @@ class BrokerSimulator(Simulator):
 
     def _demand_new(self, name: str) -> None:
         if name in self.brokers or name in self.clients:
-            raise LocalProtocolError(f"there is a node {name!r} already")
+            raise LocalProtocolError(f"node {name!r} exists already")
 
     def _pairs(self, name: str) -> list[tuple[str, str]]:
         """Return the pairs, each with the end that dials first, that a broker is in."""

@@ -36,7 +36,7 @@ class DatagramSimulator(Simulator):
     def add(self, name: str, make_core: Callable[[], Any]) -> DatagramHost:
         """Add a machine and start it."""
         if name in self.hosts:
-            raise LocalProtocolError(f"there is a node {name!r} already")
+            raise LocalProtocolError(f"node {name!r} exists already")
         host = self.hosts[name] = DatagramHost(name, make_core)
         self.start(host)
         return host

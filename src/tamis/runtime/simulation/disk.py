@@ -63,6 +63,6 @@ class SimulatedDisk:
 
     def _append(self, link: Link, number: int, body: bytes) -> None:
         stream = self._streams.setdefault(link, {})
-        if number in stream:  # the stream began anew
+        if number in stream:  # the stream began again
             stream.clear()
         stream[number] = body

@@ -1,6 +1,6 @@
 """The naive network, which runs beside every simulated one: each event meets each subscription.
 
-It knows what its clients ask for, and so what a network must deliver to whom. What it delivers and the network does not
+It knows the subscriptions of all clients, and so what each must get. What it delivers and the network does not
 is lost.
 """
 
@@ -91,7 +91,7 @@ class NaiveNetwork:
             raise UnknownSubscriptionError(id)
 
     def publish(self, id: EventId, namespace: str, values: Event, is_active: Callable[[str, Place], bool]) -> None:
-        """Note who must get an event: everybody with an active subscription that matches."""
+        """Note which clients must get an event: all with an active subscription that matches."""
         for name, client in self._clients.items():
             due = [
                 place

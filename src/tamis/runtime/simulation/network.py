@@ -97,7 +97,7 @@ class Network:
         if name not in self._counters:
             raise ModelError(f"there is no broker {name!r}; there are {', '.join(self.topology.brokers[:8])} ...")
         if not client or client in self._inboxes or client in self._counters:
-            raise ModelError(f"the name {client!r} is taken" if client else "a client needs a name")
+            raise ModelError(f"the name {client!r} is in use" if client else "a client needs a name")
         self._naive.attach(client, name)
         self._inboxes[client] = ClientInbox(self._simulator, client, name)
         return client

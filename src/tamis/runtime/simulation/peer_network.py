@@ -54,7 +54,7 @@ class PeerNetwork:
     brokers
         Names of brokers; clients are attached to them, and the brokers are the peers. Without, each client is a peer.
     seed, faults
-        Whom a new peer contacts, and what goes wrong.
+        The seed that decides which peer a new peer contacts, and which faults happen.
 
     Examples
     --------
@@ -98,7 +98,7 @@ class PeerNetwork:
     def attach(self, client: str, broker: str | None = None) -> str:
         """Add a client: a peer, or a client of a broker, the next one in turn."""
         if not client or client in self._naive.clients or client in self._peers or "/" in client:
-            raise ModelError(f"the name {client!r} is taken, empty or has a slash")
+            raise ModelError(f"the name {client!r} is in use, empty or has a slash")
         if self._brokers:
             peer = self._brokers[len(self._naive.clients) % len(self._brokers)] if broker is None else broker
             if peer not in self._brokers:

@@ -28,7 +28,7 @@ class Faults:
 
     #: The share of packets that are lost; a wire of brokers and clients breaks there.
     drop: float = 0.0
-    #: The share of packets that come twice; brokers and clients dial anew instead, while the old wire still stands.
+    #: The share of packets that come twice; brokers and clients dial again instead, while the old wire still stands.
     duplicate: float = 0.0
     #: The share of packets that take up to ``lateness`` longer.
     late: float = 0.0
@@ -57,7 +57,7 @@ class Simulator:
         self.now = 0.0
         self.faults = faults
         self.steps = 0
-        #: What happened, by kind: packets, wires broken and dialled anew; crashes, starts, disks lost.
+        #: What happened, by kind: packets, wires broken and dialled again; crashes, starts, disks lost.
         self.counts: dict[str, int] = {}
         self.rng = random.Random(seed)
         self._hop_seconds = hop_seconds

@@ -53,7 +53,7 @@ class Topology:
             "random": lambda i: rng.randrange(1, i),
         }
         if shape not in parents:
-            raise ModelError(f"there is no topology {shape!r}; there are {', '.join(SHAPES)}")
+            raise ModelError(f"unknown topology {shape!r}; choose from {', '.join(SHAPES)}")
         edges = tuple((f"b{parents[shape](i)}", f"b{i}") for i in range(2, n + 1))
         return cls(tuple(f"b{i}" for i in range(1, n + 1)), edges)
 

@@ -3,7 +3,7 @@
 The table ``lease`` has one row: the *fence*, a number that grows whenever the right changes hands or connections, and
 the *writer*, which must equal it. Every transaction begins by setting the writer to the fence that it knows. If another
 broker has taken over meanwhile, the two differ, PostgreSQL refuses the row, and nothing of the transaction is written,
-however late it comes. The same row is locked until the transaction ends, so nobody takes over in the middle of one.
+however late it comes. The same row is locked until the transaction ends, so no broker takes over in the middle of one.
 
 The table ``alive`` says who holds the lease and when that process was last seen, by the clock of the database. It is
 not the locked row: a commit that takes long does not look like a dead broker.
@@ -131,7 +131,7 @@ class Lease:
 
 
 class Heartbeat:
-    """A thread that shows that the holder of a lease lives, on a connection of its own; ``lost`` hears of the end."""
+    """A thread that shows that the holder of a lease lives, on its own connection; ``lost`` is called at its end."""
 
     def __init__(self, address: Address, lease: Lease, lost: Callable[[StoreError], object]) -> None:
         self._address = address

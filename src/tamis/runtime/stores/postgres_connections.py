@@ -76,7 +76,7 @@ class Writer:
 
     def close(self) -> None:
         """Release the lease, so that a standby takes over at once."""
-        with contextlib.suppress(psycopg.Error):  # whoever comes next waits until the lease is over
+        with contextlib.suppress(psycopg.Error):  # the next broker waits until the lease is over
             self.lease.release(self.db)
         self.db.close()
 

@@ -166,7 +166,7 @@ class PostgresStore:
             return self.tables.load(PostgresDatabase(self._writer.db, is_large=True))
 
     def _write_and_look(self, write: Callable[[Database], object]) -> bool:
-        """Write something that is not counted as a commit; False: what is in the tables was read anew instead."""
+        """Write something that is not counted as a commit; False: what is in the tables was read again instead."""
         try:
             if self._writer.write(write):
                 return True
@@ -184,7 +184,7 @@ class PostgresStore:
             self.tables.audit.load(database)
 
     def _read(self, question: Callable[[Database], T]) -> T:
-        """Return the answer to a question; an error stops the broker, whoever met it."""
+        """Return the answer to a query; an error in any caller stops the broker."""
         try:
             return self._reader.ask_patiently(question, self._writer.patience)
         except StoreError as error:

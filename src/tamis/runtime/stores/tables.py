@@ -95,7 +95,7 @@ class Batch:
             self.floors[link] = max(floor, number)
             self.messages.pop((link, number), None)
         else:
-            if number <= floor:  # the stream began anew
+            if number <= floor:  # the stream began again
                 self.restarted.add(link)
                 self.floors[link] = number - 1
                 self.messages = {place: body for place, body in self.messages.items() if place[0] != link}

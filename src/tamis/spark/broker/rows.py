@@ -173,7 +173,7 @@ def _wkt(name: str, value: bytes) -> str:
 def _plain(name: str, value: Any) -> Any:
     """Return a value of Arrow as JSON has it; `EventError` when JSON has none."""
     if isinstance(value, float) and not math.isfinite(value):
-        raise EventError(name, value, "no number; leave a missing value null")
+        raise EventError(name, value, "not a number; leave a missing value null")
     if isinstance(value, Decimal):
         return int(value) if value == value.to_integral_value() else float(value)
     if isinstance(value, dt.datetime):

@@ -93,7 +93,7 @@ class Log:
         if end["number"] < start["number"]:
             raise ModelError(
                 f"subscription {self.subscription!r}: its log ends at {end['number']}, before the checkpoint "
-                f"({start['number']}): it was withdrawn and made anew; start a new checkpoint"
+                f"({start['number']}): it was withdrawn and created again; start a new checkpoint"
             )
         edges = [*range(start["number"], end["number"], self.per_partition), end["number"]]
         return [Span(end["epoch"], *pair) for pair in itertools.pairwise(edges)]

@@ -1,4 +1,4 @@
-"""What a run tells: stages with their times, where every row went, who heard most, what was refused and why."""
+"""The report of a run: stages with times, where every row went, the top subscriptions, what was refused and why."""
 
 from __future__ import annotations
 

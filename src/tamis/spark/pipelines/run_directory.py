@@ -1,6 +1,6 @@
 """The directory of a run: written beside its place and put there whole, so that a re-run replaces and never piles up.
 
-``.NAME.building`` is the run in the making; whoever makes it holds a lock on it. ``.NAME.old`` exists for the
+``.NAME.building`` is the unfinished run; its writer holds a lock on it. ``.NAME.old`` exists for the
 moment between two renames: when a run was killed there, the next one puts it back.
 """
 

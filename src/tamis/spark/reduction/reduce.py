@@ -2,13 +2,13 @@
 
 In two steps, both in the executors:
 
-1. *Who is covered by whom.* Space is cut into tiles. A subscription is decided in its home, the lowest tile it
+1. *Covering by a single other.* Space is cut into tiles. A subscription is decided in its home, the lowest tile it
    meets; each of its covers meets that tile, too, and is copied there. So every decision is the one that would be
    made in the whole set, and cannot depend on how it was cut.
 2. *Unions and merges* of what is left, by namespace: who helps to cover a subscription may lie anywhere in it, so
    this is done by one task for each namespace, and not at all for one with more than ``at_once`` left.
 
-It yields the routing summary for links. Deliveries go to everybody, whatever is reduced.
+It yields the routing summary for links. Every client still gets all its deliveries.
 """
 
 from __future__ import annotations

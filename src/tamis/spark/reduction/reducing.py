@@ -1,4 +1,4 @@
-"""Inside the workers: subscriptions to the tiles of a reduction, who covers whom in a tile, unions and merges."""
+"""Inside the workers: subscriptions to the tiles of a reduction, covering inside a tile, unions and merges."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def spread_to_tiles(batches: Iterator[pa.RecordBatch], *, task: Reduce) -> Itera
 
 
 def cover_tiles(batches: Iterator[pa.RecordBatch], *, task: Reduce) -> Iterator[pa.RecordBatch]:
-    """Say of the subscriptions at home in each tile which stay, and by whom the others are covered.
+    """Decide which of the subscriptions at home in each tile stay, and which subscriptions cover the others.
 
     The rows of a tile of a namespace must come together.
     """
@@ -128,7 +128,7 @@ def _boxes(rows: pa.Table, names: list[str]) -> SubscriptionTable:
 
 
 def _reasons(found: Reduction) -> dict[Any, tuple[str, tuple[Any, ...]]]:
-    """Return the rule by which each subscription is gone, and for whom."""
+    """Return the rule by which each subscription was dropped, and the subscriptions that replace it."""
     reasons: dict[Any, tuple[str, tuple[Any, ...]]] = dict.fromkeys(found.impossible, ("impossible", ()))
     for rule, told in (("covered", found.covered), ("equivalent", found.equivalent)):
         reasons |= {id: (rule, (by,)) for id, by in told.items()}

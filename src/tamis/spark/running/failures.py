@@ -18,8 +18,8 @@ _TOLD = re.compile(r"(?:Caused by: )?(?:[\w$]+\.)*[\w$]+(?:Error|Exception): (.*
 def last_words(error: Exception) -> str:
     r"""Return the line of a long story that tells what happened: the last cause of Java, or a worker's own error.
 
-    >>> last_words(ValueError("failed: x\n\tat a.b\nCaused by: java.lang.RuntimeException: e.parquet is no file"))
-    'e.parquet is no file'
+    >>> last_words(ValueError("failed: x\n\tat a.b\nCaused by: java.lang.RuntimeException: e.parquet is not a file"))
+    'e.parquet is not a file'
     """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     causes = [found[1] for line in lines if (found := _TOLD.fullmatch(line)) and found[1]]

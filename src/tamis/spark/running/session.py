@@ -29,7 +29,7 @@ _LOGGING = Path(__file__).with_name("log4j2.properties")
 
 #: One place for every setting, with its reason.
 _SETTINGS = {
-    "spark.ui.enabled": "false",  # no listener that nobody asked for
+    "spark.ui.enabled": "false",  # no listener without a request for it
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.bindAddress": _LOOPBACK,
     "spark.driver.host": _LOOPBACK,

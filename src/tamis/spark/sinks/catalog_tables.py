@@ -28,7 +28,7 @@ class CatalogTables:
         return target
 
     def replace(self, frame: DataFrame, target: str) -> None:
-        """Make the table anew."""
+        """Create the table again."""
         frame.write.mode("overwrite").saveAsTable(target)
 
     def write_batch(self, frame: DataFrame, target: str, batch: BatchKey) -> None:

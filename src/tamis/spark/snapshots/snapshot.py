@@ -143,7 +143,7 @@ def unless_overtaken(change: Callable[[], Result]) -> Result:
 
 
 def compact_snapshot(spark: SparkSession, directory: str | Path, *, part_size: int = PART_SIZE) -> Version:
-    """Publish a version with the same subscriptions as the newest, indexed anew in few parts; return it.
+    """Publish a version with the same subscriptions as the newest, indexed again in few parts; return it.
 
     Tiles and the routing summary of the newest version are kept: they are true of the same subscriptions. When
     another writer publishes a version meanwhile, that one is compacted instead.

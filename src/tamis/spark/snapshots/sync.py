@@ -85,7 +85,7 @@ def sync_snapshot(
         The attributes; that of the newest version when not given. Another one than that version has is refused,
         because rules that did not change would not be compiled with it.
     rebuild
-        Make tiles and the routing summary anew, if the version before had them, in a version that follows the update
+        Build tiles and the routing summary again, if the version before had them, in a version that follows the update
         at once; else the new version has none.
 
     The version holds afterwards what `write_snapshot` would make of the accepted rows: a rule that is changed to
@@ -159,7 +159,7 @@ def apply_changes(changes: DataFrame, base: Version, schema: Schema | None, *, w
 
 
 def tidied(spark: SparkSession, report: SyncReport, *, rebuild: bool = True) -> SyncReport:
-    """Merge small parts and parts with many dead rows, and make anew what the update dropped, in a next version."""
+    """Merge small parts and parts with many dead rows, and rebuild what the update dropped, in a next version."""
     if not report.added and not report.changed and not report.removed:
         return report
     local = snapshot.opened(report.version, parts=False)
@@ -179,7 +179,7 @@ def tidied(spark: SparkSession, report: SyncReport, *, rebuild: bool = True) -> 
 def parts_to_merge(parts: Sequence[tuple[str, int, int]]) -> list[int]:
     """Return the numbers of the parts that become one, of the (namespace, rows, dead rows) of each.
 
-    Parts that are mostly dead are written anew. When a namespace has many parts that are not large, the smallest ones
+    Parts that are mostly dead are written again. When a namespace has many parts that are not large, the smallest ones
     are merged up to the first that is more than twice as large as all of them together: so each rule is written again a
     few times only.
 

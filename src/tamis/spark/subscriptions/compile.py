@@ -1,7 +1,7 @@
 """Compile: raw subscriptions in, canonical ones out; what cannot be read goes to quarantine with its reason.
 
 Every input row is accepted, rejected, or one of several identical rows of which one is kept: none is lost. Rows
-that share an id and differ are all rejected, for nobody can say which one was meant.
+that share an id and differ are all rejected, because it is unknown which of them is meant.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Compiled(tuple[DataFrame, DataFrame]):
         return pair
 
     def release(self) -> None:
-        """Give back what Spark keeps of the rows; whoever asks for them later has them compiled again."""
+        """Release what Spark caches of the rows; a later read compiles them again."""
         self._kept.unpersist()
 
 

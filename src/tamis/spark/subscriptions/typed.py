@@ -77,7 +77,7 @@ def _is_float(kind: pa.DataType) -> bool:
 def boxes_of(
     batch: pa.RecordBatch, typed: TypedColumns, schema: Schema
 ) -> tuple[Bounds, Bounds, npt.NDArray[np.bool_]]:
-    """Return the lower and upper sides over the schema's numbers, and which rows are not box."""
+    """Return the lower and upper sides over the schema's numbers, and which rows are not boxes."""
     names = number_names(schema)
     lo = np.full((batch.num_rows, len(names)), -np.inf)
     hi = np.full((batch.num_rows, len(names)), np.inf)

@@ -46,7 +46,7 @@ _SPREAD = 4
 def tiling_by(accepted: DataFrame, schema: Schema, names: Sequence[str], n: int) -> Tiling:
     """Cut the space of one or two attributes into about ``n`` tiles."""
     if n < 2:
-        raise TableError(f"{n} tiles; two is the least")
+        raise TableError(f"{n} tiles; at least two are needed")
     return cut_tiles(accepted, axes_for(names, schema), schema, n)
 
 

@@ -39,9 +39,9 @@ async function request(method, path, body, signal, again = true) {
   try {
     response = await fetch(path, { method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body) });
   } catch {
-    if (signal?.aborted) throw new Problem(0, "not asked any more");
+    if (signal?.aborted) throw new Problem(0, "the request was cancelled");
     heard(false);
-    throw new Problem(0, "the broker does not answer");
+    throw new Problem(0, "no answer from the broker");
   }
   heard(true);
   if (response.status === 401 && again) {

@@ -12,7 +12,7 @@ export function explainView(view) {
   fill(view, el("div", { class: "columns" },
     el("section", { class: "panel" }, el("h2", {}, "Event"), event, el("h2", {}, "Filter"), filter, el("div", { class: "row" }, id, run)),
     el("section", { class: "panel" }, el("h2", {}, "Why, or why not"), answer)));
-  fill(answer, el("p", { class: "quiet" }, "Each condition of the filter is shown here with the value that it met."));
+  fill(answer, el("p", { class: "quiet" }, "Each condition of the filter is shown here with the value of the event."));
   for (const area of [event, filter]) area.addEventListener("input", () => grow(area));
   get("/v1/events?limit=1").then(({ events }) => {
     if (!event.value) event.value = JSON.stringify(events[0]?.event ?? { mag: 5.1 }, null, 1);

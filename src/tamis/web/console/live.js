@@ -57,13 +57,13 @@ export function liveView(view) {
       ["time", (one) => clock(one.at).slice(11)],
       ["event", (one) => el("code", {}, brief(one.event))],
       ["for", (one) => one.subscriptions.join(", ")],
-    ], byEvent(deliveries), inspect) : el("p", { class: "quiet" }, "Nothing was delivered yet. Publish: POST /v1/events."));
+    ], byEvent(deliveries), inspect) : el("p", { class: "quiet" }, "No events have been delivered yet. Publish one: POST /v1/events."));
     map.show(events, inspect);
   }
 
   async function inspect(one) {
     setPaused(true);
-    fill(chosen, el("pre", {}, JSON.stringify(one.event, null, 1)), el("p", { class: "quiet" }, "Who gets it ..."));
+    fill(chosen, el("pre", {}, JSON.stringify(one.event, null, 1)), el("p", { class: "quiet" }, "Finding the subscriptions that match ..."));
     try {
       const { subscriptions, count: n } = await post("/v1/matches", { event: one.event, namespace: one.namespace });
       const told = await Promise.all(subscriptions.slice(0, SHOWN).map((found) => post("/v1/explain", { event: one.event, filter: found.filter, namespace: one.namespace })));

@@ -37,7 +37,7 @@ function needToken() {
   return new Promise((resolve) => {
     const field = el("input", { type: "password", autocomplete: "off", "aria-label": "Token" });
     const send = (event) => { event.preventDefault(); resolve(field.value.trim()); form.remove(); };
-    const form = el("form", { class: "panel", onsubmit: send }, el("h2", {}, "This broker wants a token"), el("div", { class: "row" }, field, el("button", { class: "act main" }, "Use it")));
+    const form = el("form", { class: "panel", onsubmit: send }, el("h2", {}, "This broker requires a token"), el("div", { class: "row" }, field, el("button", { class: "act main" }, "Use it")));
     view.prepend(form);
     field.focus();
   });
@@ -47,7 +47,7 @@ onEvents({
   needToken,
   health: (answers) => {
     health.className = answers ? "good" : "bad";
-    fill(health, answers ? "connected" : "The broker does not answer; trying again");
+    fill(health, answers ? "connected" : "No answer from the broker; trying again");
   },
 });
 for (const [name, [title]] of Object.entries(VIEWS)) {

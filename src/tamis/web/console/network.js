@@ -15,7 +15,7 @@ export function networkView(view) {
   const policies = el("input", { "aria-label": "Policies", size: 48, placeholder: "covering zcurve:epsilon=0.1,bits=8 mics:axes=2", title: "Policies with options, separated by spaces; the usual ones when empty. tamis tune --options lists all options." });
   const run = el("button", { class: "act main", onclick: compare }, "Compare policies");
   let timer = 0, shown = null;
-  fill(hidden, el("p", { class: "quiet" }, "For each link: whether the neighbour was told of a subscription, and if not, which one stands for it."));
+  fill(hidden, el("p", { class: "quiet" }, "For each link: whether a subscription was announced to the neighbour, and if not, which announced one covers it."));
   fill(view, el("div", { class: "columns" },
     el("section", { class: "panel" }, el("h2", {}, "This broker and its links"), picture, links),
     el("section", { class: "panel" }, el("h2", {}, "Why was it not forwarded?"),
@@ -38,7 +38,7 @@ export function networkView(view) {
       ["link", (one) => one.link], ["policy", (one) => one.policy], ["state", (one) => (one.connected ? "up" : "down")],
       ["entries", (one) => count(one.table_entries), "n"], ["withheld", (one) => count(one.suppressed), "n"],
       ["events", (one) => count(one.events), "n"], ["needless", (one) => count(one.false_positives), "n"], ["waiting", (one) => count(one.waiting), "n"],
-    ], statistics.links) : el("p", { class: "quiet" }, "It stands alone. Links are written in broker.toml: tamis serve --config broker.toml."));
+    ], statistics.links) : el("p", { class: "quiet" }, "This broker has no links. Configure them in broker.toml: tamis serve --config broker.toml."));
   }
 
   async function forwarding() {
@@ -54,7 +54,7 @@ export function networkView(view) {
     run.disabled = true;
     shown = null;
     fill(chosen);
-    fill(costs, el("p", { class: "quiet" }, "Running the same subscriptions and events through every policy; the broker goes on meanwhile. This takes some seconds ..."));
+    fill(costs, el("p", { class: "quiet" }, "Running the same subscriptions and events through every policy; the broker keeps running. This takes some seconds ..."));
     try {
       const named = policies.value.split(/\s+/).filter(Boolean);
       const found = await post("/v1/comparison", { brokers: Number(brokers.value), ...(named.length ? { policies: named } : {}) });
@@ -77,7 +77,7 @@ export function networkView(view) {
     const because = one.links.flatMap((link) => link.because.map((found) => ({ ...found, link: `${link.source} to ${link.target}` })));
     fill(chosen, el("h3", {}, `The tree of ${one.policy}`),
       el("div", { class: "scroll" }, one.seats.length ? peerTree(one.seats, room) : brokerTree(one.links, room)),
-      el("p", { class: "quiet" }, one.seats.length ? "A dot at the bottom is a subscription of a client; a node above is played by one of those below it (the thick line), and answers for the box around all of them." : "A line is as thick as the events it carried: ↓ away from the first broker, ↑ towards it."),
+      el("p", { class: "quiet" }, one.seats.length ? "A dot at the bottom is a subscription of a client; a node above belongs to one of those below it (the thick line); its box contains all of theirs." : "A line is as thick as the events it carried: ↓ away from the first broker, ↑ towards it."),
       one.links.length ? table([
         ["link", (link) => `${link.source} to ${link.target}`], ["updates", (link) => count(link.updates), "n"], ["entries", (link) => count(link.table_entries), "n"],
         ["withheld", (link) => count(link.withheld), "n"], ["events", (link) => count(link.events), "n"], ["needless", (link) => count(link.false_positives), "n"],

@@ -27,7 +27,7 @@ export function subscriptionsView(view) {
     el("p"),
     el("section", { class: "panel" }, el("div", { class: "row" }, el("h2", {}, "Subscriptions"), search, pager), list));
   const map = new WorldMap(mapElement);
-  fill(outcome, el("p", { class: "quiet" }, "Write a filter: what it would have got, and who covers it, is shown here."));
+  fill(outcome, el("p", { class: "quiet" }, "Write a filter to see which recent events match it, and which subscription covers it."));
   search.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(() => { after = 0; reload(); }, 250); });
   get("/v1/statistics").then(({ schema }) => {
     const regions = Object.entries(schema).filter(([, kind]) => kind === "region").map(([one]) => one);
@@ -109,12 +109,12 @@ export function subscriptionsView(view) {
 /** Who covers a filter and what it covers, as far as the broker looked; it says so when that is not all. */
 function around({ covered_by: cover, covers, covers_count: n, covering_complete: complete }) {
   if (n === null) return el("p", { class: "quiet" }, "Comparing it with the other subscriptions; with very many, the first time takes some seconds ...");
-  const nobody = complete ? "No subscription covers it." : "No subscription that was compared covers it.";
+  const none = complete ? "No subscription covers it." : "No subscription that was compared covers it.";
   const named = n ? `: ${covers.slice(0, 8).join(", ")}${n > 8 ? ` and ${complete ? "" : "at least "}${count(n - 8)} more` : ""}` : "";
   return [
-    el("p", { id: "covered-by" }, cover === null ? nobody : `Covered by ${cover}: links need not hear of it.`),
+    el("p", { id: "covered-by" }, cover === null ? none : `Covered by ${cover}: it is not announced on links.`),
     el("p", { id: "covers" }, `It covers ${complete ? "" : "at least "}${count(n)} subscription${n === 1 ? "" : "s"}${named}.`),
-    complete ? null : el("p", { class: "quiet" }, "There are too many to compare all of them in a moment; a narrower filter is answered wholly."),
+    complete ? null : el("p", { class: "quiet" }, "There are too many subscriptions to compare all of them quickly; a narrower filter gets a complete answer."),
   ];
 }
 

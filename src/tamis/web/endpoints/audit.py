@@ -22,7 +22,7 @@ async def read_audit(request: Request) -> Response:
     server = server_of(request)
     rights, query = server.view(request).rights, request.query_params
     if not rights.is_admin:
-        raise RefusedError(403, "the audit is for admins: tamis serve token add NAME --admin")
+        raise RefusedError(403, "only admins may read the audit: tamis serve token add NAME --admin")
     limit = whole_number(query.get("limit", "100"), "limit", MAX_PAGE)
     before = whole_number(query["before"], "before", 2**53) if "before" in query else None
     page = server.broker.read_audit(before, limit)

@@ -2,7 +2,7 @@
 
 The broker's subscriptions and its last events go through a simulated tree of brokers, once per policy, or through
 peers that arrange themselves in a distributed R-tree. All deliver the same; they differ in messages, bytes and table
-sizes. The answer has the links of each tree, with what they carried and who was not announced because of whom. All
+sizes. The answer has the links of each tree, with what they carried and which subscriptions were covered by which. All
 of it is computed in a worker process (`tamis.web.work`).
 """
 

@@ -51,7 +51,7 @@ async def explain_event(request: Request) -> Response:
 
 async def _place(server: Server, namespace: str, id: object, client: object, principal: str) -> Place:
     if not isinstance(id, str | int) or isinstance(id, bool):
-        raise ModelError("an id is a string or an integer")
+        raise ModelError("an id must be a string or an integer")
     link = client_link(principal, client) if isinstance(client, str) else http_link(namespace, id)
     place, known = (link, client_key(link, namespace, id)), server.broker.asked
     if place in known:
@@ -75,7 +75,7 @@ async def _explained(
     if text is None:
         raise ModelError(EXPECTED)
     if not isinstance(text, str) or not isinstance(raw, dict):
-        raise ModelError("a filter is CQL2 text, an event an object")
+        raise ModelError("a filter must be CQL2 text, and an event an object")
     name = id if isinstance(id, str | int) else "filter"
     arguments = server.content_for_worker(namespace) | {"filter": text, "event": raw, "name": name}
     explanation: dict[str, Any] = await server.pool.run(view.rights.principal, "explain", arguments)

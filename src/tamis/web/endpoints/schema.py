@@ -28,7 +28,7 @@ async def forget_types(request: Request) -> Response:
     server = server_of(request)
     rights, namespace = server.view(request).rights, _namespace(request)
     if not rights.is_admin or not rights.sees(namespace):
-        raise RefusedError(403, "types are forgotten by admins: tamis serve token add NAME --admin")
+        raise RefusedError(403, "only admins may reset types: tamis serve token add NAME --admin")
     if not server.broker.learns:
         raise RefusedError(409, "the types of this broker are configured (schema in broker.toml), not learned")
     forgotten = await server.driver.ask(ForgetTypes(namespace, rights))

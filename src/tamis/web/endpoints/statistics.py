@@ -151,7 +151,7 @@ def demand_overview(request: Request) -> View:
     view = server_of(request).view(request)
     rights = view.rights
     if not rights.is_admin and (rights.namespaces is not None or rights.policy is not None):
-        raise RefusedError(403, "this shows all namespaces and events; this token is for some: --admin may see it")
+        raise RefusedError(403, "this shows all namespaces and events: it needs a token with --admin")
     return view
 
 

@@ -73,7 +73,7 @@ async def matching(request: Request) -> Response:
     _, namespace, asked = await _asked(request, server)
     raw = asked.get("event")
     if not isinstance(raw, dict):
-        raise EventError("", raw, "an event is an object")
+        raise EventError("", raw, "an event must be an object")
     readers = server.broker.readers_of(raw, namespace)
     # A wide event matches all subscriptions; to name the first of a hundred thousand takes 0.2 s.
     return JSONResponse(await asyncio.to_thread(_named, server.broker.asked, readers, namespace))
@@ -95,7 +95,7 @@ async def _asked(request: Request, server: Server) -> tuple[View, str, dict[str,
     view, asked = server.view(request), await read_json(request)
     namespace = asked.get("namespace", DEFAULT_NAMESPACE)
     if not isinstance(namespace, str) or not view.rights.sees(namespace):
-        raise RefusedError(403, "this namespace is not yours")
+        raise RefusedError(403, "no access to this namespace")
     return view, namespace, asked
 
 

@@ -34,9 +34,9 @@ class FairQueue:
     async def turn(self, principal: str) -> AsyncIterator[None]:
         """Within this the caller has a slot; `RefusedError` when too many wait."""
         if self._count[principal] >= self._of_principal:
-            raise RefusedError(503, f"{self._of_principal} questions of {principal!r} are being answered; ask later")
+            raise RefusedError(503, f"{self._of_principal} queries of {principal!r} are running; try again later")
         if self._count.total() >= self._in_all:
-            raise RefusedError(503, f"{self._in_all} questions are being answered; ask later")
+            raise RefusedError(503, f"{self._in_all} queries are running; try again later")
         self._count[principal] += 1
         try:
             await self._wait(principal)

@@ -68,7 +68,9 @@ class Pool:
                 raise await self._ended(worker, budget) from None
             except TimeoutError:
                 await self._kill(worker)
-                raise RefusedError(503, f"no answer within {budget.deadline:g} s; ask later, or for less") from None
+                raise RefusedError(
+                    503, f"no answer within {budget.deadline:g} s; try again later, or ask for less"
+                ) from None
             except BaseException:
                 await self._kill(worker)
                 raise

@@ -67,7 +67,7 @@ class RecentEvents:
         self._points: deque[_FloatArray] = deque(maxlen=_SAMPLE)
 
     def note(self, point: _FloatArray) -> None:
-        """Note an event float64[d] that no one changes any more."""
+        """Note an event float64[d]; the caller must not change it afterwards."""
         self._points.append(point)
 
     def note_some(self, points: _FloatArray) -> None:

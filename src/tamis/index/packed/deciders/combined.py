@@ -160,11 +160,11 @@ class Deciders:
         return self._regions.laid_out(entries)
 
     def adopt(self, regions: RegionTests) -> None:
-        """Take over regions laid out anew. For the writer."""
+        """Take over regions laid out again. For the writer."""
         self._regions.adopt(regions)
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the columns by name; questions are worked out anew."""
+        """Return the columns by name; questions are worked out again."""
         arrays = {f"regions.{name}": array for name, array in self._regions.to_arrays().items()}
         return arrays | {f"balls.{name}": array for name, array in self._balls.to_arrays().items()}
 

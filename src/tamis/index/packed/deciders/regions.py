@@ -6,7 +6,7 @@ wanted relations stand here in flat arrays, and one kernel decides all candidate
 ask are unknown here.
 
 Like everything that readers see while a writer adds, the columns only grow, and are replaced when they are full. When
-boxes are merged the polygons are laid out anew in the order of the boxes, in which neighbours lie near each other: to
+boxes are merged the polygons are laid out again in the order of the boxes, in which neighbours lie near each other: to
 fetch them from memory would take longer than to compare them.
 """
 

@@ -83,7 +83,7 @@ class _Memos:
         return Memo(np.zeros(max(64, 2 * n_tests), np.int64), memo.masks, 1)
 
     def give_back(self, memo: Memo, n_rows: int) -> None:
-        """Take a memo back after a table of so many rows."""
+        """Take a memo back after a table of ``n_rows`` rows."""
         self._free.append(memo._replace(epoch=memo.epoch + n_rows))
 
 
@@ -189,7 +189,7 @@ class TextIndex:
         return self._entries.n_bytes + sum(segment.n_bytes for segment in self._segments) + self._usage.nbytes
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the entries and the names of the views; segments are built anew."""
+        """Return the entries and the names of the views; segments are built again."""
         arrays = self._entries.to_arrays()
         for i, (name, fold) in enumerate(self._views):
             arrays[f"views.{i}"] = np.frombuffer(f"{fold.value}{name}".encode(), np.uint8)

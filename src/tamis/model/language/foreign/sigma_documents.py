@@ -10,7 +10,7 @@ from tamis.errors import ModelError
 
 __all__ = ["check_document", "whole_documents"]
 
-#: Kinds of documents that are no rule of their own, by the key that tells them.
+#: Kinds of documents that are not rules themselves, by the key that identifies them.
 _REFUSED: Final = {
     "correlation": "a correlation rule keeps state between events, which a subscription does not",
     "filter": "a global filter changes other rules; write its condition into them",
@@ -54,7 +54,7 @@ def whole_documents(documents: Iterable[Any]) -> Iterator[Any]:
 
 
 def _merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Return two documents as one; where both have a value that is no mapping, the second counts."""
+    """Return two documents as one; where both have a value that is not a mapping, the second counts."""
     merged = dict(first)
     for key, value in second.items():
         both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
@@ -70,7 +70,7 @@ def _told_apart(whole: dict[str, Any], own: Mapping[str, Any], number: int) -> d
 
 
 def check_document(document: Any) -> dict[str, Any]:
-    """Return a document as pySigma reads it, or raise `ModelError` that says why it is no rule."""
+    """Return a document as pySigma reads it, or raise `ModelError` that says why it is not a rule."""
     if not isinstance(document, Mapping):
         raise ModelError(f"a Sigma rule is a YAML mapping, not {type(document).__name__}")
     for key, reason in _REFUSED.items():

@@ -97,7 +97,7 @@ def read_fields(path: Path | None) -> Fields:
     if path is None:
         return Fields()
     if path.stat().st_size > _MOST_BYTES:
-        raise ModelError(f"{path}: more than {_MOST_BYTES:,} bytes are not file of fields")
+        raise ModelError(f"{path}: more than {_MOST_BYTES:,} bytes are too many for a file of fields")
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

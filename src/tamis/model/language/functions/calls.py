@@ -91,6 +91,6 @@ class FunctionCalls:
         """Read ``V_WITHIN(name, (...), radius)``."""
         function, _, name, _, center, _, radius, closed = pieces
         if radius.value < 0:
-            raise Refusal("a radius is not negative", radius.start, radius.value, name.value)
+            raise Refusal("a radius must not be negative", radius.start, radius.value, name.value)
         span = (function.start, closed.end)
         return leaf(WithinBall(name.value, center.value, float(radius.value), span), function, closed)

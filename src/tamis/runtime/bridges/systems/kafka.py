@@ -139,7 +139,7 @@ class KafkaSystem:
             pass
 
     async def rewind(self, lane: str, number: int) -> None:
-        """Read a partition again behind an offset; one that is not ours any more is the business of another bridge."""
+        """Read a partition again after an offset; a partition that is no longer ours is left to another bridge."""
         from confluent_kafka import TopicPartition
 
         if lane in self._queued:
@@ -200,7 +200,7 @@ class KafkaSystem:
                 number = self._find(lane, partial(self._default, partition))
                 _, end = consumer.get_watermark_offsets(partition, timeout=CONNECT_SECONDS)
                 if number >= end:
-                    text = f"{lane} ends at {end - 1}, and the broker has up to {number}: it was made anew"
+                    text = f"{lane} ends at {end - 1}, and the broker has up to {number}: it was created again"
                     raise RefusedError(409, f"{text}; use another --name")
                 self._queued[lane] = number
                 partition.offset = number + 1

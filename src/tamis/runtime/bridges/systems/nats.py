@@ -131,7 +131,7 @@ class NatsSystem:
                     max_reconnect_attempts=-1,
                     reconnect_time_wait=0.25,
                     allow_reconnect=True,
-                    error_cb=_ignore,  # a lost connection is mended by the client itself
+                    error_cb=_ignore,  # the client restores a lost connection by itself
                     **options,
                 )
         except (TimeoutError, OSError, nats.errors.Error) as error:

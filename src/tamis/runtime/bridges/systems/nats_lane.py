@@ -140,7 +140,7 @@ class NatsLane:
             problem = "keeps messages by interest, and would drop what waits for a bridge that starts again"
             raise RefusedError(409, f"stream {self._stream} {problem}; use a stream with limits or a work queue")
         self._is_work = retention == "workqueue"
-        # A stream that was deleted and made anew numbers from 1 again: it is another lane.
+        # A stream that was deleted and created again numbers from 1 again: it is another lane.
         born = round(info.created.timestamp() * 1e6) if info.created else 0
         self.name = f"{self._stream}:{born}:{self._subject}"
         state = info.state

@@ -1,0 +1,112 @@
+"""Find phrases in docstrings, comments, messages and documents that a reader has to read twice.
+
+    python scripts/plain_words.py
+
+Reads the tracked modules below src (comments and string literals, docstrings among them) and the documents, and prints
+file, line, phrase and advice for each finding. Exits with 1 if there is one. `make lint` runs it.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "docs")
+#: Written by programs from other texts, which are checked themselves, or a record of a run.
+GENERATED = ("docs/lab/report.md", "docs/papers/")
+
+#: A phrase as a regular expression, in which a space is any white space, and what to write instead.
+PHRASES = {
+    r"\bwhoever\b": "name the actor: the caller, a reader, a client, a process",
+    r"\b(somebody|someone|nobody|anybody|everybody|everyone)\b": "name the actor: a client, no process, every peer",
+    r"\b(hear|hears|heard)\b": "receives, is sent, is notified; a callback is called with",
+    r"\bwho hears\b": "subscriptions with most deliveries",
+    r"\bso many\b(?!( \w+)? that\b)": "a number or the parameter's name: at most ``limit`` rows",
+    r"(?<!here\s)\b(is|are) no (?!longer\b|more\b|less\b|other\b)\w+": "is not a ...; for an error: expected A, got B",
+    r"\bstands? twice\b": "duplicate key, duplicate id",
+    r"\btold as\b": "is shown as",
+    r"\btold anew\b": "is reported again",
+    r"\bsuch a one\b": "repeat the noun",
+    r"\band the like\b": "such as A or B; and similar ...",
+    r"\banew\b": "again",
+    r"\b(any more)\b": "no longer ...; from now on",
+    r"\b(by|because of|covers) whom\b": "which subscriptions cover which",
+    r"\bsees? to\b(?! it)": "ensures, checks",
+}
+
+_PATTERNS = {re.compile(phrase.replace(" ", r"\s+"), re.IGNORECASE): advice for phrase, advice in PHRASES.items()}
+_INDENT = re.compile(r"\n[ \t]+")
+_F_STRING, _FIELD = re.compile(r"[rR]?[fF][rR]?[\"']"), re.compile(r"\{[^{}\n]*\}")
+_TEXT_TOKENS = {
+    tokenize.COMMENT,
+    tokenize.STRING,
+    getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING),  # from Python 3.12
+}
+
+
+class Finding(NamedTuple):
+    """A phrase at a line, and what to write instead."""
+
+    line: int
+    phrase: str
+    advice: str
+
+
+def findings(text: str, first: int = 1) -> Iterator[Finding]:
+    """Yield the bad phrases of a text that begins at line ``first``.
+
+    >>> list(findings("the caller closes the file"))
+    []
+    >>> next(findings("closed by whoever opened it")).phrase
+    'whoever'
+    """
+    text = _INDENT.sub("\n", text)
+    for pattern, advice in _PATTERNS.items():
+        for match in pattern.finditer(text):
+            if not match[0].isupper():  # the name of a constant
+                yield Finding(first + text.count("\n", 0, match.start()), " ".join(match[0].split()), advice)
+
+
+def findings_in(path: Path) -> list[Finding]:
+    """Return the findings of a document, or of the comments and literals of a module, by line."""
+    if path.suffix != ".py":
+        return sorted(findings(path.read_text(encoding="utf-8")))
+    with tokenize.open(path) as file:
+        tokens = [token for token in tokenize.generate_tokens(file.readline) if token.type in _TEXT_TOKENS]
+    return sorted(finding for token in tokens for finding in findings(_words(token), token.start[0]))
+
+
+def _words(token: tokenize.TokenInfo) -> str:
+    """Return the text of a token; until Python 3.11 an f-string is one token, with names in its fields."""
+    return _FIELD.sub(" ", token.string) if _F_STRING.match(token.string) else token.string
+
+
+def checked_files() -> list[Path]:
+    """Return the tracked modules and documents."""
+    command = ["git", "ls-files", "-z", "--", "src/*.py", *DOCUMENTS]
+    names = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0")
+    return [
+        ROOT / name
+        for name in names
+        if name.endswith((".py", ".md")) and not name.startswith(GENERATED) and (ROOT / name).is_file()
+    ]
+
+
+def main() -> int:
+    """Print all findings; return 1 if there is one."""
+    found = 0
+    for path in checked_files():
+        for line, phrase, advice in findings_in(path):
+            print(f"{path.relative_to(ROOT)}:{line}: {phrase!r}: write {advice}")
+            found += 1
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,59 @@
+"""scripts/plain_words.py finds phrases that are hard to read, and nothing else; the tree has none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scripts.plain_words import checked_files, findings, findings_in
+
+BAD = [
+    ("closed by whoever opened it", "whoever"),
+    ("Nobody waits for a timer", "Nobody"),
+    ("the client hears of it", "hears"),
+    ("wait for so many seconds", "so many"),
+    ("'x' is no number", "is no number"),
+    ("Bytes that are no\n    frame", "are no frame"),
+    ("the key 'x' stands twice", "stands twice"),
+    ("the table is built anew", "anew"),
+]
+
+GOOD = [
+    "the caller that opened the file closes it",
+    "there is no such file",
+    "There\n  are no subscriptions",
+    "it is no longer valid, and is no more than a hint",
+    "there are so many boxes that caches matter",
+    "`NOBODY` is larger than every row",
+    "duplicate key 'x'",
+    "expected a number, not 'x'",
+]
+
+
+@pytest.mark.parametrize(("sentence", "phrase"), BAD)
+def test_a_sentence_that_is_hard_to_read_is_found(sentence: str, phrase: str) -> None:
+    assert [finding.phrase for finding in findings(sentence)] == [phrase]
+
+
+@pytest.mark.parametrize("sentence", GOOD)
+def test_a_plain_sentence_passes(sentence: str) -> None:
+    assert not list(findings(sentence))
+
+
+def test_comments_and_literals_of_a_module_are_read_and_its_names_are_not(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.write_text(
+        '"""First line.\n\nWritten by whoever\ncalls."""\nheard = 1  # nobody reads\ntext = f"{heard} is no number"\n'
+    )
+    assert [(line, phrase) for line, phrase, _ in findings_in(module)] == [
+        (3, "whoever"),
+        (5, "nobody"),
+        (6, "is no number"),
+    ]
+
+
+def test_documents_and_modules_are_read() -> None:
+    names = {path.name for path in checked_files()}
+    assert {"README.md", "language.md", "engine.py", "errors.py"} <= names
+    assert "report.md" not in names
