@@ -37,9 +37,6 @@ _SETTINGS = {
     "spark.sql.shuffle.partitions": "8",  # Spark's 200 are for clusters
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # Spark prints the options of a source or sink in plans and event logs, and hides those whose names match; by itself
-    # it hides a url and shows a broker's token.
-    "spark.sql.redaction.options.regex": "(?i)url|token|secret|password|credential|access.?key",
     "spark.python.worker.reuse": "true",  # a worker keeps its mapped snapshot between tasks
 }
 
