@@ -19,8 +19,6 @@ SMALL_QUERIES = {
     "spark_sql_adaptive_enabled": "false",
     "spark_sql_codegen_wholeStage": "false",
     "spark_sql_codegen_factoryMode": "NO_CODEGEN",
-    # Otherwise Spark has two daemons of workers: rows from a list go through one that does not have this setting.
-    "spark_sql_execution_pyspark_udf_simplifiedTraceback_enabled": "false",
 }
 
 
