@@ -53,7 +53,7 @@ class Change(NamedTuple):
 
 
 def texts_engine() -> tamis.Engine:
-    """Return an engine with a row in every place of the packed matcher: boxes, patterns, regions, balls, trees, none."""
+    """Return an engine with a row in every place of the packed matcher: boxes, texts, regions, balls, trees, none."""
     engine = tamis.Engine(
         tamis.Schema(
             {"price": tamis.Number(), "symbol": tamis.String(), "area": tamis.Region(), "look": tamis.Vector(3)}
