@@ -53,7 +53,7 @@ class Change(NamedTuple):
 
 
 def texts_engine() -> tamis.Engine:
-    """Return an engine with a row in every place of the packed matcher: boxes, patterns, regions, balls, none."""
+    """Return an engine with a row in every place of the packed matcher: boxes, texts, regions, balls, trees, none."""
     engine = tamis.Engine(
         tamis.Schema(
             {"price": tamis.Number(), "symbol": tamis.String(), "area": tamis.Region(), "look": tamis.Vector(3)}
@@ -67,7 +67,8 @@ def texts_engine() -> tamis.Engine:
         engine.subscribe(f"S_DISJOINT(area, {triangle}) OR price = {i}", id=1000 + i)
         engine.subscribe(f"V_WITHIN(look, ({i}, 0, 0), 3) AND price > 1", id=f"mixed{i}")
         engine.subscribe(f"V_WITHIN(look, ({i}, 1, 0), 2)", id=f"ball{i}")
-    engine.subscribe("price IS NULL OR price > 50", id="loose")
+    engine.subscribe("symbol IS NULL OR symbol <> 'S1'", id="loose")
+    engine.subscribe("price IS NULL OR price > 50", id="tree")
     engine.subscribe("symbol IS NULL", id="null")
     ring = ", ".join(f"{40 + 9 * np.cos(k / 7):.6f} {9 * np.sin(k / 7):.6f}" for k in range(43))
     engine.subscribe(f"S_WITHIN(area, POLYGON(({ring}, {ring.split(',')[0]})))", id="round")
