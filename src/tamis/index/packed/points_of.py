@@ -14,7 +14,7 @@ from tamis.index.packed.axes import SIDES, Axes, Axis, Part, float_above, float_
 from tamis.index.packed.single_values import SingleValues, taken
 from tamis.model.columns import Column
 from tamis.model.derived.clocks import clock_column, is_clock
-from tamis.model.derived.formula_columns import formula_column, formula_points
+from tamis.model.derived.formula_columns import FormulaPoints, formula_column, formula_points
 from tamis.model.derived.formulas import is_formula
 from tamis.model.tables import EventTable
 from tamis.model.types.column import PointColumn
@@ -74,8 +74,7 @@ class _Columns:
     def place(self, axis: Axis) -> tuple[Interval, npt.NDArray[np.bool_]] | None:
         """Return where events lie on an axis, and which do; None when none does."""
         if axis.part is Part.NUMBER and is_formula(axis.attribute):
-            whole, origin = _whole(self._events)
-            low, high, present = (part[origin] for part in formula_points(whole.columns, axis.attribute, len(whole)))
+            low, high, present = _computed_points(self._events, axis.attribute)
             return (low, low if np.array_equal(low, high) else high), present
         column = self._column(axis.attribute)
         if column is None:
@@ -92,21 +91,23 @@ class _Columns:
         if name in columns or not (is_clock(name) or is_formula(name)):
             return columns.get(name)
         if name not in self._derived:
-            self._derived[name] = clock_column(columns, name) if is_clock(name) else self._computed(name)
+            self._derived[name] = clock_column(columns, name) if is_clock(name) else _computed(self._events, name)
         return self._derived[name]
 
-    def _computed(self, name: str) -> Column:
-        whole, origin = _whole(self._events)
-        column = formula_column(whole.columns, name, len(whole))
-        return column if whole is self._events else taken(column, origin)
+
+def _computed_points(events: EventTable, name: str) -> FormulaPoints:
+    """Return where events lie on the axis of a computed value; some functions ask for all elements of a set."""
+    if not isinstance(events, SingleValues):
+        return formula_points(events.columns, name, len(events))
+    low, high, present = formula_points(events.events.columns, name, len(events.events))
+    return FormulaPoints(low[events.origin], high[events.origin], present[events.origin])
 
 
-def _whole(events: EventTable) -> tuple[EventTable, npt.NDArray[np.int64] | slice]:
-    """Return the table whose values computed values are made of, and its row for each event.
-
-    Where repeated attributes have a single value, it is the table with all elements: some functions ask for sets.
-    """
-    return (events.events, events.origin) if isinstance(events, SingleValues) else (events, slice(None))
+def _computed(events: EventTable, name: str) -> Column:
+    """Return the computed values of events, as `_computed_points` does of numbers."""
+    if not isinstance(events, SingleValues):
+        return formula_column(events.columns, name, len(events))
+    return taken(formula_column(events.events.columns, name, len(events.events)), events.origin)
 
 
 def _interval(axis: Axis, column: Column, axes: Axes, texts: dict[str, pa.DictionaryArray]) -> Interval:
