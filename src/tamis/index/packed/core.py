@@ -77,20 +77,20 @@ class PackedCore:
         self._store.add(row, subscription)
 
     def add_many(
-        self, rows: Rows, subscriptions: Sequence[Subscription], columns: Sequence[TextColumns] = ()
+        self, rows: Rows, subscriptions: Sequence[Subscription], columns: Sequence[TextColumns] | None = None
     ) -> list[int]:
         """Add subscriptions under ascending rows above all others, and texts as columns: all or, if it raises, none.
 
-        Return the rows, of those, that are decided without a look at the subscription.
+        Return, where there are columns, the rows that are decided without a look at the subscription.
         """
         self._store.add_many(rows.tolist(), subscriptions)
         try:
-            self._store.add_columns(columns)
+            self._store.add_columns(columns or ())
         except BaseException:
             for row in rows.tolist():
                 self._store.remove(row)
             raise
-        return self._store.decided(rows)
+        return [] if columns is None else self._store.decided(rows)
 
     def add_boxes(self, rows: Rows, table: SubscriptionTable) -> None:
         """Add the boxes of a table under rows above all others."""
