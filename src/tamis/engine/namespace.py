@@ -143,7 +143,7 @@ class Namespace:
             others = {first + row: subscription for row, subscription in batch.others}
             self._single.update(others)  # the matcher may look them up at once
             rows = np.array(list(others), np.int32)
-            index.columns.add(
+            decided = index.columns.add(
                 [one._replace(rows=one.rows + np.int32(first)) for one in batch.columns], rows, list(others.values())
             )
         except BaseException:
@@ -152,7 +152,7 @@ class Namespace:
                 self._single.pop(row, None)
                 self.ids.remove_row(row)
             raise
-        for row in index.columns.decided(rows):  # made from its text again when it is needed
+        for row in decided:  # made from its text again when it is needed
             del self._single[row]
 
     def open_part(self, blocks: IdsState, removed: Sequence[int], stored: StoredSubscriptions) -> Matcher:

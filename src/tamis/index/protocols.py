@@ -158,14 +158,12 @@ class BoxMatcher(Matcher, Protocol):
 class ColumnLoader(Protocol):
     """Adds texts to a matcher as columns of bounds."""
 
-    def add(self, columns: Sequence[TextColumns], rows: Rows, others: Sequence[Subscription]) -> None:
+    def add(self, columns: Sequence[TextColumns], rows: Rows, others: Sequence[Subscription]) -> list[int]:
         """Add texts as columns, and ``others`` under ``rows``, ascending: all or, if it raises, none.
 
-        All rows lie above the rows added before.
+        All rows lie above the rows added before. Return those of others that are decided without a look at the
+        subscription.
         """
-
-    def decided(self, rows: Rows) -> list[int]:
-        """Return the rows, of some ascending ones, that are decided without a look at the subscription."""
 
 
 @runtime_checkable

@@ -76,15 +76,21 @@ class PackedCore:
         """Add a subscription under a row above all others."""
         self._store.add(row, subscription)
 
-    def add_many(self, rows: Rows, subscriptions: Sequence[Subscription], columns: Sequence[TextColumns] = ()) -> None:
-        """Add subscriptions under ascending rows above all others, and texts as columns: all or, if it raises, none."""
+    def add_many(
+        self, rows: Rows, subscriptions: Sequence[Subscription], columns: Sequence[TextColumns] | None = None
+    ) -> list[int]:
+        """Add subscriptions under ascending rows above all others, and texts as columns: all or, if it raises, none.
+
+        Return, where there are columns, the rows that are decided without a look at the subscription.
+        """
         self._store.add_many(rows.tolist(), subscriptions)
         try:
-            self._store.add_columns(columns)
+            self._store.add_columns(columns or ())
         except BaseException:
             for row in rows.tolist():
                 self._store.remove(row)
             raise
+        return [] if columns is None else self._store.decided(rows)
 
     def add_boxes(self, rows: Rows, table: SubscriptionTable) -> None:
         """Add the boxes of a table under rows above all others."""
@@ -97,10 +103,6 @@ class PackedCore:
     def remove(self, row: int) -> None:
         """Remove a row; KeyError when it is not there."""
         self._store.remove(row)
-
-    def decided(self, rows: Rows) -> list[int]:
-        """Return the rows, of some ascending ones, that are decided without the subscription."""
-        return self._store.decided(rows)
 
     def find_sides(self, row: int) -> dict[str, tuple[float, float]] | None:
         """Return the sides of a plain box on the NUMBER axes by attribute; None when the row is not there."""

@@ -158,13 +158,12 @@ class _ColumnLoader:
     def __init__(self, matcher: PackedMatcher) -> None:
         self._matcher = matcher
 
-    def add(self, columns: Sequence[TextColumns], rows: Rows, others: Sequence[Subscription]) -> None:
-        """Add texts as columns, and ``others`` under ``rows``, ascending: all or, if it raises, none."""
-        _packed(self._matcher).add_many(rows, others, columns)
+    def add(self, columns: Sequence[TextColumns], rows: Rows, others: Sequence[Subscription]) -> list[int]:
+        """Add texts as columns, and ``others`` under ``rows``, ascending: all or, if it raises, none.
 
-    def decided(self, rows: Rows) -> list[int]:
-        """Return the rows, of some ascending ones, that are decided without the subscription."""
-        return _packed(self._matcher).decided(rows)
+        Return the rows of others that are decided without a look at the subscription.
+        """
+        return _packed(self._matcher).add_many(rows, others, columns)
 
 
 def _packed(matcher: PackedMatcher) -> PackedCore:
