@@ -147,6 +147,13 @@ def test_every_promise_has_code_and_tests_that_exist(promise: Promise) -> None:
     assert list(unkept(promise)) == []
 
 
+def test_every_test_that_a_finding_names_exists() -> None:
+    text = (ROOT / "docs" / "security-findings.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([\w/]+\.py)::(\w+)`", text)
+    assert len(named) > 60
+    assert [f"{path}::{name}" for path, name in named if not has_test(path, name)] == []
+
+
 def test_numbers_of_promises_have_no_holes() -> None:
     numbers = [promise.number for promise in promises()]
     last = {"G": 23, "R": 14, "O": 7, "P": 7, "S": 29}

@@ -118,7 +118,7 @@ def _engine(work: _Work) -> tuple[tamis.Engine, float]:
     engine = tamis.Engine()
     pairs = zip(work.literals, work.suffixes, strict=True)
     texts = [f"line ILIKE '%{literal}%' AND image ILIKE '%{_escaped(suffix)}'" for literal, suffix in pairs]
-    engine.subscribe_table(pa.table({"id": range(len(texts)), "filter": texts}))
+    engine.subscribe_table(tamis.SubscriptionTable.from_arrow(pa.table({"id": range(len(texts)), "filter": texts})))
     return engine, time.process_time() - start
 
 

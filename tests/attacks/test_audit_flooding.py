@@ -155,3 +155,18 @@ def test_what_is_only_counted_is_counted_whole() -> None:
     details = [msgspec.msgpack.decode(change.value, type=Deed).detail for change in trail.take() if change.value]
     sums = [int(number.replace(",", "")) for number in re.findall(r"([\d,]+) within an hour", " ".join(details))]
     assert 0.9 * n < sum(sums) <= n
+
+
+def test_what_was_only_counted_is_noted_when_the_broker_stops() -> None:
+    trail, eve = Trail(), Rights("eve", address="remote")
+    trail.tick(1.0)
+    for number in range(3 * DEEDS_PER_HOUR):
+        trail.note(Deed(number, "eve", "subscribe", address="remote"))
+        trail.note_error(2.0, eve, "event", "acme", tamis.errors.RefusedError(403, "no"))
+    before = deeds(trail.take())
+    trail.note(Deed(3_000_000, "broker", "stop", "broker"))
+    *last, stop = deeds(trail.take())
+    assert stop.what == "stop"
+    assert [one.detail.split()[0] for one in last if one.what == "subscribe"] == [f"{2 * DEEDS_PER_HOUR}"]
+    refused = [one for one in (*before, *last) if one.what == "refuse"]
+    assert [one.detail.partition(" more")[0] for one in refused] == ["no", f"{3 * DEEDS_PER_HOUR - 1}"]

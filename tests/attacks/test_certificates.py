@@ -101,7 +101,7 @@ def test_a_link_trusts_the_authority_that_it_names(tmp_path: Path) -> None:
             port = server.sockets[0].getsockname()[1]
             link = LinkConfig("west", f"https://localhost:{port}", ca_file=ca_file)
             try:
-                await _serve(None, BrokerConfig(), link)  # type: ignore[arg-type]
+                await _serve(None, BrokerConfig(), link, link.url)  # type: ignore[arg-type]
             except Exception as error:
                 return f"{type(error).__name__}: {error}"
         return "connected"

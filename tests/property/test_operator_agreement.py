@@ -29,7 +29,8 @@ Both = tuple[str, str]
 
 MATCHERS = ("packed", "counting", "linear")
 SCHEMA = Schema(
-    {"tags": Many(String()), "labels": Many(String()), "sizes": Many(Number()), "d.n": Number(), "s": String(), "ip": Ip(), "day": Date()}
+    {"tags": Many(String()), "labels": Many(String()), "sizes": Many(Number())}
+    | {"d.n": Number(), "s": String(), "ip": Ip(), "day": Date()}
     | {"at": Timestamp(), "start": Timestamp(), "stop": Timestamp(), "big": Number(), "ok": tamis.Boolean()}
     | {"a": Number(), "b": Number(), "q": Number(), "t": String(), "cash": Decimal(scale=2), "fee": Decimal(scale=2)}
 )
@@ -89,7 +90,8 @@ def relation(chance: random.Random) -> Both:
     attribute, ends = chance.choice([("at", ('"at"', '"at"')), ("INTERVAL(start, stop)", ("start", "stop"))])
     names = {"f": ends[0], "t": ends[1], "a": str(low), "b": str(high)}
     if chance.random() < 0.25:  # of attributes on both sides
-        operand, names["a"], names["b"] = chance.choice([("at", '"at"', '"at"'), ("INTERVAL(at, stop)", '"at"', "stop")])
+        operand, names["b"] = chance.choice([("at", '"at"'), ("INTERVAL(at, stop)", "stop")])
+        names["a"] = '"at"'
     sql = " ".join(names.get(word, word) for word in rule.split())
     return f"{name}({attribute}, {operand})", f"({sql})"
 

@@ -343,6 +343,12 @@ def test_a_file_of_format_1_is_migrated(tmp_path: Path) -> None:
         wait_for(b, "at-b", 6)
 
 
+def test_the_check_of_an_older_backup_names_the_command_that_migrates_it(tmp_path: Path) -> None:
+    shutil.copytree(STORES / "format-2-backup", tmp_path / "backup")
+    with pytest.raises(StoreError, match="format 2 of an earlier release: `tamis serve restore` migrates it"):
+        check_files(tmp_path / "backup")
+
+
 def test_a_backup_of_format_2_is_restored_and_keeps_its_audit(tmp_path: Path) -> None:
     """The code of format 2 wrote the backup; its audit was one table. The backup itself is left as it is."""
     backup = tmp_path / "backup"

@@ -178,7 +178,9 @@ class StoredSubscriptions:
         except ModelError as error:
             raise SnapshotError(self._source, f"the filter of subscription {id!r} cannot be read: {error}") from error
         if self._needed is not None and len(subscription.filters) < self._needed[place]:
-            raise SnapshotError(self._source, f"the filter of subscription {id!r} is not the one that was indexed")
+            problem = f"the filter of subscription {id!r} is not the one that was indexed"
+            advice = "an earlier version of tamis may have saved it: convert it with: tamis migrate OLD NEW_DIRECTORY"
+            raise SnapshotError(self._source, f"{problem}; {advice}")
         return subscription
 
     def _place(self, row: int) -> int:

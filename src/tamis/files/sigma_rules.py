@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from tamis.errors import LimitError, MissingExtraError, ModelError, TamisError
+from tamis.errors import LimitError, MissingExtraError, ModelError, TamisError, shorten
 from tamis.model.language.bind import bind, learn_from_node
 from tamis.model.language.cql2_json import to_json
 from tamis.model.language.foreign.sigma import field_uses, read_sigma_rule, sigma_node
@@ -30,6 +30,9 @@ __all__ = ["LogSource", "RefusedRule", "SigmaRecord", "SigmaRecords", "read_sigm
 
 #: Bytes of one file of rules; the largest public ones have about 100 KiB.
 _MOST_BYTES: Final = 1 << 20
+#: Levels of a file of rules, and digits of a number: those in base 60 (``1:30:00``) take the square of their length.
+_MOST_LEVELS: Final = 32
+_MOST_DIGITS: Final = 4_096
 _SUFFIXES: Final = (".yml", ".yaml")
 #: The parts of a log source, from the widest to the narrowest.
 _PARTS: Final = ("product", "category", "service")
@@ -83,6 +86,8 @@ def read_sigma_rules(
         except ModelError as error:
             found.refused.append(RefusedRule(path, path.stem, str(error)))
             continue
+        if not documents:
+            found.refused.append(RefusedRule(path, path.stem, "there is no rule in it"))
         for number, document in enumerate(documents, 1):
             try:
                 rule = read_sigma_rule(document)
@@ -127,13 +132,16 @@ def _documents(path: Path) -> list[Any]:
         import yaml
     except ImportError:
         raise MissingExtraError("reading Sigma rules", "sigma") from None
-    if path.stat().st_size > _MOST_BYTES:
-        raise ModelError(f"more than {_MOST_BYTES:,} bytes are too many for a file of rules")
     try:
-        text = path.read_text(encoding="utf-8-sig")
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)):
-            raise ModelError("YAML aliases (*name) are not read; write the values out")
+        with path.open("rb") as file:
+            data = file.read(_MOST_BYTES + 1)
+        if len(data) > _MOST_BYTES:
+            raise ModelError(f"more than {_MOST_BYTES:,} bytes are too many for a file of rules")
+        text = data.decode("utf-8-sig")
+        _check_yaml(yaml.parse(text, Loader=yaml.SafeLoader))
         return list(whole_documents(document for document in yaml.safe_load_all(text) if document is not None))
+    except PermissionError:
+        raise ModelError("this user may not read the file") from None
     except UnicodeDecodeError:
         raise ModelError("not text in UTF-8") from None
     except (yaml.YAMLError, ValueError) as error:
@@ -142,6 +150,22 @@ def _documents(path: Path) -> list[Any]:
         raise ModelError(f"not YAML: {' '.join(str(error).split())}") from None
     except RecursionError:
         raise ModelError("the YAML nests too deeply") from None
+
+
+def _check_yaml(events: Iterable[Any]) -> None:
+    """Refuse what costs more than its length: aliases, deep nesting, tags, and numbers of thousands of digits."""
+    depth = 0
+    for event in events:
+        kind = type(event).__name__
+        depth += kind.endswith("StartEvent") - kind.endswith("EndEvent")
+        if kind == "AliasEvent":
+            raise ModelError("YAML aliases (*name) are not read; write the values out")
+        if depth > _MOST_LEVELS:
+            raise ModelError("the YAML nests too deeply")
+        if getattr(event, "tag", None) is not None:
+            raise ModelError(f"YAML tags such as {shorten(event.tag)} are not read")
+        if kind == "ScalarEvent" and event.value[:2].strip("+-")[:1].isdigit() and len(event.value) > _MOST_DIGITS:
+            raise ModelError(f"a number of more than {_MOST_DIGITS:,} digits is not read")
 
 
 def _name_of(document: Any, path: Path, number: int) -> str:

@@ -186,6 +186,8 @@ def _read(reader: Any, value: str | bytes, form: str) -> shapely.Geometry:
             return reader(value)
     except (shapely.errors.GEOSException, TypeError, ValueError) as error:
         reason = str(error).split("\n")[0].removeprefix("ParseException: ")
+        if "closed linestring" in reason:
+            reason = "repeat the first point of a ring at its end"
         raise UnfitError(f"not {form}: {reason}") from None
 
 

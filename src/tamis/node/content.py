@@ -25,7 +25,7 @@ from tamis.model.subscription import Filter
 from tamis.model.types import Number
 from tamis.model.types.paths import MAX_DEPTH, nested
 
-__all__ = ["Content", "ReadDocuments", "check_nesting"]
+__all__ = ["MAX_INNER", "Content", "ReadDocuments", "adopt", "check_nesting", "copy_apart"]
 
 _Key = TypeVar("_Key")
 _Known = TypeVar("_Known")
@@ -165,18 +165,6 @@ class Content:
             space = self.spaces[namespace] = Content(None, self._memory)
         return space
 
-    def apart(self) -> Content:
-        """Return a copy for another thread, with a memory of its own; `adopt` takes over what it has compiled."""
-        copy = Content(None if self.learns else self.schema)
-        copy.schema, copy._number = self.schema, self._number
-        return copy
-
-    def adopt(self, apart: Content) -> None:
-        """Take over the filters that a copy has compiled, unless types were forgotten since."""
-        if apart._number == self._number:
-            for (_, filters), data in apart._memory.texts.items():
-                self._remember(filters, data)
-
     def forget_types(self, kept: Container[str]) -> None:
         """Forget the learned types of all attributes but those in ``kept``."""
         self.schema = Schema({name: kind for name, kind in self.schema.items() if name in kept})
@@ -311,6 +299,20 @@ class Content:
     def _canonical(self, raw: dict[str, Any]) -> Event:
         event = self.schema.event_from_wire(raw)
         return event | presence_of(self.schema, raw) if self.learns else event
+
+
+def copy_apart(content: Content) -> Content:
+    """Return a copy for another thread, with a memory of its own; `adopt` takes over what it has compiled."""
+    copy = Content(None if content.learns else content.schema)
+    copy.schema, copy._number = content.schema, content._number
+    return copy
+
+
+def adopt(content: Content, apart: Content) -> None:
+    """Take over the filters that a copy has compiled, unless types were forgotten since."""
+    if apart._number == content._number:
+        for (_, filters), data in apart._memory.texts.items():
+            content._remember(filters, data)
 
 
 def check_nesting(raw: Mapping[str, Any]) -> None:

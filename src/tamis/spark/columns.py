@@ -22,6 +22,7 @@ from tamis.model.schema import ALL_STRINGS, Schema
 from tamis.model.types import Form, Region
 
 __all__ = [
+    "MIXED_IN_SPARK",
     "VALUE",
     "arrow_form",
     "arrow_function",
@@ -34,6 +35,8 @@ __all__ = [
     "value_names",
     "values_of",
 ]
+
+MIXED_IN_SPARK = "Spark has no column of values of several types; declare one type, such as Many(String())"
 
 #: How the columns of attributes begin while they travel.
 VALUE = "__tamis_value_"

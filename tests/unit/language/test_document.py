@@ -23,9 +23,15 @@ TEXT = (Path(__file__).parents[3] / "docs" / "language.md").read_text(encoding="
 SCHEMA = Schema(
     {"symbol": String(), "note": String(), "price": Number(), "volume": Number(), "halted": Boolean()}
     | {"at": Timestamp(), "start": Timestamp(), "stop": Timestamp(), "day": Date(), "look": Vector(2)}
-    | {"area": Region(), "detour": Region(), "where": Region(geodetic=True), "ip": Ip(), "id": Uuid(), "amount": Decimal(2)}
+    | {"area": Region(), "where": Region(geodetic=True), "ip": Ip(), "id": Uuid(), "amount": Decimal(2)}
     | {"in": Number(), "price (EUR)": Number(), "größe": Number(), "tags": Many(String()), "sizes": Many(Number())}
-    | {"bag": Many(Mixed()), "wanted": Many(String()), "detail.state": String(), "items.sku": Many(String())}
+    | {
+        "bag": Many(Mixed()),
+        "wanted": Many(String()),
+        "detour": Region(),
+        "detail.state": String(),
+        "items.sku": Many(String()),
+    }
 )
 BLOCKS = re.findall(r"^```cql2\n(.*?)^```\n(?:\n(Matches [^\n]*)\n)?", TEXT, re.DOTALL | re.MULTILINE)
 

@@ -127,7 +127,7 @@ BAD: list[tuple[object, str]] = [
     (op("in", A, 5), "args[1]: expected a list of values, not a number"),
     (op("in", A, [1, None]), "args[1][1]: expected a value, not null"),
     (op("like", A, 5), "args[1]: expected a string, not a number"),
-    (op("s_within", A, A), "args[1]: expected GeoJSON or a bbox, not an object with 'property'"),
+    (op("s_within", A, 5), "args[1]: expected GeoJSON or a bbox, not a number"),
     (op("s_within", A, {"bbox": 5}), "args[1].bbox: expected a list of four numbers, not a number"),
     (op("s_within", A, {"bbox": [0, 0, 1]}), "args[1].bbox: a BBOX has four numbers: min x, min y, max x, max y"),
     (op("s_within", A, {"bbox": [0, 0, "1", 1]}), "args[1].bbox[2]: expected a number, not a string"),

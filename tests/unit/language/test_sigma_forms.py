@@ -71,7 +71,7 @@ REFUSED = {
     ),
     "no list": (rule({"s": {"f|expand": "%users%"}, "condition": "s"}), "the placeholder %users% has no values"),
     "unknown action": (rule({"s": {"f": "a"}, "condition": "s"}, action="destroy"), "unknown action"),
-    "typo": (rule({"s": {"f|conatins": "a"}, "condition": "s"}), "Unknown modifier 'conatins'"),
+    "typo": (rule({"s": {"f|conatins": "a"}, "condition": "s"}), "Unknown modifier 'conatins'; did you mean contains?"),
 }
 
 
@@ -81,6 +81,11 @@ def test_what_cannot_be_said_is_refused_by_name(name: str, tmp_path: Path) -> No
     found = read(tmp_path, document)
     assert not found.records
     assert [reason in refused.reason for refused in found.refused] == [True], found.refused
+
+
+def test_an_empty_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "void.yml").write_text("# nothing\n")
+    assert [rule.reason for rule in read_sigma_rules([tmp_path / "void.yml"]).refused] == ["there is no rule in it"]
 
 
 def test_documents_share_what_a_global_one_says(tmp_path: Path) -> None:

@@ -20,7 +20,11 @@ from tamis.model.schema import Schema
 FORMS: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("ogc_forms.json").read_text("utf-8"))
 #: Example -> words of the refusal. The functions are made up; the polygons are invalid by OGC's own rules.
 REFUSED = {
-    **{"clause6_01": "avg", "clause6_02b": "avg", "clause7_18": "Buffer", "example68": "Foo", "example69": "Bar"},
+    "clause6_01": "avg",
+    "clause6_02b": "avg",
+    "clause7_18": "Buffer",
+    "example68": "Foo",
+    "example69": "Bar",
     **dict.fromkeys(("example46", "example46-alt01"), "Self-intersection"),
     **dict.fromkeys(("example49", "example49-alt01"), "Hole lies outside shell"),
 }
@@ -29,16 +33,17 @@ SCHEMAS = {"example45": Schema({"n1": tamis.Region(z="drop")})}
 
 
 def accepted(form: str) -> list[str]:
-    """Return the examples of a form that are accepted; any other refusal than the expected one is an error."""
+    """Return the examples of a form that are accepted; the others must be refused for the expected reason."""
     found = []
     for name, forms in FORMS.items():
         if form not in forms:
             continue
-        try:
-            tamis.Engine(SCHEMAS.get(name)).subscribe(forms[form])
-        except tamis.SubscriptionError as error:
-            assert REFUSED[name].upper() in str(error).upper(), name
+        engine = tamis.Engine(SCHEMAS.get(name))
+        if name in REFUSED:
+            with pytest.raises(tamis.SubscriptionError, match=f"(?i){REFUSED[name]}"):
+                engine.subscribe(forms[form])
         else:
+            engine.subscribe(forms[form])
             found.append(name)
     return found
 

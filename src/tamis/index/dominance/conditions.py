@@ -17,8 +17,8 @@ from tamis.index.packed.deciders.regions import RegionTests
 from tamis.kernels.covering.regions import decide_region_covers
 from tamis.kernels.polygons.flat_rings import Rings, new_corners
 from tamis.kernels.polygons.region_tests import NO, OPEN, YES, Asked
-from tamis.model.pattern import like_matches
 from tamis.model.subscription import Ball, Like, Spatial
+from tamis.model.text.patterns import meets
 
 __all__ = ["Conditions", "Verdicts"]
 
@@ -94,7 +94,7 @@ class Conditions:
             texts = others._witnesses.get(int(covered[k]))
             for one in self._likes.get(int(coverers[k]), ()) if texts is not None else ():
                 text = texts.get(one.attribute) if texts is not None else None
-                if text is not None and like_matches(one.pattern, text) == one.negated:
+                if text is not None and not meets(one, text):
                     verdicts[k] = NO
                     break
 

@@ -144,7 +144,10 @@ def _choose_corner(rings: Rings, j: Int, box: npt.NDArray[np.float64], wanted: I
     A corner inside proves that the insides meet: the corner nearest to the middle of the other's box is likely inside.
     A corner outside proves that one ring does not hold the other: the farthest is likely outside. Of a long ring only
     a block is searched.
+    For the relation itself (``wanted`` 0) no corner is better than another: the first one is taken.
     """
+    if wanted == 0:
+        return rings.start[j]
     x, y, sign = box[0] + (box[2] - box[0]) * 0.5, box[1] + (box[3] - box[1]) * 0.5, 1.0 if wanted & _O else -1.0
     chosen: Int = rings.start[j]
     least = np.inf

@@ -2,9 +2,9 @@
 
 A pattern is a *program*: its UTF-8 bytes, with 0xFE for ``%`` and 0xFF for ``_``, neither of which occurs in UTF-8. The
 pieces between ``%`` are as in `tamis.model.pattern`: the first and the last are anchored, each other one is found as
-early as possible. A piece is looked for by two of its bytes, many places at once, while that is cheap, then by shift-and
-with a bit per byte, so a piece between two ``%`` has at most `LONGEST_PIECE` bytes. The two bytes are not the outermost:
-those of words are often blanks.
+early as possible. A piece is looked for by two of its bytes, many places at once, while that is cheap, then by
+shift-and with a bit per byte, so a piece between two ``%`` has at most `LONGEST_PIECE` bytes. The two bytes are not the
+outermost: those of words are often blanks.
 """
 
 from __future__ import annotations

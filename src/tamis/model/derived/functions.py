@@ -37,7 +37,10 @@ DECIMAL = "DECIMAL"
 #: Functions of CQL2 that also compare two attributes, regions or sets of values, and their names in CQL2-JSON.
 RELATIONS = {
     **{name: name.lower() for name in SPATIAL_FUNCTIONS if name.startswith("S_")},
-    **{"A_CONTAINS": "a_contains", "A_CONTAINEDBY": "a_containedBy", "A_EQUALS": "a_equals", "A_OVERLAPS": "a_overlaps"},
+    "A_CONTAINS": "a_contains",
+    "A_CONTAINEDBY": "a_containedBy",
+    "A_EQUALS": "a_equals",
+    "A_OVERLAPS": "a_overlaps",
 }
 
 _BUILT_IN = frozenset({COMPARE, DECIMAL})

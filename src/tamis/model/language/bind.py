@@ -195,7 +195,8 @@ class _Binder:
         try:
             return kind.from_literal(literal)
         except UnfitError as error:
-            raise self.error(leaf, str(error)) from None
+            hint = "; an attribute alone is a condition only if it is a boolean" if literal is True else ""
+            raise self.error(leaf, f"{error}{hint}") from None
 
     def compare(self, leaf: Compare, negated: bool) -> Predicate:
         kind = self.scalar(leaf) if leaf.op in ("=", "<>") else _ordered(self, leaf)

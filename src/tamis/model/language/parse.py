@@ -238,6 +238,8 @@ _WORDS: tuple[tuple[frozenset[str], str], ...] = (
     (frozenset({"NAME", "NUMBER", "LPAR", "FUNCTION", "MINUS"}), "a number"),
     (frozenset({"NAME", "FOLD"}), "an attribute"),
     (frozenset({"NAME", "GEOMETRY"}), "an attribute or a geometry"),
+    (frozenset({"NAME", "VECTOR", "LPAR"}), "an attribute or a list such as ('a', 'b')"),
+    (frozenset({"NAME", "INSTANT", "DAY", "INTERVAL"}), "an attribute, TIMESTAMP('...'), DATE('...') or INTERVAL(...)"),
     (frozenset({"NAME"}), "an attribute"),
     (_LITERALS | {"FOLD"}, "a value"),
     (_LITERALS, "a value"),
@@ -245,7 +247,6 @@ _WORDS: tuple[tuple[frozenset[str], str], ...] = (
     (frozenset({"STRING", "FOLD"}), "a string in single quotes"),
     (frozenset({"STRING"}), "a string in single quotes"),
     (frozenset({"GEOMETRY"}), "a geometry: POLYGON((...)), BBOX(...) or GeoJSON"),
-    (frozenset({"NAME", "VECTOR", "LPAR"}), "an attribute or a list such as ('a', 'b')"),
     (frozenset({"VECTOR", "LPAR"}), "a list in parentheses such as (0.5, 1)"),
     (frozenset({"OPERATOR", "BETWEEN", "IN", "IN_LIST", "LIKE", "ILIKE", "MATCHES", "IS", "NOT"}), "a comparison"),
     (_OF_FOLDED, "a comparison with =, <>, IN, LIKE or MATCHES"),
@@ -291,6 +292,8 @@ def _explain(error: UnexpectedToken, source: Source) -> NoReturn:
     start, written = token.start, text[token.start : token.end]
     if token.type == "NULL" and fitting >= _LITERALS and "COMPARISON" not in fitting:
         expected += " (a missing value is asked for with IS NULL)"
+    if token.type == "COMPARISON" and "NAME" in fitting:
+        expected += " (two comparisons are joined: 1 < x < 5 is written x > 1 AND x < 5)"
     if token.type in RESERVED and "NAME" in fitting and _OPERATOR.match(text, token.end):
         expected += f" (an attribute called {written} stands in double quotes)"
     if text[:start].rstrip().endswith("\\'"):

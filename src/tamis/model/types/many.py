@@ -46,6 +46,11 @@ class Many(AttributeType):
             raise SchemaError("", f"Many holds values that have an order, such as Many(String()), not {self.of!r}")
 
     @property
+    def arrow_type(self) -> pa.DataType:
+        """A list of what its elements are."""
+        return pa.list_(self.of.arrow_type)
+
+    @property
     def words(self) -> str:
         """The type in a sentence, with the type of its elements."""
         return f"many of {self.of.words}"

@@ -140,9 +140,9 @@ class _Budget:
         """
         return [deed for deed, count in deeds if self._is_noted(deed, count)]
 
-    def settle(self, now: int) -> list[Deed]:
-        """Return the records of what was counted, when the hour is over."""
-        if now - self._hour < _HOUR:
+    def settle(self, now: int, *, is_end: bool = False) -> list[Deed]:
+        """Return the records of what was counted, when the hour is over or the broker stops."""
+        if now - self._hour < _HOUR and not is_end:
             return []
         counted, self._hour, self._refusals = self._counted, now, 0
         self._noted, self._counted = Counter(), {}
@@ -207,6 +207,9 @@ class Trail:
 
     def note(self, one: Deed) -> None:
         """Note a deed; a refusal soon after another of the same principal is only counted."""
+        if one.what == "stop":
+            for who in list(self._refused):
+                self._settle(who)
         if one.what != "refuse":
             self._noted.append((one, 1))
             return
@@ -254,7 +257,11 @@ class Trail:
     def take(self) -> list[Persist]:
         """Return what was noted since, numbered, as changes of the disk."""
         found = []
-        for one in [*self._sums, *self._budget.admit(self._noted)]:
+        admitted = self._budget.admit(self._noted)
+        for one in admitted:
+            if one.what == "stop":  # what was only counted would be forgotten with this process
+                self._sums += self._budget.settle(one.at, is_end=True)
+        for one in [*self._sums, *admitted]:
             self.number += 1
             kind = records.ACTIVITY if one.what in ACTIVITY else records.AUDIT
             found.append(kind.put(str(self.number), value=msgspec.msgpack.encode(one)))

@@ -4,7 +4,7 @@ Checking changes nothing but what it teaches about the types of one namespace, a
 request that is refused teaches nothing. Any exception of a check is the fault of the request that was checked.
 
 Compiling a long filter takes up to 400 ms. `draft` compiles in advance, one filter after the other, a long one in
-another thread (`apart`), and the step that takes the subscriptions finds their meanings ready.
+another thread (`checks_apart`), and the step that takes the subscriptions finds their meanings ready.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tamis.model.schema import MAX_ATTRIBUTES, Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE, Filter
 from tamis.model.types import Form
 from tamis.node import records
-from tamis.node.content import Content
+from tamis.node.content import Content, adopt, copy_apart
 from tamis.node.effects import Key, Link, Persist
 from tamis.routing import messages as m
 from tamis.routing.edge.admission import (
@@ -38,7 +38,7 @@ from tamis.routing.edge.admission import (
 from tamis.routing.edge.requests import Draft, EventDraft, MessageDraft
 from tamis.routing.edge.rights import Rights
 
-__all__ = ["Checks", "Drafts", "holds", "prepare", "prepare_event"]
+__all__ = ["Checks", "Drafts", "adopt_from", "checks_apart", "holds", "prepare", "prepare_event"]
 
 #: Namespaces for which the last principal that was let in is remembered; and policies that are kept compiled.
 MAX_GATES, MAX_COMPILED = 1_024, 1_024
@@ -235,19 +235,6 @@ class Checks:
         finally:
             content.schema = schema
 
-    def apart(self, namespace: str) -> Checks:
-        """Return checks of one namespace for another thread: what they compile, `adopt` takes over."""
-        space = self._space(check_namespace(namespace)).apart()
-        content = space
-        if self.content.learns:
-            content = Content()
-            content.spaces[namespace] = space
-        return Checks(content, self._policies)
-
-    def adopt(self, apart: Checks, namespace: str) -> None:
-        """Take over the filters that checks in another thread have compiled; they are read from their bytes later."""
-        self._space(namespace).adopt(apart.content.of(namespace))
-
     @contextlib.contextmanager
     def prepared(self, drafts: Drafts, message: MessageDraft | None = None) -> Iterator[None]:
         """Within this, subscriptions that have a draft are not compiled again, and events of a message not checked."""
@@ -281,6 +268,21 @@ class Checks:
                 self._gates.clear()
             known = self._gates[namespace] = (rights, self.policies_of(namespace, rights))
         return known[1]
+
+
+def checks_apart(checks: Checks, namespace: str) -> Checks:
+    """Return checks of one namespace for another thread: what they compile, `adopt_from` takes over."""
+    space = copy_apart(checks._space(check_namespace(namespace)))
+    content = space
+    if checks.content.learns:
+        content = Content()
+        content.spaces[namespace] = space
+    return Checks(content, checks._policies)
+
+
+def adopt_from(checks: Checks, apart: Checks, namespace: str) -> None:
+    """Take over the filters that checks in another thread have compiled; they are read from their bytes later."""
+    adopt(checks._space(namespace), apart.content.of(namespace))
 
 
 def prepare(checks: Checks, message: m.Subscribe, rights: Rights) -> Draft | Exception:

@@ -26,10 +26,11 @@ from tamis.node.effects import Persist
 from tamis.routing.edge.audit import Deed
 from tamis.routing.new_life import begin_new_life
 from tamis.runtime.broker.config import BrokerConfig
-from tamis.runtime.disk.checking import DATABASE, MANIFEST, TOKENS, Checked, check_files, demand_database, is_client
+from tamis.runtime.disk.checking import DATABASE, TOKENS, Checked, check_files, demand_database, is_client
 from tamis.runtime.disk.copying import STEP_SECONDS, copy_database, flush
 from tamis.runtime.disk.head import HEAD
 from tamis.runtime.disk.migration import migrate_store
+from tamis.runtime.stores.books import MANIFEST
 from tamis.runtime.stores.opening import open_store
 from tamis.runtime.stores.protocol import Store
 from tamis.runtime.stores.sqlite_store import SqliteStore

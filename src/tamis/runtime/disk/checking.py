@@ -27,13 +27,10 @@ from tamis.runtime.stores.audit_log import AuditLog
 from tamis.runtime.stores.books import Books
 from tamis.runtime.stores.messages import MessageTable, stream_ends
 
-__all__ = ["DATABASE", "MANIFEST", "TOKENS", "Checked", "check_files", "demand_database", "is_client", "open_to_read"]
+__all__ = ["DATABASE", "TOKENS", "Checked", "check_files", "demand_database", "is_client", "open_to_read"]
 
 #: The files of a data directory that hold what a broker cannot do without.
 DATABASE, TOKENS = "broker.sqlite", "tokens.json"
-
-#: What makes a backup of a directory with those files.
-MANIFEST = "manifest.json"
 
 #: Problems of the pages that are named.
 _PROBLEMS = 3

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from tamis.errors import StoreError
-from tamis.runtime.disk.checking import DATABASE, MANIFEST, check_files, demand_database
+from tamis.runtime.disk.checking import DATABASE, check_files, demand_database
 from tamis.runtime.disk.copying import copy_database
 from tamis.runtime.disk.lock import locked
 from tamis.runtime.stores.audit_log import ACTIVITY_SCHEMA, AUDIT_SCHEMA
-from tamis.runtime.stores.books import FORMAT
+from tamis.runtime.stores.books import FORMAT, MANIFEST
 
 __all__ = ["migrate_store"]
 

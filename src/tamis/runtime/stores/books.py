@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
+from pathlib import Path
 
 import msgspec
 
@@ -16,10 +17,13 @@ from tamis.node import records
 from tamis.node.effects import Key
 from tamis.runtime.stores.database import Column, Database, Table
 
-__all__ = ["FORMAT", "STATE_SCHEMA", "Books", "packed", "unpacked"]
+__all__ = ["FORMAT", "MANIFEST", "STATE_SCHEMA", "Books", "packed", "unpacked"]
 
-#: The layout of the tables. Older files ones are migrated by `tamis serve migrate` (`tamis.runtime.disk.migration`).
+#: The layout of the tables. Older files are migrated by `tamis serve migrate` (`tamis.runtime.disk.migration`).
 FORMAT = 3
+
+#: What makes a backup of a directory with the files of a broker.
+MANIFEST = "manifest.json"
 
 STATE_SCHEMA = """
 CREATE TABLE books (one INTEGER PRIMARY KEY CHECK (one = 1), format INTEGER, number INTEGER, records INTEGER,
@@ -80,9 +84,11 @@ class Books:
     def _read_books(self, db: Database) -> tuple[int, int, int]:
         row = db.execute("SELECT format, number, records, total FROM books").fetchone()
         if row is not None and row[0] in range(1, FORMAT):
-            raise StoreError(
-                self._path, f"format {row[0]} of an earlier release: run `tamis serve migrate --data DIRECTORY` first"
+            is_backup = Path(self._path).with_name(MANIFEST).exists()
+            advice = (
+                "`tamis serve restore` migrates it" if is_backup else "run `tamis serve migrate --data DIRECTORY` first"
             )
+            raise StoreError(self._path, f"format {row[0]} of an earlier release: {advice}")
         if row is None or row[0] != FORMAT:
             raise StoreError(self._path, f"expected format {FORMAT}, found {row}; a later release of tamis may read it")
         return int(row[1]), int(row[2]), int(row[3])

@@ -19,10 +19,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_type
 
-from tamis.errors import EventError, TableError
+from tamis.errors import EventError, SchemaError, TableError
 from tamis.model.schema import Schema
-from tamis.model.types import AttributeType, Boolean, Number, Region, Timestamp
-from tamis.spark.columns import quoted
+from tamis.model.types import AttributeType, Boolean, Many, Mixed, Number, Region, Timestamp
+from tamis.spark.columns import MIXED_IN_SPARK, quoted
 
 __all__ = ["read_csv", "read_jsonl"]
 
@@ -79,16 +79,21 @@ def _form(path: str, inferred: T.StructType, schema: Schema, forced: T.StructTyp
     """Return the columns: of the type that the schema asks for, else as the values show."""
     seen = {field.name: field.dataType for field in inferred if field.name != _CORRUPT}
     for name, kind in schema.items():
-        if extend or name in seen:
-            seen[name] = _column_type(kind, seen.get(name))
+        is_inside = name in schema.paths and name not in seen and name.partition(".")[0] in seen
+        if (extend or name in seen) and not is_inside:  # what lies inside an object is read with the object
+            seen[name] = _column_type(name, kind, seen.get(name))
     seen |= {field.name: field.dataType for field in forced if field.name in seen}
     if not seen:
         raise TableError(f"{path}: there is no record that can be read")
     return T.StructType([T.StructField(name, kind) for name, kind in seen.items()])
 
 
-def _column_type(kind: AttributeType, seen: T.DataType | None) -> T.DataType:
+def _column_type(name: str, kind: AttributeType, seen: T.DataType | None) -> T.DataType:
     """Return the Spark type in which an attribute's values come from text."""
+    if isinstance(kind.element, Mixed):
+        raise SchemaError(name, MIXED_IN_SPARK)
+    if isinstance(kind, Many):
+        return T.ArrayType(_column_type(name, kind.of, seen.elementType if isinstance(seen, T.ArrayType) else None))
     if isinstance(kind, Number):
         return seen if isinstance(seen, T.NumericType) else T.DoubleType()
     if isinstance(kind, Timestamp) and isinstance(seen, T.TimestampType | T.LongType):

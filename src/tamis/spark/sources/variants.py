@@ -15,8 +15,8 @@ from pyspark.sql import types as T
 
 from tamis.errors import SchemaError, TableError
 from tamis.model.schema import Schema
-from tamis.model.types import AttributeType, Number, Timestamp
-from tamis.spark.columns import quoted, require
+from tamis.model.types import AttributeType, Mixed, Number, Timestamp
+from tamis.spark.columns import MIXED_IN_SPARK, quoted, require
 
 __all__ = ["unpack_variant"]
 
@@ -27,7 +27,10 @@ _BOOLEAN = ("BOOLEAN", "boolean")
 _TEXT = ("STRING", "string")
 _MOMENT = ("STRING|TIMESTAMP", "string")
 _NUMBERS = (r"ARRAY<(BIGINT|DOUBLE|FLOAT|DECIMAL\(.*|VOID)>", "array<double>")
+_TEXTS = ("ARRAY<(STRING|VOID)>", "array<string>")
+_BOOLEANS = ("ARRAY<(BOOLEAN|VOID)>", "array<boolean>")
 _FITS = {pa.float64(): _NUMBER, pa.bool_(): _BOOLEAN, pa.string(): _TEXT, pa.list_(pa.float64()): _NUMBERS}
+_FITS |= {pa.list_(pa.string()): _TEXTS, pa.list_(pa.bool_()): _BOOLEANS}
 #: Whole numbers up to here are float64 exactly.
 _EXACT = 2**53
 
@@ -62,7 +65,12 @@ def _parsed(rows: DataFrame, name: str) -> Column:
 
 
 def _get(name: str, kind: str) -> Column:
-    return F.try_variant_get(F.col(_VALUE), f"$[{_literal(name)}]", kind)
+    """Return the value of an attribute: under its whole name, or inside objects where the name has dots."""
+    whole = F.try_variant_get(F.col(_VALUE), f"$[{_literal(name)}]", kind)
+    if "." not in name.strip("."):
+        return whole
+    steps = "".join(f"[{_literal(step)}]" for step in name.split("."))
+    return F.coalesce(whole, F.try_variant_get(F.col(_VALUE), f"${steps}", kind))
 
 
 def _literal(name: str) -> str:
@@ -78,6 +86,8 @@ def _not_an_object() -> Column:
 
 
 def _fit(kind: AttributeType) -> tuple[str, str]:
+    if isinstance(kind.element, Mixed):
+        raise SchemaError("", MIXED_IN_SPARK)
     fit = _MOMENT if isinstance(kind, Timestamp) else _FITS.get(kind.arrow_type)
     if fit is None:
         raise SchemaError("", f"{kind.words} cannot be read from a VARIANT; give it a column of its own")

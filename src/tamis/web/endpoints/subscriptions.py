@@ -33,7 +33,7 @@ from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.routing.core.broker import client_key
 from tamis.routing.edge.admission import check_namespace, subscription_id
-from tamis.routing.edge.checks import Checks
+from tamis.routing.edge.checks import Checks, adopt_from, checks_apart
 from tamis.routing.edge.limits import LONG_FILTER
 from tamis.routing.edge.link_names import client_link, client_of, http_link
 from tamis.routing.edge.requests import Draft, Rejection
@@ -97,9 +97,9 @@ async def drafted(checks: Checks, before: Draft | None, message: m.Subscribe, ri
     """Return a draft with one more subscription; a long filter is compiled beside the event loop."""
     if len(message.filter) <= LONG_FILTER:
         return checks.draft(before, message, rights)
-    apart = checks.apart(message.namespace)
+    apart = checks_apart(checks, message.namespace)
     draft = await pace.beside(lambda: apart.draft(before, message, rights))
-    checks.adopt(apart, message.namespace)
+    adopt_from(checks, apart, message.namespace)
     return draft
 
 

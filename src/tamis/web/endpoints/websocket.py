@@ -14,7 +14,7 @@ from tamis.node.effects import Link
 from tamis.node.frames import decode_frame
 from tamis.routing import messages as m
 from tamis.routing.edge.admission import MAX_NAME
-from tamis.routing.edge.checks import Checks, Drafts, holds, prepare, prepare_event
+from tamis.routing.edge.checks import Checks, Drafts, adopt_from, checks_apart, holds, prepare, prepare_event
 from tamis.routing.edge.core import source_of
 from tamis.routing.edge.limits import LONG_FILTER, MAX_EVENTS, MAX_FRAMES, MAX_SUBSCRIPTIONS_AT_ONCE
 from tamis.routing.edge.link_names import client_link
@@ -141,13 +141,13 @@ async def _take(driver: Driver, connection: Connection, packet: bytes, pace: Pac
 async def _prepared(checks: Checks, message: m.Subscribe, rights: Rights, pace: Pace) -> Draft | Exception:
     """Return the draft of a subscription or why it is refused; a long filter is compiled beside the event loop."""
     try:
-        apart = checks.apart(message.namespace) if len(message.filter) > LONG_FILTER else None
+        apart = checks_apart(checks, message.namespace) if len(message.filter) > LONG_FILTER else None
     except TamisError as error:
         return error
     if apart is None:
         return prepare(checks, message, rights)
     found = await pace.beside(lambda: prepare(apart, message, rights))
-    checks.adopt(apart, message.namespace)
+    adopt_from(checks, apart, message.namespace)
     return found
 
 

@@ -107,9 +107,8 @@ class BoxIndex:
             snapshot, n_axes = self.snapshot, self.n_axes
         else:
             n_axes = max(low.size, snapshot.n_axes)
-        is_point = high is None or high is low
-        low = _checked_point(low, n_axes)
-        high = low if is_point else _checked_point(high, n_axes)
+        given, low = low, _checked_point(low, n_axes)
+        high = low if high is None or high is given else _checked_point(high, n_axes)
         self._parts.recent.note(low)
         reader = self._readers.take(n_axes)
         rows = reader.match_one(snapshot, low, high)
@@ -138,9 +137,8 @@ class BoxIndex:
             snapshot, n_axes = self.snapshot, self.n_axes
         else:
             n_axes = max(low.shape[-1], snapshot.n_axes)
-        is_point = high is None or high is low
-        low = checked_matrix(low, n_axes)
-        high = low if is_point else checked_matrix(high, n_axes)
+        given, low = low, checked_matrix(low, n_axes)
+        high = low if high is None or high is given else checked_matrix(high, n_axes)
         if low.shape != high.shape:
             raise ValueError(f"low {low.shape} and high {high.shape} do not belong together")
         reader = self._readers.take(n_axes)

@@ -32,7 +32,8 @@ class Postings(NamedTuple):
 
     def part(self, some: slice | npt.NDArray[np.int64]) -> Postings:
         """Return some of the postings."""
-        return Postings(*(column[some] for column in self))
+        view, anchor, value, size, entry, test = self
+        return Postings(view[some], anchor[some], value[some], size[some], entry[some], test[some])
 
 
 class Segment:

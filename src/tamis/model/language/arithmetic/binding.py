@@ -22,8 +22,8 @@ from tamis.model.language.arithmetic.writing import expression_text, literal_tex
 from tamis.model.language.lexer import TURNED
 from tamis.model.language.nodes import Arithmetic, Calculated, Call, Expression, Instant, Literal, Node, Property
 from tamis.model.schema import Schema
-from tamis.model.subscription import AllOf, AnyOf, Predicate, Values
 from tamis.model.spatial_functions import SPATIAL_FUNCTIONS
+from tamis.model.subscription import AllOf, AnyOf, Predicate, Values
 from tamis.model.types import (
     AttributeType,
     Boolean,
@@ -160,6 +160,8 @@ class _ExpressionBinder:
             problem = f"{words[0]} cannot be compared with {words[1]}"
             if isinstance(first, String) and isinstance(right, Property):  # some write strings in double quotes
                 problem += f"; a string stands in single quotes: {quoted(right.name)}"
+            elif any(isinstance(kind, Timestamp | Date) for kind in kinds):
+                problem += "; a moment is written TIMESTAMP('2026-01-31T12:00:00Z'), a day DATE('2026-01-31')"
             raise UnfitError(problem)
         sides = [side if isinstance(side, Property) else self._call(_as_call(side)) for side in (left, right)]
         if expression_text(sides[0]) > expression_text(sides[1]):

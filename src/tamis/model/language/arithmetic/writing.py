@@ -146,7 +146,8 @@ def _expression_json(expression: Expression) -> object:
     if isinstance(expression, Property):
         return {"property": expression.name}
     if isinstance(expression, Call):
-        return {"op": RELATIONS.get(expression.name, expression.name), "args": [*map(_expression_json, expression.args)]}
+        op = RELATIONS.get(expression.name, expression.name)
+        return {"op": op, "args": [*map(_expression_json, expression.args)]}
     if isinstance(expression, Arithmetic):
         return {"op": expression.op, "args": [_expression_json(expression.left), _expression_json(expression.right)]}
     return literal_json(expression)

@@ -13,6 +13,7 @@ What has no equivalent is refused by name, never left out: a rule that fires mor
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -51,17 +52,28 @@ _OPERATORS: Final = {"LT": "<", "LTE": "<=", "GT": ">", "GTE": ">="}
 def read_sigma_rule(document: Any) -> SigmaRule:
     """Return the rule of a YAML document that was read, or raise `ModelError` that says why it is none."""
     try:
-        from sigma.exceptions import SigmaError
+        from sigma.exceptions import SigmaError, SigmaModifierError
         from sigma.rule import SigmaRule
     except ImportError:
         raise MissingExtraError("reading Sigma rules", "sigma") from None
     checked = check_document(document)
     try:
         return SigmaRule.from_dict(checked)
+    except SigmaModifierError as error:
+        raise ModelError(f"not a valid Sigma rule: {error}{_suggestion(str(error))}") from None
     except SigmaError as error:
         raise ModelError(f"not a valid Sigma rule: {error}") from None
     except (TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
         raise ModelError(f"not a valid Sigma rule: {type(error).__name__}: {error}") from None
+
+
+def _suggestion(message: str) -> str:
+    """Return the modifier that an unknown one may have meant, as the end of a message; nothing if none is near."""
+    from sigma.modifiers import modifier_mapping
+
+    quoted = re.search(r"Unknown modifier '(.*)'", message)
+    near = difflib.get_close_matches(quoted[1], modifier_mapping, 1) if quoted is not None else []
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def field_uses(rule: SigmaRule, fields: Fields) -> Iterator[FieldUse]:
@@ -362,7 +374,7 @@ def _pattern(value: SigmaString) -> str:
     """Return a value with wildcards as a LIKE pattern."""
     from sigma.types import SpecialChars
 
-    wildcards = {SpecialChars.WILDCARD_MULTI: "%", SpecialChars.WILDCARD_SINGLE: "_"}
+    wildcards: dict[object, str] = {SpecialChars.WILDCARD_MULTI: "%", SpecialChars.WILDCARD_SINGLE: "_"}
     parts = []
     for part in value.s:
         if isinstance(part, str):

@@ -30,6 +30,11 @@ class Ip(DiscreteType):
     first: ClassVar[int] = 0
     last: ClassVar[int] = _VERSION_4 + 2**128 - 1
 
+    @property
+    def words(self) -> str:
+        """The type in a sentence."""
+        return "an ip"
+
     def canonical(self, value: object) -> int:
         """Return the place of an address in the order of all."""
         if isinstance(value, str) and "%" not in value:
