@@ -172,7 +172,7 @@ RULE = "title: t\nlogsource: {product: windows}\ndetection:\n  sel: {a: %s}\n  c
         ("a: !!python/object/apply:os.system ['id']", "tags such as"),
         ("a: !!int '1:1'", "tags such as"),
         ("a: &x [1]\nb: [*x, *x]", "aliases"),
-        ("x" * (1 << 20) + "x", "bytes are no file of rules"),
+        ("x" * (1 << 20) + "x", "bytes are too many for a file of rules"),
     ],
 )
 def test_yaml_that_costs_more_than_its_length_is_refused(text: str, reason: str, tmp_path: Path) -> None:
