@@ -70,7 +70,7 @@ def _download(batches: Iterator[pa.RecordBatch], *, address: str, form: pa.Schem
             told = msgspec.json.decode(line, type=Written)
             with tempfile.TemporaryDirectory(prefix="tamis-rows-") as folder:
                 path = Path(folder) / told.name
-                open_store(address).download(told.name, path)
+                open_store(address).download(told.name, path, told.file.bytes)
                 if path.stat().st_size != told.file.bytes or sha256_of(path) != told.file.sha256:
                     raise TableError(f"{address}/{told.name}: changed since it was written")
                 for part in pq.ParquetFile(path).iter_batches():

@@ -41,12 +41,12 @@ def write_summary(reduced: Reduced, place: Place) -> list[str]:
     """Have the executors write a summary into a version in the making; return the names of its files."""
     if place.is_remote:
         objects = write_objects(reduced.summary, place.address, ".summary.parquet")
-        files = [one.name for one in objects]
-        for name in files:  # the driver measures and lists the files of a version
-            open_store(place.address).download(name, place.staging / name)
+        files = [written.name for written in objects]
+        for written in objects:  # the driver measures and lists the files of a version
+            open_store(place.address).download(written.name, place.staging / written.name, written.file.bytes)
     else:
-        written = reduced.summary.mapInArrow(partial(_write, place=place.address), "file string")
-        files = [row.file for row in written.collect()]  # a name per task, from the attempts that succeeded
+        rows = reduced.summary.mapInArrow(partial(_write, place=place.address), "file string")
+        files = [row.file for row in rows.collect()]  # a name per task, from the attempts that succeeded
     (place.staging / SUMMARY).write_bytes(msgspec.json.encode(_Summary(reduced.counts, files)))
     return [SUMMARY, *files]
 
