@@ -177,7 +177,7 @@ def test_wrong_use_is_refused() -> None:
         network.publish("alice", {"x": "many"})
     with pytest.raises(ModelError, match="no client 'zed'"):
         network.publish("zed", {"x": 1})
-    with pytest.raises(ModelError, match="taken"):
+    with pytest.raises(ModelError, match="in use"):
         network.attach("alice", "a")
     with pytest.raises(ModelError, match="no broker 'z'"):
         network.attach("new", "z")
