@@ -71,7 +71,7 @@ REFUSED = {
     ),
     "no list": (rule({"s": {"f|expand": "%users%"}, "condition": "s"}), "the placeholder %users% has no values"),
     "unknown action": (rule({"s": {"f": "a"}, "condition": "s"}, action="destroy"), "unknown action"),
-    "typo": (rule({"s": {"f|conatins": "a"}, "condition": "s"}), "Unknown modifier 'conatins'; did you mean contains?"),
+    "typo": (rule({"s": {"f|containz": "a"}, "condition": "s"}), "Unknown modifier 'containz'; did you mean contains?"),
 }
 
 
