@@ -113,7 +113,7 @@ BAD: dict[str, tuple[Any, str]] = {
     "no rights": (lambda one: one.sign(tamis_rights=None), "allows nothing"),
     "no namespaces": (lambda one: one.sign(tamis_namespaces=None), "allows nothing"),
     "namespaces a number": (lambda one: one.sign(tamis_namespaces=7), "not a list of words"),
-    "policy no filter": (lambda one: one.sign(tamis_policy="price <"), "no filter"),
+    "policy no filter": (lambda one: one.sign(tamis_policy="price <"), "not a filter"),
     "too many": (lambda one: one.sign(tamis_max_subscriptions=10**9), "whole number"),
     "long subject": (lambda one: one.sign(sub="x" * 500), "subject"),
 }

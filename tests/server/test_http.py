@@ -108,7 +108,7 @@ def test_events_come_in_several_forms(
 BAD_BODIES = [
     ('{"x": NaN}', "NaN"),
     ('{"x": 1e999}', "1e999"),
-    ('{"x": 1, "x": 2}', "twice"),
+    ('{"x": 1, "x": 2}', "duplicate"),
     ("{", "not JSON"),
     ("3", "expected an object"),
     ("[3]", "array of objects"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ def own_functions() -> Iterator[str]:
     module = importlib.import_module("tests.spark.own_functions")
     yield module.__name__
     tamis.unregister_function("shipping")
+    del sys.modules[module.__name__]
 
 
 def test_workers_import_the_functions_of_users(spark: Any, tmp_path: Path, own_functions: str) -> None:

@@ -49,6 +49,6 @@ def test_nothing_is_collected_or_broadcast() -> None:
     assert SOURCES
     # These run inside the executors, on Arrow.
     workers = {"compiling.py", "matching.py", "building.py", "reading.py", "tile_work.py", "typed.py", "reducing.py"}
-    workers |= {"column_functions.py", "joining.py", "evaluating.py"}
+    workers |= {"column_functions.py", "joining.py", "evaluating.py", "daemon.py"}
     found = {call for path in SOURCES if path.name not in workers for call in _calls(path)}
     assert found == ALLOWED

@@ -17,6 +17,7 @@ from tamis.model.language.lexer import ARRAY_FUNCTIONS, FOLDS
 from tamis.model.language.literals import Refusal
 from tamis.model.language.nodes import Arithmetic, Call, Expression, Instant, Literal, Node, Property
 from tamis.model.shapes import Operand
+from tamis.model.spatial_functions import SPATIAL_FUNCTIONS
 from tamis.model.text.folding import Fold, fold_text
 from tamis.model.values import UnfitError
 
@@ -140,6 +141,8 @@ class ValueReader:
     def _instant(self, document: Mapping[str, Any], path: str) -> Instant:
         (key, text), *more = document.items() or [("", None)]
         if more or key not in ("timestamp", "date"):
+            if (op := str(document.get("op"))) in SPATIAL_FUNCTIONS:
+                raise wrong(path, f"{op} compares an attribute with polygons; S_* compare two attributes, too", document)
             raise wrong(path, f"expected a value, not {kind_of(document)}", document)
         if not isinstance(text, str):
             raise wrong(f"{path}{key}.", f"expected a string, not {kind_of(text)}", text)
