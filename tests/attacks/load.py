@@ -27,7 +27,7 @@ from tamis.runtime.broker.tokens import Tokens
 from tests.attacks.callers import Guarded, guarded_broker
 from tests.server.processes import HANGS, ask
 
-COSTLY = " AND ".join(f"(a{i} = 1 OR b{i} = 2)" for i in range(8))
+COSTLY = " AND ".join(f"(V_WITHIN(w{i}, (1, 2), 1) OR b{i} = 2)" for i in range(8))
 
 LIMITS = "max_connections = 20000\nmax_connections_of_address = 20000\n"
 
@@ -87,7 +87,7 @@ class Attacker:
             lambda: ask(f"{self._url}/v1/subscriptions", "POST", batch, **self._headers),
             lambda: ask(f"{self._url}/v1/trial", "POST", {"filter": COSTLY, "namespace": "eve"}, **self._headers),
             lambda: ask(f"{self._url}/v1/events?namespace=eve", "POST", lines, **self._headers, **kind),
-            lambda: ask(f"{self._url}/v1/explain", "POST", {"filter": COSTLY, "event": {"a1": 1}}, **self._headers),
+            lambda: ask(f"{self._url}/v1/explain", "POST", {"filter": COSTLY, "event": {"b1": 2}}, **self._headers),
         ][number % 4]()
 
     def stop(self) -> None:

@@ -142,7 +142,9 @@ class ValueReader:
         (key, text), *more = document.items() or [("", None)]
         if more or key not in ("timestamp", "date"):
             if (op := str(document.get("op"))) in SPATIAL_FUNCTIONS:
-                raise wrong(path, f"{op} compares an attribute with polygons; S_* compare two attributes, too", document)
+                raise wrong(
+                    path, f"{op} compares an attribute with polygons; S_* compare two attributes, too", document
+                )
             raise wrong(path, f"expected a value, not {kind_of(document)}", document)
         if not isinstance(text, str):
             raise wrong(f"{path}{key}.", f"expected a string, not {kind_of(text)}", text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +19,9 @@ __all__ = ["Trial", "try_bridge"]
 
 #: Messages that are shown, and seconds that are waited for them: a group of Kafka takes some to admit a member.
 MESSAGES, SECONDS = 10, 10.0
+
+#: Seconds without a message after which those that have come are shown.
+PAUSE = 0.5
 
 
 @dataclass
@@ -49,8 +53,11 @@ async def try_bridge(plan: BridgePlan, system: System) -> Trial:
 
 
 async def _some(system: System) -> Sequence[Message]:
-    try:
-        async with asyncio.timeout(SECONDS):
-            return await system.read(MESSAGES)
-    except TimeoutError:
-        return []
+    """Return the first messages: as many as are shown, or fewer when no more come for a moment."""
+    messages: list[Message] = []
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(SECONDS) as patience:
+            while len(messages) < MESSAGES:
+                messages += await system.read(MESSAGES - len(messages))
+                patience.reschedule(asyncio.get_running_loop().time() + PAUSE)
+    return messages
