@@ -210,3 +210,18 @@ def test_damaged_arrays_are_refused(name: str, place: int, value: float, words: 
 def test_what_becomes_a_tree(text: str, is_tree: bool) -> None:
     filters = compile_text(text, SCHEMA).filters
     assert (tree_of(Subscription("x", filters, text), Axes()) is not None) == is_tree
+
+
+def test_a_reader_whose_snapshot_is_older_than_a_row_of_the_hulls_passes_it_over() -> None:
+    """A reader between two changes: the hulls have reused the place of a removed row for one with a new tree."""
+    text = "a0 <> 1 AND a0 <> 3 AND a0 <> 5 AND a1 IS NULL"
+    axes, trees = Axes(), PackedTrees()
+    tree = tree_of(Subscription(0, compile_text(text, SCHEMA).filters, text), axes)
+    assert tree is not None
+    trees.hulls.grow(len(axes))
+    trees.add([0], [tree])
+    older = trees.snapshot
+    low = np.array(axes.place({"a0": 2}, len(axes))[0])
+    rows = np.array([0, 7, -1], np.int32)  # 7: added later; -1: before all
+    found = trees._decided(low[None], low[None], np.zeros(3, np.int64), rows, older)
+    assert found[1].tolist() == [0]

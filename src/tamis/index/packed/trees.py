@@ -209,9 +209,17 @@ class PackedTrees:
     def _decided(
         self, low: _Floats, high: _Floats, event: npt.NDArray[np.int64], rows: Rows, snapshot: TreeSnapshot
     ) -> tuple[Rows, Rows]:
-        """Return the pairs of event and row whose tree holds, of those whose hull does."""
+        """Return the pairs of event and row whose tree holds, of those whose hull does.
+
+        The hulls may name a row that was added after the snapshot, in the place of one that was removed: its tree is
+        not in the columns, and a kernel must not look for it.
+        """
         columns, none = snapshot.columns, np.zeros(0, np.int64)
         places = np.searchsorted(columns.row, rows)
+        is_known = np.zeros(len(rows), np.bool_)
+        within = places < len(columns.row)
+        is_known[within] = columns.row[places[within]] == rows[within]
+        event, rows, places = event[is_known], rows[is_known], places[is_known]
         ends = Ends(snapshot.axis, snapshot.value, none, none, np.zeros(0, np.int32))
         holds = decide_trees(columns, ends, low, high, (event, places))
         return event[holds].astype(np.int32), rows[holds]
