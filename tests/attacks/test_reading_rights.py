@@ -24,6 +24,7 @@ SHOWING: dict[tuple[str, str], Any] = {
     ("POST", "/v1/subscriptions"): {"filter": "price > 0"},
     ("GET", "/v1/subscriptions"): None,
     ("GET", "/v1/subscriptions/{id}"): None,
+    ("PUT", "/v1/subscriptions/{id}"): {"filter": "price > 1"},
     ("DELETE", "/v1/subscriptions/{id}"): None,
     ("GET", "/v1/subscriptions/{id}/events"): None,
     ("GET", "/v1/subscriptions/{id}/log"): None,

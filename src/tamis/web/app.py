@@ -47,6 +47,7 @@ ENDPOINTS: tuple[tuple[str, str, Endpoint], ...] = (
     ("POST", "/v1/subscriptions", subscriptions.create),
     ("GET", "/v1/subscriptions", subscriptions.listing),
     ("GET", "/v1/subscriptions/{id}", subscriptions.show),
+    ("PUT", "/v1/subscriptions/{id}", subscriptions.change),
     ("DELETE", "/v1/subscriptions/{id}", subscriptions.delete),
     ("GET", "/v1/subscriptions/{id}/events", streams.stream),
     ("GET", "/v1/subscriptions/{id}/log", delivery_log.read_log),

@@ -13,6 +13,20 @@ Json = dict[str, Any]
 _ID: Json = {"oneOf": [{"type": "string", "minLength": 1, "maxLength": 128}, {"type": "integer"}]}
 _EVENT: Json = {"type": "object", "maxProperties": 256, "additionalProperties": True}
 
+_FILTER: Json = {"oneOf": [{"type": "string"}, {"type": "object"}], "description": "CQL2 text or CQL2-JSON"}
+_EXPIRES: Json = {
+    "oneOf": [{"type": "string", "format": "date-time"}, {"type": "number", "exclusiveMinimum": 0}],
+    "description": "A moment, or seconds from now.",
+}
+
+_FIELDS: Json = {
+    "type": "array",
+    "items": {"type": "string", "minLength": 1},
+    "uniqueItems": True,
+    "maxItems": 256,
+    "description": "the attributes that deliveries carry; all if it is empty or left out",
+}
+
 _CURSOR: Json = {"type": "string", "pattern": "^[0-9]{1,19}-[0-9]{1,18}$"}
 
 _SCHEMAS: Json = {
@@ -43,14 +57,25 @@ _SCHEMAS: Json = {
         "additionalProperties": False,
         "properties": {
             "id": _ID,
-            "filter": {"oneOf": [{"type": "string"}, {"type": "object"}], "description": "CQL2 text or CQL2-JSON"},
+            "filter": _FILTER,
             "namespace": {"type": "string", "minLength": 1, "maxLength": 128, "default": "default"},
             "durable": {"type": "boolean", "default": True},
-            "expires": {
-                "oneOf": [{"type": "string", "format": "date-time"}, {"type": "number", "exclusiveMinimum": 0}],
-                "description": "A moment, or seconds from now.",
-            },
+            "expires": _EXPIRES,
             "metadata": {"type": "object", "additionalProperties": {"type": "string"}},
+            "fields": _FIELDS,
+        },
+    },
+    "ChangedSubscription": {
+        "type": "object",
+        "required": ["filter"],
+        "additionalProperties": False,
+        "description": "What is left out stays as it is.",
+        "properties": {
+            "filter": _FILTER,
+            "durable": {"type": "boolean"},
+            "expires": {"oneOf": [*_EXPIRES["oneOf"], {"type": "null"}]},
+            "metadata": {"type": "object", "additionalProperties": {"type": "string"}},
+            "fields": _FIELDS,
         },
     },
     "Subscription": {
@@ -67,6 +92,7 @@ _SCHEMAS: Json = {
             "expires": {"type": ["integer", "null"], "description": "microseconds UTC"},
             "created": {"type": "integer", "description": "microseconds UTC"},
             "metadata": {"type": "object"},
+            "fields": {"type": ["array", "null"], "items": {"type": "string"}},
             "waiting": {"type": "integer"},
             "suspended": {"type": "boolean"},
             "waiting_for": {"type": "array", "items": {"type": "string"}},
@@ -196,6 +222,7 @@ def _paths() -> Json:
         },
         "/v1/subscriptions/{id}": {
             "get": _operation("Show a subscription", "Subscription", one),
+            "put": _operation("Change its filter in one step", "Subscription", one, _json("ChangedSubscription")),
             "delete": _operation("Withdraw a subscription", "", one, status="204"),
         },
         "/v1/subscriptions/{id}/events": {"get": _stream([*one, *reading, limit])},

@@ -381,7 +381,9 @@ class EdgeCore:
                 if crossing is not None:
                     outgoing.append(Send(effect.link, crossing))
             elif isinstance(effect, Deliver):
-                outgoing.append(self._deliver(effect, now))
+                narrowed = self.registry.fields.narrow(effect.link, effect.message)
+                same = effect if narrowed is effect.message else Deliver(effect.link, narrowed)
+                outgoing.append(self._deliver(same, now))
             elif isinstance(effect.message, m.Delivery | m.Gap):  # what a former life had not acknowledged
                 outgoing.append(effect)
             else:

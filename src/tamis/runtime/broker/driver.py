@@ -218,13 +218,14 @@ class Driver:
         meanings: Sequence[tuple[Filter, ...] | None] = (),
         drafts: Mapping[str, Draft] | None = None,
         must_be_new: bool = False,
+        must_exist: bool = False,
     ) -> tuple[m.Subscribe, ...] | Rejection:
         """Take subscriptions of clients that speak through this process: all, or none and the reason.
 
         They are on disk and in the routing table when this returns.
         """
         self.demand_room()
-        message = SubscribeFor(tuple(requests), by, must_be_new, tuple(meanings), drafts or {})
+        message = SubscribeFor(tuple(requests), by, must_be_new, tuple(meanings), drafts or {}, must_exist)
         done = asyncio.get_running_loop().create_future()
         self.machine.subscribe(message, partial(_resolve, done))
         places = [(link, client_key(link, one.namespace, one.id)) for link, one in requests]

@@ -23,7 +23,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from tamis.errors import ConnectionLostError, ModelError, RefusedError, TamisError
+from tamis.errors import ConnectionLostError, ModelError, RefusedError, TamisError, UnknownSubscriptionError
 from tamis.model.language.cql2_json import to_json
 from tamis.model.language.parse import parse
 from tamis.model.schema import Schema
@@ -203,6 +203,7 @@ class Client:
         durable: bool = False,
         expires: float | None = None,
         metadata: Mapping[str, str] | None = None,
+        fields: Sequence[str] = (),
         wait: m.State = m.State.ACTIVE,
     ) -> ClientSubscription:
         """Ask for events; returns an iterator of deliveries when every broker that must know of it does.
@@ -212,10 +213,10 @@ class Client:
 
         A ``durable`` subscription lives on when the client is gone, and what matches waits for it: come back with the
         same ``client`` name, ``id`` and filter. Others end when the client has been away for a minute. ``expires`` is
-        in seconds from now.
+        in seconds from now. With ``fields`` deliveries carry these attributes only.
         """
         given = secrets.token_hex(8) if id is None else id
-        message = _asking(given, filter, namespace, durable, expires, metadata)
+        message = _asking(given, filter, namespace, durable, expires, metadata, fields)
         self._say(message)
         (found,) = await self._all_reached([message], wait)
         return found
@@ -238,6 +239,37 @@ class Client:
         for start in range(0, len(messages), AT_ONCE):
             self._say(m.SubscribeBatch(tuple(messages[start : start + AT_ONCE])))
         return await self._all_reached(messages, wait)
+
+    async def update(
+        self,
+        id: SubscriptionId,
+        filter: str | Mapping[str, Any],
+        *,
+        namespace: str = DEFAULT_NAMESPACE,
+        expires: float | None = None,
+        metadata: Mapping[str, str] | None = None,
+        wait: m.State = m.State.ACTIVE,
+    ) -> None:
+        """Change the filter of a subscription in one step; returns when every broker that must know of it does.
+
+        Its iterator goes on. Events that match the old and the new filter come without a gap, those that match the new
+        one alone come when the change is active. `RefusedError` says why the broker did not take the change; the
+        subscription then stays as it was. ``expires`` and ``metadata`` stay as they are unless they are given.
+        """
+        reader = self._session.readers.get((namespace, id))
+        if not isinstance(reader, ClientSubscription) or not isinstance(reader.message, m.Subscribe):
+            raise UnknownSubscriptionError(id)
+        former = m.about(reader.message)
+        message = _asking(id, filter, namespace, reader.is_durable, expires, metadata)
+        about = msgspec.structs.replace(m.about(message), created=former.created, fields=former.fields)
+        if metadata is None:
+            about = msgspec.structs.replace(about, metadata=former.metadata)
+        until = reader.message.expires if expires is None else message.expires
+        message = msgspec.structs.replace(message, expires=until, about=msgspec.json.encode(about))
+        self._demand_open()
+        change = self._session.change(reader, message)
+        self._news.set()
+        await reader.changed(change, wait)
 
     async def unsubscribe(self, id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Ask no longer; returns when the broker knows."""
@@ -357,9 +389,12 @@ def _asking(
     durable: bool,
     expires: float | None,
     metadata: Mapping[str, str] | None,
+    fields: Sequence[str] = (),
 ) -> m.Subscribe:
     """Return what a client says to subscribe; a filter that is none raises."""
     text, now = filter if isinstance(filter, str) else msgspec.json.encode(filter).decode(), time.time()
-    about = m.About("", text, durable, round(now * 1e6), dict(metadata or {}))
+    if isinstance(fields, str):
+        raise ModelError(f"fields: a list of names, not the text {fields!r}")
+    about = m.About("", text, durable, round(now * 1e6), dict(metadata or {}), tuple(fields))
     until = None if expires is None else round((now + expires) * 1e6)
     return m.Subscribe(id, msgspec.json.encode(to_json(parse(filter))), namespace, until, msgspec.json.encode(about))
