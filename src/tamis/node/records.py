@@ -21,7 +21,7 @@ import msgspec
 from tamis.errors import ModelError
 from tamis.node.effects import Key, Persist
 
-__all__ = ["KINDS", "Cursor", "Form", "Former", "Kind", "Layout", "Progress", "find_kind"]
+__all__ = ["KINDS", "Cursor", "Form", "Former", "Hold", "Kind", "Layout", "Progress", "find_kind"]
 
 Value = TypeVar("Value")
 
@@ -74,6 +74,18 @@ class Former(NamedTuple):
 
     epoch: int
     sent: int
+
+
+class Hold(NamedTuple):
+    """A message of a shared queue: how often it was taken, who holds it until when, and whether it is settled.
+
+    ``until`` is in microseconds UTC.
+    """
+
+    deliveries: int = 0
+    consumer: str = ""
+    until: int = 0
+    is_done: bool = False
 
 
 @dataclass(frozen=True)
@@ -230,6 +242,13 @@ GAP = Kind(
     "routing/edge/backlogs.py",
     "what a suspended client has missed so far",
 )
+HELD = Kind(
+    "held",
+    ("link", "number"),
+    _packed("MessagePack array (`node/records.py::Hold`)", Hold),
+    "routing/consumers/sharing.py",
+    "which consumer holds a message of a shared queue and until when, how often it was taken, whether it is settled",
+)
 PRODUCER = Kind(
     "producer",
     ("principal", "producer"),
@@ -293,6 +312,7 @@ _ALL: tuple[Kind[object], ...] = (  # type: ignore[assignment]  # a tuple of dif
     TYPES,
     SCHEMA,
     GAP,
+    HELD,
     PRODUCER,
     REFUSED,
     TOKENS,

@@ -29,6 +29,9 @@ _FIELDS: Json = {
 
 _CURSOR: Json = {"type": "string", "pattern": "^[0-9]{1,19}-[0-9]{1,18}$"}
 
+_CURSORS: Json = {"type": "array", "items": _CURSOR, "maxItems": 1000}
+_CONSUMER: Json = {"type": "string", "minLength": 1, "maxLength": 128}
+
 _SCHEMAS: Json = {
     "Event": _EVENT | {"description": "Attribute names and values; a missing value is left out."},
     "CloudEvent": {
@@ -63,6 +66,7 @@ _SCHEMAS: Json = {
             "expires": _EXPIRES,
             "metadata": {"type": "object", "additionalProperties": {"type": "string"}},
             "fields": _FIELDS,
+            "max_deliveries": {"type": "integer", "minimum": 0, "maximum": 1000},
         },
     },
     "ChangedSubscription": {
@@ -76,6 +80,7 @@ _SCHEMAS: Json = {
             "expires": {"oneOf": [*_EXPIRES["oneOf"], {"type": "null"}]},
             "metadata": {"type": "object", "additionalProperties": {"type": "string"}},
             "fields": _FIELDS,
+            "max_deliveries": {"type": "integer", "minimum": 0, "maximum": 1000},
         },
     },
     "Subscription": {
@@ -93,6 +98,7 @@ _SCHEMAS: Json = {
             "created": {"type": "integer", "description": "microseconds UTC"},
             "metadata": {"type": "object"},
             "fields": {"type": ["array", "null"], "items": {"type": "string"}},
+            "max_deliveries": {"type": "integer"},
             "waiting": {"type": "integer"},
             "suspended": {"type": "boolean"},
             "waiting_for": {"type": "array", "items": {"type": "string"}},
@@ -134,6 +140,34 @@ _SCHEMAS: Json = {
         "required": ["cursor"],
         "additionalProperties": False,
         "properties": {"cursor": _CURSOR},
+    },
+    "Take": {
+        "type": "object",
+        "required": ["consumer"],
+        "additionalProperties": False,
+        "properties": {
+            "consumer": _CONSUMER,
+            "limit": {"type": "integer", "minimum": 1, "maximum": 256, "default": 1},
+            "seconds": {"type": "number", "exclusiveMinimum": 0, "maximum": 3600, "default": 30},
+            "wait": {"type": "number", "minimum": 0, "maximum": 20, "default": 0},
+        },
+    },
+    "Settle": {
+        "type": "object",
+        "required": ["consumer"],
+        "additionalProperties": False,
+        "properties": {"consumer": _CONSUMER, "acknowledge": _CURSORS, "release": _CURSORS},
+    },
+    "Chosen": {
+        "oneOf": [
+            {
+                "type": "object",
+                "required": ["cursors"],
+                "additionalProperties": False,
+                "properties": {"cursors": _CURSORS},
+            },
+            {"type": "object", "required": ["upto"], "additionalProperties": False, "properties": {"upto": _CURSOR}},
+        ]
     },
     "Question": {
         "type": "object",
@@ -227,6 +261,7 @@ def _paths() -> Json:
         },
         "/v1/subscriptions/{id}/events": {"get": _stream([*one, *reading, limit])},
         **_log_paths(one, limit),
+        **_consumer_paths(one, limit),
         **_question_paths(),
         **_admin_paths(limit, namespace),
         "/v1/statistics": {"get": _operation("What the broker did, per link and client", None, [])},
@@ -273,6 +308,17 @@ def _log_paths(one: list[Json], limit: Json) -> Json:
         "/v1/subscriptions/{id}/acknowledge": {
             "post": _operation("Say that everything up to a cursor was dealt with", "Cursor", one, _json("Cursor"))
         },
+    }
+
+
+def _consumer_paths(one: list[Json], limit: Json) -> Json:
+    place, after = "/v1/subscriptions/{id}", _parameter("after", "query", _CURSOR)
+    return {
+        f"{place}/take": {"post": _operation("Take messages that no other consumer holds", None, one, _json("Take"))},
+        f"{place}/settle": {"post": _operation("Acknowledge or give back taken messages", None, one, _json("Settle"))},
+        f"{place}/dead": {"get": _operation("Messages that were taken too often", None, [*one, after, limit])},
+        f"{place}/dead/replay": {"post": _operation("Put dead letters back", None, one, _json("Chosen"))},
+        f"{place}/dead/drop": {"post": _operation("Forget dead letters", None, one, _json("Chosen"))},
     }
 
 

@@ -200,6 +200,19 @@ class BrokerMachine:
 
         self.step(call, done)
 
+    def consume(self, request: Any, done: Callable[[Any], None] = lambda answer: None) -> None:
+        """Take a request about a shared queue, and acknowledge its stream as far as everything is settled."""
+
+        def call(node: Node[EdgeCore], now: float) -> Transaction:
+            whole = node.submit(request, sender="", now=now)
+            for link, number in getattr(whole.answer, "floors", {}).items():
+                acknowledged = node.acknowledge(link, number, now)
+                whole.changes += acknowledged.changes
+                whole.links |= acknowledged.links
+            return whole
+
+        self.step(call, done)
+
     def forget(self, link: Link, done: Callable[[Any], None] = lambda answer: None) -> None:
         """Forget a link, and what is kept for it."""
         self._marks.pop(link, None)

@@ -172,6 +172,10 @@ class BrokerView:
         end = self._machine.node.ends.get(link)
         return 0 if end is None else len(end.outbox)
 
+    def is_settled(self, link: Link, number: int) -> bool:
+        """Whether a message was settled before those in front of it."""
+        return self._edge.backlogs.sharing.is_settled(link, number)
+
     @property
     def suspended(self) -> frozenset[Link]:
         """The clients that miss events now because they read too slowly."""

@@ -10,7 +10,7 @@ import asyncio
 import itertools
 import secrets
 import time
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -63,6 +63,8 @@ class NewSubscription(msgspec.Struct, forbid_unknown_fields=True):
     metadata: dict[str, str] = {}
     #: The attributes that deliveries carry; all without them.
     fields: tuple[str, ...] = ()
+    #: How often consumers may take a message before it goes to the dead letters; 0: as often as they like.
+    max_deliveries: Annotated[int, msgspec.Meta(ge=0, le=1_000)] = 0
 
 
 class ChangedSubscription(msgspec.Struct, forbid_unknown_fields=True):
@@ -74,6 +76,7 @@ class ChangedSubscription(msgspec.Struct, forbid_unknown_fields=True):
     expires: str | float | int | msgspec.UnsetType | None = msgspec.UNSET
     metadata: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
     fields: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    max_deliveries: Annotated[int, msgspec.Meta(ge=0, le=1_000)] | msgspec.UnsetType = msgspec.UNSET
 
 
 async def create(request: Request) -> Response:
@@ -145,7 +148,13 @@ def _asked(server: Server, rights: Rights, given: NewSubscription, filter: bytes
     if (link, client_key(link, given.namespace, id)) in server.broker.asked:
         raise DuplicateSubscriptionError(id)
     about = m.About(
-        rights.principal, _text(given.filter), given.durable, round(time.time() * 1e6), given.metadata, given.fields
+        rights.principal,
+        _text(given.filter),
+        given.durable,
+        round(time.time() * 1e6),
+        given.metadata,
+        given.fields,
+        given.max_deliveries,
     )
     return link, m.Subscribe(id, filter, given.namespace, _moment(given.expires), msgspec.json.encode(about))
 
@@ -213,7 +222,8 @@ def _demand_changeable(rights: Rights, link: Link, before: m.Subscribe) -> None:
 
 def _changed(before: m.Subscribe, given: ChangedSubscription, filter: bytes) -> m.Subscribe:
     """Return a subscription with what was put in place of what it had."""
-    named = {"durable": given.durable, "metadata": given.metadata, "fields": given.fields}
+    names = ("durable", "metadata", "fields", "max_deliveries")
+    named = {name: getattr(given, name) for name in names}
     changed = {name: value for name, value in named.items() if value is not msgspec.UNSET}
     about = msgspec.structs.replace(m.about(before), text=_text(given.filter), **changed)
     expires = before.expires if given.expires is msgspec.UNSET else _moment(given.expires)
@@ -276,6 +286,7 @@ def describe(server: Server, view: View, link: Link, key: str, asked: m.Subscrib
         "created": about.created,
         "metadata": about.metadata,
         "fields": list(about.fields) or None,
+        "max_deliveries": about.max_deliveries,
         "waiting": broker.waiting_for(link),
         "suspended": link in broker.suspended,
         "waiting_for": broker.missing((link, key)),
