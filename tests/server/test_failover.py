@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import os
 import random
@@ -20,6 +21,7 @@ from typing import Any
 import pytest
 
 import tamis
+from tamis.runtime.broker.tokens import Tokens
 from tests.server.postgres import PostgresServer, needs_postgres, postgres
 from tests.server.processes import HANGS, BrokerProcess, ask, wait_until
 
@@ -140,6 +142,33 @@ def demand_once(traffic: Traffic) -> None:
     assert [number for number in traffic.confirmed if not counts[number]] == [], "lost"
     assert [number for number, count in counts.items() if count > 1] == [], "twice"
     assert traffic.read == sorted(traffic.read)
+
+
+def test_tokens_and_consumers_go_along_with_a_take_over(pair: Pair) -> None:
+    first = pair.serving()
+    [other] = [one for one in pair.processes if one is not first]
+    tokens = {
+        one: Tokens(pair.directory / letter / "data" / "tokens.json")
+        for one, letter in zip(pair.processes, "ab", strict=True)
+    }
+    secret = tokens[first].add("alice")
+    tokens[first].add("bob")
+    header = {"Authorization": f"Bearer {secret}"}
+    made = {"id": "jobs", "filter": "n > 0", "max_deliveries": 2}
+    assert ask(f"{first.url}/v1/subscriptions", "POST", made, **header).status == 201
+    assert ask(f"{first.url}/v1/events", "POST", [{"n": 1}, {"n": 2}], **header).status == 200
+    held = ask(f"{first.url}/v1/subscriptions/jobs/take", "POST", {"consumer": "a", "seconds": 600}, **header).json
+    assert [one["event"] for one in held["messages"]] == [{"n": 1}]
+    digest = hashlib.sha256(tokens[first].as_json()).hexdigest()
+    mark = tokens[first].path.with_suffix(".version")
+    wait_until(lambda: mark.exists() and digest in mark.read_text(), "the copy of the tokens in the store")
+    first.kill()
+    wait_until(lambda: role_of(other) == "serving", "the standby to serve")
+    assert [token.name for token in tokens[other].all()] == ["alice", "bob"]
+    rest = ask(f"{other.url}/v1/subscriptions/jobs/take", "POST", {"consumer": "b", "limit": 9}, **header).json
+    assert [one["event"] for one in rest["messages"]] == [{"n": 2}]  # the other one is still held
+    done = {"consumer": "a", "acknowledge": [held["messages"][0]["cursor"]]}
+    assert ask(f"{other.url}/v1/subscriptions/jobs/settle", "POST", done, **header).json == {"settled": 1, "late": []}
 
 
 def test_a_standby_takes_over_when_the_broker_is_killed(pair: Pair) -> None:

@@ -21,7 +21,7 @@ import msgspec
 from tamis.errors import ModelError
 from tamis.node.effects import Key, Persist
 
-__all__ = ["KINDS", "Cursor", "Form", "Former", "Hold", "Kind", "Layout", "Progress", "find_kind"]
+__all__ = ["KINDS", "Cursor", "Form", "Former", "Hold", "Kind", "Layout", "Progress", "TokenFile", "find_kind"]
 
 Value = TypeVar("Value")
 
@@ -86,6 +86,13 @@ class Hold(NamedTuple):
     consumer: str = ""
     until: int = 0
     is_done: bool = False
+
+
+class TokenFile(NamedTuple):
+    """The tokens of a broker whose state is in a shared store: how often they have changed, and the file as JSON."""
+
+    version: int
+    tokens: bytes
 
 
 @dataclass(frozen=True)
@@ -270,6 +277,13 @@ TOKENS = Kind(
     "routing/edge/audit.py",
     "the names of the tokens seen last, and the beginnings of their digests",
 )
+TOKEN_FILE = Kind(
+    "token_file",
+    (),
+    _packed("MessagePack array of a number and bytes (`node/records.py::TokenFile`)", TokenFile),
+    "routing/edge/audit.py",
+    "the tokens of a broker with a standby: digests and rights, no secret",
+)
 AUDIT = Kind(
     "audit",
     ("number",),
@@ -316,6 +330,7 @@ _ALL: tuple[Kind[object], ...] = (  # type: ignore[assignment]  # a tuple of dif
     PRODUCER,
     REFUSED,
     TOKENS,
+    TOKEN_FILE,
     AUDIT,
     ACTIVITY,
 )

@@ -9,6 +9,7 @@ from tamis.model.schema import Event, Schema
 from tamis.model.subscription import Filter
 from tamis.node.cursor import Cursor
 from tamis.node.effects import Link
+from tamis.node.records import TokenFile
 from tamis.routing import messages as m
 from tamis.routing.core.counters import Counters
 from tamis.routing.core.event_batch import EventBatch
@@ -201,6 +202,11 @@ class BrokerView:
     def disk(self) -> DiskView:
         """The state of the disk."""
         return DiskView(self._store, self._committer())
+
+    @property
+    def token_file(self) -> TokenFile:
+        """The tokens that the store keeps for a standby."""
+        return self._edge.trail.token_file
 
     def read_audit(self, before: int | None, limit: int) -> list[AuditRecord]:
         """Return the newest records of the audit with numbers below ``before``, the newest first."""
