@@ -19,7 +19,7 @@ def apply(*arguments: str) -> tuple[int, Any]:
     return done.exit_code, json.loads(done.stdout) if done.exit_code < 2 else done.stderr
 
 
-def whats(report: Any) -> dict[str, str]:
+def kinds_of(report: Any) -> dict[str, str]:
     return {one["id"]: one["what"] for one in report["rules"]}
 
 
@@ -32,7 +32,7 @@ def test_a_broker_becomes_what_files_say(broker: BrokerProcess, tmp_path: Path) 
     ask(f"{broker.url}/v1/subscriptions", "POST", {"id": "by-hand", "filter": "force = 0"})
 
     code, report = apply(str(rules), *url, "--dry-run")
-    assert (code, whats(report), report["applied"]) == (1, {"strong": "added", "weak": "added"}, False)
+    assert (code, kinds_of(report), report["applied"]) == (1, {"strong": "added", "weak": "added"}, False)
     assert {one["id"]: one["fired"] for one in report["rules"]} == {"strong": 2, "weak": 1}
     assert ask(f"{broker.url}/v1/subscriptions/strong").status == 404
 
@@ -45,7 +45,7 @@ def test_a_broker_becomes_what_files_say(broker: BrokerProcess, tmp_path: Path) 
     (rules / "strong.cql2").write_text("force >= 7")
     (rules / "more.jsonl").unlink()
     code, report = apply(str(rules), *url)
-    assert (code, whats(report)) == (0, {"strong": "changed", "weak": "removed"})
+    assert (code, kinds_of(report)) == (0, {"strong": "changed", "weak": "removed"})
     assert [(one["fired_before"], one["fired"]) for one in report["rules"]] == [(3, 1), (1, None)]
     assert ask(f"{broker.url}/v1/subscriptions/strong").json["filter"] == "force >= 7"
     waiting = ask(f"{broker.url}/v1/subscriptions/strong/log").json["messages"]

@@ -20,6 +20,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from tamis.errors import DiskFullError, ModelError
 from tamis.routing.edge.limits import IDLE_SECONDS, MAX_PACKET
 from tamis.runtime.broker.config import BrokerConfig
+from tamis.runtime.broker.cut_off import send_clients_away
 from tamis.runtime.broker.driver import Driver
 from tamis.runtime.broker.neighbours import keep_linked
 from tamis.runtime.broker.open_broker import open_broker
@@ -174,6 +175,8 @@ def _around(
     yield _trim(driver, config)
     yield watch_tokens(driver, tokens, is_shared=bool(config.store))
     yield end_sessions(driver, config.retention)
+    if config.store:
+        yield send_clients_away(driver)
     yield keep_frozen(driver)
     if version is not None:
         yield follow_snapshot(driver, config.snapshot, version)

@@ -70,7 +70,7 @@ class Replay:
 
 @dataclass(frozen=True)
 class Drop:
-    """Dead letters are not needed any more."""
+    """Dead letters are no longer needed."""
 
     dead: Link
     numbers: tuple[int, ...]
@@ -78,7 +78,7 @@ class Drop:
 
 @dataclass(frozen=True)
 class Settled:
-    """What became of some messages: how many are settled, and which were not held any more."""
+    """What became of some messages: how many are settled, and which the consumer no longer held."""
 
     count: int
     late: tuple[int, ...] = ()

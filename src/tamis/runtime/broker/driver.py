@@ -164,6 +164,8 @@ class Driver:
     def demand_room(self) -> None:
         """Raise `DiskFullError` when nothing new can be accepted (promise G15), `RefusedError` after a failure."""
         self.machine.demand_sound()
+        if self._store.is_cut_off:
+            raise RefusedError(503, "the store does not answer; nothing was taken, try another address of this broker")
         if (moment := time.monotonic()) - self._last_look[0] > 0.5:
             self._last_look = (moment, self._store.has_room(self._min_free))
         if self.committer.is_full or not self._last_look[1]:

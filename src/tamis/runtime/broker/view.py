@@ -36,6 +36,7 @@ class DiskView:
         self.changes = committer.changes
         self.seconds = committer.seconds
         self.fence = store.fence
+        self.is_cut_off = store.is_cut_off
         self._store = store
 
     @property

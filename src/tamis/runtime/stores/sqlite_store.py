@@ -71,6 +71,11 @@ class SqliteStore:
         """0: the lock of the directory goes with the process."""
         return 0
 
+    @property
+    def is_cut_off(self) -> bool:
+        """False: the files are on this machine."""
+        return False
+
     def load(self) -> dict[Key, bytes]:
         """Return everything that was persisted and not removed, after checking all of it; called once, first.
 
