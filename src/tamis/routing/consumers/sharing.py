@@ -105,7 +105,7 @@ class Sharing:
         letters = [
             (number, body)
             for number, body in request.letters
-            if number in present and not self.is_settled(request.dead, number)
+            if number in present and not self.is_settled(request.dead, number) and request.link in self._ends
         ]
         moved: list[Effect] = [Send(request.link, m.decode(body, request.dead)) for _, body in letters]
         finished, floor = self._finish(request.dead, [number for number, _ in letters])
@@ -126,12 +126,12 @@ class Sharing:
 
     def _waiting(self, link: Link) -> range:
         """Return the numbers that are not acknowledged."""
-        end = self._ends[link]
-        return range(end.acknowledged + 1, end.sent + 1)
+        end = self._ends.get(link)  # a queue may go while a consumer waits
+        return range(0) if end is None else range(end.acknowledged + 1, end.sent + 1)
 
     def _trim(self, link: Link) -> list[Effect]:
         """Drop what was acknowledged with the stream since, as `POST .../acknowledge` does."""
-        holds, floor = self._holds.get(link, {}), self._ends[link].acknowledged
+        holds, floor = self._holds.get(link, {}), self._waiting(link).start - 1
         gone = [number for number in holds if number <= floor]
         for number in gone:
             del holds[number]
@@ -139,7 +139,7 @@ class Sharing:
 
     def _finish(self, link: Link, numbers: Iterable[int]) -> tuple[list[Effect], dict[Link, int]]:
         """Settle messages; return what to persist, and up to where the stream may be acknowledged."""
-        holds, floor = self._holds.setdefault(link, {}), self._ends[link].acknowledged
+        holds, floor = self._holds.setdefault(link, {}), self._waiting(link).start - 1
         effects: list[Effect] = []
         for number in numbers:
             holds[number] = Hold(holds.get(number, Hold()).deliveries, "", 0, True)

@@ -1,7 +1,7 @@
 """A broker that its store does not answer sends its clients to the other addresses: a standby may have taken over.
 
-Such a broker can confirm nothing, and it cannot know whether PostgreSQL is restarted or the network is cut. It keeps its
-state and waits. When the store answers and the lease is still its own, clients come back; else it stops.
+Such a broker can confirm nothing, and it cannot know whether PostgreSQL is restarted or the network is cut. It keeps
+its state and waits. When the store answers and the lease is still its own, clients come back; else it stops.
 """
 
 from __future__ import annotations

@@ -257,19 +257,16 @@ class Client:
         subscription then stays as it was. ``expires`` and ``metadata`` stay as they are unless they are given.
         """
         reader = self._session.readers.get((namespace, id))
-        if not isinstance(reader, ClientSubscription) or not isinstance(reader.message, m.Subscribe):
+        if not isinstance(reader, ClientSubscription):
             raise UnknownSubscriptionError(id)
-        former = m.about(reader.message)
         message = _asking(id, filter, namespace, reader.is_durable, expires, metadata)
-        about = msgspec.structs.replace(m.about(message), created=former.created, fields=former.fields)
-        if metadata is None:
-            about = msgspec.structs.replace(about, metadata=former.metadata)
-        until = reader.message.expires if expires is None else message.expires
-        message = msgspec.structs.replace(message, expires=until, about=msgspec.json.encode(about))
-        self._demand_open()
-        change = self._session.change(reader, message)
-        self._news.set()
-        await reader.changed(change, wait)
+        async with reader.changing:
+            if not isinstance(reader.message, m.Subscribe):
+                raise UnknownSubscriptionError(id)
+            self._demand_open()
+            change = self._session.change(reader, _replacing(reader.message, message, expires, metadata))
+            self._news.set()
+            await reader.changed(change, wait)
 
     async def unsubscribe(self, id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Ask no longer; returns when the broker knows."""
@@ -398,3 +395,14 @@ def _asking(
     about = m.About("", text, durable, round(now * 1e6), dict(metadata or {}), tuple(fields))
     until = None if expires is None else round((now + expires) * 1e6)
     return m.Subscribe(id, msgspec.json.encode(to_json(parse(filter))), namespace, until, msgspec.json.encode(about))
+
+
+def _replacing(
+    former: m.Subscribe, message: m.Subscribe, expires: float | None, metadata: Mapping[str, str] | None
+) -> m.Subscribe:
+    """Return what a client says to change a subscription; what it does not name stays as it was."""
+    before, about = m.about(former), m.about(message)
+    kept = before.metadata if metadata is None else about.metadata
+    about = msgspec.structs.replace(about, created=before.created, fields=before.fields, metadata=kept)
+    until = former.expires if expires is None else message.expires
+    return msgspec.structs.replace(message, expires=until, about=msgspec.json.encode(about))

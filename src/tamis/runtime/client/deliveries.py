@@ -55,6 +55,8 @@ class ClientSubscription(Reader):
         super().__init__(message)
         self._client = client
         self._news = asyncio.Event()
+        #: Held while its filter changes: a refusal names the subscription, not the change.
+        self.changing = asyncio.Lock()
 
     def __aiter__(self) -> ClientSubscription:
         return self

@@ -109,6 +109,8 @@ class Reader:
 
     def take_change(self, change: Change, packet: int) -> None:
         """Take note that the broker has taken a change, in a packet whose words were dealt with."""
+        if change.error is not None:
+            return
         change.is_taken = True
         if self.change is change and change.accepted_in != packet:  # what was said before is about the former filter
             self.came_to(m.State.PENDING)
