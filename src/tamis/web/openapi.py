@@ -164,7 +164,7 @@ _SCHEMAS: Json = {
                 "type": "object",
                 "required": ["cursors"],
                 "additionalProperties": False,
-                "properties": {"cursors": _CURSORS},
+                "properties": {"cursors": _CURSORS | {"minItems": 1}},
             },
             {"type": "object", "required": ["upto"], "additionalProperties": False, "properties": {"upto": _CURSOR}},
         ]
