@@ -3,7 +3,8 @@
     python scripts/simulated_lines.py [SEEDS]
 
 Runs the worlds of ``tests/simulation`` for that many seeds (200) under coverage.py, in this process, with lost and
-restored disks, changed filters and shared queues among them. Lines move with every edit, so the page names functions and counts lines.
+restored disks, changed filters and shared queues among them. Lines move with every edit, so the page names functions
+and counts lines.
 """
 
 from __future__ import annotations
