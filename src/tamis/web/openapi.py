@@ -232,6 +232,8 @@ _ACK: Json = {
     "description": "auto: what was written counts as read",
 }
 
+_SEARCH: Json = {"name": "search", "in": "query", "schema": {"type": "string"}, "required": False}
+
 _PUBLISH = "Publish events; they are durable when the answer comes"
 
 
@@ -241,7 +243,6 @@ def _paths() -> Json:
     client = _parameter("client", "query", {"type": "string"})
     after = _parameter("after", "query", {"type": "integer", "minimum": 0})
     limit = _parameter("limit", "query", {"type": "integer", "minimum": 1, "maximum": 1000})
-    search = _parameter("search", "query", {"type": "string"})
     reading = [_parameter("Last-Event-ID", "header", {"type": "string"}), _ACK]
     one = [id, namespace, client]
     return {
@@ -252,7 +253,7 @@ def _paths() -> Json:
         "/v1/deliveries": {"get": _operation("The last copies that went out to clients", None, [limit])},
         "/v1/subscriptions": {
             "post": _operation(_SUBSCRIBE, "Subscribed", [], _NEW_SUBSCRIPTIONS, status="201"),
-            "get": _operation("List subscriptions", "Page", [namespace, after, limit, search]),
+            "get": _operation("List subscriptions", "Page", [namespace, after, limit, _SEARCH]),
         },
         "/v1/subscriptions/{id}": {
             "get": _operation("Show a subscription", "Subscription", one),
@@ -261,7 +262,6 @@ def _paths() -> Json:
         },
         "/v1/subscriptions/{id}/events": {"get": _stream([*one, *reading, limit])},
         **_log_paths(one, limit),
-        **_consumer_paths(one, limit),
         **_question_paths(),
         **_admin_paths(limit, namespace),
         "/v1/statistics": {"get": _operation("What the broker did, per link and client", None, [])},
@@ -308,6 +308,7 @@ def _log_paths(one: list[Json], limit: Json) -> Json:
         "/v1/subscriptions/{id}/acknowledge": {
             "post": _operation("Say that everything up to a cursor was dealt with", "Cursor", one, _json("Cursor"))
         },
+        **_consumer_paths(one, limit),
     }
 
 

@@ -9,7 +9,7 @@ from tamis.node.content import Content
 from tamis.node.effects import Answer, Deliver, Persist, Send
 from tamis.node.stream import StreamEnd
 from tamis.routing import messages as m
-from tamis.routing.consumers.requests import Bury, Drop, Replay, Settle, Settled, Take, Taken
+from tamis.routing.consumers.requests import Bury, Drop, Replay, Settle, Settled, Shared, Take, Taken
 from tamis.routing.core.broker import BrokerCore
 from tamis.routing.edge.core import EdgeCore
 from tamis.routing.edge.requests import Accepted, Departed, Post, Posts, Rejection
@@ -79,5 +79,5 @@ def test_a_queue_that_has_gone_stops_nothing() -> None:
         Replay("q", "d:q", letters),
         Drop("d:x", (1,)),
     ):
-        [answer] = [one.value for one in edge.handle(request, sender="", now=0.0) if isinstance(one, Answer)]
+        [answer] = [one.value for one in edge.handle(Shared(request), sender="", now=0.0) if isinstance(one, Answer)]
         assert answer in (Taken({}), Settled(0, (1,)), Settled(0)), request

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from tamis.node.effects import Link
 
-__all__ = ["Bury", "Drop", "Replay", "Settle", "Settled", "Take", "Taken"]
+__all__ = ["Bury", "Drop", "Replay", "Request", "Settle", "Settled", "Shared", "Take", "Taken"]
 
 #: Numbers of messages in a queue with their bodies.
 Letters = tuple[tuple[int, bytes], ...]
@@ -74,6 +74,16 @@ class Drop:
 
     dead: Link
     numbers: tuple[int, ...]
+
+
+Request = Take | Settle | Bury | Replay | Drop
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A request about a shared queue."""
+
+    request: Request
 
 
 @dataclass(frozen=True)

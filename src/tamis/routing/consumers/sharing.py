@@ -15,7 +15,7 @@ from tamis.node.effects import Answer, Effect, Key, Link, Send
 from tamis.node.records import Hold
 from tamis.node.stream import StreamEnd
 from tamis.routing import messages as m
-from tamis.routing.consumers.requests import Bury, Drop, Replay, Settle, Settled, Take, Taken
+from tamis.routing.consumers.requests import Bury, Drop, Replay, Request, Settle, Settled, Take, Taken
 
 __all__ = ["MAX_DEAD_LETTERS", "WINDOW", "Sharing"]
 
@@ -48,6 +48,16 @@ class Sharing:
         """Drop everything about a queue that has gone."""
         return [records.HELD.drop(link, str(number)) for number in self._holds.pop(link, {})]
 
+    def handle(self, request: Request, now: float) -> list[Effect]:
+        """Take one request; return everything that follows from it, as one transaction."""
+        if isinstance(request, Take):
+            return self.take(request, now)
+        if isinstance(request, Settle):
+            return self.settle(request)
+        if isinstance(request, Bury):
+            return self.bury(request, now)
+        return self.replay(request) if isinstance(request, Replay) else self.drop(request)
+
     def take(self, request: Take, now: float) -> list[Effect]:
         """Give messages to a consumer, the oldest first."""
         link, moment = request.link, round(now * 1e6)
@@ -68,7 +78,7 @@ class Sharing:
             effects.append(records.HELD.put(link, str(number), value=holds[number]))
         return [*effects, Answer(Taken(taken, tuple(worn)))]
 
-    def settle(self, request: Settle, now: float) -> list[Effect]:
+    def settle(self, request: Settle) -> list[Effect]:
         """Take note of what a consumer has dealt with, and of what it gives back."""
         link, effects = request.link, self._trim(request.link)
         holds = self._holds.setdefault(link, {})
@@ -99,7 +109,7 @@ class Sharing:
         finished, floor = self._finish(request.link, [number for number, _ in letters])
         return [*moved, *dropped, *finished, Answer(Settled(len(letters), floors=beginning | floor))]
 
-    def replay(self, request: Replay, now: float) -> list[Effect]:
+    def replay(self, request: Replay) -> list[Effect]:
         """Put dead letters behind what waits in their queue; each once."""
         present = self._waiting(request.dead)
         letters = [
@@ -111,7 +121,7 @@ class Sharing:
         finished, floor = self._finish(request.dead, [number for number, _ in letters])
         return [*moved, *finished, Answer(Settled(len(letters), floors=floor))]
 
-    def drop(self, request: Drop, now: float) -> list[Effect]:
+    def drop(self, request: Drop) -> list[Effect]:
         """Forget dead letters."""
         present = self._waiting(request.dead)
         numbers = [one for one in request.numbers if one in present and not self.is_settled(request.dead, one)]

@@ -34,7 +34,7 @@ from tamis.node.core import LinkFree, LinkFull, LinkUp
 from tamis.node.effects import Again, Answer, Deliver, Effect, Key, Link, Persist, Send, Tell
 from tamis.node.stream import StreamEnd
 from tamis.routing import messages as m
-from tamis.routing.consumers.requests import Bury, Drop, Replay, Settle, Take
+from tamis.routing.consumers.requests import Shared
 from tamis.routing.core.broker import BrokerCore, client_key
 from tamis.routing.core.publications import Publications
 from tamis.routing.edge import requests as r
@@ -104,11 +104,7 @@ class EdgeCore:
                 Answer(self.producers.last(message.by.principal, message.producer))
             ],
             r.UnsubscribeFor: lambda message, sender, now: self._unsubscribe(message.message, sender, now),
-            Take: lambda message, sender, now: self.backlogs.sharing.take(message, now),
-            Settle: lambda message, sender, now: self.backlogs.sharing.settle(message, now),
-            Bury: lambda message, sender, now: self.backlogs.sharing.bury(message, now),
-            Replay: lambda message, sender, now: self.backlogs.sharing.replay(message, now),
-            Drop: lambda message, sender, now: self.backlogs.sharing.drop(message, now),
+            Shared: lambda message, sender, now: self.backlogs.sharing.handle(message.request, now),
             Deed: lambda message, sender, now: self.trail.note_all([message]),
             TokensSeen: lambda message, sender, now: self.trail.see_tokens(message, now),
             m.Tick: self._tick,

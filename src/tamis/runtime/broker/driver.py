@@ -19,7 +19,7 @@ from tamis.node.frames import decode_frame
 from tamis.node.node import Node, Transaction
 from tamis.node.stream import CLIENT_EPOCH
 from tamis.routing import messages as m
-from tamis.routing.consumers.requests import Bury, Drop, Replay, Settle, Take
+from tamis.routing.consumers.requests import Bury, Drop, Replay, Request
 from tamis.routing.core.broker import client_key
 from tamis.routing.edge.audit import Deed, TokensSeen
 from tamis.routing.edge.core import EdgeCore, source_of
@@ -263,15 +263,12 @@ class Driver:
         self.machine.attach([link], CLIENT_EPOCH)
         await self._submit(UnsubscribeFor(message, by), link)
 
-    async def ask(self, request: LearnTypes | ForgetTypes | FindProducer) -> Any:
+    async def ask(self, request: LearnTypes | ForgetTypes | FindProducer | Request) -> Any:
         """Return the answer of the edge to a request of this process, once it is durable."""
-        return await self._submit(request)
-
-    async def consume(self, request: Take | Settle | Bury | Replay | Drop) -> Any:
-        """Return the answer to a request about a shared queue, once it is durable."""
-        dead = getattr(request, "dead", None)
-        if dead is not None:
-            self.machine.attach([dead], CLIENT_EPOCH)
+        if not isinstance(request, Request):
+            return await self._submit(request)
+        if isinstance(request, Bury | Replay | Drop):
+            self.machine.attach([request.dead], CLIENT_EPOCH)
         done = asyncio.get_running_loop().create_future()
         self.machine.consume(request, partial(_resolve, done))
         return await done

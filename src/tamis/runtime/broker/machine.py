@@ -22,6 +22,7 @@ from tamis.node.node import Node, Transaction
 from tamis.node.outbox import ReadOutbox
 from tamis.node.stream import CLIENT_EPOCH, KEPT_BYTES, Mark, StreamEnd, Window, Wire
 from tamis.routing import messages as m
+from tamis.routing.consumers.requests import Request, Shared
 from tamis.routing.edge.core import EdgeCore
 from tamis.routing.edge.limits import MAX_FRAMES
 from tamis.routing.edge.requests import Connect, Disconnect, Rejection, SubscribeFor
@@ -200,11 +201,11 @@ class BrokerMachine:
 
         self.step(call, done)
 
-    def consume(self, request: Any, done: Callable[[Any], None] = lambda answer: None) -> None:
+    def consume(self, request: Request, done: Callable[[Any], None] = lambda answer: None) -> None:
         """Take a request about a shared queue, and acknowledge its stream as far as everything is settled."""
 
         def call(node: Node[EdgeCore], now: float) -> Transaction:
-            whole = node.submit(request, sender="", now=now)
+            whole = node.submit(Shared(request), sender="", now=now)
             for link, number in getattr(whole.answer, "floors", {}).items():
                 acknowledged = node.acknowledge(link, number, now)
                 whole.changes += acknowledged.changes

@@ -12,6 +12,7 @@ import time
 
 from tamis import __version__
 from tamis.errors import StoreError
+from tamis.node.records import TokenFile
 from tamis.routing.edge.audit import Deed, TokensSeen
 from tamis.runtime.broker.config import BrokerConfig
 from tamis.runtime.broker.driver import Driver
@@ -52,7 +53,7 @@ def note_tokens(driver: Driver, tokens: Tokens, file: bytes = b"") -> asyncio.Fu
 
 def follow_tokens(driver: Driver, tokens: Tokens) -> None:
     """Take over the tokens of the broker that had this store before, so that they are not copied by hand."""
-    kept = driver.view.token_file
+    kept = _token_file(driver)
     if tokens.follow(kept.version, kept.tokens):
         detail = "changes made here while another broker served were put aside in tokens.json.replaced; make them again"
         _log.warning("%s: %s", tokens.path, detail)
@@ -68,7 +69,7 @@ async def watch_tokens(driver: Driver, tokens: Tokens, *, is_shared: bool = Fals
             file = tokens.as_json() if is_shared and not found else b""
             await note_tokens(driver, tokens, file)
             if file:
-                tokens.mark(driver.view.token_file.version, file)
+                tokens.mark(_token_file(driver).version, file)
             found = tokens.problem
         except StoreError as error:  # it was never readable: no token is valid
             found = str(error)
@@ -77,6 +78,11 @@ async def watch_tokens(driver: Driver, tokens: Tokens, *, is_shared: bool = Fals
             _note(driver, "token file", found[:200])
         problem = found
         await asyncio.sleep(LOOK_SECONDS)
+
+
+def _token_file(driver: Driver) -> TokenFile:
+    """Return the tokens that the store keeps for a standby."""
+    return driver.machine.node.core.trail.token_file
 
 
 def _note(driver: Driver, what: str, detail: str = "") -> None:

@@ -9,7 +9,6 @@ from tamis.model.schema import Event, Schema
 from tamis.model.subscription import Filter
 from tamis.node.cursor import Cursor
 from tamis.node.effects import Link
-from tamis.node.records import TokenFile
 from tamis.routing import messages as m
 from tamis.routing.core.counters import Counters
 from tamis.routing.core.event_batch import EventBatch
@@ -54,12 +53,17 @@ class StreamView:
         self.last = machine.committed(link).sent
         self.acknowledged = min(machine.node.ends[link].acknowledged, self.last)
         self._store = store
+        self._sharing = machine.node.core.backlogs.sharing
 
     @property
     def first(self) -> int:
         """The number before the oldest message that is retained."""
         oldest = self._store.read_outbox(self.link, 0, 1)
         return oldest[0][0] - 1 if oldest else self.last
+
+    def is_settled(self, number: int) -> bool:
+        """Whether a message was settled before those in front of it."""
+        return self._sharing.is_settled(self.link, number)
 
     def cursor(self, number: int) -> str:
         """Return the cursor of a message."""
@@ -174,10 +178,6 @@ class BrokerView:
         end = self._machine.node.ends.get(link)
         return 0 if end is None else len(end.outbox)
 
-    def is_settled(self, link: Link, number: int) -> bool:
-        """Whether a message was settled before those in front of it."""
-        return self._edge.backlogs.sharing.is_settled(link, number)
-
     @property
     def suspended(self) -> frozenset[Link]:
         """The clients that miss events now because they read too slowly."""
@@ -203,11 +203,6 @@ class BrokerView:
     def disk(self) -> DiskView:
         """The state of the disk."""
         return DiskView(self._store, self._committer())
-
-    @property
-    def token_file(self) -> TokenFile:
-        """The tokens that the store keeps for a standby."""
-        return self._edge.trail.token_file
 
     def read_audit(self, before: int | None, limit: int) -> list[AuditRecord]:
         """Return the newest records of the audit with numbers below ``before``, the newest first."""

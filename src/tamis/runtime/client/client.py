@@ -218,7 +218,7 @@ class Client:
         given = secrets.token_hex(8) if id is None else id
         message = _asking(given, filter, namespace, durable, expires, metadata, fields)
         self._say(message)
-        (found,) = await self._all_reached([message], wait)
+        (found,) = await _all_reached(self, self._session, [message], wait)
         return found
 
     async def subscribe_many(
@@ -238,7 +238,7 @@ class Client:
         messages = [_asking(id, one, namespace, durable, expires, None) for id, one in filters.items()]
         for start in range(0, len(messages), AT_ONCE):
             self._say(m.SubscribeBatch(tuple(messages[start : start + AT_ONCE])))
-        return await self._all_reached(messages, wait)
+        return await _all_reached(self, self._session, messages, wait)
 
     async def update(
         self,
@@ -286,20 +286,6 @@ class Client:
             self._news.set()
 
     # Inside
-
-    async def _all_reached(self, messages: Sequence[m.Subscribe], wait: m.State) -> list[ClientSubscription]:
-        """Have a reader for each subscription, and wait until all have come so far; none is kept otherwise."""
-        readers = [ClientSubscription(self, message) for message in messages]
-        for reader in readers:
-            self._session.follow(reader)
-        try:
-            for reader in readers:
-                await reader.reached(wait)
-        except BaseException:
-            for reader in readers:
-                self._session.readers.pop(reader.place, None)
-            raise
-        return readers
 
     def _demand_open(self) -> None:
         """Raise why the connection ended, if it did: a call would wait for an answer that cannot come."""
@@ -372,6 +358,23 @@ class Client:
         if not self._first.done():
             self._first.set_exception(error)
         self._session.give_up(error)
+
+
+async def _all_reached(
+    client: Client, session: ClientSession, messages: Sequence[m.Subscribe], wait: m.State
+) -> list[ClientSubscription]:
+    """Have a reader for each subscription, and wait until all have come so far; none is kept otherwise."""
+    readers = [ClientSubscription(client, message) for message in messages]
+    for reader in readers:
+        session.follow(reader)
+    try:
+        for reader in readers:
+            await reader.reached(wait)
+    except BaseException:
+        for reader in readers:
+            session.readers.pop(reader.place, None)
+        raise
+    return readers
 
 
 def _resolve(done: asyncio.Future[None], error: TamisError | None) -> None:

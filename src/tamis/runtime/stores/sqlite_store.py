@@ -43,6 +43,9 @@ class SqliteStore:
     that was registered with apsw, for tests; it needs no shared memory, for there is then one connection only.
     """
 
+    #: The files are on this machine.
+    is_cut_off = False
+
     def __init__(self, directory: str | os.PathLike[str], *, vfs: str | None = None) -> None:
         demand_server("a durable store")
         self.directory = Path(directory)
@@ -70,11 +73,6 @@ class SqliteStore:
     def fence(self) -> int:
         """0: the lock of the directory goes with the process."""
         return 0
-
-    @property
-    def is_cut_off(self) -> bool:
-        """False: the files are on this machine."""
-        return False
 
     def load(self) -> dict[Key, bytes]:
         """Return everything that was persisted and not removed, after checking all of it; called once, first.

@@ -90,7 +90,7 @@ async def settle(request: Request) -> Response:
     released = tuple(log.place("release", text) for text in given.release)
     if both := sorted({*done} & {*released}):
         raise ModelError(f"{log.cursor(both[0])} is in acknowledge and in release")
-    settled = await server.driver.consume(Settle(link, given.consumer, done, released))
+    settled = await server.driver.ask(Settle(link, given.consumer, done, released))
     return JSONResponse({"settled": settled.count, "late": [log.cursor(number) for number in settled.late]})
 
 
@@ -131,10 +131,10 @@ def bodies_of(server: Server, link: Link, numbers: Any) -> dict[int, bytes]:
 async def _take(server: Server, link: Link, given: TakeRequest, most: int) -> Taken:
     """Take messages; what was taken too often goes to the dead letters first."""
     while True:
-        taken: Taken = await server.driver.consume(Take(link, given.consumer, given.limit, given.seconds, most))
+        taken: Taken = await server.driver.ask(Take(link, given.consumer, given.limit, given.seconds, most))
         if not taken.worn:
             return taken
         letters = tuple(bodies_of(server, link, taken.worn).items())
-        await server.driver.consume(Bury(link, dead_letters_link(link), letters, most))
+        await server.driver.ask(Bury(link, dead_letters_link(link), letters, most))
         if taken.numbers:
             return taken

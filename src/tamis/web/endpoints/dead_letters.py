@@ -37,12 +37,12 @@ async def listing(request: Request) -> Response:
     limit = whole_number(query.get("limit", str(PAGE)), "limit", MAX_PAGE)
     if dead not in server.broker.links:  # nothing was ever put there
         return JSONResponse({"letters": [], "next": None, "count": 0})
-    log = Log(server, dead)
+    log, stream = Log(server, dead), server.broker.stream(dead)
     after = max(log.place("after", query["after"]) if "after" in query else 0, log.acknowledged)
     page = log.read(after, limit)
-    letters = [log.shown(*one) for one in page if not server.broker.is_settled(dead, one[0])]
+    letters = [log.shown(*one) for one in page if not stream.is_settled(one[0])]
     after = page[-1][0] if page else after
-    settled = sum(server.broker.is_settled(dead, number) for number in range(log.acknowledged + 1, log.last + 1))
+    settled = sum(stream.is_settled(number) for number in range(log.acknowledged + 1, log.last + 1))
     count = log.last - log.acknowledged - settled
     return JSONResponse({"letters": letters, "next": log.cursor(after) if after < log.last else None, "count": count})
 
@@ -53,14 +53,14 @@ async def replay(request: Request) -> Response:
     dead = dead_letters_link(link)
     server.driver.demand_room()
     letters = tuple(bodies_of(server, dead, numbers).items()) if numbers else ()
-    settled = await server.driver.consume(Replay(link, dead, letters))
+    settled = await server.driver.ask(Replay(link, dead, letters))
     return JSONResponse({"replayed": settled.count})
 
 
 async def drop(request: Request) -> Response:
     """Forget dead letters."""
     server, link, numbers = await _chosen(request)
-    settled = await server.driver.consume(Drop(dead_letters_link(link), numbers))
+    settled = await server.driver.ask(Drop(dead_letters_link(link), numbers))
     return JSONResponse({"dropped": settled.count})
 
 
