@@ -19,7 +19,7 @@ from tamis.model.subscription import SubscriptionId
 from tamis.model.types import Timestamp
 from tamis.model.values import UnfitError
 
-__all__ = ["SET", "Plan", "Rule", "compare_rules", "read_rules"]
+__all__ = ["SET", "FileRule", "Plan", "compare_rules", "read_rules"]
 
 #: The key in the metadata of a subscription that names its set.
 SET = "rules"
@@ -28,7 +28,7 @@ _PLAIN, _TABLES, _SIGMA = (".txt", ".cql2"), (".jsonl", ".json", ".csv", ".parqu
 
 
 @dataclass(frozen=True)
-class Rule:
+class FileRule:
     """A subscription as files or a broker have it; ``expires`` is in microseconds UTC, ``place`` says where it is."""
 
     id: SubscriptionId
@@ -48,9 +48,9 @@ class Rule:
 class Plan:
     """What brings a place to what files say; ``changed`` has pairs of what is there and what is wanted."""
 
-    added: list[Rule]
-    changed: list[tuple[Rule, Rule]]
-    removed: list[Rule]
+    added: list[FileRule]
+    changed: list[tuple[FileRule, FileRule]]
+    removed: list[FileRule]
     same: int
 
     @property
@@ -59,13 +59,13 @@ class Plan:
         return not (self.added or self.changed or self.removed)
 
 
-def read_rules(path: str | Path, set_name: str) -> list[Rule]:
+def read_rules(path: str | Path, set_name: str) -> list[FileRule]:
     """Return the rules of a file or of all files in a folder, each marked with the name of its set.
 
     A rule of a text file is called by the file if it is the only one there, by file and line otherwise. Two rules with
     the same id, and a file that cannot be read, raise `TableError` with the place.
     """
-    rules: dict[tuple[str, SubscriptionId], Rule] = {}
+    rules: dict[tuple[str, SubscriptionId], FileRule] = {}
     for file in _files(Path(path)):
         for rule in _rules_of(file):
             if rule.key in rules:
@@ -76,16 +76,16 @@ def read_rules(path: str | Path, set_name: str) -> list[Rule]:
     return list(rules.values())
 
 
-def compare_rules(wanted: Iterable[Rule], present: Iterable[Rule]) -> Plan:
+def compare_rules(wanted: Iterable[FileRule], present: Iterable[FileRule]) -> Plan:
     """Return what must be added, changed and removed so that ``present`` becomes ``wanted``.
 
-    >>> old, new = Rule("a", "default", "x > 1"), Rule("a", "default", "x > 2")
-    >>> plan = compare_rules([new, Rule("b", "default", "y = 1")], [old, Rule("c", "default", "z = 1")])
+    >>> old, new = FileRule("a", "default", "x > 1"), FileRule("a", "default", "x > 2")
+    >>> plan = compare_rules([new, FileRule("b", "default", "y = 1")], [old, FileRule("c", "default", "z = 1")])
     >>> [one.id for one in plan.added], plan.changed == [(old, new)], [one.id for one in plan.removed], plan.same
     (['b'], True, ['c'], 0)
     """
     left = {rule.key: rule for rule in present}
-    added, changed, same = list[Rule](), list[tuple[Rule, Rule]](), 0
+    added, changed, same = list[FileRule](), list[tuple[FileRule, FileRule]](), 0
     for rule in wanted:
         before = left.pop(rule.key, None)
         if before is None:
@@ -111,7 +111,7 @@ def _files(path: Path) -> Iterator[Path]:
             yield file
 
 
-def _rules_of(file: Path) -> Iterator[Rule]:
+def _rules_of(file: Path) -> Iterator[FileRule]:
     name = file.name.lower().removesuffix(".gz")
     if name.endswith(_SIGMA):
         yield from _sigma_rules(file)
@@ -125,7 +125,7 @@ def _rules_of(file: Path) -> Iterator[Rule]:
         yield _rule(replace(record, id=id), file)
 
 
-def _sigma_rules(file: Path) -> Iterator[Rule]:
+def _sigma_rules(file: Path) -> Iterator[FileRule]:
     found = read_sigma_rules([file])
     for refused in found.refused:
         raise TableError(f"{file}, rule {refused.name!r}: {refused.reason}")
@@ -135,11 +135,11 @@ def _sigma_rules(file: Path) -> Iterator[Rule]:
         yield _rule(Record(one.filter, one.id, one.namespace, None, 0, f"rule {one.id!r}", one.metadata), file)
 
 
-def _rule(record: Record, file: Path) -> Rule:
+def _rule(record: Record, file: Path) -> FileRule:
     text = record.source if isinstance(record.source, str) else msgspec.json.encode(record.source).decode()
     place = f"{file}, {record.place}"
     try:
         expires = None if record.expires is None else int(Timestamp().canonical(record.expires))
     except UnfitError as error:
         raise TableError(f"{place}: expires: {error}") from None
-    return Rule(record.id, record.namespace, text, expires, dict(record.metadata), place)
+    return FileRule(record.id, record.namespace, text, expires, dict(record.metadata), place)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tamis.errors import TableError
-from tamis.files.rule_sets import SET, Rule, compare_rules, read_rules
+from tamis.files.rule_sets import SET, FileRule, compare_rules, read_rules
 
 
 def test_a_folder_is_read_in_the_order_of_its_files(tmp_path: Path) -> None:
@@ -27,7 +27,7 @@ def test_moments_and_metadata_are_kept(tmp_path: Path) -> None:
     file = tmp_path / "one.jsonl"
     row = '{"id": "a", "filter": "x = 1", "namespace": "n", "expires": "1970-01-01T00:00:01Z", "metadata": {"t": "T"}}'
     file.write_text(row)
-    assert read_rules(file, "s") == [Rule("a", "n", "x = 1", 1_000_000, {"t": "T", SET: "s"})]
+    assert read_rules(file, "s") == [FileRule("a", "n", "x = 1", 1_000_000, {"t": "T", SET: "s"})]
 
 
 @pytest.mark.parametrize(
@@ -48,13 +48,13 @@ def test_what_is_wrong_is_named_with_its_place(tmp_path: Path, text: str, words:
 
 
 def test_a_rule_changes_with_its_filter_its_end_or_its_metadata() -> None:
-    before = Rule("a", "n", "x = 1", 5, {"t": "T"}, "here")
-    assert compare_rules([Rule("a", "n", "x = 1", 5, {"t": "T"}, "there")], [before]).is_empty
+    before = FileRule("a", "n", "x = 1", 5, {"t": "T"}, "here")
+    assert compare_rules([FileRule("a", "n", "x = 1", 5, {"t": "T"}, "there")], [before]).is_empty
     for other in (
-        Rule("a", "n", "x = 2", 5, {"t": "T"}),
-        Rule("a", "n", "x = 1", 6, {"t": "T"}),
-        Rule("a", "n", "x = 1", 5),
+        FileRule("a", "n", "x = 2", 5, {"t": "T"}),
+        FileRule("a", "n", "x = 1", 6, {"t": "T"}),
+        FileRule("a", "n", "x = 1", 5),
     ):
         assert compare_rules([other], [before]).changed == [(before, other)]
-    plan = compare_rules([Rule("a", "m", "x = 1")], [before])  # another namespace is another rule
+    plan = compare_rules([FileRule("a", "m", "x = 1")], [before])  # another namespace is another rule
     assert (len(plan.added), len(plan.removed)) == (1, 1)

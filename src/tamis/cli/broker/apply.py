@@ -14,7 +14,7 @@ from tamis.cli.options import Json, examples
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tamis.files.rule_sets import Plan, Rule
+    from tamis.files.rule_sets import FileRule, Plan
     from tamis.runtime.client.rule_calls import RuleCalls
 
 __all__ = ["EPILOG", "apply"]
@@ -94,7 +94,7 @@ class _Broker:
         self._rules: RuleCalls = RuleCalls(HttpCalls(url, token or "", patience=0.0, insecure=insecure), set_name)
         self.apply = self._rules.apply
 
-    def plan(self, wanted: list[Rule], *, adopt: bool) -> Plan:
+    def plan(self, wanted: list[FileRule], *, adopt: bool) -> Plan:
         from tamis.files.rule_sets import compare_rules
 
         plan = compare_rules(wanted, self._rules.read())
@@ -122,11 +122,12 @@ class _Snapshot:
         self._directory, self._events, self._set_name = directory, events, set_name
         self._engine = Engine.load(directory) if directory.exists() else Engine()
 
-    def plan(self, wanted: list[Rule], *, adopt: bool) -> Plan:
-        from tamis.files.rule_sets import SET, Rule, compare_rules
+    def plan(self, wanted: list[FileRule], *, adopt: bool) -> Plan:
+        from tamis.files.rule_sets import SET, FileRule, compare_rules
 
         present = [
-            Rule(one.id, one.namespace, one.text or "", one.expires, dict(one.metadata or {})) for one in self._engine
+            FileRule(one.id, one.namespace, one.text or "", one.expires, dict(one.metadata or {}))
+            for one in self._engine
         ]
         keys = {rule.key for rule in wanted}
         foreign = [rule for rule in present if rule.metadata.get(SET) != self._set_name and rule.key in keys]
@@ -162,7 +163,7 @@ def _source(text: str) -> Any:
     return msgspec.json.decode(text) if text.lstrip().startswith("{") else text
 
 
-def _fired(rules: list[Rule], events: str) -> tuple[dict[Any, int], int]:
+def _fired(rules: list[FileRule], events: str) -> tuple[dict[Any, int], int]:
     """Return how often rules fire for the events of a file, and how many events there are."""
     from collections import Counter
 
@@ -182,7 +183,7 @@ def _fired(rules: list[Rule], events: str) -> tuple[dict[Any, int], int]:
     return fired, examined
 
 
-def _adopted(foreign: list[Rule], adopt: bool) -> list[Rule]:
+def _adopted(foreign: list[FileRule], adopt: bool) -> list[FileRule]:
     """Return subscriptions outside the set that have the ids of rules; an error unless they are to be taken over."""
     from tamis.errors import ModelError
     from tamis.files.rule_sets import SET
@@ -200,7 +201,7 @@ def _adopted(foreign: list[Rule], adopt: bool) -> list[Rule]:
     return foreign
 
 
-def _pairs(plan: Plan) -> list[tuple[Rule | None, Rule | None]]:
+def _pairs(plan: Plan) -> list[tuple[FileRule | None, FileRule | None]]:
     """Return what is there and what is wanted of everything that changes."""
     return [
         *((None, rule) for rule in plan.added),

@@ -12,7 +12,7 @@ from tamis.model.subscription import SubscriptionId
 from tamis.node.effects import Link
 from tamis.routing import messages as m
 
-__all__ = ["Fields", "check_fields", "keep_fields"]
+__all__ = ["FieldLists", "check_fields", "keep_fields"]
 
 _payload_decoder = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
 _payload_encoder = msgspec.msgpack.Encoder()
@@ -41,7 +41,7 @@ def check_fields(fields: tuple[str, ...], schema: Schema, *, learns: bool) -> No
         raise ModelError(f"fields: there is no attribute {unknown[0]!r}; choose from {', '.join(sorted(known)[:20])}")
 
 
-class Fields:
+class FieldLists:
     """The fields of all subscriptions that name some."""
 
     def __init__(self) -> None:

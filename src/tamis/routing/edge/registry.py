@@ -15,7 +15,7 @@ from tamis.errors import DuplicateSubscriptionError, LimitError, UnknownSubscrip
 from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.routing.core.broker import client_key
-from tamis.routing.edge.fields import Fields
+from tamis.routing.edge.fields import FieldLists
 from tamis.routing.edge.limits import (
     MAX_BYTES_OF_NAMESPACE,
     MAX_BYTES_OF_SUBSCRIPTIONS,
@@ -44,7 +44,7 @@ class Registry:
         #: How many subscriptions each principal has, and each link in each namespace.
         self._counts: Counter[str] = Counter()
         #: Which attributes the deliveries of a subscription carry.
-        self.fields = Fields()
+        self.fields = FieldLists()
         self._room = _Room()
         self._spaces: dict[Link, Counter[str]] = {}
         #: ``{principal: subscriptions}`` that are not in the routing table yet; the principal whose turn is next first.

@@ -11,7 +11,7 @@ from tamis.model.schema import Schema
 from tamis.model.subscription import SubscriptionId
 from tamis.node.cursor import Cursor
 from tamis.routing import messages as m
-from tamis.runtime.client.session import Change, Reader
+from tamis.runtime.client.session import FilterChange, Reader
 from tamis.runtime.event_json import payload_as_json
 
 __all__ = ["Acknowledging", "ClientSubscription", "Delivery"]
@@ -93,7 +93,7 @@ class ClientSubscription(Reader):
             self._news.clear()
             await self._news.wait()
 
-    async def changed(self, change: Change, state: m.State) -> None:
+    async def changed(self, change: FilterChange, state: m.State) -> None:
         """Wait until a change of the filter has come so far; raises when the broker refused it."""
         while not change.is_taken:
             if change.error is not None or self.error is not None:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import msgspec
 
 from tamis.errors import RefusedError
-from tamis.files.rule_sets import SET, Plan, Rule
+from tamis.files.rule_sets import SET, FileRule, Plan
 from tamis.runtime.client.http_calls import HttpCalls
 
 __all__ = ["RuleCalls"]
@@ -26,16 +26,16 @@ class RuleCalls:
     calls: HttpCalls
     set_name: str
 
-    def read(self) -> list[Rule]:
+    def read(self) -> list[FileRule]:
         """Return the subscriptions of the set."""
         return [rule for rule in self._listed(self.set_name) if rule.metadata.get(SET) == self.set_name]
 
-    def find_foreign(self, rules: Sequence[Rule]) -> list[Rule]:
+    def find_foreign(self, rules: Sequence[FileRule]) -> list[FileRule]:
         """Return subscriptions that have the ids of rules and belong to another set, or to none."""
         found = (self._find(rule) for rule in rules)
         return [rule for rule in found if rule is not None and rule.metadata.get(SET) != self.set_name]
 
-    def count_fired(self, rule: Rule) -> tuple[int, int]:
+    def count_fired(self, rule: FileRule) -> tuple[int, int]:
         """Return how many of the last events of the broker a rule matches, and how many there are."""
         asked = {"filter": _source(rule), "namespace": rule.namespace, "covering": False}
         answer = msgspec.json.decode(self._call_about(rule, "POST", "/v1/trial", asked))
@@ -54,7 +54,7 @@ class RuleCalls:
         for rule in plan.removed:
             self._call_about(rule, "DELETE", _path(rule))
 
-    def _call_about(self, rule: Rule, method: str, path: str, body: Any = None) -> bytes:
+    def _call_about(self, rule: FileRule, method: str, path: str, body: Any = None) -> bytes:
         """Return the answer to a request about one rule; an error names the rule and its place."""
         query = {"namespace": rule.namespace} if path != "/v1/trial" else None
         try:
@@ -65,7 +65,7 @@ class RuleCalls:
             where = f"{rule.place}: " if rule.place else ""
             raise RefusedError(error.code, f"{where}rule {rule.id!r}: {error.reason}") from None
 
-    def _listed(self, search: str) -> Iterator[Rule]:
+    def _listed(self, search: str) -> Iterator[FileRule]:
         after: int | None = 0
         while after is not None:
             query = {"search": search, "limit": str(PAGE), "after": str(after)}
@@ -73,7 +73,7 @@ class RuleCalls:
             yield from (_rule(one) for one in page["subscriptions"] if one["client"] is None)
             after = page["next"]
 
-    def _find(self, rule: Rule) -> Rule | None:
+    def _find(self, rule: FileRule) -> FileRule | None:
         try:
             return _rule(msgspec.json.decode(self.calls.call("GET", _path(rule), {"namespace": rule.namespace})))
         except RefusedError as error:
@@ -82,22 +82,22 @@ class RuleCalls:
             raise
 
 
-def _path(rule: Rule) -> str:
+def _path(rule: FileRule) -> str:
     return f"/v1/subscriptions/{quote(str(rule.id), safe='')}"
 
 
-def _rule(shown: dict[str, Any]) -> Rule:
-    return Rule(shown["id"], shown["namespace"], shown["filter"], shown["expires"], shown["metadata"])
+def _rule(shown: dict[str, Any]) -> FileRule:
+    return FileRule(shown["id"], shown["namespace"], shown["filter"], shown["expires"], shown["metadata"])
 
 
-def _document(rule: Rule) -> dict[str, Any]:
+def _document(rule: FileRule) -> dict[str, Any]:
     """Return a rule as it is posted."""
     metadata = dict(rule.metadata)
     document = {"id": rule.id, "namespace": rule.namespace, "filter": _source(rule), "metadata": metadata}
     return document | ({} if rule.expires is None else {"expires": _moment(rule.expires)})
 
 
-def _source(rule: Rule) -> Any:
+def _source(rule: FileRule) -> Any:
     """Return a filter as CQL2 text, or as the JSON that it is."""
     return msgspec.json.decode(rule.filter) if rule.filter.lstrip().startswith("{") else rule.filter
 

@@ -20,11 +20,11 @@ from tamis.runtime.client.client_link import ClientLink, Outgoing
 from tamis.runtime.client.publishing import Publishing
 from tamis.runtime.client.seen_events import SeenEvents
 
-__all__ = ["Change", "ClientSession", "Reader"]
+__all__ = ["ClientSession", "FilterChange", "Reader"]
 
 
 @dataclass
-class Change:
+class FilterChange:
     """A change of a subscription's filter that is under way: what held before, and how it fares."""
 
     message: m.Subscribe | m.Unsubscribe
@@ -59,7 +59,7 @@ class Reader:
         self.unread: set[Cursor] = set()
         self.error: BaseException | None = None
         #: The last change of its filter.
-        self.change: Change | None = None
+        self.change: FilterChange | None = None
 
     @property
     def place(self) -> tuple[str, SubscriptionId]:
@@ -101,13 +101,13 @@ class Reader:
         self.waiting_for = ()
         self.wake()
 
-    def begin_change(self, message: m.Subscribe) -> Change:
+    def begin_change(self, message: m.Subscribe) -> FilterChange:
         """Ask for something else from now on."""
-        self.change = Change(self.message, self.state)
+        self.change = FilterChange(self.message, self.state)
         self.message, self.state, self.waiting_for = message, m.State.PENDING, ()
         return self.change
 
-    def take_change(self, change: Change, packet: int) -> None:
+    def take_change(self, change: FilterChange, packet: int) -> None:
         """Take note that the broker has taken a change, in a packet whose words were dealt with."""
         if change.error is not None:
             return
@@ -174,7 +174,7 @@ class ClientSession:
         """Send a message as soon as there is a wire and room in the window."""
         self.link.unsent.append(Outgoing(m.encode(message)))
 
-    def change(self, reader: Reader, message: m.Subscribe) -> Change:
+    def change(self, reader: Reader, message: m.Subscribe) -> FilterChange:
         """Let a subscription ask for something else, in one step; the change says how it fares."""
         change = reader.begin_change(message)
         self.link.unsent.append(Outgoing(m.encode(message), partial(self._take_change, reader, change)))
@@ -253,7 +253,7 @@ class ClientSession:
         elif isinstance(message, m.Types):
             self._schemas[message.namespace] = Schema.from_json(message.schema)
 
-    def _take_change(self, reader: Reader, change: Change) -> None:
+    def _take_change(self, reader: Reader, change: FilterChange) -> None:
         reader.take_change(change, self._packets)
 
     def _came_up(self, *, is_new: bool) -> None:
