@@ -137,6 +137,7 @@ class Relay:
         for end in (source, target):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
+        source.close()  # the other thread ends by that, and closes the other socket
 
 
 def test_a_broker_that_is_cut_off_from_the_database_is_replaced(postgres: PostgresServer, tmp_path: Path) -> None:
