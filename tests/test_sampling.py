@@ -95,7 +95,7 @@ def test_a_process_that_crashes_ends_the_run(place: Path) -> None:
         (place / "tests" / f"test_{number}.py").write_text(f"import os\n\ndef test_it():\n    {body}\n")
     options = re.search(r"^SPREAD *= (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     assert options is not None
-    code, shown = outcome(place, "-p", "xdist", *options[1].replace("$(WORKERS)", "2").split())
+    code, shown = outcome(place, "-v", "-p", "xdist", *options[1].replace("$(WORKERS)", "2").split())
     assert code == pytest.ExitCode.TESTS_FAILED, shown
     assert "crashed while running 'tests/test_3.py::test_it'" in shown
     assert "restarting disabled" in shown
