@@ -45,15 +45,15 @@ def test_every_commit_begins_elsewhere() -> None:
 
 def missing(starts: Iterable[str]) -> list[str]:
     """Return those that no test has."""
-    found = []
-    for start in starts:
-        path, _, name = start.partition("::")
-        is_file = (ROOT / path).is_file()
-        if not (is_file or (not name and (ROOT / path).is_dir())):
-            found.append(start)
-        elif name and f"def {name.partition('[')[0]}" not in (ROOT / path).read_text(encoding="utf-8"):
-            found.append(start)
-    return found
+    return [start for start in starts if not exists(start)]
+
+
+def exists(start: str) -> bool:
+    path, _, name = start.partition("::")
+    if not name:
+        return (ROOT / path).exists()
+    file = ROOT / path
+    return file.is_file() and f"def {name.partition('[')[0]}" in file.read_text(encoding="utf-8")
 
 
 def test_what_is_sampled_exists() -> None:

@@ -8,6 +8,7 @@ paths: a pipe of a test has one in /proc.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
@@ -26,8 +27,11 @@ __all__ = ["ForkedProgram", "can_fork", "pipe_program", "run_program", "start_pr
 
 _MAIN = "from tamis.cli.main import main; main()"
 
-#: What a broker has imported when it listens.
-_IMPORTS = ("tamis.cli.main", "tamis.cli.broker.serve", "tamis.web.serving", "uvicorn", "websockets", "apsw")
+#: What a broker has imported when it listens, and what other commands that are forked import beside it.
+_IMPORTS = (
+    *("tamis.cli.main", "tamis.cli.broker.serve", "tamis.web.serving", "uvicorn", "websockets", "apsw"),
+    *("typer._adapters", "uvicorn.lifespan.off", "websockets.asyncio.client", "tamis.runtime.peer"),
+)
 _ONE_THREAD = {"JE_ARROW_MALLOC_CONF": "background_thread:false", "OPENBLAS_NUM_THREADS": "1"}
 
 
@@ -150,6 +154,9 @@ def _serve_forks(fd: int) -> None:
     """Fork as often as asked; return in a child, which then is the program."""
     for name in _IMPORTS:
         importlib.import_module(name)
+    _build_commands_once()
+    gc.collect()
+    gc.freeze()  # a broker collects garbage when it starts: not among what all have imported
     threads = os.listdir("/proc/self/task")
     assert len(threads) == 1, f"a fork would not be safe: {len(threads)} threads after the imports"
     connection = socket.socket(fileno=fd)
@@ -173,6 +180,16 @@ def _serve_forks(fd: int) -> None:
     os._exit(0)  # the tests are over
 
 
+def _build_commands_once() -> None:
+    """Build the command line here: typer builds it for each call, though it is the same in every child."""
+    from typer import main
+
+    from tamis.cli.main import app
+
+    main.get_command = cache(main.get_command)  # type: ignore[assignment]
+    main.get_command(app)
+
+
 def _opened(streams: list[str | None]) -> dict[int, int]:
     """Open the streams of a program, before its parent may close them; return their descriptors."""
     flags = (os.O_RDONLY, *[os.O_WRONLY | os.O_APPEND | os.O_CREAT] * 2)
@@ -186,6 +203,10 @@ def _become(request: dict[str, object], opened: dict[int, int]) -> None:
     for number, descriptor in opened.items():
         os.dup2(descriptor, number)
         os.close(descriptor)
+    # Those of the parent know whether its own files can seek.
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
     sys.argv = ["tamis", *request["arguments"]]  # type: ignore[misc]
 
 
