@@ -33,6 +33,7 @@ SHARES: dict[str, int] = {
     "tests/planted/test_planted_bugs.py": 3,
     "tests/server/test_openapi.py": 3,
     "tests/server/test_broker_cases.py": 3,
+    "tests/e2e/test_broker_cases.py": 3,
 }
 #: Tests that prove the like at some cost, each by the start of its id: one of each row is run.
 TURNS: tuple[tuple[str, ...], ...] = (
@@ -56,6 +57,11 @@ TURNS: tuple[tuple[str, ...], ...] = (
         "tests/property/test_county_pairs.py::test_all_pairs_whose_boxes_touch[counties]",
         "tests/property/test_region_agreement.py::test_a_hundred_thousand_pairs",
         "tests/property/test_exact_relations.py::test_regions_that_nearly_touch",
+    ),
+    (
+        "tests/e2e/test_written_commands.py::test_every_command_of_the_page_runs[README.md]",
+        "tests/e2e/test_cli_network.py::test_drawn_ranges_order_the_policies_as_the_paper_does",
+        "tests/e2e/test_cli_network.py::test_all_policies_deliver_the_same_and_cost_less_and_less",
     ),
     (
         "tests/unit/algebra/test_balls.py::test_every_small_pair[1-4-radii0]",
