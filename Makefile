@@ -88,8 +88,8 @@ run: $(VENV)/.installed-run ## the pipeline on real data: storms and earthquakes
 	@$(BIN)/tamis pipeline demo --out build/demo
 
 test: $(STAMP) ## lint, types, tests and doctests; SAMPLE=no: all of the expensive tests, not a sample
-	@echo "linting, and compiling kernels meanwhile ..."
-	@$(BIN)/tamis kernels >/dev/null & kernels=$$!; $(MAKE) --no-print-directory lint || exit 1; wait $$kernels
+	@echo "linting, and compiling more kernels meanwhile ..."
+	@$(BIN)/python -m tests.spark.worlds & kernels=$$!; $(MAKE) --no-print-directory lint || exit 1; wait $$kernels
 	$(if $(filter no,$(SAMPLE)),$(PYTEST),HYPOTHESIS_PROFILE=sample $(PYTEST) -p tests.sampling) $(SPREAD)
 
 check: lint ## the fast part of `make test`: two minutes, no processes, no Spark
@@ -154,8 +154,10 @@ $(VENV)/.installed-run: pyproject.toml $(LOCK) | $(BIN)/uv
 	@touch $@
 
 $(STAMP): pyproject.toml $(LOCK) | $(BIN)/uv
-	@echo "installing tamis with all extras and the development tools: a minute ..."
-	@$(call install,$(DEV))
+	@echo "installing tamis ..."
+	@$(call install,--editable .)
+	@echo "installing all extras and the development tools, and compiling kernels meanwhile: a minute ..."
+	@$(BIN)/tamis kernels >/dev/null & kernels=$$!; $(call install,$(DEV)) || exit 1; wait $$kernels
 	@touch $@
 
 $(VENV)/.installed-docs: $(STAMP)
