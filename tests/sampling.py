@@ -34,6 +34,7 @@ SHARES: dict[str, int] = {
     "tests/server/test_openapi.py": 3,
     "tests/server/test_broker_cases.py": 3,
     "tests/e2e/test_broker_cases.py": 3,
+    "tests/test_notebooks.py::test_a_notebook_prints_what_it_shows": 3,
 }
 #: Tests that prove the like at some cost, each by the start of its id: one of each row is run.
 TURNS: tuple[tuple[str, ...], ...] = (
