@@ -20,6 +20,7 @@ from tamis.model.types.small.decimal import Decimal
 from tamis.model.types.small.ip import Ip
 from tamis.model.types.small.mixed import Mixed
 from tamis.model.types.small.uuid import Uuid
+from tamis.model.types.small.version import Version
 from tamis.model.types.string import String
 from tamis.model.types.timestamp import Timestamp
 from tamis.model.types.vector import Vector
@@ -41,6 +42,7 @@ _OWN: tuple[type[AttributeType], ...] = (
     Date,
     Ip,
     Uuid,
+    Version,
     Decimal,
     Mixed,
     Many,

@@ -273,10 +273,10 @@ def _kind_of(schema: Schema, side: Property) -> AttributeType:
 
 def _check_times(schema: Schema, leaf: Calculated) -> None:
     """Raise `UnfitError` unless both sides of a relation of time are moments, or both are days."""
-    kinds = [_kind_of(schema, side) for side in leaf.operands if isinstance(side, Property)]
-    for name, kind in zip(leaf.attributes, kinds, strict=False):
-        if not isinstance(kind, Timestamp | Date):
-            raise UnfitError(f"{name} is {kind.words}, and the functions T_* ask for timestamps or dates")
+    for side in leaf.operands:
+        kind = _kind_of(schema, side) if isinstance(side, Property) else None
+        if kind is not None and not isinstance(kind, Timestamp | Date):
+            raise UnfitError(f"{side.name} is {kind.words}, and the functions T_* ask for timestamps or dates")
 
 
 def _operands(*expressions: Expression) -> Iterator[str]:
