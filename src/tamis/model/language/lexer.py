@@ -222,6 +222,16 @@ def is_plain_name(name: str) -> bool:
     return _PLAIN_NAME.fullmatch(name) is not None and name.upper() not in RESERVED
 
 
+#: What to write for functions of other languages.
+_INSTEAD = dict.fromkeys(("CONTAINS", "INCLUDES", "STRPOS", "INSTR"), "x LIKE '%text%'")
+_INSTEAD |= dict.fromkeys(("STARTSWITH", "STARTS_WITH"), "x LIKE 'text%'")
+_INSTEAD |= dict.fromkeys(("ENDSWITH", "ENDS_WITH"), "x LIKE '%text'")
+_INSTEAD |= dict.fromkeys(("LOWER", "UPPER", "LCASE", "UCASE"), "CASEI(x) = CASEI('text')")
+_INSTEAD |= dict.fromkeys(("REGEXP_LIKE", "REGEXP_MATCHES", "REGEXP"), "x MATCHES 'expression'")
+_INSTEAD |= dict.fromkeys(("NOW", "CURRENT_TIMESTAMP"), "a fixed moment such as TIMESTAMP('2026-01-31T12:00:00Z')")
+_INSTEAD |= dict.fromkeys(("IFNULL", "COALESCE", "NVL"), "x IS NULL OR x = 1")
+
+
 def unsupported(name: str, known: Sequence[str]) -> str:
     """Say that there is no such function or operation, and which one may have been meant.
 
@@ -229,9 +239,26 @@ def unsupported(name: str, known: Sequence[str]) -> str:
     'S_INTERSECT is not supported, but S_INTERSECTS is'
     """
     short = name if len(name) <= _LONGEST_FUNCTION else f"{name[:_LONGEST_FUNCTION]}..."
-    close = difflib.get_close_matches(short, known, 1, cutoff=0.8)
-    meant = f"but {close[0]} is" if close else f"there are {', '.join(known[:-1])} and {known[-1]}"
+    instead = _INSTEAD.get(name.rpartition(".")[2].upper())
+    if instead is not None:
+        return f"{short} is not supported; write {instead}"
+    sought = re.sub("^ST_", "S_", short, flags=re.IGNORECASE)
+    close = difflib.get_close_matches(sought, known, 1, cutoff=0.8)
+    families = _families(known)
+    meant = f"but {close[0]} is" if close else f"there are {', '.join(families[:-1])} and {families[-1]}"
     return f"{short} is not supported{',' if close else ';'} {meant}"
+
+
+def _families(names: Sequence[str]) -> list[str]:
+    """Return names, and in the place of many with one beginning that beginning.
+
+    >>> _families(["S_WITHIN", "S_TOUCHES", "S_CROSSES", "CASEI", "S_EQUALS"])
+    ['S_*', 'CASEI']
+    """
+    starts = [name.partition("_")[0] + "_*" if "_" in name else name for name in names]
+    return [
+        *dict.fromkeys(start if starts.count(start) > 2 else name for name, start in zip(names, starts, strict=True))
+    ]
 
 
 _Match = re.Match[str]
