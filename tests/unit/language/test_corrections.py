@@ -29,6 +29,7 @@ CORRECTIONS = [
     ("a ISNULL OR b NOTNULL", "a IS NULL OR b IS NOT NULL"),
     ("a in ['x', \"it's\", 5]", "a in ('x', 'it''s', 5)"),
     ("a IN {'x'}", "a IN ('x')"),
+    ('a contains "x"', "a LIKE '%x%'"),
     ("a contains '10%'", "a LIKE '%10\\%%'"),
     ("contains(a, 'x') and startswith(b, 'y')", "a LIKE '%x%' and b LIKE 'y%'"),
     ("a.b.endswith('_z')", "a.b LIKE '%\\_z'"),

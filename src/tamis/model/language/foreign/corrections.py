@@ -13,7 +13,7 @@ __all__ = ["corrected", "quoted_name", "requoted"]
 _NAME = rf'"[^"]*+(?:""[^"]*+)*+"|{NAME_PART}++'
 _COMPARISON = r"<>|<=|>=|!=|==|=>|=<|[=<>]"
 _VALUE = r'"(?P<value>[^"]*+(?:""[^"]*+)*+)"'
-_SHAPE = r"(?:MULTI)?(?:POINT|LINESTRING|POLYGON)\s*+\([^']*+\)"
+_SHAPE = r"(?:MULTI)?(?:POINT|LINESTRING|POLYGON)\s*+\([^']*\)"
 #: What `_rewritten` has a function for, by the name of its group.
 _TOKEN = re.compile(
     rf"""(?P<broken>'[^']*+)'(?P<tail>[^\W\d_][^'\s]*+')(?=\s*+(?:$|\)|(?i:AND|OR)\b))
@@ -27,7 +27,7 @@ _TOKEN = re.compile(
     | \b(?P<folded>(?ai:LOWER|UPPER|LCASE|UCASE))\s*+\(\s*+(?P<of>{_NAME})\s*+\)
       (?P<op>\s*+(?:{_COMPARISON})\s*+)(?P<to>{STRING})
     | \b(?P<call>(?ai:MATCHES|I?LIKE))\s*+\(\s*+(?P<first>{_NAME})\s*+,\s*+(?P<second>{STRING})\s*+\)
-    | \b(?P<infix>(?ai:CONTAINS|INCLUDES|STARTSWITH|STARTS_WITH|ENDSWITH|ENDS_WITH))\s*+(?P<part>{STRING})
+    | \b(?P<infix>(?ai:CONTAINS|INCLUDES|STARTSWITH|STARTS_WITH|ENDSWITH|ENDS_WITH))\s*+(?P<part>{STRING}|"[^"]*+")
     | (?P<regex>=~|~\*?|(?ai:\b(?:REGEXP|RLIKE|REGEX)\b))(?=\s*+')
     | \b(?P<isnull>(?ai:IS_?(?:NOT_?)?NULL|NOTNULL))\b
     | \b(?P<spatial>(?ai:ST_))(?=[A-Za-z]++\s*+\()
@@ -109,7 +109,7 @@ def _list(found: re.Match[str]) -> str:
 
 
 def _like(needle: str, function: str) -> str:
-    text = escape_like(needle[1:-1].replace("''", "'"))
+    text = escape_like(needle[1:-1].replace("''", "'") if needle[0] == "'" else needle[1:-1])
     return f"LIKE {_quoted(_PATTERNS[function].format(text))}"
 
 
