@@ -333,8 +333,12 @@ def _operand(value: object, fold: Fold, path: str) -> str:
 def _unknown(op: str) -> str:
     known = (*_COMPARISONS, *_CONDITIONS, "and", "or", "not")
     known += (*map(str.lower, SPATIAL_FUNCTIONS), *JSON_ARRAYS, *JSON_TEMPORAL, *JSON_CLOCKS)
-    right = {"!=": "<>", "==": "="}.get(op) or next((one for one in known if one.lower() == op.lower()), None)
+    right = {"!=": "<>", "==": "="}.get(op) or next((one for one in known if _plain(one) == _plain(op)), None)
     return f"there is no op {op!r}; write {right!r}" if right else f"the op {unsupported(op, sorted(known))}"
+
+
+def _plain(op: str) -> str:
+    return op.lower().replace("_", "")
 
 
 def to_json(node: Node) -> dict[str, Any] | bool:

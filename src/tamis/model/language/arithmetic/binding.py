@@ -7,6 +7,7 @@ compared by `COMPARE`, which is -1, 0 or 1.
 
 from __future__ import annotations
 
+import json
 import operator
 from collections.abc import Callable, Iterator
 from fractions import Fraction
@@ -172,6 +173,8 @@ class _ExpressionBinder:
                 problem += f"; a string stands in single quotes: {quoted(right.name)}"
             elif any(isinstance(kind, Timestamp | Date) for kind in kinds):
                 problem += "; a moment is written TIMESTAMP('2026-01-31T12:00:00Z'), a day DATE('2026-01-31')"
+            elif isinstance(left, str):  # some write an attribute like a string
+                problem += f'; an attribute is written without quotes, in JSON {{"property": {json.dumps(left)}}}'
             raise UnfitError(problem)
         sides = [side if isinstance(side, Property) else self._call(_as_call(side)) for side in (left, right)]
         if expression_text(sides[0]) > expression_text(sides[1]):
