@@ -2,7 +2,7 @@
 
 Both are SQL-92 conditions. What differs is small: ``LIKE ... ESCAPE 'c'``, numbers with a type (``10L``, ``0x1F``),
 ``!=`` and ``==``, names in back-quotes or brackets, ``TIMESTAMP '...'`` without parentheses. A division has no
-equivalent, for it drops the remainder of two integers; ``^`` is a power in some dialects and no number at all in others.
+equivalent, for it drops the remainder of two integers; ``^`` is a power in some dialects and no operator in others.
 """
 
 from __future__ import annotations
