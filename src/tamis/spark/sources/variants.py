@@ -149,7 +149,10 @@ def _fit(kind: AttributeType) -> tuple[str, str]:
 def _misfit(name: str, kind: AttributeType) -> Column:
     """Return why the value of an attribute cannot be taken; null when it can, or is missing."""
     if not isinstance(kind, Many):
-        return _value_misfit(_get(name, "variant"), name, kind)
+        value = _get(name, "variant")
+        listed = F.lit(f"attribute '{name}': a list of objects is on its path; declare a repeated attribute, Many(...)")
+        is_listed = value.isNull() & _through_lists(name).isNotNull() if is_path(name) else F.lit(False)
+        return F.coalesce(_value_misfit(value, name, kind), F.when(is_listed, listed))
     of = kind.of
     return F.get(F.array_compact(F.transform(_elements(name), lambda element: _value_misfit(element, name, of))), 0)
 
