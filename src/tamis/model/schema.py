@@ -81,7 +81,7 @@ class Schema(Mapping[str, AttributeType]):
     def __getitem__(self, name: str) -> AttributeType:
         return self._attributes[name]
 
-    def get(self, name: str, default: Any = None) -> Any:
+    def get(self, name: str, default: AttributeType | None = None) -> AttributeType | None:  # type: ignore[override]
         """Return the type of an attribute; ``default`` when it is not known."""
         return self._attributes.get(name, default)
 

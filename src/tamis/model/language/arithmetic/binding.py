@@ -290,8 +290,9 @@ def _kind_of(schema: Schema, side: Property) -> AttributeType:
 def _check_times(schema: Schema, leaf: Calculated) -> None:
     """Raise `UnfitError` unless both sides of a relation of time are moments, or both are days."""
     for side in leaf.operands:
-        kind = _kind_of(schema, side) if isinstance(side, Property) else None
-        if kind is not None and not isinstance(kind, Timestamp | Date):
+        assert isinstance(side, Property)
+        kind = _kind_of(schema, side)
+        if not isinstance(kind, Timestamp | Date):
             raise UnfitError(f"{side.name} is {kind.words}, and the functions T_* ask for timestamps or dates")
 
 

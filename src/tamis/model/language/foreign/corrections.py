@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from tamis.model.language.lexer import NAME_PART
 from tamis.model.language.literals import STRING
@@ -124,7 +125,7 @@ def _is_null(found: re.Match[str]) -> str:
     return "IS NOT NULL" if "NOT" in found["isnull"].upper() else "IS NULL"
 
 
-_REWRITES = {
+_REWRITES: dict[str, Callable[[re.Match[str]], str]] = {
     "broken": lambda found: f"{found['broken']}''{found['tail']}",
     "shape": lambda found: found["comma"] + found["shape"],
     "nothing": lambda found: _null(found) if found["nothing"].upper() in ("=", "==", "<>", "!=", "IS") else found[0],
