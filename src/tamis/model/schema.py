@@ -81,13 +81,6 @@ class Schema(Mapping[str, AttributeType]):
     def __getitem__(self, name: str) -> AttributeType:
         return self._attributes[name]
 
-    def get(self, name: str, default: AttributeType | None = None) -> AttributeType | None:  # type: ignore[override]
-        """Return the type of an attribute; ``default`` when it is not known."""
-        return self._attributes.get(name, default)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._attributes
-
     def __iter__(self) -> Iterator[str]:
         return iter(self._attributes)
 

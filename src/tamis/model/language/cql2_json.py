@@ -24,6 +24,7 @@ from tamis.model.geojson import to_geojson
 from tamis.model.language import limits, literals
 from tamis.model.language.arithmetic.reading import condition_of
 from tamis.model.language.arithmetic.writing import calculated_json, literal_json
+from tamis.model.language.functions.suggestions import unsupported
 from tamis.model.language.json_values import (
     JSON_ARRAYS,
     JSON_CLOCKS,
@@ -38,7 +39,7 @@ from tamis.model.language.json_values import (
     placed,
     wrong,
 )
-from tamis.model.language.lexer import TURNED, unsupported
+from tamis.model.language.lexer import TURNED
 from tamis.model.language.literals import (
     ORDER_OF_FOLDED,
     Misreading,

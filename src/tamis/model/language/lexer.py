@@ -11,15 +11,15 @@ S16). Keywords are ASCII and of either case; a Turkish dotless i does not make a
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from lark.lexer import Lexer, LexerState
 
 from tamis.model.derived.functions import find_function, function_names
 from tamis.model.language import limits, literals
+from tamis.model.language.functions.suggestions import unsupported
 from tamis.model.language.functions.temporal import CLOCK_FUNCTIONS, TEMPORAL_FUNCTIONS
 from tamis.model.language.literals import NUMBER, STRING, Misreading, Refusal
 from tamis.model.language.nodes import Between, Compare, IsIn, IsLike, IsNull
@@ -37,7 +37,6 @@ __all__ = [
     "Source",
     "TextLexer",
     "is_plain_name",
-    "unsupported",
 ]
 
 #: Words that need double quotes when an attribute is called so.
@@ -147,7 +146,6 @@ _VECTOR = re.compile(rf"\(({_NUMBERS})\)")
 _QUOTED_ARGUMENT = re.compile(rf"\(\s*+({STRING})\s*+\)")
 _STRING_FOLLOWS = re.compile(r"\s*+'")
 _WKT_BODY = re.compile(r"\s*+(?:(?ai:ZM?|M)\s*+)?+(?:(?=\()|(?ai:EMPTY)\b)")
-_LONGEST_FUNCTION = 40
 _PLAIN_NAME = re.compile(_NAME)
 
 
@@ -220,45 +218,6 @@ def is_plain_name(name: str) -> bool:
     (True, False, False)
     """
     return _PLAIN_NAME.fullmatch(name) is not None and name.upper() not in RESERVED
-
-
-#: What to write for functions of other languages.
-_INSTEAD = dict.fromkeys(("CONTAINS", "INCLUDES", "STRPOS", "INSTR"), "x LIKE '%text%'")
-_INSTEAD |= dict.fromkeys(("STARTSWITH", "STARTS_WITH"), "x LIKE 'text%'")
-_INSTEAD |= dict.fromkeys(("ENDSWITH", "ENDS_WITH"), "x LIKE '%text'")
-_INSTEAD |= dict.fromkeys(("LOWER", "UPPER", "LCASE", "UCASE"), "CASEI(x) = CASEI('text')")
-_INSTEAD |= dict.fromkeys(("REGEXP_LIKE", "REGEXP_MATCHES", "REGEXP"), "x MATCHES 'expression'")
-_INSTEAD |= dict.fromkeys(("NOW", "CURRENT_TIMESTAMP"), "a fixed moment such as TIMESTAMP('2026-01-31T12:00:00Z')")
-_INSTEAD |= dict.fromkeys(("IFNULL", "COALESCE", "NVL"), "x IS NULL OR x = 1")
-
-
-def unsupported(name: str, known: Sequence[str]) -> str:
-    """Say that there is no such function or operation, and which one may have been meant.
-
-    >>> unsupported("S_INTERSECT", FUNCTIONS)
-    'S_INTERSECT is not supported, but S_INTERSECTS is'
-    """
-    short = name if len(name) <= _LONGEST_FUNCTION else f"{name[:_LONGEST_FUNCTION]}..."
-    instead = _INSTEAD.get(name.rpartition(".")[2].upper())
-    if instead is not None:
-        return f"{short} is not supported; write {instead}"
-    sought = re.sub("^ST_", "S_", short, flags=re.IGNORECASE)
-    close = difflib.get_close_matches(sought, known, 1, cutoff=0.8)
-    families = _families(known)
-    meant = f"but {close[0]} is" if close else f"there are {', '.join(families[:-1])} and {families[-1]}"
-    return f"{short} is not supported{',' if close else ';'} {meant}"
-
-
-def _families(names: Sequence[str]) -> list[str]:
-    """Return names, and in the place of many with one beginning that beginning.
-
-    >>> _families(["S_WITHIN", "S_TOUCHES", "S_CROSSES", "CASEI", "S_EQUALS"])
-    ['S_*', 'CASEI']
-    """
-    starts = [name.partition("_")[0] + "_*" if "_" in name else name for name in names]
-    return [
-        *dict.fromkeys(start if starts.count(start) > 2 else name for name, start in zip(names, starts, strict=True))
-    ]
 
 
 _Match = re.Match[str]
