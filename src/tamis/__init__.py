@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         Timestamp,
         Uuid,
         Vector,
+        Version,
         register_type,
     )
     from tamis.model.values import UnfitError
@@ -115,6 +116,7 @@ __all__ = [
     "UnknownSubscriptionError",
     "Uuid",
     "Vector",
+    "Version",
     "__version__",
     "conflicts",
     "connect",
@@ -180,6 +182,7 @@ _HOMES = {
         "Timestamp",
         "Uuid",
         "Vector",
+        "Version",
         "register_type",
     ],
     "tamis.model.values": ["UnfitError"],

@@ -35,7 +35,6 @@ class Compile(WorkerTask):
 
 def compile_batches(batches: Iterator[pa.RecordBatch], *, task: Compile, form: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Compile batches of prepared rows."""
-    task.import_functions()
     schema = Schema.from_json(task.schema)
     good, templates = set[str](), TextTemplates()
     for batch in batches:
