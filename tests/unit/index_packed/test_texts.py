@@ -90,7 +90,7 @@ def _entries(n: int, *groups: tuple[int, Anchor, str]) -> TextEntries:
         ([(0, Anchor.NONE, "a%03d"), (1, Anchor.NONE, "b%03d")], [20, 100], [0]),
         ([(0, Anchor.NONE, "a%03d"), (1, Anchor.NONE, "b%03d")], [100, 20], [1]),
         ([(0, Anchor.NONE, "a%03d"), (1, Anchor.END, "b%03d")], [20, 100], [1]),
-        ([(0, Anchor.NONE, "common%.0d"), (1, Anchor.NONE, "b%03d")], [20, 100], [1]),
+        ([(0, Anchor.NONE, "common%.0s"), (1, Anchor.NONE, "b%03d")], [20, 100], [1]),
         ([(0, Anchor.NONE, "%02d"), (1, Anchor.NONE, "b%03d")], [20, 100], [1]),
     ],
     ids=["shorter texts", "shorter texts, the other way", "an end of a text", "used by few", "long enough"],

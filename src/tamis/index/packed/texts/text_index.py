@@ -319,10 +319,10 @@ def _decides(key: TextKey, test: TextTest) -> bool:
     return mode == 0 and key_view == view and says_only(program, literal, anchor)
 
 
-def _promising(groups: Sequence[Group]) -> list[Group]:
+def _promising(groups: Sequence[Group]) -> Sequence[Group]:
     """Return the groups among which keys are chosen: few, and of different attributes as far as possible."""
-    if len(groups) <= 1:
-        return list(groups)
+    if len(groups) <= _MOST_OF_ATTRIBUTE:
+        return groups
     chosen: list[Group] = []
     uses = Counter[str]()
     for group in sorted(groups, key=_promise):

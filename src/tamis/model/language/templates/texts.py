@@ -37,12 +37,13 @@ from tamis.model.language.nodes import (
     Or,
     TextTest,
 )
-from tamis.model.language.normalise import normalise
+from tamis.model.language.normalise import filter_of, normalise
 from tamis.model.language.parse import parse
 from tamis.model.schema import Schema
-from tamis.model.subscription import Filter, Values
+from tamis.model.subscription import Filter, Like, Values
 from tamis.model.text.folding import Fold, fold_text
-from tamis.model.types import ScalarType
+from tamis.model.text.patterns import reading_of
+from tamis.model.types import ScalarType, String
 from tamis.model.value_set import Cut, ValueSet
 from tamis.model.values import UnfitError, has_lone_surrogate
 
@@ -197,6 +198,7 @@ class Template:
         self._open = open
         #: ``{attribute: (type, conditions)}``, ordered by attribute, where the text is a conjunction of ranges.
         self.ranges = _ranges_of(node, schema)
+        self._tests = _tests_of(node, schema)
 
     def read(self, written: Sequence[Any]) -> list[Literal] | None:
         """Return the values of literals; None when one is of another type, or must be refused."""
@@ -223,6 +225,8 @@ class Template:
         try:
             if self.ranges is not None:
                 return _filled(self.ranges, values)
+            if self._tests is not None:
+                return _of_tests(self._tests, values)
             return normalise(bind(_with_values(self.node, iter(values)), self._schema, open=self._open))
         except (ModelError, UnfitError):
             return None
@@ -274,6 +278,25 @@ def _ranges_of(node: Node, schema: Schema) -> _Ranges | None:
         found.setdefault(leaf.attribute, (kind, []))[1].extend(conditions)
         number += len(conditions)
     return dict(sorted(found.items()))
+
+
+def _tests_of(node: Node, schema: Schema) -> list[TextTest] | None:
+    """Return the tests of a conjunction of nothing but ILIKE and MATCHES; None for any other tree."""
+    leaves = node.parts if isinstance(node, And) else (node,)
+    tests = [leaf for leaf in leaves if isinstance(leaf, TextTest) and leaf.op in ("LIKE", "MATCHES")]
+    if len(tests) < len(leaves) or not all(isinstance(schema.get(test.attribute), String) for test in tests):
+        return None
+    return tests
+
+
+def _of_tests(tests: Sequence[TextTest], values: Sequence[Literal]) -> tuple[Filter, ...]:
+    likes: list[Like] = []
+    for test, pattern in zip(tests, values, strict=True):
+        assert isinstance(pattern, str)
+        reading_of(pattern, test.fold, test.op == "MATCHES")
+        likes.append(Like(test.attribute, pattern, test.negated, test.fold, test.op == "MATCHES"))
+    found = filter_of(likes)
+    return () if found is None else (found,)
 
 
 def _filled(ranges: _Ranges, values: Sequence[Literal]) -> tuple[Filter, ...] | None:
