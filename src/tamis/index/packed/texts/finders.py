@@ -22,7 +22,7 @@ _Bytes = npt.NDArray[np.uint8]
 _Hits = tuple[_Ints, _Ints]
 
 #: Literals up to which an automaton is faster than windows, and small enough: it takes some 600 bytes for each.
-MOST_IN_AUTOMATON: Final = 512
+MOST_IN_AUTOMATON: Final = 256
 
 
 #: Bytes of a literal that are asked for first, and those of more literals: words of many languages share four bytes.
