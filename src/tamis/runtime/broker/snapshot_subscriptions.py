@@ -18,6 +18,7 @@ import msgspec
 
 from tamis.engine import Engine
 from tamis.engine.snapshot import Version, version_at
+from tamis.engine.text_batch import paused_collection
 from tamis.errors import SnapshotError, TamisError
 from tamis.model.language.cql2_json import to_json
 from tamis.model.language.parse import parse
@@ -31,7 +32,6 @@ from tamis.routing.edge.link_names import http_link
 from tamis.routing.edge.requests import LearnTypes, Rejection
 from tamis.routing.edge.rights import Rights
 from tamis.runtime.broker.driver import Driver
-from tamis.runtime.long_lived import paused_collection
 
 __all__ = ["OWNER", "follow_snapshot", "open_snapshot"]
 
