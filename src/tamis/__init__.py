@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from tamis.model.values import UnfitError
     from tamis.reduction import Reduction, Subsumption, merge, reduce, subsumed
     from tamis.runtime.client.connecting import connect
+    from tamis.runtime.client.consuming import consume
     from tamis.runtime.simulation.network import Network
     from tamis.runtime.simulation.peer_network import PeerNetwork
 
@@ -120,6 +121,7 @@ __all__ = [
     "__version__",
     "conflicts",
     "connect",
+    "consume",
     "covering_index",
     "covers",
     "equivalent",
@@ -188,6 +190,7 @@ _HOMES = {
     "tamis.model.values": ["UnfitError"],
     "tamis.reduction": ["Reduction", "Subsumption", "merge", "reduce", "subsumed"],
     "tamis.runtime.client.connecting": ["connect"],
+    "tamis.runtime.client.consuming": ["consume"],
     "tamis.runtime.simulation.network": ["Network"],
     "tamis.runtime.simulation.peer_network": ["PeerNetwork"],
 }

@@ -107,7 +107,7 @@ class EventRouting:
         """Return one copy for each client that has a live subscription among its readers, with the ids of all."""
         effects: list[Effect] = []
         for client, wanting in sorted(readers.items()):
-            ids = tuple(one.id for one in wanting if self._is_live(client, one, sender, now))
+            ids = tuple(one.id for one in wanting if self._is_live(event, client, one, sender, now))
             if ids:
                 effects.append(Deliver(client, m.Delivery(event, ids)))
         return effects
@@ -201,15 +201,21 @@ class EventRouting:
     def _is_wanted(self, one: Routed, sender: Link, now: float) -> bool:
         """Whether a client gets an event now."""
         readers = (self.table.group([key]).items() for key in one.keys)
-        return any(self._is_live(client, each, sender, now) for found in readers for client, [each] in found)
+        return any(self._is_live(one.event, client, each, sender, now) for found in readers for client, [each] in found)
 
-    def _is_live(self, client: Link, one: Interest, sender: Link, now: float) -> bool:
-        """Whether a subscription gets events of ``sender`` now: it has not expired, and they do not come too early."""
+    def _is_live(self, event: m.Published, client: Link, one: Interest, sender: Link, now: float) -> bool:
+        """Whether a subscription gets an event of ``sender`` now: it has not expired, and the event is not early."""
         if one.expires is not None and one.expires <= now * 1e6:
             return False
         if not self.flow.is_neighbour(sender) or not self._confirmations.has_waiting:
             return True
-        return not self._confirmations.is_early(client, client_key(client, one.namespace, one.id), sender)
+        formers = self._confirmations.early_for(client, client_key(client, one.namespace, one.id), sender)
+        if not formers:
+            return True
+        if None in formers:
+            return False
+        values = self._content.of(event.namespace).read_event(event.payload)
+        return all(any(matches(values, each) for each in former.filters) for former in formers if former is not None)
 
 
 def client_key(client: Link, namespace: str, id: int | str) -> str:

@@ -35,6 +35,7 @@ from tamis.routing.edge.admission import (
     read_raw,
     subscription_id,
 )
+from tamis.routing.edge.fields import check_fields
 from tamis.routing.edge.requests import Draft, EventDraft, MessageDraft
 from tamis.routing.edge.rights import Rights
 
@@ -167,6 +168,8 @@ class Checks:
         else:
             written = content.write_filter(meaning)
         about = msgspec.structs.replace(m.about(message), owner=rights.principal)
+        if about.fields:
+            check_fields(about.fields, content.schema, learns=content.learns)
         return msgspec.structs.replace(message, filter=written, about=msgspec.json.encode(about))
 
     def said(self, message: m.Subscribe, rights: Rights) -> m.Subscribe:

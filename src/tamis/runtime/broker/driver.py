@@ -19,6 +19,7 @@ from tamis.node.frames import decode_frame
 from tamis.node.node import Node, Transaction
 from tamis.node.stream import CLIENT_EPOCH
 from tamis.routing import messages as m
+from tamis.routing.consumers.requests import Bury, Drop, Replay, Request
 from tamis.routing.core.broker import client_key
 from tamis.routing.edge.audit import Deed, TokensSeen
 from tamis.routing.edge.core import EdgeCore, source_of
@@ -163,6 +164,8 @@ class Driver:
     def demand_room(self) -> None:
         """Raise `DiskFullError` when nothing new can be accepted (promise G15), `RefusedError` after a failure."""
         self.machine.demand_sound()
+        if self._store.is_cut_off:
+            raise RefusedError(503, "the store does not answer; nothing was taken, try another address of this broker")
         if (moment := time.monotonic()) - self._last_look[0] > 0.5:
             self._last_look = (moment, self._store.has_room(self._min_free))
         if self.committer.is_full or not self._last_look[1]:
@@ -218,13 +221,14 @@ class Driver:
         meanings: Sequence[tuple[Filter, ...] | None] = (),
         drafts: Mapping[str, Draft] | None = None,
         must_be_new: bool = False,
+        must_exist: bool = False,
     ) -> tuple[m.Subscribe, ...] | Rejection:
         """Take subscriptions of clients that speak through this process: all, or none and the reason.
 
         They are on disk and in the routing table when this returns.
         """
         self.demand_room()
-        message = SubscribeFor(tuple(requests), by, must_be_new, tuple(meanings), drafts or {})
+        message = SubscribeFor(tuple(requests), by, must_be_new, tuple(meanings), drafts or {}, must_exist)
         done = asyncio.get_running_loop().create_future()
         self.machine.subscribe(message, partial(_resolve, done))
         places = [(link, client_key(link, one.namespace, one.id)) for link, one in requests]
@@ -259,9 +263,15 @@ class Driver:
         self.machine.attach([link], CLIENT_EPOCH)
         await self._submit(UnsubscribeFor(message, by), link)
 
-    async def ask(self, request: LearnTypes | ForgetTypes | FindProducer) -> Any:
+    async def ask(self, request: LearnTypes | ForgetTypes | FindProducer | Request) -> Any:
         """Return the answer of the edge to a request of this process, once it is durable."""
-        return await self._submit(request)
+        if not isinstance(request, Request):
+            return await self._submit(request)
+        if isinstance(request, Bury | Replay | Drop):
+            self.machine.attach([request.dead], CLIENT_EPOCH)
+        done = asyncio.get_running_loop().create_future()
+        self.machine.consume(request, partial(_resolve, done))
+        return await done
 
     def note(self, what: Deed | TokensSeen) -> asyncio.Future[Any]:
         """Have something noted in the audit; the future is done when it is durable."""

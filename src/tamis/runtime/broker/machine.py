@@ -22,6 +22,7 @@ from tamis.node.node import Node, Transaction
 from tamis.node.outbox import ReadOutbox
 from tamis.node.stream import CLIENT_EPOCH, KEPT_BYTES, Mark, StreamEnd, Window, Wire
 from tamis.routing import messages as m
+from tamis.routing.consumers.requests import Request, Shared
 from tamis.routing.edge.core import EdgeCore
 from tamis.routing.edge.limits import MAX_FRAMES
 from tamis.routing.edge.requests import Connect, Disconnect, Rejection, SubscribeFor
@@ -196,6 +197,19 @@ class BrokerMachine:
                 links = node.attach((link for link, _ in request.requests), now, epoch=CLIENT_EPOCH)
                 whole.changes += links.changes
                 whole.links |= links.links
+            return whole
+
+        self.step(call, done)
+
+    def consume(self, request: Request, done: Callable[[Any], None] = lambda answer: None) -> None:
+        """Take a request about a shared queue, and acknowledge its stream as far as everything is settled."""
+
+        def call(node: Node[EdgeCore], now: float) -> Transaction:
+            whole = node.submit(Shared(request), sender="", now=now)
+            for link, number in getattr(whole.answer, "floors", {}).items():
+                acknowledged = node.acknowledge(link, number, now)
+                whole.changes += acknowledged.changes
+                whole.links |= acknowledged.links
             return whole
 
         self.step(call, done)

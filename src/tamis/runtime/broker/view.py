@@ -35,6 +35,7 @@ class DiskView:
         self.changes = committer.changes
         self.seconds = committer.seconds
         self.fence = store.fence
+        self.is_cut_off = store.is_cut_off
         self._store = store
 
     @property
@@ -52,12 +53,17 @@ class StreamView:
         self.last = machine.committed(link).sent
         self.acknowledged = min(machine.node.ends[link].acknowledged, self.last)
         self._store = store
+        self._sharing = machine.node.core.backlogs.sharing
 
     @property
     def first(self) -> int:
         """The number before the oldest message that is retained."""
         oldest = self._store.read_outbox(self.link, 0, 1)
         return oldest[0][0] - 1 if oldest else self.last
+
+    def is_settled(self, number: int) -> bool:
+        """Whether a message was settled before those in front of it."""
+        return self._sharing.is_settled(self.link, number)
 
     def cursor(self, number: int) -> str:
         """Return the cursor of a message."""
