@@ -29,8 +29,8 @@ Corners = tuple[_FloatArray, _FloatArray]
 #: An axis, and the lower and upper ends of n boxes on it.
 _ColumnSide = tuple[int, _FloatArray, _FloatArray]
 
-#: Parts of an attribute that tell something of covered subscriptions only.
-SILENT: Final = frozenset({"w", "*"})
+#: Parts of an attribute that tell something of covered subscriptions only; "l" also of coverers, if it is asked for.
+SILENT: Final = frozenset({"w", "*", "l"})
 
 
 class Fit(NamedTuple):
@@ -93,7 +93,8 @@ class Space:
         """Return the corner (lo, hi) by which coverers of a box are sought, float64[2, axes]; free axes are NaN."""
         corner = self._bounded(sides, texts)
         for axis in self.silent:
-            corner[0, axis], corner[1, axis] = ANYWHERE
+            if not corner[0, axis] < math.inf:  # unless the question names it
+                corner[0, axis], corner[1, axis] = ANYWHERE
         return corner
 
     def fitting(self, fits: Mapping[Place, Fit], texts: Mapping[str, str]) -> _FloatArray:
