@@ -134,6 +134,19 @@ class Batches:
             best.append(self._verifier.first(rows[own][:stop].tolist(), filters, row, patience[i]))
         return best
 
+    def propose_covers(
+        self, filters: Sequence[tuple[Filter, ...]], split: Sequence[Decomposition]
+    ) -> list[tuple[Rows, npt.NDArray[np.bool_]]]:
+        """Return the rows that may cover each of several subscriptions, ascending, and which of them surely do."""
+        question, rows, sure = self._rows.find_coverers(filters, split)
+        ends = np.searchsorted(question, np.arange(len(filters) + 1)).tolist()
+        found = [(rows[start:stop], sure[start:stop]) for start, stop in pairwise(ends)]
+        for number, one in enumerate(split):
+            if one.whole and not one.components:  # it can never match
+                every = np.array(sorted(self._rows.rows()), np.int32)
+                found[number] = every, np.ones(len(every), np.bool_)
+        return found
+
     def find_covered(self, questions: Questions) -> list[Rows]:
         """Return the rows that each subscription covers, ascending."""
         covered: list[Rows] = [NO_ROWS] * len(questions)
