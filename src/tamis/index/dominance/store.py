@@ -231,6 +231,11 @@ _NO_PAIRS: Final = Pairs(np.zeros(0, np.int64), NO_ROWS, NO_ROWS, np.zeros(0, np
 _A_BOX: Final = Component(Filter(), {}, {}, {}, (), (), True, True)
 
 
+def _of_one(tie_counts: TieCounts, number: int) -> TieCounts:
+    """Return the same of one component alone, which has number 0 then."""
+    return lambda asked, stored: tie_counts(asked + number, stored)
+
+
 def _has_patterns_only(component: Component) -> bool:
     return all(isinstance(one, Like) for one in component.filter.constraints)
 

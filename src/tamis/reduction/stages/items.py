@@ -77,7 +77,7 @@ class Item:
         found: tuple[list[Event], list[Event]] = [], []
         for piece in _spread(self.pieces or []):
             event = event_for(piece, self._kinds)
-            events = [] if event is None else [canonical(event)]
+            events: list[Event] = [] if event is None else [canonical(event)]
             events += (corner for corner in _corners(piece) if matches_subscription(corner, self.subscription))
             for one in events:
                 found[not matches_subscription(one, self.subscription)].append(one)

@@ -25,8 +25,8 @@ __all__ = ["LITERAL", "LiteralAxes", "known_texts", "required_keys"]
 LITERAL: Final = "l"
 #: Walks of the tree for one component; with more literals than that they are left to the other sides.
 _MOST_WALKS: Final = 64
-#: A literal that is shorter than this by a byte counts as one that so many patterns have.
-_SHORT, _PENALTY = 3, 32
+#: For each byte that a literal is shorter than this, it counts as if 2 to the power of this many patterns had it.
+_SHORT, _PENALTY = 3, 5
 _NONE: Final[Side] = (-1.0, -1.0)
 
 
@@ -95,7 +95,7 @@ class LiteralAxes:
         view = self._views.get((key.attribute, key.fold, key.anchor))
         number = view.numbers.get(key.literal) if view is not None else None
         used = 1 if number is None else 1 + self._used[number]
-        return used * _PENALTY ** max(0, _SHORT - len(key.literal))
+        return used << _PENALTY * max(0, _SHORT - len(key.literal))
 
     def _numbered(self, key: Key) -> Side:
         view = self._views.setdefault((key.attribute, key.fold, key.anchor), _View({}, set()))
