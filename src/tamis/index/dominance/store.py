@@ -156,9 +156,7 @@ class ComponentStore:
                 stored = self.boxes.fitting_among(one, listed)
                 found.append(Proposals(np.full(len(stored), number), stored, np.zeros(len(stored), np.bool_)))
                 continue
-            asked, stored, sure = self.boxes.find_inside(
-                [one], lambda asked, stored, k=number: tie_counts(asked + k, stored)
-            )  # type: ignore[misc]
+            asked, stored, sure = self.boxes.find_inside([one], _of_one(tie_counts, number))
             keep = slice(None) if listed is None else np.isin(stored, listed, assume_unique=True)
             found.append(Proposals(asked[keep] + number, stored[keep], sure[keep]))
         return Proposals(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
