@@ -18,6 +18,7 @@ from tamis.geometry.relations import relation_set
 from tamis.index.dominance.components import Component
 from tamis.index.dominance.conditions import Conditions, Verdicts
 from tamis.index.dominance.patterns.known_texts import KnownTexts
+from tamis.index.dominance.patterns.literal_axes import known_texts, required_keys
 from tamis.index.dominance.proposals import Proposals, ProposingTree, TieCounts
 from tamis.index.dominance.region_sides import ALL
 from tamis.index.dominance.sides import component_sides
@@ -110,7 +111,7 @@ class ComponentStore:
                 if relation_set(test.relations) != ALL:
                     self.boxes.classes.setdefault(test.attribute, set()).add(relation_set(test.relations))
         self._conditions.append(components)
-        self._texts.append(components)
+        self._texts.append(map(known_texts, components))
         self._add_boxes(first, components)
 
     def remove(self, row: int) -> None:
@@ -151,7 +152,7 @@ class ComponentStore:
             return self.boxes.find_inside(components, tie_counts)
         found: list[Proposals] = []
         for number, one in enumerate(components):
-            listed = self._texts.find(one) if one.witnesses else None
+            listed = self._texts.find(required_keys(one)) if one.witnesses else None
             if listed is not None and (len(listed) <= _FEW or _has_patterns_only(one)):
                 stored = self.boxes.fitting_among(one, listed)
                 found.append(Proposals(np.full(len(stored), number), stored, np.zeros(len(stored), np.bool_)))

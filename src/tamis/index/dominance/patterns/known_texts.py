@@ -1,20 +1,19 @@
-"""Strings that stored components accept, by their parts: who is covered by a pattern holds what the pattern requires.
+"""Strings by their parts: what is covered by a pattern holds the literals that the pattern requires.
 
-Each view, an attribute and a fold, has the components under each window of three bytes of their strings. It is made
-when a pattern first asks by that view, and goes on from there whenever it is asked again.
+Strings are numbered: those that stored components accept, or those that are equated. Each view, an attribute and a
+fold, has the numbers under each window of three bytes of their strings. It is made when a pattern first asks by that
+view, and goes on from there whenever it is asked again.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from tamis.index.dominance.components import Component
-from tamis.index.dominance.patterns.literal_axes import known_texts, required_keys
 from tamis.index.packed.texts.literals import Key
 from tamis.index.protocols import Rows
 from tamis.model.text.folding import Fold, fold_text
@@ -29,15 +28,11 @@ _EMPTY: Final = array("i")
 
 
 class KnownTexts:
-    """One string for each component 0, 1, ... and attribute, where strings are known.
+    """Strings by attribute for the numbers 0, 1, ...
 
-    >>> from tamis.index.dominance.components import decompose
-    >>> from tamis.model.language.compiler import compile_text
-    >>> def component(text):
-    ...     return decompose(compile_text(text).filters).components[0]
     >>> texts = KnownTexts()
-    >>> texts.append([component("name LIKE '%earthquake%'"), component("name = 'flood'")])
-    >>> texts.find(component("name LIKE '%quake%'")).tolist()
+    >>> texts.append([{"name": "earthquake"}, {"name": "flood"}])
+    >>> texts.find([Key("name", Fold.NONE, b"quake")]).tolist()
     [0]
     """
 
@@ -45,20 +40,24 @@ class KnownTexts:
         self._texts: list[Mapping[str, str] | None] = []
         self._views: dict[tuple[str, Fold], _View] = {}
 
-    def append(self, components: Sequence[Component]) -> None:
-        """Add the strings of the next components."""
-        self._texts += map(known_texts, components)
+    def append(self, texts: Iterable[Mapping[str, str]]) -> None:
+        """Add the strings of the next numbers."""
+        self._texts += texts
 
     def remove(self, number: int) -> None:
-        """Forget the strings of a component."""
+        """Forget the strings of a number."""
         self._texts[number] = None
 
-    def find(self, component: Component) -> Rows | None:
-        """Return all components that a given one may cover, ascending; None if its patterns do not tell.
+    def at(self, number: int) -> Mapping[str, str]:
+        """Return the strings of a number; none if it was removed."""
+        return self._texts[number] or {}
 
-        Components that were removed may be among them.
+    def find(self, keys: Iterable[Key]) -> Rows | None:
+        """Return all numbers whose strings hold all literals, and perhaps others, ascending; None if all are too short.
+
+        Numbers that were removed may be among them.
         """
-        lists = sorted((self._list(key, at) for key in required_keys(component) for at in _places(key)), key=len)
+        lists = sorted((self._list(key, at) for key in keys for at in _places(key)), key=len)
         if not lists:
             return None
         found: Rows = np.array(lists[0], np.int32)
@@ -73,7 +72,7 @@ class KnownTexts:
 
 
 class _View:
-    """Components, ascending, by the windows of their strings."""
+    """Numbers, ascending, by the windows of their strings."""
 
     def __init__(self, attribute: str, fold: Fold) -> None:
         self._attribute, self._fold = attribute, fold
@@ -81,7 +80,7 @@ class _View:
         self._n_read = 0
 
     def read(self, texts: Sequence[Mapping[str, str] | None]) -> None:
-        """Go on with the components that were added since."""
+        """Go on with the numbers that were added since."""
         for number in range(self._n_read, len(texts)):
             known = texts[number]
             text = known.get(self._attribute) if known is not None else None
