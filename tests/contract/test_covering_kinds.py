@@ -153,6 +153,36 @@ def test_every_kind_is_answered_as_a_scan_answers(kind: str) -> None:
     assert run_history(kind, 0, 100) > 20
 
 
+def test_patterns_and_equated_strings_are_answered_as_a_scan_answers() -> None:
+    """Strings that are equated stand in boxes, ranges and patterns beside them."""
+    forms = [
+        "name = '{}'",
+        "name = '{}' AND y BETWEEN 0 AND 3",
+        "name LIKE '{}%'",
+        "name LIKE '%{}%'",
+        "name ILIKE '%{}'",
+    ]
+    stored = [compile_text(form.format(word), SCHEMA) for form in forms for word in WORDS]
+    index, oracle = DominanceIndex(), LinearCovering()
+    index.add_many(range(len(stored)), stored)
+    for row, one in enumerate(stored):
+        oracle.add(row, one)
+    found = 0
+    for part in ("quake", "arth", "earthq", "kes", "equake"):
+        for form in (
+            "name LIKE '%{}%'",
+            "name ILIKE '%{}%'",
+            "name LIKE '%{}%' AND y BETWEEN 0 AND 5",
+            "name LIKE '{}%'",
+        ):
+            asked = compile_text(form.format(part), SCHEMA)
+            covered = oracle.find_covered(asked).tolist()
+            assert index.find_covered(asked).tolist() == covered, form.format(part)
+            assert index.find_cover(asked) == oracle.find_cover(asked)
+            found += len(covered)
+    assert found > 60
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("part", range(25))
 @pytest.mark.parametrize("kind", LEAVES)
