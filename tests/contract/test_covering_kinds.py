@@ -153,8 +153,10 @@ def test_every_kind_is_answered_as_a_scan_answers(kind: str) -> None:
     assert run_history(kind, 0, 100) > 20
 
 
-def test_patterns_and_equated_strings_are_answered_as_a_scan_answers() -> None:
-    """Strings that are equated stand in boxes, ranges and patterns beside them."""
+@pytest.mark.parametrize("few", [64, -1])
+def test_patterns_and_equated_strings_are_answered_as_a_scan_answers(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Strings that are equated stand in boxes, ranges and patterns beside them; -1: the tree is always asked."""
+    monkeypatch.setattr("tamis.index.dominance.store._FEW", few)
     forms = [
         "name = '{}'",
         "name = '{}' AND y BETWEEN 0 AND 3",
