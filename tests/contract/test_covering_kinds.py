@@ -161,6 +161,7 @@ def test_patterns_and_equated_strings_are_answered_as_a_scan_answers(few: int, m
         "name = '{}'",
         "name = '{}' AND y BETWEEN 0 AND 3",
         "name LIKE '{}%'",
+        "name LIKE '{}%' AND y BETWEEN 0 AND 3",
         "name LIKE '%{}%'",
         "name ILIKE '%{}'",
     ]

@@ -29,8 +29,8 @@ __all__ = ["asked_sides", "component_sides", "fits_of", "stretched", "texts_of"]
 #: Boxes in which one component looks for what it covers; beyond them attributes are left to the proof.
 _MOST_FITS: Final = 64
 _FREE: Final = Fit(ANY_VALUE, math.inf, -math.inf, math.inf)
-#: On the axis of equated strings: only who equates none.
-_NOT_EQUATED: Final = Fit(math.inf, -math.inf, -math.inf, math.inf)
+#: On the axis of equated strings, whose codes are at least 0: only what equates none and is free there.
+_NOT_EQUATED: Final = Fit(ANY_VALUE, -2.0, math.nan, math.nan)
 
 
 def component_sides(component: Component) -> dict[Place, Side]:
