@@ -17,6 +17,8 @@ import msgspec
 from tamis.algebra.compiling import compile_filters, compile_source
 from tamis.errors import EventError, LimitError, SchemaError
 from tamis.model.language.cql2_json import from_json, to_json
+from tamis.model.language.format import format_node
+from tamis.model.language.parse import parse
 from tamis.model.language.templates.columns import TextColumns
 from tamis.model.language.templates.documents import JsonTemplates
 from tamis.model.language.unbind import unbind
@@ -145,6 +147,15 @@ class Content:
         if self._templates().is_written(data, self.schema):
             return data
         return self.write_filter(self.compile_json(data))
+
+    def text_of(self, data: bytes) -> str:
+        """Return the canonical text of CQL2-JSON that a client wrote; `ModelError` when it is none.
+
+        >>> Content().text_of(b'{"op": "<", "args": [{"property": "price"}, 100]}')
+        'price < 100'
+        """
+        text = self._templates().text(data, self.schema)
+        return format_node(parse(msgspec.json.decode(data))) if text is None else text
 
     def of(self, namespace: str) -> Content:
         """Return the content of a namespace: this one under a configured schema, otherwise one that learns by itself.
