@@ -96,7 +96,9 @@ class _Ticker:
         # Others are served: what is left of large batches has a part of the loop only.
         rest = self._rests_until - now if now - self._asked_at > BUSY_SECONDS else 0.0
         if rest > 0 or self._is_behind():
-            asyncio.get_running_loop().call_later(min(rest, GLANCE_SECONDS) if rest > 0 else LOOK_SECONDS, self._look_again)
+            asyncio.get_running_loop().call_later(
+                min(rest, GLANCE_SECONDS) if rest > 0 else LOOK_SECONDS, self._look_again
+            )
             return
         self._is_due = False
         self._tick()

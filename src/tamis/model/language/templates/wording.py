@@ -1,4 +1,4 @@
-"""The canonical text of documents that differ in their literals only: the words between the literals are written once."""
+"""The canonical text of documents that differ in their literals only: what stands between them is written once."""
 
 from __future__ import annotations
 
