@@ -24,7 +24,7 @@ def pauses_between_ticks(others_work_for: float) -> list[float]:
             if len(starts) == 3:
                 done.set()
             else:
-                loop.call_soon(time.sleep, 4 * BUSY_SECONDS)  # somebody else's turn, before the next one
+                loop.call_soon(time.sleep, 4 * BUSY_SECONDS)  # another client's turn comes first
                 ticker.soon()
 
         def serve() -> None:

@@ -51,7 +51,7 @@ class _Known(NamedTuple):
     """The template of a shape, whether its documents may be canonical, and the types of its literals.
 
     ``types`` is None if the documents cannot be columns. ``words`` stand between the literals in the text of a
-    document, None if that is to be written anew.
+    document, None if that is to be written again.
     """
 
     template: Template
