@@ -27,7 +27,7 @@ from tamis.model.subscription import Filter
 from tamis.model.types import Number
 from tamis.model.types.paths import MAX_DEPTH, nested
 
-__all__ = ["MAX_INNER", "Content", "ReadDocuments", "adopt", "check_nesting", "copy_apart"]
+__all__ = ["MAX_INNER", "Content", "ReadDocuments", "adopt", "check_nesting", "copy_apart", "text_of"]
 
 _Key = TypeVar("_Key")
 _Known = TypeVar("_Known")
@@ -147,15 +147,6 @@ class Content:
         if self._templates().is_written(data, self.schema):
             return data
         return self.write_filter(self.compile_json(data))
-
-    def text_of(self, data: bytes) -> str:
-        """Return the canonical text of CQL2-JSON that a client wrote; `ModelError` when it is none.
-
-        >>> Content().text_of(b'{"op": "<", "args": [{"property": "price"}, 100]}')
-        'price < 100'
-        """
-        text = self._templates().text(data, self.schema)
-        return format_node(parse(msgspec.json.decode(data))) if text is None else text
 
     def of(self, namespace: str) -> Content:
         """Return the content of a namespace: this one under a configured schema, otherwise one that learns by itself.
@@ -310,6 +301,16 @@ class Content:
     def _canonical(self, raw: dict[str, Any]) -> Event:
         event = self.schema.event_from_wire(raw)
         return event | presence_of(self.schema, raw) if self.learns else event
+
+
+def text_of(content: Content, data: bytes) -> str:
+    """Return the canonical text of CQL2-JSON that a client wrote; `ModelError` when it is none.
+
+    >>> text_of(Content(), b'{"op": "<", "args": [{"property": "price"}, 100]}')
+    'price < 100'
+    """
+    text = content._templates().text(data, content.schema)
+    return format_node(parse(msgspec.json.decode(data))) if text is None else text
 
 
 def copy_apart(content: Content) -> Content:

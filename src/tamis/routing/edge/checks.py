@@ -23,7 +23,7 @@ from tamis.model.schema import MAX_ATTRIBUTES, Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE, Filter
 from tamis.model.types import Form
 from tamis.node import records
-from tamis.node.content import Content, adopt, copy_apart
+from tamis.node.content import Content, adopt, copy_apart, text_of
 from tamis.node.effects import Key, Link, Persist
 from tamis.routing import messages as m
 from tamis.routing.edge.admission import (
@@ -312,7 +312,7 @@ def holds(checks: Checks, draft: MessageDraft) -> bool:
 
 def _described(message: m.Subscribe, content: Content) -> m.Subscribe:
     """Return a subscription whose text is what its filter says, whatever its client calls it (promise S24)."""
-    text = content.text_of(message.filter)
+    text = text_of(content, message.filter)
     shown = text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]} ..."
     about = msgspec.structs.replace(m.about(message), text=shown)
     return msgspec.structs.replace(message, about=msgspec.json.encode(about))
