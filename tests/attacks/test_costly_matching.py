@@ -39,8 +39,9 @@ def test_a_costly_match_does_not_hold_the_loop(tmp_path: Path) -> None:
     async def story() -> dict[str, float]:
         units: dict[str, float] = {}
         async with watched_broker(tmp_path) as watched:
-            for name, event in (("likes", {"s": "a"}), ("regions", {"plane": star(5, 0, 0)})):  # kernels are loaded
-                assert (await watched.ask(f"/v1/events?namespace={name}", "POST", event)).status == 200
+            first = {"filter": f"S_INTERSECTS(plane, {star(5, 9, 9)})", "namespace": "first"}  # kernels are loaded
+            assert (await watched.ask("/v1/subscriptions", "POST", first)).status == 201
+            assert (await watched.ask("/v1/events?namespace=first", "POST", {"plane": star(9_000, 0, 0)})).status == 200
             for name, attack in ATTACKS.items():
                 bodies = [
                     {"filter": one, "id": f"{name}{n}", "namespace": name} for n, one in enumerate(attack.filters)

@@ -23,7 +23,7 @@ from tamis.model.subscription import Subscription
 from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.routing.core.event_batch import EventBatch
-from tamis.routing.core.event_routing import EventRouting, Route
+from tamis.routing.core.event_routing import EventRouting, Route, client_key
 from tamis.routing.core.routing_table import Part, RoutingTable, TableChanges
 
 __all__ = ["Ahead", "Job"]
@@ -152,7 +152,9 @@ class Ahead:
         if error is not None:
             job.routes.clear()
         elif job.changes.replaced and not job.replaced:
-            job.replaced = self._routing.table.subscriptions(job.changes.replaced)
+            held = self._routing.table.group(job.changes.replaced)
+            keys = [(client_key(client, one.namespace, one.id), one) for client, many in held.items() for one in many]
+            job.replaced = [interest.named(key) for key, interest in keys]
             if job.replaced:
                 return False
         for event, _ in job.events:

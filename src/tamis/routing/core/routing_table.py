@@ -180,8 +180,8 @@ class RoutingTable:
 
     def drop(self, source: Link, key: str) -> None:
         """Remove an interest; KeyError when it is not there."""
-        if source in self._neighbours:
-            self._note_link(source)
+        for changes in self.watches if source in self._neighbours else ():
+            changes.links.add(source)
         subscription = self._interests[source].pop(key)
         origin = Origin(source, key)
         self._shelf(source, subscription.namespace).remove(key)
@@ -195,7 +195,8 @@ class RoutingTable:
 
     def put_ranges(self, source: Link, namespace: str, plan: Any) -> None:
         """Take over what a neighbour says about its ranges in a namespace."""
-        self._note_link(source)
+        for changes in self.watches:
+            changes.links.add(source)
         self.cells.apply(source, namespace, plan, list(self._others(source)))
 
     def take_changes(self, link: Link) -> Changes:
@@ -281,11 +282,6 @@ class RoutingTable:
                 readers.setdefault(client, []).append(self._interests[client][str(key)])
         return readers
 
-    def subscriptions(self, keys: Iterable[str]) -> list[Subscription]:
-        """Return the clients' subscriptions under these keys, named by them; those that have ended are left out."""
-        held = ((key, self._client_of.get(key)) for key in keys)
-        return [self._interests[client][key].named(key) for key, client in held if client is not None]
-
     def check_invariants(self) -> None:
         """Raise `InvariantError` unless the summary of each neighbour has exactly the interests of the others."""
         self.cells.check_invariants()
@@ -302,10 +298,6 @@ class RoutingTable:
         shelved = {origin for home in self._namespaces.values() for origin in home.origins(self._client_of)}
         if shelved != known:
             raise InvariantError(f"the matchers know {sorted(shelved ^ known)} wrongly")
-
-    def _note_link(self, link: Link) -> None:
-        for changes in self.watches:
-            changes.links.add(link)
 
     def _others(self, source: Link) -> Iterator[Link]:
         """Yield the neighbours that must be sent the interests of a source; never the source itself."""
