@@ -167,7 +167,7 @@ class BrokerMachine:
             self.submit(m.Tick())
 
     def finish_job(self, job: Job, seconds: float = 0.0, error: Exception | None = None) -> None:
-        """Take note that a job has run, in so many seconds of CPU time; route its events soon, and begin the next."""
+        """Take note that a job has run, in ``seconds`` of CPU time; route its events soon, and begin the next."""
         if self.failure is not None:
             return
         if not self.node.core.publications.ahead.finish(job, seconds, error):
