@@ -38,6 +38,7 @@ from tamis.routing.edge.requests import (
     UnsubscribeFor,
 )
 from tamis.routing.edge.rights import Rights
+from tamis.runtime.broker.beside import finish_beside
 from tamis.runtime.broker.committer import Committer
 from tamis.runtime.broker.machine import FAILED, BrokerMachine, Call, Connection
 from tamis.runtime.broker.view import BrokerView
@@ -121,7 +122,10 @@ class Driver:
     """Runs one broker: steps, commits, wake-ups."""
 
     def __init__(self, node: Node[EdgeCore], store: Store, *, min_free: int = 64 * 1024 * 1024) -> None:
-        self.machine = BrokerMachine(node, clock=time.time, commit=self._commit, read=store.read_outbox)
+        self.machine = BrokerMachine(
+            node, clock=time.time, commit=self._commit, read=store.read_outbox, cpu_clock=time.thread_time
+        )
+        self.machine.on_job = partial(finish_beside, finish=self.machine.finish_job)
         self.machine.on_failure, self.machine.on_news = self._failed, self._wake_watchers
         self._ticker = _Ticker(self.machine.tick, lambda: self.committer.is_behind)
         self.machine.on_work = self._ticker.soon
