@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tamis.spark.functions.register import register_functions
     from tamis.spark.joins.balls import ball_join
     from tamis.spark.joins.covers import covers_join, find_covers
+    from tamis.spark.joins.overlay import OverlayPlan, overlay_plan
     from tamis.spark.joins.ranges import hilbert_keys, hilbert_ranges, range_join
     from tamis.spark.joins.regions import relation_join
     from tamis.spark.matching.backtest import backtest
@@ -55,6 +56,7 @@ __all__ = [
     "BatchReport",
     "Compiled",
     "Matcher",
+    "OverlayPlan",
     "Pipeline",
     "Reduced",
     "ReductionCounts",
@@ -73,6 +75,7 @@ __all__ = [
     "match",
     "match_stream",
     "matcher",
+    "overlay_plan",
     "prune_snapshots",
     "range_join",
     "read_deliveries",
@@ -102,6 +105,7 @@ _HOMES = {
     "functions.register": ["register_functions"],
     "joins.balls": ["ball_join"],
     "joins.covers": ["covers_join", "find_covers"],
+    "joins.overlay": ["OverlayPlan", "overlay_plan"],
     "joins.ranges": ["hilbert_keys", "hilbert_ranges", "range_join"],
     "joins.regions": ["relation_join"],
     "matching.backtest": ["backtest"],

@@ -1,8 +1,8 @@
 """What differs between rules in a table and a version of a snapshot, as DataFrames.
 
 Both sides fall into buckets by (namespace, id), and `changed_buckets` finds those that differ without a shuffle of
-rules: Spark hashes the table, the workers hash the version with the same function (`fingerprints`). In these buckets one
-aggregation by (namespace, id) finds the rules that differ. See decision 0078.
+rules: Spark hashes the table, the workers hash the version with the same function (`fingerprints`). In these buckets
+one aggregation by (namespace, id) finds the rules that differ. See decision 0078.
 """
 
 from __future__ import annotations
