@@ -16,7 +16,7 @@ import importlib
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
-from tamis.errors import MissingExtraError
+from tamis.errors import MissingExtraError, ModelError
 
 if TYPE_CHECKING:
     from tamis.spark.broker.data_source import register_broker
@@ -131,6 +131,8 @@ _HOMES = {
     "streaming.sync_stream": ["SyncedBatch", "read_quarantine", "sync_reports", "sync_stream"],
     "subscriptions.compile": ["Compiled", "compile_subscriptions"],
 }
+#: The first Spark with Arrow functions of columns and Arrow table functions.
+_OLDEST = (4, 1)
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
@@ -138,9 +140,21 @@ def __getattr__(name: str) -> Any:
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module 'tamis.spark' has no attribute {name!r}")
+    _check_version()
     value = getattr(importlib.import_module(f"tamis.spark.{home}"), name)
     globals()[name] = value
     return value
+
+
+def _check_version() -> None:
+    """Refuse a Spark that lacks Arrow functions, before an import somewhere fails for want of them."""
+    import pyspark
+
+    if tuple(map(int, pyspark.__version__.split(".")[:2])) < _OLDEST:
+        needed = ".".join(map(str, _OLDEST))
+        raise ModelError(
+            f"tamis.spark needs PySpark {needed} or newer, this is {pyspark.__version__}: pip install 'pyspark>={needed}'"
+        )
 
 
 def __dir__() -> list[str]:
