@@ -153,7 +153,8 @@ def _check_version() -> None:
     if tuple(map(int, pyspark.__version__.split(".")[:2])) < _OLDEST:
         needed = ".".join(map(str, _OLDEST))
         raise ModelError(
-            f"tamis.spark needs PySpark {needed} or newer, this is {pyspark.__version__}: pip install 'pyspark>={needed}'"
+            f"tamis.spark needs PySpark {needed} or newer, this is {pyspark.__version__}: "
+            f"pip install 'pyspark>={needed}'"
         )
 
 

@@ -78,10 +78,15 @@ class _Compiler:
         known = _Known(batch)
         accepted = known.is_plain & ~wrong
         yield self._accepted(known, accepted, {"lo": _lists(lo), "hi": _lists(hi)})
-        problems: list[Source] = [""] * len(wrong)
-        for row in np.flatnonzero(wrong).tolist():
+        rejected = np.flatnonzero(~accepted).tolist()
+        problems: list[Source] = [None] * len(wrong)
+        texts: list[str | None] = [None] * len(wrong)
+        for row, text in zip(
+            rejected, texts_of(batch.take(pa.array(rejected, pa.int64())), typed, self.schema), strict=True
+        ):
             problems[row] = box_problem(lo[row], hi[row], self.schema)
-        yield from self._rejected(known, ~accepted, problems, pa.nulls(len(wrong), pa.string()))
+            texts[row] = text if isinstance(text, str) else None
+        yield from self._rejected(known, ~accepted, problems, pa.array(texts, pa.string()))
 
     def _bad_texts(self, sources: Sequence[Source]) -> dict[str, ModelError]:
         """Return the errors of the texts that mean nothing."""
