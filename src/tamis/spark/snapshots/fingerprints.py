@@ -48,7 +48,7 @@ class Buckets:
 
     @classmethod
     def of(cls, n_rules: int) -> Buckets:
-        """Return buckets for about so many rules, with a seed of their own."""
+        """Return buckets for about ``n_rules`` rules, with a seed of their own."""
         bits = (n_rules // _IN_BUCKET).bit_length()
         return cls(secrets.randbits(63), min(max(bits, _FEWEST_BITS), _MOST_BITS))
 
