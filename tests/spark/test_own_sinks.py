@@ -112,6 +112,7 @@ def test_a_table_and_foreach_batch_after_a_crash(run: Run) -> None:
     run.spark.sql(f"DROP TABLE IF EXISTS {name}")
     for _ in range(2):
         run.run(lambda writer: writer.option("path", str(run.output)).toTable(name))
+        run.spark.catalog.refreshTable(name)
         assert found(run.spark.table(name)) == run.wanted()
         run.crash("rows")
         run.streams.publish(questions(60, seed=61))
