@@ -5,6 +5,7 @@ Everything here is a plan on the JVM's side: no row is read, nothing is collecte
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,9 @@ MIXED_IN_SPARK = "Spark has no column of values of several types; declare one ty
 #: How the columns of attributes begin while they travel.
 VALUE = "__tamis_value_"
 
+#: Spark 4.1 has all timestamps in UTC.
+_TAKES_ZONE = "timezone" in inspect.signature(to_arrow_schema).parameters
+
 _WHOLE = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 
 
@@ -73,8 +77,12 @@ def id_kind(manifest: Manifest, version: Path | str) -> str:
 
 def arrow_form(form: T.StructType, frame: DataFrame) -> pa.Schema:
     """Return the types in which columns of a DataFrame's session cross to Python."""
+    convert: Any = to_arrow_schema
+    if not _TAKES_ZONE:
+        schema: pa.Schema = convert(form)
+        return schema
     zone = frame.sparkSession.conf.get("spark.sql.session.timeZone") or "UTC"
-    schema: pa.Schema = to_arrow_schema(form, timezone=zone)
+    schema = convert(form, timezone=zone)
     return schema
 
 
