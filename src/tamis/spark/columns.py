@@ -77,13 +77,10 @@ def id_kind(manifest: Manifest, version: Path | str) -> str:
 
 def arrow_form(form: T.StructType, frame: DataFrame) -> pa.Schema:
     """Return the types in which columns of a DataFrame's session cross to Python."""
-    convert: Any = to_arrow_schema
+    convert: Callable[..., pa.Schema] = to_arrow_schema
     if not _TAKES_ZONE:
-        schema: pa.Schema = convert(form)
-        return schema
-    zone = frame.sparkSession.conf.get("spark.sql.session.timeZone") or "UTC"
-    schema = convert(form, timezone=zone)
-    return schema
+        return convert(form)
+    return convert(form, timezone=frame.sparkSession.conf.get("spark.sql.session.timeZone") or "UTC")
 
 
 def arrow_function(function: Callable[..., pa.Array], kind: T.DataType | str) -> Callable[..., Column]:
