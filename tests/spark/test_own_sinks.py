@@ -47,6 +47,7 @@ class Run:
         if window != "commits/1" and noted.exists():
             files = [line for line in noted.read_text().splitlines()[1:] if line]
             noted.unlink()
+            noted.with_name(".1.crc").unlink(missing_ok=True)  # Spark would take it for a batch of another query
             for file in files if window in ("rows", "pinned") else ():
                 Path(msgspec.json.decode(file)["path"].removeprefix("file://")).unlink()
 
@@ -76,14 +77,15 @@ def found(frame: Any) -> Pairs:
     return Counter((row.event_id, row.subscription_id) for row in frame.collect())
 
 
-def test_the_parquet_sink_in_every_window(run: Run) -> None:
+@pytest.mark.parametrize("windows", [WINDOWS[:1], pytest.param(WINDOWS[1:], marks=pytest.mark.soak)])
+def test_the_parquet_sink_in_every_window(run: Run, windows: tuple[str, ...]) -> None:
     def start(writer: Any) -> Any:
         return writer.format("parquet").start(str(run.output))
 
     run.run(start)
     before = run.versions()
     assert before == {0: "v000001", 1: "v000001"}
-    for number, window in enumerate(WINDOWS):
+    for number, window in enumerate(windows):
         run.crash(window)
         run.streams.publish(questions(60, seed=51 + number))  # the batch must not see it
         run.run(start)
@@ -114,6 +116,6 @@ def test_a_table_and_foreach_batch_after_a_crash(run: Run) -> None:
         run.run(lambda writer: writer.option("path", str(run.output)).toTable(name))
         run.spark.catalog.refreshTable(name)
         assert found(run.spark.table(name)) == run.wanted()
-        run.crash("rows")
+        run.crash("commits/1")
         run.streams.publish(questions(60, seed=61))
     run.spark.sql(f"DROP TABLE {name}")
