@@ -5,6 +5,7 @@ Everything here is a plan on the JVM's side: no row is read, nothing is collecte
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,9 @@ MIXED_IN_SPARK = "Spark has no column of values of several types; declare one ty
 #: How the columns of attributes begin while they travel.
 VALUE = "__tamis_value_"
 
+#: Spark 4.1 has all timestamps in UTC.
+_TAKES_ZONE = "timezone" in inspect.signature(to_arrow_schema).parameters
+
 _WHOLE = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 
 
@@ -74,9 +78,10 @@ def id_kind(manifest: Manifest, version: Path | str) -> str:
 
 def arrow_form(form: T.StructType, frame: DataFrame) -> pa.Schema:
     """Return the types in which columns of a DataFrame's session cross to Python."""
-    zone = frame.sparkSession.conf.get("spark.sql.session.timeZone") or "UTC"
-    schema: pa.Schema = to_arrow_schema(form, timezone=zone)
-    return schema
+    convert: Callable[..., pa.Schema] = to_arrow_schema
+    if not _TAKES_ZONE:
+        return convert(form)
+    return convert(form, timezone=frame.sparkSession.conf.get("spark.sql.session.timeZone") or "UTC")
 
 
 def arrow_function(function: Callable[..., pa.Array], kind: T.DataType | str) -> Callable[..., Column]:
