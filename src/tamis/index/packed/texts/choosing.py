@@ -76,7 +76,7 @@ class Postings(NamedTuple):
 
     def part(self, some: slice | npt.NDArray[Any]) -> Postings:
         """Return some of the postings."""
-        return Postings(*(column[some] for column in self))
+        return Postings._make(column[some] for column in self)
 
 
 class TextLengths:
