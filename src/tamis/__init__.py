@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         Timestamp,
         Uuid,
         Vector,
+        Version,
         register_type,
     )
     from tamis.model.values import UnfitError
@@ -116,6 +117,7 @@ __all__ = [
     "UnknownSubscriptionError",
     "Uuid",
     "Vector",
+    "Version",
     "__version__",
     "conflicts",
     "connect",
@@ -182,6 +184,7 @@ _HOMES = {
         "Timestamp",
         "Uuid",
         "Vector",
+        "Version",
         "register_type",
     ],
     "tamis.model.values": ["UnfitError"],

@@ -17,6 +17,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
+from tamis.engine.text_batch import paused_collection
 from tamis.errors import DiskFullError, ModelError
 from tamis.routing.edge.limits import IDLE_SECONDS, MAX_PACKET
 from tamis.runtime.broker.config import BrokerConfig
@@ -28,7 +29,7 @@ from tamis.runtime.broker.self_audit import follow_tokens, note_start, note_stop
 from tamis.runtime.broker.sessions import end_sessions
 from tamis.runtime.broker.snapshot_subscriptions import follow_snapshot, open_snapshot
 from tamis.runtime.broker.tokens import Tokens, tokens_of
-from tamis.runtime.long_lived import keep_frozen, paused_collection
+from tamis.runtime.long_lived import keep_frozen
 from tamis.runtime.stores.opening import open_store
 from tamis.runtime.stores.protocol import StandbyStoppedError, Store
 from tamis.runtime.stores.retention import TRIM_ROWS

@@ -38,6 +38,7 @@ from tamis.routing.edge.requests import (
     UnsubscribeFor,
 )
 from tamis.routing.edge.rights import Rights
+from tamis.runtime.broker.beside import finish_beside
 from tamis.runtime.broker.committer import Committer
 from tamis.runtime.broker.machine import FAILED, BrokerMachine, Call, Connection
 from tamis.runtime.broker.view import BrokerView
@@ -48,6 +49,9 @@ __all__ = ["Driver"]
 
 #: Seconds between two looks for what has expired, and for subscriptions that enter the routing table in slices.
 TICK_SECONDS, LOOK_SECONDS = 1.0, 0.005
+
+#: Seconds after which it is looked whether a rest still serves others.
+GLANCE_SECONDS = 0.001
 
 #: Seconds that others take in one turn of the loop when they are busy; and how much longer than it computed a tick then
 #: rests, up to some seconds: the first tick of all may compile kernels.
@@ -94,12 +98,19 @@ class _Ticker:
         # Others are served: what is left of large batches has a part of the loop only.
         rest = self._rests_until - now if now - self._asked_at > BUSY_SECONDS else 0.0
         if rest > 0 or self._is_behind():
-            asyncio.get_running_loop().call_later(rest if rest > 0 else LOOK_SECONDS, self._take_turn)
+            asyncio.get_running_loop().call_later(
+                min(rest, GLANCE_SECONDS) if rest > 0 else LOOK_SECONDS, self._look_again
+            )
             return
         self._is_due = False
         self._tick()
         end = time.perf_counter()
         self._rests_until = end + min(REST * (end - now), MOST_REST)
+
+    def _look_again(self) -> None:
+        """Take a turn if nothing else has work in this turn of the loop; a rest that helps no other ends."""
+        self._asked_at = time.perf_counter()
+        asyncio.get_running_loop().call_soon(self._take_turn)
 
     async def _run(self) -> None:
         while True:
@@ -111,7 +122,10 @@ class Driver:
     """Runs one broker: steps, commits, wake-ups."""
 
     def __init__(self, node: Node[EdgeCore], store: Store, *, min_free: int = 64 * 1024 * 1024) -> None:
-        self.machine = BrokerMachine(node, clock=time.time, commit=self._commit, read=store.read_outbox)
+        self.machine = BrokerMachine(
+            node, clock=time.time, commit=self._commit, read=store.read_outbox, cpu_clock=time.thread_time
+        )
+        self.machine.on_job = partial(finish_beside, finish=self.machine.finish_job)
         self.machine.on_failure, self.machine.on_news = self._failed, self._wake_watchers
         self._ticker = _Ticker(self.machine.tick, lambda: self.committer.is_behind)
         self.machine.on_work = self._ticker.soon
