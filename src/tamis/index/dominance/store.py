@@ -208,7 +208,7 @@ class ComponentStore:
 
     def _decide(self, components: Sequence[Component], asked: Rows, stored: Rows, *, outwards: bool) -> Verdicts:
         """Say of each pair whether the conditions of one imply those of the other."""
-        if not (self._conditions.has_any or any(one.regions or one.balls for one in components)):
+        if not len(stored) or not (self._conditions.has_any or any(one.regions or one.balls for one in components)):
             return np.full(len(stored), YES, np.int8)
         given = Conditions(self._attributes)
         given.append(components)
