@@ -28,6 +28,8 @@ __all__ = ["asked_sides", "component_sides", "fits_of", "stretched", "texts_of"]
 
 #: Boxes in which one component looks for what it covers; beyond them attributes are left to the proof.
 _MOST_FITS: Final = 64
+#: Equated strings that a pattern may accept, for each of which the tree is walked.
+_MOST_STRINGS: Final = 16
 _FREE: Final = Fit(ANY_VALUE, math.inf, -math.inf, math.inf)
 #: On the axis of equated strings, whose codes are at least 0: only what equates none and is free there.
 _NOT_EQUATED: Final = Fit(ANY_VALUE, -2.0, math.nan, math.nan)
@@ -148,12 +150,13 @@ def _value_fits(place: Place, side: Side, component: Component, space: Space) ->
 
 def _equated_fits(name: str, fits: dict[Place, Fit], component: Component, space: Space) -> list[dict[Place, Fit]]:
     """Return what strings fit that satisfy a pattern: equated ones, if these are few, and ranges of others."""
-    strings = space.equated_with(key for key in required_keys(component) if key.attribute == name)
-    if strings is None:
+    codes = space.strings.find(key for key in required_keys(component) if key.attribute == name)
+    if codes is None or len(codes) > _MOST_STRINGS:
         return [fits]
     likes = [one for one in component.filter.constraints if isinstance(one, Like) and one.attribute == name]
     options = [fits | {(name, "="): _NOT_EQUATED}]
-    for code, text in strings:
+    for code in codes.tolist():
+        text = space.strings.at(code)[name]
         if all(meets(one, text) for one in likes):
             options.append({(name, ""): _inside((string_key(text),) * 2), (name, "="): _inside((code, code))})
     return options

@@ -17,7 +17,6 @@ import numpy.typing as npt
 from tamis.index.dominance.outline import ANYWHERE, LOWEST, PRESENT, Outline, Place, Side
 from tamis.index.dominance.patterns.known_texts import KnownTexts
 from tamis.index.packed.axes import string_key
-from tamis.index.packed.texts.literals import Key
 from tamis.kernels.boxes.quantise import ANY_VALUE
 from tamis.model.language.templates.columns import TextColumns
 from tamis.model.subscription import Filter, Values
@@ -33,10 +32,6 @@ _ColumnSide = tuple[int, _FloatArray, _FloatArray]
 
 #: Parts of an attribute that tell something of covered subscriptions only; "l" also of coverers, if it is asked for.
 SILENT: Final = frozenset({"w", "*", "l"})
-
-
-#: Equated strings that a pattern may accept, for each of which the tree is walked.
-_MOST_STRINGS: Final = 16
 
 
 class Fit(NamedTuple):
@@ -63,7 +58,7 @@ class Space:
         self.axis_of: dict[Place, int] = {}
         self.codes: dict[tuple[str, str], float] = {}
         #: The strings by their codes.
-        self._strings = KnownTexts()
+        self.strings = KnownTexts()
         #: Axes that tell something of covered subscriptions only: a coverer may lie anywhere there.
         self.silent: list[int] = []
         #: NaN for both sides of each axis; copying them is quicker than making them.
@@ -86,14 +81,7 @@ class Space:
         for name, text in strings:
             if (name, text) not in self.codes:
                 self.codes[name, text] = float(len(self.codes))
-                self._strings.append([{name: text}])
-
-    def equated_with(self, keys: Iterable[Key]) -> list[tuple[float, str]] | None:
-        """Return the equated strings that hold all literals, with their codes; None if these are too short to tell."""
-        found = self._strings.find(keys)
-        if found is None or len(found) > _MOST_STRINGS:
-            return None
-        return [(float(code), text) for code in found.tolist() for text in self._strings.at(code).values()]
+                self.strings.append([{name: text}])
 
     def has(self, place: Place) -> bool:
         """Whether some stored box names a place."""
