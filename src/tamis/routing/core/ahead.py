@@ -120,6 +120,10 @@ class Ahead:
         self._known: dict[str, _Cost] = {}
         self._waiting: deque[Job] = deque()
         self._n_running = 0
+        #: Called with a job that is to be run: call its `run`, and then `conclude`.
+        self.on_job: Callable[[Job], None] = self._run_at_once
+        #: Called when the events of a job can be routed.
+        self.on_ready: Callable[[], None] = lambda: None
 
     def costly_events(self, events: Sequence[m.Published]) -> int:
         """Return how many of the first events are to be matched beside the loop, as one job; 0: the first is not."""
@@ -164,6 +168,23 @@ class Ahead:
         self._n_running -= 1
         self._routing.table.watches.remove(job.changes)
         return True
+
+    def start(self) -> None:
+        """Begin the jobs that may run."""
+        while (job := self.begin()) is not None:
+            self.on_job(job)
+
+    def conclude(self, job: Job, seconds: float = 0.0, error: Exception | None = None) -> None:
+        """Take note that a job has run, in ``seconds`` of CPU time; run it again if that is needed."""
+        if not self.finish(job, seconds, error):
+            self.on_job(job)
+            return
+        self.on_ready()
+        self.start()
+
+    def _run_at_once(self, job: Job) -> None:
+        job.run()
+        self.conclude(job)
 
     def learn(self, namespace: str, seconds: float) -> None:
         """Take note of the CPU time that one event took; a namespace stays as heavy as it was twice."""

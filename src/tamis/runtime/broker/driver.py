@@ -125,7 +125,8 @@ class Driver:
         self.machine = BrokerMachine(
             node, clock=time.time, commit=self._commit, read=store.read_outbox, cpu_clock=time.thread_time
         )
-        self.machine.on_job = partial(finish_beside, finish=self.machine.finish_job)
+        ahead = node.core.publications.ahead
+        ahead.on_job = partial(finish_beside, finish=ahead.conclude)
         self.machine.on_failure, self.machine.on_news = self._failed, self._wake_watchers
         self._ticker = _Ticker(self.machine.tick, lambda: self.committer.is_behind)
         self.machine.on_work = self._ticker.soon

@@ -179,6 +179,10 @@ class _ClientPort:
         self.session.link.lost()
 
 
+#: Seconds of simulated time after which a job that matches events is done.
+HOP_OF_JOB = 0.001
+
+
 class BrokerSimulator(Simulator):
     """Brokers, clients, wires, disks and a clock, all driven by one seed."""
 
@@ -247,7 +251,7 @@ class BrokerSimulator(Simulator):
             window=host.window,
         )
         host.machine.on_work = partial(self._go_on, host, host.machine)
-        host.machine.on_job = partial(self._match_beside, host, host.machine)
+        edge.publications.ahead.on_job = partial(_match_beside, self, host, host.machine)
         self.count("starts")
         host.machine.step(lambda node, now: node.start(now))
         for pair in self._pairs(host.name):
@@ -364,15 +368,6 @@ class BrokerSimulator(Simulator):
         """Let a core soon go on with work that was too much for one step."""
         self.call_later(self._hop_seconds, self._work, host, machine)
 
-    def _match_beside(self, host: BrokerHost, machine: BrokerMachine, job: Job) -> None:
-        """Match costly events now, and have the core know later: its table changes meanwhile."""
-        job.run()
-        self.call_later(self._hop_seconds, self._finish_job, host, machine, job)
-
-    def _finish_job(self, host: BrokerHost, machine: BrokerMachine, job: Job) -> None:
-        if host.machine is machine:
-            machine.finish_job(job)
-
     def _work(self, host: BrokerHost, machine: BrokerMachine) -> None:
         if host.machine is machine:  # not the work of a life before the crash
             machine.tick()
@@ -469,3 +464,14 @@ class BrokerSimulator(Simulator):
 def _pair(a: str, b: str) -> tuple[str, str]:
     """Return two neighbours, the one that dials first."""
     return (a, b) if a < b else (b, a)
+
+
+def _match_beside(simulator: BrokerSimulator, host: BrokerHost, machine: BrokerMachine, job: Job) -> None:
+    """Match costly events now, and have the core know later: its table changes meanwhile."""
+
+    def conclude() -> None:
+        if host.machine is machine:  # not the job of a life before the crash
+            machine.node.core.publications.ahead.conclude(job)
+
+    job.run()
+    simulator.call_later(HOP_OF_JOB, conclude)

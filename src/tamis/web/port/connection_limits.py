@@ -164,25 +164,13 @@ def with_limits(protocol: type[asyncio.Protocol], gate: Gate) -> type[asyncio.Pr
     return Limited
 
 
-def with_small_packets(protocol: type[asyncio.Protocol], gate: Gate) -> type[asyncio.Protocol]:
-    """Return uvicorn's protocol of WebSocket, which takes a connection over, with its place at the gate.
+def _with_few_frames(protocol: type[asyncio.Protocol]) -> Any:
+    """Return a protocol of WebSocket that parses in pieces, and cuts off a client that sends thousands of tiny frames.
 
-    Every connection begins with the packets of a client; ``state.allow_packets`` of the request lets a link have larger
-    ones once its token was checked. What was received is parsed in pieces, and a client that sends thousands of tiny
-    frames is cut off: 256 KiB of empty frames would take a second.
+    256 KiB of empty frames would take a second.
     """
 
-    class Measured(protocol):  # type: ignore[misc, valid-type]
-        app_state: dict[str, Any]
-
-        def connection_made(self, transport: Any) -> None:
-            self.app_state = {**self.app_state, ALLOW_PACKETS: self._allow_packets}
-            super().connection_made(transport)
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            gate.release(self.transport)
-            super().connection_lost(exc)
-
+    class Frugal(protocol):  # type: ignore[misc, valid-type]
         def data_received(self, data: bytes) -> None:
             start, size = 0, PIECE
             while start < len(data) and not self.transport.is_closing():
@@ -209,6 +197,27 @@ def with_small_packets(protocol: type[asyncio.Protocol], gate: Gate) -> type[asy
             if not self.close_sent and self.handshake_complete:
                 self.conn.fail(code, reason)
                 self.handle_parser_exception()
+
+    return Frugal
+
+
+def with_small_packets(protocol: type[asyncio.Protocol], gate: Gate) -> type[asyncio.Protocol]:
+    """Return uvicorn's protocol of WebSocket, which takes a connection over, with its place at the gate.
+
+    Every connection begins with the packets of a client; ``state.allow_packets`` of the request lets a link have larger
+    ones once its token was checked.
+    """
+
+    class Measured(_with_few_frames(protocol)):  # type: ignore[misc]
+        app_state: dict[str, Any]
+
+        def connection_made(self, transport: Any) -> None:
+            self.app_state = {**self.app_state, ALLOW_PACKETS: self._allow_packets}
+            super().connection_made(transport)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            gate.release(self.transport)
+            super().connection_lost(exc)
 
         def _allow_packets(self, size: int) -> None:
             # websockets 15 renamed the attribute
