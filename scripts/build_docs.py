@@ -30,6 +30,8 @@ OWN_FILES = [
     "requirements/lock.txt",
     "src/tamis/data/LICENSES.md",
     "examples/sigma/README.md",
+    "examples/notebooks/README.md",
+    *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))),
 ]
 
 LINK = re.compile(r"\]\(([^)\s#]+)(#[^)\s]*)?\)")

@@ -298,7 +298,7 @@ def test_every_view_fits_and_is_drawn(chromium: Any, broker: BrokerProcess, widt
         page.goto(f"{broker.url}/#{view}")
         page.wait_for_selector("main .panel")
         if view in ("live", "subscriptions"):
-            page.wait_for_selector(".map path")
+            page.wait_for_selector(".map path", state="attached")
         LIVELY[view](page, broker)
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)

@@ -66,7 +66,7 @@ def test_pages_and_search(page: Any, crowded: BrokerProcess) -> None:
     expect(rows).to_have_count(1)
     expect(page.locator("[aria-label='Delete rule-2777']")).to_be_visible()
     page.fill("[aria-label=Search]", "no rule has this")
-    expect(page.locator("main")).to_contain_text("None here.")
+    expect(page.locator("main")).to_contain_text("No subscription matches this search.")
     last = ask(f"{crowded.url}/v1/subscriptions?limit=50&after={MANY - 50}").json
     assert (len(last["subscriptions"]), last["next"]) == (50, None)
     assert page.complaints == []

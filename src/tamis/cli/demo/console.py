@@ -1,12 +1,12 @@
-"""``tamis demo console``: a broker with real questions and a replay of real earthquakes, so that its page has life."""
+"""``tamis demo console``: three linked brokers and a replay of real storms, so that every view of the page is alive."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +15,8 @@ import typer
 from tamis.cli.options import examples
 
 if TYPE_CHECKING:
+    from tamis.model.subscription import SubscriptionId
+    from tamis.runtime.broker.config import BrokerConfig
     from tamis.runtime.client.client import Client
     from tamis.runtime.client.deliveries import ClientSubscription
 
@@ -22,18 +24,18 @@ __all__ = ["EPILOG", "console"]
 
 EPILOG = examples("tamis demo console", "tamis demo console --port 0 --rate 100", "tamis demo console --seconds 30")
 
-#: Earthquakes that are published before the page opens: a dry run has something to ask, and kernels are compiled.
-_AT_ONCE = 300
+#: Positions that are published before the page opens: a dry run then has events to search, and kernels are compiled.
+_AT_ONCE = 60
 
 
 def console(
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8080,
-    rate: Annotated[float, typer.Option(min=0.1, max=1000, help="Earthquakes per second.")] = 10,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port of the first page; 0 takes a free one.")] = 8080,
+    rate: Annotated[float, typer.Option(min=0.1, max=1000, help="Storm positions per second.")] = 10,
     seconds: Annotated[
         float | None, typer.Option(min=0, help="Stop after this many seconds; by default with Ctrl-C.")
     ] = None,
 ) -> None:
-    """Start a broker and its web page: 67 subscriptions, and a week of earthquakes that repeats."""
+    """Start three linked brokers with web pages: Atlantic storms are replayed, and counties subscribe to them."""
     from tamis.runtime.extra import demand_server
 
     demand_server("tamis demo console")
@@ -43,37 +45,47 @@ def console(
 
 async def _show(port: int, rate: float, seconds: float | None, directory: Path) -> None:
     from tamis.cli.screen import output
-    from tamis.runtime.client.connecting import connect
+    from tamis.demo.storm_network import COASTS, HUB, coast_questions, people_questions, storm_events, storm_schema
 
-    async with _broker(port, directory) as url, connect(url, client="demonstration") as client:
-        asked = await asyncio.gather(*(client.subscribe(text, id=id) for id, text in _questions()))
-        reading = [asyncio.create_task(_read(subscription)) for subscription in asked]
-        output().say("Getting ready; the first time on a machine that takes half a minute.", "dim")
+    output().say("Loading storms and 1,200 county subscriptions: some seconds, the first time a minute ...", "dim")
+    events = storm_events()  # before any broker runs: reading would hold their event loop
+    questions = {coast: coast_questions(coast) for coast in COASTS}
+    schema = directory / "schema.json"
+    schema.write_text(storm_schema())
+    async with AsyncExitStack() as stack:
+        hub = await stack.enter_async_context(_broker(_config(HUB, port, schema, dict.fromkeys(COASTS, ""))))
+        urls = {}
+        for coast in COASTS:
+            urls[coast] = await stack.enter_async_context(_broker(_config(coast, 0, schema, {HUB: hub})))
+        publisher = await stack.enter_async_context(_subscribed(hub, people_questions()))
+        for coast, filters in questions.items():
+            await stack.enter_async_context(_subscribed(urls[coast], filters))
+        await publisher.publish(events[:_AT_ONCE])
+        output().say(f"tamis console: {hub}", "bold")
+        for coast, states in COASTS.items():
+            output().say(f"  linked broker {coast}: {urls[coast]} (counties in {', '.join(states)})", "dim")
+        output().say("Storms since 2004, replayed from August 2005 on. Stop with Ctrl-C.", "dim")
         try:
-            events = _events()
-            await client.publish(events[:_AT_ONCE])
-            output().say(f"tamis console: {url}", "bold")
-            output().say("67 questions, and a week of earthquakes again and again. Stop with Ctrl-C.", "dim")
             async with asyncio.timeout(seconds):
-                await _replay(client, events, rate)
+                await _replay(publisher, events, rate)
         except TimeoutError:
             pass
-        finally:
-            for task in reading:
-                task.cancel()
-            await asyncio.gather(*reading, return_exceptions=True)
+
+
+def _config(name: str, port: int, schema: Path, links: Mapping[str, str]) -> BrokerConfig:
+    """Return the configuration of one broker, whose data lies beside ``schema``; a neighbour without a URL dials it."""
+    from tamis.runtime.broker.config import BrokerConfig, LinkConfig
+
+    neighbours = tuple(LinkConfig(name=neighbour, url=url) for neighbour, url in links.items())
+    return BrokerConfig(name=name, port=port, data=str(schema.parent / name), schema=str(schema), links=neighbours)
 
 
 @asynccontextmanager
-async def _broker(port: int, directory: Path) -> AsyncIterator[str]:
-    """Run a broker around a block, which ends with it: at SIGTERM quietly, else by what stopped it."""
-    from tamis.runtime.broker.config import BrokerConfig
+async def _broker(config: BrokerConfig) -> AsyncIterator[str]:
+    """Run a broker around a block and yield its URL. The block ends with the broker: at SIGTERM, or by its error."""
     from tamis.web.serving import serve
 
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    schema = directory / "schema.json"
-    schema.write_text(_schema())
-    config = BrokerConfig(name="demo", port=port, data=str(directory / "data"), schema=str(schema))
     running = asyncio.create_task(serve(config, ready.set_result))
     try:
         waiting: list[asyncio.Future[Any]] = [running, ready]
@@ -108,17 +120,20 @@ async def _ending_with(running: asyncio.Task[None]) -> AsyncIterator[None]:
         running.remove_done_callback(end)
 
 
-def _schema() -> str:
-    from tamis.demo.datasets import earthquakes
-    from tamis.model.schema import Schema
+@asynccontextmanager
+async def _subscribed(url: str, questions: Mapping[SubscriptionId, str]) -> AsyncIterator[Client]:
+    """Connect a client that subscribes to ``questions`` and acknowledges what it gets, around a block."""
+    from tamis.runtime.client.connecting import connect
 
-    return Schema.from_arrow(earthquakes()).to_json()
-
-
-def _questions() -> list[tuple[str, str]]:
-    from tamis.demo.datasets import quake_subscriptions
-
-    return quake_subscriptions()
+    async with connect(url, client="demonstration") as client:
+        subscriptions = await client.subscribe_many(questions)
+        readers = [asyncio.create_task(_read(subscription)) for subscription in subscriptions]
+        try:
+            yield client
+        finally:
+            for reader in readers:
+                reader.cancel()
+            await asyncio.gather(*readers, return_exceptions=True)
 
 
 async def _read(subscription: ClientSubscription) -> None:
@@ -127,20 +142,7 @@ async def _read(subscription: ClientSubscription) -> None:
 
 
 async def _replay(client: Client, events: list[dict[str, Any]], rate: float) -> None:
-    """Publish the earthquakes in their order, again and again, after those that were published at once."""
+    """Publish the positions in their order, again and again, after those that were published at once."""
     for event in itertools.cycle(events[_AT_ONCE:] + events[:_AT_ONCE]):
         await client.publish(event)
         await asyncio.sleep(1 / rate)
-
-
-def _events() -> list[dict[str, Any]]:
-    """Return the earthquakes as a publisher writes them."""
-    import shapely
-
-    from tamis.demo.datasets import earthquakes
-
-    rows = earthquakes().to_pylist()
-    for row in rows:
-        row["at"] = row["at"].isoformat()
-        row["epicentre"] = shapely.to_wkt(shapely.from_wkb(row["epicentre"]), rounding_precision=6)
-    return [{name: value for name, value in row.items() if value is not None} for row in rows]

@@ -36,7 +36,7 @@ export function clock(microseconds) {
 /**
  * A table: columns are [title, cell of a row, class]. Rows that can be picked work with the keyboard, too.
  * On a narrow page a row is a block: each cell then says its title, which it has as a label. The roles keep it a table
- * for whoever hears the page.
+ * for screen readers.
  */
 export function table(columns, rows, pick) {
   const head = el("tr", { role: "row" }, columns.map(([title, , kind]) => el("th", { role: "columnheader", class: kind ?? "" }, title)));
@@ -46,7 +46,7 @@ export function table(columns, rows, pick) {
     const chosen = () => pick(row);
     return el("tr", { role: "row", class: "pick", tabindex: "0", onclick: chosen, onkeydown: (event) => event.key === "Enter" && chosen() }, cells);
   });
-  return el("div", { class: "scroll" }, el("table", { role: "table" }, el("thead", { role: "rowgroup" }, head), el("tbody", { role: "rowgroup" }, body)));
+  return el("div", { class: "scroll", tabindex: pick ? null : "0" }, el("table", { role: "table" }, el("thead", { role: "rowgroup" }, head), el("tbody", { role: "rowgroup" }, body)));
 }
 
 function asNode(child) {

@@ -13,28 +13,51 @@ export function explainView(view) {
     el("section", { class: "panel" }, el("h2", {}, "Event"), event, el("h2", {}, "Filter"), filter, el("div", { class: "row" }, id, run)),
     el("section", { class: "panel" }, el("h2", {}, "Why, or why not"), answer)));
   fill(answer, el("p", { class: "quiet" }, "Each condition of the filter is shown here with the value of the event."));
-  for (const area of [event, filter]) area.addEventListener("input", () => grow(area));
-  get("/v1/events?limit=1").then(({ events }) => {
-    if (!event.value) event.value = JSON.stringify(events[0]?.event ?? { mag: 5.1 }, null, 1);
+  let timer = 0, latest = 0;
+  for (const field of [event, filter, id]) field.addEventListener("input", () => {
+    if (field !== id) grow(field);
+    clearTimeout(timer);
+    timer = setTimeout(explain, 250);
+  });
+  get("/v1/events?limit=1").then(({ events }) => begin(events[0]?.event ?? { mag: 5.1, place: "Alaska" })).catch(() => {});
+
+  /** Start with a recent event and a filter about its values, unless something was typed meanwhile. */
+  function begin(recent) {
+    if (!event.value) event.value = JSON.stringify(recent, null, 1);
+    if (!filter.value) filter.value = filterAbout(recent);
     grow(event);
-  }).catch(() => {});
-  filter.value = "mag >= 4";
-  grow(filter);
+    grow(filter);
+    explain();
+  }
 
   async function explain() {
+    clearTimeout(timer);
+    const number = ++latest;
     try {
       const asked = { event: JSON.parse(event.value) };
       if (id.value.trim()) asked.id = id.value.trim();
       else asked.filter = filter.value;
       const told = await post("/v1/explain", asked);
+      if (number !== latest) return;
       fill(answer, verdict(told), steps(told), (told.links ?? []).map((link) => el("p", {}, `${link.link}: ${link.reason}`)));
     } catch (problem) {
+      if (number !== latest) return;
       fill(answer, el("p", { class: "problem" }, problem instanceof SyntaxError ? `The event is not JSON: ${problem.message}` : problem.message));
     }
   }
+
+  return () => clearTimeout(timer);
 }
 
-/** Let a field be as high as what stands in it, within reason. */
+/** A filter of two conditions on an event: its first number, which holds, and its first text, which does not. */
+function filterAbout(event) {
+  const entries = Object.entries(event).filter(([name]) => /^[A-Za-z_]\w*$/.test(name));
+  const number = entries.find(([, value]) => typeof value === "number"), text = entries.find(([, value]) => typeof value === "string" && value.length < 40);
+  const conditions = [number && `${number[0]} >= ${number[1]}`, text && `${text[0]} LIKE 'A%'`].filter(Boolean);
+  return conditions.join(" AND ") || "mag >= 4";
+}
+
+/** Make a field as high as its text, up to 480 pixels. */
 function grow(area) {
   area.style.height = "auto";
   area.style.height = `${Math.min(area.scrollHeight + 2, 480)}px`;

@@ -1,4 +1,4 @@
-/** Live: rates, the newest deliveries, and one event with everybody who gets it and why. */
+/** Live: rates, the newest deliveries, and one event with all subscriptions that match it, and why. */
 
 import { get, post } from "./api.js";
 import { line } from "./chart.js";
@@ -27,8 +27,8 @@ export function liveView(view) {
   function setPaused(value) {
     paused = value;
     pause.setAttribute("aria-pressed", value);
-    fill(pause, value ? "Go on" : "Pause");
-    if (!value) poll();
+    fill(pause, value ? "Resume" : "Pause");
+    if (!value) { map.mark([]); poll(); }
   }
 
   async function poll() {
@@ -57,7 +57,7 @@ export function liveView(view) {
       ["time", (one) => clock(one.at).slice(11)],
       ["event", (one) => el("code", {}, brief(one.event))],
       ["for", (one) => one.subscriptions.join(", ")],
-    ], byEvent(deliveries), inspect) : el("p", { class: "quiet" }, "No events have been delivered yet. Publish one: POST /v1/events."));
+    ], byEvent(deliveries), inspect) : el("p", { class: "quiet" }, `No events have been delivered yet. Publish one: curl -d '{"mag": 6.1}' ${location.origin}/v1/events`));
     map.show(events, inspect);
   }
 
@@ -67,6 +67,7 @@ export function liveView(view) {
     try {
       const { subscriptions, count: n } = await post("/v1/matches", { event: one.event, namespace: one.namespace });
       const told = await Promise.all(subscriptions.slice(0, SHOWN).map((found) => post("/v1/explain", { event: one.event, filter: found.filter, namespace: one.namespace })));
+      map.mark(subscriptions.map((found) => found.filter));
       const more = n > SHOWN ? `, the first ${SHOWN} are shown` : "";
       fill(chosen, el("pre", {}, JSON.stringify(one.event, null, 1)), el("h3", { id: "matched" }, `${count(n)} subscription${n === 1 ? " matches" : "s match"}${more}`),
         subscriptions.slice(0, SHOWN).map((found, i) => el("div", { class: "found" }, el("h4", {}, String(found.id)), steps(told[i]))));
@@ -83,7 +84,7 @@ function number(name, value, label) {
   return el("div", { class: "number" }, el("b", { "data-number": name, "data-value": value ?? "" }, typeof value === "string" ? value : count(value)), el("span", {}, label));
 }
 
-/** Neighbouring deliveries of one event as one, for everybody who got it: each HTTP subscription is a client of its own. */
+/** Neighbouring deliveries of one event as one, with all its subscriptions: each HTTP subscription is a client of its own. */
 function byEvent(deliveries) {
   const found = [];
   for (const one of deliveries) {

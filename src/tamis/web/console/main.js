@@ -7,8 +7,14 @@ import { liveView } from "./live.js";
 import { networkView } from "./network.js";
 import { subscriptionsView } from "./subscriptions.js";
 
-const VIEWS = { live: ["Live", liveView], subscriptions: ["Subscriptions", subscriptionsView], network: ["Network", networkView], explain: ["Explain", explainView] };
-const view = document.getElementById("view"), tabs = document.getElementById("tabs"), health = document.getElementById("health");
+/** By name: the title of the tab, what fills the page, and what the view is for. */
+const VIEWS = {
+  live: ["Live", liveView, "Events as they arrive, and the subscriptions that each of them matched. Choose an event to see why."],
+  subscriptions: ["Subscriptions", subscriptionsView, "Write or draw a filter, try it on recent events, and subscribe; search and delete subscriptions."],
+  network: ["Network", networkView, "The links of this broker: what it announced to its neighbours, what it withheld because of covering, and what crossed."],
+  explain: ["Explain", explainView, "Why one event matches one filter, or why it does not, condition by condition."],
+};
+const view = document.getElementById("view"), tabs = document.getElementById("tabs"), health = document.getElementById("health"), purpose = document.getElementById("purpose");
 let leave = () => {};
 
 function show() {
@@ -21,6 +27,7 @@ function show() {
   }
   leave();
   fill(view);
+  fill(purpose, VIEWS[chosen][2]);
   leave = VIEWS[chosen][1](view, new URLSearchParams(query)) ?? (() => {});
 }
 

@@ -1,7 +1,18 @@
 /** The map: outlines without tiles, events as dots, a region that is drawn by clicking its corners. */
 
 const POINT = /^POINT\s*\(\s*(-?[\d.eE+]+)\s+(-?[\d.eE+]+)\s*\)$/;
+const POLYGON = /POLYGON\s*\(\(([^()]*)\)/g;
+
+/** Regions that are drawn for one event or its subscriptions: more would slow the page down. */
+const MOST_REGIONS = 100;
 let outlines = null;
+
+/** The outer rings of all polygons in a text, as places; a text without any gives none. */
+export function regionsIn(text) {
+  return [...text.matchAll(POLYGON)].map(([, ring]) => ring.split(",").map((corner) => corner.trim().split(/\s+/).map(Number)))
+    .filter((ring) => ring.every((corner) => corner.length >= 2 && corner.every(Number.isFinite)))
+    .map((ring) => ring.map(([lon, lat]) => [lat, lon]));
+}
 
 /** Where an event lies: the first attribute that is a point, or lon and lat. */
 export function placeOf(event) {
@@ -19,7 +30,10 @@ export class WorldMap {
     this.L = L;
     this.map = L.map(element, { worldCopyJump: false, minZoom: 1, maxZoom: 12, keyboard: true }).setView([25, -100], 2);
     this.map.attributionControl.setPrefix(false).addAttribution("Natural Earth, U.S. Census Bureau");
+    this.areas = L.layerGroup().addTo(this.map);
+    this.found = L.layerGroup().addTo(this.map);
     this.dots = L.layerGroup().addTo(this.map);
+    this.fitted = false;
     this.shape = L.layerGroup().addTo(this.map);
     this.corners = null;
     const style = getComputedStyle(document.documentElement);
@@ -36,15 +50,30 @@ export class WorldMap {
       .addTo(this.map).bringToBack();
   }
 
-  /** Show events: {id, event}; picked by a click. */
+  /** Show events: {id, event}; picked by a click. The first events that have a place decide what part of the world is seen. */
   show(events, pick) {
     this.dots.clearLayers();
+    this.areas.clearLayers();
+    const places = [];
     for (const one of events) {
       const place = placeOf(one.event);
       if (!place) continue;
+      places.push(place);
       const dot = this.L.circleMarker(place, { radius: 5, color: this.dot, weight: 1, fillOpacity: .6 }).addTo(this.dots);
       if (pick) dot.on("click", () => pick(one));
     }
+    const regions = events.flatMap(({ event }) => Object.values(event).flatMap((value) => (typeof value === "string" ? regionsIn(value) : [])));
+    for (const ring of regions.slice(0, MOST_REGIONS)) this.L.polygon(ring, { color: this.dot, weight: 1, opacity: .35, fillOpacity: .04, interactive: false }).addTo(this.areas);
+    if (!this.fitted && !this.corners && places.length) {
+      this.fitted = true;
+      this.map.fitBounds(places, { maxZoom: 5, padding: [20, 20], animate: false });
+    }
+  }
+
+  /** Mark the regions that filters name, and nothing else. */
+  mark(filters) {
+    this.found.clearLayers();
+    for (const ring of filters.flatMap(regionsIn).slice(0, MOST_REGIONS)) this.L.polygon(ring, { color: this.line, weight: 1, fillOpacity: .35, interactive: false }).addTo(this.found);
   }
 
   draw(changed) {

@@ -59,7 +59,7 @@ export function networkView(view) {
       const named = policies.value.split(/\s+/).filter(Boolean);
       const found = await post("/v1/comparison", { brokers: Number(brokers.value), ...(named.length ? { policies: named } : {}) });
       fill(costs, el("p", {}, `${count(found.subscriptions)} subscriptions, ${count(found.events)} events, ${found.brokers} brokers`), table([
-        ["policy", (one) => one.policy], ["", (one) => MEANS[one.policy] ?? "", "means"], ["delivered", (one) => count(one.delivered), "n"], ["lost", (one) => count(one.lost), "n"],
+        ["policy", (one) => one.policy], ["meaning", (one) => MEANS[one.policy] ?? "", "means"], ["delivered", (one) => count(one.delivered), "n"], ["lost", (one) => count(one.lost), "n"],
         ["updates", (one) => count(one.subscription_messages), "n"], ["bytes", (one) => count(one.subscription_bytes), "n"],
         ["events", (one) => count(one.event_messages), "n"], ["needless", (one) => count(one.false_positives), "n"], ["entries", (one) => count(one.table_entries), "n"],
       ], found.policies, showPolicy), saved(found.policies));
@@ -110,7 +110,7 @@ function roomIn(element) {
 function star({ broker, links, now }, width) {
   const height = links.length ? 300 : 80, x = width / 2, y = links.length ? height / 2 - 12 : 20, shapes = [];
   links.forEach((link, i) => {
-    const turn = 2 * Math.PI * i / links.length - Math.PI / 2, ox = x + (width / 2 - 60) * Math.cos(turn), oy = y + 105 * Math.sin(turn);
+    const turn = 2 * Math.PI * i / links.length - (links.length === 2 ? Math.PI : Math.PI / 2), ox = x + (width / 2 - 60) * Math.cos(turn), oy = y + 105 * Math.sin(turn);
     shapes.push(svg("line", { x1: x, y1: y, x2: ox, y2: oy, class: link.connected ? "up" : "down" }), node(ox, oy, link.link, `${count(link.table_entries)} entries`));
   });
   return svg("svg", { class: "tree", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${broker} with ${links.length} links` },

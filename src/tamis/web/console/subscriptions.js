@@ -82,8 +82,8 @@ export function subscriptionsView(view) {
       fill(list, page.subscriptions.length ? table([
         ["id", (one) => String(one.id)], ["filter", (one) => el("code", {}, one.filter.slice(0, 300))], ["state", (one) => one.state],
         ["waiting", (one) => count(one.waiting), "n"],
-        ["", (one) => el("button", { class: "act small", "aria-label": `Delete ${one.id}`, onclick: () => drop(one) }, "Delete")],
-      ], page.subscriptions) : el("p", { class: "quiet" }, "None here."));
+        ["action", (one) => el("button", { class: "act small", "aria-label": `Delete ${one.id}`, onclick: () => drop(one) }, "Delete")],
+      ], page.subscriptions) : el("p", { class: "quiet" }, search.value.trim() ? "No subscription matches this search." : `No subscriptions yet. Write a filter above, or: curl -d '{"filter": "mag >= 5"}' ${location.origin}/v1/subscriptions`));
       fill(pager,
         el("span", { class: "quiet" }, page.subscriptions.length ? `${count(after + 1)} to ${count(after + page.subscriptions.length)}` : ""),
         el("button", { class: "act", disabled: after === 0, onclick: () => { after = Math.max(0, after - PAGE); reload(); } }, "Previous page"),
