@@ -4,8 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import re
+import shlex
 from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from tamis.cli.main import app
+from tamis.model.language.foreign.sigma_fields import read_fields
+from tests.e2e.test_backtest import SIGMA
 
 ROOT = Path(__file__).parent.parent
 
@@ -35,3 +46,29 @@ def test_the_python_of_the_regions_page_prints_what_it_says() -> None:
         exec(compile(code, "regions.md", "exec"), {})
     promised = [line.split("  # ", 1)[1] for line in code.splitlines() if line.startswith("print(")]
     assert printed.getvalue().splitlines() == promised
+
+
+def test_the_page_on_text_rules_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = ROOT / "docs" / "text-rules.md"
+    [code] = blocks(page, "python")
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(code, "text-rules.md", "exec"), {})
+    promised = [line.split("  # ", 1)[1] for line in code.splitlines() if line.startswith("print(")]
+    assert printed.getvalue().splitlines() == promised
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rules").mkdir()
+    Path("rules", "rule.yml").write_text(SIGMA)
+    events = [{"line": "net user", "at": "2026-01-01T10:00:00Z"}, {"line": "dir", "at": "2026-01-02T10:00:00Z"}]
+    Path("events.jsonl").write_text("\n".join(map(json.dumps, events)))
+    pq.write_table(pa.Table.from_pylist(events), "events.parquet")
+    for name, pattern in (("rules", "%net%"), ("old-rules", "%net use%")):
+        Path(f"{name}.jsonl").write_text(json.dumps({"id": "net", "filter": f"line ILIKE '{pattern}'"}))
+    commands = [line[2:] for block in blocks(page, "console") for line in block.splitlines() if line.startswith("$ ")]
+    assert len(commands) == 4
+    for command in commands:
+        done = CliRunner().invoke(app, shlex.split(command)[1:])
+        assert done.exit_code == 0, (command, done.output)
+    [fields] = blocks(page, "toml")
+    Path("fields.toml").write_text(fields)
+    assert read_fields(Path("fields.toml")).attributes("User") == ("user.name", "winlog.user")

@@ -45,6 +45,8 @@ STRINGS = (
     "'%b'",
     "'a_'",
     "'é'",
+    "'ÀB%'",
+    "'(a'",
     "'5'",
     "'x y'",
     r"'\%'",
@@ -71,7 +73,8 @@ RANGES = (
 OTHERS = (
     *("x NOT BETWEEN {N} AND {N}", "x IN ({N}, {N})", "name IN ({S},{S})", "at IN ({T}, {T})", "name LIKE {S}"),
     *("name NOT LIKE {S}", "x NOT IN ({N})", "on = TRUE", "on", "name IS NULL", "y IS NOT NULL", "FALSE"),
-    *("name BETWEEN {S} AND {S}", "NOT x < {N}", '"x" > {N}'),
+    *("name BETWEEN {S} AND {S}", "NOT x < {N}", '"x" > {N}', "name ILIKE {S}", "name NOT ILIKE {S}"),
+    *("name MATCHES {S}", "name ILIKE {S} AND name MATCHES {S}", "CASEI(name) = CASEI({S})", "CASEI(name) LIKE {S}"),
 )
 WRONG = (
     *("new > {N}", "new = {S}", "x1 = {N}", "a.5 < {N}", "x = {N}{N}", "x = {S}", "x = {N} -5", "at < {S}"),

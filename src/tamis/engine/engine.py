@@ -23,7 +23,7 @@ from tamis.engine.merging import BackgroundMerge
 from tamis.engine.namespace import Namespace
 from tamis.engine.shelf import Shelf
 from tamis.engine.stored import Record
-from tamis.engine.text_batch import compiled_subscriptions, text_batches
+from tamis.engine.text_batch import compiled_subscriptions, paused_collection, text_batches
 from tamis.engine.threads import match_parts
 from tamis.engine.unreachable import Unreachable
 from tamis.errors import ModelError, SubscriptionError, TableError, shorten
@@ -141,7 +141,8 @@ class Engine:
             schema, first_id = self._schema, self._next_id
             try:
                 if table.texts is not None:
-                    return self._subscribe_texts(table)
+                    with paused_collection():
+                        return self._subscribe_texts(table)
                 return self._subscribe_boxes(table, DEFAULT_NAMESPACE)
             except BaseException:
                 self._schema, self._next_id = schema, first_id

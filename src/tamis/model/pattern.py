@@ -62,6 +62,10 @@ def like_pattern(pattern: str) -> LikePattern:
     >>> like_pattern("%quake_").matches("big quakes"), like_pattern(r"100\%").exact
     (True, '100%')
     """
+    if "\\" not in pattern and "_" not in pattern:  # most are words between wildcards
+        first, *others = pattern.split("%")
+        last = [tuple(others[-1])] if others else []
+        return LikePattern((tuple(first), *(tuple(piece) for piece in others[:-1] if piece), *last))
     pieces: list[list[str | None]] = [[]]
     characters = iter(pattern)
     for character in characters:

@@ -7,28 +7,14 @@ clients wait. They are freed by their reference counts when they go; there are n
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
-from collections.abc import Iterator
 
 from tamis.runtime.broker.driver import Driver
 
-__all__ = ["keep_frozen", "paused_collection"]
+__all__ = ["keep_frozen"]
 
 #: Seconds between two looks, and by how many subscriptions the table must have moved.
 LOOK_SECONDS, MOVED = 1.0, 1_000
-
-
-@contextlib.contextmanager
-def paused_collection() -> Iterator[None]:
-    """Disable garbage collection while loading: scanning millions of live objects took a quarter of the time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 async def keep_frozen(driver: Driver) -> None:

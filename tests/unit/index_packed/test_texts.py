@@ -10,6 +10,8 @@ import pytest
 
 import tamis
 from tamis.index.packed.texts import finders
+from tamis.index.packed.texts.choosing import chosen_postings
+from tamis.index.packed.texts.entries import NewEntry, TextEntries
 from tamis.index.packed.texts.finders import Finder, Literals, finder_of
 from tamis.index.packed.texts.literals import Anchor
 from tamis.index.packed.texts.programs import program_of
@@ -71,6 +73,51 @@ def test_matches_are_those_of_the_linear_matcher_under_churn(seed: int) -> None:
         for row, event in enumerate(events.to_pylist()):
             expected = sorted(linear.match(event))
             assert sorted(packed.match(event)) == expected
+            assert sorted(table.of(row)) == expected
+
+
+def _entries(n: int, *groups: tuple[int, Anchor, str]) -> TextEntries:
+    """Return entries with a group of one key for each view, anchor and pattern of a literal."""
+    entries = TextEntries()
+    keys = [[([(view, anchor, (text % i).encode())], None) for view, anchor, text in groups] for i in range(n)]
+    entries.append([NewEntry(i, {}, [], keys[i], True) for i in range(n)])
+    return entries
+
+
+@pytest.mark.parametrize(
+    ("groups", "lengths", "chosen"),
+    [
+        ([(0, Anchor.NONE, "a%03d"), (1, Anchor.NONE, "b%03d")], [20, 100], [0]),
+        ([(0, Anchor.NONE, "a%03d"), (1, Anchor.NONE, "b%03d")], [100, 20], [1]),
+        ([(0, Anchor.NONE, "a%03d"), (1, Anchor.END, "b%03d")], [20, 100], [1]),
+        ([(0, Anchor.NONE, "common%.0s"), (1, Anchor.NONE, "b%03d")], [20, 100], [1]),
+        ([(0, Anchor.NONE, "%02d"), (1, Anchor.NONE, "b%03d")], [20, 100], [1]),
+    ],
+    ids=["shorter texts", "shorter texts, the other way", "an end of a text", "used by few", "long enough"],
+)
+def test_keys_are_chosen_by_what_they_propose(
+    groups: list[tuple[int, Anchor, str]], lengths: list[float], chosen: list[int]
+) -> None:
+    entries = _entries(90, *groups)
+    entries.remove(np.array([7]))
+    postings = chosen_postings(entries.key_columns(), np.arange(90, dtype=np.int32), np.array(lengths, np.float64))
+    assert np.unique(postings.view).tolist() == chosen
+    assert postings.entry.tolist() == [i for i in range(90) if i != 7]
+
+
+def test_keys_are_chosen_again_when_texts_turn_out_to_be_long() -> None:
+    rng = random.Random(3)
+    words = [f"{rng.randrange(16**5):05x}" for _ in range(400)]
+    packed, linear = (tamis.Engine(schema=SCHEMA, matcher=name) for name in ("packed", "linear"))
+    for i in range(300):
+        filter = f"s LIKE '%{words[i]}%' AND t ILIKE '%{rng.choice(words)}%'"
+        packed.subscribe(filter, id=i)
+        linear.subscribe(filter, id=i)
+    for n_words in ((3, 60), (60, 3), (3, 60)):
+        columns = [[" ".join(rng.choices(words, k=n)) for _ in range(600)] for n in n_words]
+        table = packed.match_table(pa.table(dict(zip("st", columns, strict=True))))
+        for row in range(0, 600, 20):
+            expected = sorted(linear.match({"s": columns[0][row], "t": columns[1][row]}))
             assert sorted(table.of(row)) == expected
 
 

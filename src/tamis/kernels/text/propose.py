@@ -46,14 +46,12 @@ class EntryColumns(NamedTuple):
     """Entry e has the sides ``side_at[e]:side_at[e + 1]`` and the tests ``test_at[e]:test_at[e + 1]``.
 
     A side is an axis and its closed ends. A test is a view (`Strings`), a program and a mode: 0, a string fits it; 1, a
-    string does not fit it; 2, that, or there is no string. The first ``decided[e]`` tests (none or one) hold when a
-    literal of the entry was found. An entry also has the steps ``step_at[e]:step_at[e + 1]`` of a tree, maybe none:
-    each asks a test, or, ``~i``, a choice (a side that must or must not hold), and goes on at the step ``yes`` or
-    ``no``, counted from the first one; -1: the tree holds, -2: it does not.
+    string does not fit it; 2, that, or there is no string. An entry also has the steps ``step_at[e]:step_at[e + 1]`` of
+    a tree, maybe none: each asks a test, or, ``~i``, a choice (a side that must or must not hold), and goes on at the
+    step ``yes`` or ``no``, counted from the first one; -1: the tree holds, -2: it does not.
     """
 
     living: _Bytes
-    decided: _Bytes
     side_at: _Longs
     axis: _Ints
     low: _Floats
@@ -125,11 +123,8 @@ def _has_way(columns: EntryColumns, e: Int, strings: Strings, row: Int, point: _
 
 
 @hot_kernel
-def _is_met(
-    columns: EntryColumns, entry: tuple[Int, Int], strings: Strings, row: Int, point: _Point, memo: Memo
-) -> Int:
-    """Whether the event of a row lies in an entry's box and fits its programs; the first ``skipped`` are known to."""
-    e, skipped = entry
+def _is_met(columns: EntryColumns, e: Int, strings: Strings, row: Int, point: _Point, memo: Memo) -> Int:
+    """Whether the event of a row lies in an entry's box and fits its programs."""
     low, high = point
     if not columns.living[e]:
         return False
@@ -137,7 +132,7 @@ def _is_met(
         axis = columns.axis[s]
         if not (low[axis] <= columns.high[s] and high[axis] >= columns.low[s]):
             return False
-    for t in range(columns.test_at[e] + skipped, columns.test_at[e + 1]):
+    for t in range(columns.test_at[e], columns.test_at[e + 1]):
         if not _answer(columns, columns.test[t], strings, row, memo):
             return False
     return _has_way(columns, e, strings, row, point, memo)
@@ -160,7 +155,7 @@ def _by_row(hits: tuple[_Ints, _Ints], n_rows: Int) -> tuple[_Longs, _Ints]:
 @kernel
 def keep_found(
     hits: tuple[_Ints, _Ints],
-    postings: tuple[_Longs, _Ints, _Ints],
+    postings: tuple[_Longs, _Ints, _Ints, _Ints],
     columns: EntryColumns,
     strings: Strings,
     view: Int,
@@ -170,9 +165,9 @@ def keep_found(
     """Return row and entry of each entry that is met, among those posted under the literals that were found in a view.
 
     The entries of literal i are ``posted[at[i]:at[i + 1]]``, each with the first test that the literal leaves open, or
-    -1: most are turned away by it, without a look at the entry.
+    -1: most are turned away by it, without a look at the entry. Where the literal is found, the test ``says[i]`` holds.
     """
-    at, posted, first_test = postings
+    at, posted, first_test, says = postings
     lows, highs = points
     starts, literals = _by_row(hits, len(lows))
     kept_rows, kept, n = np.empty(1024, np.int32), np.empty(1024, np.int32), 0
@@ -180,11 +175,13 @@ def keep_found(
         if not strings.present[view, row]:
             continue
         for h in range(starts[row], starts[row + 1]):
+            if says[literals[h]] >= 0:
+                memo.answers[says[literals[h]]] = (memo.epoch + row) << 1 | 1
             for p in range(at[literals[h]], at[literals[h] + 1]):
                 if first_test[p] >= 0 and not _answer(columns, first_test[p], strings, row, memo):
                     continue
                 e = posted[p]
-                if _is_met(columns, (e, columns.decided[e]), strings, row, (lows[row], highs[row]), memo):
+                if _is_met(columns, e, strings, row, (lows[row], highs[row]), memo):
                     if n == len(kept):
                         kept_rows, kept = np.append(kept_rows, kept_rows), np.append(kept, kept)
                     kept_rows[n], kept[n] = row, e
@@ -201,7 +198,7 @@ def keep_all(
     kept_rows, kept, n = np.empty(1024, np.int32), np.empty(1024, np.int32), 0
     for row in range(len(lows)):
         for e in entries:
-            if _is_met(columns, (e, np.uint8(0)), strings, row, (lows[row], highs[row]), memo):
+            if _is_met(columns, e, strings, row, (lows[row], highs[row]), memo):
                 if n == len(kept):
                     kept_rows, kept = np.append(kept_rows, kept_rows), np.append(kept, kept)
                 kept_rows[n], kept[n] = row, e

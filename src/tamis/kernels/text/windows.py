@@ -1,9 +1,10 @@
 """Literals of at most eight bytes in a hash table: found anywhere in the rows of a column, or at one end of each.
 
 A literal is a number: its bytes, the first one highest, and for fewer than eight bytes a highest byte that no UTF-8
-has, which tells the length. To find literals anywhere, each length has a pass over the column: a bitmap says, without a
-branch, which windows of that length may be literals; what it lets through is looked up. At an end of a row there is one
-window of each length.
+has, which tells the length. To find literals anywhere, a bitmap says of each position, without a branch, whether a
+literal may end there: by a *gram*, the last bytes that all longer literals are known by, in one pass over the column,
+and by the whole literal in a pass for each length below that of a gram. What it lets through is looked up, once for
+each length. At an end of a row there is one window of each length.
 
 The work is bounded whatever a text holds: a position has at most one literal of each length. Literals cannot be chosen
 so that they collide, because the factor of the hash depends on all of them (`tamis.index.packed.texts.finders`).
@@ -35,8 +36,9 @@ _Keys = npt.NDArray[np.uint64]
 class Windows(NamedTuple):
     """The table: ``literals[slot]`` is the number of the literal ``keys[slot]``, or -1; some slots are free.
 
-    ``lengths`` are those of the literals, ``bitmap`` has a bit for each literal. ``hashing`` is the factor of the hash,
-    and by how much it is shifted for a slot and for a bit.
+    ``lengths`` are those of the literals, ascending, ``gram`` is the length of a gram. ``bitmap`` has a bit for each
+    literal and for the gram of each literal that is not shorter. ``hashing`` is the factor of the hash, and by how much
+    it is shifted for a slot and for a bit.
     """
 
     keys: _Keys
@@ -44,6 +46,7 @@ class Windows(NamedTuple):
     bitmap: npt.NDArray[np.uint32]
     lengths: _Longs
     hashing: _Keys
+    gram: int
 
 
 @hot_kernel
@@ -71,39 +74,55 @@ def _look_up(windows: Windows, key: Int) -> Int:
     return -1
 
 
+@hot_kernel
+def _has_bit(windows: Windows, key: Int) -> Int:
+    bit = _hash(key, windows.hashing[0]) >> windows.hashing[2]
+    return windows.bitmap[bit >> np.uint64(5)] >> np.uint32(bit & np.uint64(31)) & np.uint32(1)
+
+
+@hot_kernel
+def _set_bit(windows: Windows, key: Int) -> None:
+    bit = _hash(key, windows.hashing[0]) >> windows.hashing[2]
+    windows.bitmap[bit >> np.uint64(5)] |= np.uint32(1) << np.uint32(bit & np.uint64(31))
+
+
 @kernel
 def enter_literals(values: _Keys, sizes: _Longs, windows: Windows) -> None:
     """Enter different literals, given as their bytes from the highest byte down, and their lengths."""
     last = np.uint64(len(windows.keys) - 1)
+    gram_mask, gram_tag = _mask_and_tag(windows.gram)
     for i in range(len(values)):
         _, tag = _mask_and_tag(sizes[i])
         key = values[i] >> np.uint64(8 * (LONGEST_WINDOW - sizes[i])) | tag
-        hashed = _hash(key, windows.hashing[0])
-        slot, bit = hashed >> windows.hashing[1], hashed >> windows.hashing[2]
+        slot = _hash(key, windows.hashing[0]) >> windows.hashing[1]
         while windows.literals[slot] >= 0:
             slot = (slot + np.uint64(1)) & last
         windows.keys[slot], windows.literals[slot] = key, i
-        windows.bitmap[bit >> np.uint64(5)] |= np.uint32(1) << np.uint32(bit & np.uint64(31))
+        _set_bit(windows, key)
+        if sizes[i] >= windows.gram:
+            _set_bit(windows, key & gram_mask | gram_tag)
 
 
 @hot_kernel
 def _candidates(
     text: _Bytes, span: tuple[Int, Int, Int], length: Int, windows: Windows, met: tuple[_Longs, _Keys]
 ) -> Int:
-    """Note where windows end in ``text[start:stop]`` that may be literals, none before ``first``; return how many."""
+    """Note positions in ``text[start:stop]`` where a window of a length may end a literal; return how many.
+
+    With each goes what stands there: eight bytes, none of them before ``first``.
+    """
     first, start, stop = span
     where, keys = met
     mask, tag = _mask_and_tag(length)
     factor, shift, bitmap = windows.hashing[0], windows.hashing[2], windows.bitmap
     key: Int = np.uint64(0)
-    for p in range(max(first, start - length + 1), start):
+    for p in range(max(first, start - LONGEST_WINDOW + 1), start):
         key = key << np.uint64(8) | np.uint64(text[p])
     n: Int = np.uint64(0)
     for p in range(np.uint64(start), np.uint64(stop)):
         key = key << np.uint64(8) | np.uint64(text[p])
-        window = key & mask | tag
-        bit = _hash(window, factor) >> shift
-        where[n], keys[n] = p, window
+        bit = _hash(key & mask | tag, factor) >> shift
+        where[n], keys[n] = p, key
         n += np.uint64(bitmap[bit >> np.uint64(5)] >> np.uint32(bit & np.uint64(31)) & np.uint32(1))
     return np.int64(n)
 
@@ -117,25 +136,29 @@ def scan_windows(windows: Windows, text: _Bytes, offsets: _Longs, seen: _Ints) -
     rows, literals, n = np.empty(4096, np.int32), np.empty(4096, np.int32), 0
     met = np.empty(_CHUNK + 1, np.int64), np.empty(_CHUNK + 1, np.uint64)
     first, last, first_row = offsets[0], offsets[-1], 0
+    short = int(np.searchsorted(windows.lengths, windows.gram))
     for start in range(first, last, _CHUNK):
         stop = min(start + _CHUNK, last)
         while offsets[first_row + 1] <= start:
             first_row += 1
-        for length in windows.lengths:
-            row = first_row
-            for c in range(_candidates(text, (first, start, stop), length, windows, met)):
-                literal = _look_up(windows, met[1][c])
-                if literal < 0:
-                    continue
-                while offsets[row + 1] <= met[0][c]:
+        for i in range(min(short + 1, len(windows.lengths))):
+            lengths = windows.lengths[i : i + 1] if i < short else windows.lengths[short:]
+            row, window = first_row, lengths[0] if i < short else windows.gram
+            for c in range(_candidates(text, (first, start, stop), window, windows, met)):
+                end, key = met[0][c], met[1][c]
+                while offsets[row + 1] <= end:
                     row += 1
-                if seen[literal] == row or met[0][c] - length + 1 < offsets[row]:
-                    continue
-                if n == len(rows):
+                if n + LONGEST_WINDOW > len(rows):
                     rows, literals = np.append(rows, rows), np.append(literals, literals)
-                seen[literal] = row
-                rows[n], literals[n] = row, literal
-                n += 1
+                for length in lengths:
+                    if end - length + 1 < offsets[row]:
+                        break
+                    mask, tag = _mask_and_tag(length)
+                    literal = _look_up(windows, key & mask | tag) if _has_bit(windows, key & mask | tag) else -1
+                    if literal >= 0 and seen[literal] != row:
+                        seen[literal] = row
+                        rows[n], literals[n] = row, literal
+                        n += 1
     for h in range(n):
         seen[literals[h]] = -1
     return rows[:n], literals[:n]

@@ -22,6 +22,8 @@ from tamis.node.node import Node, Transaction
 from tamis.node.outbox import ReadOutbox
 from tamis.node.stream import CLIENT_EPOCH, KEPT_BYTES, Mark, StreamEnd, Window, Wire
 from tamis.routing import messages as m
+from tamis.routing.consumers.requests import Request, Shared
+from tamis.routing.core.ahead import Job
 from tamis.routing.edge.core import EdgeCore
 from tamis.routing.edge.limits import MAX_FRAMES
 from tamis.routing.edge.requests import Connect, Disconnect, Rejection, SubscribeFor
@@ -109,6 +111,7 @@ class BrokerMachine:
         commit: Commit,
         read: ReadOutbox,
         window: Window | None = None,
+        cpu_clock: Callable[[], float] | None = None,
     ) -> None:
         self.node = node
         self.connections: dict[Link, Connection] = {}
@@ -119,7 +122,10 @@ class BrokerMachine:
         self.on_news: Callable[[Link], None] = lambda link: None
         #: Called when the core has work left: `tick` soon.
         self.on_work: Callable[[], None] = lambda: None
+        #: Called when costly events are to be matched beside the loop: `run` it, then call `finish_job`.
+        self.on_job: Callable[[Job], None] = self._run_job
         self._clock = clock
+        self._cpu_clock = cpu_clock or clock
         self._commit = commit
         self._read = read
         self._marks: dict[Link, Mark] = {}
@@ -131,9 +137,9 @@ class BrokerMachine:
     def step(self, call: Call, done: Callable[[Any], None] = lambda answer: None) -> None:
         """Let the node take one step; ``done`` gets the answer when the step is durable."""
         self.demand_sound()
-        start = self._clock()
+        start = self._cpu_clock()
         try:
-            transaction = call(self.node, start)
+            transaction = call(self.node, self._clock())
         except RemoteProtocolError:
             raise
         except Exception as error:
@@ -146,10 +152,11 @@ class BrokerMachine:
             self._release(marks, transaction.words)
             done(transaction.answer)
 
-        self.node.core.publications.learn_pace(self._clock() - start)
+        self.node.core.publications.learn_pace(self._cpu_clock() - start)
         self._commit(transaction.changes, release)
         if transaction.again:
             self.on_work()
+        self._begin_job()
 
     def submit(self, message: Any, link: Link = "", done: Callable[[Any], None] = lambda answer: None) -> None:
         """Let the node take a message of this process in one step."""
@@ -159,6 +166,16 @@ class BrokerMachine:
         """Let the core look at what is due, and go on with work that was too much for one step."""
         if self.failure is None:
             self.submit(m.Tick())
+
+    def finish_job(self, job: Job, seconds: float = 0.0, error: Exception | None = None) -> None:
+        """Take note that a job has run, in ``seconds`` of CPU time; route its events soon, and begin the next."""
+        if self.failure is not None:
+            return
+        if not self.node.core.publications.ahead.finish(job, seconds, error):
+            self.on_job(job)
+            return
+        self.on_work()
+        self._begin_job()
 
     def demand_sound(self) -> None:
         """Raise once a step or a commit has failed: nothing may be built on this memory."""
@@ -196,6 +213,19 @@ class BrokerMachine:
                 links = node.attach((link for link, _ in request.requests), now, epoch=CLIENT_EPOCH)
                 whole.changes += links.changes
                 whole.links |= links.links
+            return whole
+
+        self.step(call, done)
+
+    def consume(self, request: Request, done: Callable[[Any], None] = lambda answer: None) -> None:
+        """Take a request about a shared queue, and acknowledge its stream as far as everything is settled."""
+
+        def call(node: Node[EdgeCore], now: float) -> Transaction:
+            whole = node.submit(Shared(request), sender="", now=now)
+            for link, number in getattr(whole.answer, "floors", {}).items():
+                acknowledged = node.acknowledge(link, number, now)
+                whole.changes += acknowledged.changes
+                whole.links |= acknowledged.links
             return whole
 
         self.step(call, done)
@@ -252,6 +282,15 @@ class BrokerMachine:
         return join_frames(map(encode_frame, frames)) if frames else None
 
     # Inside
+
+    def _begin_job(self) -> None:
+        job = self.node.core.publications.ahead.begin()
+        if job is not None:
+            self.on_job(job)
+
+    def _run_job(self, job: Job) -> None:
+        job.run()
+        self.finish_job(job)
 
     def _receive(self, data: bytes, link: Link, only_epoch: int | None) -> None:
         self.step(lambda node, now: node.receive(data, link=link, now=now, only_epoch=only_epoch))

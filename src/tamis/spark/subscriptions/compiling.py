@@ -41,7 +41,6 @@ class Compile(WorkerTask):
 
 def compile_batches(batches: Iterator[pa.RecordBatch], *, task: Compile, form: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Compile batches of prepared rows."""
-    task.import_functions()
     compiler = _Compiler(Schema.from_json(task.schema), form)
     for batch in batches:
         if task.typed is None:

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.index.packed.growing import Growing
+from tamis.index.packed.texts.choosing import KeyColumns
 from tamis.index.packed.texts.interning import InternedTests
 from tamis.index.packed.texts.literals import LONGEST, Anchor
-from tamis.index.packed.texts.segment import Postings
 from tamis.index.packed.texts.trees import ACCEPT, REJECT, SideStep
 from tamis.index.saved_arrays import Ascending, Below, Declared, Flags, Offsets, SavedArrays, Size
 from tamis.kernels.text.interning import StoredTests
@@ -32,7 +32,6 @@ _TYPES: Final = {
     "number": np.int32,
     "sure": np.bool_,
     "living": np.uint8,
-    "decided": np.uint8,
     "side_at": np.int64,
     "axis": np.int32,
     "low": np.float64,
@@ -51,6 +50,8 @@ _TYPES: Final = {
     "choice_not": np.uint8,
     "program_at": np.int64,
     "program": np.uint8,
+    "group_at": np.int64,
+    "says": np.int32,
     "posting_at": np.int64,
     "key_view": np.int32,
     "key_anchor": np.uint8,
@@ -59,7 +60,7 @@ _TYPES: Final = {
 }
 
 #: Columns of offsets, which start with 0.
-_OFFSETS: Final = ("side_at", "test_at", "step_at", "program_at", "posting_at", "key_at")
+_OFFSETS: Final = ("side_at", "test_at", "step_at", "program_at", "group_at", "posting_at", "key_at")
 
 #: A test of text: the number of a view, a program, and its mode (`tamis.kernels.text.propose`).
 TextTest = tuple[int, bytes, int]
@@ -69,15 +70,14 @@ TextKey = tuple[int, Anchor, bytes]
 
 
 class NewEntry(NamedTuple):
-    """An entry to be added: views are numbers, and ``keys`` none when it has to be looked at for every event."""
+    """An entry to be added: views are numbers. Without ``groups`` of keys it has to be looked at for every event."""
 
     number: int
     sides: Mapping[int, tuple[float, float]]
     tests: Sequence[TextTest]
-    keys: Sequence[TextKey]
+    #: Keys of which every match holds one, and the test that holds whenever the only key is found.
+    groups: Sequence[tuple[Sequence[TextKey], TextTest | None]]
     sure: bool
-    #: Whether the first test holds whenever the key is found.
-    decided: bool
     #: Steps of a tree: a test of text or a side, and where to go on.
     steps: Sequence[tuple[TextTest | SideStep, int, int]] = ()
 
@@ -112,15 +112,11 @@ class TextEntries:
         for i, name in enumerate(("axis", "low", "high")):
             columns[name].extend([side[i] for side in sides])
         columns["test"].extend([known[test] for entry in entries for test in entry.tests])
-        columns["key_view"].extend([view for entry in entries for view, _, _ in entry.keys])
-        columns["key_anchor"].extend([anchor for entry in entries for _, anchor, _ in entry.keys])
-        self._append_bytes("key", [literal for entry in entries for _, _, literal in entry.keys])
+        self._append_groups(entries, known)
         self._append_offsets("side_at", [len(entry.sides) for entry in entries])
         self._append_offsets("test_at", [len(entry.tests) for entry in entries])
-        self._append_offsets("posting_at", [len(entry.keys) for entry in entries])
         columns["sure"].extend([entry.sure for entry in entries])
         columns["living"].extend([1] * len(entries))
-        columns["decided"].extend([entry.decided for entry in entries])
         columns["number"].extend([entry.number for entry in entries])
         return range(start, len(self))
 
@@ -150,6 +146,17 @@ class TextEntries:
             columns[name].extend([side[i] for side in sides])
         self._append_offsets("step_at", [len(entry.steps) for entry in entries])
 
+    def _append_groups(self, entries: Sequence[NewEntry], known: Mapping[TextTest, int]) -> None:
+        columns = self._columns
+        groups = [group for entry in entries for group in entry.groups]
+        keys = [key for members, _ in groups for key in members]
+        columns["says"].extend([-1 if test is None else known[test] for _, test in groups])
+        columns["key_view"].extend([view for view, _, _ in keys])
+        columns["key_anchor"].extend([anchor for _, anchor, _ in keys])
+        self._append_bytes("key", [literal for _, _, literal in keys])
+        self._append_offsets("posting_at", [len(members) for members, _ in groups])
+        self._append_offsets("group_at", [len(entry.groups) for entry in entries])
+
     def _append_bytes(self, name: str, parts: Sequence[bytes]) -> None:
         self._columns[name].extend(np.frombuffer(b"".join(parts), np.uint8))
         self._append_offsets(f"{name}_at", [len(part) for part in parts])
@@ -171,24 +178,13 @@ class TextEntries:
         column.extend([])
         column.values[positions] = 0
 
-    def postings(self, positions: npt.NDArray[np.int32]) -> Postings:
-        """Return the postings of the living among some entries."""
-        living = positions[self["living"][positions] == 1]
-        first, counts = self["posting_at"][living], np.diff(self["posting_at"])[living]
-        keys = np.repeat(first - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
-        starts, sizes = self["key_at"][keys], np.diff(self["key_at"])[keys]
-        values, text = np.zeros(len(keys), np.uint64), np.append(self["key"], np.zeros(LONGEST, np.uint8))
-        for i in range(LONGEST):
-            values = values << np.uint64(8) | np.where(i < sizes, text[starts + i], 0).astype(np.uint64)
-        tests = self["test_at"][living] + self["decided"][living]
-        tests = np.where(tests < self["test_at"][living + 1], tests, -1)
-        open_tests = np.append(self["test"], np.int32(-1))[tests]
-        views, anchors = self["key_view"][keys], self["key_anchor"][keys]
-        return Postings(views, anchors, values, sizes, np.repeat(living, counts), np.repeat(open_tests, counts))
+    def key_columns(self) -> KeyColumns:
+        """Return what is needed to choose keys."""
+        return KeyColumns(**{name: self[name] for name in KeyColumns._fields})
 
     def has_keys(self, positions: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
         """Say of each entry whether it is posted under some key."""
-        at = self["posting_at"]
+        at = self["group_at"]
         return np.asarray(at[positions + 1] > at[positions])
 
     def kernel_columns(self) -> EntryColumns:
@@ -213,12 +209,29 @@ class TextEntries:
         """Open columns, checked, that may be read-only; in those of earlier versions literals stand anywhere."""
         if "key_anchor" not in arrays:
             arrays = arrays.with_array("key_anchor", np.zeros(len(arrays["key_view"]), np.uint8))
+        if "group_at" not in arrays:
+            arrays = _with_groups(arrays)
         columns, _ = arrays.take(_ARRAYS, numbers=n_numbers, axes=n_axes, views=n_views)
         _check_steps(arrays, columns)
+        if not ((columns["says"] >= -1) & (columns["says"] < len(columns["test_view"]))).all():
+            arrays.refuse("says", f"names a test outside the {len(columns['test_view'])} tests")
+        if not (np.diff(columns["posting_at"]) > 0).all():
+            arrays.refuse("posting_at", "has a group without keys")
         lengths = np.diff(columns["key_at"])
         if lengths.size and not 0 < lengths.min() <= lengths.max() <= LONGEST:
             arrays.refuse("key_at", f"holds a literal that has not 1 to {LONGEST} bytes")
         return cls(columns)
+
+
+def _with_groups(arrays: SavedArrays) -> SavedArrays:
+    """Return arrays of an earlier version, in which an entry has one group of keys or none, with a column of groups."""
+    form = Declared(np.int64, (Size("entries", plus=1),), Offsets("keys"))
+    at = arrays.take({"posting_at": form}, keys=len(arrays["key_view"]))[0]["posting_at"]
+    has_keys = np.diff(at) > 0
+    group_at = np.append(0, np.cumsum(has_keys))
+    says = np.full(group_at[-1], -1, np.int32)
+    posting_at = np.append(0, at[1:][has_keys])
+    return arrays.with_array("group_at", group_at).with_array("says", says).with_array("posting_at", posting_at)
 
 
 def _check_steps(arrays: SavedArrays, columns: Mapping[str, _Array]) -> None:
@@ -239,7 +252,6 @@ _ARRAYS: Final = {
     "number": Declared(np.int32, ("entries",), Ascending("numbers")),
     "sure": Declared(np.bool_, ("entries",), Flags()),
     "living": Declared(np.uint8, ("entries",), Flags()),
-    "decided": Declared(np.uint8, ("entries",), Flags()),
     "side_at": Declared(np.int64, (Size("entries", plus=1),), Offsets("sides")),
     "axis": Declared(np.int32, ("sides",), Below("axes")),
     "low": Declared(np.float64, ("sides",)),
@@ -258,7 +270,9 @@ _ARRAYS: Final = {
     "choice_not": Declared(np.uint8, ("choices",), Flags()),
     "program_at": Declared(np.int64, (Size("tests", plus=1),), Offsets("program")),
     "program": Declared(np.uint8, ("program",)),
-    "posting_at": Declared(np.int64, (Size("entries", plus=1),), Offsets("keys")),
+    "group_at": Declared(np.int64, (Size("entries", plus=1),), Offsets("groups")),
+    "says": Declared(np.int32, ("groups",)),
+    "posting_at": Declared(np.int64, (Size("groups", plus=1),), Offsets("keys")),
     "key_view": Declared(np.int32, ("keys",), Below("views")),
     "key_anchor": Declared(np.uint8, ("keys",), Below(len(Anchor))),
     "key_at": Declared(np.int64, (Size("keys", plus=1),), Offsets("key")),

@@ -22,7 +22,13 @@ _Bytes = npt.NDArray[np.uint8]
 _Hits = tuple[_Ints, _Ints]
 
 #: Literals up to which an automaton is faster than windows, and small enough: it takes some 600 bytes for each.
-MOST_IN_AUTOMATON: Final = 2_000
+MOST_IN_AUTOMATON: Final = 256
+
+
+#: Bytes of a literal that are asked for first, and those of more literals: words of many languages share four bytes.
+_GRAM: Final = 4
+_LONG_GRAM: Final = 6
+_MOST_GRAMS: Final = 50_000
 
 
 class Literals(NamedTuple):
@@ -114,7 +120,7 @@ def windows_of(literals: Literals) -> Windows:
     """
     n = len(literals.values)
     digest = hashlib.blake2b(literals.values.tobytes() + literals.sizes.tobytes(), digest_size=8).digest()
-    slot_bits, map_bits = (3 * n // 2).bit_length(), max(10, (8 * n).bit_length())
+    slot_bits, map_bits = (3 * n // 2).bit_length(), max(15, min(18, (128 * n).bit_length()), (16 * n).bit_length())
     factor = int.from_bytes(digest, "little") | 1
     windows = Windows(
         np.zeros(1 << slot_bits, np.uint64),
@@ -122,6 +128,7 @@ def windows_of(literals: Literals) -> Windows:
         np.zeros(1 << map_bits - 5, np.uint32),
         np.unique(literals.sizes),
         np.array([factor, 64 - slot_bits, 64 - map_bits], np.uint64),
+        _GRAM if n <= _MOST_GRAMS else _LONG_GRAM,
     )
     enter_literals(literals.values, literals.sizes, windows)
     return windows

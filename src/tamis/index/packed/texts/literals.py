@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from tamis.model.pattern import like_pattern
 from tamis.model.subscription import AllOf, AnyOf, Filter, Like, Predicate
@@ -107,6 +107,9 @@ def _shortest(group: Group) -> int:
 
 def _runs(piece: tuple[str | None, ...]) -> Iterator[tuple[str, bool, bool]]:
     """Yield each run between wildcards, and whether it starts and ends the piece."""
+    if piece and None not in piece:
+        yield "".join(cast(tuple[str, ...], piece)), True, True
+        return
     run = ""
     for i, character in enumerate((*piece, None)):
         if character is None:

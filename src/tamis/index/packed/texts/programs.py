@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import cast
+
 from tamis.index.packed.texts.literals import Anchor
 from tamis.index.packed.texts.machines import machine_program
 from tamis.kernels.text.like import ANY_TEXT, LONGEST_PIECE, ONE_CHARACTER
@@ -23,13 +26,16 @@ def program_of(like: Like) -> bytes | None:
     """
     if like.is_regex:
         return machine_program(like.pattern, like.fold)
-    pieces = [
-        b"".join(_ONE if character is None else character.encode() for character in piece)
-        for piece in like_pattern(like.pattern).pieces
-    ]
+    pieces = [_bytes_of(piece) for piece in like_pattern(like.pattern).pieces]
     if any(len(piece) > LONGEST_PIECE for piece in pieces[1:-1]):
         return None
     return _ANY.join(pieces)
+
+
+def _bytes_of(piece: Sequence[str | None]) -> bytes:
+    if None not in piece:
+        return "".join(cast(Sequence[str], piece)).encode()
+    return b"".join(_ONE if character is None else character.encode() for character in piece)
 
 
 def view_fold(like: Like) -> Fold:

@@ -2,55 +2,52 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import threading
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from tamis.index.packed.texts.choosing import KeyColumns, Postings, TextLengths, chosen_postings
 from tamis.index.packed.texts.finders import Literals, finder_of
 from tamis.index.packed.texts.literals import Anchor
 from tamis.kernels.text.propose import EntryColumns, Memo, Strings, keep_found
 
-__all__ = ["Postings", "Segment"]
+__all__ = ["Segment"]
 
 _Ints = npt.NDArray[np.int32]
 _Points = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 
-
-class Postings(NamedTuple):
-    """Entries that are looked at when a view holds a literal, or has it at an end, and their first open test.
-
-    A literal is a number, its first byte highest, and a length; a test of -1 says that an entry has none.
-    """
-
-    view: _Ints
-    anchor: npt.NDArray[np.uint8]
-    value: npt.NDArray[np.uint64]
-    size: npt.NDArray[np.int64]
-    entry: _Ints
-    test: _Ints
-
-    def part(self, some: slice | npt.NDArray[np.int64]) -> Postings:
-        """Return some of the postings."""
-        view, anchor, value, size, entry, test = self
-        return Postings(view[some], anchor[some], value[some], size[some], entry[some], test[some])
+#: By how much the mean length of a view's texts has to differ from what was assumed for keys to be chosen again.
+_DIFFERENCE = 1.5
 
 
 class Segment:
-    """Postings that never change; what their entries are, and which of them live, stands in the columns."""
+    """Entries that never change, posted under keys; which of them live stands in the columns.
 
-    def __init__(self, postings: Postings) -> None:
-        ordered = postings.part(
-            np.lexsort((postings.entry, postings.size, postings.value, postings.anchor, postings.view))
-        )
-        self.n_postings = len(ordered.entry)
-        begins = _begins(ordered.view, ordered.anchor)
-        spans = zip(begins, [*begins[1:], self.n_postings], strict=True)
-        self._scanners = [_Scanner(ordered.part(slice(start, stop))) for start, stop in spans]
+    Keys are chosen again when texts turn out to be shorter or longer than assumed. That is seen when events are
+    matched, and the reader that sees it does the work; other readers go on with the keys of before.
+    """
 
-    def entries(self) -> _Ints:
-        """Return the entries, each once, ascending."""
-        return np.unique(np.concatenate([scanner.posted for scanner in self._scanners]))
+    def __init__(self, entries: _Ints, keys: KeyColumns, n_views: int, lengths: TextLengths) -> None:
+        self.entries = entries
+        self._choosing = threading.Lock()
+        self._looks, self._assumed = lengths.looks, lengths.means(n_views)
+        self._scanners = _scanners(chosen_postings(keys, entries, self._assumed))
+
+    def look(self, keys: KeyColumns, lengths: TextLengths) -> None:
+        """Choose keys again if the lengths of texts are known better than before, and differ."""
+        if self._looks == lengths.looks or not self._choosing.acquire(blocking=False):
+            return
+        try:
+            self._looks = lengths.looks
+            means = lengths.means(len(self._assumed))
+            ratio = (means + 1.0) / (self._assumed + 1.0)
+            if max(ratio.max(), 1.0 / ratio.min()) > _DIFFERENCE:
+                self._assumed = means
+                self._scanners = _scanners(chosen_postings(keys, self.entries, means))
+        finally:
+            self._choosing.release()
 
     def keep(self, columns: EntryColumns, strings: Strings, points: _Points, memo: Memo) -> list[tuple[_Ints, _Ints]]:
         """Return rows and entries that are met; a pair may come twice."""
@@ -59,7 +56,14 @@ class Segment:
     @property
     def n_bytes(self) -> int:
         """Bytes of all arrays."""
-        return sum(scanner.n_bytes for scanner in self._scanners)
+        return self.entries.nbytes + sum(scanner.n_bytes for scanner in self._scanners)
+
+
+def _scanners(postings: Postings) -> Sequence[_Scanner]:
+    ordered = postings.part(np.lexsort((postings.entry, postings.size, postings.value, postings.anchor, postings.view)))
+    begins = _begins(ordered.view, ordered.anchor)
+    spans = zip(begins, [*begins[1:], len(ordered.entry)], strict=True)
+    return [_Scanner(ordered.part(slice(start, stop))) for start, stop in spans]
 
 
 class _Scanner:
@@ -69,18 +73,20 @@ class _Scanner:
         self._view = int(postings.view[0])
         begins = _begins(postings.value, postings.size)
         self._at = np.append(begins, len(postings.entry))
-        self.posted = postings.entry
-        self._first_test = postings.test
+        self._posted, self._first_test = postings.entry, postings.test
+        self._says = np.maximum.reduceat(postings.says, begins)
         literals = Literals(postings.value[begins], postings.size[begins])
         self._finder = finder_of(literals, Anchor(int(postings.anchor[0])))
 
     def keep(self, columns: EntryColumns, strings: Strings, points: _Points, memo: Memo) -> tuple[_Ints, _Ints]:
         hits = self._finder.find(strings.text, strings.offsets[self._view])
-        return keep_found(hits, (self._at, self.posted, self._first_test), columns, strings, self._view, points, memo)
+        postings = self._at, self._posted, self._first_test, self._says
+        return keep_found(hits, postings, columns, strings, self._view, points, memo)
 
     @property
     def n_bytes(self) -> int:
-        return self._at.nbytes + self.posted.nbytes + self._first_test.nbytes + self._finder.n_bytes
+        postings = self._at, self._posted, self._first_test, self._says
+        return sum(array.nbytes for array in postings) + self._finder.n_bytes
 
 
 def _begins(*columns: npt.NDArray[np.generic]) -> npt.NDArray[np.int64]:

@@ -10,12 +10,14 @@ One thread writes. A reader takes `snapshot` and works on it to the end.
 from __future__ import annotations
 
 import zlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from tamis.index.packed.texts.choosing import SELECTIVE, KeyColumns, TextLengths
 from tamis.index.packed.texts.entries import NewEntry, TextEntries, TextKey, TextTest
 from tamis.index.packed.texts.literals import Anchor, Group, Key
 from tamis.index.packed.texts.programs import program_of, says_only, view_fold
@@ -36,7 +38,7 @@ _Points = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 TAIL: Final = 32
 
 #: Counters of how often a key is used; two keys may share one.
-_COUNTERS: Final = 1 << 16
+_COUNTERS: Final = 1 << 13
 
 #: Entries that share a key from which on a box with sides finds them better.
 CROWDED: Final = 256
@@ -45,8 +47,10 @@ CROWDED: Final = 256
 #: hundred places for that one, and it takes a scan to find it.
 _ANYWHERE: Final = 5
 
-#: Bytes of a literal from which on it is worth a look whatever else is known.
-_SELECTIVE: Final = 3
+#: Groups of keys that are kept of an entry, those of one attribute, and the keys of a group that is not the best.
+_MOST_GROUPS: Final = 4
+_MOST_OF_ATTRIBUTE: Final = 2
+_MOST_KEYS: Final = 16
 
 
 class TextPart(NamedTuple):
@@ -98,9 +102,14 @@ class TextSnapshot(NamedTuple):
     number: _Ints
     sure: npt.NDArray[np.bool_]
     memos: _Memos
+    keys: KeyColumns
+    lengths: TextLengths
 
     def propose(self, strings: Strings, points: _Points) -> Proposals:
         """Return the entries that events may match: their strings in all views, their points on all axes."""
+        self.lengths.note(strings)
+        for segment in self.segments:
+            segment.look(self.keys, self.lengths)
         memo = self.memos.take(len(self.columns.tests.views))
         pairs = [pair for segment in self.segments for pair in segment.keep(self.columns, strings, points, memo)]
         if len(self.unposted):
@@ -126,6 +135,7 @@ class TextIndex:
         self._tail = _NONE
         self._usage = np.zeros(_COUNTERS, np.int32)
         self._memos = _Memos()
+        self._lengths = TextLengths()
         self.snapshot = self._taken()
 
     def __len__(self) -> int:
@@ -133,14 +143,13 @@ class TextIndex:
 
     def wants(self, part: TextPart, *, has_sides: bool) -> bool:
         """Whether a filter is found better here than by its box; ``has_sides``: the box says more than "present"."""
-        group = self._rarest(part.groups)
-        if group is None:
+        if not part.groups:
             likes = [*part.likes, *(s.condition.like for s in part.steps if isinstance(s.condition, TextStep))]
             return not has_sides and any(program_of(like) is not None for like in likes)
         if not has_sides:
             return True
-        is_long = min(len(key.literal) for key in group) >= _SELECTIVE
-        return is_long and max(self._usage[_counter(key)] for key in group) < CROWDED
+        group = self._rarest(part.groups)
+        return _length(group) >= SELECTIVE and max(self._usage[_counter(key)] for key in group) < CROWDED
 
     def add(
         self,
@@ -165,8 +174,9 @@ class TextIndex:
     def remove(self, numbers: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
         """Remove the entries among these numbers that are here; return those numbers."""
         positions = self._entries.find(numbers)
-        self._entries.remove(positions)
-        self.snapshot = self._taken()
+        if len(positions):
+            self._entries.remove(positions)
+            self.snapshot = self._taken()
         return np.asarray(self._entries["number"][positions])
 
     def decides(self, numbers: _Ints) -> npt.NDArray[np.bool_]:
@@ -219,30 +229,31 @@ class TextIndex:
         return index
 
     def _new(self, number: int, part: TextPart, sides: Mapping[int, Any], presence: Mapping[int, str]) -> NewEntry:
-        group = self._rarest(part.groups) or ()
-        for key in group:
-            self._usage[_counter(key)] += 1
-        keys = [(self._view(key.attribute, key.fold), key.anchor, key.literal) for key in group]
-        tests, is_all, decided = [], part.is_all, None
+        tests, is_all = list[TextTest](), part.is_all
         asked: set[str] = set()
         for like in part.likes:
             program = program_of(like)
             if program is None:
                 is_all = False
                 continue
-            view = self._view(like.attribute, view_fold(like))
-            test = view, program, int(like.negated)
-            if len(keys) == 1 and not like.negated and _decides(keys[0], view, program):
-                decided = test
-            tests.append(test)
+            tests.append((self._view(like.attribute, view_fold(like)), program, int(like.negated)))
             asked.add(like.attribute)
-        tests.sort(key=lambda test: (test != decided, _cost(test[1])))
+        tests.sort(key=lambda test: _cost(test[1]))
         steps = self._steps(part.steps)
         if steps is None:
             steps, is_all = [], False
         # A string that meets a test is there: no side has to say so.
         sides = {axis: ends for axis, ends in sides.items() if presence.get(axis) not in asked}
-        return NewEntry(number, sides, tests, keys, is_all, decided is not None, steps)
+        if sides and part.groups:
+            for key in self._rarest(part.groups):
+                self._usage[_counter(key)] += 1
+        groups = [self._posted(group, tests) for group in _promising(part.groups)]
+        return NewEntry(number, sides, tests, groups, is_all, steps)
+
+    def _posted(self, group: Group, tests: Sequence[TextTest]) -> tuple[list[TextKey], TextTest | None]:
+        """Return the keys of a group, and the test that its only key decides."""
+        keys = [(self._view(key.attribute, key.fold), key.anchor, key.literal) for key in group]
+        return keys, next((test for test in tests if len(keys) == 1 and _decides(keys[0], test)), None)
 
     def _steps(self, steps: Sequence[Step]) -> list[tuple[TextTest | SideStep, int, int]] | None:
         """Return steps for columns; None when no kernel can take them."""
@@ -261,13 +272,13 @@ class TextIndex:
     def _view(self, attribute: str, fold: Fold) -> int:
         return self._views.setdefault((attribute, fold), len(self._views))
 
-    def _rarest(self, groups: Sequence[Group]) -> Group | None:
-        """Return the group that is found least often, as far as one can tell without events.
+    def _rarest(self, groups: Sequence[Group]) -> Group:
+        """Return the group that is found least often, as far as one can tell without events; there is at least one.
 
         A literal that many entries use is common; one at an end of a text is rarer than one anywhere in it. Among
         equals the longest literal is the rarest.
         """
-        return min(groups, key=lambda group: (_is_short(group), self._frequency(group), -_length(group)), default=None)
+        return min(groups, key=lambda group: (_length(group) < SELECTIVE, self._frequency(group), -_length(group)))
 
     def _frequency(self, group: Group) -> int:
         return max(
@@ -276,11 +287,11 @@ class TextIndex:
 
     def _make_segment(self) -> None:
         entries = self._tail
-        while self._segments and self._segments[-1].n_postings < 2 * len(entries):
-            entries = np.concatenate((self._segments.pop().entries(), entries))
-        postings = self._entries.postings(entries)
-        if len(postings.entry):
-            self._segments.append(Segment(postings))
+        while self._segments and len(self._segments[-1].entries) < 2 * len(entries):
+            entries = np.concatenate((self._segments.pop().entries, entries))
+        living = entries[self._entries["living"][entries] == 1]
+        if len(living):
+            self._segments.append(Segment(living, self._entries.key_columns(), len(self._views), self._lengths))
         self._tail = _NONE
 
     def _taken(self) -> TextSnapshot:
@@ -293,6 +304,8 @@ class TextIndex:
             entries["number"],
             entries["sure"],
             self._memos,
+            entries.key_columns(),
+            self._lengths,
         )
 
 
@@ -300,18 +313,33 @@ def _counter(key: Key) -> int:
     return zlib.crc32(key.literal, key.anchor) % _COUNTERS
 
 
-def _decides(key: TextKey, view: int, program: bytes) -> bool:
-    """Whether a program holds for a view wherever a key is found."""
+def _decides(key: TextKey, test: TextTest) -> bool:
+    """Whether a test holds wherever a key is found."""
     key_view, anchor, literal = key
-    return key_view == view and says_only(program, literal, anchor)
+    view, program, mode = test
+    return mode == 0 and key_view == view and says_only(program, literal, anchor)
+
+
+def _promising(groups: Sequence[Group]) -> Sequence[Group]:
+    """Return the groups among which keys are chosen: few, and of different attributes as far as possible."""
+    if len(groups) <= _MOST_OF_ATTRIBUTE:
+        return groups
+    chosen: list[Group] = []
+    uses = Counter[str]()
+    for group in sorted(groups, key=_promise):
+        uses[group[0].attribute] += 1
+        if not chosen or (uses[group[0].attribute] <= _MOST_OF_ATTRIBUTE and len(group) <= _MOST_KEYS):
+            chosen.append(group)
+    return chosen[:_MOST_GROUPS]
+
+
+def _promise(group: Group) -> tuple[bool, bool, int]:
+    length = _length(group)
+    return length < SELECTIVE, any(key.anchor is Anchor.NONE for key in group), -length
 
 
 def _length(group: Group) -> int:
     return min(len(key.literal) for key in group)
-
-
-def _is_short(group: Group) -> bool:
-    return _length(group) < _SELECTIVE
 
 
 def _cost(program: bytes) -> int:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 from tamis.errors import ModelError
@@ -36,12 +35,15 @@ from tamis.model.language.nodes import (
     Node,
     Not,
     Or,
+    TextTest,
 )
-from tamis.model.language.normalise import normalise
+from tamis.model.language.normalise import filter_of, normalise
 from tamis.model.language.parse import parse
 from tamis.model.schema import Schema
-from tamis.model.subscription import Filter, Values
-from tamis.model.types import ScalarType
+from tamis.model.subscription import Filter, Like, Values
+from tamis.model.text.folding import Fold, fold_text
+from tamis.model.text.patterns import reading_of
+from tamis.model.types import ScalarType, String
 from tamis.model.value_set import Cut, ValueSet
 from tamis.model.values import UnfitError, has_lone_surrogate
 
@@ -54,6 +56,7 @@ __all__ = [
     "literals_of",
     "make_template",
     "split_text",
+    "with_values",
 ]
 
 #: A literal as the lexer reads it; a digit inside a name is none.
@@ -62,6 +65,10 @@ _LITERAL = re.compile(rf"({STRING}|(?=[-+.0-9])(?<!{NAME_PART}){NUMBER}(?!{NAME_
 _UNUSUAL = re.compile(r'["{]')
 #: The words before the string of a moment.
 _INSTANT = re.compile(r"(TIMESTAMP|DATE)\s*\(\s*\Z", re.IGNORECASE | re.ASCII)
+#: The word before a pattern that is folded.
+_ILIKE = re.compile(r"\bILIKE\s*\Z", re.IGNORECASE | re.ASCII)
+#: Functions whose operands are folded, or must be.
+_FOLDING = re.compile(r"\b(CASEI|ACCENTI)\b", re.IGNORECASE | re.ASCII)
 
 #: What stands between the literals of a text, and the literals as they are written.
 Parts = tuple[tuple[str, ...], list[str]]
@@ -94,15 +101,17 @@ def make_template(text: str, parts: Parts, schema: Schema, *, open: bool = False
     The text was compiled under ``schema``; ``open`` is as in `tamis.model.language.bind.bind`.
     """
     shape, written = parts
+    if any(map(_FOLDING.search, shape)):
+        return None
     node = parse(text)
-    known = list(literals_of(node))
+    known = list(literals_of(node, is_text=True))
     reader = _TextReader([_slot(value, before) for value, before in zip(known, shape, strict=False)])
     return checked_template(Template(node, reader, schema, open), written)
 
 
 def checked_template(template: Template, written: Sequence[Any]) -> Template | None:
     """Return a template if its reader finds in ``written`` what the parser found there; else None."""
-    known = list(literals_of(template.node))
+    known = list(literals_of(template.node, is_text=isinstance(template.reader, _TextReader)))
     if len(known) != len(written) or None in known:
         return None
     read = template.read(written)
@@ -111,24 +120,31 @@ def checked_template(template: Template, written: Sequence[Any]) -> Template | N
     return template
 
 
-def literals_of(node: Node) -> Iterator[Literal | None]:
-    """Yield the literals of a tree in the order of its text, without TRUE and FALSE; None for any other value."""
+def literals_of(node: Node, *, is_text: bool = False) -> Iterator[Literal | None]:
+    """Yield the literals of a tree in the order of its text, without TRUE and FALSE; None for any other value.
+
+    The operands of ILIKE and MATCHES are literals if the tree was made of a CQL2 text.
+    """
     if isinstance(node, And | Or):
         for part in node.parts:
-            yield from literals_of(part)
+            yield from literals_of(part, is_text=is_text)
     elif isinstance(node, Not):
-        yield from literals_of(node.part)
+        yield from literals_of(node.part, is_text=is_text)
+    elif isinstance(node, TextTest) and is_text:
+        yield from node.operands
     elif isinstance(node, Compare | Between | IsIn | IsLike):
         yield from (value for value in _leaf_literals(node) if not isinstance(value, bool))
     elif not isinstance(node, IsNull | Constant):
         yield None
 
 
-def _leaf_literals(leaf: Compare | Between | IsIn | IsLike) -> tuple[Literal, ...]:
+def _leaf_literals(leaf: Compare | Between | IsIn | IsLike | TextTest) -> tuple[Literal, ...]:
     if isinstance(leaf, Compare):
         return (leaf.value,)
     if isinstance(leaf, Between):
         return (leaf.lo, leaf.hi)
+    if isinstance(leaf, TextTest):
+        return leaf.operands
     return leaf.values if isinstance(leaf, IsIn) else (leaf.pattern,)
 
 
@@ -138,6 +154,8 @@ def _slot(value: Literal | None, before: str) -> _Slot:
         call = _INSTANT.search(before)
         kind = call[1].upper() if call else ""
         return lambda written: literals.instant(kind, _string(written), 0)
+    if _ILIKE.search(before):
+        return lambda written: fold_text(_string(written), Fold.CASE)
     return _string if isinstance(value, str) else _number
 
 
@@ -176,24 +194,25 @@ class Template:
 
     def __init__(self, node: Node, reader: LiteralReader, schema: Schema, open: bool) -> None:
         self.node = node
-        self._reader = reader
+        self.reader = reader
         self._schema = schema
         self._open = open
         #: ``{attribute: (type, conditions)}``, ordered by attribute, where the text is a conjunction of ranges.
         self.ranges = _ranges_of(node, schema)
+        self._tests = _tests_of(node, schema)
 
     def read(self, written: Sequence[Any]) -> list[Literal] | None:
         """Return the values of literals; None when one is of another type, or must be refused."""
         try:
-            return self._reader.read(written)
+            return self.reader.read(written)
         except (Refusal, UnfitError):
             return None
 
     def read_one(self, number: int, written: str) -> Literal | None:
         """Return the value of one literal of a text; None as in `read`."""
-        assert isinstance(self._reader, _TextReader)
+        assert isinstance(self.reader, _TextReader)
         try:
-            return self._reader.slots[number](written)
+            return self.reader.slots[number](written)
         except (Refusal, UnfitError):
             return None
 
@@ -207,31 +226,35 @@ class Template:
         try:
             if self.ranges is not None:
                 return _filled(self.ranges, values)
-            return normalise(bind(_with_values(self.node, iter(values)), self._schema, open=self._open))
+            if self._tests is not None:
+                return _of_tests(self._tests, values)
+            return normalise(bind(with_values(self.node, iter(values)), self._schema, open=self._open))
         except (ModelError, UnfitError):
             return None
 
 
-def _with_values(node: Node, values: Iterator[Literal]) -> Node:
+def with_values(node: Node, values: Iterator[Literal]) -> Node:
     """Return a tree with other literals, in the order of the text."""
     if isinstance(node, And | Or):
-        return type(node)(tuple([_with_values(part, values) for part in node.parts]))
+        return type(node)(tuple([with_values(part, values) for part in node.parts]))
     if isinstance(node, Not):
-        return Not(_with_values(node.part, values))
-    if isinstance(node, Compare | Between | IsIn | IsLike):
+        return Not(with_values(node.part, values))
+    if isinstance(node, Compare | Between | IsIn | IsLike | TextTest):
         filled = [value if isinstance(value, bool) else next(values) for value in _leaf_literals(node)]
         return _with_literals(node, filled)
     return node
 
 
-def _with_literals(leaf: Compare | Between | IsIn | IsLike, filled: list[Any]) -> Leaf:
+def _with_literals(leaf: Compare | Between | IsIn | IsLike | TextTest, filled: list[Any]) -> Leaf:
     if isinstance(leaf, Compare):
         return Compare(leaf.attribute, leaf.op, filled[0])
     if isinstance(leaf, Between):
         return Between(leaf.attribute, filled[0], filled[1], leaf.negated)
     if isinstance(leaf, IsIn):
         return IsIn(leaf.attribute, tuple(filled), leaf.negated)
-    return replace(leaf, pattern=filled[0], span=None)
+    if isinstance(leaf, TextTest):
+        return TextTest(leaf.attribute, leaf.op, tuple(filled), leaf.fold, leaf.negated)
+    return IsLike(leaf.attribute, filled[0], leaf.negated)
 
 
 _Ranges = dict[str, tuple[ScalarType, list[Condition]]]
@@ -256,6 +279,25 @@ def _ranges_of(node: Node, schema: Schema) -> _Ranges | None:
         found.setdefault(leaf.attribute, (kind, []))[1].extend(conditions)
         number += len(conditions)
     return dict(sorted(found.items()))
+
+
+def _tests_of(node: Node, schema: Schema) -> list[TextTest] | None:
+    """Return the tests of a conjunction of nothing but ILIKE and MATCHES; None for any other tree."""
+    leaves = node.parts if isinstance(node, And) else (node,)
+    tests = [leaf for leaf in leaves if isinstance(leaf, TextTest) and leaf.op in ("LIKE", "MATCHES")]
+    if len(tests) < len(leaves) or not all(isinstance(schema.get(test.attribute), String) for test in tests):
+        return None
+    return tests
+
+
+def _of_tests(tests: Sequence[TextTest], values: Sequence[Literal]) -> tuple[Filter, ...]:
+    likes: list[Like] = []
+    for test, pattern in zip(tests, values, strict=True):
+        assert isinstance(pattern, str)
+        reading_of(pattern, test.fold, test.op == "MATCHES")
+        likes.append(Like(test.attribute, pattern, test.negated, test.fold, test.op == "MATCHES"))
+    found = filter_of(likes)
+    return () if found is None else (found,)
 
 
 def _filled(ranges: _Ranges, values: Sequence[Literal]) -> tuple[Filter, ...] | None:
