@@ -166,6 +166,7 @@ def test_a_worker_killed_under_a_stream(standalone: tuple[Standalone, Driver], t
     assert streams.versions_used("killed") == {0: "v000001", 1: "v000002", 2: "v000002"}
 
 
+@pytest.mark.soak
 def test_an_executor_killed_under_a_sink_of_spark(standalone: tuple[Standalone, Driver], tmp_path: Path) -> None:
     _, driver = standalone
     streams = Streams(tmp_path)

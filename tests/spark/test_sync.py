@@ -45,11 +45,7 @@ def held(directory: Path) -> dict[tuple[str, Any], tuple[Any, Any, dict[str, str
     return {(one.namespace, one.id): (one.text, one.expires, dict(one.metadata)) for one in engine}
 
 
-@pytest.mark.parametrize("few", [sync.FEW_RULES, -1], ids=["driver", "executors"])
-def test_a_sync_publishes_what_differs_and_nothing_else(
-    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int
-) -> None:
-    monkeypatch.setattr(sync, "FEW_RULES", few)
+def test_a_sync_publishes_what_differs_and_nothing_else(spark: Any, tmp_path: Path) -> None:
     rules: dict[str, tuple[Any, ...]] = {f"s{i}": (text,) for i, text in enumerate(texts(30, seed=41))}
     rules["timed"] = ("price < 1", None, "2030-01-01T02:00:00+02:00", {"b": "2", "a": "1"})
     rules["odd"] = ("price < 1", None, "2030-01-01t00:00:00z")  # a form that Spark does not read
@@ -81,11 +77,7 @@ def test_a_sync_publishes_what_differs_and_nothing_else(
         done.release()
 
 
-@pytest.mark.parametrize("few", [sync.FEW_RULES, -1], ids=["driver", "executors"])
-def test_rows_that_differ_under_one_id_are_rejected(
-    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int
-) -> None:
-    monkeypatch.setattr(sync, "FEW_RULES", few)
+def test_rows_that_differ_under_one_id_are_rejected(spark: Any, tmp_path: Path) -> None:
     sync_snapshot(table(spark, {"a": ("price < 1",), "b": ("price < 2",)}), tmp_path, schema=SCHEMA).release()
     twice = spark.createDataFrame(
         [("a", "price < 1"), ("a", "price < 9"), ("b", "price < 2")], "id string, filter string"

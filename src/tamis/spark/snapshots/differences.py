@@ -52,9 +52,7 @@ class Changed(NamedTuple):
 
     buckets: ChosenBuckets
     numbers: npt.NDArray[np.int32]
-    #: Rules in the buckets that are equal, and in the others, on both sides together.
     unchanged: int
-    to_compare: int
 
 
 def changed_buckets(given: DataFrame, base: Version, manifest: Manifest, *, whole: bool) -> Changed:
@@ -63,25 +61,22 @@ def changed_buckets(given: DataFrame, base: Version, manifest: Manifest, *, whol
     What comes to the driver is the numbers of the buckets, of which there are a million at most.
     """
     buckets = Buckets.of(sum(part.n_rows for part in manifest.parts))
-    counted, rows = F.count_if(~F.col(DELETED)).alias("rules"), F.count(F.lit(1)).alias("rows")
-    prints = F.bit_xor(_print(buckets)).alias("print")
-    ours = given.groupBy(_bucket(buckets).alias("bucket")).agg(counted, prints, rows)
+    counted = F.count_if(~F.col(DELETED)).alias("rules")
+    ours = given.groupBy(_bucket(buckets).alias("bucket")).agg(counted, F.bit_xor(_print(buckets)).alias("print"))
     if not whole:
-        sums = ours.select("bucket", "rows").toArrow()
-        numbers = np.asarray(sums["bucket"], np.int32)
-        return Changed(ChosenBuckets.of(buckets, numbers), numbers, 0, int(np.asarray(sums["rows"]).sum()))
+        numbers = ours.select("bucket").toArrow()["bucket"]
+        return Changed(ChosenBuckets.of(buckets, np.asarray(numbers)), np.asarray(numbers), 0)
     parts = parts_frame(given.sparkSession, len(manifest.parts))
     theirs = parts.mapInArrow(partial(list_bucket_sums, version=str(base), buckets=buckets), SUMS)
-    sides = ours.select("bucket", "rules", "print", F.lit(1).alias("side")).union(theirs.select("*", F.lit(-1)))
+    sides = ours.select("*", F.lit(1).alias("side")).union(theirs.select("*", F.lit(-1)))
     surplus = F.sum(F.col("rules") * F.col("side")).alias("surplus")
-    both = F.sum("rules").alias("rules")
-    found = sides.groupBy("bucket").agg(surplus, F.bit_xor("print").alias("print"), both)
+    kept = F.sum(F.when(F.col("side") == 1, F.col("rules"))).alias("rules")
+    found = sides.groupBy("bucket").agg(surplus, F.bit_xor("print").alias("print"), kept)
     equal = F.expr("surplus = 0 AND print = 0")
     seen = Observation()
-    equals = F.sum(F.when(equal, F.col("rules"))).alias("rules")
-    unequal = found.observe(seen, equals).where(~equal).select("bucket", "rules").toArrow()
-    numbers, to_compare = np.asarray(unequal["bucket"], np.int32), int(np.asarray(unequal["rules"]).sum())
-    return Changed(ChosenBuckets.of(buckets, numbers), numbers, (seen.get["rules"] or 0) // 2, to_compare)
+    unequal = found.observe(seen, F.sum(F.when(equal, F.col("rules"))).alias("rules")).where(~equal).select("bucket")
+    numbers = np.asarray(unequal.toArrow()["bucket"], np.int32)
+    return Changed(ChosenBuckets.of(buckets, numbers), numbers, seen.get["rules"] or 0)
 
 
 def given_among(given: DataFrame, changed: Changed) -> DataFrame:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -30,7 +29,7 @@ from tamis.model.schema import Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE
 from tamis.spark.columns import arrow_form, id_kind, id_type, require
 from tamis.spark.reduction.reduce import Reduced, reduce_subscriptions
-from tamis.spark.snapshots.building import BUILT, Build, build_batches, build_engine, read_built
+from tamis.spark.snapshots.building import BUILT, Build, build_batches, read_built
 from tamis.spark.snapshots.reading import REMOVED, Removal, list_ids, list_subscriptions, note_removed, read_removal
 from tamis.spark.snapshots.summary import copy_summary, write_summary
 from tamis.spark.streaming.batch_log import versions_in_use
@@ -120,22 +119,17 @@ def update_snapshot(
     return unless_overtaken(update)
 
 
-def publish_changes(
-    base: Version, leaving: DataFrame | None, add: DataFrame | pa.Table | None, part_size: int = PART_SIZE
-) -> Version:
+def publish_changes(base: Version, leaving: DataFrame, add: DataFrame | None, part_size: int = PART_SIZE) -> Version:
     """Publish the version that follows ``base``: without the rows that leave, with accepted ones added.
 
-    ``leaving`` are rows (part, row) of the base. A table of rules to add is indexed by this process.
-    Raises `SnapshotConflictError` when another version follows the base already.
+    ``leaving`` are rows (part, row) of the base. Raises `SnapshotConflictError` when another version follows the base
+    already.
     """
     manifest = read_manifest(snapshot.opened(base, parts=False))
     state = state_of(base, manifest)
     with snapshot.building(str(base).rpartition("/")[0]) as place:
         kept = _kept_parts(base, manifest, leaving, place)
-        if isinstance(add, pa.Table):
-            added = build_engine(add.to_batches(), state.schema).write(place.address) if len(add) else []
-        else:
-            added = [] if add is None else build_parts(add, place, state.schema, part_size)
+        added = [] if add is None else build_parts(add, place, state.schema, part_size)
         _discard_other_attempts(place, [*kept, *added])
         return snapshot.seal(place, state, [*kept, *added], after=base)
 
@@ -284,10 +278,8 @@ def _rows_of(leaving: DataFrame, base: Version, manifest: Manifest) -> DataFrame
     return ids.join(leaving, ["namespace", "id"], "left_semi").select("part", "row")
 
 
-def _kept_parts(base: Version, manifest: Manifest, leaving: DataFrame | None, place: Place) -> list[Part]:
+def _kept_parts(base: Version, manifest: Manifest, leaving: DataFrame, place: Place) -> list[Part]:
     """Return the parts of the base as the new version names them, without the rows that leave."""
-    if leaving is None:
-        return [_kept(base, part, None, place) for part in manifest.parts]
     note = partial(note_removed, version=str(base), place=place.address)
     # A line per part that loses rows, from the attempts that succeeded.
     removals = [read_removal(row.removal) for row in leaving.repartition("part").mapInArrow(note, REMOVED).collect()]

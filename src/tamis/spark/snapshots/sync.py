@@ -24,7 +24,6 @@ from tamis.spark.columns import id_kind, id_type, require
 from tamis.spark.running.progress import named_jobs
 from tamis.spark.snapshots.differences import (
     DELETED,
-    Changed,
     among,
     changed_buckets,
     differing_rules,
@@ -33,7 +32,6 @@ from tamis.spark.snapshots.differences import (
     known_rules,
     states_of,
 )
-from tamis.spark.snapshots.few_changes import FEW_RULES, FewChanges, decide
 from tamis.spark.snapshots.snapshot import (
     PART_SIZE,
     index_version,
@@ -146,34 +144,11 @@ def apply_changes(changes: DataFrame, base: Version, schema: Schema | None, *, w
     changed = changed_buckets(table, base, manifest, whole=whole)
     if not len(changed.numbers):
         return SyncReport(base, 0, 0, 0, changed.unchanged, 0, no_rejected(changes.sparkSession, kind))
-    given = given_among(table, changed)
+    given, seen = given_among(table, changed).persist(), Observation()
     known = known_rules(changes.sparkSession, base, manifest, kind, changed)
-    if changed.to_compare <= FEW_RULES:
-        few = decide(given, known, DELETED, known_schema, kind, whole=whole)
-        report = _publish_few(base, few, changed, changes.sparkSession)
-    else:
-        report = _publish_many(base, given, known, changed, known_schema, whole=whole)
-    return report if report.version == base else _without_what_stood_beside(report, local, manifest)
-
-
-def _publish_few(base: Version, few: FewChanges, changed: Changed, spark: SparkSession) -> SyncReport:
-    """Publish what the driver decided; executors list the rows that left, where the parts are."""
-    counts, version = few.counts, base
-    if counts["added"] or counts["changed"] or counts["removed"]:
-        version = publish_changes(base, spark.createDataFrame(few.leaving) if len(few.leaving) else None, few.entering)
-    unchanged = counts["unchanged"] + changed.unchanged
-    numbers = (counts["added"], counts["changed"], counts["removed"], unchanged, len(few.rejected))
-    return SyncReport(version, *numbers, spark.createDataFrame(few.rejected))
-
-
-def _publish_many(
-    base: Version, rules: DataFrame, known: DataFrame, changed: Changed, schema: Schema, *, whole: bool
-) -> SyncReport:
-    """Publish the rules that differ, as many as there are; Spark's executors find them."""
-    given, seen = rules.persist(), Observation()
     differing = differing_rules(given, known, seen, whole=whole).persist()
     wanted = among(given.where(~F.col(DELETED)), differing.where("given > 0")).drop(DELETED)
-    compiled = compile_subscriptions(wanted, schema=schema)
+    compiled = compile_subscriptions(wanted, schema=known_schema)
     releases = (given.unpersist, differing.unpersist, compiled.release)
     try:
         version, counts = _publish(base, differing, compiled)
@@ -183,7 +158,8 @@ def _publish_many(
         for release in releases:
             release()
         raise
-    return SyncReport(version, *numbers, compiled[1], _releases=releases)
+    report = SyncReport(version, *numbers, compiled[1], _releases=releases)
+    return report if version == base else _without_what_stood_beside(report, local, manifest)
 
 
 def _publish(base: Version, differing: DataFrame, compiled: Compiled) -> tuple[Version, dict[str, int]]:
