@@ -9,12 +9,14 @@ import pyarrow as pa
 import pytest
 
 import tamis
+from tamis.errors import SnapshotError
 from tamis.index.packed.texts import finders
 from tamis.index.packed.texts.choosing import chosen_postings
 from tamis.index.packed.texts.entries import NewEntry, TextEntries
 from tamis.index.packed.texts.finders import Finder, Literals, finder_of
 from tamis.index.packed.texts.literals import Anchor
 from tamis.index.packed.texts.programs import program_of
+from tamis.index.saved_arrays import SavedArrays
 from tamis.kernels.text.like import fits_like
 from tamis.model.subscription import Like
 from tamis.model.text.patterns import meets
@@ -103,6 +105,25 @@ def test_keys_are_chosen_by_what_they_propose(
     postings = chosen_postings(entries.key_columns(), np.arange(90, dtype=np.int32), np.array(lengths, np.float64))
     assert np.unique(postings.view).tolist() == chosen
     assert postings.entry.tolist() == [i for i in range(90) if i != 7]
+
+
+def test_entries_saved_with_one_group_of_keys_are_read() -> None:
+    entries = _entries(5, (0, Anchor.NONE, "a%03d"))
+    arrays = {name: array for name, array in entries.to_arrays().items() if name not in ("group_at", "says")}
+    read = TextEntries.from_arrays(SavedArrays(arrays, "a file"), 5, 0, 1)
+    assert read["group_at"].tolist() == [0, 1, 2, 3, 4, 5]
+    assert read["says"].tolist() == [-1] * 5
+    columns, wanted = read.key_columns(), entries.key_columns()
+    chosen = [chosen_postings(one, np.arange(5, dtype=np.int32), np.ones(1)) for one in (columns, wanted)]
+    assert chosen[0].value.tolist() == chosen[1].value.tolist()
+
+
+@pytest.mark.parametrize("name", ["says", "posting_at"])
+def test_saved_groups_that_would_mislead_a_kernel_are_refused(name: str) -> None:
+    arrays = _entries(5, (0, Anchor.NONE, "a%03d")).to_arrays()
+    arrays[name] = np.full(5, 9, np.int32) if name == "says" else np.array([0, 0, 2, 3, 4, 5])
+    with pytest.raises(SnapshotError, match=name):
+        TextEntries.from_arrays(SavedArrays(arrays, "a file"), 5, 0, 1)
 
 
 def test_keys_are_chosen_again_when_texts_turn_out_to_be_long() -> None:
