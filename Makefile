@@ -90,7 +90,7 @@ run: $(VENV)/.installed-run ## the pipeline on real data: storms and earthquakes
 test: $(STAMP) ## lint, types, tests and doctests; SAMPLE=no: all of the expensive tests, not a sample
 	@echo "linting, and compiling more kernels meanwhile ..."
 	@$(BIN)/python -m tests.spark.worlds & kernels=$$!; $(MAKE) --no-print-directory lint || exit 1; wait $$kernels
-	$(if $(filter no,$(SAMPLE)),$(PYTEST),HYPOTHESIS_PROFILE=sample $(PYTEST) -p tests.sampling) $(SPREAD)
+	$(PYTEST) $(if $(filter no,$(SAMPLE)),,-p tests.sampling) $(SPREAD)
 
 check: lint ## the fast part of `make test`: two minutes, no processes, no Spark
 	HYPOTHESIS_PROFILE=quick $(PYTEST) $(SPREAD) $(QUICK) -m "not (soak or slow or spark or browser)"

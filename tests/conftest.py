@@ -19,15 +19,6 @@ SEED = 20260101
 gc.disable()
 
 settings.register_profile("default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-# `make test`: fewer examples, and others with each commit (tests/sampling.py).
-settings.register_profile(
-    "sample",
-    parent=settings.get_profile("default"),
-    max_examples=30,
-    derandomize=False,
-    database=None,
-    print_blob=True,
-)
 settings.register_profile("quick", parent=settings.get_profile("default"), max_examples=15)
 settings.register_profile(
     "soak", parent=settings.get_profile("default"), max_examples=20_000, derandomize=False, print_blob=True

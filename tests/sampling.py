@@ -3,7 +3,7 @@
 `SHARES` and `TURNS` name them. The commit that is checked out chooses; what is not drawn is marked ``soak``, so
 that ``-m "not soak"`` leaves it out. What failed in the run before, and all tests of a file that was edited since the
 commit, are always in the sample. `make soak` and ``make test SAMPLE=no`` run all of them, and so does pytest when it
-is called without this plugin. The commit also chooses where Hypothesis begins.
+is called without this plugin.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from hypothesis import core
 
-__all__ = ["SHARES", "TURNS", "commit_of", "drawn", "edited_files", "mark_all", "seed_of", "share_of"]
+__all__ = ["SHARES", "TURNS", "commit_of", "drawn", "edited_files", "mark_all", "share_of"]
 
 #: The start of a test's id, and of how many such tests in a file one is run, at least. The longest start that fits
 #: counts.
@@ -121,20 +120,8 @@ def _git(root: Path, *words: str) -> str:
         return ""
 
 
-def seed_of(draw: str) -> int:
-    """Return where Hypothesis begins."""
-    return int(hashlib.blake2b(draw.encode(), digest_size=4).hexdigest(), 16)
-
-
-@pytest.hookimpl(trylast=True)  # Hypothesis reads its option in the same hook
-def pytest_configure(config: pytest.Config) -> None:
-    if config.getoption("--hypothesis-seed", None) is None:
-        core.global_force_seed = seed_of(commit_of(config.rootpath))
-
-
 def pytest_report_header(config: pytest.Config) -> str:
-    draw = commit_of(config.rootpath)
-    return f"sample: that of {draw[:12]}; the examples of Hypothesis again: --hypothesis-seed={seed_of(draw)}"
+    return f"sample: that of {commit_of(config.rootpath)[:12]}"
 
 
 @pytest.hookimpl(tryfirst=True)  # before the option -m is obeyed

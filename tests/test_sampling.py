@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests import sampling
-from tests.sampling import SHARES, TURNS, drawn, edited_files, seed_of, share_of
+from tests.sampling import SHARES, TURNS, drawn, edited_files, share_of
 
 ROOT = Path(__file__).parents[1]
 
@@ -37,10 +37,6 @@ def test_a_sample_has_the_share_of_each_file_and_one_of_each_row(small_table: li
 
 def test_every_test_is_drawn_by_some_commit(small_table: list[str]) -> None:
     assert set().union(*(drawn(small_table, str(number)) for number in range(30))) == set(small_table)
-
-
-def test_every_commit_begins_elsewhere() -> None:
-    assert len({seed_of(str(number)) for number in range(50)}) == 50
 
 
 def missing(starts: Iterable[str]) -> list[str]:
