@@ -19,8 +19,6 @@ from tamis.web.addresses import SlashesInNames
 from tamis.web.endpoints import (
     audit,
     comparison,
-    consumers,
-    dead_letters,
     delivery_log,
     events,
     explanations,
@@ -31,6 +29,7 @@ from tamis.web.endpoints import (
     trial,
     websocket,
 )
+from tamis.web.endpoints.groups import consumers, dead_letters
 from tamis.web.endpoints.pages import page_routes
 from tamis.web.failures import HANDLERS, OneLength, SecurityHeaders
 from tamis.web.openapi import document

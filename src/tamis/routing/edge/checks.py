@@ -26,6 +26,7 @@ from tamis.node import records
 from tamis.node.content import Content, adopt, copy_apart, text_of
 from tamis.node.effects import Key, Link, Persist
 from tamis.routing import messages as m
+from tamis.routing.consumers.fields import check_fields
 from tamis.routing.edge.admission import (
     MAX_ABOUT,
     MAX_EVENT,
@@ -34,7 +35,6 @@ from tamis.routing.edge.admission import (
     read_raw,
     subscription_id,
 )
-from tamis.routing.edge.fields import check_fields
 from tamis.routing.edge.requests import Draft, EventDraft, MessageDraft
 from tamis.routing.edge.rights import Rights
 

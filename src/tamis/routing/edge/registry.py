@@ -14,8 +14,8 @@ from collections.abc import Iterable, KeysView, Sequence
 from tamis.errors import DuplicateSubscriptionError, LimitError, UnknownSubscriptionError
 from tamis.node.effects import Link
 from tamis.routing import messages as m
+from tamis.routing.consumers.fields import FieldLists
 from tamis.routing.core.broker import client_key
-from tamis.routing.edge.fields import FieldLists
 from tamis.routing.edge.limits import (
     MAX_BYTES_OF_NAMESPACE,
     MAX_BYTES_OF_SUBSCRIPTIONS,

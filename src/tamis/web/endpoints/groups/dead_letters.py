@@ -16,8 +16,8 @@ from tamis.node.effects import Link
 from tamis.routing.consumers.requests import Drop, Replay
 from tamis.routing.edge.link_names import dead_letters_link
 from tamis.web.bodies import MAX_PAGE, read_json, whole_number
-from tamis.web.endpoints.consumers import bodies_of, convert, queue
 from tamis.web.endpoints.delivery_log import PAGE, Log
+from tamis.web.endpoints.groups.consumers import bodies_of, convert, queue
 from tamis.web.server import Server, server_of
 
 __all__ = ["drop", "listing", "replay"]
