@@ -136,7 +136,7 @@ def scan_windows(windows: Windows, text: _Bytes, offsets: _Longs, seen: _Ints) -
     rows, literals, n = np.empty(4096, np.int32), np.empty(4096, np.int32), 0
     met = np.empty(_CHUNK + 1, np.int64), np.empty(_CHUNK + 1, np.uint64)
     first, last, first_row = offsets[0], offsets[-1], 0
-    short = np.searchsorted(windows.lengths, windows.gram)
+    short = int(np.searchsorted(windows.lengths, windows.gram))
     for start in range(first, last, _CHUNK):
         stop = min(start + _CHUNK, last)
         while offsets[first_row + 1] <= start:

@@ -76,7 +76,8 @@ class Postings(NamedTuple):
 
     def part(self, some: slice | npt.NDArray[Any]) -> Postings:
         """Return some of the postings."""
-        return Postings(*(column[some] for column in self))
+        view, anchor, value, size, entry, test, says = self
+        return Postings(view[some], anchor[some], value[some], size[some], entry[some], test[some], says[some])
 
 
 class TextLengths:
