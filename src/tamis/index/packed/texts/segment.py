@@ -31,7 +31,7 @@ class Segment:
     def __init__(self, entries: _Ints, keys: KeyColumns, n_views: int, lengths: TextLengths) -> None:
         self.entries = entries
         #: Empty while a reader chooses: taking the token is one step.
-        self._tokens = [None]
+        self._tokens = [True]
         self._looks, self._assumed = lengths.looks, lengths.means(n_views)
         self._scanners = _scanners(chosen_postings(keys, entries, self._assumed))
 
