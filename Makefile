@@ -2,7 +2,8 @@
 #
 # Three tiers of tests, each holds the one before:
 #   make check   two minutes, after each change: units, the shared cases, the house rules, contracts with few examples
-#   make test    a quarter of an hour on two cores, before a change is merged: every process for real, Spark, brokers, browser, commands
+#   make test    before a change is merged: every process for real, Spark, brokers, browser, commands; of the expensive tests a
+#                sample that changes with each commit (tests/sampling.py), all of them with SAMPLE=no
 #   make soak    hours, in parts of SOAK_MINUTES (40): large counts; a part goes on where the last one ended
 
 VENV   := .venv
@@ -10,6 +11,8 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed-dev
 LOCK   := requirements/lock.txt
 PYTEST := $(BIN)/python -m pytest
+# A process that crashes ends the run: xdist may wait forever for the tests that it had.
+SPREAD  = -n $(WORKERS) --max-worker-restart=0
 
 WORKERS      ?= 2
 FUZZ_SECONDS ?= 600
@@ -84,13 +87,13 @@ setup-ci: ## Chromium, Mosquitto, NATS and PostgreSQL from Debian's packages: th
 run: $(VENV)/.installed-run ## the pipeline on real data: storms and earthquakes, who has to hear of them, a map
 	@$(BIN)/tamis pipeline demo --out build/demo
 
-test: $(STAMP) ## everything: lint, types, all tests and doctests; a quarter of an hour on two cores
-	@echo "linting, and compiling kernels meanwhile ..."
-	@$(BIN)/tamis kernels >/dev/null & kernels=$$!; $(MAKE) --no-print-directory lint || exit 1; wait $$kernels
-	$(PYTEST) -n $(WORKERS)
+test: $(STAMP) ## lint, types, tests and doctests; SAMPLE=no: all of the expensive tests, not a sample
+	@echo "linting, and compiling more kernels meanwhile ..."
+	@$(BIN)/python -m tests.spark.worlds & kernels=$$!; $(MAKE) --no-print-directory lint || exit 1; wait $$kernels
+	$(PYTEST) $(if $(filter no,$(SAMPLE)),,-p tests.sampling) $(SPREAD)
 
 check: lint ## the fast part of `make test`: two minutes, no processes, no Spark
-	HYPOTHESIS_PROFILE=quick $(PYTEST) -n $(WORKERS) $(QUICK) -m "not (soak or slow or spark or browser)"
+	HYPOTHESIS_PROFILE=quick $(PYTEST) $(SPREAD) $(QUICK) -m "not (soak or slow or spark or browser)"
 
 lint: $(STAMP) ## ruff, mypy, codespell and plain words only
 	$(BIN)/ruff check
@@ -106,7 +109,7 @@ soak: $(STAMP) ## the large counts and new examples of every property, SOAK_MINU
 	SOAK_MINUTES=$(SOAK_MINUTES) HYPOTHESIS_PROFILE=soak $(PYTEST) -p tests.soak -m "soak or hypothesis" $(if $(AREA),-k "$(AREA)")
 
 planted: $(STAMP) ## plant every bug of tests/planted and demand that the tests find it; BUGS=x: those named so
-	$(if $(BUGS),,$(PYTEST) -n $(WORKERS) -m soak tests/planted)
+	$(if $(BUGS),,$(PYTEST) $(SPREAD) -m soak tests/planted)
 	$(BIN)/python -m tests.planted.run --workers $(WORKERS) $(BUGS)
 
 coverage: $(STAMP) ## which branches the tests take; lists the modules below 90 %
@@ -151,8 +154,10 @@ $(VENV)/.installed-run: pyproject.toml $(LOCK) | $(BIN)/uv
 	@touch $@
 
 $(STAMP): pyproject.toml $(LOCK) | $(BIN)/uv
-	@echo "installing tamis with all extras and the development tools: a minute ..."
-	@$(call install,$(DEV))
+	@echo "installing tamis ..."
+	@$(call install,--editable .)
+	@echo "installing all extras and the development tools, and compiling kernels meanwhile: a minute ..."
+	@$(BIN)/tamis kernels >/dev/null & kernels=$$!; $(call install,$(DEV)) || exit 1; wait $$kernels
 	@touch $@
 
 $(VENV)/.installed-docs: $(STAMP)

@@ -3,7 +3,8 @@
     python scripts/simulated_lines.py [SEEDS]
 
 Runs the worlds of ``tests/simulation`` for that many seeds (200) under coverage.py, in this process, with lost and
-restored disks among them. Lines move with every edit, so the page names functions and counts lines.
+restored disks, changed filters and shared queues among them. Lines move with every edit, so the page names functions
+and counts lines.
 """
 
 from __future__ import annotations
@@ -76,12 +77,16 @@ def run_seeds(n: int) -> dict[str, set[int]]:
 
     measured = coverage.Coverage(data_file=None, branch=False, source=[str(SOURCE)], config_file=False)
     measured.start()
+    from tests.simulation.test_changed_filters import ChangingWorld
+    from tests.simulation.test_consumers import Shared
     from tests.simulation.world import RESTORED, World
 
     for seed in range(n):
         World(seed).run()
         if seed % 10 == 0:
             World(seed, weather=RESTORED).run()
+            ChangingWorld(seed).run()
+            Shared(seed).run()
     measured.stop()
     data = measured.get_data()
     return {path: set(data.lines(path) or ()) for path in data.measured_files()}

@@ -22,7 +22,7 @@ import pytest
 import shapely
 
 from tamis.model.schema import Schema
-from tamis.model.types import AttributeType, Boolean, Date, Ip, Many, Mixed, Number, Region, Timestamp, Vector
+from tamis.model.types import AttributeType, Boolean, Date, Ip, Many, Mixed, Number, Region, Timestamp, Vector, Version
 from tamis.model.types import Decimal as DecimalType
 from tamis.model.values import INT64_MAX
 
@@ -150,6 +150,8 @@ def _arrow_column(value: Any, kind: AttributeType) -> pa.Array:
         value = shapely.to_wkb(value)
     if value is not None and isinstance(kind, Vector):
         value = value.tolist()
+    if value is not None and isinstance(kind, Version):
+        value = kind.to_json(value)
     if value is not None and isinstance(kind, Ip | DecimalType):
         value = kind.to_wire(value) if isinstance(kind, DecimalType) and isinstance(value, int) else value
         value = kind.to_json(value) if isinstance(kind, Ip) else str(value)

@@ -1,4 +1,4 @@
-"""A plugin of pytest that counts processor time: what each folder and the most expensive tests cost.
+"""A plugin of pytest that counts processor time: what each folder and the most expensive files and tests cost.
 
 ``PYTEST_ADDOPTS="-p tests.processor_time" make test`` prints both at the end. Wall time says little about a test on a
 machine that does other things. Counted are this process, the children it has waited for, and, on Linux, those that
@@ -20,7 +20,7 @@ from numba.core import event as numba_event
 
 __all__ = ["Costs", "seconds_so_far"]
 
-#: How many tests are listed.
+#: How many files and how many tests are listed.
 LISTED = 60
 _NAME, _COMPILING = "processor seconds", "seconds of compiling kernels"
 
@@ -109,12 +109,15 @@ class Costs:
             terminalreporter.write_line(line)
 
     def lines(self) -> list[str]:
-        """Return the sum, each folder's part, and the most expensive tests."""
+        """Return the sum, each folder's part, and the most expensive files and tests."""
         folders: Counter[str] = Counter()
+        files: Counter[str] = Counter()
         for test, seconds in self.by_test.items():
-            folders["/".join(test.partition("::")[0].split("/")[:2])] += seconds  # type: ignore[assignment]
+            file = test.partition("::")[0]
+            files[file] += seconds  # type: ignore[assignment]
+            folders["/".join(file.split("/")[:2])] += seconds  # type: ignore[assignment]
         sums = [("in all", sum(folders.values())), ("compiling kernels", sum(self.compiling.values()))]
-        rows = [*sums, *folders.most_common(), *self.by_test.most_common(LISTED)]
+        rows = [*sums, *folders.most_common(), *files.most_common(LISTED), *self.by_test.most_common(LISTED)]
         lines = [f"{seconds:8.1f}  {name}" for name, seconds in rows]
         compiling = [(name, seconds) for name, seconds in self.compiling.most_common(LISTED) if seconds >= 0.5]
         return [*lines, *(f"{seconds:8.1f}  {name}, compiling" for name, seconds in compiling)]

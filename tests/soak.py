@@ -2,7 +2,7 @@
 
 What passed is noted in ``build/soak``, for this state of the code, and not run again; a change of any file under
 ``src`` or ``tests`` begins anew. After SOAK_MINUTES (40) no further test is begun, and pytest says that it was
-interrupted.
+interrupted. Tests of which `make test` runs a share (``tests/sampling.py``) are all run here.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import time
 from pathlib import Path
 
 import pytest
+
+from tests.sampling import mark_all
 
 _SUFFIXES = {".py", ".json", ".lark", ".parquet"}
 
@@ -60,6 +62,12 @@ def state_of_the_tree(root: Path) -> str:
             digest.update(str(path.relative_to(root)).encode())
             digest.update(hashlib.blake2b(path.read_bytes()).digest())
     return digest.hexdigest()
+
+
+@pytest.hookimpl(tryfirst=True)  # before the option -m is obeyed
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run here what `make test` runs a share of."""
+    mark_all(items)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -61,11 +61,13 @@ if TYPE_CHECKING:
         Timestamp,
         Uuid,
         Vector,
+        Version,
         register_type,
     )
     from tamis.model.values import UnfitError
     from tamis.reduction import Reduction, Subsumption, merge, reduce, subsumed
     from tamis.runtime.client.connecting import connect
+    from tamis.runtime.client.consuming import consume
     from tamis.runtime.simulation.network import Network
     from tamis.runtime.simulation.peer_network import PeerNetwork
 
@@ -115,9 +117,11 @@ __all__ = [
     "UnknownSubscriptionError",
     "Uuid",
     "Vector",
+    "Version",
     "__version__",
     "conflicts",
     "connect",
+    "consume",
     "covering_index",
     "covers",
     "equivalent",
@@ -180,11 +184,13 @@ _HOMES = {
         "Timestamp",
         "Uuid",
         "Vector",
+        "Version",
         "register_type",
     ],
     "tamis.model.values": ["UnfitError"],
     "tamis.reduction": ["Reduction", "Subsumption", "merge", "reduce", "subsumed"],
     "tamis.runtime.client.connecting": ["connect"],
+    "tamis.runtime.client.consuming": ["consume"],
     "tamis.runtime.simulation.network": ["Network"],
     "tamis.runtime.simulation.peer_network": ["PeerNetwork"],
 }

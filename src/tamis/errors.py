@@ -148,8 +148,10 @@ class EventError(ModelError):
         self.row = row
 
     def __str__(self) -> str:
-        where = "" if self.row is None else f"row {self.row}, "
-        return f"{where}attribute {self.attribute!r}: {self.problem} (got {shorten(self.value)})"
+        places = [] if self.row is None else [f"row {self.row}"]
+        places += [f"attribute {self.attribute!r}"] if self.attribute else []
+        place = f"{', '.join(places)}: " if places else ""
+        return f"{place}{self.problem} (got {shorten(self.value)})"
 
 
 class TableError(ModelError):

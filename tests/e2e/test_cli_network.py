@@ -127,7 +127,7 @@ def test_files_of_ones_own(tmp_path: Path) -> None:
     [
         (["--policy", "covring"], "did you mean 'covering'"),
         (["--shape", "ring"], "unknown topology 'ring'"),
-        (["--work", "pareto"], "unknown work 'pareto'; choose from quakes, uniform, zipf"),
+        (["--work", "pareto"], "unknown work 'pareto'; choose from quakes, uniform, zipf, regions"),
         (["--subscriptions", "x.jsonl"], "give both"),
     ],
 )

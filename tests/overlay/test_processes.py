@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import socket
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -20,6 +18,7 @@ from tamis.overlay.seat import Shape
 from tamis.runtime.peer import process
 from tamis.runtime.peer.address import address_of
 from tamis.runtime.peer.process import PeerProcess
+from tests.server.forks import ForkedProgram, pipe_program
 from tests.server.processes import HANGS, read_line
 
 SCHEMA = Schema({"mag": Number(0, 10), "depth": Number(0, 700)})
@@ -75,15 +74,8 @@ def test_peers_on_loopback_deliver_what_matches_also_after_a_crash() -> None:
     assert got["0"] == []
 
 
-def start(schema: Path, *arguments: str) -> tuple[subprocess.Popen[bytes], str]:
-    command = [sys.executable, "-c", "from tamis.cli.main import main; main()", "peer", "--schema", str(schema)]
-    process = subprocess.Popen(
-        [*command, "--round-seconds", "0.1", *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        bufsize=0,
-        env=os.environ | {"PYTHONUNBUFFERED": "1"},
-    )
+def start(schema: Path, *arguments: str) -> tuple[subprocess.Popen[bytes] | ForkedProgram, str]:
+    process = pipe_program(["peer", "--schema", str(schema), "--round-seconds", "0.1", *arguments])
     return process, json.loads(read_line(process))["peer"]
 
 
@@ -109,7 +101,10 @@ def test_processes_find_one_another(tmp_path: Path) -> None:
     finally:
         for process in (first, *others):
             process.kill()
-            process.communicate()
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                assert pipe is not None
+                pipe.close()
 
 
 def test_an_address_is_checked() -> None:

@@ -665,9 +665,9 @@ def confirm_an_update_before_others_have(real: Any) -> Any:
     return update
 
 
-@plant(Confirmations, "is_early", weather=NOISY)
+@plant(Confirmations, "early_for", weather=NOISY)
 def deliver_before_the_link_has_confirmed(real: Any) -> Any:
-    return lambda self, source, what, link: False
+    return lambda self, source, what, link: []
 
 
 # Events

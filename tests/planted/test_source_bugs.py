@@ -15,8 +15,8 @@ from tests.planted.planting import Outcome, Tree
 from tests.planted.source_catalogue import BUGS, SUBSYSTEMS
 
 NAMES = Path(__file__).with_name("source_bugs.txt")
-#: Bugs that `make test` plants: others each day.
-SAMPLE = 3
+#: Bugs that `make test` plants: others each day. The first one compiles all kernels that its tests use.
+SAMPLE = 1
 
 SCAN = next(bug for bug in BUGS if bug.name == "scan_leaves_out_the_upper_bound")
 

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import Any
 
 from tamis.runtime.client.http_calls import HttpCalls
-from tests.server.processes import SERVE, STOPS, BrokerProcess, read_line
+from tests.server.forks import pipe_program
+from tests.server.processes import STOPS, BrokerProcess, read_line
 
 
 class BridgeProcess:
     """One `tamis bridge`; its counts are read when it ends."""
 
     def __init__(self, *words: str) -> None:
-        self._command = [sys.executable, "-c", SERVE, "bridge", *words, "--json"]
+        self._command = ["bridge", *words, "--json"]
         self.ready: dict[str, Any] = {}
 
     def start(self) -> BridgeProcess:
-        self.process = subprocess.Popen(self._command, stdout=subprocess.PIPE, bufsize=0)
+        self.process = pipe_program(self._command)
         self.ready = json.loads(read_line(self.process))
         assert self.ready["ready"]
         return self
@@ -32,8 +31,9 @@ class BridgeProcess:
         if self.process.poll() is None:
             self.process.terminate()
         self.process.wait(STOPS)
-        assert self.process.stdout is not None
-        self.process.stdout.close()
+        for pipe in (self.process.stdin, self.process.stdout):
+            assert pipe is not None
+            pipe.close()
 
 
 def numbers_at(broker: BrokerProcess) -> list[int]:

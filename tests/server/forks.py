@@ -2,11 +2,13 @@
 
 Brokers are started a hundred times in a run of the tests, and most of a start are imports. The process that forks has
 one thread, as Arrow and OpenBLAS are told to start none; a fork is then safe. A child sets its environment, its
-folder, its arguments and its log, and goes on as the program would, to the end of the interpreter.
+folder, its arguments and its streams, and goes on as the program would, to the end of the interpreter. Streams have
+paths: a pipe of a test has one in /proc.
 """
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
@@ -14,15 +16,22 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from functools import cache
+from io import FileIO
 from pathlib import Path
 
-__all__ = ["ForkedProgram", "can_fork", "start_program"]
+__all__ = ["ForkedProgram", "can_fork", "pipe_program", "run_program", "start_program"]
 
-#: What a broker has imported when it listens.
-_IMPORTS = ("tamis.cli.main", "tamis.cli.broker.serve", "tamis.web.serving", "uvicorn", "websockets", "apsw")
+_MAIN = "from tamis.cli.main import main; main()"
+
+#: What a broker has imported when it listens, and what other commands that are forked import beside it.
+_IMPORTS = (
+    *("tamis.cli.main", "tamis.cli.broker.serve", "tamis.web.serving", "uvicorn", "websockets", "apsw"),
+    *("typer._adapters", "uvicorn.lifespan.off", "websockets.asyncio.client", "tamis.runtime.peer"),
+)
 _ONE_THREAD = {"JE_ARROW_MALLOC_CONF": "background_thread:false", "OPENBLAS_NUM_THREADS": "1"}
 
 
@@ -31,7 +40,10 @@ class ForkedProgram:
 
     def __init__(self, parent: _Parent, pid: int) -> None:
         self._parent, self.pid = parent, pid
+        self.args = ["tamis"]
         self.returncode: int | None = None
+        self.stdin: FileIO | None = None
+        self.stdout: FileIO | None = None
 
     def poll(self) -> int | None:
         if self.returncode is None:
@@ -83,10 +95,54 @@ def can_fork() -> bool:
 
 def start_program(arguments: list[str], log: Path) -> ForkedProgram:
     """Start ``tamis`` with arguments; what it prints is added to a log."""
+    return _start(arguments, None, str(log), str(log))
+
+
+def run_program(
+    arguments: list[str], input: str | None = None, seconds: float = 240
+) -> subprocess.CompletedProcess[str]:
+    """Run ``tamis`` with arguments to its end; return what it printed."""
+    command = [sys.executable, "-c", _MAIN, *arguments]
+    if not can_fork():
+        return subprocess.run(command, capture_output=True, text=True, input=input, timeout=seconds, check=False)
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        given.write((input or "").encode())
+        given.flush()
+        program = _start(arguments, *(_path(file.fileno()) for file in (given, out, err)))
+        try:
+            code = program.wait(seconds)
+        finally:
+            program.kill()
+        out.seek(0)
+        err.seek(0)
+        return subprocess.CompletedProcess(command, code, out.read().decode(), err.read().decode())
+
+
+def pipe_program(arguments: list[str]) -> subprocess.Popen[bytes] | ForkedProgram:
+    """Start ``tamis`` with arguments; its input and its output are pipes without buffers, its errors go to ours."""
+    if not can_fork():
+        command = [sys.executable, "-c", _MAIN, *arguments]
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+    (their_in, our_in), (our_out, their_out) = os.pipe(), os.pipe()
+    try:
+        program = _start(arguments, _path(their_in), _path(their_out), None)
+    finally:
+        os.close(their_in)
+        os.close(their_out)
+    program.stdin, program.stdout = FileIO(our_in, "wb"), FileIO(our_out, "rb")
+    return program
+
+
+def _start(arguments: list[str], *streams: str | None) -> ForkedProgram:
+    """Start a program whose three streams have paths; one without a path is that of this process."""
     state = {"environment": dict(os.environ), "folder": os.getcwd()}
-    pid = _parent().ask(arguments=arguments, log=str(log), **state)
+    pid = _parent().ask(arguments=arguments, streams=streams, **state)
     assert pid is not None
     return ForkedProgram(_parent(), pid)
+
+
+def _path(descriptor: int) -> str:
+    return f"/proc/{os.getpid()}/fd/{descriptor}"
 
 
 @cache
@@ -98,6 +154,9 @@ def _serve_forks(fd: int) -> None:
     """Fork as often as asked; return in a child, which then is the program."""
     for name in _IMPORTS:
         importlib.import_module(name)
+    _build_commands_once()
+    gc.collect()
+    gc.freeze()  # a broker collects garbage when it starts: not among what all have imported
     threads = os.listdir("/proc/self/task")
     assert len(threads) == 1, f"a fork would not be safe: {len(threads)} threads after the imports"
     connection = socket.socket(fileno=fd)
@@ -108,24 +167,46 @@ def _serve_forks(fd: int) -> None:
             done, status = os.waitpid(request["pid"], os.WNOHANG)
             answer = os.waitstatus_to_exitcode(status) if done else None
         else:
+            opened = _opened(request["streams"])
             answer = os.fork()
             if answer == 0:
                 line.close()
                 connection.close()
-                _become(request)
+                _become(request, opened)
                 return
+            for descriptor in opened.values():
+                os.close(descriptor)
         print(json.dumps(answer), file=line, flush=True)
     os._exit(0)  # the tests are over
 
 
-def _become(request: dict[str, object]) -> None:
+def _build_commands_once() -> None:
+    """Build the command line here: typer builds it for each call, though it is the same in every child."""
+    from typer import main
+
+    from tamis.cli.main import app
+
+    main.get_command = cache(main.get_command)  # type: ignore[assignment]
+    main.get_command(app)
+
+
+def _opened(streams: list[str | None]) -> dict[int, int]:
+    """Open the streams of a program, before its parent may close them; return their descriptors."""
+    flags = (os.O_RDONLY, *[os.O_WRONLY | os.O_APPEND | os.O_CREAT] * 2)
+    return {number: os.open(path, flags[number], 0o644) for number, path in enumerate(streams) if path is not None}
+
+
+def _become(request: dict[str, object], opened: dict[int, int]) -> None:
     os.environ.clear()
     os.environ.update(request["environment"])  # type: ignore[call-overload]
     os.chdir(str(request["folder"]))
-    log = os.open(str(request["log"]), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    for stream in (1, 2):
-        os.dup2(log, stream)
-    os.close(log)
+    for number, descriptor in opened.items():
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    # Those of the parent know whether its own files can seek.
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
     sys.argv = ["tamis", *request["arguments"]]  # type: ignore[misc]
 
 

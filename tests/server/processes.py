@@ -140,12 +140,12 @@ def wait_until(look: Callable[[], T | None], what: str, seconds: float = HANGS) 
     return found
 
 
-def read_line(process: subprocess.Popen[bytes], seconds: float = HANGS) -> bytes:
+def read_line(process: subprocess.Popen[bytes] | ForkedProgram, seconds: float = HANGS) -> bytes:
     """Return the next line of a process that was started with ``bufsize=0``; TimeoutError when none comes."""
     assert process.stdout is not None
     if not select.select([process.stdout], [], [], seconds)[0]:
         raise TimeoutError(f"no line from {process.args} in {seconds:.0f} s")
-    return process.stdout.readline()
+    return bytes(process.stdout.readline())
 
 
 def a_line(directory: Path, names: str = "abc", schema: str = "", extra: str = "") -> list[BrokerProcess]:

@@ -13,7 +13,14 @@ import pytest
 import shapely
 
 import tamis
-from tamis.errors import ConnectionLostError, EventError, RefusedError, SubscriptionSyntaxError
+from tamis.errors import (
+    ConnectionLostError,
+    EventError,
+    ModelError,
+    RefusedError,
+    SubscriptionSyntaxError,
+    UnknownSubscriptionError,
+)
 from tamis.runtime.client.deliveries import ClientSubscription, Delivery
 from tests.server.processes import HANGS, BrokerProcess, ReservedPort, ask, running, wait_until
 
@@ -55,6 +62,45 @@ def test_publish_and_subscribe(broker: BrokerProcess) -> None:
             assert events_of(await take(strong, 2)) == [{"mag": 6}, {"mag": 7}]
             both = [set(one.subscriptions) for one in await take(all_of_them, 3)]
             assert both == [{"all", "strong"}, {"all"}, {"all", "strong"}]
+
+    run(story())
+
+
+def test_a_filter_is_changed_and_its_iterator_goes_on(broker: BrokerProcess) -> None:
+    async def story() -> None:
+        async with tamis.connect(broker.url, client="mover") as client:
+            found = await client.subscribe("moved BETWEEN 0 AND 10", id="moving", durable=True, metadata={"a": "b"})
+            await client.publish({"moved": 3})
+            await client.update("moving", "moved BETWEEN 5 AND 15")
+            await client.publish([{"moved": 4}, {"moved": 12}])
+            assert events_of(await take(found, 2)) == [{"moved": 3}, {"moved": 12}]
+            with pytest.raises(RefusedError, match="moved"):
+                await client.update("moving", "moved > 'text'")
+            with pytest.raises(SubscriptionSyntaxError):
+                await client.update("moving", "moved >")
+            await client.publish([{"moved": 4}, {"moved": 13}])  # what held before the refusal holds on
+            assert events_of(await take(found, 1)) == [{"moved": 13}]
+            await asyncio.gather(*(client.update("moving", f"moved > {n}") for n in range(20, 40)))
+            shown = ask(f"{broker.url}/v1/subscriptions/moving?client=mover").json
+            assert (shown["filter"], shown["metadata"]) == ("moved > 39", {"a": "b"})
+            with pytest.raises(UnknownSubscriptionError):
+                await client.update("other", "moved > 1")
+            put = ask(f"{broker.url}/v1/subscriptions/moving?client=mover", "PUT", {"filter": "moved > 1"})
+            assert (put.status, "client.update()" in put.json["error"]) == (409, True)
+
+    run(story())
+
+
+def test_each_subscription_shows_its_own_fields(broker: BrokerProcess) -> None:
+    async def story() -> None:
+        async with tamis.connect(broker.url) as client:
+            one = await client.subscribe("wide > 0", id="one", fields=["wide"])
+            other = await client.subscribe("wide > 1", id="other", fields=["place"])
+            await client.publish([{"wide": 1, "place": "a", "rest": 1}, {"wide": 2, "place": "b", "rest": 2}])
+            assert events_of(await take(one, 2)) == [{"wide": 1}, {"wide": 2}]
+            assert events_of(await take(other, 1)) == [{"place": "b"}]
+            with pytest.raises(ModelError, match="a list of names"):
+                await client.subscribe("wide > 0", fields="wide")
 
     run(story())
 

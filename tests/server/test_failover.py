@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import hashlib
 import json
 import os
 import random
+import shutil
 import signal
+import socket
+import tempfile
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -20,6 +26,7 @@ from typing import Any
 import pytest
 
 import tamis
+from tamis.runtime.broker.tokens import Tokens
 from tests.server.postgres import PostgresServer, needs_postgres, postgres
 from tests.server.processes import HANGS, BrokerProcess, ask, wait_until
 
@@ -36,12 +43,15 @@ class Pair:
     url: str
     processes: list[BrokerProcess] = field(default_factory=list)
 
-    def start(self) -> Pair:
+    def start(self, first_url: str | None = None) -> Pair:
+        """Start both; the first one, with an address of its own for the database, serves."""
         name = f"b{time.monotonic_ns()}"
-        for letter in "ab":
+        for letter, url in zip("ab", (first_url or self.url, self.url), strict=True):
             place = self.directory / letter
-            config = f'name = "{name}"\ndata = "{place / "data"}"\nstore = "{self.url}"\nstandby = true\n'
+            config = f'name = "{name}"\ndata = "{place / "data"}"\nstore = "{url}"\nstandby = true\n'
             self.processes.append(BrokerProcess(place, config).start())
+            if first_url is not None and letter == "a":
+                wait_until(lambda: role_of(self.processes[0]) == "serving", "the first broker to serve")
         return self
 
     @property
@@ -85,6 +95,78 @@ def pair(postgres: PostgresServer, tmp_path: Path) -> Iterator[Pair]:
     both = Pair(tmp_path, postgres.url).start()
     yield both
     both.stop()
+
+
+class Relay:
+    """A wire between a broker and PostgreSQL that can be cut: bytes get lost, and neither end is told."""
+
+    def __init__(self, directory: Path, server: PostgresServer) -> None:
+        self.url = f"postgresql://tamis@/{server.database}?host={directory}"
+        self._target = str(server.directory / ".s.PGSQL.5432")
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(directory / ".s.PGSQL.5432"))
+        self._listener.listen()
+        self._may_pass = threading.Event()
+        self._may_pass.set()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def cut(self) -> None:
+        self._may_pass.clear()
+
+    def mend(self) -> None:
+        self._may_pass.set()
+
+    def close(self) -> None:
+        self._may_pass.set()
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = self._listener.accept()
+                far = socket.socket(socket.AF_UNIX)
+                far.connect(self._target)
+                for pair in ((near, far), (far, near)):
+                    threading.Thread(target=self._carry, args=pair, daemon=True).start()
+
+    def _carry(self, source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65_536):
+                self._may_pass.wait()
+                target.sendall(data)
+        for end in (source, target):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+        source.close()  # the other thread ends by that, and closes the other socket
+
+
+def test_a_broker_that_is_cut_off_from_the_database_is_replaced(postgres: PostgresServer, tmp_path: Path) -> None:
+    place = Path(tempfile.mkdtemp(prefix="tamis-relay-", dir="/tmp"))
+    relay = Relay(place, postgres)
+    pair = Pair(tmp_path, postgres.url).start(first_url=relay.url)
+    first, other = pair.processes
+    try:
+        wait_until(lambda: role_of(first) == "serving", "the first broker to serve")
+        wait_until(lambda: role_of(other) == "standby", "the standby")
+        traffic = Traffic(pair.urls)
+
+        def trouble() -> None:
+            traffic.wait_for_more()
+            relay.cut()
+            traffic.wait_for_more()  # at the standby: the first one can confirm nothing
+            assert role_of(other) == "serving"
+            assert role_of(first) in ("cut off", "down")
+            relay.mend()  # what was under way arrives late, with an old fence
+            traffic.wait_for_more()
+            assert first.process is not None
+            assert first.process.wait(HANGS) != 0
+
+        asyncio.run(traffic.run(trouble))
+        demand_once(traffic)
+    finally:
+        relay.close()
+        pair.stop()
+        shutil.rmtree(place, ignore_errors=True)
 
 
 @dataclass
@@ -140,6 +222,33 @@ def demand_once(traffic: Traffic) -> None:
     assert [number for number in traffic.confirmed if not counts[number]] == [], "lost"
     assert [number for number, count in counts.items() if count > 1] == [], "twice"
     assert traffic.read == sorted(traffic.read)
+
+
+def test_tokens_and_consumers_go_along_with_a_take_over(pair: Pair) -> None:
+    first = pair.serving()
+    [other] = [one for one in pair.processes if one is not first]
+    tokens = {
+        one: Tokens(pair.directory / letter / "data" / "tokens.json")
+        for one, letter in zip(pair.processes, "ab", strict=True)
+    }
+    secret = tokens[first].add("alice")
+    tokens[first].add("bob")
+    header = {"Authorization": f"Bearer {secret}"}
+    made = {"id": "jobs", "filter": "n > 0", "max_deliveries": 2}
+    assert ask(f"{first.url}/v1/subscriptions", "POST", made, **header).status == 201
+    assert ask(f"{first.url}/v1/events", "POST", [{"n": 1}, {"n": 2}], **header).status == 200
+    held = ask(f"{first.url}/v1/subscriptions/jobs/take", "POST", {"consumer": "a", "seconds": 600}, **header).json
+    assert [one["event"] for one in held["messages"]] == [{"n": 1}]
+    digest = hashlib.sha256(tokens[first].as_json()).hexdigest()
+    mark = tokens[first].path.with_suffix(".version")
+    wait_until(lambda: mark.exists() and digest in mark.read_text(), "the copy of the tokens in the store")
+    first.kill()
+    wait_until(lambda: role_of(other) == "serving", "the standby to serve")
+    assert [token.name for token in tokens[other].all()] == ["alice", "bob"]
+    rest = ask(f"{other.url}/v1/subscriptions/jobs/take", "POST", {"consumer": "b", "limit": 9}, **header).json
+    assert [one["event"] for one in rest["messages"]] == [{"n": 2}]  # the other one is still held
+    done = {"consumer": "a", "acknowledge": [held["messages"][0]["cursor"]]}
+    assert ask(f"{other.url}/v1/subscriptions/jobs/settle", "POST", done, **header).json == {"settled": 1, "late": []}
 
 
 def test_a_standby_takes_over_when_the_broker_is_killed(pair: Pair) -> None:

@@ -198,6 +198,59 @@ def test_subscriptions_are_listed_shown_and_withdrawn(broker: BrokerProcess) -> 
     assert ask(f"{url}?limit=x").status == 400
 
 
+def test_a_filter_is_changed_in_one_step(broker: BrokerProcess) -> None:
+    url = f"{broker.url}/v1/subscriptions/moving"
+    assert ask(url, "PUT", {"filter": "place > 1"}).status == 404  # it does not make one
+    made = subscribe(broker, "place BETWEEN 0 AND 10", "moving", metadata={"colour": "red"}, expires=1000).json
+    assert publish(broker, {"place": 3}).status == 200
+    changed = ask(url, "PUT", {"filter": "place BETWEEN 5 AND 15"})
+    assert (changed.status, changed.json["filter"]) == (200, "place BETWEEN 5 AND 15")
+    for name in ("metadata", "expires", "durable", "created", "owner"):
+        assert changed.json[name] == made[name], name
+    assert publish(broker, [{"place": 4}, {"place": 12}]).status == 200
+    log = ask(f"{url}/log").json["messages"]
+    assert [one["event"]["place"] for one in log] == [3, 12]  # what waited stays
+    assert ask(url, "PUT", {"filter": "place > 7", "expires": None, "metadata": {}}).json["expires"] is None
+    assert ask(url).json["metadata"] == {}
+
+
+def test_a_change_that_is_refused_changes_nothing(broker: BrokerProcess) -> None:
+    subscribe(broker, "still > 1", "still")
+    url = f"{broker.url}/v1/subscriptions/still"
+    for body, status in (
+        ({"filter": "still >"}, 400),
+        ({"filter": "still > 'text'"}, 400),
+        ({"filter": "still > 2", "id": "other"}, 400),
+        ({"durable": False}, 400),
+        ({"filter": "still > 2", "expires": -1}, 400),
+        ([], 400),
+    ):
+        answer = ask(url, "PUT", body)
+        assert (answer.status, bool(answer.json["error"])) == (status, True), (body, answer.body)
+    assert ask(url).json["filter"] == "still > 1"
+    publish(broker, {"still": 5})
+    assert len(ask(f"{url}/log").json["messages"]) == 1
+
+
+def test_deliveries_carry_the_fields_that_were_asked_for(broker: BrokerProcess) -> None:
+    url = f"{broker.url}/v1/subscriptions/narrow"
+    made = subscribe(broker, "narrow > 0", "narrow", fields=["narrow", "spot"])
+    assert (made.status, made.json["fields"]) == (201, ["narrow", "spot"])
+    subscribe(broker, "narrow > 0", "whole")
+    assert publish(broker, [{"narrow": 1, "spot": "here", "hidden": 5}, {"narrow": 2, "beside": "x"}]).status == 200
+    changed = ask(url, "PUT", {"filter": "narrow > 0", "fields": ["spot"]})
+    assert changed.json["fields"] == ["spot"]
+    publish(broker, {"narrow": 3, "spot": "there"})
+    ask(url, "PUT", {"filter": "narrow > 0", "fields": []})
+    publish(broker, {"narrow": 4, "spot": "there"})
+    found = [one["event"] for one in ask(f"{url}/log").json["messages"]]
+    assert found == [{"narrow": 1, "spot": "here"}, {"narrow": 2}, {"spot": "there"}, {"narrow": 4, "spot": "there"}]
+    whole = ask(f"{broker.url}/v1/subscriptions/whole/log").json["messages"]
+    assert whole[0]["event"] == {"narrow": 1, "spot": "here", "hidden": 5}
+    for fields in ("narrow", ["a", "a"], [""], [1], ["n"] * 300):
+        assert subscribe(broker, "narrow > 0", "bad", fields=fields).status in (400, 413), fields
+
+
 def test_an_integer_is_an_id_too(broker: BrokerProcess) -> None:
     assert subscribe(broker, "a = 1", 7).json["id"] == 7
     assert ask(f"{broker.url}/v1/subscriptions/7").json["id"] == 7

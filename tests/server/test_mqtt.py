@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,8 +14,9 @@ from tamis.errors import ModelError
 from tamis.runtime.bridges.content import destination_of, event_of_message
 from tamis.runtime.bridges.plan import BridgePlan
 from tamis.runtime.bridges.systems.mqtt_connection import MqttPlace
+from tests.server.forks import pipe_program
 from tests.server.mosquitto import Mosquitto, MqttUser, mqtt_running, needs_mosquitto
-from tests.server.processes import HANGS, SERVE, STOPS, BrokerProcess, read_line, running
+from tests.server.processes import HANGS, STOPS, BrokerProcess, read_line, running
 
 
 class Bridge:
@@ -26,10 +25,10 @@ class Bridge:
     def __init__(self, mosquitto: Mosquitto, broker: BrokerProcess) -> None:
         places = ["--mqtt", mosquitto.url, "--url", broker.url, "--in", "sensors/#"]
         out = ["--subscribe", "hot=value > 40", "--subscribe", "named=name IS NOT NULL", "--out", "alerts/{id}/{name}"]
-        self._command = [sys.executable, "-c", SERVE, "bridge", "mqtt", "--json", *places, *out]
+        self._command = ["bridge", "mqtt", "--json", *places, *out]
 
     def start(self) -> Bridge:
-        self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, bufsize=0)
+        self._process = pipe_program(self._command)
         assert json.loads(read_line(self._process)) == {"ready": True}
         return self
 
@@ -41,8 +40,9 @@ class Bridge:
         if self._process.poll() is None:
             self._process.terminate()
         self._process.wait(STOPS)
-        assert self._process.stdout is not None
-        self._process.stdout.close()
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            pipe.close()
 
 
 @pytest.fixture

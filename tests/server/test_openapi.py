@@ -47,6 +47,8 @@ def test_whatever_is_sent_is_answered_as_the_document_says(broker: BrokerProcess
         for one in case.body if isinstance(case.body, list) else [case.body]:
             if isinstance(one, dict) and "filter" in one and filter is not None:
                 one["filter"] = filter
+        if isinstance(case.body, dict) and "wait" in case.body:
+            case.body["wait"] = 0  # nothing comes, however long it waits
         if is_known:
             make_good(broker, label, case)
         answer = case.call(base_url=broker.url, timeout=HANGS)

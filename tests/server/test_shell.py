@@ -18,12 +18,12 @@ import tamis
 from tamis.cli.main import app
 from tamis.errors import MissingExtraError
 from tamis.runtime import extra
+from tests.server.forks import run_program
 from tests.server.processes import HANGS, SERVE, BrokerProcess, running, wait_until
 
 
 def tamis_command(*arguments: str, input: str | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", SERVE, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, input=input, timeout=HANGS, check=False)
+    return run_program(list(arguments), input)
 
 
 def test_publish_and_subscribe_in_the_shell(broker: BrokerProcess, tmp_path: Path) -> None:

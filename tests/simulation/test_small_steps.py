@@ -13,6 +13,7 @@ from unittest import mock
 import pytest
 
 from tamis.routing.core import publications
+from tamis.routing.core.ahead import Ahead, Job
 from tamis.routing.core.publications import Publications, StepLimits
 from tests.simulation.world import RESTORED, World
 
@@ -52,3 +53,32 @@ def test_soak_simulator_small_steps(n_steps: list[int], start: int) -> None:
     for seed in range(start, start + 500):
         World(seed).run()
     assert sum(n_steps) > 1_000
+
+
+@pytest.fixture
+def jobs() -> Iterator[list[int]]:
+    """Have every event matched beside the loop, and count the jobs."""
+    counts: list[int] = []
+    finish = Ahead.finish
+
+    def counted(self: Ahead, job: Job, seconds: float, error: Exception | None = None) -> bool:
+        counts.append(len(job.events))
+        return finish(self, job, seconds, error)
+
+    with mock.patch.object(Ahead, "is_costly", return_value=True), mock.patch.object(Ahead, "finish", counted):
+        yield counts
+
+
+def test_nothing_is_lost_when_events_are_matched_beside_the_loop(jobs: list[int]) -> None:
+    """The table changes between the search for readers and the step that routes the event; brokers die in between."""
+    for seed in range(300, 309):
+        World(seed).run()
+    assert sum(jobs) > 100
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("start", range(5_000, 7_000, 500))
+def test_soak_simulator_beside_the_loop(jobs: list[int], start: int) -> None:
+    for seed in range(start, start + 500):
+        World(seed).run()
+    assert sum(jobs) > 1_000

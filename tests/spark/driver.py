@@ -24,6 +24,7 @@ from tamis.spark.snapshots import building, snapshot
 from tamis.spark.streaming import stream as streaming
 from tamis.spark.streaming.batch_log import write_once
 
+REGIONS = "id long, region string"
 #: Nothing is held longer, whatever became of the test.
 _LONGEST = 600
 
@@ -51,6 +52,10 @@ def held_build(batches: Iterator[pa.RecordBatch], *, task: Any, directory: str) 
     for report in building.build_batches(batches, task=task):
         hold(directory, "task")
         yield report
+
+
+def counts_of(report: Any) -> list[int]:
+    return [report.added, report.changed, report.removed, report.unchanged, report.rejected]
 
 
 class Commands:
@@ -100,6 +105,67 @@ class Commands:
             "stream": self._spark.read.parquet(f"{place}/output"),
         }
         return {name: [[row.event_id, row.subscription_id] for row in rows.collect()] for name, rows in forms.items()}
+
+    def sync(self, place: str) -> list[list[int]]:
+        """Bring a version up to date with a table, twice; return the counts."""
+        schema, directory = tamis.Schema({"price": tamis.Number()}), f"{place}/rules"
+        first = {"a": "price < 1", "b": "price < 2", "bad": "price >>"}
+        second = {"a": "price < 1", "b": "price < 3", "c": "price > 2"}
+        reports = []
+        for rules in (first, second):
+            frame = self._spark.createDataFrame(list(rules.items()), "id string, filter string")
+            reports.append(pipeline.sync_snapshot(frame, directory, schema=schema))
+            reports[-1].release()
+        return [counts_of(report) for report in reports]
+
+    def sync_changes(self, place: str) -> list[list[int]]:
+        """Bring the version of `sync` up to date with a stream of changes; return the counts of its batches."""
+        form = "id string, filter string, operation string, version long"
+        changes = [("a", None, "delete", 1), ("d", "price > 5", "insert", 2)]
+        self._spark.createDataFrame(changes, form).write.mode("overwrite").parquet(f"{place}/changes")
+        stream = self._spark.readStream.schema(form).parquet(f"{place}/changes")
+        once = {"availableNow": True}
+        query = pipeline.sync_stream(stream, f"{place}/rules", checkpoint=f"{place}/sync", trigger=once)
+        query.awaitTermination()
+        return [counts_of(report) for report in pipeline.sync_reports(f"{place}/sync")]
+
+    def join(self, place: str) -> dict[str, list[list[Any]]]:
+        """Join in every way, count what a version would have fired, and write the rows to sinks and back."""
+        schema, make = tamis.Schema({"price": tamis.Number()}), self._spark.createDataFrame
+        rules = make([("a", "price < 1"), ("b", "price < 3")], "id string, filter string")
+        events = make([(1, 0.5), (2, 2.5), (3, 9.0)], "event_id long, price double")
+        regions = make([(1, "POLYGON((0 0,1 0,1 1,0 1,0 0))"), (2, "POLYGON((0 0,3 0,3 3,0 3,0 0))")], REGIONS)
+        points = make([(1, [0.0, 0.5]), (2, [3.0, 3.0])], "id long, vector array<double>")
+        balls = make([(7, [0.0, 0.0], 1.0)], "id long, center array<double>, radius double")
+        cells = pipeline.hilbert_keys(make([(1, [1, 1]), (2, [7, 7])], "id long, cell array<int>"), bits=3)
+        boxes = pipeline.hilbert_ranges(make([(9, [0, 0], [2, 2])], "id long, low array<int>, high array<int>"), bits=3)
+        rows = pipeline.matcher(rules, schema=schema).match(events)
+        for format in ("parquet", "jsonl"):
+            pipeline.write_rows(rows, format, f"{place}/{format}", query="q", batch=0)
+            pipeline.write_rows(rows, format, f"{place}/{format}", query="q", batch=0)
+        frames = {
+            "covers": pipeline.covers_join(rules, rules, schema=schema, groups=2),
+            "find": pipeline.find_covers(rules.where("id = 'a'"), rules.where("id = 'b'"), schema=schema),
+            "relation": pipeline.relation_join(regions, regions, ["covered_by"]),
+            "ball": pipeline.ball_join(points, balls, dimensions=2),
+            "range": pipeline.range_join(cells, boxes, key_bits=6),
+            "backtest": pipeline.backtest(events, rules, schema=schema).drop("day"),
+            "parquet": self._spark.read.parquet(f"{place}/parquet").select("event_id", "subscription_id"),
+            "jsonl": self._spark.read.json(f"{place}/jsonl").select("event_id", "subscription_id"),
+        }
+        return {name: sorted(map(list, frame.collect())) for name, frame in frames.items()}
+
+    def own_stream(self, name: str, events: str, directory: str, output: str, checkpoint: str, hold: str = "") -> None:
+        """Start a stream of the one verb into Spark's own Parquet sink."""
+        self._spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 50)
+        source = self._spark.readStream.schema("event_id long, symbol string, price double, volume long")
+        rows = source.option("maxFilesPerTrigger", 1).parquet(events).transform(pipeline.matcher(directory).match)
+        writer = self._held(rows, hold).writeStream.format("parquet")  # held when some rows were matched
+        self._queries[name] = writer.option("checkpointLocation", checkpoint).start(output)
+
+    def own_rows(self, output: str) -> list[list[Any]]:
+        rows = self._spark.read.parquet(output).select("event_id", "subscription_id")
+        return [[row.event_id, row.subscription_id] for row in rows.collect()]
 
     def confide(self, token: str) -> str:
         """Publish to a broker that is not there, with a token; return the error."""

@@ -14,17 +14,29 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tamis.spark import batch_reports
+from tamis.spark.matching.pins import Pin
 from tamis.spark.streaming.batch_log import Begin
 from tests.spark.processes import Caller, DriverError
-from tests.spark.trades import bad_events, engine, matches, trades
+from tests.spark.trades import Pairs, bad_events, engine, matches, pairs, trades
 
-__all__ = ["Streams"]
+__all__ = ["Streams", "call_patiently"]
 
 #: Events of a file, and with ``maxFilesPerTrigger`` of a micro-batch.
 _ROWS = 120
 #: Spark Connect gives the Python process of a stream ten seconds to start, a number that no setting changes. On a busy
 #: machine that is too short, and Spark says so; another try finds the files in memory.
 _TRIES, _TOO_SLOW = 3, "Python worker failed to connect back"
+
+
+def call_patiently(driver: Caller, do: str, **arguments: Any) -> Any:
+    """Return the answer to a command that starts a Python process of a stream."""
+    for _ in range(_TRIES - 1):
+        try:
+            return driver.call(do, **arguments)
+        except DriverError as error:
+            if _TOO_SLOW not in error.message:
+                raise
+    return driver.call(do, **arguments)
 
 
 class Streams:
@@ -34,13 +46,14 @@ class Streams:
         self.place = place
         self.source, self.snapshots = place / "source", place / "snapshots"
         self.source.mkdir(parents=True)
-        self._published: dict[str, pa.Table] = {}
+        #: The subscriptions of each version.
+        self.published: dict[str, pa.Table] = {}
         self._files = 0
 
     def publish(self, subscriptions: pa.Table) -> str:
         """Publish a version with these subscriptions; return its name."""
         version = engine(subscriptions, "packed").save(self.snapshots).name
-        self._published[version] = subscriptions
+        self.published[version] = subscriptions
         return version
 
     def add_files(self, n: int) -> None:
@@ -54,14 +67,26 @@ class Streams:
     def start(self, driver: Caller, name: str, *, hold: str = "", output: str = "") -> None:
         """Have a driver start a stream, or take it up again."""
         places = {"directory": str(self.snapshots), "events": str(self.source), "checkpoint": str(self._log(name))}
-        for tries_left in reversed(range(_TRIES)):
-            try:
-                driver.call("stream", name=name, hold=hold, output=output or str(self._output(name)), **places)
-            except DriverError as error:
-                if not tries_left or _TOO_SLOW not in error.message:
-                    raise
-            else:
-                return
+        call_patiently(driver, "stream", name=name, hold=hold, output=output or str(self._output(name)), **places)
+
+    def start_own(self, driver: Caller, name: str, *, hold: str = "") -> None:
+        """Have a driver start a stream into Spark's own sink, or take it up again."""
+        places = {"directory": str(self.snapshots), "events": str(self.source), "checkpoint": str(self._log(name))}
+        driver.call("own_stream", name=name, hold=hold, output=str(self._output(name)), **places)
+
+    def check_own(self, driver: Caller, name: str) -> dict[int, str]:
+        """Compare the rows in Spark's own sink with the oracle; return the version that each batch was pinned to."""
+        taken = self.events_in(self._log(name))
+        assert sum(len(events) for events in taken.values()) == self._files * _ROWS
+        query = json.loads((self._log(name) / "metadata").read_text())["id"]
+        pins = {int(path.stem): path for path in (self.snapshots / "pins" / query).glob("*.json")}
+        used = {batch: msgspec.json.decode(pins[batch].read_bytes(), type=Pin).version for batch in sorted(pins)}
+        assert used.keys() == taken.keys()
+        wanted: Pairs = Counter()
+        for batch, events in taken.items():
+            wanted += matches(engine(self.published[used[batch]]), events)
+        assert pairs(driver.call("own_rows", output=str(self._output(name)))) == wanted
+        return used
 
     def versions_used(self, name: str) -> dict[int, str]:
         """Return the version that each batch wrote down before it ran."""
@@ -89,12 +114,12 @@ class Streams:
         delivered = Counter(map(tuple, driver.call("deliveries", output=output)))
         rejected = Counter((batch, event) for batch, event, _ in driver.call("rejected", output=output))
         used, reports = self.versions_used(name), {one.batch: one for one in batch_reports(self._log(name))}
-        taken = self._events(name)
+        taken = self.events_in(self._log(name))
         assert sum(len(events) for events in taken.values()) == self._files * _ROWS  # Spark took every event once
         assert taken.keys() == used.keys() == reports.keys()
         wanted: Counter[Any] = Counter()
         for batch, events in taken.items():
-            found = matches(engine(self._published[used[batch]]), events)
+            found = matches(engine(self.published[used[batch]]), events)
             wanted += Counter({(batch, *pair): n for pair, n in found.items()})
             report, bad = reports[batch], bad_events(events)
             assert (report.version, report.events) == (used[batch], len(events))
@@ -104,10 +129,10 @@ class Streams:
         assert not list(self._output(name).glob(".*"))  # nothing is left lying about
         return wanted.total() + rejected.total()
 
-    def _events(self, name: str) -> dict[int, pa.Table]:
+    def events_in(self, checkpoint: Path) -> dict[int, pa.Table]:
         """Return the events of each batch, by Spark's own log of its source."""
         taken: dict[int, set[str]] = {}
-        for path in (self._log(name) / "sources" / "0").iterdir():
+        for path in (checkpoint / "sources" / "0").iterdir():
             if not path.name.startswith("."):
                 for one in map(json.loads, path.read_text().splitlines()[1:]):
                     taken.setdefault(one["batchId"], set()).add(unquote(urlparse(one["path"]).path))

@@ -1,4 +1,4 @@
-"""Expressions and functions of users through Spark: workers import the module that registers a function."""
+"""Expressions, functions and types of users through Spark: workers import the modules that register them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pytest
 
 import tamis
 from tamis.model.derived.functions import function_modules
-from tamis.spark import compile_subscriptions, match, write_snapshot
+from tamis.model.types import registry
+from tamis.spark import check_events, compile_subscriptions, match, write_snapshot
 
 SCHEMA = tamis.Schema({"weight": tamis.Number(), "zone": tamis.String(), "paid": tamis.Number(), "fee": tamis.Number()})
 TEXTS = {
@@ -49,3 +50,24 @@ def test_workers_import_the_functions_of_users(spark: Any, tmp_path: Path, own_f
     events = spark.createDataFrame([tuple(one.values()) for one in EVENTS], form)
     found = match(events, tmp_path / "rules", event_id="id").collect()
     assert {(row["event_id"], row["subscription_id"]) for row in found} == EXPECTED
+
+
+@pytest.fixture
+def percent() -> Iterator[type[tamis.AttributeType]]:
+    """A type of a user's own, forgotten afterwards."""
+    module = importlib.import_module("tests.spark.own_types")
+    yield module.Percent
+    registry._TYPES.pop("percent")
+    registry._IN_ORDER.remove(module.Percent)
+    del sys.modules[module.__name__]
+
+
+def test_workers_import_the_types_of_users(spark: Any, percent: type[tamis.AttributeType]) -> None:
+    schema = tamis.Schema({"share": percent(), "shares": tamis.Many(percent())})
+    rules = spark.createDataFrame([("large", "share > '9 %'"), ("one", "shares = '5 %'")], "id string, filter string")
+    rows = [(1, "10 %", ["1 %"]), (2, "9 %", ["1 %", "5 %"]), (3, "ten", None)]
+    events = spark.createDataFrame(rows, "event_id int, share string, shares array<string>")
+    found = {(row["event_id"], row["subscription_id"]) for row in match(events, rules, schema=schema).collect()}
+    assert found == {(1, "large"), (2, "one")}
+    [bad] = check_events(events, schema=schema).collect()
+    assert (bad["event_id"], "expected a share such as" in bad["reason"]) == (3, True)

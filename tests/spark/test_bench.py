@@ -25,3 +25,15 @@ def test_all_systems_find_the_same_pairs(spark: Any) -> None:
         assert {rows[name]["events"] for name in some} == {events}
         assert len({rows[name]["pairs"] for name in some}) == 1
     assert rows["tamis"]["pairs"] > rows["range join"]["pairs"] > 0
+
+
+def test_every_join_of_the_papers_has_a_row(spark: Any) -> None:
+    from tamis_bench.spark.papers import PAPERS
+
+    options = ["--size", "60", "--repeat", "1", "--system", ",".join(PAPERS), "--json"]
+    done = CliRunner().invoke(app, ["bench", "spark", *options])
+    assert done.exit_code == 0, done.output
+    rows = {row["system"]: row for row in map(json.loads, done.stdout.splitlines())}
+    assert rows.keys() == PAPERS.keys()
+    assert all(row["rate"] > 0 for row in rows.values())
+    assert "60 peers planned" in rows["overlay_plan"]["note"]

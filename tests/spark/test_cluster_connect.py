@@ -12,9 +12,23 @@ import pytest
 
 import tamis
 from tests.spark.processes import Driver, Family
-from tests.spark.streams import Streams
+from tests.spark.streams import Streams, call_patiently
 from tests.spark.test_cases import FILES, by_types, of_file, text_of
-from tests.spark.trades import EVENTS, SETTINGS, Tables, expected, matches, pairs, questions
+from tests.spark.trades import (
+    EVENTS,
+    FORMS,
+    JOINED,
+    LEFT,
+    QUESTIONS,
+    SETTINGS,
+    SYNCED,
+    Tables,
+    engine,
+    expected,
+    matches,
+    pairs,
+    questions,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -51,6 +65,28 @@ def test_connect_gives_the_rows_of_the_laptop(remote: Driver, tmp_path: Path, ta
     remote.call("finish", name="remote")
     streams.check(remote, "remote")
     assert matches(tamis.Engine.load(tables.snapshots), EVENTS) == expected()
+
+
+def test_the_one_verb_in_every_form(remote: Driver, tables: Tables) -> None:
+    engine(QUESTIONS, "packed").save(tables.snapshots)
+    forms = remote.call(**tables.verb())
+    assert {name: pairs(rows) for name, rows in forms.items()} == dict.fromkeys(FORMS, expected())
+
+
+def test_tables_of_rules_through_connect(remote: Driver, tmp_path: Path) -> None:
+    assert remote.call("sync", place=str(tmp_path)) == SYNCED[:2]
+
+
+@pytest.mark.soak
+def test_a_stream_of_changes_through_connect(remote: Driver, tmp_path: Path) -> None:
+    remote.call("sync", place=str(tmp_path))
+    assert call_patiently(remote, "sync_changes", place=str(tmp_path)) == SYNCED[2:]
+    assert {one.id: one.text for one in tamis.Engine.load(tmp_path / "rules")} == LEFT
+
+
+@pytest.mark.soak
+def test_joins_and_sinks_through_connect(remote: Driver, tmp_path: Path) -> None:
+    assert remote.call("join", place=str(tmp_path)) == JOINED
 
 
 @pytest.mark.parametrize(

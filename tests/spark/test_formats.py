@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from tamis.errors import SchemaError, TableError
 from tamis.model.schema import Schema
-from tamis.model.types import Boolean, Number, Region, String, Timestamp, Vector
+from tamis.model.types import Boolean, Many, Number, Region, String, Timestamp, Vector
 from tamis.spark import check_events, match, read_events, read_subscriptions
 from tamis.spark.sources.formats import Read, format_of
 
@@ -190,6 +190,37 @@ def test_events_in_one_column(spark: SparkSession, tmp_path: Path, as_variant: b
         7: "no value, or text that is not JSON",
     }
     assert whole(read)
+
+
+@pytest.mark.usefixtures("generated_code")
+def test_a_path_in_a_variant_goes_through_lists_of_objects(spark: SparkSession, tmp_path: Path) -> None:
+    schema = Schema({"items.sku": Many(String()), "a.b.n": Many(Number()), "place": Region(), "items.one": Number()})
+    events = [
+        '{"items": [{"sku": "x"}, {"other": 1}, 5, {"sku": ["y", null]}]}',
+        '{"items": {"sku": "x"}, "a": [{"b": [{"n": 1}, {"n": 2.5}]}, {"b": {"n": [3]}}]}',
+        '{"items": {"sku": []}, "place": {"type": "Point", "coordinates": [1, 2]}}',
+        '{"items": [{"other": 1}], "a": []}',
+        '{"items": [{"sku": "x"}, {"sku": 7}]}',
+        '{"a": [{"b": {"n": 9007199254740993}}]}',
+        '{"items": [{"one": 1}]}',
+        '{"items": {"one": 1}}',
+    ]
+    frame = spark.createDataFrame(list(enumerate(events)), "id int, body string")
+    frame.withColumn("body", F.parse_json("body")).write.parquet(str(tmp_path / "e.parquet"))
+    read = read_events(spark, tmp_path / "e.parquet", schema=schema, variant="body")
+    assert [tuple(row) for row in read.rows.orderBy("id").collect()] == [
+        (0, ["x", "y"], None, None, None),
+        (1, ["x"], [1.0, 2.5, 3.0], None, None),
+        (2, [], None, '{"coordinates":[1,2],"type":"Point"}', None),
+        (3, None, None, None, None),
+        (7, None, None, None, 1.0),
+    ]
+    assert read.unreadable is not None
+    assert {row["id"]: row["reason"] for row in read.unreadable.collect()} == {
+        4: "attribute 'items.sku': expected a string, not bigint",
+        5: "attribute 'a.b.n': a whole number beyond 2**53 in a VARIANT; give it a column of its own",
+        6: "attribute 'items.one': a list of objects is on its path; declare a repeated attribute, Many(...)",
+    }
 
 
 def test_events_in_one_column_need_a_schema(spark: SparkSession, tmp_path: Path) -> None:

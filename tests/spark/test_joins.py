@@ -10,9 +10,22 @@ import pytest
 import shapely
 
 import tamis
+from tamis.algebra.evaluate import matches
 from tamis.curves.hilbert import HilbertCurve
 from tamis.errors import TableError
-from tamis.spark import ball_join, covers_join, find_covers, hilbert_keys, hilbert_ranges, range_join, relation_join
+from tamis.model.language.compiler import compile_text
+from tamis.overlay.space import Space
+from tamis.spark import (
+    ball_join,
+    covers_join,
+    find_covers,
+    hilbert_keys,
+    hilbert_ranges,
+    overlay_plan,
+    range_join,
+    relation_join,
+)
+from tamis.spark.joins.overlay_boxes import curve_keys
 from tests.spark.worlds import SCHEMA, texts
 
 RELATIONS = ["meets", "overlaps", "equals", "inside", "contains", "covers", "covered_by"]
@@ -81,3 +94,71 @@ def test_keys_in_ranges(spark: Any) -> None:
     assert _pairs(ranges) == sorted(local)
     inside = ((corners[None, :, 0] <= cells[:, None]) & (cells[:, None] <= corners[None, :, 1])).all(axis=2)
     assert _pairs(range_join(keys, ranges, key_bits=2 * bits)) == [tuple(one) for one in np.argwhere(inside)]
+
+
+def local_tree(boxes: dict[Any, Any], fanout: int) -> list[tuple[Any, ...]]:
+    """Return (level, node, parent, owner, box) of the tree over boxes, computed without Spark."""
+    ids = list(boxes)
+    keys = curve_keys(np.array([boxes[id].mean(axis=0) for id in ids]))
+    level = [(id, boxes[id]) for _, id in sorted(zip(keys.tolist(), ids, strict=True))]
+    found: list[tuple[Any, ...]] = []
+    for number in range(99):
+        top = len(level) == 1
+        found += [(number, i, None if top else i // fanout, *one) for i, one in enumerate(level)]
+        if top:
+            return found
+        groups = [level[i : i + fanout] for i in range(0, len(level), fanout)]
+        level = [(min((-np.prod(box[1] - box[0]), id) for id, box in group)[1], around(group)) for group in groups]
+    raise AssertionError("no root")
+
+
+def is_match(event: dict[str, float], text: str, schema: tamis.Schema) -> bool:
+    """Return what the oracle says."""
+    return any(matches(schema.event(event), filter) for filter in compile_text(text, schema).filters)
+
+
+def around(group: list[tuple[Any, Any]]) -> Any:
+    """Return the box around boxes."""
+    boxes = np.array([box for _, box in group])
+    return np.stack([boxes[:, 0].min(axis=0), boxes[:, 1].max(axis=0)])
+
+
+def test_a_plan_of_peers_is_the_tree_that_is_computed_here(spark: Any) -> None:
+    rng, schema = random.Random(47), tamis.Schema({"a": tamis.Number(0, 100), "b": tamis.Number(0, 100)})
+    rules = {
+        f"p{i}": f"a BETWEEN {(x := rng.randrange(90))} AND {x + rng.randrange(1, 30)} AND b > {rng.randrange(100)}"
+        for i in range(60)
+    } | {"never": "a < 1 AND a > 2", "odd": "a <> 5 AND b < 50"}
+    space = Space(schema)
+    boxes = {id: space.box_of(compile_text(text, schema).filters) for id, text in rules.items()}
+    tree = local_tree({id: box for id, box in boxes.items() if box is not None}, fanout=4)
+    plan = overlay_plan(spark.createDataFrame(list(rules.items()), "id string, filter string"), schema=schema, fanout=4)
+    found = {
+        (row["level"], row["node"]): (row["parent"], row["owner"], row["low"], row["high"])
+        for row in plan.nodes.collect()
+    }
+    assert found == {(level, node): (parent, owner, *box.tolist()) for level, node, parent, owner, box in tree}
+    assert plan.height == 3
+    events = [(i, float(rng.randrange(-5, 105)), None if i % 7 == 0 else float(rng.randrange(101))) for i in range(40)]
+    reached = plan.receptions(spark.createDataFrame(events, "event_id long, a double, b double"))
+    wanted = set()
+    for id, a, b in events:
+        event = {name: value for name, value in (("a", a), ("b", b)) if value is not None}
+        point = space.box_of_event(event)[0]
+        owners = {owner for *_, owner, box in tree if (box[0] <= point).all() and (point <= box[1]).all()}
+        wanted |= {(id, owner, is_match(event, rules[owner], schema)) for owner in owners}
+    assert {tuple(row) for row in reached.collect()} == wanted
+    assert {hit for *_, hit in wanted} == {True, False}
+    hits = {(id, owner) for id, owner, hit in wanted if hit}
+    everyone = [(id, {"a": a} if b is None else {"a": a, "b": b}) for id, a, b in events]
+    assert hits == {(id, who) for id, event in everyone for who, text in rules.items() if is_match(event, text, schema)}
+    plan.release()
+    bad = spark.createDataFrame([("x", "a >>")], "id string, filter string")
+    with pytest.raises(Exception, match="filter of 'x'"):
+        overlay_plan(bad, schema=schema)
+    with pytest.raises(TableError, match="fanout is 1; a node has at least two children"):
+        overlay_plan(bad, schema=schema, fanout=1)
+    single = overlay_plan(bad.selectExpr("id", "'a < 1' AS filter"), schema=schema)
+    assert [(row["level"], row["parent"], row["owner"]) for row in single.nodes.collect()] == [(0, None, "x")]
+    nothing = overlay_plan(bad.selectExpr("id", "'a < 1 AND a > 2' AS filter"), schema=schema)
+    assert (nothing.nodes.count(), nothing.height) == (0, 0)

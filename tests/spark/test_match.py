@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pyspark.sql import functions as F
 
 import tamis
 from tamis.errors import SnapshotError, TableError
@@ -189,3 +190,27 @@ def test_what_a_caller_can_get_wrong(spark: Any, world: dict[str, Any], tmp_path
     engine.save(tmp_path)
     with pytest.raises(TableError, match="numbers and ids that are strings"):
         match(world["events"], tmp_path)
+
+
+def test_paths_reach_into_structs_and_lists_of_structs(spark: Any) -> None:
+    form = "event_id int, detail struct<state:string, n:int>, items array<struct<sku:string>>, tags array<string>"
+    events = spark.createDataFrame(
+        [(1, ("running", 1), [("a1",), ("b2",)], ["x"]), (2, ("stopped", 2), [("b2",)], []), (3, None, None, None)],
+        form,
+    )
+    rules = [("s", "detail.state = 'running'"), ("n", "detail.n > 1"), ("t", "tags = 'x'")]
+    subscriptions = spark.createDataFrame(rules, "id string, filter string")
+    found = {(row["event_id"], row["subscription_id"]) for row in match(events, subscriptions).collect()}
+    assert found == {(1, "s"), (2, "n"), (1, "t")}
+    through_a_list = spark.createDataFrame([("i", "items.sku = 'a1'")], "id string, filter string")
+    schema = tamis.Schema({"items.sku": tamis.Many(tamis.String())})
+    assert [tuple(row) for row in match(events, through_a_list, schema=schema).collect()] == [(1, "i")]
+
+
+def test_a_path_into_a_variant_column_is_refused_with_the_expression_that_takes_it_out(spark: Any) -> None:
+    events = spark.createDataFrame([(1, "{}")], "event_id int, detail string").withColumn(
+        "detail", F.parse_json("detail")
+    )
+    subscriptions = spark.createDataFrame([("s", "detail.state = 'running'")], "id string, filter string")
+    with pytest.raises(TableError, match=r"'detail' is a VARIANT.*try_variant_get\(detail, '\$\.state'"):
+        match(events, subscriptions, schema=tamis.Schema({"detail.state": tamis.String()}))

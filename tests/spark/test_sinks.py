@@ -74,6 +74,7 @@ def test_kafka_as_far_as_the_plan(spark: Any) -> None:
     ("format", "target", "names", "problem"),
     [
         ("avro", "x", {}, "there is no sink 'avro'; choose from parquet, jsonl"),
+        ("iceberg", "a.b", {}, "an Iceberg table is a table of Spark's catalog"),
         ("kafka", "topic", {"query": "q", "batch": 1}, "is not host:port/topic"),
         ("kafka", "h:1/topic", {}, "a topic cannot be replaced"),
         ("delta", "s3://bucket/x", {}, "a Delta table is written to a directory"),

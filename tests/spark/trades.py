@@ -16,9 +16,12 @@ from tamis.model.tables import EventTable, SubscriptionTable
 __all__ = [
     "EVENTS",
     "FORMS",
+    "JOINED",
+    "LEFT",
     "QUESTIONS",
     "SCHEMA",
     "SETTINGS",
+    "SYNCED",
     "Pairs",
     "Tables",
     "bad_events",
@@ -100,6 +103,21 @@ def matches(engine: tamis.Engine, events: pa.Table) -> Pairs:
 QUESTIONS, EVENTS = questions(900, seed=1), trades(600, seed=2)
 #: The forms of the one verb that `Tables.verb` tries.
 FORMS = ("match", "ids", "sql", "stream")
+#: What the commands ``sync`` and ``sync_changes`` of a driver answer together (added, changed, removed, unchanged,
+#: rejected), and what they leave.
+SYNCED = [[2, 0, 0, 0, 1], [1, 1, 0, 1, 0], [1, 0, 1, 0, 0]]
+LEFT = {"b": "price < 3", "c": "price > 2", "d": "price > 5"}
+#: What the command ``join`` answers.
+JOINED = {
+    "covers": [["a", "a"], ["b", "a"], ["b", "b"]],
+    "find": [["a", "b"]],
+    "relation": [[1, 2, "covered_by"]],
+    "ball": [[1, 7]],
+    "range": [[1, 9]],
+    "backtest": [["a", 1], ["b", 2]],
+    "parquet": [[1, "a"], [1, "b"], [2, "b"]],
+    "jsonl": [[1, "a"], [1, "b"], [2, "b"]],
+}
 #: Settings of Spark under which these small tables are still several tasks.
 SETTINGS = {"spark_sql_shuffle_partitions": 2, "spark_sql_files_maxPartitionBytes": "16k"}
 

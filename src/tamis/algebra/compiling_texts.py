@@ -20,7 +20,7 @@ from tamis.model.language.templates.texts import Parts, Template, make_template,
 from tamis.model.schema import Schema
 from tamis.model.subscription import Filter
 
-__all__ = ["BadText", "CompiledTexts", "TextTemplates", "compile_texts"]
+__all__ = ["BadText", "CompiledTexts", "TextChecker", "TextTemplates", "compile_texts"]
 
 #: Texts whose literals wait to be filled in at once: about 100 MB.
 _BATCH = 65_536
@@ -109,6 +109,29 @@ class TextTemplates:
         return compiled
 
 
+class TextChecker:
+    """Finds the texts that mean nothing under a schema, batch by batch; each shape is parsed once or twice in all."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._compiler = _Compiler(CompiledTexts(schema), learns=False, columns=True)
+        self._compiler.errors = {}
+
+    def find_bad(self, texts: Iterable[str]) -> dict[int, ModelError]:
+        """Return the errors of the texts that mean nothing, by their place.
+
+        >>> from tamis.model.types import Number
+        >>> list(TextChecker(Schema({"price": Number()})).find_bad(["price < 1", "price >>", "prise < 1"]))
+        [1, 2]
+        """
+        compiler, rows = self._compiler, enumerate(texts)
+        errors = compiler.errors = {}
+        while batch := list(islice(rows, _BATCH)):
+            compiler.add(batch)
+            compiler.result.columns.clear()
+            compiler.result.others.clear()
+        return errors
+
+
 class _Compiler:
     """Compiles batch after batch; the fields are what a text may need."""
 
@@ -119,6 +142,8 @@ class _Compiler:
         self._shapes: dict[tuple[str, ...], _Waiting] = {}
         #: How often a shape was seen that has no template.
         self._seen: Counter[tuple[str, ...]] = Counter()
+        #: The errors of all bad texts by row; None when the first one ends everything.
+        self.errors: dict[int, ModelError] | None = None
 
     def add(self, batch: Sequence[tuple[int, str]]) -> None:
         shapes, texts = self._shapes, dict(batch)
@@ -128,13 +153,14 @@ class _Compiler:
             if waiting is not None and parts is not None:
                 waiting.rows.append(row)
                 waiting.literals.append(parts[1])
-            elif not self._compile(row, text):
+            elif self._compile(row, text):
+                if parts is not None:
+                    self._learn_shape(text, parts)
+            elif self.errors is None:
                 break
-            elif parts is not None:
-                self._learn_shape(text, parts)
         unusual = [row for waiting in shapes.values() if waiting.rows for row in self._fill(waiting)]
         for row in sorted(unusual):
-            if not self._compile(row, texts[row]):
+            if not self._compile(row, texts[row]) and self.errors is None:
                 return
 
     def _learn_shape(self, text: str, parts: Parts) -> None:
@@ -151,7 +177,9 @@ class _Compiler:
         try:
             filters, result.schema, _ = compile_source(text, result.schema, learns=self._learns)
         except ModelError as error:
-            if result.bad is None or row < result.bad.row:
+            if self.errors is not None:
+                self.errors[row] = error
+            elif result.bad is None or row < result.bad.row:
                 result.bad = BadText(row, error)
             return False
         result.others.append((row, filters))

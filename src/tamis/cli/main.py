@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from tamis.cli import kernels
-from tamis.cli.broker import bridge, network, peer, publish, serve, tune
+from tamis.cli.broker import apply, bridge, consume, network, peer, publish, serve, tune
 from tamis.cli.demo import app as demo
 from tamis.cli.extensions import extension_names, find_extension
 from tamis.cli.failures import failing_well
@@ -104,6 +104,9 @@ app.command("verify", epilog=verify.EPILOG)(verify.verify)
 app.command("migrate", epilog=migrate.EPILOG)(migrate.migrate)
 app.command("publish", epilog=publish.PUBLISH_EPILOG)(publish.publish)
 app.command("subscribe", epilog=publish.SUBSCRIBE_EPILOG)(publish.subscribe)
+app.command("consume", epilog=consume.CONSUME_EPILOG)(consume.consume)
+app.command("dead-letters", epilog=consume.LETTERS_EPILOG)(consume.dead_letters)
+app.command("apply", epilog=apply.EPILOG)(apply.apply)
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(serve.app, name="serve")
 app.add_typer(bridge.app, name="bridge")

@@ -84,9 +84,17 @@ def examples(*lines: str) -> str:
 def fixed(text: str, fix: bool) -> str:
     """Return a filter, with ``fix`` in CQL2 instead of another language; then the corrected text is printed."""
     from tamis.cli.screen import errors
-    from tamis.model.language.foreign.corrections import corrected
+    from tamis.errors import SubscriptionError, SubscriptionSyntaxError
+    from tamis.model.language.foreign.corrections import requoted
+    from tamis.model.language.parse import parse
 
-    proposal = corrected(text) if fix and not text.lstrip().startswith("{") else None
+    if not fix or text.lstrip().startswith("{"):
+        return text
+    try:
+        parse(text)
+        proposal = requoted(text)
+    except (SubscriptionError, SubscriptionSyntaxError) as error:
+        proposal = error.corrected
     if proposal is None:
         return text
     errors().say(f"fixed: {proposal}")

@@ -28,13 +28,11 @@ __all__ = [
     "NO_RUNS",
     "Runs",
     "coarsened",
-    "contains",
     "covered_ranges",
     "covers",
     "difference",
     "intersection",
     "merged",
-    "n_keys_of",
     "union",
 ]
 
@@ -97,16 +95,6 @@ def intersection(one: Runs, other: Runs) -> Runs:
     ).astype(np.int64)
 
 
-def contains(runs: Runs, keys: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """Say for each key whether it is in the set."""
-    asked = np.asarray(keys, dtype=np.int64)
-    if not len(runs):
-        return np.zeros(asked.shape, bool)
-    place = np.searchsorted(runs[:, 0], asked, side="right") - 1
-    inside: npt.NDArray[np.bool_] = (place >= 0) & (asked <= runs[place, 1])
-    return inside
-
-
 def covered_ranges(one: Runs, other: Runs) -> npt.NDArray[np.bool_]:
     """Say for each range of ``one`` whether ``other`` covers it whole: partial covering."""
     if not len(other):
@@ -137,8 +125,3 @@ def coarsened(runs: Runs, most: int) -> Runs:
     starts = np.concatenate([[0], kept + 1])
     stops = np.concatenate([kept, [len(runs) - 1]])
     return np.column_stack([runs[starts, 0], runs[stops, 1]])
-
-
-def n_keys_of(runs: Runs) -> int:
-    """Return how many keys a set has."""
-    return int((runs[:, 1] - runs[:, 0] + 1).sum())

@@ -180,14 +180,21 @@ def read_point_column(array: pa.Array) -> npt.NDArray[np.float64] | None:
 _NESTED = "a collection inside a collection; write its parts into the outer one"
 
 
+#: What GEOS says of common mistakes, and what to do.
+_REASONS = {
+    "closed linestring": "repeat the first point of a ring at its end",
+    "Expected number but encountered ','": "the numbers of a point have a space between them: POINT(13.4 52.5)",
+    "Expected word but encountered number": "each ring stands in parentheses of its own: POLYGON((0 0, 1 0, 1 1, 0 0))",
+}
+
+
 def _read(reader: Any, value: str | bytes, form: str) -> shapely.Geometry:
     try:
         with np.errstate(invalid="ignore", over="ignore"):  # NaN is refused later; no need to warn as well
             return reader(value)
     except (shapely.errors.GEOSException, TypeError, ValueError) as error:
         reason = str(error).split("\n")[0].removeprefix("ParseException: ")
-        if "closed linestring" in reason:
-            reason = "repeat the first point of a ring at its end"
+        reason = next((told for sign, told in _REASONS.items() if sign in reason), reason)
         raise UnfitError(f"not {form}: {reason}") from None
 
 

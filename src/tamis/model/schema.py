@@ -198,6 +198,8 @@ class Schema(Mapping[str, AttributeType]):
             read = msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise SchemaError("", f"a schema is JSON text: {error}") from None
+        except RecursionError:
+            raise SchemaError("", "a schema is JSON text: it is nested too deeply") from None
         attributes = read.get("attributes") if isinstance(read, dict) else None
         if not isinstance(attributes, dict):
             raise SchemaError("", 'a schema is {"attributes": {name: {"type": ...}}}')

@@ -19,7 +19,7 @@ import shapely
 
 from tamis.errors import LimitError
 from tamis.model.geojson import from_geojson, point_of
-from tamis.model.geometry_text import read_wkb, read_wkt
+from tamis.model.geometry_text import MAX_BYTES, read_wkb, read_wkt
 from tamis.model.values import UnfitError, single
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ def _decode(value: object) -> shapely.Geometry:
     if isinstance(value, shapely.Geometry):
         return value
     if isinstance(value, str):
-        return read_wkt(value)
+        return _from_geojson_text(value) if value.lstrip()[:1] == "{" else read_wkt(value)
     if isinstance(value, bytes | bytearray | memoryview):
         return read_wkb(bytes(value))
     if isinstance(value, Mapping):
@@ -221,6 +221,19 @@ def _decode(value: object) -> shapely.Geometry:
     if isinstance(value, Sequence | np.ndarray) and len(value) in (2, 3):
         return point_of(value)
     raise UnfitError(f"expected a region (WKT, WKB, GeoJSON, shapely or x, y), not {type(value).__name__}")
+
+
+def _from_geojson_text(text: str) -> shapely.Geometry:
+    """Return the geometry of GeoJSON that comes as text, as columns of strings hold it."""
+    from tamis.model.strict_json import read_object
+
+    if len(text) > MAX_BYTES:
+        raise LimitError("characters of a region as GeoJSON", len(text), MAX_BYTES)
+    try:
+        document = read_object(text)
+    except ValueError as error:
+        raise UnfitError(f"not GeoJSON: {error}") from None
+    return from_geojson(document)
 
 
 _NO_HOLES = "a region has no holes; give its outer ring"
@@ -342,7 +355,7 @@ def _on_the_globe(geometry: Operand) -> Operand:
     """Return longitudes and latitudes, what crosses the antimeridian cut there; `UnfitError` beyond the poles."""
     x, y = shapely.get_coordinates(geometry).T
     if not ((np.abs(x) <= 180).all() and (np.abs(y) <= 90).all()):
-        raise UnfitError("a longitude beyond 180 or a latitude beyond 90 degrees")
+        raise UnfitError("a longitude beyond 180 or a latitude beyond 90 degrees; the longitude comes first")
     if isinstance(geometry, shapely.Point) or not any(_find_jump(ring) is not None for ring in _rings(geometry)):
         return geometry
     if isinstance(geometry, shapely.GeometryCollection):

@@ -17,6 +17,8 @@ import msgspec
 from tamis.algebra.compiling import compile_filters, compile_source
 from tamis.errors import EventError, LimitError, SchemaError
 from tamis.model.language.cql2_json import from_json, to_json
+from tamis.model.language.format import format_node
+from tamis.model.language.parse import parse
 from tamis.model.language.templates.columns import TextColumns
 from tamis.model.language.templates.documents import JsonTemplates
 from tamis.model.language.unbind import unbind
@@ -25,7 +27,7 @@ from tamis.model.subscription import Filter
 from tamis.model.types import Number
 from tamis.model.types.paths import MAX_DEPTH, nested
 
-__all__ = ["MAX_INNER", "Content", "ReadDocuments", "adopt", "check_nesting", "copy_apart"]
+__all__ = ["MAX_INNER", "Content", "ReadDocuments", "adopt", "check_nesting", "copy_apart", "text_of"]
 
 _Key = TypeVar("_Key")
 _Known = TypeVar("_Known")
@@ -299,6 +301,16 @@ class Content:
     def _canonical(self, raw: dict[str, Any]) -> Event:
         event = self.schema.event_from_wire(raw)
         return event | presence_of(self.schema, raw) if self.learns else event
+
+
+def text_of(content: Content, data: bytes) -> str:
+    """Return the canonical text of CQL2-JSON that a client wrote; `ModelError` when it is none.
+
+    >>> text_of(Content(), b'{"op": "<", "args": [{"property": "price"}, 100]}')
+    'price < 100'
+    """
+    text = content._templates().text(data, content.schema)
+    return format_node(parse(msgspec.json.decode(data))) if text is None else text
 
 
 def copy_apart(content: Content) -> Content:

@@ -21,7 +21,7 @@ import msgspec
 from tamis.errors import ModelError
 from tamis.node.effects import Key, Persist
 
-__all__ = ["KINDS", "Cursor", "Form", "Former", "Kind", "Layout", "Progress", "find_kind"]
+__all__ = ["KINDS", "Cursor", "Form", "Former", "Hold", "Kind", "Layout", "Progress", "TokenFile", "find_kind"]
 
 Value = TypeVar("Value")
 
@@ -74,6 +74,25 @@ class Former(NamedTuple):
 
     epoch: int
     sent: int
+
+
+class Hold(NamedTuple):
+    """A message of a shared queue: how often it was taken, who holds it until when, and whether it is settled.
+
+    ``until`` is in microseconds UTC.
+    """
+
+    deliveries: int = 0
+    consumer: str = ""
+    until: int = 0
+    is_done: bool = False
+
+
+class TokenFile(NamedTuple):
+    """The tokens of a broker whose state is in a shared store: how often they have changed, and the file as JSON."""
+
+    version: int
+    tokens: bytes
 
 
 @dataclass(frozen=True)
@@ -230,6 +249,13 @@ GAP = Kind(
     "routing/edge/backlogs.py",
     "what a suspended client has missed so far",
 )
+HELD = Kind(
+    "held",
+    ("link", "number"),
+    _packed("MessagePack array (`node/records.py::Hold`)", Hold),
+    "routing/consumers/sharing.py",
+    "which consumer holds a message of a shared queue and until when, how often it was taken, whether it is settled",
+)
 PRODUCER = Kind(
     "producer",
     ("principal", "producer"),
@@ -250,6 +276,13 @@ TOKENS = Kind(
     _packed("MessagePack array of pairs of strings", list[tuple[str, str]]),
     "routing/edge/audit.py",
     "the names of the tokens seen last, and the beginnings of their digests",
+)
+TOKEN_FILE = Kind(
+    "token_file",
+    (),
+    _packed("MessagePack array of a number and bytes (`node/records.py::TokenFile`)", TokenFile),
+    "routing/edge/audit.py",
+    "the tokens of a broker with a standby: digests and rights, no secret",
 )
 AUDIT = Kind(
     "audit",
@@ -293,9 +326,11 @@ _ALL: tuple[Kind[object], ...] = (  # type: ignore[assignment]  # a tuple of dif
     TYPES,
     SCHEMA,
     GAP,
+    HELD,
     PRODUCER,
     REFUSED,
     TOKENS,
+    TOKEN_FILE,
     AUDIT,
     ACTIVITY,
 )

@@ -29,7 +29,7 @@ import numpy.typing as npt
 
 from tamis.algebra.simplify import simplify_filters
 from tamis.model.schema import Schema
-from tamis.model.subscription import Subscription, Values
+from tamis.model.subscription import Constraint, Relation, Spatial, Subscription, Values
 from tamis.reduction.given import Given, Subscriptions, read
 from tamis.reduction.report import Reduction
 from tamis.reduction.stages.box_stages import find_covered_boxes, find_subsumed_boxes
@@ -91,12 +91,22 @@ def simplified_each(given: Given, story: Story, progress: Progress | None = None
 
 
 def simplified(one: Subscription) -> Subscription:
-    """Return a subscription with simplified filters; one set of values per attribute is as simple as can be."""
+    """Return a subscription with simplified filters; one set of values or one region per attribute is simple."""
     filters = one.filters
-    is_simple = len(filters) == 1 and filters[0].rest is None
-    if is_simple and all(type(part) is Values for part in filters[0].constraints):
+    if len(filters) == 1 and filters[0].rest is None and _is_simple(filters[0].constraints):
         return one
     return replace(one, filters=simplify_filters(filters))
+
+
+def _is_simple(constraints: Sequence[Constraint]) -> bool:
+    if all(type(part) is Values for part in constraints):
+        return True
+    if len({part.attribute for part in constraints}) < len(constraints):
+        return False
+    return all(
+        type(part) is Values or (type(part) is Spatial and 0 < len(part.relations) < len(Relation))
+        for part in constraints
+    )
 
 
 def groups_of(given: Given, simple: Sequence[Subscription]) -> Iterator[Group]:

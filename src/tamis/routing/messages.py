@@ -109,6 +109,8 @@ class About(msgspec.Struct, frozen=True, omit_defaults=True):
     """What an owner says about a subscription; routing does not look at it.
 
     ``text`` is the filter as it was written. A subscription that is not ``durable`` ends with its client's connection.
+    ``fields`` are the attributes that its deliveries carry; all without them. What was taken ``max_deliveries`` times
+    without an acknowledgement goes to its dead letters; 0: never.
     """
 
     owner: str = ""
@@ -116,6 +118,8 @@ class About(msgspec.Struct, frozen=True, omit_defaults=True):
     durable: bool = True
     created: int = 0
     metadata: dict[str, str] = {}
+    fields: tuple[str, ...] = ()
+    max_deliveries: int = 0
 
 
 class Unsubscribe(Message, frozen=True, array_like=True, tag=2):

@@ -16,13 +16,14 @@ import importlib
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
-from tamis.errors import MissingExtraError
+from tamis.errors import MissingExtraError, ModelError
 
 if TYPE_CHECKING:
     from tamis.spark.broker.data_source import register_broker
     from tamis.spark.functions.register import register_functions
     from tamis.spark.joins.balls import ball_join
     from tamis.spark.joins.covers import covers_join, find_covers
+    from tamis.spark.joins.overlay import OverlayPlan, overlay_plan
     from tamis.spark.joins.ranges import hilbert_keys, hilbert_ranges, range_join
     from tamis.spark.joins.regions import relation_join
     from tamis.spark.matching.backtest import backtest
@@ -55,6 +56,7 @@ __all__ = [
     "BatchReport",
     "Compiled",
     "Matcher",
+    "OverlayPlan",
     "Pipeline",
     "Reduced",
     "ReductionCounts",
@@ -73,6 +75,7 @@ __all__ = [
     "match",
     "match_stream",
     "matcher",
+    "overlay_plan",
     "prune_snapshots",
     "range_join",
     "read_deliveries",
@@ -102,6 +105,7 @@ _HOMES = {
     "functions.register": ["register_functions"],
     "joins.balls": ["ball_join"],
     "joins.covers": ["covers_join", "find_covers"],
+    "joins.overlay": ["OverlayPlan", "overlay_plan"],
     "joins.ranges": ["hilbert_keys", "hilbert_ranges", "range_join"],
     "joins.regions": ["relation_join"],
     "matching.backtest": ["backtest"],
@@ -127,6 +131,8 @@ _HOMES = {
     "streaming.sync_stream": ["SyncedBatch", "read_quarantine", "sync_reports", "sync_stream"],
     "subscriptions.compile": ["Compiled", "compile_subscriptions"],
 }
+#: The first Spark with Arrow functions of columns and Arrow table functions.
+_OLDEST = (4, 1)
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
@@ -134,9 +140,22 @@ def __getattr__(name: str) -> Any:
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module 'tamis.spark' has no attribute {name!r}")
+    _check_version()
     value = getattr(importlib.import_module(f"tamis.spark.{home}"), name)
     globals()[name] = value
     return value
+
+
+def _check_version() -> None:
+    """Refuse a Spark that lacks Arrow functions, before an import somewhere fails for want of them."""
+    import pyspark
+
+    if tuple(map(int, pyspark.__version__.split(".")[:2])) < _OLDEST:
+        needed = ".".join(map(str, _OLDEST))
+        raise ModelError(
+            f"tamis.spark needs PySpark {needed} or newer, this is {pyspark.__version__}: "
+            f"pip install 'pyspark>={needed}'"
+        )
 
 
 def __dir__() -> list[str]:

@@ -5,7 +5,8 @@ Everything here is a plan on the JVM's side: no row is read, nothing is collecte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from tamis.engine.snapshot.manifest import Manifest
 from tamis.errors import SchemaError, TableError
 from tamis.model.schema import ALL_STRINGS, Schema
 from tamis.model.types import Form, Region
+from tamis.model.types.paths import MAX_DEPTH, is_path
 
 __all__ = [
     "MIXED_IN_SPARK",
@@ -40,6 +42,9 @@ MIXED_IN_SPARK = "Spark has no column of values of several types; declare one ty
 
 #: How the columns of attributes begin while they travel.
 VALUE = "__tamis_value_"
+
+#: Spark 4.1 has all timestamps in UTC.
+_TAKES_ZONE = "timezone" in inspect.signature(to_arrow_schema).parameters
 
 _WHOLE = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 
@@ -73,9 +78,10 @@ def id_kind(manifest: Manifest, version: Path | str) -> str:
 
 def arrow_form(form: T.StructType, frame: DataFrame) -> pa.Schema:
     """Return the types in which columns of a DataFrame's session cross to Python."""
-    zone = frame.sparkSession.conf.get("spark.sql.session.timeZone") or "UTC"
-    schema: pa.Schema = to_arrow_schema(form, timezone=zone)
-    return schema
+    convert: Callable[..., pa.Schema] = to_arrow_schema
+    if not _TAKES_ZONE:
+        return convert(form)
+    return convert(form, timezone=frame.sparkSession.conf.get("spark.sql.session.timeZone") or "UTC")
 
 
 def arrow_function(function: Callable[..., pa.Array], kind: T.DataType | str) -> Callable[..., Column]:
@@ -91,25 +97,43 @@ def partitions_of(frame: DataFrame) -> int:
 
 
 def schema_of(frame: DataFrame) -> Schema:
-    """Return the schema that the columns of a DataFrame suggest.
+    """Return the schema that the columns of a DataFrame suggest; fields of a struct are attributes such as ``a.b``.
 
-    GEOMETRY columns are regions. Binary columns and arrays could be anything: name them in a schema of your
-    own (``Region()``, ``Vector(n)``).
+    GEOMETRY columns are regions, arrays of strings are repeated attributes. Binary columns and other arrays could be
+    anything: name them in a schema of your own (``Region()``, ``Vector(n)``, ``Many(Number())``).
     """
-    regions = {field.name: Region() for field in frame.schema if _is_geometry(field.dataType)}
-    plain = [field for field in frame.schema if _is_plain(field.dataType)]
+    fields = [*_leaves(frame.schema)]
+    regions = {field.name: Region() for field in fields if _is_geometry(field.dataType)}
+    plain = [field for field in fields if _is_plain(field.dataType)]
     known = Schema.from_arrow(arrow_form(T.StructType(plain), frame))
     return Schema({**{name: known[name] for name in known}, **regions})
 
 
 def value_names(frame: DataFrame, schema: Schema) -> list[str]:
-    """Return the columns of a DataFrame that the schema names; all strings where it asks for them (`ALL_STRINGS`)."""
+    """Return the columns of a DataFrame that the schema names, or into which one of its paths reaches.
+
+    All strings belong to them where the schema asks for these (`ALL_STRINGS`).
+    """
     joins = ALL_STRINGS in schema and ALL_STRINGS not in frame.columns
     texts = {field.name for field in frame.schema if joins and isinstance(field.dataType, T.StringType)}
-    names = [name for name in frame.columns if name in schema or name in texts]
+    names = [name for name in frame.columns if name in schema or name in texts or _is_entered(frame, name, schema)]
     if not names:
         raise SchemaError("", f"no column of the events is in the schema (columns: {', '.join(frame.columns)})")
     return names
+
+
+def _is_entered(frame: DataFrame, name: str, schema: Schema) -> bool:
+    """Whether a path of the schema reaches into a column; `TableError` for a VARIANT, whose inside is not read."""
+    kind = frame.schema[name].dataType
+    if not isinstance(kind, T.StructType | T.ArrayType | T.MapType | T.VariantType):
+        return False
+    paths = [path for path in schema if path.startswith(f"{name}.") and is_path(path) and path not in frame.columns]
+    if paths and isinstance(kind, T.VariantType):
+        raise TableError(
+            f"column {name!r} is a VARIANT, and the attribute {paths[0]!r} is inside it: give it a column of its own, "
+            f"try_variant_get({name}, '$.{paths[0].removeprefix(name + '.')}', 'string') AS `{paths[0]}`"
+        )
+    return bool(paths)
 
 
 def values_of(frame: DataFrame, schema: Schema, *, beside: Sequence[Column] = ()) -> DataFrame:
@@ -133,13 +157,23 @@ def _readable(frame: DataFrame, name: str, schema: Schema) -> Column:
     return column
 
 
+def _leaves(form: T.StructType, prefix: str = "", depth: int = 1) -> Iterator[T.StructField]:
+    """Yield the columns, and the fields inside of structs under their paths."""
+    for field in form:
+        if isinstance(field.dataType, T.StructType) and depth < MAX_DEPTH:
+            yield from _leaves(field.dataType, f"{prefix}{field.name}.", depth + 1)
+        else:
+            yield T.StructField(prefix + field.name, field.dataType)
+
+
 def _is_geometry(kind: T.DataType) -> bool:
     return kind.typeName().lower().startswith(("geometry", "geography"))
 
 
 def _is_plain(kind: T.DataType) -> bool:
     scalar = (T.NumericType, T.StringType, T.BooleanType, T.TimestampType, T.TimestampNTZType)
-    return isinstance(kind, scalar)
+    is_texts = isinstance(kind, T.ArrayType) and isinstance(kind.elementType, T.StringType)
+    return is_texts or isinstance(kind, scalar)
 
 
 def quoted(name: str) -> str:

@@ -13,7 +13,24 @@ Json = dict[str, Any]
 _ID: Json = {"oneOf": [{"type": "string", "minLength": 1, "maxLength": 128}, {"type": "integer"}]}
 _EVENT: Json = {"type": "object", "maxProperties": 256, "additionalProperties": True}
 
+_FILTER: Json = {"oneOf": [{"type": "string"}, {"type": "object"}], "description": "CQL2 text or CQL2-JSON"}
+_EXPIRES: Json = {
+    "oneOf": [{"type": "string", "format": "date-time"}, {"type": "number", "exclusiveMinimum": 0}],
+    "description": "A moment, or seconds from now.",
+}
+
+_FIELDS: Json = {
+    "type": "array",
+    "items": {"type": "string", "minLength": 1},
+    "uniqueItems": True,
+    "maxItems": 256,
+    "description": "the attributes that deliveries carry; all if it is empty or left out",
+}
+
 _CURSOR: Json = {"type": "string", "pattern": "^[0-9]{1,19}-[0-9]{1,18}$"}
+
+_CURSORS: Json = {"type": "array", "items": _CURSOR, "maxItems": 1000}
+_CONSUMER: Json = {"type": "string", "minLength": 1, "maxLength": 128}
 
 _SCHEMAS: Json = {
     "Event": _EVENT | {"description": "Attribute names and values; a missing value is left out."},
@@ -43,14 +60,27 @@ _SCHEMAS: Json = {
         "additionalProperties": False,
         "properties": {
             "id": _ID,
-            "filter": {"oneOf": [{"type": "string"}, {"type": "object"}], "description": "CQL2 text or CQL2-JSON"},
+            "filter": _FILTER,
             "namespace": {"type": "string", "minLength": 1, "maxLength": 128, "default": "default"},
             "durable": {"type": "boolean", "default": True},
-            "expires": {
-                "oneOf": [{"type": "string", "format": "date-time"}, {"type": "number", "exclusiveMinimum": 0}],
-                "description": "A moment, or seconds from now.",
-            },
+            "expires": _EXPIRES,
             "metadata": {"type": "object", "additionalProperties": {"type": "string"}},
+            "fields": _FIELDS,
+            "max_deliveries": {"type": "integer", "minimum": 0, "maximum": 1000},
+        },
+    },
+    "ChangedSubscription": {
+        "type": "object",
+        "required": ["filter"],
+        "additionalProperties": False,
+        "description": "What is left out stays as it is.",
+        "properties": {
+            "filter": _FILTER,
+            "durable": {"type": "boolean"},
+            "expires": {"oneOf": [*_EXPIRES["oneOf"], {"type": "null"}]},
+            "metadata": {"type": "object", "additionalProperties": {"type": "string"}},
+            "fields": _FIELDS,
+            "max_deliveries": {"type": "integer", "minimum": 0, "maximum": 1000},
         },
     },
     "Subscription": {
@@ -67,6 +97,8 @@ _SCHEMAS: Json = {
             "expires": {"type": ["integer", "null"], "description": "microseconds UTC"},
             "created": {"type": "integer", "description": "microseconds UTC"},
             "metadata": {"type": "object"},
+            "fields": {"type": ["array", "null"], "items": {"type": "string"}},
+            "max_deliveries": {"type": "integer"},
             "waiting": {"type": "integer"},
             "suspended": {"type": "boolean"},
             "waiting_for": {"type": "array", "items": {"type": "string"}},
@@ -108,6 +140,34 @@ _SCHEMAS: Json = {
         "required": ["cursor"],
         "additionalProperties": False,
         "properties": {"cursor": _CURSOR},
+    },
+    "Take": {
+        "type": "object",
+        "required": ["consumer"],
+        "additionalProperties": False,
+        "properties": {
+            "consumer": _CONSUMER,
+            "limit": {"type": "integer", "minimum": 1, "maximum": 256, "default": 1},
+            "seconds": {"type": "number", "exclusiveMinimum": 0, "maximum": 3600, "default": 30},
+            "wait": {"type": "number", "minimum": 0, "maximum": 20, "default": 0},
+        },
+    },
+    "Settle": {
+        "type": "object",
+        "required": ["consumer"],
+        "additionalProperties": False,
+        "properties": {"consumer": _CONSUMER, "acknowledge": _CURSORS, "release": _CURSORS},
+    },
+    "Chosen": {
+        "oneOf": [
+            {
+                "type": "object",
+                "required": ["cursors"],
+                "additionalProperties": False,
+                "properties": {"cursors": _CURSORS | {"minItems": 1}},
+            },
+            {"type": "object", "required": ["upto"], "additionalProperties": False, "properties": {"upto": _CURSOR}},
+        ]
     },
     "Question": {
         "type": "object",
@@ -172,6 +232,8 @@ _ACK: Json = {
     "description": "auto: what was written counts as read",
 }
 
+_SEARCH: Json = {"name": "search", "in": "query", "schema": {"type": "string"}, "required": False}
+
 _PUBLISH = "Publish events; they are durable when the answer comes"
 
 
@@ -181,7 +243,6 @@ def _paths() -> Json:
     client = _parameter("client", "query", {"type": "string"})
     after = _parameter("after", "query", {"type": "integer", "minimum": 0})
     limit = _parameter("limit", "query", {"type": "integer", "minimum": 1, "maximum": 1000})
-    search = _parameter("search", "query", {"type": "string"})
     reading = [_parameter("Last-Event-ID", "header", {"type": "string"}), _ACK]
     one = [id, namespace, client]
     return {
@@ -192,10 +253,11 @@ def _paths() -> Json:
         "/v1/deliveries": {"get": _operation("The last copies that went out to clients", None, [limit])},
         "/v1/subscriptions": {
             "post": _operation(_SUBSCRIBE, "Subscribed", [], _NEW_SUBSCRIPTIONS, status="201"),
-            "get": _operation("List subscriptions", "Page", [namespace, after, limit, search]),
+            "get": _operation("List subscriptions", "Page", [namespace, after, limit, _SEARCH]),
         },
         "/v1/subscriptions/{id}": {
             "get": _operation("Show a subscription", "Subscription", one),
+            "put": _operation("Change its filter in one step", "Subscription", one, _json("ChangedSubscription")),
             "delete": _operation("Withdraw a subscription", "", one, status="204"),
         },
         "/v1/subscriptions/{id}/events": {"get": _stream([*one, *reading, limit])},
@@ -246,6 +308,18 @@ def _log_paths(one: list[Json], limit: Json) -> Json:
         "/v1/subscriptions/{id}/acknowledge": {
             "post": _operation("Say that everything up to a cursor was dealt with", "Cursor", one, _json("Cursor"))
         },
+        **_consumer_paths(one, limit),
+    }
+
+
+def _consumer_paths(one: list[Json], limit: Json) -> Json:
+    place, after = "/v1/subscriptions/{id}", _parameter("after", "query", _CURSOR)
+    return {
+        f"{place}/take": {"post": _operation("Take messages that no other consumer holds", None, one, _json("Take"))},
+        f"{place}/settle": {"post": _operation("Acknowledge or give back taken messages", None, one, _json("Settle"))},
+        f"{place}/dead": {"get": _operation("Messages that were taken too often", None, [*one, after, limit])},
+        f"{place}/dead/replay": {"post": _operation("Put dead letters back", None, one, _json("Chosen"))},
+        f"{place}/dead/drop": {"post": _operation("Forget dead letters", None, one, _json("Chosen"))},
     }
 
 

@@ -21,11 +21,15 @@ from tamis.web.covering import Covering
 from tamis.web.intake import Intake
 from tamis.web.views import View
 from tamis.web.visitors import Visitors
+from tamis.web.work.fair_queue import FairQueue
 from tamis.web.work.pacing import Pace, Shares
 from tamis.web.work.pool import Pool
 
 __all__ = ["Server", "event_id", "server_of", "shown_event"]
 
+
+#: Searches for the readers of an event that run at the same time, each of another principal.
+MOST_SEARCHES = 8
 
 #: Bytes of events that a worker process is given.
 MAX_TO_WORKER = 16 * 1024 * 1024
@@ -45,6 +49,8 @@ class Server:
         self.intake = Intake()
         self.pool = Pool()
         self.shares = Shares()
+        #: Searches for the readers of an event, in threads.
+        self.searches = FairQueue(MOST_SEARCHES)
         #: The policy of each link, as the broker began with it: the configuration may have changed on disk since.
         self.policies = {link.name: link.read_policy().name for link in self.config.links}
 

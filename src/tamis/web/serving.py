@@ -21,10 +21,11 @@ from tamis.engine.text_batch import paused_collection
 from tamis.errors import DiskFullError, ModelError
 from tamis.routing.edge.limits import IDLE_SECONDS, MAX_PACKET
 from tamis.runtime.broker.config import BrokerConfig
+from tamis.runtime.broker.cut_off import send_clients_away
 from tamis.runtime.broker.driver import Driver
 from tamis.runtime.broker.neighbours import keep_linked
 from tamis.runtime.broker.open_broker import open_broker
-from tamis.runtime.broker.self_audit import note_start, note_stop, watch_tokens
+from tamis.runtime.broker.self_audit import follow_tokens, note_start, note_stop, watch_tokens
 from tamis.runtime.broker.sessions import end_sessions
 from tamis.runtime.broker.snapshot_subscriptions import follow_snapshot, open_snapshot
 from tamis.runtime.broker.tokens import Tokens, tokens_of
@@ -78,6 +79,8 @@ async def _run(
     driver, version = await _open(config, store)
     note_start(driver, config)
     tokens = tokens_of(config)
+    if config.store:
+        follow_tokens(driver, tokens)
     app = make_app(config, driver, tokens)
     listener = _listener(config) if listener is None else listener
     settings, tls = _settings(config, app)
@@ -171,8 +174,10 @@ def _around(
     """Yield what runs beside the port for as long as the broker does."""
     yield from (keep_linked(driver, config, link) for link in config.links if link.url)
     yield _trim(driver, config)
-    yield watch_tokens(driver, tokens)
+    yield watch_tokens(driver, tokens, is_shared=bool(config.store))
     yield end_sessions(driver, config.retention)
+    if config.store:
+        yield send_clients_away(driver)
     yield keep_frozen(driver)
     if version is not None:
         yield follow_snapshot(driver, config.snapshot, version)

@@ -25,12 +25,15 @@ EPILOG = examples(
     "tamis bench spark --json > rows.jsonl",
     'tamis bench spark --system "identity,tamis" --size 100k,1M',
     "tamis bench spark --work zipf4,sparse20 --size 10k --events 160000",
+    'tamis bench spark --size 10k --system "covers_join,relation_join,relation by function"',
 )
 
 #: Workloads of boxes; `tamis_bench.workloads.boxes` says what they are.
 _WORKS = ("uniform4", "zipf4", "sparse20", "stock")
 #: Subscriptions up to which joins are measured beside, unless they are asked for by name.
 _MOST_FOR_JOINS = 100_000
+#: Rows of each side up to which the joins of the papers are measured, unless they are asked for by name.
+_MOST_FOR_PAPERS = 10_000
 #: What is measured at every size.
 _ALWAYS = ("identity", "tamis", "compile", "tamis laptop")
 #: Files of events: tasks share them, and a join is tuned on one.
@@ -54,13 +57,23 @@ def spark(
     """
     from tamis.cli.screen import write_json_lines
     from tamis.spark import session
+    from tamis_bench.spark.papers import PAPERS
     from tamis_bench.spark.run import OURS, PEERS
 
-    systems, works, sizes = chosen("system", system, (*OURS, *PEERS)), chosen("workload", work, _WORKS), sizes_of(size)
+    systems = chosen("system", system, (*OURS, *PEERS, *PAPERS))
+    works, sizes = chosen("workload", work, _WORKS), sizes_of(size)
     running = session(master, name="tamis bench", spark_driver_memory="8g")
     found: list[_Row] = []
+    for n in sizes:
+        for name in (name for name in systems if name in PAPERS and (system or n <= _MOST_FOR_PAPERS)):
+            found.append(_Row("papers", n, PAPERS[name](running, n, repeat), None, None))
+            if json:
+                write_json_lines([found[-1].as_json()])
     for one, n in itertools.product(works, sizes):
-        wanted = [name for name in systems if system or name in _ALWAYS or n <= _MOST_FOR_JOINS]
+        wanted = [name for name in systems if name not in PAPERS]
+        wanted = [name for name in wanted if system or name in _ALWAYS or n <= _MOST_FOR_JOINS]
+        if not wanted:
+            continue
         rates: dict[str, float] = {}
         with tempfile.TemporaryDirectory(prefix="tamis-bench-") as place:
             for timing in _measured(running, Path(place), one, n, events, wanted, repeat):

@@ -218,7 +218,8 @@ async def _subscribe(
 async def _publish_drawn(network: Network, run: Run, n: int, load: NetworkLoad) -> tuple[float, list[Figure]]:
     """Publish drawn events in growing rounds; return events per second of the last round, and all its figures.
 
-    Where other programs slow the rounds down, they grow until the processor time of a round can be measured.
+    Where other programs slow the rounds down, they grow until the processor time of a round can be measured. The time
+    of the first round does not count: brokers load kernels in it.
     """
     first, last, size, spent = 0, 0, _FIRST_ROUND, 0.0
     used: list[float | None] = []
@@ -226,7 +227,7 @@ async def _publish_drawn(network: Network, run: Run, n: int, load: NetworkLoad) 
         size = n - first if n - first < 2 * size else size
         cpu, sent = network.cpu(), network.bytes_on_links()
         rate = await run.together(range(first, first + size), FRAMES, max(1, min(FRAME, size // FRAMES)))
-        spent, first, last, size = spent + size / rate, first + size, size, 4 * size
+        spent, first, last, size = spent + (size / rate if first else 0.0), first + size, size, 4 * size
         used = _used(network, cpu, last)
     figures = [Figure("network", rate, f"the last {last:,} events"), *_by_role(network.topology, "network cpu", used)]
     return rate, figures + _bytes_since(network, sent, "event", last)

@@ -143,3 +143,15 @@ def test_a_union_of_many_patterns_ends() -> None:
         assert len(simple.filters) == 128
 
     assert effort(ask, rounds=1) < 4000  # 500 were measured
+
+
+def test_patterns_inside_each_other_are_those_that_a_walk_finds() -> None:
+    patterns = ["".join(some) for n in range(4) for some in itertools.product("ab%_", repeat=n)]
+    inside = 0
+    for inner, outer in itertools.product(patterns, patterns):
+        likes = Like("s", inner), Like("s", outer, negated=True)
+        answer = search_strings(PRESENT, likes)
+        assert answer.proved
+        assert no_string_fits(PRESENT, likes) == (answer.found is None), (inner, outer)
+        inside += answer.found is None
+    assert inside > 500

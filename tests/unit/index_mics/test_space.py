@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
 import shapely
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tamis.curves.cells import Cells
-from tamis.curves.runs import contains, covers
+from tamis.curves.runs import covers
 from tamis.errors import ModelError, SchemaError
 from tamis.index.mics.projection import SAMPLE, group_axes, ranked_axes, selectivity
 from tamis.index.mics.space import ContentSpace
@@ -120,7 +121,8 @@ def test_an_unexpanded_tree_has_the_ranges_of_its_hull() -> None:
     subscription = compile_text(f"({text}) AND x < 3", SCHEMA)
     assert subscription.filters[0].rest is not None
     event = SCHEMA.event({"x": 0.5, "y": 2})
-    assert contains(SPACES[0].ranges_of(subscription), [SPACES[0].key_of(event)])[0]
+    key = SPACES[0].key_of(event)
+    assert covers(SPACES[0].ranges_of(subscription), np.array([[key, key]]))
 
 
 def test_many_filters_are_coarsened_together() -> None:

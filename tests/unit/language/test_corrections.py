@@ -22,6 +22,27 @@ CORRECTIONS = [
     ("MATCHES(note, 'x+')", "note MATCHES 'x+'"),
     ("n > 1 AND matches( \"a b\" , 'it''s')", "n > 1 AND \"a b\" MATCHES 'it''s'"),
     ("NOT like(note, 'a%') && ILIKE(note, 'b%')", "NOT note LIKE 'a%' AND note ILIKE 'b%'"),
+    ("a = NULL", "a IS NULL"),
+    ("a <> null AND b != NULL", "a IS NOT NULL AND b IS NOT NULL"),
+    ("a==null", "a IS NULL"),
+    ("a is None or b is not none", "a IS NULL or b IS NOT NULL"),
+    ("a ISNULL OR b NOTNULL", "a IS NULL OR b IS NOT NULL"),
+    ("a in ['x', \"it's\", 5]", "a in ('x', 'it''s', 5)"),
+    ("a IN {'x'}", "a IN ('x')"),
+    ('a contains "x"', "a LIKE '%x%'"),
+    ("a contains '10%'", "a LIKE '%10\\%%'"),
+    ("contains(a, 'x') and startswith(b, 'y')", "a LIKE '%x%' and b LIKE 'y%'"),
+    ("a.b.endswith('_z')", "a.b LIKE '%\\_z'"),
+    ("a =~ 'x+' OR a ~ 'y' OR a REGEXP 'z'", "a MATCHES 'x+' OR a MATCHES 'y' OR a MATCHES 'z'"),
+    ('a LIKE "x%"', "a LIKE 'x%'"),
+    ("a = “x” AND b = ‘y’ AND c = «z»", "a = 'x' AND b = 'y' AND c = 'z'"),
+    ("`a b` = `x`", "\"a b\" = 'x'"),
+    ("a = 'it's'", "a = 'it''s'"),
+    ("a ** 2 > 4", "a ^ 2 > 4"),
+    ("WHERE a > 1;", "a > 1"),
+    ("lower(a) = 'X' OR UPPER(b) <> 'y'", "CASEI(a) = CASEI('X') OR CASEI(b) <> CASEI('y')"),
+    ("ST_Intersects(a, 'POINT(1 2)')", "S_Intersects(a, POINT(1 2))"),
+    ("note = 'a = NULL; IN [x]' && x == 1", "note = 'a = NULL; IN [x]' AND x = 1"),
 ]
 
 
@@ -47,6 +68,37 @@ def test_a_string_in_double_quotes_is_an_attribute_of_which_nothing_is_known(
         tamis.Engine(schema).subscribe(written)
     assert caught.value.corrected == meant
     tamis.Engine(schema).subscribe(meant)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("a = 1 OR 2", "each condition names its attribute: x = 1 OR x = 2"),
+        ("S_WITHIN(a, POLYGON(0 0, 1 0, 1 1, 0 0))", "each ring stands in parentheses of its own"),
+        ("S_WITHIN(a, POINT(1, 2))", "have a space between them"),
+        ("T_TIME(a, '22:00', '06:00', 'Europe/Berln')", "did you mean 'Europe/Berlin'?"),
+        ("T_TIME(a, '22:00', '06:00', 'here')", "zones are named as in 'Europe/Berlin'"),
+        ("a > now()", "a fixed moment such as TIMESTAMP("),
+        ("abs(a) > 1", "there are CASEI, ACCENTI, S_*, RCC_*, V_WITHIN, V_COSINE, T_*, IP_WITHIN, A_* and COMPARE"),
+    ],
+)
+def test_an_error_says_what_to_do(text: str, hint: str) -> None:
+    with pytest.raises((tamis.SubscriptionError, tamis.SubscriptionSyntaxError)) as caught:
+        parse(text)
+    assert hint in str(caught.value)
+
+
+def test_a_name_without_quotes_is_a_string_only_if_a_string_can_be_meant() -> None:
+    engine = tamis.Engine(tamis.Schema({"state": tamis.String(), "n": tamis.Number(), "at": tamis.Timestamp()}))
+    with pytest.raises(tamis.SubscriptionError) as caught:
+        engine.subscribe("n > 1 AND state = running")
+    assert caught.value.corrected == "n > 1 AND state = 'running'"
+    with pytest.raises(tamis.SubscriptionError, match="nothing is known of an attribute 'NaN'") as caught:
+        engine.subscribe("n = NaN")
+    assert "quotes" not in str(caught.value)
+    assert caught.value.corrected is None
+    with pytest.raises(tamis.SubscriptionError, match=r"a whole day is written DATE\('2026-01-31'\)"):
+        engine.subscribe("at > '2026-01-31'")
 
 
 @pytest.mark.parametrize("text", ["a = 1", "a = 'x == y'", '"a == b" > 1'])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tamis.algebra.evaluate import matches_subscription
-from tamis.errors import SubscriptionSyntaxError
+from tamis.errors import SubscriptionError, SubscriptionSyntaxError
 from tamis.model.language import limits
 from tamis.model.language.compiler import compile_text
 from tamis.model.language.format import format_node
@@ -17,13 +17,28 @@ from tamis.model.language.lexer import FUNCTIONS
 from tamis.model.language.parse import parse
 from tamis.model.schema import Schema
 from tamis.model.spatial_functions import SPATIAL_FUNCTIONS
-from tamis.model.types import Boolean, Date, Decimal, Ip, Many, Mixed, Number, Region, String, Timestamp, Uuid, Vector
+from tamis.model.types import (
+    Boolean,
+    Date,
+    Decimal,
+    Ip,
+    Many,
+    Mixed,
+    Number,
+    Region,
+    String,
+    Timestamp,
+    Uuid,
+    Vector,
+    Version,
+)
 
 TEXT = (Path(__file__).parents[3] / "docs" / "language.md").read_text(encoding="utf-8")
 SCHEMA = Schema(
     {"symbol": String(), "note": String(), "price": Number(), "volume": Number(), "halted": Boolean()}
     | {"at": Timestamp(), "start": Timestamp(), "stop": Timestamp(), "day": Date(), "look": Vector(2)}
     | {"area": Region(), "where": Region(geodetic=True), "ip": Ip(), "id": Uuid(), "amount": Decimal(2)}
+    | {"v": Version()}
     | {"in": Number(), "price (EUR)": Number(), "größe": Number(), "tags": Many(String()), "sizes": Many(Number())}
     | {
         "bag": Many(Mixed()),
@@ -63,12 +78,26 @@ def test_the_table_has_every_operator() -> None:
     _, _, table = TEXT.partition("## All operators")
     rules = [text for text, _, _ in ROWS if text in table]
     words = {*(f"{name}(" for name in FUNCTIONS), *(f" {op} " for op in ("=", "<>", "<", "<=", ">", ">=", "BETWEEN"))}
+    words |= {f" {op} " for op in ("+", "-", "*", "/", "div", "%", "^")}
     words |= {" IN (", " LIKE ", " ILIKE ", " MATCHES ", " IS NULL"}
     assert not [word for word in words if not any(word in rule for rule in rules)]
 
 
+#: Rows of the table of corrections: what is written, and what the error proposes.
+ERRORS = TEXT.partition("## Errors")[2].partition("\n## ")[0]
+PROPOSALS = re.findall(r"^\| `([^`]+)` \| `([^`]+)` \|$", ERRORS, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("written", "proposed"), PROPOSALS)
+def test_errors_propose_what_the_page_says(written: str, proposed: str) -> None:
+    with pytest.raises((SubscriptionError, SubscriptionSyntaxError)) as caught:
+        parse(written)
+    assert caught.value.corrected == proposed
+
+
 def test_there_are_examples_with_events() -> None:
     assert len(BLOCKS) > 25
+    assert len(PROPOSALS) > 7
     assert sum(bool(claim) for _, claim in BLOCKS) > 25
 
 

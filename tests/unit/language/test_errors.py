@@ -11,13 +11,7 @@ from tamis.model.language.parse import parse
 
 Unreadable, Refused = SubscriptionSyntaxError, SubscriptionError
 
-KNOWN = (
-    "there are CASEI, ACCENTI, S_CONTAINS, S_CROSSES, S_DISJOINT, S_DWITHIN, S_EQUALS, S_INTERSECTS, S_OVERLAPS, "
-    "S_TOUCHES, S_WITHIN, RCC_CONTAINS, RCC_COVERED_BY, RCC_COVERS, RCC_DISJOINT, RCC_EQUALS, RCC_INSIDE, RCC_MEETS, "
-    "RCC_OVERLAPS, V_WITHIN, V_COSINE, T_AFTER, T_BEFORE, T_CONTAINS, T_DISJOINT, T_DURING, T_EQUALS, T_FINISHEDBY, "
-    "T_FINISHES, T_INTERSECTS, T_MEETS, T_METBY, T_OVERLAPPEDBY, T_OVERLAPS, T_STARTEDBY, T_STARTS, T_TIME, T_WEEKDAY, "
-    "IP_WITHIN, A_CONTAINS, A_CONTAINEDBY, A_EQUALS, A_OVERLAPS and COMPARE"
-)
+KNOWN = "there are CASEI, ACCENTI, S_*, RCC_*, V_WITHIN, V_COSINE, T_*, IP_WITHIN, A_* and COMPARE"
 
 #: The text, the kind of error, the offset of the caret, and what is expected or wrong.
 CASES: list[tuple[str, type[Exception], int, str]] = [

@@ -170,3 +170,17 @@ def test_amqp_filters(expression: str, yes: dict[str, Any], no: dict[str, Any]) 
 def test_cloudevents_sql_without_an_equivalent_is_refused(expression: str, words: str) -> None:
     with pytest.raises(SubscriptionError, match=words):
         read_cloudevents_sql(expression)
+
+
+def test_moments_of_sql_have_no_parentheses() -> None:
+    days = "at >= TIMESTAMP '2026-01-01 00:00:00+00' AND at < timestamp '2026-01-02 00:00:00.5-05'"
+    text = f"{days} AND d < DATE '2026-02-01'"
+    assert rewritten_selector(text) == (
+        "at >= TIMESTAMP ('2026-01-01 00:00:00+00:00') AND at < timestamp ('2026-01-02 00:00:00.5-05:00') "
+        "AND d < DATE ('2026-02-01')"
+    )
+    written = format_node(read_selector(text))
+    assert matches(written, {"at": "2026-01-02T05:00:00Z", "d": "2026-01-31T00:00:00Z"})
+    assert not matches(written, {"at": "2026-01-02T05:00:01Z", "d": "2026-01-31T00:00:00Z"})
+    with pytest.raises(SubscriptionError, match="a time without a zone"):
+        read_selector("at > TIMESTAMP '2026-01-01 00:00:00'")

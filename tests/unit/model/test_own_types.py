@@ -43,7 +43,7 @@ class Release:
 class Version(tamis.DiscreteType):
     """A version such as 1.22.3: three numbers, the first decides."""
 
-    name: ClassVar[str] = "version"
+    name: ClassVar[str] = "edition"
     python_types: ClassVar[tuple[type, ...]] = (Release,)
     first: ClassVar[int] = 0
     last: ClassVar[int] = 10**12 - 1
@@ -212,7 +212,7 @@ def test_it_is_learned_from_its_own_python_class() -> None:
 
 
 def test_a_value_that_does_not_fit_is_named() -> None:
-    with pytest.raises(tamis.SubscriptionError, match="it is a version, and 'x' does not fit: expected"):
+    with pytest.raises(tamis.SubscriptionError, match="it is a edition, and 'x' does not fit: expected"):
         compile_text("v = 'x'", SCHEMA)
     with pytest.raises(tamis.EventError, match="attribute 'v': expected a version such as"):
         SCHEMA.event({"v": "1.2"})
@@ -220,7 +220,7 @@ def test_a_value_that_does_not_fit_is_named() -> None:
 
 def test_schemas_name_it_in_json() -> None:
     assert tamis.Schema.from_json(SCHEMA.to_json()) == SCHEMA
-    with pytest.raises(tamis.SchemaError, match="version, country"):
+    with pytest.raises(tamis.SchemaError, match="edition, country"):
         tamis.Schema.from_json('{"attributes": {"a": {"type": "colour"}}}')
 
 
@@ -228,7 +228,7 @@ def test_what_is_no_type_is_refused() -> None:
     class Other(Version):
         pass
 
-    for wrong, problem in ((Other, "type 'version' exists already"), (int, "extends tamis.AttributeType")):
+    for wrong, problem in ((Other, "type 'edition' exists already"), (int, "extends tamis.AttributeType")):
         with pytest.raises(tamis.SchemaError, match=problem):
             tamis.register_type(wrong)  # type: ignore[type-var]
     tamis.register_type(Version)  # again: nothing changes

@@ -8,6 +8,7 @@ import shapely
 
 from tamis.errors import LimitError
 from tamis.model.shapes import MAX_VERTICES, bbox_polygon, polygon, region
+from tamis.model.types import Region
 from tamis.model.values import UnfitError
 from tests.effort import effort
 
@@ -107,3 +108,17 @@ def test_large_polygons_are_judged_quickly(n: int) -> None:
     with pytest.raises(UnfitError, match="not a simple polygon: Self-intersection"):
         region(shapely.Polygon(ring))
     assert effort(lambda: region(shapely.Polygon(_star(MAX_VERTICES)))) < 15  # 1.5 were measured
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('{"type": "Point", "coordinates": [1]}', "a pair of numbers"),
+        ('{"type": ', "not GeoJSON: not JSON"),
+        ('{"type": "Point", "coordinates": [1e999, 2]}', "not GeoJSON: 1e999 is beyond"),
+    ],
+)
+def test_geojson_as_text_is_read_like_geojson(text: str, problem: str) -> None:
+    assert Region().canonical(' {"type": "Point", "coordinates": [1, 2]}').equals(shapely.Point(1, 2))
+    with pytest.raises(UnfitError, match=problem):
+        Region().canonical(text)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 from decimal import Decimal
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 import shapely
@@ -12,8 +15,10 @@ import shapely
 from tamis import Boolean, Number, Region, Schema, String, Timestamp, Vector
 from tamis.algebra.evaluate import matches_subscription
 from tamis.errors import EventError, ModelError, SchemaError
+from tamis.model.language.format import format_node
+from tamis.model.language.parse import parse
 from tamis.model.subscription import Subscription
-from tamis.node.content import Content
+from tamis.node.content import Content, text_of
 from tests.case_files import Case, each_case, load_cases
 
 SCHEMA = Schema(
@@ -70,3 +75,33 @@ def test_the_named_cases_mean_the_same_after_a_journey(case: Case) -> None:
     filters = content.read_filter(sent)
     assert content.read_filter(content.write_filter(filters)) == filters
     assert matches_subscription(event, Subscription(1, filters)) == case.expected
+
+
+#: Documents with places for literals, which differ in form and type.
+SHAPES = (
+    '{"op":"and","args":[{"op":"between","args":[{"property":"n"},%s,%s]},{"op":"=","args":[{"property":"s"},%s]}]}',
+    '{"op":"or","args":[{"op":"<","args":[{"property":"a b"},%s]},{"op":"in","args":[{"property":"n"},[%s,1]]}]}',
+    '{"op":"not","args":[{"op":"like","args":[{"property":"s"},%s]}]}',
+    '{"op":">=","args":[{"property":"at"},{"timestamp":%s}]}',
+)
+NUMBERS = ("1", "-2.5", "1e400", "-0.0", "0", "12345678901234567890123", "1e3", "4611686018427387904")
+STRINGS = ('"IBM"', '"O\'B"', '"%_"', '"\\ue0001\\ue000"', '"2018-02-01T00:00:00Z"', '""', '"\\ud800"')
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_text_of_a_document_is_the_same_by_its_shape_and_by_its_tree(shape: str) -> None:
+    content, rng, by_shape = Content(), random.Random(1), 0
+    for _ in range(300):
+        literals = [rng.choice(rng.choice((NUMBERS, STRINGS))) for _ in range(shape.count("%s"))]
+        data = (shape % tuple(literals)).encode()
+        try:
+            expected = format_node(parse(msgspec.json.decode(data)))
+        except (ModelError, msgspec.DecodeError):
+            with pytest.raises((ModelError, msgspec.DecodeError)):
+                text_of(content, data)
+            continue
+        by_shape += content._templates().text(data, content.schema) is not None
+        assert text_of(content, data) == expected
+        with contextlib.suppress(ModelError):  # a literal of another type than the first one
+            content.compile_json(data)
+    assert by_shape or "timestamp" in shape

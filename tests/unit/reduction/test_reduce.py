@@ -196,10 +196,11 @@ def test_no_coverer_is_left_out_of_the_candidates() -> None:
     given = [compile_text(mixed(rng), SCHEMA, id=i) for i in range(120)]
     items = [Item(one, SCHEMA) for one in given if one.filters]
     scan = Candidates(items)
-    for row, one in enumerate(items):
-        candidates = set(scan.may_cover(one, row))
+    for row, (one, found) in enumerate(zip(items, scan.may_cover(items), strict=True)):
+        candidates = {candidate for candidate, _ in found}
         truth = {i for i, other in enumerate(items) if i != row and is_covered(one.filters, other.filters, 50)}
         assert truth <= candidates
+        assert {candidate for candidate, is_sure in found if is_sure} - {row} <= truth
         assert truth <= set(scan.may_help(row, one))
 
 

@@ -177,6 +177,37 @@ def test_a_new_subscription_hears_a_neighbour_once_that_has_confirmed_it() -> No
     assert len(broker.told(m.Publish(event(3, x=3)), "east")) == 1
 
 
+def test_a_filter_that_changes_leaves_no_gap() -> None:
+    broker = Middle()
+    broker.told(m.Subscribe("a", text("x BETWEEN 0 AND 10")), "alice")
+    broker.told(m.Confirm(2), "east")
+    broker.told(m.Confirm(2), "west")
+    update = m.Update(3, (entry("alice", "a", "x BETWEEN 5 AND 15"),))  # one step, and nothing is retracted
+    changed = broker.told(m.Subscribe("a", text("x BETWEEN 5 AND 15")), "alice")
+    assert changed[1:] == [Send("east", update), Send("west", update)]
+    assert broker.told(m.Publish(event(1, x=3)), "east") == []  # outside the new filter
+    assert len(broker.told(m.Publish(event(2, x=7)), "east")) == 1  # in both: no broker drops it at any time
+    assert broker.told(m.Publish(event(3, x=12)), "east") == []  # in the new one only: a broker may still drop the next
+    assert len(broker.told(m.Publish(event(4, x=12)), "zed")) == 1
+    broker.told(m.Confirm(3), "east")
+    assert len(broker.told(m.Publish(event(5, x=12)), "east")) == 1
+    assert broker.told(m.Confirm(3), "west") == [Send("alice", m.Status("a", "default", ACTIVE))]
+
+
+def test_a_filter_that_changes_twice_is_active_once_and_brings_what_all_of_them_match() -> None:
+    broker = Middle()
+    broker.told(m.Subscribe("a", text("x < 10")), "alice")
+    broker.told(m.Confirm(2), "east")
+    broker.told(m.Confirm(2), "west")
+    broker.told(m.Subscribe("a", text("x < 5")), "alice")
+    broker.told(m.Subscribe("a", text("x < 9")), "alice")
+    assert broker.told(m.Publish(event(1, x=7)), "east") == []  # a broker with x < 5 would drop the next one
+    assert len(broker.told(m.Publish(event(2, x=3)), "east")) == 1
+    assert broker.told(m.Confirm(3), "east") == broker.told(m.Confirm(3), "west") == []
+    assert broker.told(m.Confirm(4), "east") == []
+    assert broker.told(m.Confirm(4), "west") == [Send("alice", m.Status("a", "default", ACTIVE))]
+
+
 def test_a_batch_stays_a_batch_and_keeps_its_order() -> None:
     broker = Middle()
     broker.told(m.Update(2, (entry("zoe", 1, "x < 10"),)), "east")

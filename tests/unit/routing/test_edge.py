@@ -9,6 +9,7 @@ from tamis.node.content import Content
 from tamis.node.effects import Answer, Deliver, Persist, Send
 from tamis.node.stream import StreamEnd
 from tamis.routing import messages as m
+from tamis.routing.consumers.requests import Bury, Drop, Replay, Settle, Settled, Shared, Take, Taken
 from tamis.routing.core.broker import BrokerCore
 from tamis.routing.edge.core import EdgeCore
 from tamis.routing.edge.requests import Accepted, Departed, Post, Posts, Rejection
@@ -64,3 +65,19 @@ def test_a_suspended_client_that_has_gone_is_not_told_its_gap() -> None:
     assert records.GAP.drop("c") in edge.handle(Departed(), sender="c", now=0.0)
     del ends["c"]
     assert not [one for one in edge.handle(m.Tick(), sender="", now=1.0) if isinstance(one, Send)]
+
+
+def test_a_queue_that_has_gone_stops_nothing() -> None:
+    edge, ends = learning_edge()
+    ends["d:q"] = StreamEnd("d:q", 1)
+    ends["d:q"].append(m.encode(m.Delivery(m.Published(m.EventId("p", 1, 1), "default", b"\x80"), ("q",))))
+    letters = ((1, b""),)
+    for request in (
+        Take("q", "w", 1, 1.0),
+        Settle("q", "w", (1,)),
+        Bury("q", "d:q", letters, 1),
+        Replay("q", "d:q", letters),
+        Drop("d:x", (1,)),
+    ):
+        [answer] = [one.value for one in edge.handle(Shared(request), sender="", now=0.0) if isinstance(one, Answer)]
+        assert answer in (Taken({}), Settled(0, (1,)), Settled(0)), request

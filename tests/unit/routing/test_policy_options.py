@@ -13,6 +13,7 @@ import pytest
 import tamis
 from tamis.curves.runs import merged
 from tamis.errors import ModelError
+from tamis.index.dominance.batches import Questions
 from tamis.index.mics.table import RangeTable
 from tamis.model.language.compiler import compile_text
 from tamis.node.content import Content
@@ -152,6 +153,22 @@ def test_what_is_announced_is_simplified() -> None:
     assert len(as_written.filters) == 2
     assert len(summary_of("identity", [*texts, "x < 2 AND y < 3"])) == 1
     assert len(summary_of("identity:simplify=false", [*texts, "x < 2 AND y < 3"])) == 2
+
+
+def test_a_batch_is_simplified_and_placed_at_once() -> None:
+    redundant = "x < 1 AND y < 1 OR x < 2 AND y < 3"
+    texts = [redundant, "x < 1 AND y > 50 OR x > 50 AND y < 2", *(f"x > {n} AND y > {n}" for n in range(10, 40))]
+    arrivals = [(Origin("alice", str(n)), compile_text(text, id=str(n))) for n, text in enumerate(texts)]
+    policy = find_policy("covering")
+    strategy, summary = policy.make(), Summary(policy.make())
+    keys, questions = [origin.key for origin, _ in arrivals], Questions([one for _, one in arrivals])
+    assert strategy.place(keys, questions) is not None
+    summary.add_many(arrivals, questions)
+    summary.check_invariants(exact=policy.exact)
+    announced = {str(one.id): one.filters for one in summary.contents()}
+    assert announced["0"] == compile_text("x < 2 AND y < 3").filters
+    assert announced["1"] == arrivals[1][1].filters  # nothing says it with less
+    assert announced.keys() == {"0", "1", "2"}
 
 
 @pytest.mark.parametrize(

@@ -220,7 +220,7 @@ def test_a_confirmation_costs_what_it_settles() -> None:
                 confirmations.number_next("east")
                 confirmations.confirm("east", 0)
                 confirmations.take_settled()
-                confirmations.is_early("alice", str(i), "east")
+                confirmations.early_for("alice", str(i), "east")
 
         return effort(work)
 

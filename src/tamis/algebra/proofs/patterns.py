@@ -17,6 +17,7 @@ range, are only tried with a few strings: what they have in common stays unknown
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -96,7 +97,11 @@ def no_string_fits(allowed: ValueSet, likes: tuple[Like, ...], budget: Budget | 
     """
     if budget is not None and budget.exhausted:
         return False
-    wanted = [_shortest(one.pattern) for one in likes if not (one.negated or one.is_regex)]
+    plain = [one for one in likes if not one.is_regex]
+    for one, other in itertools.product(plain, plain):
+        if other.negated and not one.negated and one.fold == other.fold and _is_inside(one.pattern, other.pattern):
+            return True
+    wanted = [_shortest(one.pattern) for one in plain if not one.negated]
     for text in ("".join(wanted), "".join(reversed(wanted))) if len(wanted) > 1 else ():
         if text in allowed and _fits_all(text, likes):
             return False
@@ -104,6 +109,26 @@ def no_string_fits(allowed: ValueSet, likes: tuple[Like, ...], budget: Budget | 
     if budget is not None and answer.steps >= STEPS_PER_PIECE:
         budget.spend(answer.steps // STEPS_PER_PIECE)
     return answer.proved and answer.found is None
+
+
+@lru_cache(maxsize=4096)
+def _is_inside(inner: str, outer: str) -> bool:
+    """Whether a pattern without ``_`` matches whatever another LIKE pattern matches.
+
+    Then it matches the text in which each wildcard of the other is a character that it does not know; and who matches
+    that text by ``%`` alone matches all that the wildcards may be.
+
+    >>> _is_inside("%earth_quake%", "%quake%"), _is_inside("%quake%", "%earth%")
+    (True, False)
+    """
+    pattern = like_pattern(outer)
+    if any(None in piece for piece in pattern.pieces):
+        return False
+    unknown = next((character for character in map(chr, range(0xE000, 0xF900)) if character not in outer), None)
+    if unknown is None:
+        return False
+    pieces = ("".join(unknown if item is None else item for item in piece) for piece in like_pattern(inner).pieces)
+    return pattern.matches(unknown.join(pieces))
 
 
 @lru_cache(maxsize=4096)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
@@ -31,6 +32,7 @@ EPILOG = examples(
     "tamis network",
     "tamis network --brokers 31 --policy all",
     "tamis network --work zipf --policy all --brokers 15",
+    "tamis network --work regions --ranges 500 --policy covering --policy covering:finder=zcurve",
     "tamis network --shape line --brokers 7 --policy identity --policy covering",
     "tamis network --policy zcurve --policy zcurve:epsilon=0.3 --policy mics:axes=2,false_positives=0.01",
     "tamis network --subscriptions alerts.jsonl --events quakes.parquet --limit 500",
@@ -67,10 +69,12 @@ def network(
     ] = None,
     work: Annotated[
         str,
-        typer.Option(help="Without files: the bundled earthquakes (quakes), or drawn ranges (uniform, zipf)."),
+        typer.Option(
+            help="Without files: the bundled earthquakes (quakes), drawn ranges (uniform, zipf) or regions (regions)."
+        ),
     ] = "quakes",
     ranges: Annotated[
-        int, typer.Option(min=1, max=100_000, help="How many subscriptions are drawn for uniform and zipf.")
+        int, typer.Option(min=1, max=100_000, help="How many subscriptions are drawn for uniform, zipf and regions.")
     ] = 300,
     attributes: Annotated[
         int, typer.Option(min=1, max=8, help="How many attributes they have; every range is 4 of 256 values long.")
@@ -179,12 +183,15 @@ def _faults(wanted: bool) -> Faults:
 def _drawn_or_bundled(work: str, tree: Topology, clients: int, ranges: int, attributes: int, seed: int) -> Trial:
     from tamis.demo.comparison import quake_trial
     from tamis.demo.range_questions import KINDS, range_trial
+    from tamis.demo.region_questions import region_trial
     from tamis.errors import ModelError
 
     if work == "quakes":
         return quake_trial(tree, clients=clients, seed=seed)
+    if work == "regions":
+        return region_trial(tree, subscriptions=ranges, clients=clients, seed=seed)
     if work not in KINDS:
-        raise ModelError(f"unknown work {work!r}; choose from quakes, {', '.join(KINDS)}")
+        raise ModelError(f"unknown work {work!r}; choose from quakes, {', '.join(KINDS)}, regions")
     return range_trial(tree, work, attributes=attributes, subscriptions=ranges, clients=clients, seed=seed)
 
 
@@ -250,10 +257,12 @@ def _as_json(trial: Trial, names: list[str], *, links: bool) -> Iterator[Network
     from tamis.cli.screen import write_json_lines
 
     for name in names:
+        start = time.process_time()
         network = trial.network(name)
+        cpu = {"cpu_seconds": round(time.process_time() - start, 3)}
         row = network.statistics()
         of_links = {"links": [one.as_row() for one in network.link_statistics()]} if links else {}
-        write_json_lines([row.as_row() | of_links])
+        write_json_lines([row.as_row() | cpu | of_links])
         yield row
 
 

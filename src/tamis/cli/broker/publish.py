@@ -21,6 +21,7 @@ PUBLISH_EPILOG = examples(
 SUBSCRIBE_EPILOG = examples(
     'tamis subscribe "mag >= 5"',
     'tamis subscribe "mag >= 5" --id strong --client pager --durable',
+    'tamis subscribe "mag >= 5" --fields mag,place',
     'tamis subscribe "mag >= 5" --json --count 10 | jq .event.place',
 )
 
@@ -75,6 +76,9 @@ def subscribe(
         bool,
         typer.Option("--durable", help="Keep the subscription, and its matching events, while you are disconnected."),
     ] = False,
+    fields: Annotated[
+        str | None, typer.Option(metavar="NAMES", help="The attributes that deliveries carry, as mag,place.")
+    ] = None,
     count: Annotated[int | None, typer.Option(min=1, help="Stop after N events.")] = None,
     url: Url = "http://127.0.0.1:8080",
     token: Secret = None,
@@ -88,7 +92,9 @@ def subscribe(
     from tamis.runtime.client.connecting import connect
 
     with connect(url, token=token, client=client, insecure=insecure) as broker:
-        for found in islice(broker.subscribe(filter, id=id, durable=durable, namespace=namespace), count):
+        names = [name.strip() for name in fields.split(",")] if fields else []
+        subscription = broker.subscribe(filter, id=id, durable=durable, namespace=namespace, fields=names)
+        for found in islice(subscription, count):
             shown: Any = (
                 {"id": found.id, "event": found.event, "subscriptions": found.subscriptions} if json else found.event
             )

@@ -160,7 +160,9 @@ def _read(kind: Kind, rule: Any) -> Node:
         if _STATEMENT.match(rule):
             raise ModelError("not a condition: give only the text after WHERE")
         return readers.get(kind, read_selector)(rule)
-    raise ModelError(f"a rule of {kind} is {'an object' if kind is Kind.EVENTBRIDGE else 'text'}")
+    raise ModelError(
+        f"a rule of {kind} is {'a JSON object, in a .json or .jsonl file' if kind is Kind.EVENTBRIDGE else 'text'}"
+    )
 
 
 def _rules(kind: Kind, file: Path) -> Iterator[tuple[str | int, Any]]:

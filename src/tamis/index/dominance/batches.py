@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from tamis.index.dominance.components import Decomposition, decompose
 from tamis.index.dominance.corners import NOBODY
+from tamis.index.dominance.patterns.literal_axes import LITERAL
 from tamis.index.dominance.rows import RowStore
 from tamis.index.dominance.space import Corners, asked_columns, fitting_columns, stored_columns
 from tamis.index.dominance.verifying import Patience, Verifier
@@ -92,14 +93,18 @@ class Batches:
     def find_covers(self, questions: Questions) -> Rows:
         """Return the least row that covers each subscription, -1 where there is none."""
         best = np.full(len(questions), NOBODY, np.int32)
+        asked = list(questions.others)
         for columns in questions.columns:
+            if any(self._rows.space.has((name, LITERAL)) for name in columns.strings):
+                asked += columns.rows.tolist()  # patterns are found by literals in each string
+                continue
             positions = columns.rows.tolist()
             corners = asked_columns(self._rows.space, columns)
             best[columns.rows] = self.covers_of_corners(corners, lambda i, at=positions: questions.filters(at[i]))  # type: ignore[misc]
-        if questions.others:
-            filters = [questions.filters(position) for position in questions.others]
-            split = [questions.split(position) for position in questions.others]
-            best[questions.others] = self.find_each(filters, split, [self._verifier.patience() for _ in filters])
+        if asked:
+            filters = [questions.filters(position) for position in asked]
+            split = [questions.split(position) for position in asked]
+            best[asked] = self.find_each(filters, split, [self._verifier.patience() for _ in filters])
         best[best == NOBODY] = -1
         return best
 
@@ -133,6 +138,19 @@ class Batches:
             stop, row = (certain[0], int(rows[own][certain[0]])) if certain.size else (None, NOBODY)
             best.append(self._verifier.first(rows[own][:stop].tolist(), filters, row, patience[i]))
         return best
+
+    def propose_covers(
+        self, filters: Sequence[tuple[Filter, ...]], split: Sequence[Decomposition]
+    ) -> list[tuple[Rows, npt.NDArray[np.bool_]]]:
+        """Return the rows that may cover each of several subscriptions, ascending, and which of them surely do."""
+        question, rows, sure = self._rows.find_coverers(filters, split)
+        ends = np.searchsorted(question, np.arange(len(filters) + 1)).tolist()
+        found = [(rows[start:stop], sure[start:stop]) for start, stop in pairwise(ends)]
+        for number, one in enumerate(split):
+            if one.whole and not one.components:  # it can never match
+                every = np.array(sorted(self._rows.rows()), np.int32)
+                found[number] = every, np.ones(len(every), np.bool_)
+        return found
 
     def find_covered(self, questions: Questions) -> list[Rows]:
         """Return the rows that each subscription covers, ascending."""

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tamis.index.dominance.batches import Batches, Questions
-from tamis.index.dominance.components import decompose
+from tamis.index.dominance.components import Decomposition, decompose
 from tamis.index.dominance.corners import NOBODY
 from tamis.index.dominance.rows import RowStore
 from tamis.index.dominance.verifying import Patience, Verifier
@@ -67,12 +67,20 @@ class DominanceIndex:
         """Add a subscription under a row that is free."""
         self.add_many((row,), (subscription,))
 
-    def add_many(self, rows: Sequence[int], subscriptions: Sequence[Subscription]) -> None:
-        """Add subscriptions under rows that are free: many at once cost less than as many calls of `add`."""
+    def add_many(
+        self,
+        rows: Sequence[int],
+        subscriptions: Sequence[Subscription],
+        split: Sequence[Decomposition] | None = None,
+    ) -> None:
+        """Add subscriptions under rows that are free: many at once cost less than as many calls of `add`.
+
+        ``split`` are their components, if these are known.
+        """
         taken = next((row for row in rows if row in self._rows), None)
         if taken is not None:
             raise KeyError(f"row {taken} is taken")
-        self._rows.add(rows, subscriptions)
+        self._rows.add(rows, subscriptions, split)
 
     def add_boxes(self, rows: Rows, table: SubscriptionTable) -> None:
         """Add the boxes of a table under rows that are free, without an object per box."""
@@ -131,10 +139,7 @@ class DominanceIndex:
 
     def propose_covers(self, subscription: Subscription) -> Rows:
         """Return every row that covers the given subscription, and perhaps others."""
-        split = decompose(subscription.filters)
-        if split.whole and not split.components:
-            return np.array(self._rows.rows(), np.int32)
-        return self._rows.find_coverers([subscription.filters], [split]).rows
+        return self.batches.propose_covers([subscription.filters], [decompose(subscription.filters)])[0][0]
 
     def propose_meeting(self, subscription: Subscription) -> Rows:
         """Return every row that can match an event which the given subscription matches, and perhaps others."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,8 +12,9 @@ import numpy.typing as npt
 from tamis.index.dominance.components import Component
 from tamis.index.dominance.corners import CornerIndex
 from tamis.index.dominance.outline import Place, Side
+from tamis.index.dominance.patterns.literal_axes import LiteralAxes
 from tamis.index.dominance.sides import asked_sides, fits_of, stretched, texts_of
-from tamis.index.dominance.space import Space
+from tamis.index.dominance.space import Fit, Space
 from tamis.index.protocols import NO_ROWS, Rows
 
 __all__ = ["Proposals", "ProposingTree"]
@@ -40,6 +42,8 @@ class ProposingTree:
         self.tree = CornerIndex(1)
         #: Sets of relations that stored conditions have, by attribute.
         self.classes: dict[str, set[int]] = {}
+        #: Literals of stored patterns.
+        self.literals = LiteralAxes()
 
     def __len__(self) -> int:
         return len(self.tree)
@@ -88,22 +92,34 @@ class ProposingTree:
         keys = found[0] if len(found) == 1 else np.unique(np.concatenate(found))
         return keys >> 32, (keys & 0xFFFFFFFF).astype(np.int32)
 
-    def asked_corner(self, component: Component) -> _FloatArray:
-        """Return the corner by which coverers of one component are sought."""
-        self.grow()
-        return self.space.asked_sides(asked_sides(component, self.space, self.classes), texts_of(component))
+    def fitting_among(self, component: Component, numbers: Rows) -> Rows:
+        """Return those of some stored boxes that a component may cover, each looked at by itself."""
+        options = fits_of(component, self.space, self.classes, strict=False)
+        sides = [{self.space.axis_of[place]: fit for place, fit in one.items() if place[1] != "="} for one in options]
+        kept = []
+        for number in numbers.tolist():
+            box = self.tree.find_box(number)
+            if box is not None and any(_fits(one, box) for one in sides):
+                kept.append(number)
+        return np.array(kept, np.int32)
 
     def _match(
         self, sides: Sequence[dict[Place, Side]], components: Sequence[Component], numbers: _IntArray
     ) -> tuple[_IntArray, Rows]:
         self.grow()
-        corners = [self.space.asked_sides(box, texts_of(one)) for box, one in zip(sides, components, strict=True)]
+        owner: list[int] = []
+        corners: list[_FloatArray] = []
+        for number, box, one in zip(numbers.tolist(), sides, components, strict=True):
+            for literals in self.literals.asked(one):
+                owner.append(number)
+                corners.append(self.space.asked_sides(box | literals, texts_of(one)))
         if len(corners) == 1:
             stored = self.tree.find_coverers(*corners[0])
             return np.full(len(stored), numbers[0]), stored
         lo, hi = (np.array([corner[side] for corner in corners]) for side in (0, 1))
         offsets, stored = self.tree.match_points(hi, lo)
-        return np.repeat(numbers, np.diff(offsets)), stored
+        asked = np.repeat(np.array(owner, np.int64), np.diff(offsets))
+        return _once(asked, stored) if len(corners) > len(components) else (asked, stored)
 
     def _fit(self, components: Sequence[Component], *, strict: bool) -> tuple[_IntArray, Rows]:
         """Return pairs of a component and a stored box that fits one of its boxes, each once."""
@@ -118,10 +134,25 @@ class ProposingTree:
             return np.zeros(0, np.int64), NO_ROWS
         offsets, stored = self.tree.find_fitting(*np.array(boxes).transpose(1, 0, 2))
         asked = np.repeat(np.array(owner, np.int64), np.diff(offsets))
-        if len(boxes) > len(set(owner)):
-            keys = np.unique(asked << 32 | stored)
-            asked, stored = keys >> 32, (keys & 0xFFFFFFFF).astype(np.int32)
-        return asked, stored
+        return _once(asked, stored) if len(boxes) > len(set(owner)) else (asked, stored)
+
+
+def _fits(fits: Mapping[int, Fit], box: tuple[Sequence[int], Sequence[float], Sequence[float]]) -> bool:
+    """Whether a stored box fits sides that are known by axis."""
+    ends = {axis: (low, high) for axis, low, high in zip(*box, strict=True)}
+    for axis, fit in fits.items():
+        low, high = ends.get(axis, (-math.inf, math.inf))
+        if not (low <= fit.most_low and high >= fit.least_high):
+            return False
+        if low < fit.lo or high > fit.hi:
+            return False
+    return True
+
+
+def _once(asked: _IntArray, stored: Rows) -> tuple[_IntArray, Rows]:
+    """Return pairs, each once."""
+    keys = np.unique(asked << 32 | stored)
+    return keys >> 32, (keys & 0xFFFFFFFF).astype(np.int32)
 
 
 def _are_among(pairs: tuple[_IntArray, Rows], others: tuple[_IntArray, Rows]) -> _BoolArray:

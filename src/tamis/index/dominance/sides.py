@@ -16,17 +16,23 @@ from typing import Final
 from tamis.geometry.relations import relation_set
 from tamis.index.dominance.components import Component
 from tamis.index.dominance.outline import ANYWHERE, Place, Side, ball_sides
+from tamis.index.dominance.patterns.literal_axes import required_keys
 from tamis.index.dominance.region_sides import ALL, Demand, bounds_of, demand_of, places_of, stored_sides
 from tamis.index.dominance.space import Fit, Space
 from tamis.index.packed.axes import string_key
 from tamis.kernels.boxes.quantise import ANY_VALUE
-from tamis.model.subscription import Ball, Spatial
+from tamis.model.subscription import Ball, Like, Spatial
+from tamis.model.text.patterns import meets
 
 __all__ = ["asked_sides", "component_sides", "fits_of", "stretched", "texts_of"]
 
 #: Boxes in which one component looks for what it covers; beyond them attributes are left to the proof.
 _MOST_FITS: Final = 64
+#: Equated strings that a pattern may accept, for each of which the tree is walked.
+_MOST_STRINGS: Final = 16
 _FREE: Final = Fit(ANY_VALUE, math.inf, -math.inf, math.inf)
+#: On the axis of equated strings, whose codes are at least 0: only what equates none and is free there.
+_NOT_EQUATED: Final = Fit(ANY_VALUE, -2.0, math.nan, math.nan)
 
 
 def component_sides(component: Component) -> dict[Place, Side]:
@@ -135,8 +141,24 @@ def _value_fits(place: Place, side: Side, component: Component, space: Space) ->
         options.append({(name, ""): _inside(side)})
         if name in component.texts:
             options = [options[0] | {(name, "="): _inside(side)}] if space.has((name, "=")) else []
+        elif name in component.witnesses and space.has((name, "=")):
+            options = _equated_fits(name, options[0], component, space)
     if space.has((name, "w")):
         options.append({(name, "w"): _inside(side)})
+    return options
+
+
+def _equated_fits(name: str, fits: dict[Place, Fit], component: Component, space: Space) -> list[dict[Place, Fit]]:
+    """Return what strings fit that satisfy a pattern: equated ones, if these are few, and ranges of others."""
+    codes = space.strings.find(key for key in required_keys(component) if key.attribute == name)
+    if codes is None or len(codes) > _MOST_STRINGS:
+        return [fits]
+    likes = [one for one in component.filter.constraints if isinstance(one, Like) and one.attribute == name]
+    options = [fits | {(name, "="): _NOT_EQUATED}]
+    for code in codes.tolist():
+        text = space.strings.at(code)[name]
+        if all(meets(one, text) for one in likes):
+            options.append({(name, ""): _inside((string_key(text),) * 2), (name, "="): _inside((code, code))})
     return options
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.index.dominance.outline import ANYWHERE, LOWEST, PRESENT, Outline, Place, Side
+from tamis.index.dominance.patterns.known_texts import KnownTexts
 from tamis.index.packed.axes import string_key
 from tamis.kernels.boxes.quantise import ANY_VALUE
 from tamis.model.language.templates.columns import TextColumns
@@ -29,8 +30,8 @@ Corners = tuple[_FloatArray, _FloatArray]
 #: An axis, and the lower and upper ends of n boxes on it.
 _ColumnSide = tuple[int, _FloatArray, _FloatArray]
 
-#: Parts of an attribute that tell something of covered subscriptions only.
-SILENT: Final = frozenset({"w", "*"})
+#: Parts of an attribute that tell something of covered subscriptions only; "l" also of coverers, if it is asked for.
+SILENT: Final = frozenset({"w", "*", "l"})
 
 
 class Fit(NamedTuple):
@@ -56,6 +57,8 @@ class Space:
         #: The axis of each place, and the code of each string that is equated, by attribute and string.
         self.axis_of: dict[Place, int] = {}
         self.codes: dict[tuple[str, str], float] = {}
+        #: The strings by their codes.
+        self.strings = KnownTexts()
         #: Axes that tell something of covered subscriptions only: a coverer may lie anywhere there.
         self.silent: list[int] = []
         #: NaN for both sides of each axis; copying them is quicker than making them.
@@ -71,8 +74,14 @@ class Space:
                 if place[1] in SILENT:
                     self.silent.append(len(self.axis_of))
                 self.axis_of[place] = len(self.axis_of)
-        for name, text in texts.items():
-            self.codes.setdefault((name, text), float(len(self.codes)))
+        self.name_strings(texts.items())
+
+    def name_strings(self, strings: Iterable[tuple[str, str]]) -> None:
+        """Make the codes of strings that are equated, given with their attributes."""
+        for name, text in strings:
+            if (name, text) not in self.codes:
+                self.codes[name, text] = float(len(self.codes))
+                self.strings.append([{name: text}])
 
     def has(self, place: Place) -> bool:
         """Whether some stored box names a place."""
@@ -93,7 +102,8 @@ class Space:
         """Return the corner (lo, hi) by which coverers of a box are sought, float64[2, axes]; free axes are NaN."""
         corner = self._bounded(sides, texts)
         for axis in self.silent:
-            corner[0, axis], corner[1, axis] = ANYWHERE
+            if not corner[0, axis] < math.inf:  # unless the question names it
+                corner[0, axis], corner[1, axis] = ANYWHERE
         return corner
 
     def fitting(self, fits: Mapping[Place, Fit], texts: Mapping[str, str]) -> _FloatArray:
@@ -101,7 +111,7 @@ class Space:
         corner = np.empty((4, len(self)))
         corner[0], corner[1], corner[2:] = ANY_VALUE, math.inf, math.nan
         for place, fit in fits.items():
-            if place[1] == "=":
+            if place[1] == "=" and place[0] in texts:
                 code = self.codes.get((place[0], texts[place[0]]), -1.0)
                 fit = Fit(code, code, code, code)
             corner[:, self.axis_of[place]] = fit
@@ -194,9 +204,7 @@ class Space:
 
 def stored_columns(space: Space, columns: TextColumns) -> Corners:
     """Return the corners float64[n, axes] of closed ranges that are to be added. Makes axes and codes."""
-    for name, texts in columns.strings.items():
-        for text in texts:
-            space.codes.setdefault((name, text), float(len(space.codes)))
+    space.name_strings((name, text) for name, texts in columns.strings.items() for text in texts)
     space.name_places(_places(columns), {})
     return _spread_columns(space, columns, -math.inf, math.inf)
 

@@ -17,13 +17,15 @@ import numpy.typing as npt
 from tamis.geometry.relations import relation_set
 from tamis.index.dominance.components import Component
 from tamis.index.dominance.conditions import Conditions, Verdicts
+from tamis.index.dominance.patterns.known_texts import KnownTexts
+from tamis.index.dominance.patterns.literal_axes import known_texts, required_keys
 from tamis.index.dominance.proposals import Proposals, ProposingTree, TieCounts
 from tamis.index.dominance.region_sides import ALL
 from tamis.index.dominance.sides import component_sides
 from tamis.index.dominance.space import Space
 from tamis.index.protocols import NO_ROWS, Rows
 from tamis.kernels.polygons.region_tests import NO, OPEN, YES
-from tamis.model.subscription import Filter
+from tamis.model.subscription import Filter, Like
 
 __all__ = ["BoxStore", "ComponentStore", "Pairs"]
 
@@ -35,6 +37,8 @@ _BoolArray = npt.NDArray[np.bool_]
 _NUMBERS, _STRINGS, _PLAIN = 1, 2, 4
 #: Dead components that are kept, at least; beyond that as many as living ones.
 _DEAD: Final = 4_096
+#: Boxes that are compared one by one with what a pattern covers; of more the tree chooses first.
+_FEW: Final = 64
 
 
 class Pairs(NamedTuple):
@@ -52,7 +56,8 @@ class BoxStore(ProposingTree):
     def find_pairs(self, components: Sequence[Component], *, outwards: bool) -> Pairs:
         """Return rows that may cover the components, or (not ``outwards``) that they may cover; none is left out."""
         exact = np.array([one.exact_numbers for one in components], np.bool_)
-        asked, stored, sure = _proposed(self, components, lambda asked, stored: exact[asked], outwards=outwards)
+        find = self.find_around if outwards else self.find_inside
+        asked, stored, sure = find(components, lambda asked, stored: exact[asked])
         plain = np.array([one.exact_strings and not one.witnesses for one in components], np.bool_)
         if not outwards:  # a box implies no condition
             plain &= [not (one.regions or one.balls) for one in components]
@@ -72,6 +77,7 @@ class ComponentStore:
         self.boxes = ProposingTree(space)
         self._attributes: dict[str, int] = {}
         self._conditions = Conditions(self._attributes)
+        self._texts = KnownTexts()
         #: Per component its row and what is known of it.
         self._row_of = np.zeros(0, np.int32)
         self._flags = np.zeros(0, np.uint8)
@@ -105,6 +111,7 @@ class ComponentStore:
                 if relation_set(test.relations) != ALL:
                     self.boxes.classes.setdefault(test.attribute, set()).add(relation_set(test.relations))
         self._conditions.append(components)
+        self._texts.append(map(known_texts, components))
         self._add_boxes(first, components)
 
     def remove(self, row: int) -> None:
@@ -113,6 +120,7 @@ class ComponentStore:
         for number in range(first, first + count):
             self.boxes.tree.remove_one(number)
             self._conditions.remove(number)
+            self._texts.remove(number)
 
     @property
     def is_sparse(self) -> bool:
@@ -132,11 +140,27 @@ class ComponentStore:
             is_meant: _BoolArray = self._flags[stored] & _NUMBERS != 0
             return exact[asked] & is_meant
 
-        asked, stored, sure = _proposed(self.boxes, components, tie_counts, outwards=outwards)
+        asked, stored, sure = (self.boxes.find_around if outwards else self._find_inside)(components, tie_counts)
         plain = np.array([one.exact_strings and not one.witnesses for one in components], np.bool_)
         sure &= plain[asked] & (self._flags[stored] & (_STRINGS | _PLAIN) == _STRINGS | _PLAIN)
         implied = self._decide(components, asked.astype(np.int32), stored, outwards=outwards)
         return self._judged(asked, stored, sure, implied)
+
+    def _find_inside(self, components: Sequence[Component], tie_counts: TieCounts) -> Proposals:
+        """Return the boxes that each component may cover: those with the literals of its patterns, or by the tree."""
+        if not any(one.witnesses for one in components):
+            return self.boxes.find_inside(components, tie_counts)
+        found: list[Proposals] = []
+        for number, one in enumerate(components):
+            listed = self._texts.find(required_keys(one)) if one.witnesses else None
+            if listed is not None and (len(listed) <= _FEW or _has_patterns_only(one)):
+                stored = self.boxes.fitting_among(one, listed)
+                found.append(Proposals(np.full(len(stored), number), stored, np.zeros(len(stored), np.bool_)))
+                continue
+            asked, stored, sure = self.boxes.find_inside([one], _of_one(tie_counts, number))
+            keep = slice(None) if listed is None else np.isin(stored, listed, assume_unique=True)
+            found.append(Proposals(asked[keep] + number, stored[keep], sure[keep]))
+        return Proposals(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
 
     def find_pairs_of_boxes(self, lo: _FloatArray, hi: _FloatArray) -> Pairs:
         """Return the components that may cover boxes whose ends are all meant, float64[n, axes]."""
@@ -174,7 +198,8 @@ class ComponentStore:
             self._flags = np.concatenate((self._flags, np.zeros(room - len(self._flags), np.uint8)))
 
     def _add_boxes(self, first: int, components: Sequence[Component]) -> None:
-        sides, space = [component_sides(one) for one in components], self.boxes.space
+        space, literals = self.boxes.space, self.boxes.literals
+        sides = [component_sides(one) | literals.stored(one) for one in components]
         for box, one in zip(sides, components, strict=True):
             space.name_places(box, one.texts)
         corners = [space.stored_sides(box, one.texts) for box, one in zip(sides, components, strict=True)]
@@ -183,7 +208,7 @@ class ComponentStore:
 
     def _decide(self, components: Sequence[Component], asked: Rows, stored: Rows, *, outwards: bool) -> Verdicts:
         """Say of each pair whether the conditions of one imply those of the other."""
-        if not (self._conditions.has_any or any(one.regions or one.balls for one in components)):
+        if not len(stored) or not (self._conditions.has_any or any(one.regions or one.balls for one in components)):
             return np.full(len(stored), YES, np.int8)
         given = Conditions(self._attributes)
         given.append(components)
@@ -205,10 +230,13 @@ _NO_PAIRS: Final = Pairs(np.zeros(0, np.int64), NO_ROWS, NO_ROWS, np.zeros(0, np
 _A_BOX: Final = Component(Filter(), {}, {}, {}, (), (), True, True)
 
 
-def _proposed(
-    boxes: ProposingTree, components: Sequence[Component], tie_counts: TieCounts, *, outwards: bool
-) -> Proposals:
-    return (boxes.find_around if outwards else boxes.find_inside)(components, tie_counts)
+def _of_one(tie_counts: TieCounts, number: int) -> TieCounts:
+    """Return the same of one component alone, which has number 0 then."""
+    return lambda asked, stored: tie_counts(asked + number, stored)
+
+
+def _has_patterns_only(component: Component) -> bool:
+    return all(isinstance(one, Like) for one in component.filter.constraints)
 
 
 def _flags_of(component: Component) -> int:

@@ -100,7 +100,9 @@ def _sides(around: Mapping[str, ValueSet], axes: Axes) -> Sides:
 
 def _wants_steps(filters: Sequence[Filter]) -> bool:
     """Whether filters are about values alone, and boxes do not say them, or only many boxes do."""
-    if not all(isinstance(one, Values) for filter in filters for one in _conditions(filter)):
+    if all(map(_is_box, filters)) or not all(
+        isinstance(one, Values) for filter in filters for one in _conditions(filter)
+    ):
         return False
     n_boxes, are_open, is_lacking = [], False, False
     for filter in filters:
@@ -113,6 +115,17 @@ def _wants_steps(filters: Sequence[Filter]) -> bool:
             for n, allowed in zip(lengths, sets, strict=True)
         )
     return is_lacking or max(n_boxes) > MAX_BOXES or (are_open and sum(n_boxes) > _FEW_BOXES)
+
+
+def _is_box(filter: Filter) -> bool:
+    """Whether a filter is one interval on each of its axes, or is not about values alone."""
+    for one in filter.constraints:
+        if not isinstance(one, Values):
+            return True
+        allowed = one.allowed
+        if allowed.missing or len(allowed.cuts) > 2 - allowed.from_below:
+            return False
+    return filter.rest is None
 
 
 def _conditions(predicate: Filter | Predicate) -> Iterator[object]:

@@ -27,7 +27,7 @@ from tamis.model.language.arithmetic.sets import (
     starting_with,
     values_in,
 )
-from tamis.model.language.foreign.corrections import corrected
+from tamis.model.language.foreign.corrections import quoted_name, requoted
 from tamis.model.language.functions.temporal import clock_set
 from tamis.model.language.limits import DISTANCE_DEGREES, DISTANCE_VERTICES
 from tamis.model.language.nodes import (
@@ -165,8 +165,8 @@ class _Binder:
             return bind_leaf(self, node, negated)
         except (UnfitError, LimitError) as error:
             refusal = self.error(node, str(error))
-            if isinstance(error, UnknownAttributeError) and self.text is not None:
-                refusal.corrected = corrected(self.text)
+            if isinstance(error, UnknownAttributeError) and self.text is not None and error.text is not None:
+                refusal.corrected = requoted(self.text) or quoted_name(self.text, error.text)
             raise refusal from None
 
     def error(self, leaf: Leaf, problem: str) -> SubscriptionError:
@@ -216,7 +216,7 @@ class _Binder:
     def is_like(self, leaf: IsLike, negated: bool) -> Predicate:
         kind = self.known(leaf)
         if not isinstance(kind, String):
-            raise self.error(leaf, f"it is a {kind.name}, and LIKE asks for a string")
+            raise self.error(leaf, f"it is {kind.words}, and LIKE asks for a string")
         pattern, negated = like_pattern(leaf.pattern), negated != leaf.negated
         if pattern.exact is not None:
             return values_in(leaf.attribute, equal_to(kind, pattern.exact), negated)
@@ -227,7 +227,7 @@ class _Binder:
     def text_test(self, leaf: TextTest, negated: bool) -> Predicate:
         kind = self.known(leaf)
         if not isinstance(kind, String):
-            raise self.error(leaf, f"it is a {kind.name}, and {leaf.op} of text asks for a string")
+            raise self.error(leaf, f"it is {kind.words}, and {leaf.op} asks for a string")
         negated, is_regex = negated != leaf.negated, leaf.op == "MATCHES"
         patterns = leaf.operands if leaf.op in ("LIKE", "MATCHES") else [escape_like(one) for one in leaf.operands]
         for pattern in patterns:

@@ -24,6 +24,7 @@ from tamis.model.geojson import to_geojson
 from tamis.model.language import limits, literals
 from tamis.model.language.arithmetic.reading import condition_of
 from tamis.model.language.arithmetic.writing import calculated_json, literal_json
+from tamis.model.language.functions.suggestions import unsupported
 from tamis.model.language.json_values import (
     JSON_ARRAYS,
     JSON_CLOCKS,
@@ -38,7 +39,7 @@ from tamis.model.language.json_values import (
     placed,
     wrong,
 )
-from tamis.model.language.lexer import TURNED, unsupported
+from tamis.model.language.lexer import TURNED
 from tamis.model.language.literals import (
     ORDER_OF_FOLDED,
     Misreading,
@@ -333,8 +334,12 @@ def _operand(value: object, fold: Fold, path: str) -> str:
 def _unknown(op: str) -> str:
     known = (*_COMPARISONS, *_CONDITIONS, "and", "or", "not")
     known += (*map(str.lower, SPATIAL_FUNCTIONS), *JSON_ARRAYS, *JSON_TEMPORAL, *JSON_CLOCKS)
-    right = {"!=": "<>", "==": "="}.get(op) or next((one for one in known if one.lower() == op.lower()), None)
+    right = {"!=": "<>", "==": "="}.get(op) or next((one for one in known if _plain(one) == _plain(op)), None)
     return f"there is no op {op!r}; write {right!r}" if right else f"the op {unsupported(op, sorted(known))}"
+
+
+def _plain(op: str) -> str:
+    return op.lower().replace("_", "")
 
 
 def to_json(node: Node) -> dict[str, Any] | bool:

@@ -136,7 +136,8 @@ class ValueReader:
             return self._instant(document, path)
         if isinstance(document, int | float):
             return number_of(document, path)
-        raise wrong(path, f"expected a value, not {kind_of(document)}", document)
+        hint = " (a missing value is asked for with isNull)" if document is None else ""
+        raise wrong(path, f"expected a value, not {kind_of(document)}{hint}", document)
 
     def _instant(self, document: Mapping[str, Any], path: str) -> Instant:
         (key, text), *more = document.items() or [("", None)]

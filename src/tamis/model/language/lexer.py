@@ -11,15 +11,15 @@ S16). Keywords are ASCII and of either case; a Turkish dotless i does not make a
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from lark.lexer import Lexer, LexerState
 
 from tamis.model.derived.functions import find_function, function_names
 from tamis.model.language import limits, literals
+from tamis.model.language.functions.suggestions import unsupported
 from tamis.model.language.functions.temporal import CLOCK_FUNCTIONS, TEMPORAL_FUNCTIONS
 from tamis.model.language.literals import NUMBER, STRING, Misreading, Refusal
 from tamis.model.language.nodes import Between, Compare, IsIn, IsLike, IsNull
@@ -37,7 +37,6 @@ __all__ = [
     "Source",
     "TextLexer",
     "is_plain_name",
-    "unsupported",
 ]
 
 #: Words that need double quotes when an attribute is called so.
@@ -147,7 +146,6 @@ _VECTOR = re.compile(rf"\(({_NUMBERS})\)")
 _QUOTED_ARGUMENT = re.compile(rf"\(\s*+({STRING})\s*+\)")
 _STRING_FOLLOWS = re.compile(r"\s*+'")
 _WKT_BODY = re.compile(r"\s*+(?:(?ai:ZM?|M)\s*+)?+(?:(?=\()|(?ai:EMPTY)\b)")
-_LONGEST_FUNCTION = 40
 _PLAIN_NAME = re.compile(_NAME)
 
 
@@ -220,18 +218,6 @@ def is_plain_name(name: str) -> bool:
     (True, False, False)
     """
     return _PLAIN_NAME.fullmatch(name) is not None and name.upper() not in RESERVED
-
-
-def unsupported(name: str, known: Sequence[str]) -> str:
-    """Say that there is no such function or operation, and which one may have been meant.
-
-    >>> unsupported("S_INTERSECT", FUNCTIONS)
-    'S_INTERSECT is not supported, but S_INTERSECTS is'
-    """
-    short = name if len(name) <= _LONGEST_FUNCTION else f"{name[:_LONGEST_FUNCTION]}..."
-    close = difflib.get_close_matches(short, known, 1, cutoff=0.8)
-    meant = f"but {close[0]} is" if close else f"there are {', '.join(known[:-1])} and {known[-1]}"
-    return f"{short} is not supported{',' if close else ';'} {meant}"
 
 
 _Match = re.Match[str]

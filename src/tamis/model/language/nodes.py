@@ -230,14 +230,15 @@ class Calculated:
     """A condition on expressions, where `Compare`, `Between`, `IsIn` and `IsNull` have an attribute and literals.
 
     ``op`` is one of ``= <> < <= > >=`` (two operands), ``BETWEEN`` (three), ``IN`` (two or more) and ``NULL`` (one);
-    only the last three may be negated. ``is_time``: a relation of time says so, and the operands must be moments.
+    only the last three may be negated. ``is_time``: it was written as a
+    relation of time (T_BEFORE, ...), so that its operands must be moments.
     """
 
     op: str
     operands: tuple[Expression, ...]
     negated: bool = False
     span: Span | None = field(default=None, compare=False)
-    is_time: bool = field(default=False, compare=False, repr=False)
+    is_time: bool = field(default=False, repr=False)
 
     @property
     def attributes(self) -> tuple[str, ...]:

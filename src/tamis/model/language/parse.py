@@ -43,6 +43,7 @@ __all__ = ["parse"]
 
 #: Characters of a text for which an error proposes a correction: longer ones were not typed by hand.
 _MOST_CORRECTED = 2_000
+_VALUE_ALONE = re.compile(r"\b(AND|OR)\s+(?:'[^']*'|-?[0-9.]+)\s*$", re.IGNORECASE)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _OPERATOR = re.compile(r"\s*+[=<>]")
 _building = threading.Lock()
@@ -281,6 +282,12 @@ def _in_words(terminals: set[str]) -> str:
     return " or ".join(filter(None, (", ".join(found[:-1]), *found[-1:])))
 
 
+def _after_or(text: str) -> str:
+    """Return what to do about a text that ends with AND or OR and a value alone."""
+    found = _VALUE_ALONE.search(text)
+    return f" (each condition names its attribute: x = 1 {found[1].upper()} x = 2)" if found else ""
+
+
 def _explain(error: UnexpectedToken, source: Source) -> NoReturn:
     """Raise the error that tells a user what is wrong with a token that does not fit."""
     text, token = source.text, error.token
@@ -288,7 +295,7 @@ def _explain(error: UnexpectedToken, source: Source) -> NoReturn:
     fitting: set[str] = set(parser.accepts()) if parser else set()  # type: ignore[no-untyped-call]
     expected = _in_words(fitting)
     if not isinstance(token, Piece):  # lark's own: the end of the text
-        raise SubscriptionSyntaxError(text, source.stop, expected) from None
+        raise SubscriptionSyntaxError(text, source.stop, expected + _after_or(text)) from None
     start, written = token.start, text[token.start : token.end]
     if token.type == "NULL" and fitting >= _LITERALS and "COMPARISON" not in fitting:
         expected += " (a missing value is asked for with IS NULL)"

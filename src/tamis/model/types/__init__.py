@@ -16,6 +16,7 @@ from tamis.model.types.small.decimal import Decimal
 from tamis.model.types.small.ip import Ip
 from tamis.model.types.small.mixed import Mixed
 from tamis.model.types.small.uuid import Uuid
+from tamis.model.types.small.version import Version
 from tamis.model.types.string import String
 from tamis.model.types.timestamp import Timestamp
 from tamis.model.types.vector import MAX_COORDINATES, Vector
@@ -38,6 +39,7 @@ __all__ = [
     "Timestamp",
     "Uuid",
     "Vector",
+    "Version",
     "register_type",
     "type_of_value",
 ]

@@ -20,12 +20,22 @@ from tamis.model.types.small.decimal import Decimal
 from tamis.model.types.small.ip import Ip
 from tamis.model.types.small.mixed import Mixed
 from tamis.model.types.small.uuid import Uuid
+from tamis.model.types.small.version import Version
 from tamis.model.types.string import String
 from tamis.model.types.timestamp import Timestamp
 from tamis.model.types.vector import Vector
 from tamis.model.values import UnfitError
 
-__all__ = ["find_type", "register_type", "type_names", "type_of_arrow", "type_of_cells", "type_of_value", "wire_value"]
+__all__ = [
+    "find_type",
+    "register_type",
+    "type_modules",
+    "type_names",
+    "type_of_arrow",
+    "type_of_cells",
+    "type_of_value",
+    "wire_value",
+]
 
 #: Where installed packages name types of their own: ``name = "module:Class"``.
 ENTRY_POINTS = "tamis.types"
@@ -41,6 +51,7 @@ _OWN: tuple[type[AttributeType], ...] = (
     Date,
     Ip,
     Uuid,
+    Version,
     Decimal,
     Mixed,
     Many,
@@ -81,6 +92,14 @@ def find_type(name: str) -> type[AttributeType] | None:
         for entry in entry_points(group=ENTRY_POINTS, name=name):
             register_type(entry.load())
     return _TYPES.get(name)
+
+
+def type_modules() -> tuple[str, ...]:
+    """Return the modules of types that users registered: importing them registers the types in another process.
+
+    A type of a script or a notebook has no module that another process could import; it is left out.
+    """
+    return tuple(sorted({kind.__module__ for kind in _IN_ORDER if kind not in _OWN} - {"__main__"}))
 
 
 def type_names() -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 import zoneinfo
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from tamis.model.language.nodes import Instant, Literal
 from tamis.model.types.base import DiscreteType
 from tamis.model.types.column import Column, Mask
 from tamis.model.value_set import ValueSet
-from tamis.model.values import INT64_MAX, INT64_MIN, Value
+from tamis.model.values import INT64_MAX, INT64_MIN, UnfitError, Value
 
 __all__ = ["Timestamp"]
 
@@ -29,6 +30,7 @@ _MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _FIRST_YEAR, _AFTER_LAST_YEAR, _ARROW_KNOWS_ZONES_TO = (
     int(np.datetime64(year, "us").astype(np.int64)) for year in ("0001", "10000", "2037")
 )
+_DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,8 @@ class Timestamp(DiscreteType):
 
     def from_literal(self, literal: Literal) -> Value:
         """Return the moment of a TIMESTAMP or DATE, or of a text that an event could hold."""
+        if isinstance(literal, str) and _DAY.fullmatch(literal):
+            raise UnfitError(f"it is a timestamp; a whole day is written DATE('{literal}')")
         return literal.microseconds if isinstance(literal, Instant) else super().from_literal(literal)
 
     def samples(self, allowed: ValueSet) -> Iterator[int]:

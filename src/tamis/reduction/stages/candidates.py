@@ -8,8 +8,10 @@ of them match the item's own sample events.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from tamis.index.dominance.index import DominanceIndex
 from tamis.index.packed.matcher import PackedMatcher
@@ -28,21 +30,35 @@ class Candidates:
     """Items by their row; finds rows worth an exact question. No answer leaves out who covers."""
 
     def __init__(self, items: Sequence[Item]) -> None:
-        self._matcher = PackedMatcher(lambda row: items[row].subscription)
+        self._items = items
         self._index = DominanceIndex()
-        rows, subscriptions = np.arange(len(items), dtype=np.int32), [item.subscription for item in items]
-        self._matcher.add_many(rows, subscriptions)
-        self._index.add_many(rows.tolist(), subscriptions)
-        self._helpers = _Helpers(items)
+        split = [item.split for item in items]
+        self._index.add_many(range(len(items)), [item.subscription for item in items], split)
+        self._is_living = np.ones(len(items), np.bool_)
 
-    def may_cover(self, item: Item, row: int = -1) -> list[int]:
-        """Return every living row that covers an item, and perhaps others; ascending, never ``row``."""
-        found = self._index.propose_covers(item.subscription)
-        for event in item.witnesses:
-            if len(found) <= MANY:
-                break
-            found = np.intersect1d(found, self._matcher.match(event), assume_unique=True)
-        return _others(found, row)
+    @cached_property
+    def _matcher(self) -> PackedMatcher:
+        """All items; made when the first event is asked about."""
+        matcher = PackedMatcher(lambda row: self._items[row].subscription)
+        rows = np.arange(len(self._items), dtype=np.int32)
+        matcher.add_many(rows, [item.subscription for item in self._items])
+        return matcher
+
+    @cached_property
+    def _helpers(self) -> _Helpers:
+        return _Helpers(self._items)
+
+    def may_cover(self, items: Sequence[Item]) -> list[list[tuple[int, bool]]]:
+        """Return for each item every living row that covers it, and perhaps others; whether each is sure. Ascending."""
+        proposed = self._index.batches.propose_covers([item.filters for item in items], [item.split for item in items])
+        return [self._narrowed(item, *found) for item, found in zip(items, proposed, strict=True)]
+
+    def _narrowed(self, item: Item, rows: Rows, sure: npt.NDArray[np.bool_]) -> list[tuple[int, bool]]:
+        """Return those rows that match the item's own events, where there are many of which nothing is sure."""
+        for event in item.witnesses if np.count_nonzero(~sure) > MANY else ():
+            keep = sure | np.isin(rows, self._matcher.match(event))
+            rows, sure = rows[keep], sure[keep]
+        return list(zip(rows.tolist(), sure.tolist(), strict=True))
 
     def may_help(self, row: int, item: Item) -> list[int]:
         """Return the living rows that have something in common with an item; ascending, never ``row``."""
@@ -50,11 +66,12 @@ class Candidates:
 
     def matching(self, event: Event, row: int) -> list[int]:
         """Return the living rows that match an event; ascending, never ``row``."""
-        return _others(self._matcher.match(event), row)
+        found = self._matcher.match(event)
+        return _others(found[self._is_living[found]], row)
 
     def remove(self, row: int) -> None:
         """Leave a row out of later answers."""
-        self._matcher.remove(row)
+        self._is_living[row] = False
         self._index.remove(row)
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tamis.index.dominance.outline import Outline, outline_of
 from tamis.index.dominance.space import Space
 from tamis.model.schema import Schema
-from tamis.model.subscription import Subscription
+from tamis.model.subscription import Subscription, Values
 from tamis.model.tables import SubscriptionTable
 from tamis.reduction.stages.box_stages import Boxes
 
@@ -62,7 +62,9 @@ def group_of(simple: Sequence[Subscription], places: IntArray, schema: Schema) -
     outlines: list[Outline] = []
     plain: list[int] = []
     for place in possible:
-        outline = outline_of(simple[place].filters)
+        filters = simple[place].filters
+        is_other = len(filters) > 1 or any(type(one) is not Values for one in filters[0].constraints)
+        outline = None if is_other else outline_of(filters)
         if outline is not None and outline.single:
             outlines.append(outline)
             plain.append(place)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeVar
 
 from tamis.algebra.covers import is_covered
 from tamis.model.schema import Schema
@@ -14,6 +15,10 @@ from tamis.reduction.stages.items import COVER_PIECES, MAX_OTHERS, Item, may_mat
 from tamis.reduction.story import Story
 
 __all__ = ["ItemStages"]
+
+_T = TypeVar("_T")
+#: Items that are asked about at once.
+_BLOCK: Final = 1_000
 
 
 class ItemStages:
@@ -41,20 +46,23 @@ class ItemStages:
         among those that stay and cover.
         """
         coverer: dict[int, int] = {}
-        for row in range(len(self._items)):
-            found = self._find_coverer(row)
-            if found is not None:
-                coverer[row] = found
-                self._remove(row)
-        for place, other in covered.items():
-            item = Item(self._subscriptions[place], self._schema)
-            self._tell(place, item, self._scan.may_cover(item), other)
-        for row, found in coverer.items():
-            candidates = self._scan.may_cover(self._items[row], row)
-            self._tell(self._places[row], self._items[row], candidates, self._places[found])
+        for rows in _blocks(range(len(self._items))):
+            for row, candidates in zip(rows, self._scan.may_cover([self._items[row] for row in rows]), strict=True):
+                found = self._find_coverer(row, candidates)
+                if found is not None:
+                    coverer[row] = found
+                    self._remove(row)
+        gone = [(place, Item(self._subscriptions[place], self._schema), other) for place, other in covered.items()]
+        gone += ((self._places[row], self._items[row], self._places[found]) for row, found in coverer.items())
+        for block in _blocks(gone):
+            candidates_of = self._scan.may_cover([item for _, item, _ in block])
+            for (place, item, other), candidates in zip(block, candidates_of, strict=True):
+                self._tell(place, item, candidates, other)
 
     def drop_subsumed(self, progress: Callable[[str, int, int], None] | None) -> None:
         """Drop what the others cover together, the last ids first, so that the first ones tend to stay."""
+        if all(self._items[row].is_conditions_only for row in self._living):
+            return
         place_of = {item.id: place for item, place in zip(self._items, self._places, strict=True)}
         rows = list(self._living)
         for done, row in enumerate(reversed(rows)):
@@ -69,21 +77,22 @@ class ItemStages:
         self._scan.remove(row)
         del self._living[row]
 
-    def _find_coverer(self, row: int) -> int | None:
+    def _find_coverer(self, row: int, candidates: Sequence[tuple[int, bool]]) -> int | None:
         one = self._items[row]
-        for candidate in self._scan.may_cover(one, row):
+        for candidate, is_sure in candidates:
             other = self._items[candidate]
-            if not one.is_covered_by(other):
+            if candidate == row or candidate not in self._living or not _covers(other, one, is_sure):
                 continue
-            mutual = is_covered(other.filters, one.filters, COVER_PIECES)
-            if mutual and row < candidate and outlives(one.subscription, other.subscription):
+            may_stay = row < candidate and outlives(one.subscription, other.subscription)
+            if may_stay and is_covered(other.filters, one.filters, COVER_PIECES):
                 continue  # the first of two equivalents stays; the other falls when its turn comes
             return candidate
         return None
 
-    def _tell(self, place: int, one: Item, candidates: list[int], otherwise: int) -> None:
+    def _tell(self, place: int, one: Item, candidates: Sequence[tuple[int, bool]], otherwise: int) -> None:
         """Tell the first that stays and covers, and whether both are equivalent; ``otherwise`` covers, but may go."""
-        by = next((self._places[row] for row in candidates if one.is_covered_by(self._items[row])), otherwise)
+        staying = (self._places[row] for row, is_sure in candidates if _covers(self._items[row], one, is_sure))
+        by = next(staying, otherwise)
         equal = is_covered(self._subscriptions[by].filters, one.filters, COVER_PIECES)
         self._story.remove("equivalent" if equal else "covered", place, (by,))
 
@@ -100,6 +109,16 @@ class ItemStages:
             if not any(may_match(event, self._items[place].filters) for place in rows):
                 return []
         return [*best, *(place for place in rows if place not in best)]
+
+
+def _covers(other: Item, one: Item, is_sure: bool) -> bool:
+    """Whether an item covers another and lives as long; ``is_sure``: that it covers is known."""
+    return outlives(other.subscription, one.subscription) if is_sure else one.is_covered_by(other)
+
+
+def _blocks(some: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    """Yield parts of what is asked about at once."""
+    return (some[at : at + _BLOCK] for at in range(0, len(some), _BLOCK))
 
 
 def _equal_twins(subscriptions: Sequence[Subscription], places: list[int]) -> dict[int, int]:

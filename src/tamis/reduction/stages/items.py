@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 
 from tamis.algebra.covers import find_cover_of_pieces, is_covered
 from tamis.algebra.evaluate import constraint_holds, matches_subscription
 from tamis.algebra.proofs.facts import UNCONSTRAINED
 from tamis.algebra.proofs.pieces import Budget, Piece, pieces_of
 from tamis.algebra.proofs.witness import canonical, event_for
+from tamis.index.dominance.components import Decomposition, decompose
 from tamis.model.schema import Event
 from tamis.model.subscription import Filter, Like, Some, Subscription, SubscriptionId, Values
 from tamis.model.types import AttributeType
@@ -41,20 +43,45 @@ class Item:
         self.subscription = subscription
         self.id: SubscriptionId = subscription.id
         self.filters: tuple[Filter, ...] = subscription.filters
-        #: The filters as pieces; None when one of them is a tree, which is expanded only when it must be.
-        self.pieces: list[Piece] | None = None
-        if all(one.rest is None for one in self.filters):
-            self.pieces = [piece for one in self.filters for piece in pieces_of(one, Budget())]
-        #: Events that satisfy what is quick to evaluate; ``witnesses`` surely match, ``guesses`` do not.
-        self.samples: list[Event] = []
+        self._kinds = kinds
+
+    @cached_property
+    def pieces(self) -> list[Piece] | None:
+        """The filters as pieces; None when one of them is a tree, which is expanded only when it must be."""
+        if any(one.rest is not None for one in self.filters):
+            return None
+        return [piece for one in self.filters for piece in pieces_of(one, Budget())]
+
+    @cached_property
+    def split(self) -> Decomposition:
+        """The filters in components."""
+        return decompose(self.filters)
+
+    @cached_property
+    def samples(self) -> list[Event]:
+        """Events that satisfy what is quick to evaluate."""
+        return [*self.witnesses, *self.guesses]
+
+    @cached_property
+    def witnesses(self) -> list[Event]:
+        """Events that surely match."""
+        return self._drawn[0]
+
+    @cached_property
+    def guesses(self) -> list[Event]:
+        """Samples that do not match, or of which that is not known."""
+        return self._drawn[1]
+
+    @cached_property
+    def _drawn(self) -> tuple[list[Event], list[Event]]:
+        found: tuple[list[Event], list[Event]] = [], []
         for piece in _spread(self.pieces or []):
-            event = event_for(piece, kinds)
-            if event is not None:
-                self.samples.append(canonical(event))
-            self.samples += (corner for corner in _corners(piece) if matches_subscription(corner, subscription))
-        sure = [matches_subscription(event, subscription) for event in self.samples]
-        self.witnesses = list(itertools.compress(self.samples, sure))
-        self.guesses = [event for event, is_sure in zip(self.samples, sure, strict=True) if not is_sure]
+            event = event_for(piece, self._kinds)
+            events: list[Event] = [] if event is None else [canonical(event)]
+            events += (corner for corner in _corners(piece) if matches_subscription(corner, self.subscription))
+            for one in events:
+                found[not matches_subscription(one, self.subscription)].append(one)
+        return found
 
     def is_covered_by(self, other: Item) -> bool:
         """Whether another item is proved to cover this one and lives as long."""
@@ -65,6 +92,11 @@ class Item:
         if self.pieces is None:
             return is_covered(self.filters, other.filters, COVER_PIECES)
         return find_cover_of_pieces(self.pieces, other.filters, Budget(COVER_PIECES)) is not None
+
+    @property
+    def is_conditions_only(self) -> bool:
+        """Whether the item is one conjunction of patterns, regions and balls: what helps to cover it covers it."""
+        return len(self.filters) == 1 and self.filters[0].rest is None and not _has_values(self.filters[0])
 
     def find_union(self, others: Iterable[Item]) -> tuple[SubscriptionId, ...] | None:
         """Return ids of others that are proved to cover this item together and live as long."""
@@ -85,6 +117,10 @@ class Item:
             for piece in self.pieces or ()
             for some in conditions
         )
+
+
+def _has_values(filter: Filter) -> bool:
+    return any(isinstance(one, Values) for one in filter.constraints)
 
 
 def _spread(pieces: list[Piece]) -> list[Piece]:

@@ -127,6 +127,7 @@ class BrokerCore:
         interests = [_asked(client, message, self._content) for client, message in arrivals]
         read = ReadInterests([interest for _, _, interest in interests])
         effects, is_new = list[Effect](), dict[tuple[Link, str], bool]()
+        formers: dict[tuple[Link, str], Interest] = {}
         for position, ((client, message), (_, key, interest)) in enumerate(zip(arrivals, interests, strict=True)):
             if message.namespace == ALL_NAMESPACES:
                 read.bad[position] = ModelError(f"namespace {ALL_NAMESPACES!r} is not for clients")
@@ -138,6 +139,8 @@ class BrokerCore:
             # Said again, as a client does that missed the answer, it is not new: it may have been active for long.
             known = self.table.interests(client).get(key)
             is_new[client, key] = known is None or not known.says_same(interest)
+            if known is not None:
+                formers[client, key] = known
             if is_new[client, key] and self.events.changed is not None:
                 self.events.changed.add(key)
             self.expiry.put((client, key), message.expires)
@@ -147,7 +150,7 @@ class BrokerCore:
         effects += self._announce()
         owed = self._neighbours.keys() - self._has_table
         for place, is_first in is_new.items():
-            self._confirmations.expect(*place, owed, now=now, is_new=is_first)
+            self._confirmations.expect(*place, owed, now=now, is_new=is_first, former=formers.get(place))
         return effects + self._settle()
 
     def _unsubscribe(self, message: m.Unsubscribe, sender: Link, now: float) -> list[Effect]:
@@ -277,7 +280,7 @@ class BrokerCore:
         for source, what in self._confirmations.take_settled():
             if isinstance(what, int):
                 confirmed[source] = what
-            else:
+            elif not self._confirmations.is_changing(source, what):
                 settled = self.table.interests(source)[str(what)]
                 effects.append(Send(source, m.Status(settled.id, settled.namespace, m.State.ACTIVE)))
         return effects + [Send(link, m.Confirm(number)) for link, number in confirmed.items()]

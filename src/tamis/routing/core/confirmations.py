@@ -20,6 +20,7 @@ from collections.abc import Hashable, Iterable, Set
 from dataclasses import dataclass
 
 from tamis.node.effects import Link
+from tamis.routing.core.interest import Interest
 
 __all__ = ["Confirmations"]
 
@@ -38,6 +39,8 @@ class _Waiting:
     #: Links that have not confirmed their number; nothing waits for one that was forgotten.
     n_missing: int
     is_forgotten: bool = False
+    #: What it replaces; None: nothing.
+    former: Interest | None = None
 
 
 class Confirmations:
@@ -70,12 +73,24 @@ class Confirmations:
         self.sent[link] += 1
         return self.sent[link]
 
-    def expect(self, source: Link, what: Hashable, owed: Set[Link], *, now: float = 0.0, is_new: bool = True) -> None:
-        """Let something wait for all links but ``source``; those ``owed`` a first update will get it as the next."""
+    def expect(
+        self,
+        source: Link,
+        what: Hashable,
+        owed: Set[Link],
+        *,
+        now: float = 0.0,
+        is_new: bool = True,
+        former: Interest | None = None,
+    ) -> None:
+        """Let something wait for all links but ``source``; those ``owed`` a first update will get it as the next.
+
+        ``former`` is what it replaces, if it changes what was asked for before.
+        """
         needed = {link: number + (link in owed) for link, number in self.sent.items() if link != source}
         late = [link for link, number in needed.items() if self.confirmed[link] < number]
         self._order += 1
-        waiting = _Waiting(self._order, source, what, needed, now, is_new, len(late))
+        waiting = _Waiting(self._order, source, what, needed, now, is_new, len(late), former=former)
         if not late:
             self._settled.append(waiting)
             return
@@ -86,14 +101,19 @@ class Confirmations:
             self._queues[link].append(waiting)
         self._compact()
 
-    def is_early(self, source: Link, what: Hashable, link: Link) -> bool:
-        """Whether events of a link come too early for something new: the link has not confirmed it yet.
+    def early_for(self, source: Link, what: Hashable, link: Link) -> list[Interest | None]:
+        """Return what new filters that a link has not confirmed yet replace; None for one that replaces nothing.
 
-        Before that a broker out there may still drop what it asks for. If one event came through by luck and the next
-        did not, the reader would have a hole (promise R12).
+        Before a link has confirmed a filter, a broker out there may still drop what it asks for. If one event came
+        through by luck and the next did not, the reader would have a hole (promise R12). Only an event that matches
+        everything that was replaced, too, is forwarded by all brokers meanwhile (promise R15).
         """
         waiting = self._waiting.get(source, {}).get(what, ())
-        return any(one.is_new and self.confirmed[link] < one.needed[link] for one in waiting)
+        return [one.former for one in waiting if one.is_new and self.confirmed[link] < one.needed[link]]
+
+    def is_changing(self, source: Link, what: Hashable) -> bool:
+        """Whether a filter that is new waits for confirmations."""
+        return any(one.is_new for one in self._waiting.get(source, {}).get(what, ()))
 
     def missing(self, source: Link, what: Hashable) -> list[Link]:
         """Return the links that have not confirmed something yet, sorted."""

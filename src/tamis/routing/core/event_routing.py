@@ -26,7 +26,10 @@ from tamis.routing.core.flow import Flow
 from tamis.routing.core.interest import Interest
 from tamis.routing.core.routing_table import Readers, RoutingTable
 
-__all__ = ["EventRouting", "Routed", "Routes", "client_key"]
+__all__ = ["EventRouting", "Route", "Routed", "Routes", "client_key"]
+
+#: The next hops of an event, and the keys of the clients' subscriptions that match it.
+Route = tuple[list[Link], list[SubscriptionId]]
 
 
 class Routed(NamedTuple):
@@ -81,15 +84,17 @@ class EventRouting:
         *,
         is_accepted: bool = False,
         most: int | None = None,
+        found: Mapping[m.EventId, Route] | None = None,
     ) -> Routes:
         """Match events; those that are accepted are refused by no link.
 
-        With ``most`` it ends behind the event with which that many subscriptions match in all.
+        With ``most`` it ends behind the event with which that many subscriptions match in all. ``found`` has the routes
+        of events that were matched already.
         """
         routes, going = Routes(), dict[Link, list[m.Published]]()
         readable, routes.refusals = self._read(events, sender, is_accepted=is_accepted)
         may_refuse = not is_accepted and not self.flow.is_open and not self.flow.is_neighbour(sender)
-        for one, links in self._matched(readable, sender, most):
+        for one, links in self._matched(readable, sender, most, found or {}):
             if may_refuse and (why := self.flow.find_refusal(links)):
                 routes.refusals.append(self.refuse(one.event, sender, *why))
                 continue
@@ -107,7 +112,7 @@ class EventRouting:
         """Return one copy for each client that has a live subscription among its readers, with the ids of all."""
         effects: list[Effect] = []
         for client, wanting in sorted(readers.items()):
-            ids = tuple(one.id for one in wanting if self._is_live(client, one, sender, now))
+            ids = tuple(one.id for one in wanting if self._is_live(event, client, one, sender, now))
             if ids:
                 effects.append(Deliver(client, m.Delivery(event, ids)))
         return effects
@@ -165,13 +170,22 @@ class EventRouting:
         """Raise `RemoteProtocolError` unless every event of a neighbour's message fits its namespace."""
         self._read(tuple(events), sender, is_accepted=False)
 
+    def readable(self, events: Sequence[m.Published]) -> list[tuple[m.Published, Event]]:
+        """Return those of some accepted events that fit their namespaces, with their values."""
+        readable, _ = self._read(events, "", is_accepted=True)
+        return [(event, values) for event, values in readable if values is not None]
+
     def _matched(
-        self, events: list[tuple[m.Published, Event | None]], sender: Link, most: int | None
+        self,
+        events: list[tuple[m.Published, Event | None]],
+        sender: Link,
+        most: int | None,
+        found: Mapping[m.EventId, Route],
     ) -> Iterator[tuple[Routed, list[Link]]]:
         """Yield the events in order with their readers and next hops; all of a namespace are matched at once."""
         spaces: dict[str, list[Event]] = {}
         for event, values in events:
-            if values is not None:
+            if values is not None and event.id not in found:
                 spaces.setdefault(event.namespace, []).append(values)
         routes = {
             name: self._routes(EventBatch(mine, name, self._content.of(name).schema), sender, most)
@@ -182,16 +196,14 @@ class EventRouting:
             if values is None:
                 yield Routed(event, {}, ()), []
                 continue
-            route = next(routes[event.namespace], None)
+            route = found.get(event.id) or next(routes[event.namespace], None)
             if route is None or (most is not None and count >= most):
                 return
             links, keys = route
             count += len(keys)
             yield Routed(event, values, keys), links
 
-    def _routes(
-        self, batch: EventBatch, sender: Link, most: int | None
-    ) -> Iterator[tuple[list[Link], list[SubscriptionId]]]:
+    def _routes(self, batch: EventBatch, sender: Link, most: int | None) -> Iterator[Route]:
         """Return next hops and readers of the events; it may end early when these are more than ``most``."""
         keys = self.table.matching_of_batch(batch, most)
         batch = batch.head(len(keys))
@@ -201,15 +213,21 @@ class EventRouting:
     def _is_wanted(self, one: Routed, sender: Link, now: float) -> bool:
         """Whether a client gets an event now."""
         readers = (self.table.group([key]).items() for key in one.keys)
-        return any(self._is_live(client, each, sender, now) for found in readers for client, [each] in found)
+        return any(self._is_live(one.event, client, each, sender, now) for found in readers for client, [each] in found)
 
-    def _is_live(self, client: Link, one: Interest, sender: Link, now: float) -> bool:
-        """Whether a subscription gets events of ``sender`` now: it has not expired, and they do not come too early."""
+    def _is_live(self, event: m.Published, client: Link, one: Interest, sender: Link, now: float) -> bool:
+        """Whether a subscription gets an event of ``sender`` now: it has not expired, and the event is not early."""
         if one.expires is not None and one.expires <= now * 1e6:
             return False
         if not self.flow.is_neighbour(sender) or not self._confirmations.has_waiting:
             return True
-        return not self._confirmations.is_early(client, client_key(client, one.namespace, one.id), sender)
+        formers = self._confirmations.early_for(client, client_key(client, one.namespace, one.id), sender)
+        if not formers:
+            return True
+        if None in formers:
+            return False
+        values = self._content.of(event.namespace).read_event(event.payload)
+        return all(any(matches(values, each) for each in former.filters) for former in formers if former is not None)
 
 
 def client_key(client: Link, namespace: str, id: int | str) -> str:

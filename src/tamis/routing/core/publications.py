@@ -24,6 +24,7 @@ from tamis.node import records
 from tamis.node.effects import Again, Effect, Key, Link
 from tamis.node.records import Progress
 from tamis.routing import messages as m
+from tamis.routing.core.ahead import Ahead, Job
 from tamis.routing.core.event_routing import EventRouting, Routed
 
 __all__ = ["Publications", "StepLimits"]
@@ -80,6 +81,8 @@ class _Work:
     groups: list[list[_Share]] = field(default_factory=list)
     #: The first event, and the first of its readers, that is in no group yet.
     ungrouped: tuple[int, int] = (0, 0)
+    #: Matches the next events beside the loop, if they are costly.
+    job: Job | None = None
 
     @property
     def is_done(self) -> bool:
@@ -130,9 +133,10 @@ class _Paces:
     ``weight`` says how much that is, in bytes; when it has grown by half, what was learned before does not count.
     """
 
-    def __init__(self, most: int, weight: Callable[[str], int]) -> None:
+    def __init__(self, most: int, weight: Callable[[str], int], is_costly: Callable[[m.Published], bool]) -> None:
         self._most = most
         self._weight = weight
+        self._is_costly = is_costly
         #: ``{namespace: (events of one step, weight when that was learned)}``, the one that was used last at the end.
         self._known: dict[str, tuple[int, int]] = {}
         #: The events of the step under way by namespace, and which share of the step they are.
@@ -144,14 +148,19 @@ class _Paces:
         """Whether this step has matched as much as it may."""
         return self._share >= 1
 
+    @property
+    def only_event_of(self) -> str | None:
+        """The namespace of the event that this step has matched; None: it has matched none, or several."""
+        return next(iter(self._used)) if self._used.total() == 1 else None
+
     def begin(self) -> None:
         """Begin a step."""
         self._used, self._share = Counter(), 0.0
 
     def take(self, events: Sequence[m.Published]) -> int:
-        """Return how many of some events this step may match: at least one."""
+        """Return how many of some events this step may match: at least one, and no costly one behind it."""
         for place, event in enumerate(events):
-            if place and self._share >= 1:
+            if place and (self._share >= 1 or self._is_costly(event)):
                 return place
             self._used[event.namespace] += 1
             self._share += 1 / self._pace(event.namespace)
@@ -189,7 +198,9 @@ class Publications:
     ) -> None:
         self._routing = routing
         self.limits = StepLimits() if limits is None else limits
-        self._paces = _Paces(self.limits.events, weight)
+        #: Matches costly events beside the loop.
+        self.ahead = Ahead(routing, weight)
+        self._paces = _Paces(self.limits.events, weight, self.ahead.is_costly)
         #: ``{source: its slices}``, the source whose turn is next first.
         self._waiting: dict[str, deque[_Work]] = {}
         self._number = 0
@@ -198,8 +209,8 @@ class Publications:
 
     @property
     def has_waiting(self) -> bool:
-        """Whether events wait for a step."""
-        return bool(self._waiting)
+        """Whether events wait for a step that can be taken now: no job for them is under way."""
+        return any(queue[0].job is None or queue[0].job.is_ready for queue in self._waiting.values())
 
     def is_waiting(self, source: str) -> bool:
         """Whether events of a source wait for a step."""
@@ -217,7 +228,7 @@ class Publications:
             work = _Work(msgspec.msgpack.decode(value, type=_Slice), int(number), progress)
             self._wait(work)
             self._number = work.number
-        return [Again()] if self._waiting else []
+        return self._again()
 
     def publish(self, arrivals: Mapping[str, Sequence[m.Published]], sender: Link, now: float) -> list[Effect]:
         """Take accepted events by source: deliver what one step can, the smallest first, and keep the rest."""
@@ -230,14 +241,15 @@ class Publications:
                     effects += self._advance(work, room, now)
                 if not work.is_done:
                     effects += self._keep(work)
-        return [*effects, Again()] if self._waiting else effects
+        return effects + self._again()
 
     def advance(self, now: float) -> list[Effect]:
-        """Take one step for the source whose turn it is."""
-        if not self._waiting:
+        """Take one step for the source whose turn it is; those whose events are matched beside the loop have none."""
+        ready = (name for name, works in self._waiting.items() if works[0].job is None or works[0].job.is_ready)
+        source = next(ready, None)
+        if source is None:
             return []
         self._paces.begin()
-        source = next(iter(self._waiting))
         queue = self._waiting.pop(source)
         room, effects = _Room(self.limits), list[Effect]()
         while queue and room.is_left:
@@ -250,13 +262,18 @@ class Publications:
             self._waiting[source] = queue  # behind the others
         elif not self._waiting:
             self._routing.changed = None
-        return [*effects, Again()] if self._waiting else effects
+        return effects + self._again()
 
     def learn_pace(self, seconds: float) -> None:
         """Take note how long the last step took, so that the next ones match fewer events, or more."""
+        if seconds > SLOW and (namespace := self._paces.only_event_of) is not None:
+            self.ahead.learn(namespace, seconds)
         self._paces.learn(seconds)
 
     # Inside
+
+    def _again(self) -> list[Effect]:
+        return [Again()] if self.has_waiting else []
 
     def _slices(self, events: Sequence[m.Published]) -> Iterator[list[m.Published]]:
         """Yield the events in parts that one step can match."""
@@ -296,6 +313,8 @@ class Publications:
         is_first = True
         while not work.is_done and (is_first or (room.may_copy if work.routed else room.may_match)):
             is_first = False
+            if not work.routed and self._is_beside(work):
+                break
             if not work.routed:
                 effects += self._match(work, room, now)
             elif not self._put_in_groups(work):  # there are so many readers that this is a step of its own
@@ -304,16 +323,28 @@ class Publications:
                 effects += self._deliver(work, room, now)
         return effects
 
+    def _is_beside(self, work: _Work) -> bool:
+        """Whether the next events of a slice are being matched beside the loop; if they are costly that is begun."""
+        if work.job is None:
+            events, (sent, delivered, *_) = work.slice.events, work.progress
+            part = events[delivered:sent] or events[sent:]
+            if count := self.ahead.costly_events(part):
+                work.job = self.ahead.ask(part if delivered < sent else part[:count], work.slice.sender)
+        return work.job is not None and not work.job.is_ready
+
     def _match(self, work: _Work, room: _Room, now: float) -> list[Effect]:
         """Match the next events of a slice, and send them to neighbours."""
         events, (sent, delivered, *_) = work.slice.events, work.progress
+        job, work.job = work.job, None
+        found = {} if job is None else job.routes
         if delivered < sent:  # an earlier life has sent them, and delivered them to some groups
             part = events[delivered:sent]
-            work.routed = self._routing.route(part, work.slice.sender, now, is_accepted=True).routed
+            work.routed = self._routing.route(part, work.slice.sender, now, is_accepted=True, found=found).routed
             return []
         part = events[sent : sent + max(1, room.events)]
-        part = part[: self._paces.take(part)]
-        routes = self._routing.route(part, work.slice.sender, now, is_accepted=True, most=self.limits.readers)
+        part = part[: self._paces.take(part) if job is None else job.n_asked]
+        most = self.limits.readers
+        routes = self._routing.route(part, work.slice.sender, now, is_accepted=True, most=most, found=found)
         work.routed = routes.routed
         work.progress = Progress(sent + len(work.routed), delivered, 0, self._steps_for(work.routed))
         room.spend_matching(work.routed, is_all=self._paces.is_used_up)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import partial
 from typing import Any
 from zlib import crc32
@@ -37,7 +38,7 @@ from tamis.routing.policies import CellOptions, Policy
 from tamis.routing.policies.cell_tables import USUAL_CELLS, CellTables
 from tamis.routing.policies.two_stage import TwoStageTable
 
-__all__ = ["ALL_NAMESPACES", "Readers", "RoutingTable"]
+__all__ = ["ALL_NAMESPACES", "Part", "Readers", "RoutingTable", "TableChanges"]
 
 #: The namespace of an entry that asks for every event of every namespace. No client may use it.
 ALL_NAMESPACES = "*"
@@ -87,6 +88,24 @@ class _Summaries(dict[str, Summary]):
         return summary
 
 
+class Part(Enum):
+    """Which neighbours are asked about an event: all, those whose filters another thread may read, or the others."""
+
+    ALL = "all"
+    BESIDE = "beside"
+    HERE = "here"
+
+
+@dataclass(eq=False)
+class TableChanges:
+    """What changed in the table while another thread read it."""
+
+    #: Keys of clients' subscriptions that were replaced: a reader may have seen neither the old nor the new one.
+    replaced: set[str] = field(default_factory=set)
+    #: Neighbours that asked for something else.
+    links: set[Link] = field(default_factory=set)
+
+
 class RoutingTable:
     """The interests of a broker's neighbours and clients; ``neighbours`` gives the policy of each link.
 
@@ -115,6 +134,8 @@ class RoutingTable:
         self._namespaces: dict[str, _Space] = {}
         #: ``{key: client}`` of every interest of a client: a key tells which client it is of, so no two share one.
         self._client_of: dict[SubscriptionId, Link] = {}
+        #: Each notes what changes as long as a thread reads the table.
+        self.watches: list[TableChanges] = []
 
     def note_spoken(self, link: Link) -> None:
         """Take note that a neighbour has said all it asks for."""
@@ -151,12 +172,16 @@ class RoutingTable:
                 self._admit(read, new)  # the earlier one may be among these
                 new = {}
                 self.drop(source, key)
+                for changes in self.watches:
+                    changes.replaced.add(key)
             held[key] = interest
             new[Origin(source, key)] = position
         self._admit(read, new)
 
     def drop(self, source: Link, key: str) -> None:
         """Remove an interest; KeyError when it is not there."""
+        for changes in self.watches if source in self._neighbours else ():
+            changes.links.add(source)
         subscription = self._interests[source].pop(key)
         origin = Origin(source, key)
         self._shelf(source, subscription.namespace).remove(key)
@@ -170,6 +195,8 @@ class RoutingTable:
 
     def put_ranges(self, source: Link, namespace: str, plan: Any) -> None:
         """Take over what a neighbour says about its ranges in a namespace."""
+        for changes in self.watches:
+            changes.links.add(source)
         self.cells.apply(source, namespace, plan, list(self._others(source)))
 
     def take_changes(self, link: Link) -> Changes:
@@ -194,14 +221,18 @@ class RoutingTable:
         """Return the summaries of a link, one per namespace."""
         return self._summaries[link].values()
 
-    def next_hops(self, event: Event, namespace: str, came_from: Link) -> list[Link]:
+    def next_hops(self, event: Event, namespace: str, came_from: Link, part: Part = Part.ALL) -> list[Link]:
         """Return the neighbours that want an event, sorted; the one it came from is never among them."""
-        wanted = set(self.unspoken)
+        wanted: set[Link] = set() if part is Part.BESIDE else set(self.unspoken)
         for name in (namespace, ALL_NAMESPACES):
             links = self._namespaces[name].links if name in self._namespaces else {}
+            if part is not Part.ALL:
+                is_beside = part is Part.BESIDE
+                links = {link: shelf for link, shelf in list(links.items()) if _has_readers(shelf) == is_beside}
             asked = (link for link in links if link not in wanted and link != came_from)
             wanted.update([link for link in asked if links[link].matches_any(event)])
-            wanted.update(self.cells.wanting(event, name, {came_from, *wanted}))
+            if part is not Part.BESIDE:
+                wanted.update(self.cells.wanting(event, name, {came_from, *wanted}))
         wanted.discard(came_from)
         return sorted(wanted)
 
@@ -333,6 +364,11 @@ class RoutingTable:
                 namespace, partial(_link_matcher, self._neighbours[source], self._counters[source]), self._merging
             )
         return home.links[source]
+
+
+def _has_readers(shelf: Shelf) -> bool:
+    """Whether a shelf may be asked in another thread while this one changes it."""
+    return isinstance(shelf.now.matcher, PackedMatcher)
 
 
 def _questions(wanted: Sequence[NamedInterest], batch: LazyBatch) -> Questions:

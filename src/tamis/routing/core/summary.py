@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from tamis.algebra.covers import is_covered
@@ -61,11 +62,12 @@ class Placement(NamedTuple):
     """Where subscriptions are at home that come together.
 
     ``homes`` has the key of a group for each; it is its own for a new group. ``covered`` are the keys of older groups
-    that a new one covers, by its position.
+    that a new one covers, by its position; ``contents`` are what new groups say, where that is not what was asked.
     """
 
     homes: list[str]
     covered: dict[int, tuple[str, ...]]
+    contents: Mapping[int, Subscription] = MappingProxyType({})
 
 
 class Strategy(Protocol):
@@ -182,7 +184,7 @@ class Summary:
             free, fresh, placement = [], [], Placement([], {})
         for i, covered in placement.covered.items():
             origin, content = fresh[i]
-            self._begin(origin, content, (), covered)
+            self._begin(origin, placement.contents.get(i, content), (), covered)
         for (origin, subscription), key in zip(fresh, placement.homes, strict=True):
             self._move_in(origin, subscription, (key,))
         for i in sorted(set(range(len(arrivals))).difference(free)):

@@ -24,6 +24,7 @@ import msgspec
 from tamis.errors import LimitError, RefusedError
 from tamis.node import records
 from tamis.node.effects import Effect, Key, Persist
+from tamis.node.records import TokenFile
 from tamis.routing.edge.rights import Rights
 from tamis.routing.messages import Subscribe
 
@@ -89,9 +90,13 @@ class Deed(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True)
 class TokensSeen:
-    """The tokens that the file holds now: names, and the beginnings of their digests."""
+    """The tokens that the file holds now: names, and the beginnings of their digests.
+
+    ``file`` is the whole file if the store is to keep it for a standby; b"": it is not.
+    """
 
     tokens: frozenset[tuple[str, str]]
+    file: bytes = b""
 
 
 def deed(
@@ -200,10 +205,13 @@ class Trail:
         #: ``{who: (moment of the refusal that was noted, the last one since, how many since)}``.
         self._refused: dict[str, tuple[int, Deed, int]] = {}
         self._tokens: frozenset[tuple[str, str]] = frozenset()
+        #: The token file that is kept for a standby.
+        self.token_file = TokenFile(0, b"")
 
     def restore(self, stored: Mapping[Key, bytes]) -> None:
         """Take back which tokens were seen last."""
         self._tokens = frozenset(records.TOKENS.find(stored) or ())
+        self.token_file = records.TOKEN_FILE.find(stored) or self.token_file
 
     def note(self, one: Deed) -> None:
         """Note a deed; a refusal soon after another of the same principal is only counted."""
@@ -246,13 +254,17 @@ class Trail:
 
     def see_tokens(self, seen: TokensSeen, now: float) -> list[Effect]:
         """Note which tokens came and went since the last look; return what to persist."""
+        kept: list[Effect] = []
+        if seen.file and seen.file != self.token_file.tokens:
+            self.token_file = TokenFile(self.token_file.version + 1, seen.file)
+            kept.append(records.TOKEN_FILE.put(value=self.token_file))
         if seen.tokens == self._tokens:
-            return []
+            return kept
         for what, changed in (("token revoke", self._tokens - seen.tokens), ("token add", seen.tokens - self._tokens)):
             for name, _ in sorted(changed):
                 self.note(Deed(round(now * 1e6), "operator", what, name, address="file"))
         self._tokens = seen.tokens
-        return [records.TOKENS.put(value=sorted(seen.tokens))]
+        return [*kept, records.TOKENS.put(value=sorted(seen.tokens))]
 
     def take(self) -> list[Persist]:
         """Return what was noted since, numbered, as changes of the disk."""

@@ -14,6 +14,7 @@ from tamis.node import records
 from tamis.node.effects import Deliver, Effect, Key, Link, Send
 from tamis.node.stream import StreamEnd
 from tamis.routing import messages as m
+from tamis.routing.consumers.sharing import Sharing
 from tamis.routing.edge.admission import MAX_BACKLOG
 
 __all__ = ["MAX_BACKLOG_BYTES", "Backlogs"]
@@ -33,6 +34,8 @@ class Backlogs:
         self._limit_bytes = limit_bytes
         #: ``{link: gap}``: exactly the clients that are suspended.
         self.gaps: dict[Link, m.Gap] = {}
+        #: What consumers that share a queue hold of it.
+        self.sharing = Sharing(ends)
         #: Deliveries of the call under way, by client: they are not in the outbox yet.
         self._added: dict[Link, int] = {}
 
@@ -40,6 +43,7 @@ class Backlogs:
         """Take back what an earlier life persisted."""
         for (link,), value in records.GAP.items(stored):
             self.gaps[link] = msgspec.msgpack.decode(value, type=m.Gap)
+        self.sharing.restore(stored)
 
     def begin(self) -> None:
         """Begin a call: what earlier calls delivered is in the outboxes now."""
@@ -75,8 +79,9 @@ class Backlogs:
         return effects
 
     def forget(self, link: Link) -> list[Effect]:
-        """Drop the gap of a client that has gone."""
-        return [records.GAP.drop(link)] if self.gaps.pop(link, None) is not None else []
+        """Drop the gap of a client that has gone, and what consumers held of its queue."""
+        gap: list[Effect] = [records.GAP.drop(link)] if self.gaps.pop(link, None) is not None else []
+        return gap + self.sharing.forget(link)
 
     def _waiting(self, link: Link) -> tuple[int, int]:
         """Return how many messages wait for a client, and their bytes."""

@@ -18,13 +18,12 @@ import msgspec
 from tamis.algebra.evaluate import matches
 from tamis.errors import LimitError, RefusedError
 from tamis.model.language.cql2_json import to_json
-from tamis.model.language.format import format_node
 from tamis.model.language.parse import parse
 from tamis.model.schema import MAX_ATTRIBUTES, Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE, Filter
 from tamis.model.types import Form
 from tamis.node import records
-from tamis.node.content import Content, adopt, copy_apart
+from tamis.node.content import Content, adopt, copy_apart, text_of
 from tamis.node.effects import Key, Link, Persist
 from tamis.routing import messages as m
 from tamis.routing.edge.admission import (
@@ -35,6 +34,7 @@ from tamis.routing.edge.admission import (
     read_raw,
     subscription_id,
 )
+from tamis.routing.edge.fields import check_fields
 from tamis.routing.edge.requests import Draft, EventDraft, MessageDraft
 from tamis.routing.edge.rights import Rights
 
@@ -167,6 +167,8 @@ class Checks:
         else:
             written = content.write_filter(meaning)
         about = msgspec.structs.replace(m.about(message), owner=rights.principal)
+        if about.fields:
+            check_fields(about.fields, content.schema, learns=content.learns)
         return msgspec.structs.replace(message, filter=written, about=msgspec.json.encode(about))
 
     def said(self, message: m.Subscribe, rights: Rights) -> m.Subscribe:
@@ -176,7 +178,7 @@ class Checks:
             raise prepared
         if prepared is not None and self.takes(prepared, message.namespace):
             return prepared.checked[0]
-        return self.subscription(_described(message), rights)
+        return self.subscription(_described(message, self._space(check_namespace(message.namespace))), rights)
 
     def takes(self, draft: Draft | EventDraft, namespace: str) -> bool:
         """Whether a draft still holds in a namespace, which then learns what the draft taught.
@@ -288,7 +290,8 @@ def adopt_from(checks: Checks, apart: Checks, namespace: str) -> None:
 def prepare(checks: Checks, message: m.Subscribe, rights: Rights) -> Draft | Exception:
     """Return the draft of a subscription that a step will check soon, or why that step is to refuse it."""
     try:
-        return checks.draft(None, _described(message), rights)
+        space = checks._space(check_namespace(message.namespace))
+        return checks.draft(None, _described(message, space), rights)
     except Exception as error:  # whatever is wrong with it, the step says so
         return error
 
@@ -310,9 +313,9 @@ def holds(checks: Checks, draft: MessageDraft) -> bool:
     return all(checks.content.of(name).schema is space.base for name, space in draft.spaces.items())
 
 
-def _described(message: m.Subscribe) -> m.Subscribe:
+def _described(message: m.Subscribe, content: Content) -> m.Subscribe:
     """Return a subscription whose text is what its filter says, whatever its client calls it (promise S24)."""
-    text = format_node(parse(msgspec.json.decode(message.filter)))
+    text = text_of(content, message.filter)
     shown = text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]} ..."
     about = msgspec.structs.replace(m.about(message), text=shown)
     return msgspec.structs.replace(message, about=msgspec.json.encode(about))

@@ -34,6 +34,7 @@ from tamis.node.core import LinkFree, LinkFull, LinkUp
 from tamis.node.effects import Again, Answer, Deliver, Effect, Key, Link, Persist, Send, Tell
 from tamis.node.stream import StreamEnd
 from tamis.routing import messages as m
+from tamis.routing.consumers.requests import Shared
 from tamis.routing.core.broker import BrokerCore, client_key
 from tamis.routing.core.publications import Publications
 from tamis.routing.edge import requests as r
@@ -103,6 +104,7 @@ class EdgeCore:
                 Answer(self.producers.last(message.by.principal, message.producer))
             ],
             r.UnsubscribeFor: lambda message, sender, now: self._unsubscribe(message.message, sender, now),
+            Shared: lambda message, sender, now: self.backlogs.sharing.handle(message.request, now),
             Deed: lambda message, sender, now: self.trail.note_all([message]),
             TokensSeen: lambda message, sender, now: self.trail.see_tokens(message, now),
             m.Tick: self._tick,
@@ -381,7 +383,9 @@ class EdgeCore:
                 if crossing is not None:
                     outgoing.append(Send(effect.link, crossing))
             elif isinstance(effect, Deliver):
-                outgoing.append(self._deliver(effect, now))
+                narrowed = self.registry.fields.narrow(effect.link, effect.message)
+                same = effect if narrowed is effect.message else Deliver(effect.link, narrowed)
+                outgoing.append(self._deliver(same, now))
             elif isinstance(effect.message, m.Delivery | m.Gap):  # what a former life had not acknowledged
                 outgoing.append(effect)
             else:

@@ -71,7 +71,7 @@ MAX_SUBSCRIPTIONS_AT_ONCE: Final = 1_000
 
 #: Subscriptions that enter the routing table in one step of a broker, and bytes of their compiled filters: a filter
 #: with 256 alternatives has about 80 KiB and takes 15 to 30 ms.
-SLICE_SUBSCRIPTIONS: Final = 64
+SLICE_SUBSCRIPTIONS: Final = 128
 SLICE_BYTES: Final = 48 * 1024
 
 #: Characters of a filter, and of JSON, from which on it is read beside the event loop: shorter ones take below 20 ms.

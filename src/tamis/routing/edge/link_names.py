@@ -7,7 +7,7 @@ import msgspec
 from tamis.model.subscription import SubscriptionId
 from tamis.node.effects import Link
 
-__all__ = ["client_link", "client_of", "http_link"]
+__all__ = ["client_link", "client_of", "dead_letters_link", "http_link", "queue_of"]
 
 
 def client_link(principal: str, client: str) -> Link:
@@ -37,3 +37,21 @@ def http_link(namespace: str, id: SubscriptionId) -> Link:
     's:default:"alice"'
     """
     return f"s:{namespace}:{msgspec.json.encode(id).decode()}"
+
+
+def dead_letters_link(link: Link) -> Link:
+    """Return the link that keeps the dead letters of a subscription.
+
+    >>> dead_letters_link('s:default:"alice"')
+    'd:s:default:"alice"'
+    """
+    return f"d:{link}"
+
+
+def queue_of(link: Link) -> Link:
+    """Return the link whose dead letters a link keeps; any other link itself.
+
+    >>> queue_of('d:s:default:"alice"'), queue_of("c:alice:laptop")
+    ('s:default:"alice"', 'c:alice:laptop')
+    """
+    return link.removeprefix("d:") if link.startswith("d:s:") else link

@@ -11,10 +11,11 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, KeysView, Sequence
 
-from tamis.errors import DuplicateSubscriptionError, LimitError
+from tamis.errors import DuplicateSubscriptionError, LimitError, UnknownSubscriptionError
 from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.routing.core.broker import client_key
+from tamis.routing.edge.fields import FieldLists
 from tamis.routing.edge.limits import (
     MAX_BYTES_OF_NAMESPACE,
     MAX_BYTES_OF_SUBSCRIPTIONS,
@@ -42,6 +43,8 @@ class Registry:
         self.states: dict[Place, m.State] = {}
         #: How many subscriptions each principal has, and each link in each namespace.
         self._counts: Counter[str] = Counter()
+        #: Which attributes the deliveries of a subscription carry.
+        self.fields = FieldLists()
         self._room = _Room()
         self._spaces: dict[Link, Counter[str]] = {}
         #: ``{principal: subscriptions}`` that are not in the routing table yet; the principal whose turn is next first.
@@ -61,10 +64,13 @@ class Registry:
 
     def demand_room(self, rights: Rights, link: Link, message: m.Subscribe) -> None:
         """Raise `LimitError` when a subscription is one more than its principal or its namespace may have."""
-        if _place(link, message) not in self.asked:
-            if self._counts[rights.principal] >= rights.max_subscriptions:
-                raise LimitError("subscriptions", self._counts[rights.principal] + 1, rights.max_subscriptions)
-            self._room.demand(message.namespace, 1, _size(message))
+        before = self.asked.get(_place(link, message))
+        if before is not None:
+            self._room.demand(message.namespace, 0, _size(message) - _size(before))
+            return
+        if self._counts[rights.principal] >= rights.max_subscriptions:
+            raise LimitError("subscriptions", self._counts[rights.principal] + 1, rights.max_subscriptions)
+        self._room.demand(message.namespace, 1, _size(message))
 
     def find_rejection(self, message: SubscribeFor) -> Rejection | None:
         """Return why subscriptions cannot be accepted because of those that exist, or are in the same request."""
@@ -73,10 +79,13 @@ class Registry:
             place = _place(link, request)
             if message.must_be_new and (place in self.asked or place in new):
                 return Rejection(row, DuplicateSubscriptionError(request.id))
-            if place not in self.asked:
+            before = self.asked.get(place)
+            if message.must_exist and before is None:
+                return Rejection(row, UnknownSubscriptionError(request.id))
+            pieces[request.namespace] += before is None
+            sizes[request.namespace] += _size(request) - (0 if before is None else _size(before))
+            if before is None:
                 new.add(place)
-                pieces[request.namespace] += 1
-                sizes[request.namespace] += _size(request)
         try:
             for namespace, count in pieces.items():
                 self._room.demand(namespace, count, sizes[namespace])
@@ -90,9 +99,11 @@ class Registry:
         place = _place(link, message)
         before, self.asked[place] = self.asked.get(place), message
         self._room.add(message.namespace, int(before is None), _size(message) - (_size(before) if before else 0))
+        about = m.about(message)
+        self.fields.put(link, message, about.fields)
         if before is not None:
             return False
-        self._counts[m.about(message).owner] += 1
+        self._counts[about.owner] += 1
         spaces = self._spaces.setdefault(link, Counter())
         spaces[message.namespace] += 1
         return spaces[message.namespace] == 1
@@ -106,6 +117,7 @@ class Registry:
         self.states.pop(place, None)
         ended = self.asked.pop(place, None)
         if ended is not None:
+            self.fields.forget(link, ended)
             self._counts[m.about(ended).owner] -= 1
             self._room.add(ended.namespace, -1, -_size(ended))
             self._leave(link, ended.namespace)
@@ -180,7 +192,7 @@ class _Room:
             (f"bytes of subscriptions {of}", self._bytes[namespace] + size, MAX_BYTES_OF_NAMESPACE),
             ("bytes of subscriptions", self._all + size, MAX_BYTES_OF_SUBSCRIPTIONS),
         ):
-            if wanted > most:
+            if wanted > most and (pieces > 0 or size > 0):  # what makes room is always taken
                 raise LimitError(what, wanted, most)
 
     def bytes_of(self, namespace: str) -> int:

@@ -166,7 +166,8 @@ class SubscribeFor:
     """Subscriptions of clients that speak through this process: all of them are accepted, or none.
 
     ``meanings`` are what filters were compiled to under the same types, where they were. ``drafts`` by namespace save
-    checking them again. With ``must_be_new`` an id that is there already is rejected.
+    checking them again. With ``must_be_new`` an id that is there already is rejected, with ``must_exist`` one that is
+    not.
     """
 
     requests: tuple[tuple[Link, m.Subscribe], ...]
@@ -174,6 +175,7 @@ class SubscribeFor:
     must_be_new: bool = False
     meanings: tuple[tuple[Filter, ...] | None, ...] = ()
     drafts: Mapping[str, Draft] = field(default_factory=dict)
+    must_exist: bool = False
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,14 @@ Deviation: exact rules on raw values; the paper's sampled relations may delete a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import cast
 
 from tamis.algebra.simplify import simplify_filters
 from tamis.index.dominance.batches import Questions
 from tamis.model.subscription import Filter, Subscription
+from tamis.routing.core.interest import NamedInterest
 from tamis.routing.core.summary import Growth, Placement, Strategy, Wanted
 
 __all__ = ["Simplified"]
@@ -45,10 +47,13 @@ class Simplified:
         return self._strategy.grow(_simple(subscription))
 
     def place(self, keys: Sequence[str], questions: Questions) -> Placement | None:
-        """Return homes for many subscriptions at once; None if some must be simplified first, one by one."""
-        if all(_is_simple(questions.filters(position)) for position in questions.others):
-            return self._strategy.place(keys, questions)
-        return None
+        """Return homes for many subscriptions at once, each of them simplified."""
+        simpler = dict(_simpler(questions))
+        if simpler:
+            some = [simpler.get(position, one) for position, one in enumerate(questions.subscriptions)]
+            questions = Questions(some, questions.columns)
+        placement = self._strategy.place(keys, questions)
+        return None if placement is None else placement._replace(contents={**placement.contents, **simpler})
 
     def opened(self, content: Subscription) -> None:
         """Take note of a new group."""
@@ -57,6 +62,17 @@ class Simplified:
     def closed(self, content: Wanted) -> None:
         """Take note that a group has ended."""
         self._strategy.closed(content)
+
+
+def _simpler(questions: Questions) -> Iterator[tuple[int, Subscription]]:
+    """Yield the subscriptions that something simpler says, by position."""
+    for position in questions.others:
+        if not _is_simple(questions.filters(position)):
+            wanted = questions.subscriptions[position]
+            subscription = wanted if isinstance(wanted, Subscription) else cast(NamedInterest, wanted).made()
+            simple = _simple(subscription)
+            if set(simple.filters) != set(subscription.filters):
+                yield position, simple
 
 
 def _simple(subscription: Subscription) -> Subscription:

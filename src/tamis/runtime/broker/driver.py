@@ -19,6 +19,7 @@ from tamis.node.frames import decode_frame
 from tamis.node.node import Node, Transaction
 from tamis.node.stream import CLIENT_EPOCH
 from tamis.routing import messages as m
+from tamis.routing.consumers.requests import Bury, Drop, Replay, Request
 from tamis.routing.core.broker import client_key
 from tamis.routing.edge.audit import Deed, TokensSeen
 from tamis.routing.edge.core import EdgeCore, source_of
@@ -37,6 +38,7 @@ from tamis.routing.edge.requests import (
     UnsubscribeFor,
 )
 from tamis.routing.edge.rights import Rights
+from tamis.runtime.broker.beside import finish_beside
 from tamis.runtime.broker.committer import Committer
 from tamis.runtime.broker.machine import FAILED, BrokerMachine, Call, Connection
 from tamis.runtime.broker.view import BrokerView
@@ -47,6 +49,9 @@ __all__ = ["Driver"]
 
 #: Seconds between two looks for what has expired, and for subscriptions that enter the routing table in slices.
 TICK_SECONDS, LOOK_SECONDS = 1.0, 0.005
+
+#: Seconds after which it is looked whether a rest still serves others.
+GLANCE_SECONDS = 0.001
 
 #: Seconds that others take in one turn of the loop when they are busy; and how much longer than it computed a tick then
 #: rests, up to some seconds: the first tick of all may compile kernels.
@@ -93,12 +98,19 @@ class _Ticker:
         # Others are served: what is left of large batches has a part of the loop only.
         rest = self._rests_until - now if now - self._asked_at > BUSY_SECONDS else 0.0
         if rest > 0 or self._is_behind():
-            asyncio.get_running_loop().call_later(rest if rest > 0 else LOOK_SECONDS, self._take_turn)
+            asyncio.get_running_loop().call_later(
+                min(rest, GLANCE_SECONDS) if rest > 0 else LOOK_SECONDS, self._look_again
+            )
             return
         self._is_due = False
         self._tick()
         end = time.perf_counter()
         self._rests_until = end + min(REST * (end - now), MOST_REST)
+
+    def _look_again(self) -> None:
+        """Take a turn if nothing else has work in this turn of the loop; a rest that helps no other ends."""
+        self._asked_at = time.perf_counter()
+        asyncio.get_running_loop().call_soon(self._take_turn)
 
     async def _run(self) -> None:
         while True:
@@ -110,7 +122,11 @@ class Driver:
     """Runs one broker: steps, commits, wake-ups."""
 
     def __init__(self, node: Node[EdgeCore], store: Store, *, min_free: int = 64 * 1024 * 1024) -> None:
-        self.machine = BrokerMachine(node, clock=time.time, commit=self._commit, read=store.read_outbox)
+        self.machine = BrokerMachine(
+            node, clock=time.time, commit=self._commit, read=store.read_outbox, cpu_clock=time.thread_time
+        )
+        ahead = node.core.publications.ahead
+        ahead.on_job = partial(finish_beside, finish=ahead.conclude)
         self.machine.on_failure, self.machine.on_news = self._failed, self._wake_watchers
         self._ticker = _Ticker(self.machine.tick, lambda: self.committer.is_behind)
         self.machine.on_work = self._ticker.soon
@@ -163,6 +179,8 @@ class Driver:
     def demand_room(self) -> None:
         """Raise `DiskFullError` when nothing new can be accepted (promise G15), `RefusedError` after a failure."""
         self.machine.demand_sound()
+        if self._store.is_cut_off:
+            raise RefusedError(503, "the store does not answer; nothing was taken, try another address of this broker")
         if (moment := time.monotonic()) - self._last_look[0] > 0.5:
             self._last_look = (moment, self._store.has_room(self._min_free))
         if self.committer.is_full or not self._last_look[1]:
@@ -218,13 +236,14 @@ class Driver:
         meanings: Sequence[tuple[Filter, ...] | None] = (),
         drafts: Mapping[str, Draft] | None = None,
         must_be_new: bool = False,
+        must_exist: bool = False,
     ) -> tuple[m.Subscribe, ...] | Rejection:
         """Take subscriptions of clients that speak through this process: all, or none and the reason.
 
         They are on disk and in the routing table when this returns.
         """
         self.demand_room()
-        message = SubscribeFor(tuple(requests), by, must_be_new, tuple(meanings), drafts or {})
+        message = SubscribeFor(tuple(requests), by, must_be_new, tuple(meanings), drafts or {}, must_exist)
         done = asyncio.get_running_loop().create_future()
         self.machine.subscribe(message, partial(_resolve, done))
         places = [(link, client_key(link, one.namespace, one.id)) for link, one in requests]
@@ -259,9 +278,15 @@ class Driver:
         self.machine.attach([link], CLIENT_EPOCH)
         await self._submit(UnsubscribeFor(message, by), link)
 
-    async def ask(self, request: LearnTypes | ForgetTypes | FindProducer) -> Any:
+    async def ask(self, request: LearnTypes | ForgetTypes | FindProducer | Request) -> Any:
         """Return the answer of the edge to a request of this process, once it is durable."""
-        return await self._submit(request)
+        if not isinstance(request, Request):
+            return await self._submit(request)
+        if isinstance(request, Bury | Replay | Drop):
+            self.machine.attach([request.dead], CLIENT_EPOCH)
+        done = asyncio.get_running_loop().create_future()
+        self.machine.consume(request, partial(_resolve, done))
+        return await done
 
     def note(self, what: Deed | TokensSeen) -> asyncio.Future[Any]:
         """Have something noted in the audit; the future is done when it is durable."""

@@ -22,6 +22,7 @@ from tamis.node.node import Node, Transaction
 from tamis.node.outbox import ReadOutbox
 from tamis.node.stream import CLIENT_EPOCH, KEPT_BYTES, Mark, StreamEnd, Window, Wire
 from tamis.routing import messages as m
+from tamis.routing.consumers.requests import Request, Shared
 from tamis.routing.edge.core import EdgeCore
 from tamis.routing.edge.limits import MAX_FRAMES
 from tamis.routing.edge.requests import Connect, Disconnect, Rejection, SubscribeFor
@@ -109,6 +110,7 @@ class BrokerMachine:
         commit: Commit,
         read: ReadOutbox,
         window: Window | None = None,
+        cpu_clock: Callable[[], float] | None = None,
     ) -> None:
         self.node = node
         self.connections: dict[Link, Connection] = {}
@@ -119,7 +121,8 @@ class BrokerMachine:
         self.on_news: Callable[[Link], None] = lambda link: None
         #: Called when the core has work left: `tick` soon.
         self.on_work: Callable[[], None] = lambda: None
-        self._clock = clock
+        node.core.publications.ahead.on_ready = lambda: self.on_work()
+        self._clock, self._cpu_clock = clock, cpu_clock or clock
         self._commit = commit
         self._read = read
         self._marks: dict[Link, Mark] = {}
@@ -131,9 +134,9 @@ class BrokerMachine:
     def step(self, call: Call, done: Callable[[Any], None] = lambda answer: None) -> None:
         """Let the node take one step; ``done`` gets the answer when the step is durable."""
         self.demand_sound()
-        start = self._clock()
+        start = self._cpu_clock()
         try:
-            transaction = call(self.node, start)
+            transaction = call(self.node, self._clock())
         except RemoteProtocolError:
             raise
         except Exception as error:
@@ -146,10 +149,11 @@ class BrokerMachine:
             self._release(marks, transaction.words)
             done(transaction.answer)
 
-        self.node.core.publications.learn_pace(self._clock() - start)
+        self.node.core.publications.learn_pace(self._cpu_clock() - start)
         self._commit(transaction.changes, release)
         if transaction.again:
             self.on_work()
+        self.node.core.publications.ahead.start()
 
     def submit(self, message: Any, link: Link = "", done: Callable[[Any], None] = lambda answer: None) -> None:
         """Let the node take a message of this process in one step."""
@@ -196,6 +200,19 @@ class BrokerMachine:
                 links = node.attach((link for link, _ in request.requests), now, epoch=CLIENT_EPOCH)
                 whole.changes += links.changes
                 whole.links |= links.links
+            return whole
+
+        self.step(call, done)
+
+    def consume(self, request: Request, done: Callable[[Any], None] = lambda answer: None) -> None:
+        """Take a request about a shared queue, and acknowledge its stream as far as everything is settled."""
+
+        def call(node: Node[EdgeCore], now: float) -> Transaction:
+            whole = node.submit(Shared(request), sender="", now=now)
+            for link, number in getattr(whole.answer, "floors", {}).items():
+                acknowledged = node.acknowledge(link, number, now)
+                whole.changes += acknowledged.changes
+                whole.links |= acknowledged.links
             return whole
 
         self.step(call, done)

@@ -12,12 +12,13 @@ import time
 
 from tamis import __version__
 from tamis.errors import StoreError
+from tamis.node.records import TokenFile
 from tamis.routing.edge.audit import Deed, TokensSeen
 from tamis.runtime.broker.config import BrokerConfig
 from tamis.runtime.broker.driver import Driver
 from tamis.runtime.broker.tokens import Tokens
 
-__all__ = ["note_start", "note_stop", "note_tokens", "watch_tokens"]
+__all__ = ["follow_tokens", "note_start", "note_stop", "note_tokens", "watch_tokens"]
 
 #: Seconds between two looks at the tokens.
 LOOK_SECONDS = 2.0
@@ -45,17 +46,30 @@ def note_stop(driver: Driver) -> None:
         _note(driver, "stop")
 
 
-def note_tokens(driver: Driver, tokens: Tokens) -> asyncio.Future[None]:
-    """Note which tokens were made and revoked since the last look."""
-    return driver.note(TokensSeen(frozenset((one.name, one.sha256[:16]) for one in tokens.all())))
+def note_tokens(driver: Driver, tokens: Tokens, file: bytes = b"") -> asyncio.Future[None]:
+    """Note which tokens were made and revoked since the last look; ``file`` is kept for a standby."""
+    return driver.note(TokensSeen(frozenset((one.name, one.sha256[:16]) for one in tokens.all()), file))
 
 
-async def watch_tokens(driver: Driver, tokens: Tokens) -> None:
-    """Look at the tokens for as long as the broker runs."""
+def follow_tokens(driver: Driver, tokens: Tokens) -> None:
+    """Take over the tokens of the broker that had this store before, so that they are not copied by hand."""
+    kept = _token_file(driver)
+    if tokens.follow(kept.version, kept.tokens):
+        detail = "changes made here while another broker served were put aside in tokens.json.replaced; make them again"
+        _log.warning("%s: %s", tokens.path, detail)
+        _note(driver, "token file", detail)
+
+
+async def watch_tokens(driver: Driver, tokens: Tokens, *, is_shared: bool = False) -> None:
+    """Look at the tokens for as long as the broker runs; with ``is_shared`` the store has a copy for standbys."""
     problem = ""
     while True:
         try:
-            note_tokens(driver, tokens)
+            found = tokens.problem
+            file = tokens.as_json() if is_shared and not found else b""
+            await note_tokens(driver, tokens, file)
+            if file:
+                tokens.mark(_token_file(driver).version, file)
             found = tokens.problem
         except StoreError as error:  # it was never readable: no token is valid
             found = str(error)
@@ -64,6 +78,11 @@ async def watch_tokens(driver: Driver, tokens: Tokens) -> None:
             _note(driver, "token file", found[:200])
         problem = found
         await asyncio.sleep(LOOK_SECONDS)
+
+
+def _token_file(driver: Driver) -> TokenFile:
+    """Return the tokens that the store keeps for a standby."""
+    return driver.machine.node.core.trail.token_file
 
 
 def _note(driver: Driver, what: str, detail: str = "") -> None:

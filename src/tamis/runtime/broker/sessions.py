@@ -9,6 +9,7 @@ import time
 from tamis.errors import TamisError
 from tamis.node.effects import Link
 from tamis.routing import messages as m
+from tamis.routing.edge.link_names import queue_of
 from tamis.runtime.broker.driver import Driver
 
 __all__ = ["GRACE_SECONDS", "end_sessions"]
@@ -45,6 +46,7 @@ async def _withdraw(driver: Driver, links: set[Link]) -> None:
 
 async def _forget(driver: Driver, links: set[Link]) -> None:
     """Forget clients that ask for nothing."""
-    for link in links - {link for link, _ in driver.view.asked}:
-        if not driver.is_attended(link):
+    asked = {link for link, _ in driver.view.asked}
+    for link in links:
+        if queue_of(link) not in asked and not driver.is_attended(link):
             await driver.forget(link)

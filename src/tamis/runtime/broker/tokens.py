@@ -66,6 +66,13 @@ class Token(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
         )
 
 
+class _Mark(msgspec.Struct, frozen=True):
+    """Which version of the store's copy a file of tokens is, and the SHA-256 of that."""
+
+    version: int = 0
+    sha256: str = ""
+
+
 class Tokens:
     """The tokens in one file, as they are now."""
 
@@ -173,6 +180,50 @@ class Tokens:
         if bad := [one.name for one in tokens if not _is_name(one.name)]:
             raise StoreError(str(self.path), f"{bad[0]!r} cannot be the name of a token")
         return tokens
+
+    # A copy for standbys
+
+    def as_json(self) -> bytes:
+        """Return the whole file in one form, for the store; `StoreError` when it cannot be read."""
+        return msgspec.json.encode(self._read())
+
+    def mark(self, version: int, tokens: bytes) -> None:
+        """Note beside the file which version of the store's copy it is."""
+        mark = _Mark(version, hashlib.sha256(tokens).hexdigest())
+        if mark != self._read_mark():
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            draft = self._mark_path.with_suffix(".new")
+            draft.write_bytes(msgspec.json.encode(mark))
+            os.replace(draft, self._mark_path)
+
+    def follow(self, version: int, tokens: bytes) -> bool:
+        """Take over the store's copy unless this file is that version or comes from it.
+
+        Returns whether changes that were made here, while another broker served, were put aside: they are kept in
+        ``tokens.json.replaced``.
+        """
+        mark = self._read_mark()
+        if not version or mark.version == version:
+            return False
+        mine = self.as_json() if self.path.exists() else b""
+        is_changed = bool(mine) and hashlib.sha256(mine).hexdigest() != mark.sha256 and mine != tokens
+        with self._locked() as directory:
+            if is_changed:
+                self.path.with_suffix(".json.replaced").write_bytes(self.path.read_bytes())
+                self.path.with_suffix(".json.replaced").chmod(0o600)
+            self._write(msgspec.json.decode(tokens, type=list[Token]), directory)
+        self.mark(version, tokens)
+        return is_changed
+
+    @property
+    def _mark_path(self) -> Path:
+        return self.path.with_suffix(".version")
+
+    def _read_mark(self) -> _Mark:
+        try:
+            return msgspec.json.decode(self._mark_path.read_bytes(), type=_Mark)
+        except (FileNotFoundError, msgspec.DecodeError):
+            return _Mark()
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[int]:

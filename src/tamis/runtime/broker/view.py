@@ -17,6 +17,7 @@ from tamis.routing.core.summary import Origin
 from tamis.routing.edge.admission import Traffic
 from tamis.routing.edge.checks import Checks
 from tamis.routing.edge.registry import Place
+from tamis.runtime.broker.beside import run_beside
 from tamis.runtime.broker.committer import Committer
 from tamis.runtime.broker.machine import BrokerMachine
 from tamis.runtime.event_json import payload_as_json
@@ -35,6 +36,7 @@ class DiskView:
         self.changes = committer.changes
         self.seconds = committer.seconds
         self.fence = store.fence
+        self.is_cut_off = store.is_cut_off
         self._store = store
 
     @property
@@ -52,12 +54,17 @@ class StreamView:
         self.last = machine.committed(link).sent
         self.acknowledged = min(machine.node.ends[link].acknowledged, self.last)
         self._store = store
+        self._sharing = machine.node.core.backlogs.sharing
 
     @property
     def first(self) -> int:
         """The number before the oldest message that is retained."""
         oldest = self._store.read_outbox(self.link, 0, 1)
         return oldest[0][0] - 1 if oldest else self.last
+
+    def is_settled(self, number: int) -> bool:
+        """Whether a message was settled before those in front of it."""
+        return self._sharing.is_settled(self.link, number)
 
     def cursor(self, number: int) -> str:
         """Return the cursor of a message."""
@@ -121,10 +128,11 @@ class BrokerView:
         content = self._edge.checks.content.of(message.namespace)
         return content.read_filter(message.filter) if known is None else known.filters
 
-    def readers_of(self, raw: Mapping[str, Any], namespace: str) -> Readers:
-        """Return the subscriptions that an event would match, by client."""
+    async def readers_of(self, raw: Mapping[str, Any], namespace: str) -> Readers:
+        """Return the subscriptions that an event would match, by client; they are searched for beside the loop."""
         schema, table = self.schema_of(namespace), self._edge.broker.table
-        [keys] = table.matching_of_batch(EventBatch([schema.event(raw)], namespace, schema))
+        batch = EventBatch([schema.event(raw)], namespace, schema)
+        [keys] = await run_beside(lambda: table.matching_of_batch(batch))
         return table.group(keys)
 
     def stand_ins(self, neighbour: Link, place: Place) -> list[str]:

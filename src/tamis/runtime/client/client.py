@@ -23,7 +23,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from tamis.errors import ConnectionLostError, ModelError, RefusedError, TamisError
+from tamis.errors import ConnectionLostError, ModelError, RefusedError, TamisError, UnknownSubscriptionError
 from tamis.model.language.cql2_json import to_json
 from tamis.model.language.parse import parse
 from tamis.model.schema import Schema
@@ -203,6 +203,7 @@ class Client:
         durable: bool = False,
         expires: float | None = None,
         metadata: Mapping[str, str] | None = None,
+        fields: Sequence[str] = (),
         wait: m.State = m.State.ACTIVE,
     ) -> ClientSubscription:
         """Ask for events; returns an iterator of deliveries when every broker that must know of it does.
@@ -212,12 +213,12 @@ class Client:
 
         A ``durable`` subscription lives on when the client is gone, and what matches waits for it: come back with the
         same ``client`` name, ``id`` and filter. Others end when the client has been away for a minute. ``expires`` is
-        in seconds from now.
+        in seconds from now. With ``fields`` deliveries carry these attributes only.
         """
         given = secrets.token_hex(8) if id is None else id
-        message = _asking(given, filter, namespace, durable, expires, metadata)
+        message = _asking(given, filter, namespace, durable, expires, metadata, fields)
         self._say(message)
-        (found,) = await self._all_reached([message], wait)
+        (found,) = await _all_reached(self, self._session, [message], wait)
         return found
 
     async def subscribe_many(
@@ -237,7 +238,35 @@ class Client:
         messages = [_asking(id, one, namespace, durable, expires, None) for id, one in filters.items()]
         for start in range(0, len(messages), AT_ONCE):
             self._say(m.SubscribeBatch(tuple(messages[start : start + AT_ONCE])))
-        return await self._all_reached(messages, wait)
+        return await _all_reached(self, self._session, messages, wait)
+
+    async def update(
+        self,
+        id: SubscriptionId,
+        filter: str | Mapping[str, Any],
+        *,
+        namespace: str = DEFAULT_NAMESPACE,
+        expires: float | None = None,
+        metadata: Mapping[str, str] | None = None,
+        wait: m.State = m.State.ACTIVE,
+    ) -> None:
+        """Change the filter of a subscription in one step; returns when every broker that must know of it does.
+
+        Its iterator goes on. Events that match the old and the new filter come without a gap, those that match the new
+        one alone come when the change is active. `RefusedError` says why the broker did not take the change; the
+        subscription then stays as it was. ``expires`` and ``metadata`` stay as they are unless they are given.
+        """
+        reader = self._session.readers.get((namespace, id))
+        if not isinstance(reader, ClientSubscription):
+            raise UnknownSubscriptionError(id)
+        message = _asking(id, filter, namespace, reader.is_durable, expires, metadata)
+        async with reader.changing:
+            if not isinstance(reader.message, m.Subscribe):
+                raise UnknownSubscriptionError(id)
+            self._demand_open()
+            change = self._session.change(reader, _replacing(reader.message, message, expires, metadata))
+            self._news.set()
+            await reader.changed(change, wait)
 
     async def unsubscribe(self, id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Ask no longer; returns when the broker knows."""
@@ -257,20 +286,6 @@ class Client:
             self._news.set()
 
     # Inside
-
-    async def _all_reached(self, messages: Sequence[m.Subscribe], wait: m.State) -> list[ClientSubscription]:
-        """Have a reader for each subscription, and wait until all have come so far; none is kept otherwise."""
-        readers = [ClientSubscription(self, message) for message in messages]
-        for reader in readers:
-            self._session.follow(reader)
-        try:
-            for reader in readers:
-                await reader.reached(wait)
-        except BaseException:
-            for reader in readers:
-                self._session.readers.pop(reader.place, None)
-            raise
-        return readers
 
     def _demand_open(self) -> None:
         """Raise why the connection ended, if it did: a call would wait for an answer that cannot come."""
@@ -345,6 +360,23 @@ class Client:
         self._session.give_up(error)
 
 
+async def _all_reached(
+    client: Client, session: ClientSession, messages: Sequence[m.Subscribe], wait: m.State
+) -> list[ClientSubscription]:
+    """Have a reader for each subscription, and wait until all have come so far; none is kept otherwise."""
+    readers = [ClientSubscription(client, message) for message in messages]
+    for reader in readers:
+        session.follow(reader)
+    try:
+        for reader in readers:
+            await reader.reached(wait)
+    except BaseException:
+        for reader in readers:
+            session.readers.pop(reader.place, None)
+        raise
+    return readers
+
+
 def _resolve(done: asyncio.Future[None], error: TamisError | None) -> None:
     if not done.done():
         done.set_result(None) if error is None else done.set_exception(error)
@@ -357,9 +389,23 @@ def _asking(
     durable: bool,
     expires: float | None,
     metadata: Mapping[str, str] | None,
+    fields: Sequence[str] = (),
 ) -> m.Subscribe:
     """Return what a client says to subscribe; a filter that is none raises."""
     text, now = filter if isinstance(filter, str) else msgspec.json.encode(filter).decode(), time.time()
-    about = m.About("", text, durable, round(now * 1e6), dict(metadata or {}))
+    if isinstance(fields, str):
+        raise ModelError(f"fields: a list of names, not the text {fields!r}")
+    about = m.About("", text, durable, round(now * 1e6), dict(metadata or {}), tuple(fields))
     until = None if expires is None else round((now + expires) * 1e6)
     return m.Subscribe(id, msgspec.json.encode(to_json(parse(filter))), namespace, until, msgspec.json.encode(about))
+
+
+def _replacing(
+    former: m.Subscribe, message: m.Subscribe, expires: float | None, metadata: Mapping[str, str] | None
+) -> m.Subscribe:
+    """Return what a client says to change a subscription; what it does not name stays as it was."""
+    before, about = m.about(former), m.about(message)
+    kept = before.metadata if metadata is None else about.metadata
+    about = msgspec.structs.replace(about, created=before.created, fields=before.fields, metadata=kept)
+    until = former.expires if expires is None else message.expires
+    return msgspec.structs.replace(message, expires=until, about=msgspec.json.encode(about))

@@ -102,6 +102,10 @@ class SyncClient:
         """Ask for many things at once; see `Client.subscribe_many`."""
         return [SyncSubscription(self, one) for one in self._run(self._client.subscribe_many(filters, **options))]
 
+    def update(self, id: SubscriptionId, filter: str | Mapping[str, Any], **options: Any) -> None:
+        """Change the filter of a subscription in one step; see `Client.update`."""
+        self._run(self._client.update(id, filter, **options))
+
     def unsubscribe(self, id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Ask no longer."""
         self._run(self._client.unsubscribe(id, namespace=namespace))

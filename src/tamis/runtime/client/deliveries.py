@@ -11,7 +11,7 @@ from tamis.model.schema import Schema
 from tamis.model.subscription import SubscriptionId
 from tamis.node.cursor import Cursor
 from tamis.routing import messages as m
-from tamis.runtime.client.session import Reader
+from tamis.runtime.client.session import FilterChange, Reader
 from tamis.runtime.event_json import payload_as_json
 
 __all__ = ["Acknowledging", "ClientSubscription", "Delivery"]
@@ -55,6 +55,8 @@ class ClientSubscription(Reader):
         super().__init__(message)
         self._client = client
         self._news = asyncio.Event()
+        #: Held while its filter changes: a refusal names the subscription, not the change.
+        self.changing = asyncio.Lock()
 
     def __aiter__(self) -> ClientSubscription:
         return self
@@ -70,8 +72,16 @@ class ClientSubscription(Reader):
         cursor, delivery = self.waiting.popleft()
         id = delivery.event.id
         event = payload_as_json(delivery.event.payload, self._client.schema_of(delivery.event.namespace))
+        if fields := self._fields():  # another subscription of this client may have asked for more
+            event = {name: value for name, value in event.items() if name in fields}
         name = f"{id.publisher}:{id.epoch}:{id.seq}"
         return Delivery(name, event, self.namespace, delivery.subscriptions, cursor, self._client, self)
+
+    def _fields(self) -> tuple[str, ...]:
+        """Return the attributes that this subscription asks for; none: all."""
+        message = self.message
+        named = isinstance(message, m.Subscribe) and b'"fields"' in message.about
+        return m.about(message).fields if named and isinstance(message, m.Subscribe) else ()
 
     async def reached(self, state: m.State) -> None:
         """Wait until the subscription has come so far; raises when it cannot."""
@@ -82,6 +92,15 @@ class ClientSubscription(Reader):
                 raise RefusedError(504, _late(self.id, self.waiting_for))
             self._news.clear()
             await self._news.wait()
+
+    async def changed(self, change: FilterChange, state: m.State) -> None:
+        """Wait until a change of the filter has come so far; raises when the broker refused it."""
+        while not change.is_taken:
+            if change.error is not None or self.error is not None:
+                raise change.error or self.error  # type: ignore[misc]  # one of the two is there
+            self._news.clear()
+            await self._news.wait()
+        await self.reached(state)
 
     def wake(self) -> None:
         """Let the reader and callers of `reached` go on."""

@@ -59,11 +59,11 @@ class HttpCalls:
         """Have a durable subscription; one that is there already must ask the same."""
         try:
             body = {"id": id, "filter": filter, "namespace": self.namespace, "durable": True}
-            self._call("POST", "/v1/subscriptions", body=msgspec.json.encode(body))
+            self.call("POST", "/v1/subscriptions", body=msgspec.json.encode(body))
         except RefusedError as error:
             if error.code != 409:
                 raise
-            found = msgspec.json.decode(self._call("GET", f"/v1/subscriptions/{quote(id, safe='')}", self._whose()))
+            found = msgspec.json.decode(self.call("GET", f"/v1/subscriptions/{quote(id, safe='')}", self._whose()))
             if found["filter"] != filter:
                 raise RefusedError(
                     409, f"subscription {id!r} exists already, with the filter {found['filter']}"
@@ -72,12 +72,12 @@ class HttpCalls:
     def read_log(self, id: str, *, after: str = "", upto: str = "", limit: int = 1_000) -> LogPage:
         """Return messages behind a cursor, up to another one; ``limit=0`` tells only where the log stands."""
         bounds = {name: value for name, value in (("after", after), ("upto", upto)) if value}
-        answer = self._call("GET", self._of(id, "log"), self._whose() | bounds | {"limit": str(limit)})
+        answer = self.call("GET", self._of(id, "log"), self._whose() | bounds | {"limit": str(limit)})
         return msgspec.json.decode(answer, type=LogPage)
 
     def acknowledge(self, id: str, cursor: str) -> None:
         """Say that everything up to a cursor was dealt with."""
-        self._call("POST", self._of(id, "acknowledge"), self._whose(), msgspec.json.encode({"cursor": cursor}))
+        self.call("POST", self._of(id, "acknowledge"), self._whose(), msgspec.json.encode({"cursor": cursor}))
 
     def publish_once(self, events: bytes, *, producer: str, number: int, after: int | None = None) -> bool:
         """Publish a batch as NDJSON unless this number of the producer was taken before; returns whether it is new.
@@ -86,19 +86,19 @@ class HttpCalls:
         """
         asked = self._whose() | {"producer": producer, "number": str(number)}
         asked |= {} if after is None else {"after": str(after)}
-        answer = self._call("POST", "/v1/events", asked, events, "application/x-ndjson")
+        answer = self.call("POST", "/v1/events", asked, events, "application/x-ndjson")
         return not msgspec.json.decode(answer)["duplicate"]
 
     def find_number(self, producer: str) -> int | None:
         """Return the last number that the broker has taken of a producer; None when it has taken none."""
-        answer = self._call("GET", f"/v1/producers/{quote(producer, safe='')}")
+        answer = self.call("GET", f"/v1/producers/{quote(producer, safe='')}")
         number: int | None = msgspec.json.decode(answer)["number"]
         return number
 
     def read_audit(self, *, before: int | None = None, limit: int = 100) -> dict[str, Any]:
         """Return a page of the audit, the newest first, and the ``before`` of the next page as ``next``."""
         asked = {"limit": str(limit)} | ({} if before is None else {"before": str(before)})
-        found: dict[str, Any] = msgspec.json.decode(self._call("GET", "/v1/audit", asked))
+        found: dict[str, Any] = msgspec.json.decode(self.call("GET", "/v1/audit", asked))
         return found
 
     # Inside
@@ -109,7 +109,7 @@ class HttpCalls:
     def _whose(self) -> dict[str, str]:
         return {"namespace": self.namespace}
 
-    def _call(
+    def call(
         self,
         method: str,
         path: str,
@@ -117,6 +117,7 @@ class HttpCalls:
         body: bytes | None = None,
         kind: str = "application/json",
     ) -> bytes:
+        """Return the body of the broker's answer; `RefusedError` has its status and reason."""
         url = self.url.rstrip("/") + path + (f"?{urlencode(query)}" if query else "")
         request = urllib.request.Request(url, body, {"Content-Type": kind}, method=method)
         if self.token:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 from tamis.errors import RefusedError, TamisError
 from tamis.model.schema import Schema
@@ -18,7 +20,21 @@ from tamis.runtime.client.client_link import ClientLink, Outgoing
 from tamis.runtime.client.publishing import Publishing
 from tamis.runtime.client.seen_events import SeenEvents
 
-__all__ = ["ClientSession", "Reader"]
+__all__ = ["ClientSession", "FilterChange", "Reader"]
+
+
+@dataclass
+class FilterChange:
+    """A change of a subscription's filter that is under way: what held before, and how it fares."""
+
+    message: m.Subscribe | m.Unsubscribe
+    state: m.State
+    #: Whether the broker has taken the change.
+    is_taken: bool = False
+    #: Why the broker refused it; what held before holds on.
+    error: TamisError | None = None
+    #: The packet of the broker that had the last ACCEPTED.
+    accepted_in: int = 0
 
 
 class Reader:
@@ -42,6 +58,8 @@ class Reader:
         #: The cursors of all deliveries that were handed out and not acknowledged.
         self.unread: set[Cursor] = set()
         self.error: BaseException | None = None
+        #: The last change of its filter.
+        self.change: FilterChange | None = None
 
     @property
     def place(self) -> tuple[str, SubscriptionId]:
@@ -73,10 +91,39 @@ class Reader:
         self.restored += gap.count == 0
         self.wake()
 
-    def came_to(self, state: m.State) -> None:
-        """Take note of a new state."""
+    def came_to(self, state: m.State, packet: int = 0) -> None:
+        """Take note of a new state; ACTIVE without ACCEPTED before it is about a filter that was replaced."""
+        if state is m.State.ACTIVE and self.state is m.State.PENDING:
+            return
+        if state is m.State.ACCEPTED and self.change is not None:
+            self.change.accepted_in = packet
         self.state = state
         self.waiting_for = ()
+        self.wake()
+
+    def begin_change(self, message: m.Subscribe) -> FilterChange:
+        """Ask for something else from now on."""
+        self.change = FilterChange(self.message, self.state)
+        self.message, self.state, self.waiting_for = message, m.State.PENDING, ()
+        return self.change
+
+    def take_change(self, change: FilterChange, packet: int) -> None:
+        """Take note that the broker has taken a change, in a packet whose words were dealt with."""
+        if change.error is not None:
+            return
+        change.is_taken = True
+        if self.change is change and change.accepted_in != packet:  # what was said before is about the former filter
+            self.came_to(m.State.PENDING)
+        self.wake()
+
+    def refuse(self, error: TamisError) -> None:
+        """Take note that the broker refused a change, or the subscription."""
+        change = self.change
+        if change is None or change.is_taken or change.error is not None:
+            self.fail(error)
+            return
+        change.error = error
+        self.message, self.state = change.message, change.state
         self.wake()
 
     def delay(self, missing: tuple[str, ...]) -> None:
@@ -106,6 +153,8 @@ class ClientSession:
         self.repeated = 0
         #: Called with everything that the broker refuses.
         self.on_refusal: Callable[[m.Refusal], None] = lambda refusal: None
+        #: Packets of the broker so far.
+        self._packets = 0
         #: Subscriptions that have ended: their deliveries wait for no reader.
         self._ended: set[tuple[str, SubscriptionId]] = set()
 
@@ -124,6 +173,12 @@ class ClientSession:
     def say(self, message: m.Message) -> None:
         """Send a message as soon as there is a wire and room in the window."""
         self.link.unsent.append(Outgoing(m.encode(message)))
+
+    def change(self, reader: Reader, message: m.Subscribe) -> FilterChange:
+        """Let a subscription ask for something else, in one step; the change says how it fares."""
+        change = reader.begin_change(message)
+        self.link.unsent.append(Outgoing(m.encode(message), partial(self._take_change, reader, change)))
+        return change
 
     def follow(self, reader: Reader) -> None:
         """Have what comes for a subscription handed to a reader."""
@@ -163,6 +218,7 @@ class ClientSession:
 
     def take(self, packet: bytes) -> None:
         """Take a packet of the broker."""
+        self._packets += 1
         was_up, broker = self.link.is_up, self.link.broker
         for number, message in self.link.take(packet):
             self._take(number, message)
@@ -187,7 +243,7 @@ class ClientSession:
         elif isinstance(message, m.Status):
             subject = self.readers.get((message.namespace, message.id))
             if subject is not None:
-                subject.came_to(message.state)
+                subject.came_to(message.state, self._packets)
         elif isinstance(message, m.Delayed):
             late = self.readers.get((message.namespace, message.id))
             if late is not None:
@@ -196,6 +252,9 @@ class ClientSession:
             self._refused(message)
         elif isinstance(message, m.Types):
             self._schemas[message.namespace] = Schema.from_json(message.schema)
+
+    def _take_change(self, reader: Reader, change: FilterChange) -> None:
+        reader.take_change(change, self._packets)
 
     def _came_up(self, *, is_new: bool) -> None:
         """Say again what the broker may not know: everything if it lost its disk, else what is open."""
@@ -232,4 +291,4 @@ class ClientSession:
             self.publishing.refuse(message.event, error)
         for reader in self.readers.values():
             if kind == "subscription" and repr(reader.id) == rest:
-                reader.fail(error)
+                reader.refuse(error)

@@ -36,7 +36,7 @@ DATABASE, TOKENS = "broker.sqlite", "tokens.json"
 _PROBLEMS = 3
 
 #: Records whose link must be there.
-_OF_LINKS = (records.FLOOR, records.FORMER, records.GAP, records.INTEREST, records.REFUSED)
+_OF_LINKS = (records.FLOOR, records.FORMER, records.GAP, records.HELD, records.INTEREST, records.REFUSED)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+import time
 import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -138,8 +139,15 @@ class Heartbeat:
         self._lease = lease
         self._lost = lost
         self._stopped = threading.Event()
+        #: When the database answered last, by this machine's clock.
+        self._answered = time.monotonic()
         self._db: psycopg.Connection[Any] | None = None
         self._thread = threading.Thread(target=self._run, name="tamis-lease", daemon=True)
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the database has not answered for as long as the lease lasts: another process may have it."""
+        return time.monotonic() - self._answered > LEASE_SECONDS
 
     def start(self) -> None:
         """Begin."""
@@ -172,3 +180,4 @@ class Heartbeat:
             ).rowcount
         if seen != 1:
             raise LeaseLostError(self._address.place, "another broker has taken over; this one stops")
+        self._answered = time.monotonic()

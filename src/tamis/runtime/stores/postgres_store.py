@@ -70,6 +70,11 @@ class PostgresStore:
         """How often the lease has changed hands or connections."""
         return self._writer.lease.fence
 
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the database has not answered for as long as the lease lasts."""
+        return self._heartbeat.is_silent
+
     def load(self) -> dict[Key, bytes]:
         """Return everything that was persisted and not removed, after checking all of it; called once, first."""
         stored = with_patience(self.place, self._load_tables, 0.0)

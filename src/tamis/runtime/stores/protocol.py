@@ -40,6 +40,11 @@ class Store(Protocol):
         """How often the right to write has changed hands; 0: it cannot change hands."""
         ...
 
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the store has not answered for so long that another broker may have taken over."""
+        ...
+
     def load(self) -> dict[Key, bytes]:
         """Return everything that was persisted and not removed, after checking all of it; called once, first.
 

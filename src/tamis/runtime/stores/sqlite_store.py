@@ -43,6 +43,9 @@ class SqliteStore:
     that was registered with apsw, for tests; it needs no shared memory, for there is then one connection only.
     """
 
+    #: The files are on this machine.
+    is_cut_off = False
+
     def __init__(self, directory: str | os.PathLike[str], *, vfs: str | None = None) -> None:
         demand_server("a durable store")
         self.directory = Path(directory)

@@ -17,6 +17,7 @@ from tamis.errors import ModelError, TableError
 from tamis.geometry.relations import relations
 from tamis.model.schema import Schema
 from tamis.model.subscription import Relation
+from tamis.spark.functions.worker_task import WorkerTask
 
 __all__ = ["CoverPairs", "Grid", "bounds_of_regions", "relate", "spread_over_grid"]
 
@@ -24,7 +25,7 @@ _NAMES = [relation.value for relation in Relation]
 
 
 @dataclass(frozen=True)
-class CoverPairs:
+class CoverPairs(WorkerTask):
     """Which pairs of two groups cover each other; it travels pickled inside Spark."""
 
     schema: str

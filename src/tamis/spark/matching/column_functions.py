@@ -33,7 +33,6 @@ class Lookup(WorkerTask):
 
     def engine(self) -> Engine:
         """Return the engine for this task."""
-        self.import_functions()
         batch = pinned_batch() if self.pins is not None else None
         if self.pins is None or batch is None:
             return opened(self.version, self.now)
@@ -45,7 +44,9 @@ class Lookup(WorkerTask):
         schema = (
             engine.schema if self.schema is None else engine.schema.extended(dict(Schema.from_json(self.schema)), "")
         )
-        return EventTable.of(rows.select([name for name in rows.schema.names if name in schema]), schema)
+        starts = {path[:at] for path in schema for at, character in enumerate(path) if character == "."}
+        names = [name for name in rows.schema.names if name in schema or name in starts]
+        return EventTable.of(rows.select(names), schema)
 
 
 def matching_ids(lookup: Lookup, kind: str) -> Callable[[pa.Array], pa.Array]:

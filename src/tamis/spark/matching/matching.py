@@ -76,7 +76,6 @@ def opened(version: str, now: int | None) -> Engine:
 
 def engine_of(task: MatchTask) -> Engine:
     """Return the engine that a task matches with: of its version, or of the one its micro-batch is pinned to."""
-    task.import_functions()
     if task.pins is None:
         return opened(task.version, task.now)
     batch = pinned_batch()

@@ -18,6 +18,7 @@ from tamis.model.schema import Schema
 from tamis.model.subscription import Subscription
 from tamis.model.tables import SubscriptionTable
 from tamis.reduction import Reduction, cover_partition, reduce
+from tamis.spark.functions.worker_task import WorkerTask
 from tamis.spark.subscriptions.typed import number_names
 from tamis.spark.tiles.tile_work import subscription_extents
 from tamis.spark.tiles.tiling import Tiling
@@ -29,7 +30,7 @@ NEW = "new"
 
 
 @dataclass(frozen=True)
-class Reduce:
+class Reduce(WorkerTask):
     """What the workers need to know; it travels pickled inside Spark."""
 
     schema: str

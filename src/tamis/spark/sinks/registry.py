@@ -25,10 +25,18 @@ SINKS: dict[str, Sink] = {
 }
 
 
+#: Formats that people ask for, and what serves them.
+_INSTEAD = {
+    "iceberg": "an Iceberg table is a table of Spark's catalog: with its jar and catalog in the session, use 'table'",
+    "json": "lines of JSON are 'jsonl'",
+}
+
+
 def sink_of(format: str, target: str) -> tuple[Sink, str]:
     """Return a sink by its name, and the target as every process sees it."""
     if format not in SINKS:
-        raise ModelError(f"there is no sink {format!r}; choose from {', '.join(SINKS)}")
+        hint = "; " + _INSTEAD[format] if format in _INSTEAD else ""
+        raise ModelError(f"there is no sink {format!r}; choose from {', '.join(SINKS)}{hint}")
     return SINKS[format], SINKS[format].resolve(target)
 
 

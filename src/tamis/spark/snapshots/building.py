@@ -44,7 +44,6 @@ class Build(WorkerTask):
 
 def build_batches(batches: Iterator[pa.RecordBatch], *, task: Build) -> Iterator[pa.RecordBatch]:
     """Index all rows of a partition and write them; a second attempt writes files of other names."""
-    task.import_functions()
     schema = Schema.from_json(task.schema)
     parts = build_engine(batches, schema).write(task.place)
     yield pa.RecordBatch.from_pydict({"part": [msgspec.json.encode(part).decode() for part in parts]}, schema=_FORM)

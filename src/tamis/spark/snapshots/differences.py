@@ -1,13 +1,18 @@
 """What differs between rules in a table and a version of a snapshot, as DataFrames.
 
-Each rule of both sides gets a fingerprint, and one aggregation by (namespace, id) finds the rules that differ, so that
-neither side is sorted and texts do not travel. Spark computes the fingerprints of both sides by one expression.
+Both sides fall into buckets by (namespace, id), and `changed_buckets` finds those that differ without a shuffle of
+rules: Spark hashes the table, the workers hash the version with the same function (`fingerprints`). In these buckets
+one aggregation by (namespace, id) finds the rules that differ. See decision 0078.
 """
 
 from __future__ import annotations
 
 from functools import partial
+from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -15,11 +20,22 @@ from pyspark.sql import types as T
 from tamis.engine.snapshot import Version
 from tamis.engine.snapshot.manifest import Manifest
 from tamis.spark.columns import arrow_form
-from tamis.spark.snapshots.reading import list_rules
+from tamis.spark.snapshots.fingerprints import Buckets
+from tamis.spark.snapshots.rule_rows import SUMS, ChosenBuckets, list_bucket_sums, list_rules
 from tamis.spark.snapshots.snapshot import parts_frame
 from tamis.spark.subscriptions.compile import Compiled
 
-__all__ = ["DELETED", "among", "differing_rules", "entering", "known_rules", "states_of"]
+__all__ = [
+    "DELETED",
+    "Changed",
+    "among",
+    "changed_buckets",
+    "differing_rules",
+    "entering",
+    "given_among",
+    "known_rules",
+    "states_of",
+]
 
 #: The column of changes that says whether the rule leaves.
 DELETED = "__tamis_deleted"
@@ -31,14 +47,68 @@ _KEY = ["namespace", "id"]
 _RFC3339 = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)$"
 
 
-def known_rules(spark: SparkSession, base: Version, manifest: Manifest, kind: str) -> DataFrame:
-    """Return (part, row, namespace, id, filter, expires, metadata) of the living rules of a version."""
+class Changed(NamedTuple):
+    """The buckets that differ, and how many rules are in the others."""
+
+    buckets: ChosenBuckets
+    numbers: npt.NDArray[np.int32]
+    unchanged: int
+
+
+def changed_buckets(given: DataFrame, base: Version, manifest: Manifest, *, whole: bool) -> Changed:
+    """Return the buckets in which the given rules and those of a version differ; without ``whole`` all with a rule.
+
+    What comes to the driver is the numbers of the buckets, of which there are a million at most.
+    """
+    buckets = Buckets.of(sum(part.n_rows for part in manifest.parts))
+    counted = F.count_if(~F.col(DELETED)).alias("rules")
+    ours = given.groupBy(_bucket(buckets).alias("bucket")).agg(counted, F.bit_xor(_print(buckets)).alias("print"))
+    if not whole:
+        numbers = ours.select("bucket").toArrow()["bucket"]
+        return Changed(ChosenBuckets.of(buckets, np.asarray(numbers)), np.asarray(numbers), 0)
+    parts = parts_frame(given.sparkSession, len(manifest.parts))
+    theirs = parts.mapInArrow(partial(list_bucket_sums, version=str(base), buckets=buckets), SUMS)
+    sides = ours.select("*", F.lit(1).alias("side")).union(theirs.select("*", F.lit(-1)))
+    surplus = F.sum(F.col("rules") * F.col("side")).alias("surplus")
+    kept = F.sum(F.when(F.col("side") == 1, F.col("rules"))).alias("rules")
+    found = sides.groupBy("bucket").agg(surplus, F.bit_xor("print").alias("print"), kept)
+    equal = F.expr("surplus = 0 AND print = 0")
+    seen = Observation()
+    unequal = found.observe(seen, F.sum(F.when(equal, F.col("rules"))).alias("rules")).where(~equal).select("bucket")
+    numbers = np.asarray(unequal.toArrow()["bucket"], np.int32)
+    return Changed(ChosenBuckets.of(buckets, numbers), numbers, seen.get["rules"] or 0)
+
+
+def given_among(given: DataFrame, changed: Changed) -> DataFrame:
+    """Return the given rules in the buckets that differ."""
+    chosen = given.sparkSession.createDataFrame(pa.table({"__bucket": pa.array(changed.numbers, pa.int32())}))
+    return given.join(F.broadcast(chosen), _bucket(changed.buckets.buckets) == F.col("__bucket"), "left_semi")
+
+
+def known_rules(spark: SparkSession, base: Version, manifest: Manifest, kind: str, changed: Changed) -> DataFrame:
+    """Return (part, row, namespace, id, filter, expires, metadata) of a version's rules in buckets that differ."""
     form = T.StructType().add("part", "integer").add("row", "integer").add("namespace", "string").add("id", kind)
     form = (
         form.add("filter", "string").add("expires", "long").add("metadata", T.MapType(T.StringType(), T.StringType()))
     )
     parts = parts_frame(spark, len(manifest.parts))
-    return parts.mapInArrow(partial(list_rules, version=str(base), form=arrow_form(form, parts)), form)
+    listing = partial(list_rules, version=str(base), chosen=changed.buckets, form=arrow_form(form, parts))
+    return parts.mapInArrow(listing, form)
+
+
+def _bucket(buckets: Buckets) -> Column:
+    """Return the bucket of a rule, as `Buckets.numbers` does."""
+    key = F.xxhash64(F.lit(buckets.seed).cast("long"), *_KEY)
+    return F.shiftrightunsigned(key, 64 - buckets.bits).cast("int")
+
+
+def _print(buckets: Buckets) -> Column:
+    """Return the fingerprint of a given rule, as `rule_prints` does; an end that Spark cannot read makes it differ."""
+    expires = _given_expires()
+    micros = expires.try_cast("long")
+    unread = F.when(micros.isNull(), expires)
+    text, entries = F.coalesce("filter", F.lit("")), F.array_sort(F.map_entries("metadata"))
+    return F.xxhash64(F.lit(buckets.seed).cast("long"), *_KEY, text, micros, unread, entries)
 
 
 def differing_rules(given: DataFrame, known: DataFrame, seen: Observation, *, whole: bool) -> DataFrame:

@@ -11,7 +11,6 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tamis.engine import snapshot
 from tamis.engine.namespace import Namespace
@@ -25,7 +24,16 @@ from tamis.index.registry import DEFAULT_MATCHER, MATCHERS
 from tamis.model.subscription import Subscription
 from tamis.spark.subscriptions.typed import number_names
 
-__all__ = ["REMOVED", "Removal", "list_ids", "list_rules", "list_subscriptions", "note_removed", "read_removal"]
+__all__ = [
+    "REMOVED",
+    "Removal",
+    "list_ids",
+    "list_subscriptions",
+    "note_removed",
+    "read_part_of",
+    "read_removal",
+    "repeated",
+]
 
 #: What `note_removed` reports.
 REMOVED = "removal string"
@@ -63,49 +71,8 @@ def list_ids(batches: Iterator[pa.RecordBatch], *, version: str, form: pa.Schema
             some = rows[start : start + _OUT_ROWS]
             n = len(some)
             ids = one.space.ids.to_arrow(some).cast(form.field("id").type)
-            columns = [pa.array(np.full(n, one.number, np.int32)), pa.array(some), _repeat(one.part.namespace, n), ids]
+            columns = [pa.array(np.full(n, one.number, np.int32)), pa.array(some), repeated(one.part.namespace, n), ids]
             yield pa.RecordBatch.from_arrays(columns, schema=form)
-
-
-def list_rules(batches: Iterator[pa.RecordBatch], *, version: str, form: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield (part, row, namespace, id, filter, expires, metadata) of every living subscription, without its index.
-
-    A box that came as columns has no filter.
-    """
-    for batch in batches:
-        for number in batch.column(0).to_pylist():
-            saved = _read(version, number)
-            living = saved.rows.living.copy()
-            living[saved.removed] = False
-            rows = np.flatnonzero(living).astype(np.int32)
-            for start in range(0, len(rows), _OUT_ROWS):
-                yield _rules(number, saved, rows[start : start + _OUT_ROWS], form)
-
-
-def _rules(number: int, saved: SavedPart, rows: npt.NDArray[np.int32], form: pa.Schema) -> pa.RecordBatch:
-    """Return the subscriptions in some living rows of a part; those that its table lacks have ids from ranges."""
-    listed = np.asarray(saved.table["row"])
-    places = np.searchsorted(listed, rows)
-    is_listed = np.zeros(len(rows), np.bool_)
-    inside = places < len(listed)
-    is_listed[inside] = listed[places[inside]] == rows[inside]
-    found = saved.table.take(pa.array(places, mask=~is_listed))
-    numbers = pa.array(_range_ids(saved.part)[rows], mask=is_listed)
-    ids = pc.coalesce(found["id_number"], pa.chunked_array([numbers]))
-    if pa.types.is_string(form.field("id").type):
-        ids = pc.coalesce(found["id_text"], ids.cast(pa.string()))
-    n = len(rows)
-    columns = [pa.array(np.full(n, number, np.int32)), pa.array(rows), _repeat(saved.part.namespace, n), ids]
-    columns += [found[name] for name in ("filter", "expires", "metadata")]
-    cast = [column.cast(field.type) for column, field in zip(columns, form, strict=True)]
-    whole = [one.combine_chunks() if isinstance(one, pa.ChunkedArray) else one for one in cast]
-    return pa.RecordBatch.from_arrays(whole, schema=form)
-
-
-def _range_ids(part: Part) -> npt.NDArray[np.int64]:
-    """Return the ids of rows that are ranges; 0 for the others."""
-    blocks = [np.zeros(n, np.int64) if start is None else np.arange(start, start + n) for start, n in part.blocks]
-    return np.concatenate([np.zeros(0, np.int64), *blocks])
 
 
 def list_subscriptions(batches: Iterator[pa.RecordBatch], *, version: str, form: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -126,7 +93,7 @@ def note_removed(batches: Iterator[pa.RecordBatch], *, version: str, place: str)
     leaving = pa.Table.from_batches(batches, pa.schema([("part", pa.int32()), ("row", pa.int32())]))
     parts, rows = np.asarray(leaving["part"]), np.asarray(leaving["row"])
     for number in np.unique(parts).tolist():
-        saved = _read(version, number)
+        saved = read_part_of(version, number)
         name = f"r{uuid.uuid4().hex}.removed"
         with snapshot.Place.folder(place) as folder:
             write_removed(folder, name, np.concatenate([saved.removed, rows[parts == number]]))
@@ -144,13 +111,13 @@ def read_removal(described: str) -> Removal:
 def _parts(batches: Iterator[pa.RecordBatch], version: str) -> Iterator[_Open]:
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            saved = _read(version, number)
+            saved = read_part_of(version, number)
             space = Namespace(saved.part.namespace, MATCHERS[DEFAULT_MATCHER])
             snapshot.restore([saved], space, _never_compiled)
             yield _Open(number, saved, space)
 
 
-def _read(version: str, number: int) -> SavedPart:
+def read_part_of(version: str, number: int) -> SavedPart:
     """Return a part of a version, whose files are checked."""
     local = snapshot.opened(version)
     return snapshot.read(local, [read_manifest(local).parts[number]]).parts[0]
@@ -173,6 +140,7 @@ def _row(one: _Open, row: int, text: dict[str, Any] | None, names: list[str]) ->
     return {"id": id, "namespace": one.part.namespace, "lo": list(lo), "hi": list(hi)}
 
 
-def _repeat(text: str, n: int) -> pa.Array:
+def repeated(text: str, n: int) -> pa.Array:
+    """Return a column that says the same in every row."""
     repeated: npt.NDArray[Any] = np.full(n, text, dtype=object)
     return pa.array(repeated, pa.string())

@@ -22,7 +22,16 @@ from tamis.errors import SchemaError, SnapshotConflictError, TableError
 from tamis.model.schema import Schema
 from tamis.spark.columns import id_kind, id_type, require
 from tamis.spark.running.progress import named_jobs
-from tamis.spark.snapshots.differences import DELETED, among, differing_rules, entering, known_rules, states_of
+from tamis.spark.snapshots.differences import (
+    DELETED,
+    among,
+    changed_buckets,
+    differing_rules,
+    entering,
+    given_among,
+    known_rules,
+    states_of,
+)
 from tamis.spark.snapshots.snapshot import (
     PART_SIZE,
     index_version,
@@ -32,7 +41,7 @@ from tamis.spark.snapshots.snapshot import (
     unless_overtaken,
 )
 from tamis.spark.snapshots.summary import SUMMARY
-from tamis.spark.subscriptions.compile import compile_subscriptions, prepared_rules
+from tamis.spark.subscriptions.compile import Compiled, compile_subscriptions, no_rejected, prepared_rules
 from tamis.spark.tiles.tiles import TILES, read_tiles
 from tamis.spark.tiles.tiling import Tiling
 
@@ -131,30 +140,41 @@ def apply_changes(changes: DataFrame, base: Version, schema: Schema | None, *, w
     known_schema, kind = _checked_schema(base, manifest, schema), _checked_kind(changes, base, manifest)
     # Spark would answer an equal plan from what it kept of an earlier call: see compile_subscriptions.
     marked = changes.withColumn("__tamis_call", F.lit(uuid.uuid4().hex))
-    given = prepared_rules(marked, kind, ("filter", DELETED))
-    seen = Observation()
-    known = known_rules(changes.sparkSession, base, manifest, kind)
+    table = prepared_rules(marked, kind, ("filter", DELETED))
+    changed = changed_buckets(table, base, manifest, whole=whole)
+    if not len(changed.numbers):
+        return SyncReport(base, 0, 0, 0, changed.unchanged, 0, no_rejected(changes.sparkSession, kind))
+    given, seen = given_among(table, changed).persist(), Observation()
+    known = known_rules(changes.sparkSession, base, manifest, kind, changed)
     differing = differing_rules(given, known, seen, whole=whole).persist()
-    compiled = compile_subscriptions(
-        among(given.where(~F.col(DELETED)), differing.where("given > 0")).drop(DELETED), schema=known_schema
-    )
-    releases = (differing.unpersist, compiled.release)
+    wanted = among(given.where(~F.col(DELETED)), differing.where("given > 0")).drop(DELETED)
+    compiled = compile_subscriptions(wanted, schema=known_schema)
+    releases = (given.unpersist, differing.unpersist, compiled.release)
     try:
-        states = states_of(differing, compiled)
-        counts, version = _counted(states), base
-        if counts["added"] or counts["changed"] or counts["removed"]:
-            leaving = states.where("state IN ('changed', 'removed')").select("part", "row")
-            version = publish_changes(base, leaving, entering(compiled, states))
-        numbers = (counts["added"], counts["changed"], counts["removed"])
-        unchanged, rejected = counts["unchanged"] + (seen.get["unchanged"] or 0), compiled[1].count()
+        version, counts = _publish(base, differing, compiled)
+        unchanged = counts["unchanged"] + (seen.get["unchanged"] or 0) + changed.unchanged
+        numbers = (counts["added"], counts["changed"], counts["removed"], unchanged, compiled[1].count())
     except BaseException:
         for release in releases:
             release()
         raise
+    report = SyncReport(version, *numbers, compiled[1], _releases=releases)
+    return report if version == base else _without_what_stood_beside(report, local, manifest)
+
+
+def _publish(base: Version, differing: DataFrame, compiled: Compiled) -> tuple[Version, dict[str, int]]:
+    """Publish the version that follows ``base`` if a rule is added, changed or removed; count the rules by state."""
+    states = states_of(differing, compiled)
+    counts = _counted(states)
+    if not (counts["added"] or counts["changed"] or counts["removed"]):
+        return base, counts
+    leaving = states.where("state IN ('changed', 'removed')").select("part", "row")
+    return publish_changes(base, leaving, entering(compiled, states)), counts
+
+
+def _without_what_stood_beside(report: SyncReport, local: Path, manifest: Manifest) -> SyncReport:
+    """Return the report of a version that lacks what the version before had beside its parts."""
     tiles, dropped = read_tiles(local, manifest), sorted(manifest.beside.keys() & {TILES, SUMMARY})
-    report = SyncReport(version, *numbers, unchanged, rejected, compiled[1], _releases=releases)
-    if version == base:
-        return report
     return replace(report, dropped=tuple(dropped), _tiling=None if tiles is None else tiles.tiling)
 
 

@@ -23,6 +23,7 @@ from tamis.errors import EventError, SchemaError, TableError
 from tamis.model.schema import Schema
 from tamis.model.types import AttributeType, Boolean, Many, Mixed, Number, Region, Timestamp
 from tamis.spark.columns import MIXED_IN_SPARK, quoted
+from tamis.spark.functions.worker_task import WorkerTask
 
 __all__ = ["read_csv", "read_jsonl"]
 
@@ -102,7 +103,7 @@ def _column_type(name: str, kind: AttributeType, seen: T.DataType | None) -> T.D
 
 
 @dataclass(frozen=True)
-class _Explain:
+class _Explain(WorkerTask):
     """What the workers need to say why a record cannot be read; it travels pickled inside Spark."""
 
     schema: str

@@ -2,6 +2,9 @@
 
 A value of another type than its attribute has makes the event unreadable: a VARIANT would turn ``"5"`` into 5
 and ``true`` into 1 when asked, which no other door of tamis does.
+
+The name ``items.sku`` means a key of that name, or the ``sku`` inside ``items``. If ``items`` is a list of objects, it
+means the ``sku`` of all of them, which only a repeated attribute can hold.
 """
 
 from __future__ import annotations
@@ -15,7 +18,8 @@ from pyspark.sql import types as T
 
 from tamis.errors import SchemaError, TableError
 from tamis.model.schema import Schema
-from tamis.model.types import AttributeType, Mixed, Number, Timestamp
+from tamis.model.types import AttributeType, Decimal, Many, Mixed, Number, Region, Timestamp
+from tamis.model.types.paths import is_path
 from tamis.spark.columns import MIXED_IN_SPARK, quoted, require
 
 __all__ = ["unpack_variant"]
@@ -25,12 +29,14 @@ _VALUE = "__tamis_variant"
 _NUMBER = (r"BIGINT|DOUBLE|FLOAT|DECIMAL\(.*", "double")
 _BOOLEAN = ("BOOLEAN", "boolean")
 _TEXT = ("STRING", "string")
-_MOMENT = ("STRING|TIMESTAMP", "string")
+_MOMENT = ("STRING|TIMESTAMP|BIGINT", "string")
+_DIGITS = (r"STRING|BIGINT|DECIMAL\(.*", "string")
+_GEOMETRY = (r"STRING|OBJECT<.*|ARRAY<(BIGINT|DOUBLE|DECIMAL\(.*)>", "string")
 _NUMBERS = (r"ARRAY<(BIGINT|DOUBLE|FLOAT|DECIMAL\(.*|VOID)>", "array<double>")
-_TEXTS = ("ARRAY<(STRING|VOID)>", "array<string>")
-_BOOLEANS = ("ARRAY<(BOOLEAN|VOID)>", "array<boolean>")
 _FITS = {pa.float64(): _NUMBER, pa.bool_(): _BOOLEAN, pa.string(): _TEXT, pa.list_(pa.float64()): _NUMBERS}
-_FITS |= {pa.list_(pa.string()): _TEXTS, pa.list_(pa.bool_()): _BOOLEANS}
+_SPECIAL: dict[type[AttributeType], tuple[str, str]] = {Timestamp: _MOMENT, Region: _GEOMETRY, Decimal: _DIGITS}
+#: Dots in a name of which any may belong to a key: there are two ways more for each.
+_MOST_DOTS = 3
 #: Whole numbers up to here are float64 exactly.
 _EXACT = 2**53
 
@@ -66,11 +72,56 @@ def _parsed(rows: DataFrame, name: str) -> Column:
 
 def _get(name: str, kind: str) -> Column:
     """Return the value of an attribute: under its whole name, or inside objects where the name has dots."""
-    whole = F.try_variant_get(F.col(_VALUE), f"$[{_literal(name)}]", kind)
-    if "." not in name.strip("."):
-        return whole
-    steps = "".join(f"[{_literal(step)}]" for step in name.split("."))
-    return F.coalesce(whole, F.try_variant_get(F.col(_VALUE), f"${steps}", kind))
+    paths = ("".join(f"[{_literal(step)}]" for step in steps) for steps in _ways(name))
+    return F.coalesce(*(F.try_variant_get(F.col(_VALUE), f"${path}", kind) for path in paths))
+
+
+def _ways(name: str) -> list[tuple[str, ...]]:
+    """Return the keys by which a name may be reached, the whole name first; keys may have dots of their own.
+
+    Of a name with many dots, only two ways are tried: the whole, and a key for each part.
+
+    >>> _ways("a.b.c")
+    [('a.b.c',), ('a', 'b.c'), ('a', 'b', 'c'), ('a.b', 'c')]
+    """
+    if not is_path(name):
+        return [(name,)]
+    if name.count(".") > _MOST_DOTS:
+        return [(name,), tuple(name.split("."))]
+    dots = [at for at, character in enumerate(name) if character == "." and at]
+    return [(name,), *((name[:at], *rest) for at in dots for rest in _ways(name[at + 1 :]))]
+
+
+def _elements(name: str) -> Column:
+    """Return the elements of a repeated attribute, or null when it is missing: a single value is a list of one."""
+    found = _get(name, "variant")
+    held = F.when(F.schema_of_variant(found) != "VOID", _as_list(found))
+    return F.coalesce(held, _through_lists(name)) if is_path(name) else held
+
+
+def _through_lists(name: str) -> Column:
+    """Return what a path finds in all elements of the lists that lie on it; null when it finds nothing."""
+    first, *steps = name.split(".")
+    found = _as_list(_inside(F.col(_VALUE), first))
+    for step in steps:
+        found = _one_step(found, step)
+    found = F.filter(found, lambda element: F.schema_of_variant(element) != "VOID")
+    return F.when(F.size(found) > 0, found)
+
+
+def _one_step(elements: Column, step: str) -> Column:
+    return F.flatten(F.transform(elements, lambda element: _as_list(_inside(element, step))))
+
+
+def _inside(value: Column, step: str) -> Column:
+    return F.try_variant_get(value, f"$[{_literal(step)}]", "variant")
+
+
+def _as_list(value: Column) -> Column:
+    """Return the elements of a value that is a list, or a list of the value; an empty list of null."""
+    elements = F.try_variant_get(value, "$", "array<variant>")
+    single = F.when(value.isNotNull(), F.array(value)).otherwise(F.array().cast("array<variant>"))
+    return F.coalesce(elements, single)
 
 
 def _literal(name: str) -> str:
@@ -86,9 +137,10 @@ def _not_an_object() -> Column:
 
 
 def _fit(kind: AttributeType) -> tuple[str, str]:
-    if isinstance(kind.element, Mixed):
+    if isinstance(kind, Mixed):
         raise SchemaError("", MIXED_IN_SPARK)
-    fit = _MOMENT if isinstance(kind, Timestamp) else _FITS.get(kind.arrow_type)
+    special = (fit for known, fit in _SPECIAL.items() if isinstance(kind, known))
+    fit = next(special, None) or _FITS.get(kind.arrow_type)
     if fit is None:
         raise SchemaError("", f"{kind.words} cannot be read from a VARIANT; give it a column of its own")
     return fit
@@ -96,21 +148,43 @@ def _fit(kind: AttributeType) -> tuple[str, str]:
 
 def _misfit(name: str, kind: AttributeType) -> Column:
     """Return why the value of an attribute cannot be taken; null when it can, or is missing."""
+    if not isinstance(kind, Many):
+        value = _get(name, "variant")
+        listed = F.lit(f"attribute '{name}': a list of objects is on its path; declare a repeated attribute, Many(...)")
+        is_listed = value.isNull() & _through_lists(name).isNotNull() if is_path(name) else F.lit(False)
+        return F.coalesce(_value_misfit(value, name, kind), F.when(is_listed, listed))
+    of = kind.of
+    return F.get(F.array_compact(F.transform(_elements(name), lambda element: _value_misfit(element, name, of))), 0)
+
+
+def _value_misfit(value: Column, name: str, kind: AttributeType) -> Column:
     pattern, _ = _fit(kind)
-    value = _get(name, "variant")
     given = F.schema_of_variant(value)
     told = F.concat(F.lit(f"attribute '{name}': expected a {kind.name}, not "), F.lower(given))
     wrong = F.when((given != "VOID") & ~given.rlike(f"^({pattern})$"), told)
     if not isinstance(kind, Number):
         return wrong
-    whole = _get(name, "bigint")
+    whole = F.try_variant_get(value, "$", "bigint")
     large = F.lit(f"attribute '{name}': a whole number beyond 2**53 in a VARIANT; give it a column of its own")
     return F.coalesce(wrong, F.when((given == "BIGINT") & ((whole > _EXACT) | (whole < -_EXACT)), large))
 
 
 def _taken(name: str, kind: AttributeType) -> Column:
+    if not isinstance(kind, Many):
+        return _value_taken(_get(name, "variant"), kind)
+    of = kind.of
+    return F.transform(_elements(name), lambda element: _value_taken(element, of))
+
+
+def _value_taken(value: Column, kind: AttributeType) -> Column:
+    taken, given = F.try_variant_get(value, "$", _fit(kind)[1]), F.schema_of_variant(value)
+    if isinstance(kind, Region):
+        numbers = F.try_variant_get(value, "$", "array<string>")
+        return F.when(
+            given.startswith("ARRAY"), F.concat(F.lit("POINT ("), F.concat_ws(" ", numbers), F.lit(")"))
+        ).otherwise(taken)
     if not isinstance(kind, Timestamp):
-        return _get(name, _fit(kind)[1])
-    moment = F.date_format(_get(name, "timestamp"), "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX")
-    is_moment = F.schema_of_variant(_get(name, "variant")) == "TIMESTAMP"
-    return F.when(is_moment, moment).otherwise(_get(name, "string"))
+        return taken
+    since_1970 = F.timestamp_micros(F.when(given == "BIGINT", F.try_variant_get(value, "$", "bigint")))
+    moment = F.coalesce(since_1970, F.when(given == "TIMESTAMP", F.try_variant_get(value, "$", "timestamp")))
+    return F.coalesce(F.date_format(moment, "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"), taken)

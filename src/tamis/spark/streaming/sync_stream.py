@@ -27,7 +27,7 @@ from tamis.spark.snapshots.differences import DELETED
 from tamis.spark.snapshots.snapshot import unless_overtaken
 from tamis.spark.snapshots.sync import SyncReport, apply_changes, first_version, tidied
 from tamis.spark.streaming.batch_log import write_once
-from tamis.spark.subscriptions.compile import accepted_form
+from tamis.spark.subscriptions.compile import accepted_form, no_rejected
 
 __all__ = ["SyncedBatch", "read_quarantine", "sync_reports", "sync_stream"]
 
@@ -104,8 +104,7 @@ def read_quarantine(spark: SparkSession, checkpoint: str | Path) -> DataFrame:
     """Return the rejected changes of `sync_stream`, with ``reason``, ``position`` and their ``batch``."""
     place = _log(checkpoint) / "quarantine"
     if not place.is_dir():
-        form = accepted_form("string").add("reason", "string").add("position", "integer").add("batch", "integer")
-        return spark.createDataFrame([], form).drop("lo", "hi")
+        return no_rejected(spark, "string").withColumn("batch", F.lit(0))
     return spark.read.parquet(str(place.absolute()))
 
 

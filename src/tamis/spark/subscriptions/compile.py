@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Mapping
 from functools import partial
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -21,7 +21,7 @@ from tamis.spark.columns import arrow_form, id_type, partitions_of, require
 from tamis.spark.subscriptions.compiling import Compile, compile_batches
 from tamis.spark.subscriptions.typed import TypedColumns
 
-__all__ = ["ACCEPTED", "Compiled", "accepted_form", "compile_subscriptions", "prepared_rules"]
+__all__ = ["ACCEPTED", "Compiled", "accepted_form", "compile_subscriptions", "no_rejected", "prepared_rules"]
 
 #: The columns of accepted subscriptions; a box has ``lo`` and ``hi`` over the schema's numbers and no text.
 ACCEPTED = ("id", "namespace", "filter", "expires", "metadata", "lo", "hi")
@@ -95,6 +95,12 @@ def compile_subscriptions(
     accepted = compiled.where(F.col("reason").isNull()).select(*ACCEPTED)
     rejected = compiled.where(F.col("reason").isNotNull()).drop("lo", "hi")
     return Compiled(accepted, rejected, compiled)
+
+
+def no_rejected(spark: SparkSession, id_kind: str) -> DataFrame:
+    """Return an empty table of rejected subscriptions."""
+    form = accepted_form(id_kind).add("reason", "string").add("position", "integer")
+    return spark.createDataFrame([], form).drop("lo", "hi")
 
 
 def prepared_rules(frame: DataFrame, kind: str, sources: tuple[str, ...] = ("filter",)) -> DataFrame:

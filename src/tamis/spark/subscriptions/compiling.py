@@ -1,20 +1,22 @@
-"""Inside the workers: prepared rows of subscriptions in, accepted and rejected ones out."""
+"""Inside the workers: prepared rows of subscriptions in, accepted and rejected ones out.
+
+A batch is compiled as columns: its texts are checked together, each shape and each repeated text once, and what is
+accepted is taken from the batch as it came. Only rejected rows become Python objects.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tamis.algebra.compiling_texts import TextTemplates
+from tamis.algebra.compiling_texts import TextChecker
 from tamis.errors import ModelError, TableError
 from tamis.model.schema import Schema
-from tamis.model.tables import checked_id
 from tamis.model.values import UnfitError, moment
 from tamis.spark.functions.worker_task import WorkerTask
 from tamis.spark.subscriptions.typed import TypedColumns, box_problem, boxes_of, texts_of
@@ -23,6 +25,10 @@ __all__ = ["Compile", "compile_batches"]
 
 #: Texts that a task remembers: many people ask the same, and parsing is what compiling costs.
 _REMEMBERED = 100_000
+
+Mask = npt.NDArray[np.bool_]
+#: The filter of a row, or why it has none; None when the row gives none.
+Source = str | ModelError | None
 
 
 @dataclass(frozen=True)
@@ -35,46 +41,117 @@ class Compile(WorkerTask):
 
 def compile_batches(batches: Iterator[pa.RecordBatch], *, task: Compile, form: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Compile batches of prepared rows."""
-    task.import_functions()
-    schema = Schema.from_json(task.schema)
-    good, templates = set[str](), TextTemplates()
+    compiler = _Compiler(Schema.from_json(task.schema), form)
     for batch in batches:
         if task.typed is None:
-            sources: Sequence[Any] = batch.column("filter").to_pylist()
-        elif task.typed.is_box(batch, schema):
-            yield from _compiled_boxes(batch, task.typed, schema, form)
-            continue
+            yield from compiler.texts(batch, batch.column("filter").to_pylist())
+        elif task.typed.is_box(batch, compiler.schema):
+            yield from compiler.boxes(batch, task.typed)
         else:
-            sources = texts_of(batch, task.typed, schema)
-        rows = batch.select(["id", "namespace", "expires", "metadata", "conflict"]).to_pylist()
-        compiled = [_compiled(row, source, schema, good, templates) for row, source in zip(rows, sources, strict=True)]
-        yield pa.RecordBatch.from_pylist(compiled, schema=form)
+            yield from compiler.texts(batch, texts_of(batch, task.typed, compiler.schema))
 
 
-def _compiled_boxes(
-    batch: pa.RecordBatch, typed: TypedColumns, schema: Schema, form: pa.Schema
-) -> Iterator[pa.RecordBatch]:
-    """Compile rows that are boxes, all at once; those with something to say besides go one by one."""
-    lo, hi, wrong = boxes_of(batch, typed, schema)
-    plain = batch.column("id").is_valid()
-    for name in ("expires", "metadata"):
-        plain = pc.and_(plain, batch.column(name).is_null())
-    is_plain = np.asarray(pc.and_(plain, pc.invert(batch.column("conflict")))) & ~wrong
-    chosen = pa.array(np.flatnonzero(is_plain))
-    known = {"id": batch.column("id").take(chosen), "namespace": batch.column("namespace").take(chosen)}
-    known |= {"lo": _lists(lo[is_plain]), "hi": _lists(hi[is_plain])}
-    yield pa.RecordBatch.from_arrays(
-        [known.get(field.name, pa.nulls(len(chosen), field.type)) for field in form], schema=form
-    )
-    rest = np.flatnonzero(~is_plain).tolist()
-    if rest:
-        others = batch.take(pa.array(rest))
-        written = texts_of(others, typed, schema)  # only text can carry an end and metadata
-        sources = [box_problem(lo[row], hi[row], schema) or text for row, text in zip(rest, written, strict=True)]
-        rows = others.to_pylist()
-        templates = TextTemplates()
-        compiled = [_compiled(row, source, schema, set(), templates) for row, source in zip(rows, sources, strict=True)]
-        yield pa.RecordBatch.from_pylist(compiled, schema=form)
+class _Compiler:
+    """Compiles batch after batch of one task."""
+
+    def __init__(self, schema: Schema, form: pa.Schema) -> None:
+        self.schema = schema
+        self._form = form
+        self._checker = TextChecker(schema)
+        self._good: set[str] = set()
+
+    def texts(self, batch: pa.RecordBatch, sources: Sequence[Source]) -> Iterator[pa.RecordBatch]:
+        """Yield accepted and rejected rows whose filters are texts."""
+        known = _Known(batch)
+        errors = self._bad_texts(sources)
+        good = np.fromiter((isinstance(text, str) and text not in errors for text in sources), np.bool_, len(sources))
+        accepted = known.is_plain & good
+        texts = pa.array([text if isinstance(text, str) else None for text in sources], pa.string())
+        yield self._accepted(known, accepted, {"filter": texts})
+        problems = [errors.get(source, source) if isinstance(source, str) else source for source in sources]
+        yield from self._rejected(known, ~accepted, problems, texts)
+
+    def boxes(self, batch: pa.RecordBatch, typed: TypedColumns) -> Iterator[pa.RecordBatch]:
+        """Yield accepted and rejected rows that are boxes."""
+        lo, hi, wrong = boxes_of(batch, typed, self.schema)
+        known = _Known(batch)
+        accepted = known.is_plain & ~wrong
+        yield self._accepted(known, accepted, {"lo": _lists(lo), "hi": _lists(hi)})
+        rejected = np.flatnonzero(~accepted).tolist()
+        problems: list[Source] = [None] * len(wrong)
+        texts: list[str | None] = [None] * len(wrong)
+        for row, text in zip(
+            rejected, texts_of(batch.take(pa.array(rejected, pa.int64())), typed, self.schema), strict=True
+        ):
+            problems[row] = box_problem(lo[row], hi[row], self.schema)
+            texts[row] = text if isinstance(text, str) else None
+        yield from self._rejected(known, ~accepted, problems, pa.array(texts, pa.string()))
+
+    def _bad_texts(self, sources: Sequence[Source]) -> dict[str, ModelError]:
+        """Return the errors of the texts that mean nothing."""
+        new = [text for text in dict.fromkeys(sources) if isinstance(text, str) and text not in self._good]
+        errors = {new[place]: error for place, error in self._checker.find_bad(new).items()}
+        if len(self._good) < _REMEMBERED:
+            self._good.update(text for text in new if text not in errors)
+        return errors
+
+    def _accepted(self, known: _Known, chosen: Mask, more: Mapping[str, pa.Array]) -> pa.RecordBatch:
+        columns, rows = {**known.columns, **more}, pa.array(np.flatnonzero(chosen))
+        arrays = [
+            columns[field.name].take(rows) if field.name in columns else pa.nulls(len(rows), field.type)
+            for field in self._form
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._form)
+
+    def _rejected(
+        self, known: _Known, chosen: Mask, problems: Sequence[Source], texts: pa.Array
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the chosen rows with their reasons; ``problems`` says what is wrong with the filter of each."""
+        rows = np.flatnonzero(chosen)
+        if not len(rows):
+            return
+        errors = [known.find_problem(row) or _filter_problem(problems[row]) for row in rows.tolist()]
+        reasons = pa.array([str(error) for error in errors], pa.string())
+        positions = pa.array([getattr(error, "position", None) for error in errors], pa.int32())
+        columns = {**known.columns, "filter": texts}
+        told = {name: column.take(pa.array(rows)) for name, column in columns.items()}
+        told |= {"reason": reasons, "position": positions}
+        yield pa.RecordBatch.from_arrays(
+            [told.get(field.name, pa.nulls(len(rows), field.type)) for field in self._form], schema=self._form
+        )
+
+
+class _Known:
+    """What a batch says of its rows besides their filters."""
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        ends = pc.dictionary_encode(batch.column("expires"))
+        moments = [_moment(text) for text in ends.dictionary.to_pylist()]
+        expires = pa.array([one if isinstance(one, int) else None for one in moments], pa.int64()).take(ends.indices)
+        names = ("id", "namespace", "metadata")
+        self.columns = {**{name: batch.column(name) for name in names}, "expires": expires}
+        self._conflict = np.asarray(batch.column("conflict").fill_null(False))
+        self._end_errors = {
+            text: one
+            for text, one in zip(ends.dictionary.to_pylist(), moments, strict=True)
+            if isinstance(one, TableError)
+        }
+        self._ends = batch.column("expires")
+        unread = np.asarray(pc.and_(self._ends.is_valid(), expires.is_null()))
+        #: Rows without a problem of their own, whatever their filters are.
+        self.is_plain: Mask = np.asarray(batch.column("id").is_valid()) & ~self._conflict & ~unread
+
+    def find_problem(self, row: int) -> ModelError | None:
+        """Return what is wrong with a row besides its filter, if anything."""
+        if self._conflict[row]:
+            return TableError("differing rows have this id; which one is meant?")
+        if not self.columns["id"][row].is_valid:
+            return TableError("there is no id")
+        return self._end_errors.get(self._ends[row].as_py())
+
+
+def _filter_problem(problem: Source) -> ModelError:
+    return problem if isinstance(problem, ModelError) else TableError("there is no filter")
 
 
 def _lists(sides: npt.NDArray[np.float64]) -> pa.Array:
@@ -82,36 +159,8 @@ def _lists(sides: npt.NDArray[np.float64]) -> pa.Array:
     return pa.ListArray.from_arrays(offsets, sides.ravel())
 
 
-def _compiled(
-    row: dict[str, Any], source: str | ModelError | None, schema: Schema, good: set[str], templates: TextTemplates
-) -> dict[str, Any]:
-    """Return one accepted row, or the row with its reason; ``good`` are texts that were read before."""
-    kept = {"id": row["id"], "namespace": row["namespace"], "metadata": row["metadata"]}
-    kept["filter"] = source if isinstance(source, str) else None
-    try:
-        if row["conflict"]:
-            raise TableError("differing rows have this id; which one is meant?")
-        if row["id"] is None:
-            raise TableError("there is no id")
-        checked_id(row["id"])
-        kept["expires"] = _moment(row["expires"])
-        if isinstance(source, ModelError):
-            raise source
-        if source is None:
-            raise TableError("there is no filter")
-        if source not in good:
-            templates.compile(source, schema)
-            if len(good) < _REMEMBERED:
-                good.add(source)
-        return kept
-    except ModelError as error:
-        return kept | {"reason": str(error), "position": getattr(error, "position", None)}
-
-
-def _moment(text: str | None) -> int | None:
-    if text is None:
-        return None
+def _moment(text: str) -> int | TableError:
     try:
         return moment(int(text)) if text.lstrip("-").isdecimal() else moment(text)
     except UnfitError as error:
-        raise TableError(f"expires: {error}") from None
+        return TableError(f"expires: {error}")

@@ -14,10 +14,10 @@ import pyarrow as pa
 from tamis.errors import EventError, ModelError, SchemaError, TableError
 from tamis.model.columns import column_from
 from tamis.model.language.format import format_node
-from tamis.model.language.nodes import And, Compare, Constant, Node, SpatialTest
+from tamis.model.language.nodes import Compare, SpatialTest
 from tamis.model.schema import Schema
 from tamis.model.tables import range_problem
-from tamis.model.types import Boolean, Form, Number, ScalarType
+from tamis.model.types import AttributeType, Boolean, Form, Number, ScalarType
 
 __all__ = ["TypedColumns", "box_problem", "boxes_of", "number_names", "texts_of"]
 
@@ -111,41 +111,50 @@ def _side(batch: pa.RecordBatch, name: str, open_end: float) -> Bounds:
 
 
 def texts_of(batch: pa.RecordBatch, typed: TypedColumns, schema: Schema) -> list[str | ModelError]:
-    """Write each row as CQL2 text, value by value."""
-    conditions: list[list[Node | ModelError]] = [[] for _ in range(batch.num_rows)]
-    for attribute, lower, upper in typed.bounds:
-        for name, op in ((lower, ">="), (upper, "<=")):
-            if name is not None:
-                _add(conditions, batch, name, attribute, op, schema)
-    for attribute, name in typed.equal:
-        _add(conditions, batch, name, attribute, "=", schema)
-    return [_written(parts) for parts in conditions]
+    """Write each row as CQL2 text; each different value of a column is written once."""
+    bounds = [
+        (attribute, name, op) for attribute, *pair in typed.bounds for name, op in zip(pair, (">=", "<="), strict=True)
+    ]
+    wanted = [*bounds, *((attribute, name, "=") for attribute, name in typed.equal)]
+    columns = [_conditions(batch, name, attribute, op, schema) for attribute, name, op in wanted if name is not None]
+    return [_joined(parts) for parts in zip(*columns, strict=True)]
 
 
-def _add(
-    conditions: list[list[Node | ModelError]], batch: pa.RecordBatch, name: str, attribute: str, op: Any, schema: Schema
-) -> None:
+def _conditions(
+    batch: pa.RecordBatch, name: str, attribute: str, op: Any, schema: Schema
+) -> list[str | ModelError | None]:
+    """Return what a column asks of its attribute in each row; None where it asks nothing."""
     kind = schema[attribute]
     column = column_from(name, kind, batch.column(name))
-    for row, parts in enumerate(conditions):
+    written: dict[Any, str | ModelError] = {}
+    found: list[str | ModelError | None] = []
+    for row in range(batch.num_rows):
         problem = column.bad.get(row)
         value = column.value(row)
         if problem is not None:
-            parts.append(EventError(name, problem.value, problem.problem))
+            found.append(EventError(name, problem.value, problem.problem))
         elif value is None:
-            continue
-        elif isinstance(value, Fraction):
-            parts.append(EventError(name, value, "a decimal with more digits than a literal can have"))
-        elif isinstance(kind, ScalarType):
-            parts.append(Compare(attribute, op, kind.literal(value)))
+            found.append(None)
         else:
-            parts.append(SpatialTest("S_INTERSECTS", attribute, value))
+            if value not in written:
+                written[value] = _condition(name, attribute, op, kind, value)
+            found.append(written[value])
+    return found
 
 
-def _written(parts: list[Node | ModelError]) -> str | ModelError:
-    nodes = [part for part in parts if not isinstance(part, ModelError)]
-    if len(nodes) < len(parts):
-        return next(part for part in parts if isinstance(part, ModelError))
-    if len(nodes) < 2:
-        return format_node(nodes[0] if nodes else Constant(True))
-    return format_node(And(tuple(nodes)))
+def _condition(name: str, attribute: str, op: Any, kind: AttributeType, value: Any) -> str | ModelError:
+    """Write one condition."""
+    if isinstance(value, Fraction):
+        return EventError(name, value, "a decimal with more digits than a literal can have")
+    if isinstance(kind, ScalarType):
+        return format_node(Compare(attribute, op, kind.literal(value)))
+    return format_node(SpatialTest("S_INTERSECTS", attribute, value))
+
+
+def _joined(parts: tuple[str | ModelError | None, ...]) -> str | ModelError:
+    texts = [part for part in parts if isinstance(part, str)]
+    if len(texts) < len(parts):
+        error = next((part for part in parts if isinstance(part, ModelError)), None)
+        if error is not None:
+            return error
+    return " AND ".join(texts) or "TRUE"

@@ -86,7 +86,6 @@ def tiled_subscriptions(
     batches: Iterator[pa.RecordBatch], *, task: TileBuild, form: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     """Yield each subscription once per tile it goes to, with its tile and its lowest tile."""
-    task.import_functions()
     schema, tiling = Schema.from_json(task.schema), msgspec.json.decode(task.tiling, type=Tiling)
     for batch in batches:
         tiles = [tiling.of_subscription(subscription_extents(row, schema, tiling.axes)) for row in _askings(batch)]
@@ -100,7 +99,6 @@ def tiled_subscriptions(
 
 def build_tiles(batches: Iterator[pa.RecordBatch], *, task: TileBuild) -> Iterator[pa.RecordBatch]:
     """Write the tiles of a partition, whose rows come tile by tile; yield a `TilePart` for each part."""
-    task.import_functions()
     schema, place = Schema.from_json(task.schema), Path(task.place)  # never an object store
     for tile, rows in groupby(_by_tile(batches, "tile"), key=itemgetter(0)):
         kept = [batch for _, batch in rows]
@@ -129,7 +127,6 @@ def tiled_events(
 
 def match_tiles(batches: Iterator[pa.RecordBatch], *, task: MatchTask) -> Iterator[pa.RecordBatch]:
     """Match events with the subscriptions of their tiles; a pair comes from its owner alone."""
-    task.import_functions()
     schema, pace = Schema.from_json(task.schema), Pace()
     for tile, run in _by_tile(batches, TILE):
         opened = _opened_tile(task.version, task.now, tile)

@@ -20,7 +20,7 @@ from tamis.web.bodies import MAX_PAGE, read_json, whole_number
 from tamis.web.endpoints.subscriptions import demand_owner, find
 from tamis.web.server import Server, event_id, server_of
 
-__all__ = ["acknowledge", "read_log"]
+__all__ = ["Log", "acknowledge", "read_log"]
 
 #: Default number of messages of one page.
 PAGE = 256
@@ -32,7 +32,7 @@ async def read_log(request: Request) -> Response:
     rights, query = server.rights(request), request.query_params
     link, key = find(server, rights, request)
     demand_owner(rights, server.broker.asked[link, key])
-    log = _Log(server, link)
+    log = Log(server, link)
     after = log.place("after", query["after"]) if "after" in query else log.first
     upto = min(log.place("upto", query["upto"]) if "upto" in query else log.last, log.last)
     if after < log.first:
@@ -53,7 +53,7 @@ async def acknowledge(request: Request) -> Response:
     demand_owner(rights, server.broker.asked[link, key])
     if given.keys() != {"cursor"} or not isinstance(given["cursor"], str):
         raise ModelError('expected {"cursor": "..."}')
-    log = _Log(server, link)
+    log = Log(server, link)
     number = log.place("cursor", given["cursor"])
     if number > log.last:
         raise ModelError(f"cursor: the log ends at {log.cursor(log.last)}")
@@ -61,7 +61,7 @@ async def acknowledge(request: Request) -> Response:
     return JSONResponse({"cursor": given["cursor"]})
 
 
-class _Log:
+class Log:
     """The messages of one link, by number: ``first`` is behind what is gone, ``last`` is on disk."""
 
     def __init__(self, server: Server, link: Link) -> None:
@@ -79,6 +79,7 @@ class _Log:
         return cursor.number
 
     def shown(self, number: int, body: bytes) -> dict[str, Any]:
+        """Return a message as JSON, with its cursor."""
         message = m.decode(body, self._link)
         if isinstance(message, m.Gap):
             gap = {"first": event_id(message.first), "count": message.count}

@@ -139,11 +139,12 @@ async def health(request: Request) -> Response:
     server = server_of(request)
     server.access.check_origin(request)
     disk = server.broker.disk
-    answer: dict[str, Any] = {"status": "disk full" if disk.is_full else "ok", "broker": server.config.name}
-    answer["role"] = "serving"
+    status = "disk full" if disk.is_full else "cut off from its store" if disk.is_cut_off else "ok"
+    answer: dict[str, Any] = {"status": status, "broker": server.config.name}
+    answer["role"] = "cut off" if disk.is_cut_off else "serving"
     if disk.fence:
         answer["fence"] = disk.fence
-    return JSONResponse(answer, 503 if disk.is_full else 200)
+    return JSONResponse(answer, 503 if disk.is_full or disk.is_cut_off else 200)
 
 
 def demand_overview(request: Request) -> View:

@@ -10,7 +10,7 @@ import asyncio
 import itertools
 import secrets
 import time
-from typing import Any
+from typing import Annotated, Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -39,13 +39,16 @@ from tamis.routing.edge.link_names import client_link, client_of, http_link
 from tamis.routing.edge.requests import Draft, Rejection
 from tamis.routing.edge.rights import Rights
 from tamis.web.addresses import id_in
-from tamis.web.bodies import MAX_PAGE, read_objects, whole_number
+from tamis.web.bodies import MAX_PAGE, read_json, read_objects, whole_number
 from tamis.web.failures import status_of
 from tamis.web.server import Server, server_of
 from tamis.web.views import View
 from tamis.web.work.pacing import Pace
 
-__all__ = ["create", "delete", "demand_owner", "drafted", "find", "http_link", "listing", "show"]
+__all__ = ["change", "create", "delete", "demand_owner", "drafted", "find", "http_link", "listing", "show"]
+
+
+Written = TypeVar("Written", bound=msgspec.Struct)
 
 
 class NewSubscription(msgspec.Struct, forbid_unknown_fields=True):
@@ -58,6 +61,22 @@ class NewSubscription(msgspec.Struct, forbid_unknown_fields=True):
     #: RFC 3339, or seconds from now.
     expires: str | float | int | None = None
     metadata: dict[str, str] = {}
+    #: The attributes that deliveries carry; all without them.
+    fields: tuple[str, ...] = ()
+    #: How often consumers may take a message before it goes to the dead letters; 0: as often as they like.
+    max_deliveries: Annotated[int, msgspec.Meta(ge=0, le=1_000)] = 0
+
+
+class ChangedSubscription(msgspec.Struct, forbid_unknown_fields=True):
+    """What is put: the new filter, and what else changes; what is not named stays as it is."""
+
+    filter: str | dict[str, Any]
+    durable: bool | msgspec.UnsetType = msgspec.UNSET
+    #: RFC 3339, seconds from now, or null: never.
+    expires: str | float | int | msgspec.UnsetType | None = msgspec.UNSET
+    metadata: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
+    fields: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    max_deliveries: Annotated[int, msgspec.Meta(ge=0, le=1_000)] | msgspec.UnsetType = msgspec.UNSET
 
 
 async def create(request: Request) -> Response:
@@ -72,7 +91,7 @@ async def create(request: Request) -> Response:
     await pace.begin()
     for row, document in enumerate(documents):
         try:
-            given = _read(document)
+            given = _read(document, NewSubscription)
             filter = await _as_json(given.filter, pace)
             link, message = _asked(server, rights, given, filter)
             space = message.namespace
@@ -128,8 +147,15 @@ def _asked(server: Server, rights: Rights, given: NewSubscription, filter: bytes
     link = http_link(given.namespace, id)
     if (link, client_key(link, given.namespace, id)) in server.broker.asked:
         raise DuplicateSubscriptionError(id)
-    text = given.filter if isinstance(given.filter, str) else msgspec.json.encode(given.filter).decode()
-    about = m.About(rights.principal, text, given.durable, round(time.time() * 1e6), given.metadata)
+    about = m.About(
+        rights.principal,
+        _text(given.filter),
+        given.durable,
+        round(time.time() * 1e6),
+        given.metadata,
+        given.fields,
+        given.max_deliveries,
+    )
     return link, m.Subscribe(id, filter, given.namespace, _moment(given.expires), msgspec.json.encode(about))
 
 
@@ -160,6 +186,48 @@ async def show(request: Request) -> Response:
     server = server_of(request)
     view = server.view(request)
     return JSONResponse(describe(server, view, *find(server, view.rights, request)))
+
+
+async def change(request: Request) -> Response:
+    """Change the filter of a subscription in one step, without a gap (promise R15); what waits in its queue stays."""
+    server = server_of(request)
+    rights = server.rights(request)
+    rights.demand_reading()
+    document = await read_json(request)
+    server.access.demand_live(rights)
+    link, key = find(server, rights, request)
+    before = server.broker.asked[link, key]
+    _demand_changeable(rights, link, before)
+    given = _read(document, ChangedSubscription)
+    pace = server.pace(rights.principal)
+    await pace.begin()
+    message = _changed(before, given, await _as_json(given.filter, pace))
+    draft = await drafted(server.broker.checks, None, message, rights, pace)
+    checked = await server.driver.subscribe(
+        [(link, message)], rights, drafts={message.namespace: draft}, must_exist=True
+    )
+    if isinstance(checked, Rejection):
+        raise checked.error
+    return JSONResponse(describe(server, View(server.broker, rights), link, key, checked[0]))
+
+
+def _demand_changeable(rights: Rights, link: Link, before: m.Subscribe) -> None:
+    """Raise `RefusedError` unless the filter may be changed over HTTP: an owner's policy is joined to it."""
+    demand_owner(rights, before)
+    if m.about(before).owner != rights.principal:
+        raise RefusedError(403, f"only its owner changes the filter of subscription {before.id!r}")
+    if client_of(link) is not None:
+        raise RefusedError(409, f"subscription {before.id!r} belongs to a connected client: use client.update() there")
+
+
+def _changed(before: m.Subscribe, given: ChangedSubscription, filter: bytes) -> m.Subscribe:
+    """Return a subscription with what was put in place of what it had."""
+    names = ("durable", "metadata", "fields", "max_deliveries")
+    named = {name: getattr(given, name) for name in names}
+    changed = {name: value for name, value in named.items() if value is not msgspec.UNSET}
+    about = msgspec.structs.replace(m.about(before), text=_text(given.filter), **changed)
+    expires = before.expires if given.expires is msgspec.UNSET else _moment(given.expires)
+    return m.Subscribe(before.id, filter, before.namespace, expires, msgspec.json.encode(about))
 
 
 async def delete(request: Request) -> Response:
@@ -217,17 +285,23 @@ def describe(server: Server, view: View, link: Link, key: str, asked: m.Subscrib
         "expires": asked.expires,
         "created": about.created,
         "metadata": about.metadata,
+        "fields": list(about.fields) or None,
+        "max_deliveries": about.max_deliveries,
         "waiting": broker.waiting_for(link),
         "suspended": link in broker.suspended,
         "waiting_for": broker.missing((link, key)),
     }
 
 
-def _read(document: dict[str, Any]) -> NewSubscription:
+def _text(filter: str | dict[str, Any]) -> str:
+    return filter if isinstance(filter, str) else msgspec.json.encode(filter).decode()
+
+
+def _read(document: dict[str, Any], kind: type[Written]) -> Written:
     try:
-        return msgspec.convert(document, NewSubscription)
+        return msgspec.convert(document, kind)
     except msgspec.ValidationError as error:
-        known = ", ".join(NewSubscription.__struct_fields__)
+        known = ", ".join(kind.__struct_fields__)
         raise ModelError(f"not a subscription: {error} (known: {known})") from None
 
 

@@ -20,6 +20,7 @@ from tamis.routing.edge.limits import LONG_FILTER, MAX_EVENTS, MAX_FRAMES, MAX_S
 from tamis.routing.edge.link_names import client_link
 from tamis.routing.edge.requests import Draft, MessageDraft, StaleDraftError
 from tamis.routing.edge.rights import Rights
+from tamis.runtime.broker.cut_off import CUT_OFF
 from tamis.runtime.broker.driver import Driver
 from tamis.runtime.broker.machine import Connection
 from tamis.runtime.packets import MAX_PACKET_OF_BROKER, SUBPROTOCOL, check_version, join_frames, split_frames
@@ -58,6 +59,9 @@ async def connect(socket: WebSocket) -> None:
     if rights is None:
         getattr(socket.state, ALLOW_PACKETS)(MAX_PACKET_OF_BROKER)
     connection = Connection(link, rights, replay_after)
+    if server.broker.disk.is_cut_off:
+        await socket.close(_TRY_AGAIN_LATER, CUT_OFF[:120])
+        return
     try:
         server.driver.machine.connect(connection)
     except RefusedError as error:  # the broker has failed and is about to stop

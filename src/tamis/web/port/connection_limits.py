@@ -33,6 +33,16 @@ ON_RESERVE: Final = "on_reserve"
 #: What the state of a WebSocket calls the function that changes the size of its packets.
 ALLOW_PACKETS: Final = "allow_packets"
 
+#: Bytes of a WebSocket that are parsed at once, and the most frames in them: a message of a client has 20 bytes or
+#: more. After a piece with few frames the next one is twice as long.
+PIECE, FRAMES_OF_PIECE, FEW_FRAMES = 2_048, 128, 4
+
+#: Frames of one message.
+MOST_FRAGMENTS = 1_024
+
+#: Codes with which a WebSocket is closed (RFC 6455, section 7.4.1).
+NO_TEXT, POLICY_VIOLATION = 1007, 1008
+
 #: The most files that are asked for: some systems allow a billion, and programs walk through all of them.
 _MOST_FILES = 1 << 20
 
@@ -154,6 +164,43 @@ def with_limits(protocol: type[asyncio.Protocol], gate: Gate) -> type[asyncio.Pr
     return Limited
 
 
+def _with_few_frames(protocol: type[asyncio.Protocol]) -> Any:
+    """Return a protocol of WebSocket that parses in pieces, and cuts off a client that sends thousands of tiny frames.
+
+    256 KiB of empty frames would take a second.
+    """
+
+    class Frugal(protocol):  # type: ignore[misc, valid-type]
+        def data_received(self, data: bytes) -> None:
+            start, size = 0, PIECE
+            while start < len(data) and not self.transport.is_closing():
+                self._n_frames = 0
+                super().data_received(data[start : start + size])
+                start += size
+                if self._n_frames > FRAMES_OF_PIECE or len(self.frames) > MOST_FRAGMENTS:
+                    self._end_socket(POLICY_VIOLATION, "too many small frames")
+                size = 2 * size if self._n_frames <= FEW_FRAMES else PIECE
+
+        def handle_events(self) -> None:
+            self._n_frames = len(self.conn.events)
+            super().handle_events()
+
+        def send_receive_event_to_app(self) -> None:
+            try:
+                b"".join(self.frames).decode() if self.curr_msg_data_type == "text" else None
+            except UnicodeDecodeError:  # uvicorn would write a traceback
+                self._end_socket(NO_TEXT, "the text is not UTF-8")
+                return
+            super().send_receive_event_to_app()
+
+        def _end_socket(self, code: int, reason: str) -> None:
+            if not self.close_sent and self.handshake_complete:
+                self.conn.fail(code, reason)
+                self.handle_parser_exception()
+
+    return Frugal
+
+
 def with_small_packets(protocol: type[asyncio.Protocol], gate: Gate) -> type[asyncio.Protocol]:
     """Return uvicorn's protocol of WebSocket, which takes a connection over, with its place at the gate.
 
@@ -161,7 +208,7 @@ def with_small_packets(protocol: type[asyncio.Protocol], gate: Gate) -> type[asy
     ones once its token was checked.
     """
 
-    class Measured(protocol):  # type: ignore[misc, valid-type]
+    class Measured(_with_few_frames(protocol)):  # type: ignore[misc]
         app_state: dict[str, Any]
 
         def connection_made(self, transport: Any) -> None:

@@ -76,8 +76,7 @@ class Postings(NamedTuple):
 
     def part(self, some: slice | npt.NDArray[Any]) -> Postings:
         """Return some of the postings."""
-        view, anchor, value, size, entry, test, says = self
-        return Postings(view[some], anchor[some], value[some], size[some], entry[some], test[some], says[some])
+        return Postings._make(column[some] for column in self)
 
 
 class TextLengths:

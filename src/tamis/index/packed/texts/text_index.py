@@ -174,8 +174,9 @@ class TextIndex:
     def remove(self, numbers: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
         """Remove the entries among these numbers that are here; return those numbers."""
         positions = self._entries.find(numbers)
-        self._entries.remove(positions)
-        self.snapshot = self._taken()
+        if len(positions):
+            self._entries.remove(positions)
+            self.snapshot = self._taken()
         return np.asarray(self._entries["number"][positions])
 
     def decides(self, numbers: _Ints) -> npt.NDArray[np.bool_]:

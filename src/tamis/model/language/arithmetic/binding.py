@@ -7,6 +7,7 @@ compared by `COMPARE`, which is -1, 0 or 1.
 
 from __future__ import annotations
 
+import json
 import operator
 from collections.abc import Callable, Iterator
 from fractions import Fraction
@@ -50,6 +51,11 @@ _LARGEST = int(1.7976931348623157e308)
 
 class UnknownAttributeError(UnfitError):
     """An expression has an attribute that the schema does not know; a string in double quotes is read as one."""
+
+    def __init__(self, problem: str, text: str | None) -> None:
+        super().__init__(problem)
+        #: What was probably meant as a string.
+        self.text = text
 
 
 def bind_calculated(
@@ -96,7 +102,7 @@ class _ExpressionBinder:
             and right is not False
         ):
             return self.comparison(left.args[0], op, left.args[1])
-        text = right if op in ("=", "<>") and isinstance(right, Property) else None
+        text = right if op in ("=", "<>") and isinstance(right, Property) and not self._is_number(left) else None
         kinds = [self._kind(side, text) for side in (left, right)]
         if op not in ("=", "<>") and any(isinstance(kind, Mixed) for kind in kinds):
             raise UnfitError("values of several types have no order; ask for them with =, <>, IN or A_*")
@@ -110,6 +116,11 @@ class _ExpressionBinder:
             call = self._call(left)
             return values_in(_named(call), RANGES[op](kinds[0], kinds[0].from_literal(_literal(right))), negated=False)
         return self._order(left, right, kinds, op)
+
+    def _is_number(self, side: Expression) -> bool:
+        """Whether a side is known to be a number, so that no string can be meant on the other."""
+        kind = self._schema.get(side.name) if isinstance(side, Property) else None
+        return isinstance(kind, Number | Decimal) or isinstance(side, Arithmetic)
 
     def is_null(self, expression: Expression, negated: bool) -> Predicate:
         """Return the condition that an expression has no value or, negated, that it has one."""
@@ -162,6 +173,8 @@ class _ExpressionBinder:
                 problem += f"; a string stands in single quotes: {quoted(right.name)}"
             elif any(isinstance(kind, Timestamp | Date) for kind in kinds):
                 problem += "; a moment is written TIMESTAMP('2026-01-31T12:00:00Z'), a day DATE('2026-01-31')"
+            elif isinstance(left, str):  # some write an attribute like a string
+                problem += f'; an attribute is written without quotes, in JSON {{"property": {json.dumps(left)}}}'
             raise UnfitError(problem)
         sides = [side if isinstance(side, Property) else self._call(_as_call(side)) for side in (left, right)]
         if expression_text(sides[0]) > expression_text(sides[1]):
@@ -194,7 +207,8 @@ class _ExpressionBinder:
         kind = self._schema.get(side.name)
         if kind is None:
             hint = "" if text is None else f"; a string stands in single quotes: {quoted(text.name)}"
-            raise UnknownAttributeError(f"nothing is known of an attribute {shorten(side.name)}{hint}")
+            name = None if text is None else text.name
+            raise UnknownAttributeError(f"nothing is known of an attribute {shorten(side.name)}{hint}", name)
         if not isinstance(kind, ScalarType):
             raise UnfitError(f"{side.name} is {kind.words}, which is not a single value to compare or calculate with")
         return kind
@@ -267,16 +281,19 @@ def _relation(schema: Schema, call: Call) -> Call:
 def _kind_of(schema: Schema, side: Property) -> AttributeType:
     kind = schema.get(side.name)
     if kind is None:
-        raise UnknownAttributeError(f"nothing is known of an attribute {shorten(side.name)}: declare it in a schema")
+        raise UnknownAttributeError(
+            f"nothing is known of an attribute {shorten(side.name)}: declare it in a schema", None
+        )
     return kind
 
 
 def _check_times(schema: Schema, leaf: Calculated) -> None:
     """Raise `UnfitError` unless both sides of a relation of time are moments, or both are days."""
-    kinds = [_kind_of(schema, side) for side in leaf.operands if isinstance(side, Property)]
-    for name, kind in zip(leaf.attributes, kinds, strict=False):
+    for side in leaf.operands:
+        assert isinstance(side, Property)
+        kind = _kind_of(schema, side)
         if not isinstance(kind, Timestamp | Date):
-            raise UnfitError(f"{name} is {kind.words}, and the functions T_* ask for timestamps or dates")
+            raise UnfitError(f"{side.name} is {kind.words}, and the functions T_* ask for timestamps or dates")
 
 
 def _operands(*expressions: Expression) -> Iterator[str]:

@@ -44,6 +44,8 @@ __all__ = [
 
 #: How tightly operators bind; ``^`` takes no operator on either side without parentheses.
 _TIGHTNESS = {"+": 1, "-": 1, "*": 2, "/": 2, "%": 2, "div": 2, "^": 3}
+#: The relation of time that a comparison of two moments is. One that allows equality compares half-open intervals.
+_RELATIONS_OF_TIME = {"<": "t_before", ">": "t_after", "=": "t_equals", "<=": "t_intersects", ">=": "t_intersects"}
 #: Integers are written in digits of 53 bits, and powers of two up to 2**1000 as float64.
 _LIMB_BITS, _LIMB, _LARGEST_POWER = 53, 2**53, 1_000
 
@@ -126,6 +128,12 @@ def _operand(expression: Expression, least: int) -> str:
 
 def calculated_text(node: Calculated) -> str:
     """Return a condition on expressions."""
+    if node.is_time:
+        sides = (
+            f"INTERVAL({', '.join(map(_end_text, side))})" if len(side) > 1 else _end_text(*side)
+            for side in _times(node)
+        )
+        return f"{_RELATIONS_OF_TIME[node.op].upper()}({', '.join(sides)})"
     first, *others = map(expression_text, node.operands)
     negation = "NOT " if node.negated else ""
     if node.op == "NULL":
@@ -133,6 +141,26 @@ def calculated_text(node: Calculated) -> str:
     if node.op == "BETWEEN":
         return f"{first} {negation}BETWEEN {others[0]} AND {others[1]}"
     return f"{first} {negation}IN ({', '.join(others)})" if node.op == "IN" else f"{first} {node.op} {others[0]}"
+
+
+def _times(node: Calculated) -> list[tuple[Expression | None, ...]]:
+    """Return the two moments of a relation of time, or intervals of which one end has no bound: None.
+
+    >>> _times(Calculated("<=", (Property("a"), Property("b"))))
+    [(Property(name='a'), None), (None, Property(name='b'))]
+    """
+    first, second = node.operands
+    if node.op == "<=":
+        return [(first, None), (None, second)]
+    return [(None, first), (second, None)] if node.op == ">=" else [(first,), (second,)]
+
+
+def _end_text(end: Expression | None) -> str:
+    return "'..'" if end is None else expression_text(end)
+
+
+def _end_json(end: Expression | None) -> object:
+    return ".." if end is None else _expression_json(end)
 
 
 def literal_json(value: Literal) -> object:
@@ -155,6 +183,10 @@ def _expression_json(expression: Expression) -> object:
 
 def calculated_json(node: Calculated) -> dict[str, Any]:
     """Return a condition on expressions as CQL2-JSON has it."""
+    if node.is_time:
+        sides = [[*map(_end_json, side)] for side in _times(node)]
+        args = [{"interval": side} if len(side) > 1 else side[0] for side in sides]
+        return {"op": _RELATIONS_OF_TIME[node.op], "args": args}
     first, *others = map(_expression_json, node.operands)
     args = [first, others] if node.op == "IN" else [first, *others]
     written = {"op": {"NULL": "isNull", "BETWEEN": "between", "IN": "in"}.get(node.op, node.op), "args": args}

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from tamis.errors import SubscriptionError
+from tamis.errors import LimitError, SubscriptionError
 from tamis.model.language.nodes import And, Compare, Constant, IsIn, IsLike, IsNull, Literal, Node, Not, Or
+from tamis.model.types.paths import MAX_DEPTH
 
 __all__ = ["read_event_pattern"]
 
@@ -26,7 +27,19 @@ def read_event_pattern(pattern: Mapping[str, Any]) -> Node:
     >>> format_node(read_event_pattern({"source": ["aws.ec2"], "detail": {"cpu": [{"numeric": [">", 0, "<=", 5]}]}}))
     "source = 'aws.ec2' AND detail.cpu > 0 AND detail.cpu <= 5"
     """
+    _check_depth(pattern)
     return _joined(And, list(_conditions(pattern, "")))
+
+
+def _check_depth(pattern: Any) -> None:
+    """Raise `LimitError` when objects and lists are nested too deeply."""
+    level = [pattern]
+    for _ in range(MAX_DEPTH + 1):
+        inner = [one for one in level if isinstance(one, Mapping | list)]
+        level = [child for one in inner for child in (one.values() if isinstance(one, Mapping) else one)]
+        if not level:
+            return
+    raise LimitError("levels of an event pattern", MAX_DEPTH + 1, MAX_DEPTH)
 
 
 def _conditions(pattern: Any, prefix: str) -> Iterator[Node]:
@@ -90,7 +103,12 @@ def _numeric(attribute: str, operand: Any) -> Node:
         raise SubscriptionError("numeric holds pairs of a comparison and a number", attribute, operand)
     pairs = list(zip(operand[::2], operand[1::2], strict=True))
     for op, value in pairs:
-        if op not in _COMPARISONS or isinstance(value, bool) or not isinstance(value, int | float):
+        if (
+            not isinstance(op, str)
+            or op not in _COMPARISONS
+            or isinstance(value, bool)
+            or not isinstance(value, int | float)
+        ):
             raise SubscriptionError("numeric holds pairs of a comparison and a number", attribute, operand)
     return _joined(And, [Compare(attribute, op, value) for op, value in pairs])
 

@@ -1,8 +1,8 @@
 """JMS message selectors and SQL conditions: text that is nearly the language of tamis, rewritten until it is.
 
 Both are SQL-92 conditions. What differs is small: ``LIKE ... ESCAPE 'c'``, numbers with a type (``10L``, ``0x1F``),
-``!=`` and ``==``, names in back-quotes or brackets. A division has no equivalent, for it drops the remainder of two
-integers; ``^`` is a power in some dialects and no number at all in others.
+``!=`` and ``==``, names in back-quotes or brackets, ``TIMESTAMP '...'`` without parentheses. A division has no
+equivalent, for it drops the remainder of two integers; ``^`` is a power in some dialects and no operator in others.
 """
 
 from __future__ import annotations
@@ -36,6 +36,10 @@ _TOKEN: Final = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+
+
+#: The offset of a moment in hours, as SQL may write it.
+_HOURS: Final = re.compile(r"(?<=[:.0-9]{3})([-+][0-9]{2})(?='$)")
 
 
 def read_selector(text: str) -> Node:
@@ -72,6 +76,10 @@ def rewritten_selector(text: str) -> str:
         kind, value, start = tokens[place]
         if kind == "string" and at and tokens[solid[at - 1]][1].upper() == "LIKE":
             written[place] = _escaped(_plain(value), None)  # in SQL a backslash is a letter like any other
+        if kind == "string" and at and tokens[solid[at - 1]][1].upper() == "TIMESTAMP":
+            written[place] = "(" + _HOURS.sub(r"\1:00", value) + ")"
+        if kind == "string" and at and tokens[solid[at - 1]][1].upper() == "DATE":
+            written[place] = f"({value})"
         if kind == "word" and value.upper() == "ESCAPE":
             pattern, mark = (solid[at + step] if 0 <= at + step < len(solid) else place for step in (-1, 1))
             if tokens[pattern][0] != "string" or len(_plain(tokens[mark][1])) != 1:

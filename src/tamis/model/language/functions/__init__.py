@@ -1,4 +1,5 @@
 """The functions of the language: `calls` makes nodes of calls in text, `temporal` says what the words about time mean.
 
-`parse` and `cql2_json` use both; nothing here knows a schema.
+`suggestions` says what to write instead of functions that do not exist. `parse` and `cql2_json` use them; nothing here
+knows a schema.
 """

@@ -10,7 +10,9 @@ Monday 00:00 by those clocks: an hour that a summer time skips never comes, an h
 
 from __future__ import annotations
 
+import difflib
 import re
+import zoneinfo
 from typing import NamedTuple
 
 from tamis.errors import shorten
@@ -197,10 +199,15 @@ def clock_test(function: str, attribute: str, texts: tuple[str, ...], span: Span
     try:
         find_zone(texts[-1])
     except (ValueError, OSError, KeyError):
-        raise Refusal(f"there is no time zone {shorten(texts[-1])}", 0, texts[-1]) from None
+        raise Refusal(f"there is no time zone {shorten(texts[-1])}{_similar_zone(texts[-1])}", 0, texts[-1]) from None
     node = ClockTest(function, attribute, texts[:-1], texts[-1], span)
     clock_set(node)
     return node
+
+
+def _similar_zone(name: str) -> str:
+    close = difflib.get_close_matches(name[:64], sorted(zoneinfo.available_timezones()), 1, cutoff=0.7)
+    return f" (did you mean {close[0]!r}?)" if close else "; zones are named as in 'Europe/Berlin' or 'UTC'"
 
 
 def clock_set(node: ClockTest) -> ValueSet:

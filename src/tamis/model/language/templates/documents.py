@@ -17,6 +17,7 @@ from tamis.model.language import limits, literals
 from tamis.model.language.nodes import Instant, Literal, Node
 from tamis.model.language.templates.columns import TextColumns, can_be_columns, columns_of_values
 from tamis.model.language.templates.texts import Template, checked_template, literals_of
+from tamis.model.language.templates.wording import filled_words, words_between
 from tamis.model.schema import Schema
 from tamis.model.subscription import Filter
 from tamis.model.types import Number, String
@@ -49,12 +50,22 @@ class Document(NamedTuple):
 class _Known(NamedTuple):
     """The template of a shape, whether its documents may be canonical, and the types of its literals.
 
-    ``types`` is None if the documents cannot be columns.
+    ``types`` is None if the documents cannot be columns. ``words`` stand between the literals in the text of a
+    document, None if that is to be written again.
     """
 
     template: Template
     is_canonical: bool
     types: tuple[frozenset[type], ...] | None
+    words: tuple[str, ...] | None
+
+
+class _Seen(NamedTuple):
+    """A document of a known shape: its literals as they are written, and as they are."""
+
+    known: _Known
+    written: list[bytes]
+    values: list[Literal]
 
 
 class _JsonReader:
@@ -94,20 +105,29 @@ class JsonTemplates:
         self._shapes: dict[_Shape, _Known | None] = {}
         #: Shapes that were seen once.
         self._seen: set[_Shape] = set()
+        #: The document that was looked at last, for it is asked about several times.
+        self._last: tuple[bytes, _Seen | None] = b"", None
 
     def find(self, data: bytes, schema: Schema) -> Document | None:
         """Return what a document means; None when it needs the ordinary road."""
         if schema is not self._schema or len(self._seen) >= _REMEMBERED:
             self._shapes.clear()
             self._seen.clear()
+            self._last = b"", None
             self._schema = schema
-        shape, written = _split(data)
-        known = self._shapes.get(shape)
-        values = None if known is None else known.template.read(written)
-        filters = None if known is None or values is None else known.template.filters(values)
-        if known is None or values is None or filters is None:
+        seen = self._look_at(data)
+        filters = None if seen is None else seen.known.template.filters(seen.values)
+        if seen is None or filters is None:
             return None
-        return Document(filters, known.is_canonical and _are_canonical(known.template, values, written))
+        return Document(filters, seen.known.is_canonical and _are_canonical(seen))
+
+    def text(self, data: bytes, schema: Schema) -> str | None:
+        """Return the canonical text of a document that some client wrote; None when it needs the ordinary road.
+
+        Within the limit on text no other limit depends on the literals of a document.
+        """
+        seen = self._look_at(data) if schema is self._schema and len(data) <= limits.TEXT.most else None
+        return None if seen is None or seen.known.words is None else filled_words(seen.known.words, seen.values)
 
     def columns(
         self, documents: Sequence[bytes], rows: Iterable[int], schema: Schema
@@ -139,16 +159,10 @@ class JsonTemplates:
 
         It says so of ranges of numbers only, which need no filter to be made.
         """
-        if schema is not self._schema:
+        seen = self._look_at(data) if schema is self._schema else None
+        if seen is None or not seen.known.is_canonical:
             return False
-        shape, written = _split(data)
-        known = self._shapes.get(shape)
-        if known is None or not known.is_canonical:
-            return False
-        values = known.template.read(written)
-        if values is None or not _are_ranges(known.template, values):
-            return False
-        return _are_canonical(known.template, values, written)
+        return _are_ranges(seen.known.template, seen.values) and _are_canonical(seen)
 
     def is_repeated(self, data: bytes, schema: Schema) -> bool:
         """Note the shape of a document that has no template; whether it was seen before, so that one will pay."""
@@ -174,8 +188,19 @@ class JsonTemplates:
         known = None
         if template is not None:
             types = tuple(map(_types_like, literals_of(node))) if can_be_columns(template) else None
-            known = _Known(template, _is_plain(template) and write() == data, types)
+            known = _Known(template, _is_plain(template) and write() == data, types, words_between(node))
         self._shapes[shape] = known
+        self._last = b"", None
+
+    def _look_at(self, data: bytes) -> _Seen | None:
+        """Return a document of a known shape; None if it has none, or another kind of literal."""
+        if data != self._last[0]:
+            shape, written = _split(data)
+            known = self._shapes.get(shape)
+            values = None if known is None else known.template.read(written)
+            seen = None if known is None or values is None else _Seen(known, written, values)
+            self._last = data, seen
+        return self._last[1]
 
 
 def _split(data: bytes) -> tuple[_Shape, list[bytes]]:
@@ -227,12 +252,13 @@ def _are_ranges(template: Template, values: Sequence[Any]) -> bool:
     return True
 
 
-def _are_canonical(template: Template, values: Sequence[Literal], written: Sequence[bytes]) -> bool:
+def _are_canonical(seen: _Seen) -> bool:
     """Whether literals are written as they would be again, and no range is a single value or the other way round."""
-    for _, conditions in (template.ranges or {}).values():
+    values = seen.values
+    for _, conditions in (seen.known.template.ranges or {}).values():
         first = values[conditions[0].literal]
         if len(conditions) > 1 and first == values[conditions[-1].literal]:
             return False
         if isinstance(first, str) and (not first or first[-1] == "\0"):  # written as a range
             return False
-    return msgspec.json.encode(values)[1:-1] == b",".join(written)
+    return msgspec.json.encode(values)[1:-1] == b",".join(seen.written)

@@ -56,6 +56,7 @@ __all__ = [
     "literals_of",
     "make_template",
     "split_text",
+    "with_values",
 ]
 
 #: A literal as the lexer reads it; a digit inside a name is none.
@@ -227,17 +228,17 @@ class Template:
                 return _filled(self.ranges, values)
             if self._tests is not None:
                 return _of_tests(self._tests, values)
-            return normalise(bind(_with_values(self.node, iter(values)), self._schema, open=self._open))
+            return normalise(bind(with_values(self.node, iter(values)), self._schema, open=self._open))
         except (ModelError, UnfitError):
             return None
 
 
-def _with_values(node: Node, values: Iterator[Literal]) -> Node:
+def with_values(node: Node, values: Iterator[Literal]) -> Node:
     """Return a tree with other literals, in the order of the text."""
     if isinstance(node, And | Or):
-        return type(node)(tuple([_with_values(part, values) for part in node.parts]))
+        return type(node)(tuple([with_values(part, values) for part in node.parts]))
     if isinstance(node, Not):
-        return Not(_with_values(node.part, values))
+        return Not(with_values(node.part, values))
     if isinstance(node, Compare | Between | IsIn | IsLike | TextTest):
         filled = [value if isinstance(value, bool) else next(values) for value in _leaf_literals(node)]
         return _with_literals(node, filled)

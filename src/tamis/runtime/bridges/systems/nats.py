@@ -182,11 +182,14 @@ def _verdict(reply: Any) -> Outcome:
     """Return what a confirmation says: None when the stream has the message, or had it before."""
     if reply.headers and reply.headers.get("Status") == "503":
         return RefusedError(503, "no stream takes this subject now")  # its cluster may be choosing a leader
-    answer = json.loads(reply.data)
-    if "error" not in answer:
-        return None
-    error = answer["error"]
-    code, text = int(error.get("code", 500)), f"NATS: {error.get('description', 'refused')}"
+    try:
+        answer = json.loads(reply.data)
+        if "error" not in answer:
+            return None
+        error = answer["error"]
+        code, text = int(error.get("code", 500)), f"NATS: {error.get('description', 'refused')}"
+    except (ValueError, TypeError, AttributeError, RecursionError):  # another client may publish to the reply subject
+        return RefusedError(503, "NATS: the confirmation cannot be read")
     return RefusedError(503 if code in (408, 429) or code >= 500 else code, text)
 
 

@@ -1,0 +1,254 @@
+"""``tamis apply``: bring a broker or a snapshot to what files of rules say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tamis.cli.broker.publish import Insecure, Secret
+from tamis.cli.failures import NO
+from tamis.cli.options import Json, examples
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tamis.files.rule_sets import FileRule, Plan
+    from tamis.runtime.client.rule_calls import RuleCalls
+
+__all__ = ["EPILOG", "apply"]
+
+EPILOG = examples(
+    "tamis apply rules/ --url http://127.0.0.1:8080 --dry-run",
+    "tamis apply rules/",
+    "tamis apply rules.jsonl --set team-north --json",
+    "tamis apply rules/ --snapshot snapshots/ --events yesterday.jsonl --dry-run",
+)
+
+#: Rules whose firings are counted, and lines that a terminal is shown.
+_TRIED, _SHOWN = 200, 60
+
+#: How often an old and a new filter fired; None: not counted.
+Counts = tuple[int | None, int | None]
+
+
+def apply(
+    rules: Annotated[
+        Path,
+        typer.Argument(metavar="RULES", help="A folder or file: .jsonl, .json, .csv, .parquet, .cql2, .txt, Sigma."),
+    ],
+    url: Annotated[str, typer.Option("--url", envvar="TAMIS_URL", help="The broker.")] = "http://127.0.0.1:8080",
+    snapshot: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Bring this saved engine up to date instead of a broker.")
+    ] = None,
+    events: Annotated[
+        str | None, typer.Option(metavar="FILE", help="With --snapshot: count how often rules fire for these events.")
+    ] = None,
+    set_name: Annotated[
+        str, typer.Option("--set", help="The name of the set; subscriptions of other sets are not touched.")
+    ] = "default",
+    adopt: Annotated[
+        bool, typer.Option("--adopt", help="Take over subscriptions that have the id of a rule and belong to no set.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Change nothing. Exit code 1 when something would change.")
+    ] = False,
+    token: Secret = None,
+    insecure: Insecure = False,
+    json: Json = False,
+) -> None:
+    """Add, change and remove subscriptions until there are exactly those that the files have.
+
+    Changes are shown with how often the old and the new filter fired for the last events of the broker. A changed
+    filter is replaced in one step, without a gap.
+    """
+    from tamis.cli.filters.prepare import Questions
+    from tamis.errors import ModelError
+    from tamis.files import Record
+    from tamis.files.rule_sets import read_rules
+
+    if events is not None and snapshot is None:
+        raise ModelError("--events: a broker counts by its own last events; use --events with --snapshot")
+    if not set_name or not set_name.isprintable():
+        raise ModelError("--set: a name of at least one printable character")
+    wanted = read_rules(rules, set_name)
+    Questions.of("rules", (Record(one.filter, one.id, one.namespace, None, 0, one.place) for one in wanted))
+    target = _Broker(url, token, insecure, set_name) if snapshot is None else _Snapshot(snapshot, events, set_name)
+    plan = target.plan(wanted, adopt=adopt)
+    counts, examined = target.count(plan)
+    if not dry_run and not plan.is_empty:
+        target.apply(plan)
+    _show(plan, counts, examined, json=json, is_done=not dry_run)
+    if dry_run and not plan.is_empty:
+        raise typer.Exit(NO)
+
+
+class _Broker:
+    """A running broker."""
+
+    def __init__(self, url: str, token: str | None, insecure: bool, set_name: str) -> None:
+        from tamis.runtime.client.http_calls import HttpCalls
+        from tamis.runtime.client.rule_calls import RuleCalls
+
+        self._rules: RuleCalls = RuleCalls(HttpCalls(url, token or "", patience=0.0, insecure=insecure), set_name)
+        self.apply = self._rules.apply
+
+    def plan(self, wanted: list[FileRule], *, adopt: bool) -> Plan:
+        from tamis.files.rule_sets import compare_rules
+
+        plan = compare_rules(wanted, self._rules.read())
+        foreign = self._rules.find_foreign(plan.added)
+        return compare_rules(wanted, [*self._rules.read(), *_adopted(foreign, adopt)]) if foreign else plan
+
+    def count(self, plan: Plan) -> tuple[dict[Any, Counts], int | None]:
+        counts, examined = dict[Any, Counts](), None
+        for old, new in _pairs(plan)[:_TRIED]:
+            figures: list[int | None] = []
+            for rule in (old, new):
+                found = None if rule is None else self._rules.count_fired(rule)
+                figures.append(None if found is None else found[0])
+                examined = examined if found is None else found[1]
+            counts[(new or old).key] = (figures[0], figures[1])  # type: ignore[union-attr]  # one of them is there
+        return counts, examined
+
+
+class _Snapshot:
+    """A saved engine."""
+
+    def __init__(self, directory: Path, events: str | None, set_name: str) -> None:
+        from tamis.engine.engine import Engine
+
+        self._directory, self._events, self._set_name = directory, events, set_name
+        self._engine = Engine.load(directory) if directory.exists() else Engine()
+
+    def plan(self, wanted: list[FileRule], *, adopt: bool) -> Plan:
+        from tamis.files.rule_sets import SET, FileRule, compare_rules
+
+        present = [
+            FileRule(one.id, one.namespace, one.text or "", one.expires, dict(one.metadata or {}))
+            for one in self._engine
+        ]
+        keys = {rule.key for rule in wanted}
+        foreign = [rule for rule in present if rule.metadata.get(SET) != self._set_name and rule.key in keys]
+        mine = [rule for rule in present if rule.metadata.get(SET) == self._set_name]
+        return compare_rules(wanted, [*mine, *_adopted(foreign, adopt)])
+
+    def count(self, plan: Plan) -> tuple[dict[Any, Counts], int | None]:
+        pairs = _pairs(plan)
+        if self._events is None or not pairs:
+            return {}, None
+        old, examined = _fired([pair[0] for pair in pairs if pair[0] is not None], self._events)
+        new, seen = _fired([pair[1] for pair in pairs if pair[1] is not None], self._events)
+        keys = [(before or after).key for before, after in pairs]  # type: ignore[union-attr]
+        return {key: (old.get(key), new.get(key)) for key in keys}, max(examined, seen)
+
+    def apply(self, plan: Plan) -> None:
+        for rule in (*plan.removed, *(old for old, _ in plan.changed)):
+            self._engine.unsubscribe(rule.id, namespace=rule.namespace)
+        for rule in (*plan.added, *(new for _, new in plan.changed)):
+            self._engine.subscribe(
+                _source(rule.filter),
+                id=rule.id,
+                namespace=rule.namespace,
+                expires=rule.expires,
+                metadata=rule.metadata,
+            )
+        self._engine.save(self._directory)
+
+
+def _source(text: str) -> Any:
+    import msgspec
+
+    return msgspec.json.decode(text) if text.lstrip().startswith("{") else text
+
+
+def _fired(rules: list[FileRule], events: str) -> tuple[dict[Any, int], int]:
+    """Return how often rules fire for the events of a file, and how many events there are."""
+    from collections import Counter
+
+    from tamis.cli.filters.prepare import Questions, open_events
+    from tamis.files import EventFile, Record
+
+    fired, examined = Counter[Any]({rule.key: 0 for rule in rules}), 0
+    records = [Record(_source(rule.filter), rule.id, rule.namespace, None, 0, rule.place) for rule in rules]
+    if not records:
+        return fired, 0
+    prepared, batches = open_events(Questions.of("rules", records), EventFile(events), None, None)
+    for batch in batches:
+        examined += len(batch)
+        for namespace in {rule.namespace for rule in rules}:
+            matches, _ = prepared.match(batch, namespace=namespace)
+            fired.update((namespace, id) for id in matches.ids.of(matches.rows))
+    return fired, examined
+
+
+def _adopted(foreign: list[FileRule], adopt: bool) -> list[FileRule]:
+    """Return subscriptions outside the set that have the ids of rules; an error unless they are to be taken over."""
+    from tamis.errors import ModelError
+    from tamis.files.rule_sets import SET
+
+    for rule in foreign:
+        other = rule.metadata.get(SET)
+        if other is not None:
+            raise ModelError(
+                f"subscription {rule.id!r} belongs to the set {other!r}: rename the rule, or use that --set"
+            )
+        if not adopt:
+            raise ModelError(
+                f"subscription {rule.id!r} exists and belongs to no set: rename the rule, or take it over with --adopt"
+            )
+    return foreign
+
+
+def _pairs(plan: Plan) -> list[tuple[FileRule | None, FileRule | None]]:
+    """Return what is there and what is wanted of everything that changes."""
+    return [
+        *((None, rule) for rule in plan.added),
+        *plan.changed,
+        *((rule, None) for rule in plan.removed),
+    ]
+
+
+def _show(plan: Plan, counts: dict[Any, Counts], examined: int | None, *, json: bool, is_done: bool) -> None:
+    from tamis.cli.screen import make_table, output, plain, write_json
+
+    rows = list(_rows(plan, counts))
+    totals = {"added": len(plan.added), "changed": len(plan.changed), "removed": len(plan.removed), "same": plan.same}
+    if json:
+        write_json({**totals, "examined": examined, "applied": is_done, "rules": rows})
+        return
+    if rows:
+        table = make_table("", "id", "namespace", "filter", "fired", right=("fired",))
+        for row in rows[:_SHOWN]:
+            filters = dict.fromkeys(filter(None, (row["before"], row["filter"])))
+            figures = [f"{figure:,}" for figure in (row["fired_before"], row["fired"]) if figure is not None]
+            cells = (row["what"], str(row["id"]), row["namespace"], " -> ".join(filters), " -> ".join(figures))
+            table.add_row(*map(plain, cells))
+        output().print(table)
+        if len(rows) > _SHOWN:
+            output().say(f"the first {_SHOWN} of {len(rows):,} changes are shown; for all of them: --json")
+    verb = "" if is_done else "would be "
+    output().say(
+        f"{verb}added {totals['added']:,}, changed {totals['changed']:,}, removed {totals['removed']:,}; "
+        f"as the files say already: {plan.same:,}"
+    )
+    if examined is not None:
+        output().say(f"fired: for the last {examined:,} events")
+
+
+def _rows(plan: Plan, counts: dict[Any, Counts]) -> Iterable[dict[str, Any]]:
+    words = {(False, True): "added", (True, True): "changed", (True, False): "removed"}
+    for old, new in _pairs(plan):
+        rule = new or old
+        assert rule is not None
+        before, after = counts.get(rule.key, (None, None))
+        yield {
+            "what": words[old is not None, new is not None],
+            "id": rule.id,
+            "namespace": rule.namespace,
+            "before": None if old is None else old.filter,
+            "filter": None if new is None else new.filter,
+            "fired_before": before,
+            "fired": after,
+        }

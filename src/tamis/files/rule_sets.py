@@ -1,0 +1,145 @@
+"""Rules in files as the whole truth about a set of subscriptions: what they say, and how the present set differs.
+
+A set has a name, which every subscription of it carries in its metadata (`SET`). So files answer for the subscriptions
+of their own set, and for no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import msgspec
+
+from tamis.errors import TableError
+from tamis.files.sigma_rules import read_sigma_rules
+from tamis.files.subscriptions import Record, SubscriptionFile
+from tamis.model.subscription import SubscriptionId
+from tamis.model.types import Timestamp
+from tamis.model.values import UnfitError
+
+__all__ = ["SET", "FileRule", "Plan", "compare_rules", "read_rules"]
+
+#: The key in the metadata of a subscription that names its set.
+SET = "rules"
+
+_PLAIN, _TABLES, _SIGMA = (".txt", ".cql2"), (".jsonl", ".json", ".csv", ".parquet"), (".yml", ".yaml")
+
+
+@dataclass(frozen=True)
+class FileRule:
+    """A subscription as files or a broker have it; ``expires`` is in microseconds UTC, ``place`` says where it is."""
+
+    id: SubscriptionId
+    namespace: str
+    filter: str
+    expires: int | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict, hash=False)
+    place: str = field(default="", compare=False)
+
+    @property
+    def key(self) -> tuple[str, SubscriptionId]:
+        """The namespace and the id."""
+        return self.namespace, self.id
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What brings a place to what files say; ``changed`` has pairs of what is there and what is wanted."""
+
+    added: list[FileRule]
+    changed: list[tuple[FileRule, FileRule]]
+    removed: list[FileRule]
+    same: int
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether everything is as the files say."""
+        return not (self.added or self.changed or self.removed)
+
+
+def read_rules(path: str | Path, set_name: str) -> list[FileRule]:
+    """Return the rules of a file or of all files in a folder, each marked with the name of its set.
+
+    A rule of a text file is called by the file if it is the only one there, by file and line otherwise. Two rules with
+    the same id, and a file that cannot be read, raise `TableError` with the place.
+    """
+    rules: dict[tuple[str, SubscriptionId], FileRule] = {}
+    for file in _files(Path(path)):
+        for rule in _rules_of(file):
+            if rule.key in rules:
+                raise TableError(f"{rule.place}: the id {rule.id!r} is also in {rules[rule.key].place}")
+            rules[rule.key] = replace(rule, metadata={**rule.metadata, SET: set_name})
+    if not rules:
+        raise TableError(f"{path}: there is no rule in it")
+    return list(rules.values())
+
+
+def compare_rules(wanted: Iterable[FileRule], present: Iterable[FileRule]) -> Plan:
+    """Return what must be added, changed and removed so that ``present`` becomes ``wanted``.
+
+    >>> old, new = FileRule("a", "default", "x > 1"), FileRule("a", "default", "x > 2")
+    >>> plan = compare_rules([new, FileRule("b", "default", "y = 1")], [old, FileRule("c", "default", "z = 1")])
+    >>> [one.id for one in plan.added], plan.changed == [(old, new)], [one.id for one in plan.removed], plan.same
+    (['b'], True, ['c'], 0)
+    """
+    left = {rule.key: rule for rule in present}
+    added, changed, same = list[FileRule](), list[tuple[FileRule, FileRule]](), 0
+    for rule in wanted:
+        before = left.pop(rule.key, None)
+        if before is None:
+            added.append(rule)
+        elif before != rule:
+            changed.append((before, rule))
+        else:
+            same += 1
+    return Plan(added, changed, list(left.values()), same)
+
+
+def _files(path: Path) -> Iterator[Path]:
+    """Yield a file, or those of a folder that hold rules, in the order of their names."""
+    if not path.exists():
+        raise TableError(f"{path}: there is no such file or folder")
+    if not path.is_dir():
+        yield path
+        return
+    known = (*_PLAIN, *_TABLES, *_SIGMA)
+    for file in sorted(path.rglob("*")):
+        hidden = any(part.startswith(".") for part in file.relative_to(path).parts)
+        if file.is_file() and not hidden and file.name.lower().removesuffix(".gz").endswith(known):
+            yield file
+
+
+def _rules_of(file: Path) -> Iterator[FileRule]:
+    name = file.name.lower().removesuffix(".gz")
+    if name.endswith(_SIGMA):
+        yield from _sigma_rules(file)
+        return
+    records = list(SubscriptionFile(str(file)))
+    stem = file.name.split(".")[0]
+    for record in records:
+        id = record.id
+        if name.endswith(_PLAIN):
+            id = stem if len(records) == 1 else f"{stem}:{record.id}"
+        yield _rule(replace(record, id=id), file)
+
+
+def _sigma_rules(file: Path) -> Iterator[FileRule]:
+    found = read_sigma_rules([file])
+    for refused in found.refused:
+        raise TableError(f"{file}, rule {refused.name!r}: {refused.reason}")
+    for one in found.records:
+        if isinstance(one.filter, bool):
+            raise TableError(f"{file}, rule {one.id!r}: it matches {'every' if one.filter else 'no'} event")
+        yield _rule(Record(one.filter, one.id, one.namespace, None, 0, f"rule {one.id!r}", one.metadata), file)
+
+
+def _rule(record: Record, file: Path) -> FileRule:
+    text = record.source if isinstance(record.source, str) else msgspec.json.encode(record.source).decode()
+    place = f"{file}, {record.place}"
+    try:
+        expires = None if record.expires is None else int(Timestamp().canonical(record.expires))
+    except UnfitError as error:
+        raise TableError(f"{place}: expires: {error}") from None
+    return FileRule(record.id, record.namespace, text, expires, dict(record.metadata), place)

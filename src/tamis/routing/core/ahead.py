@@ -1,0 +1,208 @@
+"""Costly events are matched beside the event loop, before the step that routes them (promise S26).
+
+Matching one event cannot be interrupted, and it may take long: hundreds of patterns meet a string of 250,000
+characters, or a hundred thousand expressions an event of one number. Such an event is accepted and kept like every
+other slice (`tamis.routing.core.publications`), but its readers are searched for in a `Job`, which runs in another
+thread. The step that routes the event then has them at hand.
+
+The loop changes the table meanwhile. An index gives its readers every subscription that was there throughout. What was
+replaced meanwhile is matched in a second run of the job, by its filters as they are then; a neighbour that has asked
+for something else meanwhile gets the event anyway, and passes it on only to those that want it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import takewhile
+from typing import NamedTuple
+
+from tamis.algebra.evaluate import matches
+from tamis.model.schema import Event, Schema
+from tamis.model.subscription import Subscription
+from tamis.node.effects import Link
+from tamis.routing import messages as m
+from tamis.routing.core.event_batch import EventBatch
+from tamis.routing.core.event_routing import EventRouting, Route, client_key
+from tamis.routing.core.routing_table import Part, RoutingTable, TableChanges
+
+__all__ = ["Ahead", "Job"]
+
+#: Bytes of an event times bytes of the subscriptions of its namespace up to which matching takes below 20 ms,
+#: whatever they are: regular expressions, the slowest of all, take about a second for 10**9.
+LIGHT = 1 << 24
+
+#: Bytes of an event from which on one of its strings or regions may cost more than all events before it.
+LONG_EVENT = 4_096
+
+#: Seconds of CPU time from which on the events of a namespace are always matched beside the loop.
+HEAVY_SECONDS = 0.01
+
+#: Seconds that a job of several events should take, and their number.
+JOB_SECONDS, MOST_EVENTS = 0.1, 64
+
+#: Jobs that run at the same time.
+MOST_JOBS = 16
+
+#: Namespaces whose cost is remembered.
+MOST_KNOWN = 10_000
+
+_NO_SCHEMA = Schema()
+
+
+class _Cost(NamedTuple):
+    """Seconds of the two costliest events of a namespace, and the weight of its subscriptions when that was learned.
+
+    The costliest alone says nothing: a kernel may have been loaded meanwhile.
+    """
+
+    most: float = 0.0
+    second: float = 0.0
+    weight: int = 0
+
+
+_UNKNOWN = _Cost(most=1.0)
+
+
+class Job:
+    """Searches for the readers and the next hops of some events; `run` may be called in another thread."""
+
+    def __init__(
+        self, table: RoutingTable, events: Sequence[tuple[m.Published, Event]], came_from: Link, n_asked: int
+    ) -> None:
+        self.events = events
+        #: Events that it was asked about; those that cannot be read are left out.
+        self.n_asked = n_asked
+        #: Whether the answer is complete.
+        self.is_ready = False
+        #: ``{id of an event: its next hops, and the keys of its readers}``; an event that is missing is matched later.
+        self.routes: dict[m.EventId, Route] = {}
+        #: Subscriptions that were replaced during the first run, as they were after it.
+        self.replaced: list[Subscription] = []
+        #: What changed in the table during the search.
+        self.changes = TableChanges()
+        self._table = table
+        self._came_from = came_from
+
+    def run(self) -> None:
+        """Match the events, or match what was replaced during the first run."""
+        for event, values in self.events:
+            if event.id not in self.routes:
+                hops = self._table.next_hops(values, event.namespace, self._came_from, Part.BESIDE)
+                (keys,) = self._table.matching_of_batch(EventBatch([values], event.namespace, _NO_SCHEMA))
+                self.routes[event.id] = (hops, keys)
+                continue
+            keys = self.routes[event.id][1]
+            mine = (one for one in self.replaced if one.namespace == event.namespace and one.id not in keys)
+            keys += [one.id for one in mine if any(matches(values, filter) for filter in one.filters)]
+
+    def complete(self) -> None:
+        """Add the neighbours that only the loop may ask, and those whose filters changed during the search."""
+        for event, values in self.events:
+            if event.id in self.routes:
+                hops, keys = self.routes[event.id]
+                more = self._table.next_hops(values, event.namespace, self._came_from, Part.HERE)
+                self.routes[event.id] = (sorted({*hops, *more, *self.changes.links} - {self._came_from}), keys)
+        self.is_ready = True
+
+
+class Ahead:
+    """Which events are costly, and the jobs for them: several at a time, in the order in which they were asked for.
+
+    A source has one job at a time, so the costly events of one principal delay those of another by their share of the
+    processor only.
+    """
+
+    def __init__(self, routing: EventRouting, weight: Callable[[str], int]) -> None:
+        self._routing = routing
+        self._weight = weight
+        #: ``{namespace: its cost}``, what was learned last at the end.
+        self._known: dict[str, _Cost] = {}
+        self._waiting: deque[Job] = deque()
+        self._n_running = 0
+        #: Called with a job that is to be run: call its `run`, and then `conclude`.
+        self.on_job: Callable[[Job], None] = self._run_at_once
+        #: Called when the events of a job can be routed.
+        self.on_ready: Callable[[], None] = lambda: None
+
+    def costly_events(self, events: Sequence[m.Published]) -> int:
+        """Return how many of the first events are to be matched beside the loop, as one job; 0: the first is not."""
+        if not self.is_costly(events[0]):
+            return 0
+        most = 1 if len(events[0].payload) >= LONG_EVENT else self._pace(events[0].namespace)
+        chosen = takewhile(lambda event: len(event.payload) < LONG_EVENT and self.is_costly(event), events[1:most])
+        return 1 + sum(1 for _ in chosen)
+
+    def ask(self, events: Sequence[m.Published], sender: Link) -> Job:
+        """Return a job for some events; it is begun when the ones before it are done."""
+        job = Job(self._routing.table, self._routing.readable(events), sender, len(events))
+        self._waiting.append(job)
+        return job
+
+    def begin(self) -> Job | None:
+        """Return the next job, whose `run` is to be called; None: there is none, or too many are under way."""
+        if self._n_running == MOST_JOBS or not self._waiting:
+            return None
+        job = self._waiting.popleft()
+        self._n_running += 1
+        self._routing.table.watches.append(job.changes)
+        return job
+
+    def finish(self, job: Job, seconds: float, error: Exception | None = None) -> bool:
+        """Take note that a job has run; return whether it is ready, otherwise it is to be run again.
+
+        After an error it is ready without an answer: what it did not find, a step of the loop finds.
+        """
+        if error is not None:
+            job.routes.clear()
+        elif job.changes.replaced and not job.replaced:
+            held = self._routing.table.group(job.changes.replaced)
+            keys = [(client_key(client, one.namespace, one.id), one) for client, many in held.items() for one in many]
+            job.replaced = [interest.named(key) for key, interest in keys]
+            if job.replaced:
+                return False
+        for event, _ in job.events:
+            if len(event.payload) < LONG_EVENT:
+                self.learn(event.namespace, seconds / len(job.events))
+        job.complete()
+        self._n_running -= 1
+        self._routing.table.watches.remove(job.changes)
+        return True
+
+    def start(self) -> None:
+        """Begin the jobs that may run."""
+        while (job := self.begin()) is not None:
+            self.on_job(job)
+
+    def conclude(self, job: Job, seconds: float = 0.0, error: Exception | None = None) -> None:
+        """Take note that a job has run, in ``seconds`` of CPU time; run it again if that is needed."""
+        if not self.finish(job, seconds, error):
+            self.on_job(job)
+            return
+        self.on_ready()
+        self.start()
+
+    def _run_at_once(self, job: Job) -> None:
+        job.run()
+        self.conclude(job)
+
+    def learn(self, namespace: str, seconds: float) -> None:
+        """Take note of the CPU time that one event took; a namespace stays as heavy as it was twice."""
+        weight, cost = self._weight(namespace), self._known.pop(namespace, _UNKNOWN)
+        most, second = (cost.most, cost.second) if 2 * weight <= 3 * cost.weight else (0.0, 0.0)
+        self._known[namespace] = _Cost(max(most, seconds), max(second, min(most, seconds)), weight)
+        if len(self._known) > MOST_KNOWN:
+            del self._known[next(iter(self._known))]
+
+    def is_costly(self, event: m.Published) -> bool:
+        """Whether an event is to be matched beside the loop."""
+        weight = self._weight(event.namespace)
+        if weight * len(event.payload) <= LIGHT:
+            return False
+        cost = self._known.get(event.namespace, _UNKNOWN)
+        is_known = 2 * weight <= 3 * cost.weight
+        return len(event.payload) >= LONG_EVENT or not is_known or cost.second > HEAVY_SECONDS
+
+    def _pace(self, namespace: str) -> int:
+        """Return how many short events of a namespace one job may take."""
+        return max(1, min(MOST_EVENTS, int(JOB_SECONDS / max(1e-6, self._known.get(namespace, _UNKNOWN).most))))

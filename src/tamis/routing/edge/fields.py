@@ -1,0 +1,74 @@
+"""Deliveries that carry only some attributes of an event: what a subscription names as its ``fields``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from tamis.errors import LimitError, ModelError
+from tamis.model.schema import MAX_ATTRIBUTES, Schema
+from tamis.model.subscription import SubscriptionId
+from tamis.node.effects import Link
+from tamis.routing import messages as m
+
+__all__ = ["FieldLists", "check_fields", "keep_fields"]
+
+_payload_decoder = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
+_payload_encoder = msgspec.msgpack.Encoder()
+
+
+def keep_fields(payload: bytes, fields: Iterable[str]) -> bytes:
+    """Return a payload with some of its attributes, as they are written there.
+
+    >>> msgspec.msgpack.decode(keep_fields(msgspec.msgpack.encode({"mag": 6, "place": "Alaska"}), ["mag", "depth"]))
+    {'mag': 6}
+    """
+    names = frozenset(fields)
+    values = _payload_decoder.decode(payload)
+    return _payload_encoder.encode({name: value for name, value in values.items() if name in names})
+
+
+def check_fields(fields: tuple[str, ...], schema: Schema, *, learns: bool) -> None:
+    """Raise unless a subscription may name these fields; a configured schema must have them."""
+    if len(fields) > MAX_ATTRIBUTES:
+        raise LimitError("fields of a subscription", len(fields), MAX_ATTRIBUTES)
+    if duplicates := sorted({name for name in fields if fields.count(name) > 1}):
+        raise ModelError(f"fields: duplicate name {duplicates[0]!r}")
+    known = {*schema, *(name.split(".")[0] for name in schema)}
+    unknown = [name for name in fields if not name or (not learns and name not in known)]
+    if unknown:
+        raise ModelError(f"fields: there is no attribute {unknown[0]!r}; choose from {', '.join(sorted(known)[:20])}")
+
+
+class FieldLists:
+    """The fields of all subscriptions that name some."""
+
+    def __init__(self) -> None:
+        self._fields: dict[Link, dict[tuple[str, SubscriptionId], tuple[str, ...]]] = {}
+
+    def put(self, link: Link, message: m.Subscribe, fields: tuple[str, ...]) -> None:
+        """Note the fields of a subscription; none: all."""
+        self.forget(link, message)
+        if fields:
+            self._fields.setdefault(link, {})[message.namespace, message.id] = fields
+
+    def forget(self, link: Link, message: m.Subscribe) -> None:
+        """Drop what is known of a subscription."""
+        mine = self._fields.get(link)
+        if mine is not None and mine.pop((message.namespace, message.id), None) is not None and not mine:
+            del self._fields[link]
+
+    def narrow(self, link: Link, delivery: m.Delivery) -> m.Delivery:
+        """Return a delivery with the fields that its subscriptions name; whole if one of them names none."""
+        mine = self._fields.get(link)
+        if mine is None:
+            return delivery
+        event = delivery.event
+        wanted = [mine.get((event.namespace, id)) for id in delivery.subscriptions]
+        if None in wanted:
+            return delivery
+        names = frozenset(name for fields in wanted for name in fields or ())
+        return m.Delivery(
+            m.Published(event.id, event.namespace, keep_fields(event.payload, names)), delivery.subscriptions
+        )

@@ -1,0 +1,109 @@
+"""Sets of subscriptions at a broker over HTTP: list them, and bring them to a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from tamis.errors import RefusedError
+from tamis.files.rule_sets import SET, FileRule, Plan
+from tamis.runtime.client.http_calls import HttpCalls
+
+__all__ = ["RuleCalls"]
+
+#: Subscriptions of one page, and of one request.
+PAGE, AT_ONCE = 1_000, 500
+
+
+@dataclass(frozen=True)
+class RuleCalls:
+    """The subscriptions of one set, as a broker has them."""
+
+    calls: HttpCalls
+    set_name: str
+
+    def read(self) -> list[FileRule]:
+        """Return the subscriptions of the set."""
+        return [rule for rule in self._listed(self.set_name) if rule.metadata.get(SET) == self.set_name]
+
+    def find_foreign(self, rules: Sequence[FileRule]) -> list[FileRule]:
+        """Return subscriptions that have the ids of rules and belong to another set, or to none."""
+        found = (self._find(rule) for rule in rules)
+        return [rule for rule in found if rule is not None and rule.metadata.get(SET) != self.set_name]
+
+    def count_fired(self, rule: FileRule) -> tuple[int, int]:
+        """Return how many of the last events of the broker a rule matches, and how many there are."""
+        asked = {"filter": _source(rule), "namespace": rule.namespace, "covering": False}
+        answer = msgspec.json.decode(self._call_about(rule, "POST", "/v1/trial", asked))
+        return answer["matched"], answer["examined"]
+
+    def apply(self, plan: Plan) -> None:
+        """Bring the broker to a plan: add and change first, so that a rule that was renamed misses nothing."""
+        documents = [_document(rule) for rule in plan.added]
+        for start in range(0, len(documents), AT_ONCE):
+            body = msgspec.json.encode(documents[start : start + AT_ONCE])
+            self.calls.call("POST", "/v1/subscriptions", body=body)
+        for _, rule in plan.changed:
+            document = _document(rule)
+            changed = {name: document[name] for name in ("filter", "metadata")} | {"expires": document.get("expires")}
+            self._call_about(rule, "PUT", _path(rule), changed)
+        for rule in plan.removed:
+            self._call_about(rule, "DELETE", _path(rule))
+
+    def _call_about(self, rule: FileRule, method: str, path: str, body: Any = None) -> bytes:
+        """Return the answer to a request about one rule; an error names the rule and its place."""
+        query = {"namespace": rule.namespace} if path != "/v1/trial" else None
+        try:
+            return self.calls.call(method, path, query, None if body is None else msgspec.json.encode(body))
+        except RefusedError as error:
+            if method == "DELETE" and error.code == 404:  # it ended meanwhile
+                return b""
+            where = f"{rule.place}: " if rule.place else ""
+            raise RefusedError(error.code, f"{where}rule {rule.id!r}: {error.reason}") from None
+
+    def _listed(self, search: str) -> Iterator[FileRule]:
+        after: int | None = 0
+        while after is not None:
+            query = {"search": search, "limit": str(PAGE), "after": str(after)}
+            page = msgspec.json.decode(self.calls.call("GET", "/v1/subscriptions", query))
+            yield from (_rule(one) for one in page["subscriptions"] if one["client"] is None)
+            after = page["next"]
+
+    def _find(self, rule: FileRule) -> FileRule | None:
+        try:
+            return _rule(msgspec.json.decode(self.calls.call("GET", _path(rule), {"namespace": rule.namespace})))
+        except RefusedError as error:
+            if error.code == 404:
+                return None
+            raise
+
+
+def _path(rule: FileRule) -> str:
+    return f"/v1/subscriptions/{quote(str(rule.id), safe='')}"
+
+
+def _rule(shown: dict[str, Any]) -> FileRule:
+    return FileRule(shown["id"], shown["namespace"], shown["filter"], shown["expires"], shown["metadata"])
+
+
+def _document(rule: FileRule) -> dict[str, Any]:
+    """Return a rule as it is posted."""
+    metadata = dict(rule.metadata)
+    document = {"id": rule.id, "namespace": rule.namespace, "filter": _source(rule), "metadata": metadata}
+    return document | ({} if rule.expires is None else {"expires": _moment(rule.expires)})
+
+
+def _source(rule: FileRule) -> Any:
+    """Return a filter as CQL2 text, or as the JSON that it is."""
+    return msgspec.json.decode(rule.filter) if rule.filter.lstrip().startswith("{") else rule.filter
+
+
+def _moment(expires: int) -> str:
+    """Return microseconds UTC as RFC 3339."""
+    import datetime as dt
+
+    return (dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=expires)).isoformat()

@@ -1,0 +1,140 @@
+"""Consumers that share one subscription: each message goes to one of them, and to another if it is not settled in time.
+
+``POST .../take`` gives messages to a consumer for some seconds, ``POST .../settle`` acknowledges them in any order or
+gives them back. What a consumer that died held comes to the others when the time is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Annotated, Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from tamis.errors import ModelError, RefusedError
+from tamis.node.effects import Link
+from tamis.routing import messages as m
+from tamis.routing.consumers.requests import Bury, Settle, Take, Taken
+from tamis.routing.edge.limits import MAX_NAME
+from tamis.routing.edge.link_names import client_of, dead_letters_link
+from tamis.web.bodies import read_json
+from tamis.web.endpoints.delivery_log import Log
+from tamis.web.endpoints.subscriptions import demand_owner, find
+from tamis.web.server import Server, server_of
+
+__all__ = ["bodies_of", "convert", "queue", "settle", "take"]
+
+#: Messages of one request, and seconds that they may be held and waited for.
+MOST_TAKEN, MOST_SECONDS, MOST_WAIT = 256, 3_600.0, 20.0
+
+#: Seconds between two looks for messages whose time is over.
+LOOK = 1.0
+
+_Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME)]
+
+
+class TakeRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """What a consumer posts to get messages."""
+
+    consumer: _Name
+    limit: Annotated[int, msgspec.Meta(ge=1, le=MOST_TAKEN)] = 1
+    #: How long the messages are the consumer's own.
+    seconds: Annotated[float, msgspec.Meta(gt=0, le=MOST_SECONDS)] = 30.0
+    #: How long to wait when there is nothing to take.
+    wait: Annotated[float, msgspec.Meta(ge=0, le=MOST_WAIT)] = 0.0
+
+
+class SettleRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """What a consumer posts about messages that it holds, by their cursors."""
+
+    consumer: _Name
+    acknowledge: Annotated[list[str], msgspec.Meta(max_length=4 * MOST_TAKEN)] = []
+    release: Annotated[list[str], msgspec.Meta(max_length=4 * MOST_TAKEN)] = []
+
+
+async def take(request: Request) -> Response:
+    """Give a consumer messages that no other holds; with ``wait`` the answer comes when there is one."""
+    server, link, asked = await queue(request)
+    given = convert(await read_json(request), TakeRequest)
+    most, end = m.about(asked).max_deliveries, time.monotonic() + given.wait
+    news = server.driver.watch(link)
+    try:
+        while True:
+            news.clear()
+            taken = await _take(server, link, given, most)
+            left = end - time.monotonic()
+            if taken.numbers or left <= 0 or await request.is_disconnected():
+                break
+            try:
+                async with asyncio.timeout(min(left, LOOK)):
+                    await news.wait()
+            except TimeoutError:
+                pass  # what another consumer held may be free now
+            server.access.demand_live(server.rights(request))
+    finally:
+        server.driver.unwatch(link, news)
+    log, bodies = Log(server, link), bodies_of(server, link, taken.numbers)
+    shown = [log.shown(number, bodies[number]) | {"deliveries": taken.numbers[number]} for number in taken.numbers]
+    return JSONResponse({"messages": shown})
+
+
+async def settle(request: Request) -> Response:
+    """Acknowledge messages that a consumer holds, in any order, or give them back; ``late`` are those it lost."""
+    server, link, _ = await queue(request)
+    given = convert(await read_json(request), SettleRequest)
+    log = Log(server, link)
+    done = tuple(log.place("acknowledge", text) for text in given.acknowledge)
+    released = tuple(log.place("release", text) for text in given.release)
+    if both := sorted({*done} & {*released}):
+        raise ModelError(f"{log.cursor(both[0])} is in acknowledge and in release")
+    settled = await server.driver.ask(Settle(link, given.consumer, done, released))
+    return JSONResponse({"settled": settled.count, "late": [log.cursor(number) for number in settled.late]})
+
+
+async def queue(request: Request) -> tuple[Server, Link, m.Subscribe]:
+    """Return the queue that a request names; it must be durable, made over HTTP, and the caller's own."""
+    server = server_of(request)
+    rights = server.rights(request)
+    link, key = find(server, rights, request)
+    asked = server.broker.asked[link, key]
+    demand_owner(rights, asked)
+    if client_of(link) is not None:
+        raise RefusedError(409, f"subscription {asked.id!r} belongs to a connected client, which alone reads its queue")
+    if not m.about(asked).durable:
+        raise RefusedError(409, f"subscription {asked.id!r} is not durable; only a durable one can be shared")
+    return server, link, asked
+
+
+def convert(document: dict[str, Any], kind: type[Any]) -> Any:
+    """Return what a request says; an error names what is wrong and what is known."""
+    try:
+        return msgspec.convert(document, kind)
+    except msgspec.ValidationError as error:
+        known = ", ".join(kind.__struct_fields__)
+        raise ModelError(f"{error} (known: {known})") from None
+
+
+def bodies_of(server: Server, link: Link, numbers: Any) -> dict[int, bytes]:
+    """Return the bodies of messages by number, from disk."""
+    wanted, found = set(numbers), dict[int, bytes]()
+    stream = server.broker.stream(link)
+    after, last = min(wanted, default=1) - 1, max(wanted, default=0)
+    while after < last and (page := stream.read(after, 256)):
+        found |= {number: body for number, body in page if number in wanted}
+        after = page[-1][0]
+    return found
+
+
+async def _take(server: Server, link: Link, given: TakeRequest, most: int) -> Taken:
+    """Take messages; what was taken too often goes to the dead letters first."""
+    while True:
+        taken: Taken = await server.driver.ask(Take(link, given.consumer, given.limit, given.seconds, most))
+        if not taken.worn:
+            return taken
+        letters = tuple(bodies_of(server, link, taken.worn).items())
+        await server.driver.ask(Bury(link, dead_letters_link(link), letters, most))
+        if taken.numbers:
+            return taken

@@ -1,0 +1,81 @@
+"""``/v1/subscriptions/{id}/dead``: messages that consumers took as often as they may and never acknowledged.
+
+They can be read as often as needed, put back behind what waits in the queue (``replay``), or dropped.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from tamis.errors import ModelError
+from tamis.node.effects import Link
+from tamis.routing.consumers.requests import Drop, Replay
+from tamis.routing.edge.link_names import dead_letters_link
+from tamis.web.bodies import MAX_PAGE, read_json, whole_number
+from tamis.web.endpoints.consumers import bodies_of, convert, queue
+from tamis.web.endpoints.delivery_log import PAGE, Log
+from tamis.web.server import Server, server_of
+
+__all__ = ["drop", "listing", "replay"]
+
+
+class Chosen(msgspec.Struct, forbid_unknown_fields=True):
+    """Which dead letters: some by their cursors, or everything up to a cursor."""
+
+    cursors: Annotated[list[str], msgspec.Meta(max_length=MAX_PAGE)] = []
+    upto: str | None = None
+
+
+async def listing(request: Request) -> Response:
+    """Show a page of dead letters, the oldest first."""
+    server, link, _ = await queue(request)
+    query, dead = request.query_params, dead_letters_link(link)
+    limit = whole_number(query.get("limit", str(PAGE)), "limit", MAX_PAGE)
+    if dead not in server.broker.links:  # nothing was ever put there
+        return JSONResponse({"letters": [], "next": None, "count": 0})
+    log, stream = Log(server, dead), server.broker.stream(dead)
+    after = max(log.place("after", query["after"]) if "after" in query else 0, log.acknowledged)
+    page = log.read(after, limit)
+    letters = [log.shown(*one) for one in page if not stream.is_settled(one[0])]
+    after = page[-1][0] if page else after
+    settled = sum(stream.is_settled(number) for number in range(log.acknowledged + 1, log.last + 1))
+    count = log.last - log.acknowledged - settled
+    return JSONResponse({"letters": letters, "next": log.cursor(after) if after < log.last else None, "count": count})
+
+
+async def replay(request: Request) -> Response:
+    """Put dead letters back behind what waits in their queue; each counts as never taken."""
+    server, link, numbers = await _chosen(request)
+    dead = dead_letters_link(link)
+    server.driver.demand_room()
+    letters = tuple(bodies_of(server, dead, numbers).items()) if numbers else ()
+    settled = await server.driver.ask(Replay(link, dead, letters))
+    return JSONResponse({"replayed": settled.count})
+
+
+async def drop(request: Request) -> Response:
+    """Forget dead letters."""
+    server, link, numbers = await _chosen(request)
+    settled = await server.driver.ask(Drop(dead_letters_link(link), numbers))
+    return JSONResponse({"dropped": settled.count})
+
+
+async def _chosen(request: Request) -> tuple[Server, Link, tuple[int, ...]]:
+    """Return the numbers of the dead letters that a request names; at most a page of them."""
+    server_of(request).rights(request)
+    server, link, _ = await queue(request)
+    given = convert(await read_json(request), Chosen)
+    if bool(given.cursors) == (given.upto is not None):
+        raise ModelError('expected {"cursors": ["...", ...]} or {"upto": "..."}')
+    dead = dead_letters_link(link)
+    if dead not in server.broker.links:
+        return server, link, ()
+    log = Log(server, dead)
+    if given.upto is None:
+        return server, link, tuple(dict.fromkeys(log.place("cursors", text) for text in given.cursors))
+    last = min(log.place("upto", given.upto), log.last)
+    return server, link, tuple(range(log.acknowledged + 1, min(last, log.acknowledged + MAX_PAGE) + 1))

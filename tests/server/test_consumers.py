@@ -1,0 +1,123 @@
+"""Consumers that share a subscription over HTTP, from Python and in the shell; and its dead letters."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import tamis
+from tamis.cli.main import app
+from tamis.errors import ModelError, RefusedError
+from tests.server.processes import BrokerProcess, ask, running, wait_until
+
+
+def make_queue(broker: BrokerProcess, id: str, count: int, **options: Any) -> None:
+    assert ask(f"{broker.url}/v1/subscriptions", "POST", {"id": id, "filter": f"{id} > 0", **options}).status == 201
+    assert ask(f"{broker.url}/v1/events", "POST", [{id: n} for n in range(1, count + 1)]).status == 200
+
+
+def numbers(deliveries: Any, id: str) -> list[int]:
+    return [one.event[id] for one in deliveries]
+
+
+def test_each_message_goes_to_one_consumer_and_to_another_when_that_dies(tmp_path: Path) -> None:
+    with running(BrokerProcess(tmp_path)) as (broker,):
+        make_queue(broker, "jobs", 6)
+        one, two = (tamis.consume(broker.url, "jobs", consumer=name, batch=3, seconds=60) for name in ("one", "two"))
+        dead = tamis.consume(broker.url, "jobs", consumer="dead", batch=2, seconds=0.5)
+        held = dead.take()
+        mine, others = one.take(), two.take()
+        assert (numbers(held, "jobs"), numbers(mine, "jobs"), numbers(others, "jobs")) == ([1, 2], [3, 4, 5], [6])
+        assert mine[1].ack()
+        assert mine[0].release()
+        assert not mine[0].ack()  # it was given back
+
+        broker.kill()
+        broker.start()  # what is held and what is settled is on disk
+        taken: list[int] = []
+
+        def are_taken_over() -> bool:
+            taken.extend(numbers([delivery for delivery in two.take() if delivery.ack()], "jobs"))
+            return len(taken) == 3
+
+        wait_until(are_taken_over, "what the dead consumer held")
+        assert sorted(taken) == [1, 2, 3]
+        assert dead.settle(acknowledge=[one.cursor for one in held]) == [one.cursor for one in held]  # too late
+        assert (mine[2].ack(), others[0].ack(), one.take()) == (True, True, [])
+        assert ask(f"{broker.url}/v1/subscriptions/jobs").json["waiting"] == 0
+
+
+def test_what_is_taken_too_often_is_a_dead_letter(broker: BrokerProcess) -> None:
+    make_queue(broker, "worn", 3, max_deliveries=2)
+    consumer = tamis.consume(broker.url, "worn", consumer="w", seconds=60)
+    for expected in (1, 2):
+        taken = consumer.take()
+        assert [one.deliveries for one in taken] == [expected] * len(taken)
+        assert taken[-1].ack()  # the last one is dealt with, the others fail
+        assert all(one.release() for one in taken[:-1])
+    assert consumer.take() == []
+    page = consumer.dead_letters()
+    assert ([one["event"]["worn"] for one in page["letters"]], page["count"], page["next"]) == ([1], 1, None)
+    assert consumer.replay(cursors=[page["letters"][0]["cursor"]]) == 1
+    assert consumer.replay(upto=page["letters"][0]["cursor"]) == 0
+    [again] = consumer.take()
+    assert (again.event, again.deliveries) == ({"worn": 1}, 1)
+    again.release()
+    [again] = consumer.take()
+    again.release()
+    assert consumer.take() == []
+    [letter] = consumer.dead_letters()["letters"]
+    assert (consumer.drop(upto=letter["cursor"]), consumer.dead_letters()["count"]) == (1, 0)
+
+
+def test_take_waits_for_a_message(broker: BrokerProcess) -> None:
+    make_queue(broker, "awaited", 1)
+    consumer = tamis.consume(broker.url, "awaited", consumer="w", seconds=0.2)
+    assert len(consumer.take()) == 1
+    start = time.monotonic()
+    assert len(consumer.take(wait=20)) == 1  # its own time is over, and it comes again
+    assert time.monotonic() - start < 20
+
+
+def test_in_the_shell(broker: BrokerProcess) -> None:
+    make_queue(broker, "shell", 3, max_deliveries=1)
+
+    def run(*arguments: str) -> tuple[int, str]:
+        done = CliRunner().invoke(app, [*arguments, "--url", broker.url])
+        return done.exit_code, done.stdout if done.exit_code == 0 else done.stderr
+
+    assert run("consume", "shell", "--consumer", "a", "--count", "2") == (0, '{"shell":1}\n{"shell":2}\n')
+    consumer = tamis.consume(broker.url, "shell", consumer="b")
+    assert [one.release() for one in consumer.take()] == [True]
+    assert consumer.take() == []
+    code, listed = run("dead-letters", "list", "shell")
+    assert (code, [json.loads(line)["event"] for line in listed.splitlines()]) == (0, [{"shell": 3}])
+    code, problem = run("dead-letters", "drop", "shell")
+    assert (code, "--cursor" in problem) == (2, True)
+    assert run("dead-letters", "replay", "shell", "--all") == (0, "1 replayed\n")
+    assert run("dead-letters", "drop", "shell", "--all", "--json") == (0, '{\n  "drop": 0\n}\n')
+
+
+def test_what_consumers_can_get_wrong(broker: BrokerProcess) -> None:
+    make_queue(broker, "wrong", 1)
+    place = f"{broker.url}/v1/subscriptions/wrong"
+    for body in ({}, {"consumer": ""}, {"consumer": "a", "limit": 257}, {"consumer": "a", "wait": 21}, {"consumer": 1}):
+        assert ask(f"{place}/take", "POST", body).status == 400, body
+    cursor = ask(f"{place}/log").json["messages"][0]["cursor"]
+    both = {"consumer": "a", "acknowledge": [cursor], "release": [cursor]}
+    assert ask(f"{place}/settle", "POST", both).status == 400
+    assert ask(f"{place}/settle", "POST", {"consumer": "a", "acknowledge": [cursor]}).json["late"] == [cursor]
+    assert ask(f"{place}/dead").json == {"letters": [], "next": None, "count": 0}
+    assert ask(f"{place}/dead/drop", "POST", {"cursors": [cursor], "upto": cursor}).status == 400
+    assert ask(f"{broker.url}/v1/subscriptions/nothing/take", "POST", {"consumer": "a"}).status == 404
+    ask(f"{broker.url}/v1/subscriptions", "POST", {"id": "brief", "filter": "wrong > 0", "durable": False})
+    assert ask(f"{broker.url}/v1/subscriptions/brief/take", "POST", {"consumer": "a"}).status == 409
+    with pytest.raises(ModelError):
+        tamis.consume(broker.url, "wrong", consumer="")
+    with pytest.raises(RefusedError):
+        tamis.consume(broker.url, "nothing", consumer="a").take()

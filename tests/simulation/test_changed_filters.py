@@ -1,0 +1,147 @@
+"""Filters that change while events are published, brokers crash and wires break: no gap, no event that never matched.
+
+The worlds are those of `test_seeds`, with clients that also change what they ask for (`ClientSession.change`).
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import and_, or_
+from typing import Any
+from unittest import mock
+
+import msgspec
+import pytest
+
+from tamis.errors import InvariantError
+from tamis.routing import messages as m
+from tamis.routing.core.confirmations import Confirmations
+from tamis.runtime.client.session import Reader
+from tamis.runtime.simulation.brokers import BrokerHost, ClientHost
+from tests.simulation.world import MASKS, NAMESPACES, POOL, RESTORED, WIDTH, Asked, World
+
+CHANGES = 10
+
+
+@dataclass
+class Former:
+    """A filter that was replaced: what it matched, and since when it was active."""
+
+    mask: int
+    active_since: float | None
+
+
+class ChangingWorld(World):
+    """A world whose clients change their filters.
+
+    An event must come if it matches the filter that was active when it was published, and all later ones.
+    """
+
+    def _run(self) -> None:
+        #: ``{(client, id): filters}`` that a subscription had before, the oldest first.
+        self.formers: dict[tuple[str, int], list[Former]] = {}
+        self.n_changes = 0
+        chance = random.Random(self.seed)
+        for _ in range(CHANGES):
+            self.sim.call_later(chance.uniform(0, self.plan.seconds), self._change, chance)
+        super()._run()
+
+    def _change(self, chance: random.Random) -> None:
+        live = [place for place, asked in self.asked.items() if asked.ended is None]
+        if not live:
+            return
+        place = chance.choice(live)
+        asked, host = self.asked[place], self.sim.clients[place[0]]
+        reader = host.session.readers[asked.namespace, asked.message.id]
+        data, shift = chance.choice(POOL), WIDTH * NAMESPACES.index(asked.namespace)
+        self.formers.setdefault(place, []).append(Former(asked.mask, asked.active_since))
+        asked.mask, asked.active_since = MASKS[data] << shift, None
+        asked.message = msgspec.structs.replace(asked.message, filter=data)
+        self._count_active()
+        host.session.change(reader, asked.message)
+        self.sim.pump(host)
+        self.n_changes += 1
+        for _ in range(4):  # a change takes some hundredths of a second to be known: that is when a gap would be
+            self.sim.call_later(chance.uniform(0, 0.15), self._publish)
+
+    def _watch_reader(self, host: ClientHost, reader: Reader, *, knows_broker: bool) -> None:
+        change = reader.change
+        if change is None or change.is_taken or self.asked[host.name, int(reader.id)].ended is not None:
+            super()._watch_reader(host, reader, knows_broker=knows_broker)
+
+    def _versions(self, asked: Asked) -> list[Former]:
+        former = self.formers.get((asked.client, int(asked.message.id)), [])
+        return [*former, Former(asked.mask, asked.active_since)]
+
+    def _due_mask(self, asked: Asked, time: float) -> int:
+        """Return what a subscription must get of what is published at a moment, as bits."""
+        versions = self._versions(asked)
+        active = [n for n, one in enumerate(versions) if one.active_since is not None and one.active_since <= time]
+        return reduce(and_, (one.mask for one in versions[active[-1] :])) if active else 0
+
+    def _count_active(self) -> None:
+        self.active = dict.fromkeys(self.topology.brokers, 0)
+        for asked in self.asked.values():
+            if asked.ended is None:
+                self.active[asked.broker] |= self._due_mask(asked, self.sim.now)
+
+    def _mourn(self, host: BrokerHost, lose_disk: bool) -> None:
+        if lose_disk:
+            for (client, _), formers in self.formers.items():
+                for former in formers if self.clients[client] == host.name else ():
+                    former.active_since = None
+        super()._mourn(host, lose_disk)
+
+    def _find_lost(self, client: str, id: int, asked: Asked, got: list[m.Published]) -> set[m.EventId]:
+        masks = [one.mask for one in self._versions(asked)]
+        ever, always = replace(asked, mask=reduce(or_, masks)), replace(asked, mask=reduce(and_, masks))
+        have = {event.id for event in got}
+        for event in got:
+            if event.payload != self.sent[event.id].payload or not self._matches(ever, self.sent[event.id]):
+                raise InvariantError(f"{client} got {event.id} for {id}, which never matched (G2, G3)")
+        if not asked.interrupted and not self.gaps.get(client):
+            self._check_no_holes(client, id, always, have)
+        return {
+            event_id
+            for event_id, sent in self.sent.items()
+            if asked.ended is None
+            and not (sent.excused or sent.refused)
+            and self._matches(replace(asked, mask=self._due_mask(asked, sent.time)), sent)
+            and event_id not in have
+        }
+
+
+def run_seeds(seeds: range, **options: Any) -> None:
+    n_changes = 0
+    for seed in seeds:
+        world = ChangingWorld(seed, **options)
+        world.run()
+        n_changes += world.n_changes
+    assert n_changes > 4 * len(seeds)
+
+
+def test_seeds_with_changed_filters() -> None:
+    run_seeds(range(16))
+
+
+def test_seeds_with_changed_filters_and_restored_disks() -> None:
+    run_seeds(range(4), weather=RESTORED, policy="covering")
+
+
+def test_the_oracle_notices_a_gap() -> None:
+    """A broker that keeps back everything until a change is confirmed, as for a new subscription, loses events."""
+
+    def early_for(self: Confirmations, source: str, what: Any, link: str) -> list[None]:
+        waiting = self._waiting.get(source, {}).get(what, ())
+        return [None for one in waiting if one.is_new and self.confirmed[link] < one.needed[link]]
+
+    with mock.patch.object(Confirmations, "early_for", early_for), pytest.raises(InvariantError, match=r"lost|hole"):
+        run_seeds(range(16), policy="identity")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("start", range(1_000, 9_000, 500))
+def test_soak_simulator_changed_filters(start: int) -> None:
+    run_seeds(range(start, start + 500))

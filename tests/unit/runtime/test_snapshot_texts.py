@@ -1,0 +1,72 @@
+"""Subscriptions of a snapshot as messages: texts of one shape are not compiled, and mean what they meant."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+
+import tamis
+from tamis.engine import Engine
+from tamis.model.language.compiler import compile_text
+from tamis.model.language.cql2_json import to_json
+from tamis.model.language.parse import parse
+from tamis.node.content import Content
+from tamis.routing import messages as m
+from tamis.runtime.broker.snapshot_subscriptions import _subscriptions
+
+SCHEMA = tamis.Schema(
+    {"n": tamis.Number(0, 100), "s": tamis.String(), "at": tamis.Timestamp(), "where": tamis.Region()}
+)
+
+#: Texts of six shapes, each several times; the literals of a shape differ in form.
+TEXTS = [
+    text
+    for i in range(6)
+    for text in (
+        f"n BETWEEN {i} AND {i}.5",
+        f"s = 'O''{i}' AND n >= {['1e1', '-0.0', '7', '.5', '+3', '10'][i]}",
+        f"s LIKE '{i}%' OR NOT n < {i}",
+        f"n IN ({i}, {i + 1}, 50)",
+        f"at < TIMESTAMP('201{i}-02-01T00:00:00Z')",
+        f"S_INTERSECTS(where, BBOX({i}, 0, 9, 9))",
+    )
+]
+
+
+def test_the_messages_of_a_snapshot_say_what_its_texts_say(tmp_path: Path) -> None:
+    engine, later = Engine(SCHEMA), round(time.time() * 1e6) + 10**12
+    table = pa.table({"id": [f"id{i}" for i in range(len(TEXTS))], "filter": TEXTS})
+    engine.subscribe_table(tamis.SubscriptionTable.from_arrow(table))
+    engine.subscribe("n > 99", id=7, namespace="east", expires=later, metadata={"team": "a"})
+    engine.save(tmp_path / "saved")
+    loaded, content = Engine.load(tmp_path / "saved"), Content(SCHEMA)
+    found = {(one.message.namespace, one.message.id): one for one in _subscriptions(loaded)}
+    assert found.keys() == {("default", f"id{i}") for i in range(len(TEXTS))} | {("east", 7)}
+    by_shape = 0
+    for i, text in enumerate(TEXTS):
+        message, compiled = found["default", f"id{i}"].message, found["default", f"id{i}"].compiled
+        assert m.about(message).text == text
+        assert (compiled is None) == bool(message.filter)
+        if compiled is None:
+            by_shape += 1
+            assert message.filter == msgspec.json.encode(to_json(parse(text)))
+            assert content.read_filter(content.written_form(message.filter)) == compile_text(text, SCHEMA).filters
+        else:
+            assert compiled.filters == compile_text(text, SCHEMA).filters
+    assert by_shape == 4 * 4  # of six texts of a shape two show it; moments and regions are compiled
+    east = found["east", 7].message
+    assert (east.expires, m.about(east).metadata) == (later, {"team": "a"})
+
+
+def test_what_has_ended_is_left_out(tmp_path: Path) -> None:
+    engine = Engine(SCHEMA)
+    texts = [f"n > {i}" for i in range(5)]
+    for i, text in enumerate(texts):
+        engine.subscribe(text, id=i, expires=round(time.time() * 1e6) + (10**12 if i != 3 else 400_000))
+    engine.save(tmp_path / "saved")
+    loaded = Engine.load(tmp_path / "saved")
+    time.sleep(0.5)
+    assert [one.message.id for one in _subscriptions(loaded)] == [0, 1, 2, 4]
