@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 
 import numpy as np
@@ -31,13 +30,18 @@ class Segment:
 
     def __init__(self, entries: _Ints, keys: KeyColumns, n_views: int, lengths: TextLengths) -> None:
         self.entries = entries
-        self._choosing = threading.Lock()
+        #: Empty while a reader chooses: taking the token is one step.
+        self._tokens = [True]
         self._looks, self._assumed = lengths.looks, lengths.means(n_views)
         self._scanners = _scanners(chosen_postings(keys, entries, self._assumed))
 
     def look(self, keys: KeyColumns, lengths: TextLengths) -> None:
         """Choose keys again if the lengths of texts are known better than before, and differ."""
-        if self._looks == lengths.looks or not self._choosing.acquire(blocking=False):
+        if self._looks == lengths.looks:
+            return
+        try:
+            token = self._tokens.pop()
+        except IndexError:
             return
         try:
             self._looks = lengths.looks
@@ -47,7 +51,7 @@ class Segment:
                 self._assumed = means
                 self._scanners = _scanners(chosen_postings(keys, self.entries, means))
         finally:
-            self._choosing.release()
+            self._tokens.append(token)
 
     def keep(self, columns: EntryColumns, strings: Strings, points: _Points, memo: Memo) -> list[tuple[_Ints, _Ints]]:
         """Return rows and entries that are met; a pair may come twice."""
