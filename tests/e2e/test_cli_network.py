@@ -28,6 +28,7 @@ FIELDS = [
     "rejected",
     "filters_asked",
     "filters_spared",
+    "cpu_seconds",
 ]
 SMALL = ["network", "--brokers", "7", "--limit", "60"]
 

@@ -228,23 +228,23 @@ def test_tokens_and_consumers_go_along_with_a_take_over(pair: Pair) -> None:
     first = pair.serving()
     [other] = [one for one in pair.processes if one is not first]
     tokens = {
-        one: Tokens(pair.directory / letter / "data" / "tokens.json")
+        one.url: Tokens(pair.directory / letter / "data" / "tokens.json")
         for one, letter in zip(pair.processes, "ab", strict=True)
     }
-    secret = tokens[first].add("alice")
-    tokens[first].add("bob")
+    secret = tokens[first.url].add("alice")
+    tokens[first.url].add("bob")
     header = {"Authorization": f"Bearer {secret}"}
     made = {"id": "jobs", "filter": "n > 0", "max_deliveries": 2}
     assert ask(f"{first.url}/v1/subscriptions", "POST", made, **header).status == 201
     assert ask(f"{first.url}/v1/events", "POST", [{"n": 1}, {"n": 2}], **header).status == 200
     held = ask(f"{first.url}/v1/subscriptions/jobs/take", "POST", {"consumer": "a", "seconds": 600}, **header).json
     assert [one["event"] for one in held["messages"]] == [{"n": 1}]
-    digest = hashlib.sha256(tokens[first].as_json()).hexdigest()
-    mark = tokens[first].path.with_suffix(".version")
+    digest = hashlib.sha256(tokens[first.url].as_json()).hexdigest()
+    mark = tokens[first.url].path.with_suffix(".version")
     wait_until(lambda: mark.exists() and digest in mark.read_text(), "the copy of the tokens in the store")
     first.kill()
     wait_until(lambda: role_of(other) == "serving", "the standby to serve")
-    assert [token.name for token in tokens[other].all()] == ["alice", "bob"]
+    assert [token.name for token in tokens[other.url].all()] == ["alice", "bob"]
     rest = ask(f"{other.url}/v1/subscriptions/jobs/take", "POST", {"consumer": "b", "limit": 9}, **header).json
     assert [one["event"] for one in rest["messages"]] == [{"n": 2}]  # the other one is still held
     done = {"consumer": "a", "acknowledge": [held["messages"][0]["cursor"]]}

@@ -108,12 +108,16 @@ class Shared:
                 raise InvariantError(f"message {number} was taken {count} times")
             self.held[number] = (consumer, now + HOLD - 0.05)
             self.given[self._n(bodies[number])] += 1
-        if taken.worn and self.host.machine is not None:
+        if taken.worn:
             letters = tuple((number, bodies[number]) for number in taken.worn)
-            self.host.machine.consume(Bury(LINK, DEAD, letters, MOST), self._count_buried)
+            self.sim.call_later(self.rng.uniform(0, 1.0), self._bury, letters)  # two takes may ask for the same letters
         if taken.numbers:
             pause = self.rng.uniform(0, 1.0 if is_reliable else 2 * HOLD)
             self.sim.call_later(pause, self._settle, consumer, taken, bodies, is_reliable)
+
+    def _bury(self, letters: tuple[tuple[int, bytes], ...]) -> None:
+        if self.host.machine is not None:
+            self.host.machine.consume(Bury(LINK, DEAD, letters, MOST), self._count_buried)
 
     def _count_buried(self, answer: Settled) -> None:
         self.buried += answer.count
@@ -166,6 +170,8 @@ class Shared:
             raise InvariantError(f"never given to a consumer: {sorted(lost)}")
         if both := {*self.dead} & {*self.settled}:
             raise InvariantError(f"settled and dead: {sorted(both)}")
+        if len(self.dead) > len({*self.dead}):
+            raise InvariantError(f"dead twice: {sorted(self.dead)}")
         if stale := [key for key in self.host.disk.state if key[0] == "held"]:
             raise InvariantError(f"the disk holds {stale}")
         if worn := [n for n in self.dead if self.given[n] < 1]:

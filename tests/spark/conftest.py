@@ -13,7 +13,7 @@ import pytest
 
 HERE = Path(__file__).parent
 #: It registers a function when it is imported; the search for doctests would import it in every process.
-collect_ignore = ["own_functions.py"]
+collect_ignore = ["own_functions.py", "own_types.py"]
 #: Settings for hundreds of queries about a few rows each: to plan them again while they run, and to compile Java for
 #: each of them, costs more than to run them. The drivers of the cluster tests keep Spark's own choices in both.
 SMALL_QUERIES = {

@@ -25,7 +25,7 @@ def test_the_python_of_the_page(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
-    assert len(blocks) == 9
+    assert len(blocks) == 10
     exec(compile("\n".join(blocks), "docs/spark.md", "exec"), {})
     printed = capsys.readouterr().out
     assert re.search(r"\|\s*1\|\s*alice\|", printed)
