@@ -136,7 +136,7 @@ __all__ = [
     "unregister_function",
 ]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 #: Where each public name lives.
 _HOMES = {

@@ -30,7 +30,7 @@ def test_the_python_of_the_page(
     printed = capsys.readouterr().out
     assert re.search(r"\|\s*1\|\s*alice\|", printed)
     assert re.search(r"\|bob\s*\|expected", printed)
-    assert re.search(r"\|\s*1\|\[alice\]\|", printed)  # a column of ids
+    assert re.search(r"\|\s*1\|\[alice, bob\]\|", printed)  # a column of ids
     assert re.search(r"\|\s*yes\|\n\+-*\+\n\|true\|", printed)
     assert "1 attribute 'price': expected a number, not str (got 'much')\n" in printed
     assert "synced/v000001 2 0 0 0 0\n" in printed
