@@ -23,11 +23,12 @@ export function explainView(view) {
 
   /** Start with a recent event and a filter about its values, unless something was typed meanwhile. */
   function begin(recent) {
+    const isTyped = event.value || filter.value || id.value;
     if (!event.value) event.value = JSON.stringify(recent, null, 1);
     if (!filter.value) filter.value = filterAbout(recent);
     grow(event);
     grow(filter);
-    explain();
+    if (!isTyped) explain();
   }
 
   async function explain() {
@@ -42,6 +43,7 @@ export function explainView(view) {
       fill(answer, verdict(told), steps(told), (told.links ?? []).map((link) => el("p", {}, `${link.link}: ${link.reason}`)));
     } catch (problem) {
       if (number !== latest) return;
+      if (problem.status === 503) timer = setTimeout(explain, 1000); // the broker has too much to do just now
       fill(answer, el("p", { class: "problem" }, problem instanceof SyntaxError ? `The event is not JSON: ${problem.message}` : problem.message));
     }
   }
