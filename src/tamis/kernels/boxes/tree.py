@@ -51,8 +51,8 @@ __all__ = [
     "TIES",
     "Event",
     "append_lanes",
-    "build_blocks",
     "dense_codes",
+    "fill_blocks",
     "find_loose_lane",
     "levels_of",
     "match_flat",
@@ -187,46 +187,8 @@ def order_boxes(corners: npt.NDArray[np.int16]) -> npt.NDArray[np.int32]:
     return order
 
 
-@kernel
-def build_blocks(
-    corners: npt.NDArray[np.int16], order: npt.NDArray[np.int32]
-) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int64]]:
-    """Pack boxes in the given order: return ``blocks`` (flat int16) and ``levels`` (int64).
-
-    ``levels[-1]`` is the number of blocks; ``levels[-2]`` is the first leaf block.
-    """
-    n = corners.shape[0]
-    columns = corners.shape[1] // 2
-    counts = np.zeros(16, np.int64)
-    counts[0] = max(1, (n + LANES - 1) // LANES)
-    height = 0
-    while counts[height] > 1 or height == 0:
-        counts[height + 1] = (counts[height] + LANES - 1) // LANES
-        height += 1
-    levels = np.zeros(height + 2, np.int64)
-    for i in range(height + 1):
-        levels[i + 1] = levels[i] + counts[height - i]
-    size = 32 * columns
-    blocks = np.empty(levels[height + 1] * size, np.int16)
-    for i in range(blocks.size):
-        blocks[i] = _NEVER_LOW if i & 16 == 0 else _NEVER_HIGH
-    for i in range(n):
-        lane = (levels[height] + i // 16) * size + i % 16
-        for k in range(2 * columns):
-            blocks[lane + 16 * k] = corners[order[i], k]
-    for level in range(height - 1, -1, -1):
-        for child in range(counts[height - level - 1]):
-            hull = (levels[level] + child // 16) * size + child % 16
-            lane = (levels[level + 1] + child) * size
-            for k in range(columns):
-                for i in range(32 * k, 32 * k + 16):
-                    blocks[hull + 32 * k] = min(blocks[hull + 32 * k], blocks[lane + i])
-                    blocks[hull + 32 * k + 16] = max(blocks[hull + 32 * k + 16], blocks[lane + 16 + i])
-    return blocks, levels
-
-
 def levels_of(n: int) -> npt.NDArray[np.int64]:
-    """Return the first block of each level of a tree of n boxes, and the number of blocks, as `build_blocks` does.
+    """Return the first block of each level of a tree of n boxes; the last entry is the number of blocks.
 
     >>> levels_of(16), levels_of(17)
     (array([0, 1, 2]), array([0, 1, 3]))
@@ -235,6 +197,34 @@ def levels_of(n: int) -> npt.NDArray[np.int64]:
     while counts[-1] > 1 or len(counts) == 1:
         counts.append(-(-counts[-1] // LANES))
     return np.cumsum([0, *reversed(counts)])
+
+
+@kernel
+def fill_blocks(
+    corners: npt.NDArray[np.int16],
+    order: npt.NDArray[np.int32],
+    levels: npt.NDArray[np.int64],
+    blocks: npt.NDArray[np.int16],
+) -> None:
+    """Pack boxes in the given order into ``blocks``, whose levels are those of `levels_of`."""
+    n = corners.shape[0]
+    columns = corners.shape[1] // 2
+    leaves = levels.size - 2
+    size = 32 * columns
+    for i in range(blocks.size):
+        blocks[i] = _NEVER_LOW if i & 16 == 0 else _NEVER_HIGH
+    for i in range(n):
+        lane = (levels[leaves] + i // 16) * size + i % 16
+        for k in range(2 * columns):
+            blocks[lane + 16 * k] = corners[order[i], k]
+    for level in range(leaves - 1, -1, -1):
+        for child in range(levels[level + 2] - levels[level + 1]):
+            hull = (levels[level] + child // 16) * size + child % 16
+            lane = (levels[level + 1] + child) * size
+            for k in range(columns):
+                for i in range(32 * k, 32 * k + 16):
+                    blocks[hull + 32 * k] = min(blocks[hull + 32 * k], blocks[lane + i])
+                    blocks[hull + 32 * k + 16] = max(blocks[hull + 32 * k + 16], blocks[lane + 16 + i])
 
 
 def find_loose_lane(blocks: npt.NDArray[np.int16], levels: npt.NDArray[np.int64], columns: int) -> int:

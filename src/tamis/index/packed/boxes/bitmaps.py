@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from tamis.index.packed.boxes.lines import line_aligned
 from tamis.index.saved_arrays import Ascending, Below, Declared, Offsets, SavedArrays, Size
 from tamis.kernels.bitmaps import order as node
 from tamis.kernels.bitmaps.build import (
@@ -53,7 +54,8 @@ def bitmap_arrays(
     first, table_columns = np.zeros(n_leaves + 1, np.uint32), np.empty(n_leaves * columns.size, np.uint8)
     n_tables = list_tables(nodes, order, rows, first, table_columns)
     table_columns = table_columns[:n_tables].copy()
-    tables = _aligned_zeros(n_tables)
+    tables = line_aligned(n_tables * N_ROWS * N_WORDS, np.int64).reshape(n_tables, N_ROWS, N_WORDS)
+    tables[:] = 0
     fill_tables(nodes, order, rows, first, table_columns, tables)
     codes = np.empty(corners.size + VECTOR, np.int16)
     take_codes(corners, order, codes)
@@ -71,14 +73,6 @@ def bitmap_arrays(
 def least_bytes(n_columns: int, sides: float) -> float:
     """Return the least bytes that a box with this many sides takes in bitmaps and codes, when all leaves are full."""
     return 4.0 * n_columns + N_ROWS / 8 * sides
-
-
-def _aligned_zeros(n_tables: int) -> npt.NDArray[np.int64]:
-    """Return tables of zeros in which each row is one cache line."""
-    size = n_tables * N_ROWS * N_WORDS
-    room = np.zeros(size + N_WORDS, np.int64)
-    start = -(room.ctypes.data // 8) % N_WORDS
-    return room[start : start + size].reshape(n_tables, N_ROWS, N_WORDS)
 
 
 def check_bitmaps(arrays: SavedArrays, sizes: Mapping[str, int]) -> None:

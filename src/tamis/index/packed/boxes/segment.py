@@ -16,12 +16,13 @@ import numpy.typing as npt
 from tamis.index.packed.boxes.bitmaps import BITMAP_ARRAYS, bitmap_arrays, check_bitmaps
 from tamis.index.packed.boxes.coding import Coding
 from tamis.index.packed.boxes.grouping import pair_arrays
+from tamis.index.packed.boxes.lines import line_aligned
 from tamis.index.packed.boxes.slots import Slots
 from tamis.index.saved_arrays import MOST_ROWS, Ascending, Below, Declared, Intervals, Offsets, SavedArrays, Size
 from tamis.kernels import directory as at
 from tamis.kernels.boxes.pairs_build import GROUP_WIDTH, N_FILTERED, NO_COLUMN, find_bad_group
 from tamis.kernels.boxes.sparse import Boxes, take_boxes
-from tamis.kernels.boxes.tree import build_blocks, dense_codes, find_loose_lane, levels_of, order_boxes
+from tamis.kernels.boxes.tree import dense_codes, fill_blocks, find_loose_lane, levels_of, order_boxes
 from tamis.kernels.vector_ir import LANES
 
 __all__ = ["LAYOUTS", "Segment", "all_alive", "columns_of", "padded"]
@@ -112,7 +113,9 @@ def tree_arrays(
 ) -> tuple[npt.NDArray[np.int64], dict[str, npt.NDArray[Any]]]:
     """Return the slot order of boxes, given by the codes of their corners, and the arrays of their tree."""
     order = order_boxes(corners)
-    blocks, levels = build_blocks(corners, order)
+    levels = levels_of(len(corners))
+    blocks = line_aligned(int(levels[-1]) * 2 * LANES * columns.size, np.int16)
+    fill_blocks(corners, order, levels, blocks)
     return order.astype(np.int64), {"column_axes": columns, "blocks": blocks, "levels": levels}
 
 
