@@ -74,7 +74,8 @@ def make_snapshot(parts: list[Segment | Delta], n_axes: int) -> Snapshot:
     parts = sorted(parts, key=lambda part: id(part.coding))
     directory = np.array([part.row for part in parts], np.int64).reshape(len(parts), at.WIDTH)
     layout = directory[:, at.LAYOUT]
-    together, bits = np.isin(layout, (at.PAIRS, at.BITMAPS)), layout == at.BITMAPS
+    bits = layout == at.BITMAPS
+    together = bits | (layout == at.PAIRS)
     blocks, batched, walked, bitmaps = (directory[chosen] for chosen in (~together, together, ~bits, bits))
     return Snapshot(directory, tuple(parts), blocks, batched, walked, bitmaps, n_axes)
 
