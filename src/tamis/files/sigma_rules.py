@@ -15,8 +15,9 @@ from tamis.errors import LimitError, MissingExtraError, ModelError, TamisError, 
 from tamis.model.language.bind import bind, learn_from_node
 from tamis.model.language.cql2_json import to_json
 from tamis.model.language.foreign.sigma import field_uses, read_sigma_rule, sigma_node
-from tamis.model.language.foreign.sigma_documents import whole_documents
+from tamis.model.language.foreign.sigma_documents import Head, head_of, whole_documents
 from tamis.model.language.foreign.sigma_fields import Fields
+from tamis.model.language.foreign.sigma_parts import parts_within
 from tamis.model.language.format import format_node
 from tamis.model.language.nodes import And, Compare, Node
 from tamis.model.language.parse import parse
@@ -34,10 +35,6 @@ _MOST_BYTES: Final = 1 << 20
 _MOST_LEVELS: Final = 32
 _MOST_DIGITS: Final = 4_096
 _SUFFIXES: Final = (".yml", ".yaml")
-#: The parts of a log source, from the widest to the narrowest.
-_PARTS: Final = ("product", "category", "service")
-
-
 #: What becomes of the log source of a rule: metadata alone, or also conditions, or the namespace.
 LogSource = Literal["metadata", "condition", "namespace"]
 
@@ -72,6 +69,21 @@ class SigmaRecords:
 
     records: list[SigmaRecord] = field(default_factory=list)
     refused: list[RefusedRule] = field(default_factory=list)
+    #: Rules that became records; a rule that is longer than a filter may be becomes several.
+    n_rules: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """A rule that was read, and where."""
+
+    path: Path
+    head: Head
+    rule: SigmaRule
+
+    @property
+    def id(self) -> str:
+        return self.head.id or self.head.title or self.path.stem
 
 
 def read_sigma_rules(
@@ -79,7 +91,7 @@ def read_sigma_rules(
 ) -> SigmaRecords:
     """Read files, and all .yml and .yaml files below folders; raise `ModelError` when there is no such file."""
     fields, found = fields or Fields(), SigmaRecords()
-    rules: list[tuple[Path, SigmaRule]] = []
+    rules: list[_Rule] = []
     for path in _files(paths):
         try:
             documents = _documents(path)
@@ -92,27 +104,26 @@ def read_sigma_rules(
             try:
                 rule = read_sigma_rule(document)
                 fields.note(field_uses(rule, fields))
-                rules.append((path, rule))
+                rules.append(_Rule(path, head_of(document), rule))
             except ModelError as error:
                 found.refused.append(RefusedRule(path, _name_of(document, path, number), str(error)))
     _convert(rules, fields, logsource, found)
     return found
 
 
-def _convert(
-    rules: Iterable[tuple[Path, SigmaRule]], fields: Fields, logsource: LogSource, found: SigmaRecords
-) -> None:
+def _convert(rules: Iterable[_Rule], fields: Fields, logsource: LogSource, found: SigmaRecords) -> None:
     places: dict[str, Path] = {}
-    for path, rule in rules:
+    for rule in rules:
         try:
-            record = _record(rule, fields, logsource, path)
-            if record.id in places:
-                raise ModelError(f"the id {record.id} is that of a rule in {places[record.id]}")
+            if rule.id in places:
+                raise ModelError(f"the id {rule.id} is that of a rule in {places[rule.id]}")
+            records = _records(rule, fields, logsource)
         except TamisError as error:
-            found.refused.append(RefusedRule(path, rule.title or path.stem, str(error)))
+            found.refused.append(RefusedRule(rule.path, rule.head.title or rule.path.stem, str(error)))
             continue
-        places[record.id] = path
-        found.records.append(record)
+        places[rule.id] = rule.path
+        found.records += records
+        found.n_rules += 1
 
 
 def _files(paths: Iterable[Path]) -> Iterator[Path]:
@@ -173,16 +184,26 @@ def _name_of(document: Any, path: Path, number: int) -> str:
     return title if isinstance(title, str) else f"{path.stem}, document {number}"
 
 
-def _record(rule: SigmaRule, fields: Fields, logsource: LogSource, path: Path) -> SigmaRecord:
-    node = sigma_node(rule, fields)
-    source = {part: value for part in _PARTS if (value := getattr(rule.logsource, part)) is not None}
+def _records(rule: _Rule, fields: Fields, logsource: LogSource) -> list[SigmaRecord]:
+    node, source = sigma_node(rule.rule, fields), rule.head.source
     namespace = DEFAULT_NAMESPACE
     if logsource == "condition" and source:
         node = And((*_conditions(source, fields), *(node.parts if isinstance(node, And) else (node,))))
     elif logsource == "namespace":
         namespace = "-".join(source.values()) or DEFAULT_NAMESPACE
-    bind(node, learn_from_node(Schema(), node), open=True)
-    return SigmaRecord(str(rule.id or rule.title or path.stem), _written(node), _metadata(rule, source), namespace)
+    try:
+        return [SigmaRecord(rule.id, _written(node), rule.head.metadata, namespace)]
+    except LimitError:
+        return list(_cut(node, rule, namespace))
+
+
+def _cut(node: Node, rule: _Rule, namespace: str) -> Iterator[SigmaRecord]:
+    """Yield the records of a rule that is longer than a filter may be."""
+    parts = parts_within(node)
+    for number, part in enumerate(parts, 1):
+        title = f"{rule.head.title or rule.id} (part {number} of {len(parts)})"
+        metadata = {**rule.head.metadata, "title": title, "rule": rule.id}
+        yield SigmaRecord(f"{rule.id} (part {number})", _written(part), metadata, namespace)
 
 
 def _conditions(source: dict[str, str], fields: Fields) -> Iterator[Node]:
@@ -192,7 +213,8 @@ def _conditions(source: dict[str, str], fields: Fields) -> Iterator[Node]:
 
 
 def _written(node: Node) -> str | dict[str, Any] | bool:
-    """Return the text of a tree; CQL2-JSON, which may say more, where the text would be too long."""
+    """Return the text of a tree that is a valid filter; CQL2-JSON, which may say more, where it would be too long."""
+    bind(node, learn_from_node(Schema(), node), open=True)
     text = format_node(node)
     try:
         parse(text)
@@ -202,15 +224,3 @@ def _written(node: Node) -> str | dict[str, Any] | bool:
             parse(document)
         return document
     return text
-
-
-def _metadata(rule: SigmaRule, source: dict[str, str]) -> dict[str, str]:
-    about = {
-        "title": rule.title,
-        "status": None if rule.status is None else str(rule.status),
-        "level": None if rule.level is None else str(rule.level),
-        "tags": ", ".join(str(tag) for tag in rule.tags),
-        "author": rule.author,
-        **{f"logsource.{part}": value for part, value in source.items()},
-    }
-    return {name: str(value) for name, value in about.items() if value}

@@ -65,9 +65,9 @@ REFUSED = {
     "filter": ({"title": "c", "filter": {"rules": ["a"]}}, "global filter"),
     "hour": (rule({"s": {"f|hour": 3}, "condition": "s"}), "a part of a timestamp"),
     "start of a field": (rule({"s": {"f|fieldref|startswith": "g"}, "condition": "s"}), "fieldref asks for equal"),
-    "unequal types": (
-        rule({"s": {"f|fieldref": "g", "f|gt": 5}, "t": {"g": "x"}, "condition": "s or t"}),
-        "fieldref compares two strings or two numbers, not number and string",
+    "a comparison with a fraction": (
+        rule({"s": {"f|gt": 0.5, "f|contains": "x"}, "condition": "s"}),
+        "gt 0.5 compares numbers, and the field is a string",
     ),
     "no list": (rule({"s": {"f|expand": "%users%"}, "condition": "s"}), "the placeholder %users% has no values"),
     "unknown action": (rule({"s": {"f": "a"}, "condition": "s"}, action="destroy"), "unknown action"),
@@ -120,3 +120,51 @@ def test_placeholders_of_a_wrong_shape(text: str, message: str, tmp_path: Path) 
     with pytest.raises(tamis.TamisError) as error:
         read_fields(tmp_path / "fields.toml")
     assert message in str(error.value)
+
+
+def test_a_rule_that_is_longer_than_a_filter_becomes_several(tmp_path: Path) -> None:
+    hashes = [f"SHA256={number:064x}" for number in range(600)]
+    names = [f"name{number}" for number in range(5_000)]
+    selections = {"h": {"Hashes|contains": hashes}, "n": {"Name": names}, "f": {"User": "lab"}}
+    found = read(
+        tmp_path,
+        rule({**selections, "condition": "(h or n) and not f"}),
+        rule({**selections, "condition": "n"}, title="n"),
+    )
+    assert not found.refused
+    assert found.n_rules == 2
+    parts = [record for record in found.records if record.metadata.get("rule") == "A rule"]
+    assert len(parts) == len(found.records) - 1 > 1
+    assert [record.id for record in parts] == [f"A rule (part {n})" for n in range(1, len(parts) + 1)]
+    engine = tamis.Engine()
+    for record in parts:
+        engine.subscribe(record.filter, id=record.id)
+    for value in (hashes[0].upper(), hashes[300], hashes[-1]):
+        assert len(engine.match({"Hashes": f"x,{value},y", "User": "eve"})) == 1
+        assert not engine.match({"Hashes": value, "User": "LAB"})
+    assert engine.match({"Name": "NAME4999"})
+    assert not engine.match({"Hashes": "SHA256=1", "Name": "name"})
+
+
+def test_a_rule_without_a_list_that_could_be_cut_is_refused(tmp_path: Path) -> None:
+    filters = [f"\\folder{number:0200}" for number in range(100)]
+    found = read(tmp_path, rule({"s": {"f": "a"}, "x": {"g|contains": filters}, "condition": "s and not x"}))
+    assert ["characters of filter text" in refused.reason for refused in found.refused] == [True]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"date": "20220105"},
+        {"status": "odd"},
+        {"level": 5},
+        {"tags": "nodot"},
+        {"id": 5},
+        {"related": 1},
+        {"logsource": 1},
+    ],
+    ids=str,
+)
+def test_metadata_of_a_wrong_form_keeps_no_rule_out(odd: dict[str, Any], tmp_path: Path) -> None:
+    found = read(tmp_path, rule({"s": {"f": "a"}, "condition": "s"}, **odd))
+    assert [record.id for record in found.records] == ["5" if "id" in odd else "A rule"]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 import time
 
 import pytest
 
+from tamis.model.text import regex
 from tamis.model.text.folding import Fold, fold_text
-from tamis.model.text.regex import regex_machine
+from tamis.model.text.regex import RegexMachine, regex_machine
+from tamis.model.text.regex_syntax import parse_regex
 from tamis.model.values import UnfitError
 
 ATOMS = ["a", "b", "c", "ab", ".", "[ab]", "[^a]", r"\d", r"\w", r"\W", r"\s", "x", " ", r"\n", "é", "(?:ab|c)", "(a|)"]
@@ -25,23 +28,70 @@ def _expression(rng: random.Random, depth: int = 0) -> str:
     return "".join(parts) + (f"|{_expression(rng, depth + 1)}" if rng.random() < 0.2 else "")
 
 
-def _compare(seed: int, n: int) -> None:
+def _compare(seed: int, n: int, is_run_in_threads: bool = False) -> None:
     rng = random.Random(seed)
     for _ in range(n // 10):
         flags, expression = rng.choice(["", "", "(?i)", "(?s)", "(?m)", "(?ims)"]), _expression(rng)
-        machine = regex_machine(flags + expression)
+        machine = RegexMachine(parse_regex(flags + expression))
         plain = expression if "m" in flags else expression.replace("$", r"\Z")
         expected = re.compile(flags + plain, re.ASCII)
         for _ in range(10):
             text = "".join(rng.choice("aabbc1 x\n_é😀AB") for _ in range(rng.randint(0, 7)))
             if not text and r"\B" in expression:
                 continue  # Python before 3.14 finds no \B in an empty text
-            found = machine.matches(fold_text(text, machine.fold))
+            folded = fold_text(text, machine.fold)
+            found = regex._Tables(machine).run(folded) if is_run_in_threads else machine.matches(folded)
             assert found == bool(expected.search(text)), (flags + expression, text)
 
 
 def test_expressions_match_as_in_python() -> None:
     _compare(1, 10_000)
+
+
+@pytest.mark.parametrize("is_run_in_threads", [False, True])
+def test_runs_match_as_in_python(is_run_in_threads: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(regex, "_SHORTEST_RUN", 1)
+    _compare(3, 1_500, is_run_in_threads)
+
+
+@pytest.mark.parametrize("expression", [".{700,}", "x[ab]{700,}y", "^[^x]{700,}$", "[ab]{700}", "b{40,}[ab]{40,}"])
+def test_long_runs_match_as_in_python(expression: str) -> None:
+    machine, expected = regex_machine(expression), re.compile(expression.replace("$", r"\Z"))
+    for n in (39, 40, 79, 80, 81, 699, 700, 701):
+        for text in ("b" * n, "a" * n, f"x{'ab' * (n // 2)}y", f"{'a' * n}\n{'b' * n}", f"x{'b' * n}x", "x" * 3 * n):
+            assert machine.matches(text) == regex._Tables(machine).run(text) == bool(expected.search(text)), n
+
+
+PARTS_THAT_IGNORE_CASE = ["a(?i:b)c", "(?i:ab|c)", "a(?i)b", "(?i)a(?-i:b)c", "(?i:[a-c])x", "(?i:[^a])", "a|(?i:b)$"]
+
+
+@pytest.mark.parametrize("expression", PARTS_THAT_IGNORE_CASE)
+def test_parts_ignore_case_as_in_python(expression: str) -> None:
+    machine = regex_machine(expression)
+    expected = re.compile("a(?i:b)" if expression == "a(?i)b" else expression)
+    for letters in itertools.product("aAbBcCxX", repeat=3):
+        text = "".join(letters)
+        assert machine.matches(fold_text(text, machine.fold)) == bool(expected.search(text)), text
+
+
+@pytest.mark.parametrize(
+    ("expression", "matching", "other"),
+    [
+        (r"\x{41}[\x{4e00}-\x{9fff}]", "xA中", "xa中"),
+        ("(?i:s)k", "ſk", "sK"),
+        ("(?i:é)x", "Éx", "ex"),
+        ("a(?i)b|c", "C", "Ab"),
+        ("(a(?i)b)c", "aBc", "aBC"),
+        ("ab(?!.)", "ab\nc", "abc"),
+        ("(?s)ab(?!.)", "xab", "ab\nc"),
+        ("(?s:a.)b", "a\nb", "a\n\nb"),
+        ("(?m:^)b", "a\nb", "ab"),
+    ],
+)
+def test_forms_that_python_writes_otherwise(expression: str, matching: str, other: str) -> None:
+    machine = regex_machine(expression)
+    assert machine.matches(fold_text(matching, machine.fold))
+    assert not machine.matches(fold_text(other, machine.fold))
 
 
 @pytest.mark.soak
@@ -63,6 +113,9 @@ def test_many_expressions_match_as_in_python() -> None:
         ("a)", "an opening ("),
         ("[a", "a closing ]"),
         (r"\q", "escapes of the dialect"),
+        (r"\x{d800}", "hexadecimal digits"),
+        ("(?x:a)", "flags other than i, m and s"),
+        ("a(?!b)", "without look-ahead"),
         ("a{2000}", "more than 1,000 repetitions"),
         ("(a{100}){100}", "at most 500 steps"),
         ("a" * 5000, "at most 4,096 characters"),

@@ -128,10 +128,10 @@ def _import(kind: Kind, file: Path, out: Path | None) -> None:
         except TamisError as error:
             refused += 1
             errors().say(f"{file}, rule {id!r}: {error}", "red")
-    write_subscriptions(records, refused, out)
+    write_subscriptions(records, len(records), refused, out)
 
 
-def write_subscriptions(records: list[dict[str, object]], refused: int, out: Path | None) -> None:
+def write_subscriptions(records: list[dict[str, object]], imported: int, refused: int, out: Path | None) -> None:
     """Write subscriptions as JSONL to a file or to standard output; end with exit code 1 when rules were refused."""
     import msgspec
 
@@ -142,7 +142,7 @@ def write_subscriptions(records: list[dict[str, object]], refused: int, out: Pat
         out.write_text(text, encoding="utf-8")
     else:
         print(text, end="")
-    errors().say(f"{len(records)} of {len(records) + refused} rules became subscriptions")
+    errors().say(f"{imported} of {imported + refused} rules became subscriptions")
     if refused:
         raise typer.Exit(NO)
 

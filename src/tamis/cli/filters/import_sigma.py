@@ -65,13 +65,14 @@ def import_sigma(
         errors().say(f"{rule.path}, rule {rule.name!r}: {rule.reason}", "red")
     if json:
         write_json(_summary(found))
-    write_subscriptions([record.as_json() for record in found.records], len(found.refused), out)
+    write_subscriptions([record.as_json() for record in found.records], found.n_rules, len(found.refused), out)
 
 
 def _summary(found: SigmaRecords) -> dict[str, object]:
     return {
-        "rules": len(found.records) + len(found.refused),
-        "imported": len(found.records),
+        "rules": found.n_rules + len(found.refused),
+        "imported": found.n_rules,
+        "subscriptions": len(found.records),
         "refused": [{"file": str(rule.path), "rule": rule.name, "reason": rule.reason} for rule in found.refused],
         "levels": dict(Counter(record.metadata.get("level", "none") for record in found.records)),
     }

@@ -30,10 +30,16 @@ from tamis.model.values import UnfitError
 
 __all__ = ["MAX_STATES", "MAX_STEPS", "RegexMachine", "State", "regex_machine"]
 
-#: Steps of a program; a repetition {n} is n copies.
+#: Steps of a program; a repetition {n} is n copies, a run is a single step.
 MAX_STEPS: Final = 500
 #: States that a machine keeps.
-MAX_STATES: Final = 1_000
+MAX_STATES: Final = 2_000
+#: A repetition of one character without an upper bound is a *run* from this number on. The thread that entered it first
+#: has counted the most, and whatever another thread reaches it has reached before: a state has one count for a run.
+_SHORTEST_RUN: Final = 33
+#: A thread is the number of its step and, above these bits, what it has counted.
+_STEP_BITS: Final = 16
+_STEP: Final = (1 << _STEP_BITS) - 1
 
 #: What stands before or after a position.
 _EDGE, _WORD, _NEWLINE, _OTHER = range(4)
@@ -50,6 +56,8 @@ class _Step:
     chars: Chars | None = None
     anchor: str | None = None
     cells: frozenset[int] = frozenset()
+    #: Characters that a run takes before it may end; 0: the step takes a single character.
+    run: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -126,7 +134,16 @@ class RegexMachine:
         alive = self._closure(state, kind)
         if alive is None:
             return self.met
-        taken = {self._steps[i].ways[0] for i in alive if cell in self._steps[i].cells}
+        taken: set[int] = set()
+        counts: dict[int, int] = {}
+        for thread in alive:
+            i, count = thread & _STEP, thread >> _STEP_BITS
+            step = self._steps[i]
+            if cell in step.cells and step.run:
+                counts[i] = max(counts.get(i, 0), min(count + 1, step.run))
+            elif cell in step.cells:
+                taken.add(step.ways[0])
+        taken.update(i | count << _STEP_BITS for i, count in counts.items())
         if not self._anchored:
             taken.add(0)
         if not taken:
@@ -150,17 +167,18 @@ class RegexMachine:
             state.following.clear()
 
     def _closure(self, state: State, after: int) -> list[int] | None:
-        """Return the steps that take a character next, given what stands after the position; None: it is a match."""
+        """Return the threads that take a character next, given what stands after the position; None: it is a match."""
         seen, waiting, alive = set(state.threads), list(state.threads), []
         while waiting:
-            i = waiting.pop()
-            step = self._steps[i]
+            thread = waiting.pop()
+            step = self._steps[thread & _STEP]
             if step.chars is not None:
-                alive.append(i)
-                continue
-            if not step.ways:
+                alive.append(thread)
+                if not step.run or thread >> _STEP_BITS < step.run:
+                    continue
+            elif not step.ways:
                 return None
-            if step.anchor is not None and not _holds(step.anchor, state.before, after):
+            elif step.anchor is not None and not _holds(step.anchor, state.before, after):
                 continue
             for way in step.ways:
                 if way not in seen:
@@ -209,6 +227,7 @@ class _Tables:
                     _set_bit(self._closures[before, after, i], step_alive)
         if not machine._looks:
             self._closures[:] = self._closures[:1, _OTHER:]
+        self._runs = np.array([(i, step.run) for i, step in enumerate(steps) if step.run], np.int64).reshape(-1, 2)
 
     def run(self, text: str) -> bool:
         """Whether the expression fits somewhere in a text."""
@@ -216,7 +235,10 @@ class _Tables:
         cells = np.searchsorted(self._starts, codes, side="right") - 1
         kinds = np.concatenate(([_EDGE], self._kinds[cells], [_EDGE]))
         scratch = np.zeros((2, WORDS), np.uint64)
-        return bool(run_threads(cells, kinds, self._closures, self._takes, self._is_anchored, scratch))
+        counts = np.zeros(len(self._runs), np.int64)
+        return bool(
+            run_threads(cells, kinds, self._closures, self._takes, self._is_anchored, scratch, self._runs, counts)
+        )
 
 
 @lru_cache(maxsize=64)
@@ -235,7 +257,7 @@ class _Compiler:
         self._steps: list[_Step] = []
 
     def program(self, tree: Tree) -> list[_Step]:
-        self._write(tree)
+        self._write(_open_ended(tree))
         self._add(_Step())
         return self._steps
 
@@ -271,6 +293,9 @@ class _Compiler:
             self._steps[end].ways = (len(self._steps),)
 
     def _repeat(self, tree: Repeat) -> None:
+        if isinstance(tree.part, Chars) and tree.most is None and tree.least >= _SHORTEST_RUN:
+            self._add(_Step((len(self._steps) + 1,), chars=tree.part, run=tree.least))
+            return
         for _ in range(tree.least):
             self._write(tree.part)
         if tree.most is None:
@@ -285,6 +310,15 @@ class _Compiler:
             self._write(tree.part)
         for fork in forks:
             self._steps[fork].ways = (fork + 1, len(self._steps))
+
+
+def _open_ended(tree: Tree) -> Tree:
+    """Return a tree whose last part has no upper bound: where {n,m} fits at the end, {n,} does, and vice versa."""
+    *parts, last = tree.parts if isinstance(tree, Seq) and tree.parts else (tree,)
+    if not isinstance(last, Repeat) or not isinstance(last.part, Chars) or last.least < _SHORTEST_RUN:
+        return tree
+    opened = Repeat(last.part, last.least, None)
+    return Seq((*parts, opened)) if parts else opened
 
 
 def _first(tree: Tree) -> Tree:

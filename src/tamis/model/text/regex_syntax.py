@@ -3,16 +3,22 @@ r"""The dialect of MATCHES: regular expressions that are regular.
 =========================== =========================================================================
 ``. [a-z] [^a-z]``          one character; ``.`` is any but a newline
 ``\d \w \s \D \W \S``       ASCII digits, word characters, white space, and their complements
-``\t \n \r \f \v \a \0``    control characters; ``\xHH``, ``\uHHHH``, ``\UHHHHHHHH`` any code point
+``\t \n \r \f \v \a \0``    control characters; ``\xHH``, ``\x{H...}``, ``\uHHHH``, ``\UHHHHHHHH`` any code point
 ``* + ? {n} {n,} {n,m}``    repetition; a ``?`` behind it changes nothing, since only "whether" is asked
 ``ab  a|b  (a)  (?:a)``     one after the other, either, groups (a name, ``(?P<name>a)``, is read and ignored)
 ``^ $ \A \Z``               the start and the end of the text
 ``\b \B``                   the edge of a word, and anywhere else
-``(?ims)`` in front         ignore case; ``^`` and ``$`` at every line; ``.`` takes a newline, too
+``(?!.)``                   the end of the text or of a line
+``(?ims)``                  ignore case; ``^`` and ``$`` at every line; ``.`` takes a newline, too: from here to the
+                            end of the group
+``(?i:a) (?-i:a)``          the same flags for one group, or the lack of them
 =========================== =========================================================================
 
-Back-references, look-around, conditions, and atomic or possessive groups are refused by name: they are not regular, so
-no engine can promise linear time for them. An expression has at most `MAX_LENGTH` characters, a repetition at most
+Where only a part of an expression ignores case, it does so character by character: ``(?i:ß)`` is not ``SS``, as it is
+in an expression that ignores case throughout.
+
+Back-references, other look-around, conditions, and atomic or possessive groups are refused by name: they are not
+regular, so no engine can promise linear time for them. An expression has at most `MAX_LENGTH` characters, a repetition at most
 `MAX_REPEAT` copies, and groups nest at most `MAX_DEPTH` deep; `regex` bounds what all repetitions together become.
 """
 
@@ -20,6 +26,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, NoReturn
 
 from tamis.model.text.folding import Fold, fold_pairs, fold_text
@@ -51,6 +58,8 @@ _REFUSED: Final = (
     ("?#", "a comment (?#...)"),
 )
 _FLAGS = re.compile(r"\(\?([ims]+)\)")
+_FLAGS_INSIDE = re.compile(r"\?([ims]*+)(?:-([ims]++))?([:)])")
+_BRACED = re.compile(r"\{([0-9A-Fa-f]{1,6})\}")
 _COUNT = re.compile(r"\{([0-9]*+)(,?)([0-9]*+)\}")
 _NAMED = re.compile(r"\?P?<[A-Za-z_][A-Za-z0-9_]*+>")
 
@@ -115,9 +124,13 @@ def parse_regex(expression: str, fold: Fold = Fold.NONE) -> Regex:
     if len(expression) > MAX_LENGTH:
         raise UnfitError(f"a regular expression of at most {MAX_LENGTH:,} characters, not {len(expression):,}")
     reader = _Reader(expression, fold)
-    tree = reader.alternatives(0)
-    if reader.position < len(expression):
-        reader.fail("an opening ( for the )")
+    tree = reader.whole()
+    if reader.has_case_flags and not fold & Fold.CASE:
+        reader = _Reader(expression, fold, by_character=True)
+        tree = reader.whole()
+        if not reader.minds_case:  # all letters ignore case, as they do when the text is folded
+            reader = _Reader(expression, fold | Fold.CASE)
+            tree = reader.whole()
     return Regex(tree, reader.fold)
 
 
@@ -152,16 +165,41 @@ def _folded(ranges: Ranges, fold: Fold) -> Ranges:
     return _united([*ranges, *more])
 
 
-class _Reader:
-    """Reads one expression from left to right."""
+@lru_cache(maxsize=256)
+def _either_case(ranges: Ranges) -> Ranges:
+    """Return ranges with all characters that differ from theirs in case alone."""
+    if ranges and ranges[-1][1] < 128:
+        # the long s and the sign of the kelvin are the only others that fold to ASCII
+        pairs = [*((c, c + 32) for c in range(65, 91)), (0x17F, ord("s")), (0x212A, ord("k"))]
+    else:
+        pairs = list(fold_pairs(Fold.CASE))
+    reached = [(to, to) for code, to in pairs if any(low <= code <= high for low, high in ranges)]
+    small = _united([*ranges, *reached])
+    return _united([*small, *((code, code) for code, to in pairs if any(low <= to <= high for low, high in small))])
 
-    def __init__(self, expression: str, fold: Fold) -> None:
+
+class _Reader:
+    """Reads an expression from left to right.
+
+    ``by_character`` letters that ignore case become both, so that others may mind it; otherwise the text is folded.
+    """
+
+    def __init__(self, expression: str, fold: Fold, *, by_character: bool = False) -> None:
         self.text = expression
         flags = _FLAGS.match(expression)
         letters = flags[1] if flags else ""
         self.position = flags.end() if flags else 0
-        self.fold = fold | Fold.CASE if "i" in letters else fold
-        self.lines, self.dot_takes_newline = "m" in letters, "s" in letters
+        self.by_character = by_character
+        self.fold = fold | Fold.CASE if "i" in letters and not by_character else fold
+        self.flags = frozenset(letters)
+        #: Whether a part has flags of its own about case, and whether a letter outside ``i`` was read.
+        self.has_case_flags = self.minds_case = False
+
+    def whole(self) -> Tree:
+        tree = self.alternatives(0)
+        if self.position < len(self.text):
+            self.fail("an opening ( for the )")
+        return tree
 
     def fail(self, wanted: str, position: int | None = None) -> NoReturn:
         at = self.position if position is None else position
@@ -233,10 +271,10 @@ class _Reader:
         if character == "[":
             return Chars(self.char_class(start))
         if character == ".":
-            return Chars(ANYTHING if self.dot_takes_newline else complement(((10, 10),)))
+            return Chars(ANYTHING if "s" in self.flags else complement(((10, 10),)))
         if character in "^$":
             side = "begin" if character == "^" else "end"
-            return Anchor(f"line_{side}" if self.lines else side)
+            return Anchor(f"line_{side}" if "m" in self.flags else side)
         if character in "*+?":
             self.fail("something that can be repeated", start)
         return self.escape(start) if character == "\\" else self.literal(ord(character))
@@ -244,18 +282,32 @@ class _Reader:
     def group(self, start: int, depth: int) -> Tree:
         if depth >= MAX_DEPTH:
             raise UnfitError(f"a regular expression whose groups nest at most {MAX_DEPTH} deep")
+        if self.take("?!.)"):
+            return Anchor("end" if "s" in self.flags else "line_end")
         for sign, name in _REFUSED:
             if self.text.startswith(sign, self.position):
                 self.refuse(name, start, len(sign) + 1)
+        outside = self.flags
         named = _NAMED.match(self.text, self.position)
         if named:
             self.position = named.end()
-        elif not self.take("?:") and self.text.startswith("?", self.position):
-            self.refuse("flags inside (only in front, as (?i))", start, 4)
+        elif self.text.startswith("?", self.position) and not self.open_flags(start):
+            return Seq(())
         inner = self.alternatives(depth + 1)
         if not self.take(")"):
             self.fail("a closing ) for the (", start)
+        self.flags = outside
         return Seq((inner,)) if isinstance(inner, Anchor) else inner  # a group may be repeated, an anchor may not
+
+    def open_flags(self, start: int) -> bool:
+        """Read the flags of a group; whether the group goes on behind them."""
+        found = _FLAGS_INSIDE.match(self.text, self.position)
+        if found is None:
+            self.refuse("flags other than i, m and s", start, 4)
+        self.position = found.end()
+        self.has_case_flags |= "i" in found[0]
+        self.flags = self.flags.union(found[1]).difference(found[2] or "")
+        return found[3] == ":"
 
     def escape(self, start: int) -> Tree:
         character = self.text[self.position : self.position + 1]
@@ -276,6 +328,10 @@ class _Reader:
         """Return the code point of an escape whose backslash stands at ``start``."""
         character = self.text[self.position : self.position + 1]
         self.position += 1
+        braced = _BRACED.match(self.text, self.position) if character == "x" else None
+        if braced and (code := int(braced[1], 16)) <= _LAST and not 0xD800 <= code < 0xE000:
+            self.position = braced.end()
+            return code
         if character in _HEX:
             digits = self.text[self.position : self.position + _HEX[character]]
             if len(digits) == _HEX[character] and re.fullmatch("[0-9A-Fa-f]+", digits):
@@ -294,9 +350,19 @@ class _Reader:
 
     def literal(self, code: int) -> Tree:
         if not self.fold:
-            return Chars(((code, code),))
-        parts = tuple(Chars(((ord(c), ord(c)),)) for c in fold_text(chr(code), self.fold))
+            return Chars(self.cased(((code, code),)))
+        parts = tuple(Chars(self.cased(((ord(c), ord(c)),))) for c in fold_text(chr(code), self.fold))
         return parts[0] if len(parts) == 1 else Seq(parts)
+
+    def cased(self, ranges: Ranges) -> Ranges:
+        """Return ranges as the flags in force have them."""
+        if not self.by_character:
+            return ranges
+        both = _either_case(ranges)
+        if "i" in self.flags:
+            return both
+        self.minds_case |= both != ranges
+        return ranges
 
     def char_class(self, start: int) -> Ranges:
         negated = self.take("^")
@@ -325,8 +391,8 @@ class _Reader:
             high = self.class_end()
             if isinstance(high, tuple) or high < low:
                 self.fail("a range that ascends", begin)
-            return _folded(((low, high),), self.fold)
-        return _folded(((low, low),), self.fold)
+            return self.cased(_folded(((low, high),), self.fold))
+        return self.cased(_folded(((low, low),), self.fold))
 
     def class_end(self) -> int | Ranges:
         """Return one end of a range, or the ranges of a shorthand."""

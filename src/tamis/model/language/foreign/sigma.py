@@ -20,9 +20,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tamis.errors import MissingExtraError, ModelError, SubscriptionError
-from tamis.model.language.foreign.sigma_documents import check_document
+from tamis.model.language.foreign.sigma_documents import check_document, opened_expression
 from tamis.model.language.foreign.sigma_fields import Fields, FieldUse
 from tamis.model.language.foreign.sigma_networks import network_expression
+from tamis.model.language.foreign.sigma_numbers import number_expression
 from tamis.model.language.nodes import (
     And,
     Arithmetic,
@@ -79,9 +80,14 @@ def _suggestion(message: str) -> str:
 def field_uses(rule: SigmaRule, fields: Fields) -> Iterator[FieldUse]:
     """Yield what a rule compares its fields with."""
     from sigma.conditions import ConditionFieldEqualsValueExpression
+    from sigma.types import SigmaFieldReference
 
     for item in _leaves(_condition(rule)):
-        if isinstance(item, ConditionFieldEqualsValueExpression):
+        if not isinstance(item, ConditionFieldEqualsValueExpression):
+            continue
+        if isinstance(item.value, SigmaFieldReference):
+            yield FieldUse(item.field, "same", item.value.field)
+        else:
             for value in _expanded(item.value, fields):
                 kind = _kind_of(value)
                 if kind is not None:
@@ -214,11 +220,11 @@ class _Reader:
         if value.starts_with or value.ends_with:
             raise SubscriptionError("fieldref asks for equal fields, not for the start or end of one", name)
         fields = self._fields
-        kinds = {fields.kind(one) for one in (name, value.field) if fields.is_compared(one)} or {"string"}
-        kind = kinds.pop()
-        if kinds or kind == "boolean":
-            pair = f"{fields.kind(name)} and {fields.kind(value.field)}"
-            raise SubscriptionError(f"fieldref compares two strings or two numbers, not {pair}", name, value.field)
+        kind, other_kind = fields.kind(name), fields.kind(value.field)
+        if kind != other_kind or kind == "boolean":
+            raise SubscriptionError(
+                f"fieldref compares two strings or two numbers, not {kind} and {other_kind}", name, value.field
+            )
         join = _all_of if negated else _any_of
         return join(
             [
@@ -331,16 +337,21 @@ def _boolean(attribute: str, value: Any, kind: str) -> Node:
 
 
 def _compared(attribute: str, value: Any, kind: str) -> Node:
-    if kind != "number":
-        raise SubscriptionError(f"{value.op.name.lower()} compares numbers, and the field is a {kind}", attribute)
-    return Compare(attribute, _OPERATORS[value.op.name], value.number.number)
+    op, number = _OPERATORS[value.op.name], value.number.number
+    if kind == "number":
+        return Compare(attribute, op, number)
+    if kind == "boolean" or int(number) != number:
+        raise SubscriptionError(
+            f"{value.op.name.lower()} {number} compares numbers, and the field is a {kind}", attribute
+        )
+    return TextTest(attribute, "MATCHES", (number_expression(op, int(number)),))
 
 
 def _regex(attribute: str, value: Any, kind: str) -> Node:
     if kind != "string":
         raise SubscriptionError(f"a regular expression is compared with a {kind}", attribute)
     flags = "".join(sorted(value.sigma_to_re_flag[flag] for flag in value.flags))
-    return TextTest(attribute, "MATCHES", ((f"(?{flags})" if flags else "") + str(value.regexp),))
+    return TextTest(attribute, "MATCHES", ((f"(?{flags})" if flags else "") + opened_expression(str(value.regexp)),))
 
 
 def _network(attribute: str, value: Any, kind: str) -> Node:

@@ -1,14 +1,23 @@
-"""YAML documents of Sigma rules before pySigma reads them: shared parts, kinds that are refused, older spellings."""
+"""YAML documents of Sigma rules before pySigma reads them: shared parts, kinds that are refused, other spellings.
+
+pySigma reads the detection alone. What a document says besides is metadata (`Head`), and a date or a tag of a wrong
+form does not keep a rule out.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
+from uuid import UUID
 
 from tamis.errors import ModelError
 
-__all__ = ["check_document", "whole_documents"]
+__all__ = ["Head", "check_document", "head_of", "opened_expression", "whole_documents"]
+
+#: The parts of a log source, from the widest to the narrowest.
+_SOURCE: Final = ("product", "category", "service")
 
 #: Kinds of documents that are not rules themselves, by the key that identifies them.
 _REFUSED: Final = {
@@ -20,6 +29,16 @@ _REFUSED: Final = {
 #: Modifiers of the specification that pySigma knows by another name.
 _SPELLINGS: Final = {"utf16le": "wide"}
 
+#: Modifiers of a regular expression that leave its text as it is.
+_FLAGS: Final = {"re", "i", "m", "s", "ignorecase", "multiline", "dotall", "all", "neq"}
+#: Modifiers whose values are text, and those whose values are numbers, however YAML reads them.
+_OF_TEXT: Final = {"contains", "startswith", "endswith", "windash", "cased", "base64", "base64offset", "wide", "utf16"}
+_OF_NUMBERS: Final = {"lt", "lte", "gt", "gte"}
+
+#: What a sealed expression starts with.
+_SEAL: Final = "sealed"
+
+_NUMBER: Final = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?")
 _OPERATOR: Final = re.compile(r"\b(AND|OR|NOT)\b")
 
 
@@ -69,8 +88,42 @@ def _told_apart(whole: dict[str, Any], own: Mapping[str, Any], number: int) -> d
     return without_id if "title" in own else without_id | {"title": f"{whole.get('title', 'rule')} ({number})"}
 
 
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a document says of a rule besides its detection; an entry of another form than text is left out."""
+
+    id: str | None
+    title: str | None
+    source: dict[str, str]
+    metadata: dict[str, str]
+
+
+def head_of(document: Mapping[str, Any]) -> Head:
+    """Return the id, the title, the log source and the metadata of a document.
+
+    >>> head_of({"title": "t", "level": "high", "tags": ["a.b"], "logsource": {"product": "p"}}).metadata
+    {'title': 't', 'level': 'high', 'tags': 'a.b', 'logsource.product': 'p'}
+    """
+    logsource = document.get("logsource")
+    parts = logsource if isinstance(logsource, Mapping) else {}
+    source = {part: text for part in _SOURCE if (text := _text(parts.get(part)))}
+    tags = document.get("tags")
+    about = {
+        **{name: _text(document.get(name)) for name in ("title", "status", "level")},
+        "tags": ", ".join(filter(None, map(_text, tags if isinstance(tags, list) else [tags]))),
+        "author": _text(document.get("author")),
+        **{f"logsource.{part}": text for part, text in source.items()},
+    }
+    metadata = {name: text for name, text in about.items() if text}
+    return Head(_text(document.get("id")), metadata.get("title"), source, metadata)
+
+
+def _text(value: Any) -> str | None:
+    return str(value) if isinstance(value, str | int | float | UUID) and not isinstance(value, bool) else None
+
+
 def check_document(document: Any) -> dict[str, Any]:
-    """Return a document as pySigma reads it, or raise `ModelError` that says why it is not a rule."""
+    """Return the detection of a document as pySigma reads it, or raise `ModelError` that says why there is none."""
     if not isinstance(document, Mapping):
         raise ModelError(f"a Sigma rule is a YAML mapping, not {type(document).__name__}")
     for key, reason in _REFUSED.items():
@@ -78,14 +131,14 @@ def check_document(document: Any) -> dict[str, Any]:
             raise ModelError(reason)
     detection = document.get("detection")
     if not isinstance(detection, Mapping):
-        return dict(document)
+        raise ModelError("not a valid Sigma rule: it has no detection (a mapping of selections and a condition)")
     respelled = _respelled(detection)
     conditions = detection.get("condition")
     if isinstance(conditions, list):
         respelled["condition"] = [_condition(condition, detection) for condition in conditions]
     elif "condition" in detection:
         respelled["condition"] = _condition(conditions, detection)
-    return {**document, "detection": respelled}
+    return {"title": "a rule", "logsource": {"category": "any"}, "detection": respelled}
 
 
 def _condition(condition: Any, selections: Mapping[Any, Any]) -> Any:
@@ -104,7 +157,41 @@ def _respelled(part: Any) -> Any:
         return [_respelled(item) for item in part]
     if not isinstance(part, Mapping):
         return part
-    return {_field(key): _respelled(value) for key, value in part.items()}
+    return {_field(key): _values(key, value) for key, value in part.items()}
+
+
+def _values(key: Any, value: Any) -> Any:
+    """Return the values of a field as its modifiers need them."""
+    modifiers = set(key.split("|")[1:]) if isinstance(key, str) else set()
+    if not modifiers or isinstance(value, Mapping):
+        return _respelled(value)
+    if isinstance(value, list):
+        return [_values(key, item) for item in value]
+    if "re" in modifiers and modifiers <= _FLAGS and value is not None:
+        return _sealed(str(value))
+    if isinstance(value, int | float) and not isinstance(value, bool) and modifiers & _OF_TEXT:
+        return str(value)
+    if isinstance(value, str) and modifiers & _OF_NUMBERS and _NUMBER.fullmatch(value):
+        return float(value) if "." in value else int(value)
+    return value
+
+
+def _sealed(expression: str) -> str:
+    """Return a regular expression as text that each engine accepts.
+
+    pySigma checks expressions with `re` or with RE2, whichever it finds. They have other dialects than MATCHES, which
+    checks an expression when its rule becomes a filter.
+    """
+    return _SEAL + expression.encode().hex()
+
+
+def opened_expression(text: str) -> str:
+    """Return the regular expression that was written in a document.
+
+    >>> opened_expression(check_document({"detection": {"s": {"f|re": "a+"}}})["detection"]["s"]["f|re"])
+    'a+'
+    """
+    return bytes.fromhex(text.removeprefix(_SEAL)).decode() if text.startswith(_SEAL) else text
 
 
 def _field(key: Any) -> Any:

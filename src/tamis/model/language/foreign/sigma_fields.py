@@ -28,10 +28,14 @@ _MOST_BYTES: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class FieldUse:
-    """That some rule compares a field with a value of a kind; ``numeric`` text is kind ``"digits"``."""
+    """That some rule compares a field with a value of a kind; ``numeric`` text is kind ``"digits"``.
+
+    Kind ``"same"``: the rule compares it with ``other``, so that both have one type.
+    """
 
     name: str
     kind: str
+    other: str = ""
 
 
 @dataclass(slots=True)
@@ -47,11 +51,16 @@ class Fields:
     #: What each placeholder (``%name%``, with the modifier expand) stands for.
     placeholders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     _uses: dict[str, set[str]] = field(default_factory=dict)
+    _compared_with: dict[str, set[str]] = field(default_factory=dict)
 
     def note(self, uses: Iterable[FieldUse]) -> None:
         """Take what rules compare fields with into account."""
         for use in uses:
-            self._uses.setdefault(use.name, set()).add(use.kind)
+            if use.kind == "same":
+                self._compared_with.setdefault(use.name, set()).add(use.other)
+                self._compared_with.setdefault(use.other, set()).add(use.name)
+            else:
+                self._uses.setdefault(use.name, set()).add(use.kind)
 
     def attributes(self, name: str) -> tuple[str, ...]:
         """Return the attributes that a field becomes: any of them may hold the value."""
@@ -65,10 +74,6 @@ class Fields:
             )
         return self.placeholders[placeholder]
 
-    def is_compared(self, name: str) -> bool:
-        """Whether the file or a rule says which type a field has."""
-        return name in self.declared or bool(self._uses.get(name))
-
     def kind(self, name: str) -> str:
         """Return the type of a field: string, number or boolean.
 
@@ -77,14 +82,25 @@ class Fields:
         >>> fields.kind("EventID"), fields.kind("Image"), fields.kind("Other")
         ('number', 'string', 'string')
         """
-        uses = self._uses.get(name, set())
         if name in self.declared:
             return self.declared[name]
+        uses = self._uses_of(name)
         if "string" in uses or {"boolean", "number"} <= uses:
             return "string"
         if "number" in uses:
             return "number"
         return "boolean" if uses == {"boolean"} else "string"
+
+    def _uses_of(self, name: str) -> set[str]:
+        """Return the kinds of values that a field is compared with, and all fields with which it shares a type."""
+        found, waiting, uses = {name}, [name], set[str]()
+        while waiting:
+            one = waiting.pop()
+            uses |= {self.declared[one]} if one in self.declared else self._uses.get(one, set())
+            others = self._compared_with.get(one, set()) - found
+            found |= others
+            waiting += others
+        return uses
 
 
 def read_fields(path: Path | None) -> Fields:
