@@ -18,8 +18,9 @@ Where only a part of an expression ignores case, it does so character by charact
 in an expression that ignores case throughout.
 
 Back-references, other look-around, conditions, and atomic or possessive groups are refused by name: they are not
-regular, so no engine can promise linear time for them. An expression has at most `MAX_LENGTH` characters, a repetition at most
-`MAX_REPEAT` copies, and groups nest at most `MAX_DEPTH` deep; `regex` bounds what all repetitions together become.
+regular, so no engine can promise linear time for them. An expression has at most `MAX_LENGTH` characters, a repetition
+at most `MAX_REPEAT` copies, and groups nest at most `MAX_DEPTH` deep; `regex` bounds what all repetitions together
+become.
 """
 
 from __future__ import annotations
