@@ -149,8 +149,10 @@ def _documents(path: Path) -> list[Any]:
         if len(data) > _MOST_BYTES:
             raise ModelError(f"more than {_MOST_BYTES:,} bytes are too many for a file of rules")
         text = data.decode("utf-8-sig")
-        _check_yaml(yaml.parse(text, Loader=yaml.SafeLoader))
-        return list(whole_documents(document for document in yaml.safe_load_all(text) if document is not None))
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml, where PyYAML was built with it
+        _check_yaml(yaml.parse(text, Loader=loader))
+        documents = yaml.load_all(text, Loader=loader)
+        return list(whole_documents(document for document in documents if document is not None))
     except PermissionError:
         raise ModelError("this user may not read the file") from None
     except UnicodeDecodeError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date
 from typing import Any, Final
 from uuid import UUID
 
@@ -155,6 +156,8 @@ def _respelled(part: Any) -> Any:
     """Return a part of a detection with the modifiers that pySigma knows."""
     if isinstance(part, list):
         return [_respelled(item) for item in part]
+    if isinstance(part, date):
+        return part.isoformat()  # YAML reads 2024-01-31 as a date
     if not isinstance(part, Mapping):
         return part
     return {_field(key): _values(key, value) for key, value in part.items()}
