@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from tamis.model.values import UnfitError
 
-__all__ = ["LikePattern", "like_matches", "like_pattern", "prefix_stop"]
+__all__ = ["LikePattern", "like_matches", "like_pattern", "plain_pieces", "prefix_stop"]
 
 #: A piece of a pattern: its characters in order; None is ``_``.
 _Piece = tuple[str | None, ...]
@@ -53,6 +53,15 @@ class LikePattern:
             if position < 0:
                 return False
         return True
+
+
+def plain_pieces(pattern: str) -> list[str] | None:
+    """Return the texts between the ``%`` of a pattern that has no other wildcard and no escape; None for any other.
+
+    >>> plain_pieces("%quake%"), plain_pieces("a_"), plain_pieces("abc")
+    (['', 'quake', ''], None, ['abc'])
+    """
+    return None if "\\" in pattern or "_" in pattern or "%%" in pattern else pattern.split("%")
 
 
 @lru_cache(maxsize=4096)

@@ -41,6 +41,8 @@ Ends = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 
 #: Candidates of an event that are decided first when one match is enough, and how many times as many come next.
 _FIRST_LOOK, _NEXT_LOOK = 8, 8
+#: Matches of an event up to which Python joins them faster than NumPy.
+_FEW = 64
 
 
 class PackedSearch:
@@ -66,7 +68,7 @@ class PackedSearch:
                 return np.unique(np.concatenate([self.match(event, one) for one in points]))
         lowest = np.array(low)
         highest = lowest if high is low else np.array(high)
-        rows = store.plain.match_point(lowest, highest, plain)
+        rows = store.plain.match_point(lowest, highest, plain) if len(store.plain) else NO_ROWS
         if len(trees.columns.row):
             rows = np.concatenate((rows, store.trees.match(lowest, highest, trees)))
         if not is_point:
@@ -74,11 +76,14 @@ class PackedSearch:
         if len(store.balls):
             rows = np.concatenate((rows, store.balls.match(event)))
         if store.n_special:
-            entries = store.special.match_point(lowest, highest, special)
+            entries = store.special.match_point(lowest, highest, special) if len(store.special) else NO_ROWS
             found = [*self._decided(event, entries, is_point=is_point), *self._ask_loose(event)]
             found += self._decided_texts(event, texts, (lowest, highest), is_point=is_point)
+            if len(rows) + len(found) <= _FEW:
+                return np.array(sorted({*rows.tolist(), *found}), np.int32)
             return np.union1d(rows, found).astype(np.int32)
-        rows.sort()
+        if len(rows):
+            rows.sort()
         return rows
 
     def match_table(self, events: EventTable) -> MatchRows:
@@ -219,6 +224,8 @@ class PackedSearch:
 
     def _decided(self, event: Event, entries: Rows, *, is_point: bool) -> list[int]:
         """Return the rows among special candidates that match; a row may come twice."""
+        if not len(entries):
+            return []
         store, known = self._store, self._store.entries
         sure = known.exact[entries] & is_point
         found: list[int] = known.row[entries[sure]].tolist()

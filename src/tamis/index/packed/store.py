@@ -219,13 +219,12 @@ class PackedStore:
 
     def decided(self, rows: Rows) -> list[int]:
         """Return the rows, of some ascending ones, that a box or the text index decides without the subscription."""
-        plain, others = list[int](), list[tuple[int, int]]()
-        for row in rows.tolist():
-            entries = () if row in self.loose else self.entries.of(row)
-            others += [(row, entry) for entry in entries]
-            if not entries and self.plain.find_box(row) is not None:
-                plain.append(row)
-        owners, numbers = np.array(others, np.int32).reshape(-1, 2).T
+        owners, numbers = self.entries.of_rows(rows)
+        if self.loose:
+            tight = ~np.isin(owners, list(self.loose))
+            owners, numbers = owners[tight], numbers[tight]
+        without = np.setdiff1d(rows, owners).tolist()
+        plain = [row for row in without if self.plain.find_box(row) is not None] if len(self.plain) else []
         open_rows = owners[~self.texts.decides(numbers)]
         return [*plain, *np.setdiff1d(owners, open_rows).tolist()]
 

@@ -82,6 +82,8 @@ def filter_of(constraints: Iterable[Constraint], rest: Predicate | None = None) 
             values[one.attribute] = one.allowed if known is None else known & one.allowed
         else:
             _take(others, one)
+    if not values and all(isinstance(one, Like) for one in others.values()):  # each needs its value, and that is all
+        return Filter(tuple(sorted(others.values(), key=_order)), rest)
     for one in others.values():  # a condition on a value needs the value
         if (isinstance(one, Spatial) and not one.relations) or (isinstance(one, Clock) and not one.allowed):
             return None

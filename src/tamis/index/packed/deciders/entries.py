@@ -68,6 +68,15 @@ class Entries:
         known = self.row[: self._n]
         return range(int(np.searchsorted(known, row, "left")), int(np.searchsorted(known, row, "right")))
 
+    def of_rows(self, rows: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """Return row and entry of each entry of some rows."""
+        known = self.row[: self._n]
+        starts, stops = np.searchsorted(known, rows, "left"), np.searchsorted(known, rows, "right")
+        counts = stops - starts
+        before = np.cumsum(counts) - counts
+        numbers = np.arange(counts.sum()) + np.repeat(starts - before, counts)
+        return np.repeat(rows, counts).astype(np.int32), numbers.astype(np.int32)
+
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return the columns by name."""
         n = self._n

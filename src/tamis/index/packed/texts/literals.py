@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import Final, NamedTuple, cast
 
-from tamis.model.pattern import like_pattern
+from tamis.model.pattern import like_pattern, plain_pieces
 from tamis.model.subscription import AllOf, AnyOf, Filter, Like, Predicate
 from tamis.model.text.folding import Fold
 from tamis.model.text.regex_syntax import Alt, Chars, Repeat, Seq, Tree, parse_regex
@@ -77,6 +77,16 @@ def required_groups(predicate: Predicate) -> list[Group]:
 
 
 def _of_like(like: Like) -> Iterator[Group]:
+    plain = plain_pieces(like.pattern)
+    if plain is not None:
+        last = len(plain) - 1
+        for number, run in enumerate(plain):
+            if run:
+                anchor = Anchor.END if number == last else Anchor.NONE if number else Anchor.START
+                text = run.encode()
+                literal = text[:LONGEST] if anchor is Anchor.START else text[-LONGEST:]
+                yield (Key(like.attribute, like.fold, literal, anchor),)
+        return
     pieces = like_pattern(like.pattern).pieces
     for number, piece in enumerate(pieces):
         for run, starts, ends in _runs(piece):

@@ -8,7 +8,7 @@ from typing import cast
 from tamis.index.packed.texts.literals import Anchor
 from tamis.index.packed.texts.machines import machine_program
 from tamis.kernels.text.like import ANY_TEXT, LONGEST_PIECE, ONE_CHARACTER
-from tamis.model.pattern import like_pattern
+from tamis.model.pattern import like_pattern, plain_pieces
 from tamis.model.subscription import Like
 from tamis.model.text.folding import Fold
 from tamis.model.text.regex_syntax import parse_regex
@@ -26,7 +26,11 @@ def program_of(like: Like) -> bytes | None:
     """
     if like.is_regex:
         return machine_program(like.pattern, like.fold)
-    pieces = [_bytes_of(piece) for piece in like_pattern(like.pattern).pieces]
+    plain = plain_pieces(like.pattern)
+    if plain is not None:
+        pieces = [piece.encode() for piece in plain]
+    else:
+        pieces = [_bytes_of(piece) for piece in like_pattern(like.pattern).pieces]
     if any(len(piece) > LONGEST_PIECE for piece in pieces[1:-1]):
         return None
     return _ANY.join(pieces)

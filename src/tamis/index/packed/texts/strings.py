@@ -34,12 +34,16 @@ def strings_of_table(events: EventTable, views: Sequence[View]) -> Strings:
 
 def strings_of_event(event: Event, views: Sequence[View]) -> Strings:
     """Return the strings of one event."""
-    return _joined([_of_value(event.get(name), fold) for name, fold in views], 1)
-
-
-def _of_value(value: object, fold: Fold) -> _Laid:
-    text = fold_text(value, fold).encode() if isinstance(value, str) else b""
-    return np.frombuffer(text, np.uint8), np.array([0, len(text)]), np.array([isinstance(value, str)])
+    text, offsets, present = bytearray(), [], []
+    for name, fold in views:
+        value, start = event.get(name), len(text)
+        if isinstance(value, str):
+            text += fold_text(value, fold).encode()
+        offsets.append((start, len(text)))
+        present.append((isinstance(value, str),))
+    if not offsets:
+        return _joined([], 1)
+    return Strings(np.frombuffer(text, np.uint8), np.array(offsets, np.int64), np.array(present, np.bool_))
 
 
 def _raw(column: Column | None, n: int) -> _Laid:

@@ -115,8 +115,12 @@ class TextSnapshot(NamedTuple):
         if len(self.unposted):
             pairs.append(keep_all(self.unposted, self.columns, strings, points, memo))
         self.memos.give_back(memo, len(points[0]))
-        rows, entries = (np.concatenate([pair[i] for pair in pairs]) if pairs else _NONE for i in range(2))
-        found = np.unique(rows.astype(np.int64) << 32 | entries)
+        rows, entries = pairs[0] if pairs else (_NONE, _NONE)
+        if len(pairs) > 1:
+            rows, entries = (np.concatenate(column) for column in zip(*pairs, strict=True))
+        found = rows.astype(np.int64) << 32 | entries
+        if len(found) > 1:
+            found = np.unique(found)
         entries = found & 0xFFFFFFFF
         return Proposals((found >> 32).astype(np.int32), self.number[entries], self.sure[entries])
 
