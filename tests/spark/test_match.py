@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 import tamis
 from tamis.errors import SnapshotError, TableError
-from tamis.spark import check_events, compile_subscriptions, match, write_snapshot
+from tamis.spark import backtest, check_events, compile_subscriptions, match, write_snapshot
 from tamis.spark.matching import matching
 from tests.spark.worlds import COLUMNS, SCHEMA, laptop, pairs, rows, texts
 
@@ -214,3 +214,21 @@ def test_a_path_into_a_variant_column_is_refused_with_the_expression_that_takes_
     subscriptions = spark.createDataFrame([("s", "detail.state = 'running'")], "id string, filter string")
     with pytest.raises(TableError, match=r"'detail' is a VARIANT.*try_variant_get\(detail, '\$\.state'"):
         match(events, subscriptions, schema=tamis.Schema({"detail.state": tamis.String()}))
+
+
+def test_a_backtest_takes_attributes_that_no_event_has_as_missing(spark: Any) -> None:
+    filters = [
+        ("a", "price < 1"),
+        ("b", "elsewhere LIKE 'x%' OR price > 5 AND nowhere IS NULL"),
+        ("c", "\"*\" ILIKE '%lamp%'"),
+        ("d", "absent = 7"),
+    ]
+    rules = spark.createDataFrame(filters, "id string, filter string")
+    events = spark.createDataFrame(
+        [(1, 0.5, "a Lamp"), (2, 9.0, "b"), (3, 7.0, None)], "event_id long, price double, name string"
+    )
+    found = {row["subscription_id"]: row["fired"] for row in backtest(events, rules).collect()}
+    assert found == {"a": 1, "b": 2, "c": 1, "d": 0}
+    bad = spark.createDataFrame([("e", "price <")], "id string, filter string")
+    with pytest.raises(TableError, match="'e'"):
+        backtest(events, rules.union(bad))

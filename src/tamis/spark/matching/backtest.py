@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tamis.errors import TamisError
+from tamis.model.language.bind import learn_from_node
+from tamis.model.language.nodes import Calculated, Constant, leaves
+from tamis.model.language.parse import parse
 from tamis.model.schema import Schema
+from tamis.model.types.string import String
 from tamis.model.subscription import DEFAULT_NAMESPACE
-from tamis.spark.columns import quoted, require
+from tamis.spark.columns import quoted, require, schema_of
 from tamis.spark.matching.match import match
 from tamis.spark.snapshots.snapshot import read_snapshot
 
@@ -28,9 +34,15 @@ def backtest(
     """Return (subscription_id, day, fired): the firings of each rule per day; a rule that never fired has a row with 0.
 
     ``time`` is a timestamp column of the events; without it ``day`` is null and there is a row per rule. The other
-    parameters are those of `match`. Nothing is collected: the result is as large as rules times days.
+    parameters are those of `match`. The result is as large as rules times days, and not collected.
+
+    Without ``schema`` the texts of rules in a DataFrame are read here: an attribute that rules name and events lack is
+    missing in all of them.
     """
     require(events, [event_id, *([time] if time else [])], "the table of events")
+    if schema is None and isinstance(subscriptions, DataFrame):
+        require(subscriptions, ["filter"], "the table of subscriptions")
+        schema = _learned(schema_of(events), subscriptions)
     deliveries = match(
         events,
         subscriptions,
@@ -49,3 +61,17 @@ def backtest(
     all_rules = wanted.select(F.col(name).alias("subscription_id")).distinct()
     joined = all_rules.join(fired, "subscription_id", "left")
     return joined.select("subscription_id", "day", F.coalesce("fired", F.lit(0)).alias("fired"))
+
+
+def _learned(schema: Schema, rules: DataFrame) -> Schema:
+    """Return a schema with the attributes that rules name besides; one that is only asked whether it is there is text.
+
+    A rule that cannot be read is passed over: `match` says what is wrong with it.
+    """
+    named: set[str] = set()
+    for (text,) in rules.select(F.col("filter").cast("string")).toLocalIterator():
+        with suppress(TamisError):
+            node = parse(text)
+            schema = learn_from_node(schema, node)
+            named.update(leaf.attribute for leaf in leaves(node) if not isinstance(leaf, Calculated | Constant))
+    return schema.extended({name: String() for name in sorted(named - set(schema))}, "the rules")
