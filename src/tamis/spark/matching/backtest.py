@@ -13,8 +13,8 @@ from tamis.model.language.bind import learn_from_node
 from tamis.model.language.nodes import Calculated, Constant, leaves
 from tamis.model.language.parse import parse
 from tamis.model.schema import Schema
-from tamis.model.types.string import String
 from tamis.model.subscription import DEFAULT_NAMESPACE
+from tamis.model.types.string import String
 from tamis.spark.columns import quoted, require, schema_of
 from tamis.spark.matching.match import match
 from tamis.spark.snapshots.snapshot import read_snapshot
