@@ -26,6 +26,7 @@ EPILOG = examples(
     'tamis bench spark --system "identity,tamis" --size 100k,1M',
     "tamis bench spark --work zipf4,sparse20 --size 10k --events 160000",
     'tamis bench spark --size 10k --system "covers_join,relation_join,relation by function"',
+    'tamis bench spark --size 1000 --system "text rules,text rules in 1 statement,text rules in 5 statements"',
 )
 
 #: Workloads of boxes; `tamis_bench.workloads.boxes` says what they are.
@@ -59,18 +60,21 @@ def spark(
     from tamis.spark import session
     from tamis_bench.spark.papers import PAPERS
     from tamis_bench.spark.run import OURS, PEERS
+    from tamis_bench.spark.text_rules import TEXT_RULES
 
-    systems = chosen("system", system, (*OURS, *PEERS, *PAPERS))
+    alone = {**PAPERS, **TEXT_RULES}
+    systems = chosen("system", system, (*OURS, *PEERS, *alone))
     works, sizes = chosen("workload", work, _WORKS), sizes_of(size)
     running = session(master, name="tamis bench", spark_driver_memory="8g")
     found: list[_Row] = []
     for n in sizes:
-        for name in (name for name in systems if name in PAPERS and (system or n <= _MOST_FOR_PAPERS)):
-            found.append(_Row("papers", n, PAPERS[name](running, n, repeat), None, None))
+        for name in (name for name in systems if name in alone and (system or n <= _MOST_FOR_PAPERS)):
+            kind = "text" if name in TEXT_RULES else "papers"
+            found.append(_Row(kind, n, alone[name](running, n, repeat), None, None))
             if json:
                 write_json_lines([found[-1].as_json()])
     for one, n in itertools.product(works, sizes):
-        wanted = [name for name in systems if name not in PAPERS]
+        wanted = [name for name in systems if name not in alone]
         wanted = [name for name in wanted if system or name in _ALWAYS or n <= _MOST_FOR_JOINS]
         if not wanted:
             continue

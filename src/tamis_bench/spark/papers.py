@@ -26,7 +26,7 @@ from tamis.spark import (
 from tamis.spark.columns import arrow_function
 from tamis_bench.spark.work import Timing
 
-__all__ = ["PAPERS"]
+__all__ = ["PAPERS", "timed"]
 
 _RELATIONS = ["overlaps", "inside", "contains", "meets"]
 #: Regions of each side up to which a function is called for every pair.
@@ -36,7 +36,7 @@ _BITS = 10
 Rows = tuple[DataFrame, DataFrame]
 
 
-def _timed(name: str, frame: DataFrame, n: int, repeat: int, note: str) -> Timing:
+def timed(name: str, frame: DataFrame, n: int, repeat: int, note: str) -> Timing:
     """Time a join, the best of ``repeat`` runs after one that counts its rows."""
     pairs, best = frame.count(), float("inf")
     for _ in range(repeat):
@@ -70,17 +70,17 @@ def _regions(spark: SparkSession, n: int, seed: int) -> DataFrame:
 
 def _covers(spark: SparkSession, n: int, repeat: int) -> Timing:
     frame = covers_join(_rules(spark, n, 1, 20.0), _rules(spark, n, 2, 2.0), schema=_schema())
-    return _timed("covers_join", frame, n, repeat, f"{n:,} filters on each side")
+    return timed("covers_join", frame, n, repeat, f"{n:,} filters on each side")
 
 
 def _find_covers(spark: SparkSession, n: int, repeat: int) -> Timing:
     frame = find_covers(_rules(spark, n, 2, 2.0), _rules(spark, n, 1, 20.0), schema=_schema())
-    return _timed("find_covers", frame, n, repeat, f"{n:,} new filters among {n:,}")
+    return timed("find_covers", frame, n, repeat, f"{n:,} new filters among {n:,}")
 
 
 def _relations(spark: SparkSession, n: int, repeat: int) -> Timing:
     frame = relation_join(_regions(spark, n, 1), _regions(spark, n, 2), _RELATIONS)
-    return _timed("relation_join", frame, n, repeat, f"{n:,} polygons on each side")
+    return timed("relation_join", frame, n, repeat, f"{n:,} polygons on each side")
 
 
 def _relations_by_function(spark: SparkSession, n: int, repeat: int) -> Timing:
@@ -90,7 +90,7 @@ def _relations_by_function(spark: SparkSession, n: int, repeat: int) -> Timing:
     related = arrow_function(_intersect, "boolean")
     pairs = left.crossJoin(right.select(F.col("id").alias("other"), F.col("region").alias("its_region")))
     note = f"shapely.intersects for every pair of {few:,} polygons on each side"
-    return _timed("relation by function", pairs.where(related("region", "its_region")), few, repeat, note)
+    return timed("relation by function", pairs.where(related("region", "its_region")), few, repeat, note)
 
 
 def _intersect(left: pa.Array, right: pa.Array) -> pa.Array:
@@ -103,7 +103,7 @@ def _balls(spark: SparkSession, n: int, repeat: int) -> Timing:
     vectors, centers, radii = rng.normal(size=(n, 8)), rng.normal(size=(n, 8)), rng.uniform(0.1, 1, n)
     points = spark.createDataFrame(pa.table({"id": np.arange(n), "vector": list(vectors)}))
     balls = spark.createDataFrame(pa.table({"id": np.arange(n), "center": list(centers), "radius": radii}))
-    return _timed("ball_join", ball_join(points, balls, dimensions=8), n, repeat, f"{n:,} points and balls of 8 axes")
+    return timed("ball_join", ball_join(points, balls, dimensions=8), n, repeat, f"{n:,} points and balls of 8 axes")
 
 
 def _ranges(spark: SparkSession, n: int, repeat: int) -> Timing:
@@ -113,7 +113,7 @@ def _ranges(spark: SparkSession, n: int, repeat: int) -> Timing:
     boxes = pa.table({"id": np.arange(n), "low": list(low), "high": list(low + 15)})
     ranges = hilbert_ranges(spark.createDataFrame(boxes), bits=_BITS)
     frame = range_join(keys, ranges, key_bits=2 * _BITS)
-    return _timed("range_join", frame, n, repeat, f"{n:,} keys and boxes of 16 by 16 cells")
+    return timed("range_join", frame, n, repeat, f"{n:,} keys and boxes of 16 by 16 cells")
 
 
 def _plan(spark: SparkSession, n: int, repeat: int) -> Timing:
@@ -124,7 +124,7 @@ def _plan(spark: SparkSession, n: int, repeat: int) -> Timing:
     events = pa.table({"event_id": np.arange(n), "a": rng.uniform(0, 100, n), "b": rng.uniform(0, 100, n)})
     receptions = plan.receptions(spark.createDataFrame(events))
     false = receptions.where("NOT matches").count()
-    timing = _timed("overlay_plan", receptions, n, repeat, "")
+    timing = timed("overlay_plan", receptions, n, repeat, "")
     share = false / max(1, timing.pairs)
     plan.release()
     note = f"{n:,} peers planned in {built:.1f} s, {plan.height} levels; {share:.1%} of receptions are false positives"

@@ -10,6 +10,7 @@ import pytest
 
 import tamis
 from tamis.errors import SnapshotError
+from tamis.index.packed import matcher
 from tamis.index.packed.texts import finders
 from tamis.index.packed.texts.choosing import chosen_postings
 from tamis.index.packed.texts.entries import NewEntry, TextEntries
@@ -214,3 +215,24 @@ def test_programs_fit_what_patterns_match() -> None:
         data = np.frombuffer(text.encode(), np.uint8).copy()
         assert fits_like(program, 0, len(program), data, 0, len(data), masks) == meets(like, text), (pattern, text)
         assert not masks.any()
+
+
+def test_a_few_rules_are_packed_for_tables_that_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matcher, "MANY_PAIRS", 2_000)
+    monkeypatch.setattr(matcher, "LARGE_TABLE", 500)
+    packed = []
+    pack = matcher._pack
+    monkeypatch.setattr(matcher, "_pack", lambda few, lookup: packed.append(len(few)) or pack(few, lookup))
+    engine = tamis.Engine()
+    for number in range(10):
+        engine.subscribe(f"line ILIKE '%word{number} %'", id=number)
+    table = {"line": [f"a WORD{i % 12} b" for i in range(100)]}
+    found = [engine.match_table(table) for _ in range(4)]
+    assert [sorted(zip(one.event.tolist(), one.subscription, strict=True)) for one in found] == [
+        sorted((i, i % 12) for i in range(100) if i % 12 < 10)
+    ] * 4
+    assert packed == [10, 10, 10]
+    engine.match_table({"line": ["word1 "]})
+    assert packed == [10, 10, 10]
+    engine.subscribe("line = 'a WORD11 b'", id=11)
+    assert engine.match_table(table).subscription.count(11) == 8

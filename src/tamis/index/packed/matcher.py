@@ -1,8 +1,8 @@
 """The packed matcher: the default for any number of subscriptions.
 
 A few subscriptions are asked one by one, and no kernel is loaded for them. From `FEW` on they live in the
-packed core (`core`): boxes in packed segments, exact last. A large table meets the packed core even when the
-subscriptions are few.
+packed core (`core`): boxes in packed segments, exact last. Large tables, and tables that come again and again, meet a
+packed core even when the subscriptions are few.
 """
 
 from __future__ import annotations
@@ -28,8 +28,11 @@ __all__ = ["FEW", "PackedMatcher"]
 
 #: Up to this many subscriptions are asked one by one, in less than a tenth of a millisecond per event.
 FEW = 128
-#: Pairs of event and subscription from which on a table is worth packing a few subscriptions for.
-LARGE_TABLE = 5_000_000
+#: Pairs of event and subscription, over all tables so far, from which on kernels are worth loading: a second or two of
+#: asking one by one.
+MANY_PAIRS = 1_000_000
+#: Pairs of a table from which on it is worth packing a few subscriptions for: some ten milliseconds.
+LARGE_TABLE = 20_000
 
 
 class PackedMatcher:
@@ -49,6 +52,8 @@ class PackedMatcher:
         self._few = LinearMatcher()
         #: None while there are few. Once it is there ``_few`` is left as it is for those who still read it.
         self._core: PackedCore | None = None
+        #: Pairs that tables have asked about.
+        self._n_pairs = 0
         self.columns = _ColumnLoader(self)
 
     def __len__(self) -> int:
@@ -89,7 +94,9 @@ class PackedMatcher:
         """Return the rows that match each event of a table; a bad row matches nothing."""
         if self._core is not None:
             return self._core.match_table(events)
-        if len(self._few) * len(events) < LARGE_TABLE:
+        n_pairs = len(self._few) * len(events)
+        self._n_pairs += n_pairs
+        if n_pairs < LARGE_TABLE or self._n_pairs < MANY_PAIRS:
             return self._few.match_table(events)
         return _pack(self._few, self._lookup).match_table(events)
 
