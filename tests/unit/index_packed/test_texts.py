@@ -9,8 +9,10 @@ import pyarrow as pa
 import pytest
 
 import tamis
+from tamis.algebra.compiling import compile_source
 from tamis.errors import SnapshotError
 from tamis.index.packed import matcher
+from tamis.index.packed.core import PackedCore
 from tamis.index.packed.texts import finders
 from tamis.index.packed.texts.choosing import chosen_postings
 from tamis.index.packed.texts.entries import NewEntry, TextEntries
@@ -19,7 +21,7 @@ from tamis.index.packed.texts.literals import Anchor
 from tamis.index.packed.texts.programs import program_of
 from tamis.index.saved_arrays import SavedArrays
 from tamis.kernels.text.like import fits_like
-from tamis.model.subscription import Like
+from tamis.model.subscription import Like, Subscription
 from tamis.model.text.patterns import meets
 
 WORDS = ["ab", "abc", "Straße", "foo", "Bar", "é", "😀", "x", "power", "shell", ".exe", "cmd", "abcdefghijkl"]
@@ -236,3 +238,10 @@ def test_a_few_rules_are_packed_for_tables_that_come_again(monkeypatch: pytest.M
     assert packed == [10, 10, 10]
     engine.subscribe("line = 'a WORD11 b'", id=11)
     assert engine.match_table(table).subscription.count(11) == 8
+
+
+def test_what_needs_no_look_at_its_subscription_is_named() -> None:
+    texts = ["s ILIKE '%abc%'", "s ILIKE '%abc%' OR t IS NULL", "n < 3", "s LIKE 'a%' AND n < 3", "n < 1 OR n > 2"]
+    subscriptions = [Subscription(i, compile_source(text, SCHEMA).filters) for i, text in enumerate(texts)]
+    core = PackedCore(subscriptions.__getitem__)
+    assert sorted(core.add_many(np.arange(5, dtype=np.int32), subscriptions, [])) == [0, 2]
