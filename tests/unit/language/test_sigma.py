@@ -339,6 +339,6 @@ def test_random_rules_against_an_evaluation_written_apart(seed: int, tmp_path: P
 
 
 @pytest.mark.soak
-def test_many_random_sigma_rules(tmp_path: Path) -> None:
-    for seed in range(100, 200):
-        check_random_rules(tmp_path, seed, 300, 300)
+@pytest.mark.parametrize("seed", range(100, 200))
+def test_many_random_sigma_rules(seed: int, tmp_path: Path) -> None:
+    check_random_rules(tmp_path, seed, 300, 300)
