@@ -17,11 +17,11 @@ from tamis.index.packed.texts import finders
 from tamis.index.packed.texts.choosing import chosen_postings
 from tamis.index.packed.texts.entries import NewEntry, TextEntries
 from tamis.index.packed.texts.finders import Finder, Literals, finder_of
-from tamis.index.packed.texts.literals import Anchor
+from tamis.index.packed.texts.literals import Anchor, required_groups
 from tamis.index.packed.texts.programs import program_of
 from tamis.index.saved_arrays import SavedArrays
 from tamis.kernels.text.like import fits_like
-from tamis.model.subscription import Like, Subscription
+from tamis.model.subscription import AnyOf, Like, Subscription
 from tamis.model.text.patterns import meets
 
 WORDS = ["ab", "abc", "Straße", "foo", "Bar", "é", "😀", "x", "power", "shell", ".exe", "cmd", "abcdefghijkl"]
@@ -245,3 +245,8 @@ def test_what_needs_no_look_at_its_subscription_is_named() -> None:
     subscriptions = [Subscription(i, compile_source(text, SCHEMA).filters) for i, text in enumerate(texts)]
     core = PackedCore(subscriptions.__getitem__)
     assert sorted(core.add_many(np.arange(5, dtype=np.int32), subscriptions, [])) == [0, 2]
+
+
+def test_a_rule_of_hundreds_of_alternatives_is_found_by_their_literals() -> None:
+    groups = required_groups(AnyOf(tuple(Like("s", f"%word{number}%") for number in range(600))))
+    assert [len(group) for group in groups] == [600]

@@ -26,7 +26,7 @@ __all__ = ["LONGEST", "Anchor", "Group", "Key", "groups_of", "required_groups"]
 LONGEST: Final = 8
 
 #: Keys of a group; a larger one proposes too much to be worth it.
-_MOST_KEYS: Final = 256
+_MOST_KEYS: Final = 1_024
 
 
 class Anchor(IntEnum):
