@@ -250,3 +250,14 @@ def test_what_needs_no_look_at_its_subscription_is_named() -> None:
 def test_a_rule_of_hundreds_of_alternatives_is_found_by_their_literals() -> None:
     groups = required_groups(AnyOf(tuple(Like("s", f"%word{number}%") for number in range(600))))
     assert [len(group) for group in groups] == [600]
+
+
+def test_a_long_rule_does_not_wait_among_those_that_every_event_meets() -> None:
+    texts = [" OR ".join(f"s ILIKE '%word{number}%'" for number in range(300)), "s ILIKE '%short%'"]
+    subscriptions = [Subscription(i, compile_source(text, SCHEMA).filters) for i, text in enumerate(texts)]
+    core = PackedCore(subscriptions.__getitem__)
+    core.add_many(np.arange(2, dtype=np.int32)[:1], subscriptions[:1])
+    assert (len(core._store.texts._segments), len(core._store.texts._tail)) == (1, 0)
+    core.add_many(np.arange(2, dtype=np.int32)[1:], subscriptions[1:])
+    assert (len(core._store.texts._segments), len(core._store.texts._tail)) == (1, 1)
+    assert core.match({"s": "a WORD299 and a SHORT one"}).tolist() == [0, 1]

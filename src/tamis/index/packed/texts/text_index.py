@@ -36,6 +36,8 @@ _Points = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 
 #: Entries that are looked at for every event before they become a segment: about 3 us.
 TAIL: Final = 32
+#: Tests and steps of these together: a rule may have hundreds.
+TAIL_TESTS: Final = 256
 
 #: Counters of how often a key is used; two keys may share one.
 _COUNTERS: Final = 1 << 13
@@ -137,6 +139,7 @@ class TextIndex:
         self._segments: list[Segment] = []
         self._unposted = _NONE
         self._tail = _NONE
+        self._tail_tests = 0
         self._usage = np.zeros(_COUNTERS, np.int32)
         self._memos = _Memos()
         self._lengths = TextLengths()
@@ -171,8 +174,10 @@ class TextIndex:
         posted = self._entries.has_keys(positions)
         self._unposted = np.concatenate((self._unposted, positions[~posted]))
         self._tail = np.concatenate((self._tail, positions[posted]))
-        if len(self._tail) > TAIL:
+        self._tail_tests += sum(len(one.tests) + len(one.steps) for one in new)
+        if len(self._tail) > TAIL or (len(self._tail) and self._tail_tests > TAIL_TESTS):
             self._make_segment()
+            self._tail_tests = 0
         self.snapshot = self._taken()
 
     def remove(self, numbers: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
