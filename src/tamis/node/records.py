@@ -256,6 +256,13 @@ HELD = Kind(
     "routing/consumers/sharing.py",
     "which consumer holds a message of a shared queue and until when, how often it was taken, whether it is settled",
 )
+WEBHOOK = Kind(
+    "webhook",
+    ("link",),
+    _struct("MessagePack map of `routing/webhooks/registration.py::Webhook`"),
+    "routing/webhooks/registration.py",
+    "where the messages of a subscription are sent, and the keys that sign them: a secret",
+)
 PRODUCER = Kind(
     "producer",
     ("principal", "producer"),
@@ -327,6 +334,7 @@ _ALL: tuple[Kind[object], ...] = (  # type: ignore[assignment]  # a tuple of dif
     SCHEMA,
     GAP,
     HELD,
+    WEBHOOK,
     PRODUCER,
     REFUSED,
     TOKENS,

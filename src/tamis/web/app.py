@@ -27,6 +27,7 @@ from tamis.web.endpoints import (
     streams,
     subscriptions,
     trial,
+    webhooks,
     websocket,
 )
 from tamis.web.endpoints.groups import consumers, dead_letters
@@ -58,6 +59,13 @@ ENDPOINTS: tuple[tuple[str, str, Endpoint], ...] = (
     ("GET", "/v1/subscriptions/{id}/dead", dead_letters.listing),
     ("POST", "/v1/subscriptions/{id}/dead/replay", dead_letters.replay),
     ("POST", "/v1/subscriptions/{id}/dead/drop", dead_letters.drop),
+    ("PUT", "/v1/subscriptions/{id}/webhook", webhooks.put),
+    ("GET", "/v1/subscriptions/{id}/webhook", webhooks.show),
+    ("DELETE", "/v1/subscriptions/{id}/webhook", webhooks.delete),
+    ("POST", "/v1/subscriptions/{id}/webhook/rotate", webhooks.rotate),
+    ("POST", "/v1/subscriptions/{id}/webhook/suspend", webhooks.suspend),
+    ("POST", "/v1/subscriptions/{id}/webhook/resume", webhooks.resume),
+    ("GET", "/v1/webhooks", webhooks.listing),
     ("POST", "/v1/explain", explanations.explain_event),
     ("POST", "/v1/trial", trial.trial),
     ("POST", "/v1/matches", trial.matching),

@@ -22,6 +22,7 @@ from tamis.routing.edge.audit import MAX_AUDIT
 from tamis.routing.edge.backlogs import MAX_BACKLOG_BYTES
 from tamis.routing.edge.limits import MAX_BACKLOG, MAX_CONNECTIONS, MAX_CONNECTIONS_OF_ADDRESS
 from tamis.routing.policies import CellOptions, Policy, find_policy
+from tamis.routing.webhooks.rules import WebhookRules
 from tamis.runtime.client.clear_text import check_encrypted, is_loopback
 
 __all__ = [
@@ -198,6 +199,8 @@ class BrokerConfig(_Port, frozen=True, forbid_unknown_fields=True, kw_only=True)
     snapshot: str = ""
     links: tuple[LinkConfig, ...] = ()
     tenants: tuple[TenantConfig, ...] = ()
+    #: Where webhooks may lead; nowhere by default.
+    webhooks: WebhookRules = WebhookRules()
 
     @property
     def is_loopback(self) -> bool:
@@ -215,6 +218,7 @@ class BrokerConfig(_Port, frozen=True, forbid_unknown_fields=True, kw_only=True)
         if self.auth.jwt is not None:
             self.auth.jwt.check()
         self._check_store()
+        self.webhooks.check()
         for link in self.links:
             link.check()
         if self.links and not self.schema:
@@ -254,8 +258,9 @@ def read_config(path: Path) -> BrokerConfig:
         raise ModelError(f"{path}: {error} (known: {known})") from None
     links = tuple(_beside(link, path, "token_file", "ca_file", "cells") for link in found.links)
     jwt = None if found.auth.jwt is None else _beside(found.auth.jwt, path, "keys", "secret_file")
+    webhooks = _beside(found.webhooks, path, "ca_file")
     return _beside(
-        msgspec.structs.replace(found, links=links, auth=AuthConfig(jwt)),
+        msgspec.structs.replace(found, links=links, auth=AuthConfig(jwt), webhooks=webhooks),
         path,
         "data",
         "schema",
