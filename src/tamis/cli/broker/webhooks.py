@@ -101,14 +101,14 @@ def list_webhooks(
     insecure: Insecure = False,
     json: Json = False,
 ) -> None:
-    """List the webhooks that your token may see, by host."""
+    """List the webhooks that your token may see; `show` says what is wrong with one."""
     from tamis.cli.screen import make_table, output, plain, write_json_lines
 
     found = list(_calls(url, token, insecure, "default").all())
     if json:
         write_json_lines(found)
         return
-    columns = ("subscription", "host", "state", "waiting", "problem")
+    columns = ("subscription", "namespace", "host", "state", "waiting", "failures")
     table = make_table(*columns)
     for hook in found:
         table.add_row(*(plain(str(hook[name])) for name in columns))

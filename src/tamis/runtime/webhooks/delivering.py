@@ -50,7 +50,7 @@ class _Shared:
     tls: ssl.SSLContext | None
     resolve: Resolve
     slots: asyncio.Semaphore
-    #: Requests that succeeded and failed, and messages that arrived.
+    #: Requests, those that failed, and messages that arrived.
     counts: Counter[str] = field(default_factory=Counter)
 
 
@@ -73,13 +73,18 @@ class Deliveries:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Requests that succeeded and failed, and messages that arrived, since the broker was started."""
+        """``requests``, ``failures`` among them, and ``deliveries`` of messages, since the broker was started."""
         return Counter[str]() if self._shared is None else self._shared.counts
+
+    @property
+    def n_suspended(self) -> int:
+        """How many webhooks are suspended."""
+        return sum(bool(hook.suspended) for hook in self.all.values())
 
     def failures_of(self, link: Link) -> tuple[int, str]:
         """Return how many requests failed since the last that did not, and why the last one failed."""
         reader = self._readers.get(link)
-        if reader is None or reader.hook != self.all.get(link):
+        if reader is None or reader.is_done or reader.hook != self.all.get(link):
             return 0, ""
         return reader.schedule.failures, reader.problem
 
@@ -208,12 +213,12 @@ class _Reader:
         except Exception as error:  # an error of ours must not stop the webhook without a word
             _log.exception("webhook %s", self.hook.name)
             self.problem = f"the broker could not write the request: {type(error).__name__}"
+        counts["requests"] += 1
         if self.problem:
-            counts["failed"] += 1
+            counts["failures"] += 1
             self.schedule.fail(attempt, time.monotonic(), random.random(), reply.pause)
         else:
-            counts["succeeded"] += 1
-            counts["delivered"] += len(bodies)
+            counts["deliveries"] += len(bodies)
             driver.acknowledge(self._link, self.schedule.succeed(attempt))
         if reply.status == GONE:
             await suspend(driver, self._link, self.hook, self.problem)

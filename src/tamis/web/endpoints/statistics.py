@@ -169,9 +169,7 @@ def _statistics(server: Server, waiting: dict[Link, int]) -> dict[str, Any]:
             "commits": disk.commits,
             "commit_changes": disk.changes,
             "commit_seconds": disk.seconds,
-            "webhook_requests": server.webhooks.counts["succeeded"] + server.webhooks.counts["failed"],
-            "webhook_failures": server.webhooks.counts["failed"],
-            "webhook_deliveries": server.webhooks.counts["delivered"],
+            **{f"webhook_{what}": server.webhooks.counts[what] for what in ("requests", "failures", "deliveries")},
         },
         "now": {
             "subscriptions": len(broker.asked),
@@ -181,7 +179,7 @@ def _statistics(server: Server, waiting: dict[Link, int]) -> dict[str, Any]:
             "disk_bytes": disk.bytes,
             "disk_full": int(disk.is_full),
             "webhooks": len(server.webhooks.all),
-            "webhooks_suspended": sum(bool(hook.suspended) for hook in server.webhooks.all.values()),
+            "webhooks_suspended": server.webhooks.n_suspended,
         },
         "links": [
             {**_link(server, link.name, waiting.get(link.name, 0)), "policy": server.policies[link.name]}
