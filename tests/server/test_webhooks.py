@@ -89,6 +89,12 @@ def test_batches_arrive_in_order_over_tls_signed_as_cloud_events(broker: BrokerP
         first = receiver.requests[0]
         assert first.is_signed_with(shown["secret"])
         assert not first.is_signed_with(SECRET)
+        verify = verify_of_page()
+        verify(first.headers, first.body, shown["secret"])
+        with pytest.raises(ValueError, match="signature is wrong"):
+            verify(first.headers, first.body + b" ", shown["secret"])
+        with pytest.raises(ValueError, match="too old"):
+            verify(first.headers | {"webhook-timestamp": "1"}, first.body, shown["secret"])
         assert first.headers["content-type"] == "application/cloudevents-batch+json"
         assert abs(int(first.headers["webhook-timestamp"]) - time.time()) < 600
         assert len(first.json) == 10
@@ -105,6 +111,15 @@ def test_batches_arrive_in_order_over_tls_signed_as_cloud_events(broker: BrokerP
         assert [one["cursor"] for one in log["messages"]] == [event["cursor"] for event in receiver.events]
         wait_until(lambda: state(broker, "tls")["waiting"] == 0, "the acknowledgement")
         assert "secret" not in state(broker, "tls")
+
+
+def verify_of_page() -> Any:
+    """Return the receiver's function of docs/server.md."""
+    page = (Path(__file__).parents[2] / "docs" / "server.md").read_text(encoding="utf-8")
+    [code] = [block for block in page.split("```") if block.startswith("python\n") and "def verify" in block]
+    names: dict[str, Any] = {}
+    exec(code.removeprefix("python\n"), names)
+    return names["verify"]
 
 
 def test_a_certificate_of_another_authority_or_name_is_refused(broker: BrokerProcess, tmp_path: Path) -> None:

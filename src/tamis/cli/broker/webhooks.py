@@ -171,7 +171,7 @@ def remove_webhook(
     from tamis.cli.screen import output
 
     _calls(url, token, insecure, namespace).remove(id)
-    output().say(f"subscription {id} has no webhook any more")
+    output().say(f"removed the webhook of subscription {id}")
 
 
 def _calls(url: str, token: str | None, insecure: bool, namespace: str) -> WebhookCalls:

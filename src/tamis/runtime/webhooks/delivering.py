@@ -1,4 +1,4 @@
-"""Runs the webhooks of a broker: each is a reader of its subscription's log, as any other (promise W1).
+"""Runs the webhooks of a broker: each is a reader of its subscription's log, as any other (promise G25).
 
 A reader acknowledges what its endpoint has taken. Whatever ends it, the next one goes on behind that.
 """
