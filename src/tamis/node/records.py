@@ -249,6 +249,13 @@ GAP = Kind(
     "routing/edge/backlogs.py",
     "what a suspended client has missed so far",
 )
+LINK_GAP = Kind(
+    "link_gap",
+    ("neighbour", "namespace"),
+    _struct("MessagePack of `routing/messages.py::LinkGap`"),
+    "routing/core/link_gaps.py",
+    "how many events of a namespace were not sent to a neighbour because its link was full",
+)
 HELD = Kind(
     "held",
     ("link", "number"),
@@ -333,6 +340,7 @@ _ALL: tuple[Kind[object], ...] = (  # type: ignore[assignment]  # a tuple of dif
     TYPES,
     SCHEMA,
     GAP,
+    LINK_GAP,
     HELD,
     WEBHOOK,
     PRODUCER,

@@ -10,7 +10,7 @@ import os
 import tomllib
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -58,6 +58,8 @@ class LinkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ca_file: str = ""
     #: Whether the token may be sent unencrypted to another machine.
     insecure: bool = False
+    #: What happens to events that must cross while it is full: ``refuse`` them, or ``drop`` them with a gap record.
+    when_full: Literal["refuse", "drop"] = "refuse"
     #: The namespaces whose subscriptions and events may cross; all when there are none.
     namespaces: tuple[str, ...] = ()
 

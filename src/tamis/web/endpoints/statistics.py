@@ -92,7 +92,7 @@ class Metrics(Collector):
             yield CounterMetricFamily(f"tamis_{name}", name.replace("_", " "), value=value)
         for name, value in found["now"].items():
             yield GaugeMetricFamily(f"tamis_{name}", name.replace("_", " "), value=value)
-        for field in ("table_entries", "suppressed", "events", "false_positives", "waiting"):
+        for field in ("table_entries", "suppressed", "events", "dropped", "false_positives", "waiting"):
             family = GaugeMetricFamily(f"tamis_link_{field}", f"{field} of a link", labels=["link"])
             for link in found["links"]:
                 family.add_metric([link["link"]], link[field])
@@ -206,6 +206,7 @@ def _link(server: Server, name: str, waiting: int) -> dict[str, Any]:
         "suppressed": hidden,
         "table_entries": entries,
         "events": counts.events,
+        "dropped": counts.dropped,
         "false_positives": counts.false_positives,
         "waiting": waiting,
     }
