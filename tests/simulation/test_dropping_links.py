@@ -5,15 +5,19 @@ from __future__ import annotations
 import pytest
 
 from tamis.node.stream import Quota
-from tests.simulation.world import WEATHERS, World
+from tamis.runtime.simulation.simulator import Faults
+from tests.simulation.world import World
 
-#: Seeds of `make test`, and those of a soak; each with calm, noisy and crashing weather.
-SEEDS, SOAK_SEEDS = range(6), range(6, 402)
+#: No disk is lost: it would take what it counted with it.
+STORMS = (Faults(drop=0.1, duplicate=0.1, late=0.2), Faults(drop=0.1, late=0.2, crash=0.05, skew=5.0))
+
+#: Seeds of `make test`: two that find gaps which are not passed on, and two others; and those of a soak.
+SEEDS, SOAK_SEEDS = (0, 1, 32, 38), range(400)
 
 
 def run(seed: int) -> tuple[int, int]:
     """Run a world whose outboxes hold three messages; return the events that were dropped, and those told as missed."""
-    weather = WEATHERS[seed % 3]  # a lost disk would take what it counted with it
+    weather = STORMS[seed % len(STORMS)]
     world = World(seed, weather=weather, quota=Quota(3), backlog=100_000, drops=True)
     try:
         world.run()
