@@ -214,6 +214,7 @@ NUMBER = Kind(
 )
 PAUSED = Kind("paused", ("neighbour",), _FLAG, "routing/core/flow.py", "this neighbour asked for a pause")
 PAUSING = Kind("pausing", ("neighbour",), _FLAG, "routing/core/flow.py", "this neighbour was asked for a pause")
+SKIPPED = Kind("skipped", ("neighbour",), _FLAG, "routing/core/flow.py", "the link to this neighbour is skipped")
 SLICE = Kind(
     "slice",
     ("number",),
@@ -335,6 +336,7 @@ _ALL: tuple[Kind[object], ...] = (  # type: ignore[assignment]  # a tuple of dif
     NUMBER,
     PAUSED,
     PAUSING,
+    SKIPPED,
     SLICE,
     PROGRESS,
     TYPES,

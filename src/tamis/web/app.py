@@ -22,15 +22,15 @@ from tamis.web.endpoints import (
     delivery_log,
     events,
     explanations,
+    links,
     schema,
     statistics,
     streams,
     subscriptions,
     trial,
-    webhooks,
     websocket,
 )
-from tamis.web.endpoints.groups import consumers, dead_letters
+from tamis.web.endpoints.groups import consumers, dead_letters, webhooks
 from tamis.web.endpoints.pages import page_routes
 from tamis.web.failures import HANDLERS, OneLength, SecurityHeaders
 from tamis.web.openapi import document
@@ -74,6 +74,9 @@ ENDPOINTS: tuple[tuple[str, str, Endpoint], ...] = (
     ("DELETE", "/v1/schema", schema.forget_types),
     ("GET", "/v1/statistics", statistics.statistics),
     ("GET", "/v1/audit", audit.read_audit),
+    ("GET", "/v1/links", links.listing),
+    ("POST", "/v1/links/{name}/skip", links.skip),
+    ("POST", "/v1/links/{name}/resume", links.resume),
     ("GET", "/healthz", statistics.health),
     ("GET", "/metrics", statistics.metrics),
 )

@@ -311,8 +311,12 @@ def _question_paths() -> Json:
 
 def _admin_paths(limit: Json, namespace: Json) -> Json:
     before = _parameter("before", "query", {"type": "integer", "minimum": 0})
+    link = _parameter("name", "path", {"type": "string", "minLength": 1, "maxLength": 128}, required=True)
     return {
         "/v1/audit": {"get": _operation("Who did what, the newest first; for admins", "Audit", [before, limit])},
+        "/v1/links": {"get": _operation("The links to other brokers; for admins", None, [])},
+        "/v1/links/{name}/skip": {"post": _operation("Send no event over a link; for admins", None, [link])},
+        "/v1/links/{name}/resume": {"post": _operation("Send events over a link again; for admins", None, [link])},
         "/v1/schema": {
             "get": _operation("The types of attributes in a namespace", None, [namespace]),
             "delete": _operation("Forget learned types that no subscription uses; for admins", None, [namespace]),

@@ -38,6 +38,7 @@ from tamis.routing.core.event_routing import EventRouting, client_key
 from tamis.routing.core.expiry import Expiry
 from tamis.routing.core.flow import Flow
 from tamis.routing.core.interest import Interest, NamedInterest, ReadInterests
+from tamis.routing.core.link_gaps import SkipLink
 from tamis.routing.core.routing_table import ALL_NAMESPACES, RoutingTable
 from tamis.routing.core.summary import Changes, Wanted
 from tamis.routing.policies import CellOptions, Policy
@@ -99,6 +100,11 @@ class BrokerCore:
             m.Pause: lambda message, sender, now: self.flow.pause(sender),
             m.Resume: lambda message, sender, now: self.flow.resume(sender),
             m.LinkGap: lambda message, sender, now: self.events.pass_gap(message, sender),
+            SkipLink: lambda message, sender, now: [
+                *self.events.skip(message.link, message.is_skipped),
+                *self._announce(),
+                *self._settle(),
+            ],
             LinkUp: self._link_up,
             LinkFull: self._link_full,
             LinkFree: self._link_free,
@@ -258,7 +264,10 @@ class BrokerCore:
             if link in self._has_table:
                 if changes:
                     effects += self._send_update(link, changes, replace=False)
-            elif link in self._waiting_for_table - self.flow.full.keys() and not self.table.unspoken - {link}:
+            elif (
+                link in self._waiting_for_table - self.flow.full.keys()
+                and not self.table.unspoken - {link} - self.flow.skipped
+            ):
                 # It waits for our table, takes it, and all others have said what is to be in it.
                 self._waiting_for_table.discard(link)
                 self._has_table.add(link)
@@ -310,7 +319,10 @@ class BrokerCore:
             # A neighbour that we have met holds a table of ours that our memory of what it holds died with.
             if records.LINK.key(link) in stored:
                 self._waiting_for_table.add(link)
-        effects = [*changes, *self._announce(), *self.flow.restore(stored)]
+        pauses = self.flow.restore(stored)
+        for link in self.flow.skipped:
+            self._confirmations.excuse(link, True)
+        effects = [*changes, *self._announce(), *pauses]
         without = self._neighbours.keys() - self._has_table
         for link in self._neighbours:
             spoken = records.SPOKEN.find(stored, link)

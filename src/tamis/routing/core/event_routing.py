@@ -113,6 +113,11 @@ class EventRouting:
         routes.sends += self.flow.gaps.take_changes()
         return routes
 
+    def skip(self, link: Link, is_skipped: bool) -> list[Effect]:
+        """Leave out a link, or take it back; nothing waits for its confirmations meanwhile."""
+        self._confirmations.excuse(link, is_skipped)
+        return self.flow.skip(link, is_skipped)
+
     def pass_gap(self, gap: m.LinkGap, sender: Link) -> list[Effect]:
         """Tell clients what may not have reached this broker, and the neighbours behind it."""
         effects: list[Effect] = [

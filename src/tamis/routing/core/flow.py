@@ -10,7 +10,8 @@ A neighbour is asked to pause because of links *other* than the one to it, so re
 and in a tree no broker ever waits for itself.
 
 A link that *drops* refuses nothing and asks for no pause. Events that find it full are counted instead of sent, and
-the neighbour gets the count when the link is free (`tamis.routing.core.link_gaps`).
+the neighbour gets the count when the link is free (`tamis.routing.core.link_gaps`). A link that an operator *skips* is
+treated so whether it is full or not, and nothing waits for the confirmations of its neighbour.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ class Flow:
         #: The links that are not sent events while they are full; the others have events refused.
         self._drops = frozenset(drops)
         self.gaps = LinkGaps()
+        #: The links that an operator skips: no event is sent there or refused because of them.
+        self.skipped: set[Link] = set()
         #: ``{neighbour: what waits}``: exactly those whose outbox is full.
         self.full: dict[Link, LinkFull] = {}
         #: The neighbours that asked for a pause, in order.
@@ -53,8 +56,19 @@ class Flow:
         return self._neighbours.keys()
 
     def is_dropping(self, link: Link) -> bool:
-        """Whether events for a link are counted instead of sent: from the first that finds it full until it is free."""
-        return link in self._drops and (link in self.full or link in self.gaps.links)
+        """Whether events for a link are counted instead of sent.
+
+        That is while it is skipped, and for a link that drops from the first event that finds it full until it is free.
+        """
+        return link in self.skipped or (link in self._drops and (link in self.full or link in self.gaps.links))
+
+    def skip(self, link: Link, is_skipped: bool) -> list[Effect]:
+        """Send no more events over a link, or send them again; its neighbour is told then what it was not sent."""
+        if is_skipped:
+            self.skipped.add(link)
+            return [records.SKIPPED.put(link, value=True), *self.settle()]
+        self.skipped.discard(link)
+        return [records.SKIPPED.drop(link), *self.close_gaps(), *self.settle()]
 
     @property
     def has_neighbours(self) -> bool:
@@ -68,6 +82,8 @@ class Flow:
     def find_refusal(self, links: Iterable[Link]) -> tuple[Link, str] | None:
         """Return the first of some links that takes no more events, and why; None when all do."""
         for link in links:
+            if link not in self._shut:
+                continue
             if link in self.full and link not in self._drops:
                 waiting = self.full[link]
                 why = f"{waiting.messages:,} messages ({waiting.bytes:,} bytes) wait for the way to {link!r}"
@@ -113,17 +129,18 @@ class Flow:
         self.paused = {link: None for link in self._neighbours if records.PAUSED.find(stored, link)}
         self.pausing = {link for link in self._neighbours if records.PAUSING.find(stored, link)}
         self.gaps.restore(stored, self._neighbours)
+        self.skipped = {link for link in self._neighbours if records.SKIPPED.find(stored, link)}
         return self.settle()
 
     def close_gaps(self) -> list[Effect]:
         """Tell neighbours whose links are not full what they were not sent."""
-        free = sorted(link for link in self.gaps.links if link not in self.full)
+        free = sorted(link for link in self.gaps.links if link not in self.full and link not in self.skipped)
         return [effect for link in free for effect in self.gaps.close(link)]
 
     @property
     def _shut(self) -> Set[Link]:
         """The links for which events are refused."""
-        return (self.full.keys() - self._drops) | self.paused.keys()
+        return ((self.full.keys() - self._drops) | self.paused.keys()) - self.skipped
 
     def check_invariants(self) -> None:
         """Raise `InvariantError` unless exactly those neighbours were asked to pause that must."""

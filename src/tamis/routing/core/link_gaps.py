@@ -8,6 +8,7 @@ passes it on: whatever a client behind the link may have missed is counted in th
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 import msgspec
 
@@ -15,7 +16,15 @@ from tamis.node import records
 from tamis.node.effects import Effect, Key, Link, Send
 from tamis.routing.messages import EventId, LinkGap
 
-__all__ = ["LinkGaps"]
+__all__ = ["LinkGaps", "SkipLink"]
+
+
+@dataclass(frozen=True)
+class SkipLink:
+    """No event is to be sent over a link, or events are to be sent again. It never crosses a wire."""
+
+    link: Link
+    is_skipped: bool
 
 
 class LinkGaps:

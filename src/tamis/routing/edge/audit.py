@@ -42,6 +42,8 @@ AUDITED: Final = (
     "forget types",
     "link up",
     "link down",
+    "link skip",
+    "link resume",
     "token add",
     "token revoke",
     "token file",

@@ -107,6 +107,10 @@ class EdgeCore:
             r.UnsubscribeFor: lambda message, sender, now: self._unsubscribe(message.message, sender, now),
             Shared: lambda message, sender, now: self.backlogs.sharing.handle(message.request, now),
             PutWebhook: lambda message, sender, now: self.registry.webhooks.handle(message, self.trail, now),
+            r.ChangeLink: lambda message, sender, now: [
+                *self.trail.note_all([deed(now, message.by, message.what, subject=message.change.link)]),
+                *self.broker.handle(message.change, sender=sender, now=now),
+            ],
             Deed: lambda message, sender, now: self.trail.note_all([message]),
             TokensSeen: lambda message, sender, now: self.trail.see_tokens(message, now),
             m.Tick: self._tick,

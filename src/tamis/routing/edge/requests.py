@@ -15,10 +15,12 @@ from tamis.model.schema import Schema
 from tamis.model.subscription import Filter
 from tamis.node.effects import Link
 from tamis.routing import messages as m
+from tamis.routing.core.link_gaps import SkipLink
 from tamis.routing.edge.rights import Rights
 
 __all__ = [
     "Accepted",
+    "ChangeLink",
     "Connect",
     "Departed",
     "Disconnect",
@@ -54,6 +56,19 @@ class Disconnect:
 @dataclass(frozen=True)
 class Departed:
     """A client has gone for good: what is remembered of it can go, too."""
+
+
+@dataclass(frozen=True)
+class ChangeLink:
+    """An operator has a link skipped, or taken back."""
+
+    change: SkipLink
+    by: Rights
+
+    @property
+    def what(self) -> str:
+        """The kind of the audit record."""
+        return "link skip" if self.change.is_skipped else "link resume"
 
 
 @dataclass(frozen=True)

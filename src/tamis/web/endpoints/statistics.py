@@ -196,15 +196,17 @@ def _slowest(waiting: dict[Link, int], links: list[str]) -> list[dict[str, Any]]
 
 
 def _link(server: Server, name: str, waiting: int) -> dict[str, Any]:
-    counts, entries = server.broker.counters(name)
+    link = server.broker.link(name)
+    counts = link.counters
     hidden = server.broker.n_suppressed(name)
     return {
         "link": name,
-        "connected": name in server.broker.connected,
+        "connected": link.is_connected,
+        "skipped": link.is_skipped,
         "announced": counts.announced,
         "retracted": counts.retracted,
         "suppressed": hidden,
-        "table_entries": entries,
+        "table_entries": link.n_entries,
         "events": counts.events,
         "dropped": counts.dropped,
         "false_positives": counts.false_positives,
