@@ -100,11 +100,7 @@ class BrokerCore:
             m.Pause: lambda message, sender, now: self.flow.pause(sender),
             m.Resume: lambda message, sender, now: self.flow.resume(sender),
             m.LinkGap: lambda message, sender, now: self.events.pass_gap(message, sender),
-            SkipLink: lambda message, sender, now: [
-                *self.events.skip(message.link, message.is_skipped),
-                *self._announce(),
-                *self._settle(),
-            ],
+            SkipLink: lambda message, sender, now: self.events.skip(message) + self._announce() + self._settle(),
             LinkUp: self._link_up,
             LinkFull: self._link_full,
             LinkFree: self._link_free,

@@ -24,6 +24,7 @@ from tamis.routing.core.counters import Counters
 from tamis.routing.core.event_batch import EventBatch
 from tamis.routing.core.flow import Flow
 from tamis.routing.core.interest import Interest
+from tamis.routing.core.link_gaps import SkipLink
 from tamis.routing.core.routing_table import Readers, RoutingTable
 
 __all__ = ["EventRouting", "Route", "Routed", "Routes", "client_key"]
@@ -113,10 +114,10 @@ class EventRouting:
         routes.sends += self.flow.gaps.take_changes()
         return routes
 
-    def skip(self, link: Link, is_skipped: bool) -> list[Effect]:
+    def skip(self, change: SkipLink) -> list[Effect]:
         """Leave out a link, or take it back; nothing waits for its confirmations meanwhile."""
-        self._confirmations.excuse(link, is_skipped)
-        return self.flow.skip(link, is_skipped)
+        self._confirmations.excuse(change.link, change.is_skipped)
+        return self.flow.skip(change.link, change.is_skipped)
 
     def pass_gap(self, gap: m.LinkGap, sender: Link) -> list[Effect]:
         """Tell clients what may not have reached this broker, and the neighbours behind it."""

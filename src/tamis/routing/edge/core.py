@@ -101,16 +101,13 @@ class EdgeCore:
             r.ForgetTypes: self._forget_types,
             r.Posts: self._posts,
             r.SubscribeFor: self._subscribe_for,
-            r.FindProducer: lambda message, sender, now: [
-                Answer(self.producers.last(message.by.principal, message.producer))
-            ],
+            r.FindProducer: lambda message, sender, now: [Answer(self.producers.last(*message.place))],
             r.UnsubscribeFor: lambda message, sender, now: self._unsubscribe(message.message, sender, now),
             Shared: lambda message, sender, now: self.backlogs.sharing.handle(message.request, now),
             PutWebhook: lambda message, sender, now: self.registry.webhooks.handle(message, self.trail, now),
-            r.ChangeLink: lambda message, sender, now: [
-                *self.trail.note_all([deed(now, message.by, message.what, subject=message.change.link)]),
-                *self.broker.handle(message.change, sender=sender, now=now),
-            ],
+            r.ChangeLink: lambda message, sender, now: (
+                self.trail.note_all([message.deed(now)]) + self.broker.handle(message.change, sender=sender, now=now)
+            ),
             Deed: lambda message, sender, now: self.trail.note_all([message]),
             TokensSeen: lambda message, sender, now: self.trail.see_tokens(message, now),
             m.Tick: self._tick,

@@ -16,6 +16,7 @@ from tamis.model.subscription import Filter
 from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.routing.core.link_gaps import SkipLink
+from tamis.routing.edge.audit import Deed, deed
 from tamis.routing.edge.rights import Rights
 
 __all__ = [
@@ -65,10 +66,9 @@ class ChangeLink:
     change: SkipLink
     by: Rights
 
-    @property
-    def what(self) -> str:
-        """The kind of the audit record."""
-        return "link skip" if self.change.is_skipped else "link resume"
+    def deed(self, now: float) -> Deed:
+        """Return the record of the audit."""
+        return deed(now, self.by, "link skip" if self.change.is_skipped else "link resume", subject=self.change.link)
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,11 @@ class FindProducer:
 
     producer: str
     by: Rights
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """The principal and its producer."""
+        return self.by.principal, self.producer
 
 
 @dataclass

@@ -159,7 +159,6 @@ def demand_overview(request: Request) -> View:
 def _statistics(server: Server, waiting: dict[Link, int]) -> dict[str, Any]:
     broker = server.broker
     traffic, disk = broker.traffic, broker.disk
-    names = [link.name for link in server.config.links]
     return {
         "broker": server.config.name,
         "totals": {
@@ -185,7 +184,7 @@ def _statistics(server: Server, waiting: dict[Link, int]) -> dict[str, Any]:
             {**_link(server, link.name, waiting.get(link.name, 0)), "policy": server.policies[link.name]}
             for link in server.config.links
         ],
-        "slowest": _slowest(waiting, names),
+        "slowest": _slowest(waiting, [link.name for link in server.config.links]),
         "schema": {name: kind.name for name, kind in broker.schema_of(DEFAULT_NAMESPACE).items()},
     }
 

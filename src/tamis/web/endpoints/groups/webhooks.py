@@ -71,7 +71,7 @@ async def put(request: Request) -> Response:
     await _change(server, link, asked, rights, "webhook set", before, after)
     shown = _described(server, link, asked, after, with_url=True)
     made = {"secret": key_as_text(keys[0].key)} if is_new_key and given.secret is None else {}
-    return JSONResponse(shown | made, 201 if before is None else 200)
+    return JSONResponse(shown | made)
 
 
 async def show(request: Request) -> Response:
