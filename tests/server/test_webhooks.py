@@ -162,9 +162,10 @@ def test_binary_cloud_events_and_a_rotated_secret(broker: BrokerProcess) -> None
 def test_failures_are_retried_then_suspend_with_a_record_and_resume(broker: BrokerProcess, place: Path) -> None:
     attempts: list[Received] = []
 
-    def answer(request: Received) -> int:
+    def answer(request: Received) -> int | tuple[int, dict[str, str], bytes]:
         attempts.append(request)
-        return 503 if len(attempts) != 2 else 200
+        redirect = (302, {"location": receiver.url}, b"")
+        return redirect if len(attempts) == 1 else 200 if len(attempts) == 2 else 503
 
     with Receiver(answer=answer) as receiver:
         url = receiver.url + "/T0/path-is-secret?key=query-is-secret"

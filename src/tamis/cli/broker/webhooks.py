@@ -186,15 +186,13 @@ def _secret(path: Path | None) -> dict[str, str]:
 
 
 def _show(hook: dict[str, Any], json: bool) -> None:
-    from tamis.cli.screen import make_table, output, plain, write_json
+    from tamis.cli.screen import output, plain, write_json
 
     if json:
         write_json(hook)
         return
-    table = make_table("", "")
     for name, value in hook.items():
         if name != "secret":
-            table.add_row(name, plain(str(value)))
-    output().print(table)
+            output().say(f"{name + ':':<13} {plain(str(value))}")
     if "secret" in hook:
         output().say(f"secret: {hook['secret']}  (shown once; the receiver verifies signatures with it)")

@@ -230,7 +230,7 @@ def _read_authorities(rules: WebhookRules) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=rules.ca_file or None)
     except OSError as error:
-        raise ModelError(f"[webhooks] ca_file: {error}") from None
+        raise ModelError(f"[webhooks] ca_file {rules.ca_file}: {error.strerror or error}") from None
 
 
 async def suspend(driver: Driver, link: Link, hook: Webhook, reason: str) -> None:

@@ -168,7 +168,7 @@ async def _change(
 def _found(server: Server, link: Link, asked: m.Subscribe) -> Webhook:
     hook = server.webhooks.all.get(link)
     if hook is None:
-        raise RefusedError(404, f"subscription {asked.id!r} has no webhook; set it with PUT")
+        raise RefusedError(404, f"subscription {asked.id!r} has no webhook; set it with PUT, or `tamis webhooks set`")
     return hook
 
 
