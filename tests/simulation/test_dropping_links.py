@@ -20,7 +20,7 @@ STORMS = (Faults(drop=0.1, duplicate=0.1, late=0.2), Faults(drop=0.1, late=0.2, 
 SEEDS, SOAK_SEEDS = (0, 1, 32, 38), range(400)
 
 
-def run(seed: int) -> tuple[int, int]:
+def drop(seed: int) -> tuple[int, int]:
     """Run a world whose outboxes hold three messages; return the events that were dropped, and those told as missed."""
     weather = STORMS[seed % len(STORMS)]
     world = World(seed, weather=weather, quota=Quota(3), backlog=100_000, drops=True)
@@ -37,7 +37,7 @@ def run(seed: int) -> tuple[int, int]:
 
 
 def test_what_full_links_drop_is_told_as_a_gap() -> None:
-    outcomes = [run(seed) for seed in SEEDS]
+    outcomes = [drop(seed) for seed in SEEDS]
     assert sum(dropped for dropped, _ in outcomes) > 10, "the outboxes were never full"
     assert sum(missed for _, missed in outcomes) > 10
 
@@ -45,7 +45,7 @@ def test_what_full_links_drop_is_told_as_a_gap() -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("start", range(SOAK_SEEDS.start, SOAK_SEEDS.stop, 36))
 def test_what_full_links_drop_is_told_as_a_gap_in_many_worlds(start: int) -> None:
-    assert sum(run(seed)[0] for seed in range(start, min(start + 36, SOAK_SEEDS.stop))) > 10
+    assert sum(drop(seed)[0] for seed in range(start, min(start + 36, SOAK_SEEDS.stop))) > 10
 
 
 class SkippingWorld(World):
