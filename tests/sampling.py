@@ -29,7 +29,6 @@ SHARES: dict[str, int] = {
     "tests/simulation/test_seeds.py::test_seeds": 8,
     "tests/simulation/test_seeds.py::test_every_policy_in_every_weather": 8,
     "tests/simulation/test_seeds.py::test_policies_with_options_lose_nothing": 4,
-    "tests/simulation/test_seeds.py::test_disks_that_are_restored_from_backups": 2,
     "tests/simulation/test_batches.py": 4,
     "tests/simulation/test_small_steps.py": 4,
     "tests/contract/test_matchers.py": 4,
@@ -41,6 +40,7 @@ SHARES: dict[str, int] = {
     "tests/server/test_openapi.py": 8,
     "tests/server/test_broker_cases.py": 8,
     "tests/e2e/test_broker_cases.py": 8,
+    "tests/e2e/test_cli.py": 4,
     "tests/e2e/test_cli_network.py": 4,
     "tests/browser/test_console.py": 4,
     "tests/bench/": 4,
@@ -55,6 +55,11 @@ TURNS: tuple[tuple[str, ...], ...] = (
         "tests/spark/test_cloud.py::test_a_table_synced_to_a_store",
         "tests/spark/test_bench.py::test_every_join_of_the_papers_has_a_row",
         "tests/spark/test_pipeline.py::test_the_demonstration",
+    ),
+    (
+        "tests/simulation/test_seeds.py::test_the_oracle_sees_deliveries_and_faults",
+        "tests/simulation/test_seeds.py::test_disks_that_are_restored_from_backups",
+        "tests/simulation/test_seeds.py::test_a_larger_world",
     ),
     (
         "tests/server/test_chaos.py::test_brokers_that_are_killed_lose_nothing",
