@@ -67,10 +67,12 @@ def test_explanation(case: Case) -> None:
 def test_answer_in_a_table(case: Case) -> None:
     rows = {name: [value] for name, value in case.event.items()} or {"nothing": [None]}
     for matcher in MATCHERS:
-        assert engine_of(case, matcher).match_table(rows).of(0) == wanted(case), matcher
+        engine = engine_of(case, matcher)
+        assert engine.match_table(rows).of(0) == wanted(case), matcher
         if not case.has_columns:
             continue
-        engine = engine_of(case, matcher)
+        if case.schema is None:  # what the first table taught the engine must not help with the second
+            engine = engine_of(case, matcher)
         schema, _ = canonical(case, engine)
         found = engine.match_table(arrow_row(case.event, schema))
         assert found.of(0) == wanted(case), matcher
