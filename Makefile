@@ -3,7 +3,7 @@
 # Three tiers of tests, each holds the one before:
 #   make check   two minutes, after each change: units, the shared cases, the house rules, contracts with few examples
 #   make test    before a change is merged: every process for real, Spark, brokers, browser, commands; of the expensive tests a
-#                sample that changes with each commit (tests/sampling.py), all of them with SAMPLE=no
+#                sample that moves on with each commit (tests/sampling.py), all of them with SAMPLE=no
 #   make soak    hours, in parts of SOAK_MINUTES (40): large counts; a part goes on where the last one ended
 
 VENV   := .venv
