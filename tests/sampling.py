@@ -42,9 +42,15 @@ SHARES: dict[str, int] = {
     "tests/e2e/test_broker_cases.py": 8,
     "tests/e2e/test_cli.py": 4,
     "tests/e2e/test_cli_network.py": 4,
+    "tests/browser/test_accessibility.py": 4,
     "tests/browser/test_console.py": 4,
+    "tests/browser/test_demo_map.py": 4,
+    "tests/browser/test_many_subscriptions.py": 3,
     "tests/bench/": 4,
-    "tests/test_notebooks.py::test_a_notebook_prints_what_it_shows": 5,
+    "tests/test_notebooks.py::test_a_notebook_prints_what_it_shows": 4,
+    "tests/unit/kernels/test_ring.py": 4,
+    "tests/unit/routing/test_policy_options.py": 4,
+    "tests/unit/routing/test_summary.py": 4,
 }
 #: Tests of several files that take long and share nothing, each by the start of its id: one of each row is run.
 TURNS: tuple[tuple[str, ...], ...] = (
@@ -54,7 +60,9 @@ TURNS: tuple[tuple[str, ...], ...] = (
         "tests/spark/test_sync.py::test_small_parts_are_merged_and_what_stood_beside_is_made_anew",
         "tests/spark/test_cloud.py::test_a_table_synced_to_a_store",
         "tests/spark/test_bench.py::test_every_join_of_the_papers_has_a_row",
+        "tests/test_notebooks.py::test_a_notebook_prints_what_it_shows[2-storms-and-counties-on-spark]",
         "tests/spark/test_pipeline.py::test_the_demonstration",
+        "tests/spark/test_cases.py::test_answers[arithmetic]",
     ),
     (
         "tests/simulation/test_seeds.py::test_the_oracle_sees_deliveries_and_faults",
