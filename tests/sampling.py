@@ -190,7 +190,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Mark what is not drawn."""
     eligible = [item for item in items if item.get_closest_marker("soak") is None]
     sample = drawn([item.nodeid for item in eligible], number_of(config.rootpath))
-    sample.update(config.cache.get("cache/lastfailed", {}) if config.cache else ())
+    cache = getattr(config, "cache", None)  # there is none with -p no:cacheprovider
+    sample.update(cache.get("cache/lastfailed", {}) if cache else ())
     edited = edited_files(config.rootpath)
     for item in eligible:
         if item.nodeid not in sample and item.nodeid.partition("::")[0] not in edited:
