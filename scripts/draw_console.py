@@ -1,4 +1,4 @@
-"""Draw the console for the README: a broker with a replay of earthquakes, seen by a headless browser.
+"""Draw the console for the README: a broker of the demonstration with storms, seen by a headless browser.
 
     python scripts/draw_console.py
 

@@ -145,10 +145,10 @@ def test_csv_cells_that_do_not_fit_are_refused_by_line(tmp_path: Path) -> None:
     (tmp_path / "e.csv").write_text('mag,place\n5,"two\nlines"\nn/a,x\n1e999,y\n,z\n6,w\n')
     refused = run("try", "mag > 1", tmp_path / "e.csv")
     assert refused.exit_code == 2
-    assert "e.csv, line 4: attribute 'mag': expected a number, not str (got 'n/a')" in refused.stderr
+    assert "e.csv, line 4: attribute 'mag': expected a number, not a string (got 'n/a')" in refused.stderr
     told = run("try", "mag > 1", tmp_path / "e.csv", "--on-bad", "skip", "--json")
     assert [row["row"] for row in json.loads(told.stdout)["rows"]] == [0, 4]
-    assert "line 5: attribute 'mag': expected a number, not str (got '1e999')" in told.stderr
+    assert "line 5: attribute 'mag': expected a number, not a string (got '1e999')" in told.stderr
 
 
 def test_large_whole_numbers_stay_exact(tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ CASES: list[tuple[str, list[str]]] = [
     ("covers|mag > 4|mag = 'x'", ["attribute 'mag': known as a number", "hint: one attribute has one type"]),
     ("covers|size > 4|mag > 4|--schema|schema.json", ["attribute 'size': unknown (known are mag, at"]),
     # events that do not fit
-    ("try|mag > 4|mixed.jsonl", ["mixed.jsonl, line 2: attribute 'mag': expected a number, not str (got 'five')"]),
+    ("try|mag > 4|mixed.jsonl", ["mixed.jsonl, line 2: attribute 'mag': expected a number, not a string (got 'five')"]),
     ("try|mag > 4|nan.parquet", ["nan.parquet, row 1: attribute 'mag': NaN and infinity are not numbers"]),
     ("try|at > TIMESTAMP('2018-01-01T00:00:00Z')|naive.parquet", ["row 0", "a time without a zone", "--zone UTC"]),
     ("try|mag > 4|e.jsonl|--zone|Europe/Atlantis", ["there is no time zone 'Europe/Atlantis'", "IANA"]),

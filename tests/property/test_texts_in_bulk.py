@@ -29,7 +29,17 @@ from tamis.model.types import Boolean, Number, Region, String, Timestamp
 from tamis.node.content import Content
 from tests.contract.strategies import few
 
-SCHEMA = Schema({"x": Number(), "y": Number(0, 9), "name": String(), "on": Boolean(), "at": Timestamp()})
+SCHEMA = Schema(
+    {
+        "x": Number(),
+        "y": Number(0, 9),
+        "name": String(),
+        "on": Boolean(),
+        "at": Timestamp(),
+        "area": Region(),
+        "globe": Region(geodetic=True),
+    }
+)
 
 NUMBERS = (
     *("0", "1", "2", "2.0", "2.5", "-0", "-0.0", "+5", "007", ".5", "5.", "1e3", "1E-400", "-3"),
@@ -61,7 +71,25 @@ MOMENTS = (
     ),
     *("DATE('2026-01-01')", "DATE('0001-01-01')", "TIMESTAMP('9999-12-31T23:59:59.999999Z')", "DATE ('2026-02-30')"),
 )
-LITERALS = {"N": NUMBERS, "S": STRINGS, "T": MOMENTS}
+GEOMETRIES = (
+    *("POINT(1 2)", "POLYGON((0 0, 1 0, 1 1, 0 0))", "point (-1.5 1e1)", "MULTIPOINT((0 0), (1 1))"),
+    "MULTIPOLYGON(((0 0, 1 0, 1 1, 0 0)), ((5 5, 6 5, 6 6, 5 5)))",
+    *(
+        "POLYGON((0 0, 9 0, 9 9, 0 9, 0 0), (1 1, 2 1, 2 2, 1 1))",
+        "LINESTRING(0 0, 1 1)",
+        "POLYGON((0 0, 1 1, 0 1, 1 0, 0 0))",
+    ),
+    *("POLYGON((0 0, 1 0, 1 1))", "POINT(1 2 3)", "POINT EMPTY", "POINT(1, 2)", "POINT(1e999 0)", "POINT(200 95)"),
+    *(
+        "BBOX(0, 0, 1, 1)",
+        "POLYGON((0 0, 1 0, 1 1, 0 0)",
+        "POINT Z (1 2 3)",
+        f"MULTIPOINT({', '.join(['(0 0)'] * 300)})",
+    ),
+)
+DISTANCES = ("1", "2.5", "0", "10", "3", "-1", "1e999", "5000")
+UNITS = ("'km'", "'km'", "'m'", "'km'", "'km'", "'mile'", "'KM'", "''")
+LITERALS = {"N": NUMBERS, "S": STRINGS, "T": MOMENTS, "G": GEOMETRIES, "D": DISTANCES, "U": UNITS}
 OPERATORS = ("=", "<>", "<", "<=", ">", ">=")
 
 #: Conditions with a letter in braces for each literal: ranges, others, and those that no template can stand for.
@@ -74,6 +102,8 @@ OTHERS = (
     *("x NOT BETWEEN {N} AND {N}", "x IN ({N}, {N})", "name IN ({S},{S})", "at IN ({T}, {T})", "name LIKE {S}"),
     *("name NOT LIKE {S}", "x NOT IN ({N})", "on = TRUE", "on", "name IS NULL", "y IS NOT NULL", "FALSE"),
     *("name BETWEEN {S} AND {S}", "NOT x < {N}", '"x" > {N}', "name ILIKE {S}", "name NOT ILIKE {S}"),
+    *("S_INTERSECTS(area, {G})", "S_WITHIN({G}, area)", "RCC_MEETS(area, {G})", "S_DWITHIN(area, {G}, {D})"),
+    *("S_DWITHIN(globe, {G}, {D}, {U})", "S_DWITHIN({G}, globe, {D}, {U})", "S_DISJOINT(globe,{G})"),
     *("name MATCHES {S}", "name ILIKE {S} AND name MATCHES {S}", "CASEI(name) = CASEI({S})", "CASEI(name) LIKE {S}"),
 )
 WRONG = (
@@ -98,7 +128,7 @@ def _filled(shape: str, random: Random) -> str:
     """Return a text of a shape; one literal in five is unusual, one in a hundred of another type."""
     pieces = shape.replace("}", "{").split("{")
     for place in range(1, len(pieces), 2):
-        some = LITERALS[random.choice("NST") if random.random() < 0.01 else pieces[place]]
+        some = LITERALS[random.choice("NSTG") if random.random() < 0.01 else pieces[place]]
         pieces[place] = random.choice(some if random.random() < 0.2 else some[:5])
     return "".join(pieces)
 
@@ -311,3 +341,15 @@ def test_of_two_equal_bounds_the_same_is_kept() -> None:
     texts = [f"x <= {a} AND x <= {b} AND x > {c}" for a in ("2", "2.0") for b in ("2", "2.0", "3") for c in ("0", "2")]
     found = compile_texts([*texts, *texts], SCHEMA, columns=False)
     assert repr(found.others) == repr(one_by_one([*texts, *texts], SCHEMA, learns=False).others)
+
+
+@pytest.mark.parametrize("shape", [shape for shape in OTHERS if "{G}" in shape])
+@pytest.mark.parametrize("frame", ["{}", "NOT ({} OR name = {S} AND x > {N})", "{} AND x < {N} OR {}"])
+def test_texts_with_geometries_mean_what_each_means(shape: str, frame: str) -> None:
+    random = Random(shape)
+    for geometry in GEOMETRIES:  # the last text has each of them, the others teach the shape
+        texts = [_filled(frame.replace("{}", shape), random) for _ in range(4)]
+        texts.append(_filled(frame.replace("{}", shape.replace("{G}", geometry), 1).replace("{}", shape), random))
+        wanted, found = one_by_one(texts, SCHEMA, learns=False), compile_texts(texts, SCHEMA, columns=False)
+        assert_same_error(found, wanted)
+        assert wanted.bad is not None or found.others == wanted.others

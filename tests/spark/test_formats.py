@@ -57,11 +57,11 @@ def test_lines_of_json_and_why_some_are_none(spark: SparkSession, tmp_path: Path
     assert whole(read)
     assert told(read) == sorted(
         [
-            (lines[1], "attribute 'mag': expected a number, not str (got 'big')"),
+            (lines[1], "attribute 'mag': expected a number, not a string (got 'big')"),
             (lines[3], "not JSON: expecting ':' delimiter at column 17"),
             (lines[4], "expected an object, not a list"),
             (lines[5], "attribute 'mag': NaN and infinity are not numbers; leave a missing value out (got nan)"),
-            (lines[7], "attribute 'felt': expected true or false, not int (got 1)"),
+            (lines[7], "attribute 'felt': expected true or false, not a number (got 1)"),
         ]
     )
     assert check_events(read.rows, schema=SCHEMA, event_id="id").collect() == []

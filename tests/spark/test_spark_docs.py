@@ -32,7 +32,7 @@ def test_the_python_of_the_page(
     assert re.search(r"\|bob\s*\|expected", printed)
     assert re.search(r"\|\s*1\|\[alice, bob\]\|", printed)  # a column of ids
     assert re.search(r"\|\s*yes\|\n\+-*\+\n\|true\|", printed)
-    assert "1 attribute 'price': expected a number, not str (got 'much')\n" in printed
+    assert "1 attribute 'price': expected a number, not a string (got 'much')\n" in printed
     assert "synced/v000001 2 0 0 0 0\n" in printed
     assert "\n0 0 1 1\n" in printed  # alice left, carol stayed
     assert "[(0, 'v000003', 1, 0)]\n" in printed  # dave came; alice was gone already

@@ -14,6 +14,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from tamis.algebra.compiling import Compiled, compile_source
+from tamis.algebra.simplify import simplify_regions
 from tamis.errors import ModelError
 from tamis.model.language.templates.columns import TextColumns, can_be_columns, columns_of
 from tamis.model.language.templates.texts import Parts, Template, make_template, split_text
@@ -98,7 +99,7 @@ class TextTemplates:
             self._schema = schema
         parts = split_text(text)
         template = None if parts is None else self._shapes.get(parts[0])
-        filters = None if template is None or parts is None else template.fill(parts[1])
+        filters = None if template is None or parts is None else _filters_of(template, parts[1])
         if filters is not None:
             return Compiled(filters, schema, text)
         compiled = compile_source(text, schema, learns=learns)
@@ -194,6 +195,12 @@ class _Compiler:
             columns, left_out = columns_of(template, rows, literals)
             self.result.columns.append(columns)
             return [rows[i] for i in left_out]
-        filled = [(row, template.fill(written)) for row, written in zip(rows, literals, strict=True)]
+        filled = [(row, _filters_of(template, written)) for row, written in zip(rows, literals, strict=True)]
         self.result.others += [(row, filters) for row, filters in filled if filters is not None]
         return [row for row, filters in filled if filters is None]
+
+
+def _filters_of(template: Template, written: Sequence[str]) -> tuple[Filter, ...] | None:
+    """Return the filters of a text of a known shape; None when it needs the ordinary road."""
+    filters = template.fill(written)
+    return filters if filters is None or not template.has_geometry else simplify_regions(filters)

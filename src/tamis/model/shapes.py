@@ -20,7 +20,7 @@ import shapely
 from tamis.errors import LimitError
 from tamis.model.geojson import from_geojson, point_of
 from tamis.model.geometry_text import MAX_BYTES, read_wkb, read_wkt
-from tamis.model.values import UnfitError, single
+from tamis.model.values import UnfitError, single, words_for
 
 if TYPE_CHECKING:
     from tamis.kernels.polygons.flat_rings import Rings
@@ -220,7 +220,7 @@ def _decode(value: object) -> shapely.Geometry:
         return from_geojson(value)
     if isinstance(value, Sequence | np.ndarray) and len(value) in (2, 3):
         return point_of(value)
-    raise UnfitError(f"expected a region (WKT, WKB, GeoJSON, shapely or x, y), not {type(value).__name__}")
+    raise UnfitError(f"expected a region (WKT, WKB, GeoJSON, shapely or x, y), not {words_for(value)}")
 
 
 def _from_geojson_text(text: str) -> shapely.Geometry:

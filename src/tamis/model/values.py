@@ -48,6 +48,7 @@ __all__ = [
     "single",
     "string",
     "vector",
+    "words_for",
 ]
 
 #: A canonical number; Python compares the three exactly with one another.
@@ -65,8 +66,32 @@ _OUTSIDE_YEARS = "a time outside the years 1 to 9999"
 _NOT_A_TIME = "NaT is not a time; leave a missing value out"
 
 
+#: How messages call values by their Python type, in the words of JSON.
+_KINDS = {
+    "str": "a string",
+    "bool": "a boolean",
+    "int": "a number",
+    "float": "a number",
+    "Decimal": "a number",
+    "list": "a list",
+    "tuple": "a list",
+    "dict": "an object",
+    "NoneType": "null",
+}
+
+
 class UnfitError(ValueError):
     """A value does not fit its type. Its text is the problem; the caller knows the attribute."""
+
+
+def words_for(value: object) -> str:
+    """Return what a message calls a value: the word of JSON, or the Python type where JSON has none.
+
+    >>> words_for("x"), words_for(object())
+    ('a string', 'object')
+    """
+    name = type(value).__name__
+    return _KINDS.get(name, name)
 
 
 def single(value: npt.NDArray[Any]) -> object:
@@ -79,7 +104,7 @@ def single(value: npt.NDArray[Any]) -> object:
         raise UnfitError("a masked value; leave a missing value out")
     held = value[()] if value.ndim == 0 else value
     if isinstance(held, np.ndarray):
-        raise UnfitError(f"expected a single value, not {type(value).__name__}")
+        raise UnfitError(f"expected a single value, not {words_for(value)}")
     return cast(object, held)
 
 
@@ -115,7 +140,7 @@ def number(value: object) -> Number:
         return decimal_number(value)
     if isinstance(value, np.ndarray):
         return number(single(value))
-    raise UnfitError(f"expected a number, not {type(value).__name__}")
+    raise UnfitError(f"expected a number, not {words_for(value)}")
 
 
 def decimal_number(value: Decimal) -> Number:
@@ -163,7 +188,7 @@ def string(value: object) -> str:
     if isinstance(value, np.ndarray):
         value = single(value)
     if not isinstance(value, str):
-        raise UnfitError(f"expected a string, not {type(value).__name__}")
+        raise UnfitError(f"expected a string, not {words_for(value)}")
     if has_lone_surrogate(value):
         raise UnfitError("a lone surrogate is not text")
     return str(value)
@@ -175,7 +200,7 @@ def boolean(value: object) -> bool:
         return bool(value)
     if isinstance(value, np.ndarray):
         return boolean(single(value))
-    raise UnfitError(f"expected true or false, not {type(value).__name__}")
+    raise UnfitError(f"expected true or false, not {words_for(value)}")
 
 
 def moment(value: object, zone: str | None = None) -> int:
@@ -197,7 +222,7 @@ def moment(value: object, zone: str | None = None) -> int:
     elif isinstance(value, np.datetime64):
         value = _from_datetime64(value)
     if not isinstance(value, dt.datetime):
-        raise UnfitError(f"expected a timestamp, not {type(value).__name__}")
+        raise UnfitError(f"expected a timestamp, not {words_for(value)}")
     return _since_epoch(value, zone)
 
 
@@ -251,7 +276,7 @@ def vector(value: object, n: int) -> npt.NDArray[np.float64]:
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = single(value)
     if isinstance(value, str | bytes | dict) or not hasattr(value, "__len__"):
-        raise UnfitError(f"expected {n} numbers, not {type(value).__name__}")
+        raise UnfitError(f"expected {n} numbers, not {words_for(value)}")
     try:
         given = np.asarray(value)
     except ValueError:

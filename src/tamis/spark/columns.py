@@ -53,7 +53,8 @@ def require(frame: DataFrame, names: Sequence[str], what: str) -> None:
     """Raise `TableError` for the first name that is not a column of the frame."""
     for name in names:
         if name not in frame.columns:
-            raise TableError(f"{what} has no column {name!r} (columns: {', '.join(frame.columns) or 'none'})")
+            hint = "; name the column that identifies an event: event_id='...'" if name == "event_id" else ""
+            raise TableError(f"{what} has no column {name!r} (columns: {', '.join(frame.columns) or 'none'}){hint}")
 
 
 def id_type(frame: DataFrame, name: str) -> str:

@@ -202,7 +202,7 @@ class TestLearning:
         engine.subscribe("price < 100")
         with pytest.raises(tamis.SubscriptionError, match="'price': it is a number, and 'cheap' does not fit"):
             engine.subscribe("price = 'cheap'")
-        with pytest.raises(tamis.EventError, match="'price': expected a number, not str"):
+        with pytest.raises(tamis.EventError, match="'price': expected a number, not a string"):
             engine.match({"price": "cheap"})
 
     def test_is_null_needs_no_type(self) -> None:

@@ -111,7 +111,7 @@ CASES: list[tuple[str, type[Exception], int, str]] = [
     ("S_WITHIN(a, BBOX(0, 0, 1))", Refused, 12, "a BBOX has four numbers: min x, min y, max x, max y"),
     ("S_WITHIN(a, BBOX(0, 0, 0, 1, 1))", Refused, 12, "a BBOX has four numbers: min x, min y, max x, max y"),
     ("S_WITHIN(a, BBOX(a, 0, 0, 1))", Unreadable, 16, "four numbers in parentheses, (min x, min y, max x, max y)"),
-    ("S_WITHIN(a)", Unreadable, 10, "','"),
+    ("S_WITHIN(a)", Unreadable, 10, "',' and a second argument: S_WITHIN(a, POLYGON((0 0, 1 0, 1 1, 0 0)))"),
     ("S_WITHIN(a, 5)", Unreadable, 12, "an attribute or a geometry"),
     ("S_WITHIN(5, b)", Unreadable, 9, "an attribute or a geometry"),
     ('S_WITHIN(a, {"type": "Point", "coordinates": [1]})', Refused, 12, "a point is a pair of numbers x, y"),

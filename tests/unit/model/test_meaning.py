@@ -147,7 +147,7 @@ class TestSize:
 @pytest.mark.parametrize(
     ("text", "problem", "position"),
     [
-        ("x = 'a'", "attribute 'x': it is a number, and 'a' does not fit: expected a number, not str", 0),
+        ("x = 'a'", "attribute 'x': it is a number, and 'a' does not fit: expected a number, not a string", 0),
         ("x = 1 AND name = 5", "attribute 'name': it is a string, and 5 does not fit", 10),
         ("on = 1", "attribute 'on': it is a boolean, and 1 does not fit", 0),
         ("x = TRUE", "a boolean is not a number", 0),

@@ -119,7 +119,7 @@ def test_from_arrow() -> None:
 def test_events_are_canonical_and_partial() -> None:
     event = FULL.event({"price": 5, "symbol": None, "unknown": object()})
     assert event == {"price": 5}
-    with pytest.raises(tamis.EventError, match=r"attribute 'price': expected a number, not str \(got 'x'\)"):
+    with pytest.raises(tamis.EventError, match=r"attribute 'price': expected a number, not a string \(got 'x'\)"):
         FULL.event({"price": "x"})
     with pytest.raises(tamis.EventError, match="an event must be a mapping"):
         FULL.event([("price", 5)])  # type: ignore[arg-type]

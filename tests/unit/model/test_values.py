@@ -68,7 +68,7 @@ class TestNumber:
         [
             *((value, "boolean is not a number") for value in (True, np.True_)),
             *((value, "NaN and infinity") for value in (math.nan, math.inf, Decimal("NaN"), Decimal("inf"))),
-            ("5", "not str"),
+            ("5", "not a string"),
             (None, "not NoneType"),
             (2**64, "outside int64 and uint64"),
             (1j, "not complex"),
@@ -130,7 +130,7 @@ class TestTimestamp:
             (np.datetime64(2**62, "ms"), "outside the years 1 to 9999"),
             (np.datetime64("10000-01-01"), "outside the years 1 to 9999"),
             (True, "not a boolean"),
-            (1.5, "not float"),
+            (1.5, "not a number"),
             (INT64_MAX + 1, "outside int64"),
             ("٢٠٢٦-01-01T00:00:00Z", "expected a timestamp such as"),
         ],
@@ -161,12 +161,12 @@ class TestOthers:
         assert String().canonical("\U0001f600") == "\U0001f600"
         with pytest.raises(UnfitError, match="lone surrogate"):
             String().canonical("\ud800")
-        with pytest.raises(UnfitError, match="expected a string, not int"):
+        with pytest.raises(UnfitError, match="expected a string, not a number"):
             String().canonical(5)
 
     def test_booleans_refuse_numbers(self) -> None:
         assert Boolean().canonical(np.True_) is True
-        with pytest.raises(UnfitError, match="expected true or false, not int"):
+        with pytest.raises(UnfitError, match="expected true or false, not a number"):
             Boolean().canonical(1)
 
     def test_vectors(self) -> None:

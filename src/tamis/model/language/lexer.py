@@ -28,6 +28,7 @@ from tamis.model.text.folding import Fold
 
 __all__ = [
     "ARRAY_FUNCTIONS",
+    "BEFORE_STRINGS",
     "FOLDS",
     "FUNCTIONS",
     "NAME_PART",
@@ -36,6 +37,7 @@ __all__ = [
     "Piece",
     "Source",
     "TextLexer",
+    "check_paths",
     "is_plain_name",
 ]
 
@@ -43,7 +45,7 @@ __all__ = [
 RESERVED = frozenset({"AND", "OR", "NOT", "BETWEEN", "IN", "LIKE", "IS", "NULL", "TRUE", "FALSE"})
 
 #: Words that are operators only before a string: an attribute may be called so without quotes.
-_BEFORE_STRINGS = frozenset({"ILIKE", "MATCHES"})
+BEFORE_STRINGS = frozenset({"ILIKE", "MATCHES"})
 
 #: Functions of strings, and what they ignore.
 FOLDS = {"CASEI": Fold.CASE, "ACCENTI": Fold.ACCENTS}
@@ -147,6 +149,10 @@ _QUOTED_ARGUMENT = re.compile(rf"\(\s*+({STRING})\s*+\)")
 _STRING_FOLLOWS = re.compile(r"\s*+'")
 _WKT_BODY = re.compile(r"\s*+(?:(?ai:ZM?|M)\s*+)?+(?:(?=\()|(?ai:EMPTY)\b)")
 _PLAIN_NAME = re.compile(_NAME)
+_EMPTY_STEP = re.compile(r"\.(?=\.|$)")
+_QUOTED_OR_NAME = re.compile(rf'{STRING}|"[^"]*+"|(?P<name>{_NAME})')
+#: A day, and maybe a time of it, that would be read as a subtraction.
+_BARE_MOMENT = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?![0-9.])")
 
 
 class Piece:
@@ -217,7 +223,14 @@ def is_plain_name(name: str) -> bool:
     >>> is_plain_name("größe.x"), is_plain_name("in"), is_plain_name("2nd")
     (True, False, False)
     """
-    return _PLAIN_NAME.fullmatch(name) is not None and name.upper() not in RESERVED
+    return _PLAIN_NAME.fullmatch(name) is not None and name.upper() not in RESERVED and not _EMPTY_STEP.search(name)
+
+
+def check_paths(text: str) -> None:
+    """Raise `Misreading` at a path without quotes that has an empty step, as in ``detail..state``."""
+    for found in _QUOTED_OR_NAME.finditer(text):
+        if found["name"] and (step := _EMPTY_STEP.search(found["name"])):
+            raise Misreading(found.start() + step.end(), "a name after the dot")
 
 
 _Match = re.Match[str]
@@ -289,7 +302,7 @@ def _word(source: Source, found: _Match) -> Piece:
         return Piece("BOOLEAN", keyword == "TRUE", start, end) if is_value else Piece(keyword, None, start, end)
     if keyword == "DIV" and source.previous in _OPERAND_ENDS:
         return Piece("TIMES", "div", start, end)
-    if keyword in _BEFORE_STRINGS and _STRING_FOLLOWS.match(source.text, end):
+    if keyword in BEFORE_STRINGS and _STRING_FOLLOWS.match(source.text, end):
         return Piece(keyword, None, start, end)
     if keyword in _WKT_KINDS and (body := _WKT_BODY.match(source.text, end)):
         return _wkt(source, start, body)
@@ -396,6 +409,8 @@ def _unknown(source: Source, found: _Match) -> Piece:
 def _number(source: Source, found: _Match) -> Piece:
     """Read a number; a sign behind an operand is an operator."""
     text, (start, end) = found["number"], found.span("number")
+    if _BARE_MOMENT.match(source.text, start):
+        raise Misreading(start, "DATE('2026-01-31') or TIMESTAMP('2026-01-31T12:00:00Z')")
     if text[0] in "+-" and source.previous in _OPERAND_ENDS:
         return Piece(_ARITHMETIC[text[0]], text[0], start, start + 1)
     return Piece("NUMBER", literals.number(text, start), start, end)
@@ -403,6 +418,8 @@ def _number(source: Source, found: _Match) -> Piece:
 
 def _arithmetic(source: Source, found: _Match) -> Piece:
     operator, (start, end) = found["arithmetic"], found.span("arithmetic")
+    if operator == "-" and source.text.startswith("-", end):
+        raise Misreading(start, "a space between two minus signs (a filter has no comments)")
     return Piece(_ARITHMETIC[operator], operator, start, end)
 
 

@@ -26,7 +26,7 @@ from tamis.model.language.arithmetic.reading import ArithmeticReader, attribute_
 from tamis.model.language.folded_text import FoldedText, leaf
 from tamis.model.language.foreign.corrections import corrected
 from tamis.model.language.functions.calls import FunctionCalls
-from tamis.model.language.lexer import RESERVED, TURNED, Piece, Source, TextLexer
+from tamis.model.language.lexer import BEFORE_STRINGS, RESERVED, TURNED, Piece, Source, TextLexer, check_paths
 from tamis.model.language.literals import Misreading, Refusal
 from tamis.model.language.nodes import (
     And,
@@ -46,6 +46,16 @@ _MOST_CORRECTED = 2_000
 _VALUE_ALONE = re.compile(r"\b(AND|OR)\s+(?:'[^']*'|-?[0-9.]+)\s*$", re.IGNORECASE)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _OPERATOR = re.compile(r"\s*+[=<>]")
+_CALLED = re.compile(r"(\w+)\s*\(([^()]*)$")
+#: What stands in the second place of functions, by how their names begin.
+_SECOND_ARGUMENTS = {
+    "S_": "POLYGON((0 0, 1 0, 1 1, 0 0))",
+    "RC": "POLYGON((0 0, 1 0, 1 1, 0 0))",
+    "A_": "('a', 'b')",
+    "T_": "TIMESTAMP('2026-01-31T12:00:00Z')",
+    "V_": "(0.5, 1)",
+    "IP": "'10.0.0.0/8'",
+}
 _building = threading.Lock()
 _built: Lark | None = None
 
@@ -108,6 +118,8 @@ def _parse_as_written(text: str) -> Node:
         raise SubscriptionError(f"a lone surrogate is not text: character {found.start() + 1}")
     source = Source(text)
     try:
+        if ".." in text or ". " in text:
+            check_paths(text)
         node: Node = _lark().parse(source)  # type: ignore[assignment]
     except Refusal as error:
         raise SubscriptionError(error.problem, error.attribute, error.value, text, error.position) from None
@@ -288,6 +300,17 @@ def _after_or(text: str) -> str:
     return f" (each condition names its attribute: x = 1 {found[1].upper()} x = 2)" if found else ""
 
 
+def _next_character(text: str, position: int) -> int:
+    return position + len(text[position:]) - len(text[position:].lstrip())
+
+
+def _usage(call: str) -> str:
+    """Return an example of the function whose call ends too early."""
+    function = _CALLED.search(call)
+    example = _SECOND_ARGUMENTS.get(function[1][:2].upper()) if function else None
+    return f" and a second argument: {function[1]}({function[2].strip()}, {example})" if function and example else ""
+
+
 def _explain(error: UnexpectedToken, source: Source) -> NoReturn:
     """Raise the error that tells a user what is wrong with a token that does not fit."""
     text, token = source.text, error.token
@@ -297,6 +320,10 @@ def _explain(error: UnexpectedToken, source: Source) -> NoReturn:
     if not isinstance(token, Piece):  # lark's own: the end of the text
         raise SubscriptionSyntaxError(text, source.stop, expected + _after_or(text)) from None
     start, written = token.start, text[token.start : token.end]
+    if token.type == "NAME" and written.upper() in BEFORE_STRINGS and source.text[token.end :].strip():
+        raise SubscriptionSyntaxError(text, _next_character(text, token.end), "a string in single quotes") from None
+    if token.type == "RPAR" and fitting == {"COMMA"}:
+        expected += _usage(text[:start])
     if token.type == "NULL" and fitting >= _LITERALS and "COMPARISON" not in fitting:
         expected += " (a missing value is asked for with IS NULL)"
     if token.type == "COMPARISON" and "NAME" in fitting:

@@ -23,6 +23,7 @@ from tamis.model.subscription import DEFAULT_NAMESPACE
 from tamis.model.values import moment
 from tamis.spark.columns import arrow_form, id_kind, quoted, require, schema_of, value_names, values_of
 from tamis.spark.matching.matching import EVENT, NAMESPACE, PAYLOAD, MatchTask, check_batches, match_batches
+from tamis.spark.running.failures import explaining_workers
 from tamis.spark.snapshots.snapshot import write_snapshot
 from tamis.spark.subscriptions.compile import compile_subscriptions
 from tamis.spark.tiles.tiles import read_tiles, tiled_deliveries
@@ -172,7 +173,8 @@ def indexed(subscriptions: DataFrame, schema: Schema) -> Version:
     compiled = compile_subscriptions(subscriptions, schema=schema)
     accepted, rejected = compiled
     try:
-        bad = rejected.limit(_NAMED + 1).collect()  # at most eleven rows, for the message
+        with explaining_workers():
+            bad = rejected.limit(_NAMED + 1).collect()  # at most eleven rows, for the message
         if bad:
             named = "\n".join(f"  {row['id']!r}: {row['reason']}" for row in bad[:_NAMED])
             more = "\n  and more; compile_subscriptions gives them all" if len(bad) > _NAMED else ""

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-__all__ = ["SPARK_ERRORS", "last_words"]
+from tamis.errors import TamisError
+
+__all__ = ["SPARK_ERRORS", "explaining_workers", "last_words"]
 
 #: What a call to Spark may raise: its own errors, and those of the bridge to Java where it knows no better.
 SPARK_ERRORS = (PySparkException, Py4JError)
@@ -24,3 +28,18 @@ def last_words(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     causes = [found[1] for line in lines if (found := _TOLD.fullmatch(line)) and found[1]]
     return causes[-1] if causes else (lines or [type(error).__name__])[0]
+
+
+@contextmanager
+def explaining_workers() -> Iterator[None]:
+    """Say what to do when the Python processes of Spark do not have tamis."""
+    try:
+        yield
+    except PySparkException as error:
+        if "No module named 'tamis'" not in str(error):
+            raise
+        raise TamisError(
+            "Spark's Python workers cannot import tamis. On one machine, set PYSPARK_PYTHON to the Python that has it "
+            "before the session starts, or create the session with tamis.spark.session(); on a cluster, install tamis "
+            "on every executor (docs/spark.md, Where Spark runs)."
+        ) from None

@@ -29,6 +29,7 @@ from tamis.model.schema import Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE
 from tamis.spark.columns import arrow_form, id_kind, id_type, require
 from tamis.spark.reduction.reduce import Reduced, reduce_subscriptions
+from tamis.spark.running.failures import explaining_workers
 from tamis.spark.snapshots.building import BUILT, Build, build_batches, read_built
 from tamis.spark.snapshots.reading import REMOVED, Removal, list_ids, list_subscriptions, note_removed, read_removal
 from tamis.spark.snapshots.summary import copy_summary, write_summary
@@ -305,7 +306,8 @@ def parts_frame(spark: SparkSession, n: int) -> DataFrame:
 
 def build_parts(accepted: DataFrame, place: Place, schema: Schema, part_size: int) -> list[Part]:
     """Have the executors write the parts of accepted subscriptions; return their descriptions."""
-    n_parts = max(1, math.ceil(accepted.count() / part_size))
+    with explaining_workers():
+        n_parts = max(1, math.ceil(accepted.count() / part_size))
     task = Build(place.address, schema.to_json())
     built = accepted.repartition(n_parts, "namespace", "id").mapInArrow(partial(build_batches, task=task), BUILT)
     # The only thing that ever comes to the driver: a line per part, from the attempts that succeeded.

@@ -134,7 +134,7 @@ def _json_problem(text: str, schema: Schema) -> str:
     >>> _json_problem("[1, 2]", Schema())
     'expected an object, not a list'
     >>> _json_problem('{"mag": "big"}', Schema({"mag": Number()}))
-    "attribute 'mag': expected a number, not str (got 'big')"
+    "attribute 'mag': expected a number, not a string (got 'big')"
     """
     try:
         value = json.loads(text)

@@ -206,7 +206,11 @@ class _ExpressionBinder:
     def _attribute(self, side: Property, text: Property | None) -> ScalarType:
         kind = self._schema.get(side.name)
         if kind is None:
-            hint = "" if text is None else f"; a string stands in single quotes: {quoted(text.name)}"
+            hint = (
+                ""
+                if text is None
+                else f"; if {shorten(text.name)} is a value, write it in single quotes: {quoted(text.name)}"
+            )
             name = None if text is None else text.name
             raise UnknownAttributeError(f"nothing is known of an attribute {shorten(side.name)}{hint}", name)
         if not isinstance(kind, ScalarType):

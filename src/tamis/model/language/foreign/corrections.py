@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from tamis.model.language.lexer import NAME_PART
-from tamis.model.language.literals import STRING
+from tamis.model.language.literals import NUMBER, STRING
 from tamis.model.text.folding import escape_like
 
 __all__ = ["corrected", "quoted_name", "requoted"]
@@ -15,35 +15,14 @@ _NAME = rf'"[^"]*+(?:""[^"]*+)*+"|{NAME_PART}++'
 _COMPARISON = r"<>|<=|>=|!=|==|=>|=<|[=<>]"
 _VALUE = r'"(?P<value>[^"]*+(?:""[^"]*+)*+)"'
 _SHAPE = r"(?:MULTI)?(?:POINT|LINESTRING|POLYGON)\s*+\([^']*\)"
-#: What `_rewritten` has a function for, by the name of its group.
-_TOKEN = re.compile(
-    rf"""(?P<broken>'[^']*+)'(?P<tail>[^\W\d_][^'\s]*+')(?=\s*+(?:$|\)|(?i:AND|OR)\b))
-    | (?P<comma>,\s*+)'(?P<shape>(?i:{_SHAPE}))'
-    | (?P<string>{STRING})
-    | (?P<nothing>{_COMPARISON}|(?ai:\bIS\b))\s*+(?P<negation>(?ai:NOT\b))?\s*+(?ai:NULL|NONE|NIL)\b
-    | (?P<before>{_COMPARISON}|(?ai:\bI?LIKE|\bMATCHES))(?P<space>\s*+)(?:{_VALUE}|`(?P<ticked>[^`]*+)`)
-    | [“”„«](?P<curly>[^“”„«»]*+)[“”»] | [‘’‚](?P<curled>[^‘’‚]*+)[‘’]
-    | `(?P<name>[^`]*+)`
-    | (?P<in>(?ai:\bIN))\s*+[\[{{](?P<list>[^\[\]{{}}()]*+)[\]}}]
-    | \b(?P<folded>(?ai:LOWER|UPPER|LCASE|UCASE))\s*+\(\s*+(?P<of>{_NAME})\s*+\)
-      (?P<op>\s*+(?:{_COMPARISON})\s*+)(?P<to>{STRING})
-    | \b(?P<call>(?ai:MATCHES|I?LIKE))\s*+\(\s*+(?P<first>{_NAME})\s*+,\s*+(?P<second>{STRING})\s*+\)
-    | \b(?P<infix>(?ai:CONTAINS|INCLUDES|STARTSWITH|STARTS_WITH|ENDSWITH|ENDS_WITH))\s*+(?P<part>{STRING}|"[^"]*+")
-    | (?P<regex>=~|~\*?|(?ai:\b(?:REGEXP|RLIKE|REGEX)\b))(?=\s*+')
-    | \b(?P<isnull>(?ai:IS_?(?:NOT_?)?NULL|NOTNULL))\b
-    | \b(?P<spatial>(?ai:ST_))(?=[A-Za-z]++\s*+\()
-    | \b(?P<function>{NAME_PART}++)\(\s*+(?:(?P<subject>{_NAME})\s*+,\s*+)?(?P<needle>{STRING})\s*+\)
-    | (?P<where>^\s*+(?ai:WHERE)\s++) | (?P<end>\s*+;\s*+$)
-    | "[^"]*+(?:""[^"]*+)*+"
-    | \s*+(?P<word>&&|\|\|)\s*+
-    | (?P<operator>!=|==|=>|=<|!|\*\*)""",
-    re.VERBOSE,
-)
+_LITERAL = rf"(?:{NUMBER}|{STRING})"
 _REQUOTED = re.compile(rf"{STRING}|(?P<before>{_COMPARISON})(?P<space>\s*+){_VALUE}")
 _WRITTEN = {"!=": "<>", "==": "=", "=>": ">=", "=<": "<=", "&&": " AND ", "||": " OR ", "!": "NOT ", "**": "^"}
 #: The LIKE pattern of functions that other languages have for strings.
 _PATTERNS = {"contains": "%{}%", "includes": "%{}%"}
-_PATTERNS |= dict.fromkeys(("startswith", "starts_with"), "{}%") | dict.fromkeys(("endswith", "ends_with"), "%{}")
+_PATTERNS |= dict.fromkeys(("startswith", "starts_with", "starts", "begins"), "{}%")
+_PATTERNS |= dict.fromkeys(("endswith", "ends_with", "ends"), "%{}")
+_MOMENT = re.compile(r"(?P<day>[0-9]{4}-[0-9]{1,2}-[0-9]{1,2})(?:[T ](?P<clock>[0-9:.]++)(?P<zone>Z|[-+][0-9:]++)?+)?+")
 
 
 def corrected(text: str) -> str | None:
@@ -56,6 +35,8 @@ def corrected(text: str) -> str | None:
     "state = 'running' AND NOT halted"
     >>> corrected("note.contains('10%') and price != null")
     "note LIKE '%10\\%%' and price IS NOT NULL"
+    >>> corrected("price > 1,000 -- dear")
+    'price > 1000'
     >>> corrected("price < 100")
     """
     fixed = _TOKEN.sub(_rewritten, text)
@@ -79,70 +60,159 @@ def quoted_name(text: str, name: str) -> str | None:
     return None if fixed == text else fixed
 
 
+_Found = re.Match[str]
+
+
+def _rewritten(found: _Found) -> str:
+    return _REWRITES[found.lastgroup or ""](found)
+
+
 def _quoted(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
-def _rewritten(found: re.Match[str]) -> str:
-    groups = found.groupdict()
-    for group, rewrite in _REWRITES.items():
-        if groups[group] is not None:
-            return rewrite(found)
+def _as_it_is(found: _Found) -> str:
     return found[0]
 
 
-def _compared(found: re.Match[str]) -> str:
+def _compared(found: _Found) -> str:
     value = found["value"].replace('""', '"') if found["value"] is not None else found["ticked"]
     return f"{_WRITTEN.get(found['before'], found['before'])}{found['space']}{_quoted(value)}"
 
 
-def _null(found: re.Match[str]) -> str:
-    is_negated = found["negation"] or found["nothing"] in ("<>", "!=")
+def _null(found: _Found) -> str:
+    if found["is"].upper() not in ("=", "==", "<>", "!=", "IS"):
+        return found[0]
+    is_negated = found["negation"] or found["is"] in ("<>", "!=")
     space = " " if found.start() and not found.string[found.start() - 1].isspace() else ""
     return f"{space}IS {'NOT ' if is_negated else ''}NULL"
 
 
-def _list(found: re.Match[str]) -> str:
-    elements = re.sub(
-        rf"{STRING}|{_VALUE}", lambda one: _quoted(one["value"]) if one["value"] else one[0], found["list"]
-    )
-    return f"{found['in']} ({elements})"
+def _elements(text: str) -> str:
+    """Return the values of a list with single quotes around the strings."""
+    return re.sub(rf"{STRING}|{_VALUE}", lambda found: _quoted(found["value"]) if found["value"] else found[0], text)
 
 
 def _like(needle: str, function: str) -> str:
     text = escape_like(needle[1:-1].replace("''", "'") if needle[0] == "'" else needle[1:-1])
-    return f"LIKE {_quoted(_PATTERNS[function].format(text))}"
+    return f"LIKE {_quoted(_PATTERNS[function.lower()].format(text))}"
 
 
-def _called(found: re.Match[str]) -> str:
-    subject, _, function = found["function"].rpartition(".")
+def _called(found: _Found) -> str:
+    subject, _, function = found["called"].rpartition(".")
     if function.lower() not in _PATTERNS or bool(subject) == bool(found["subject"]):
         return found[0]
-    return f"{subject or found['subject']} {_like(found['needle'], function.lower())}"
+    return f"{subject or found['subject']} {_like(found['needle'], function)}"
 
 
-def _is_null(found: re.Match[str]) -> str:
-    return "IS NOT NULL" if "NOT" in found["isnull"].upper() else "IS NULL"
+def _is_null(found: _Found) -> str:
+    return "IS NOT NULL" if "NOT" in found[0].upper() else "IS NULL"
 
 
-_REWRITES: dict[str, Callable[[re.Match[str]], str]] = {
-    "broken": lambda found: f"{found['broken']}''{found['tail']}",
-    "shape": lambda found: found["comma"] + found["shape"],
-    "nothing": lambda found: _null(found) if found["nothing"].upper() in ("=", "==", "<>", "!=", "IS") else found[0],
-    "before": _compared,
-    "curly": lambda found: _quoted(found["curly"]),
-    "curled": lambda found: _quoted(found["curled"]),
-    "name": lambda found: '"' + found["name"].replace('"', '""') + '"',
-    "in": _list,
-    "folded": lambda found: f"CASEI({found['of']}){found['op']}CASEI({found['to']})",
-    "call": lambda found: f"{found['first']} {found['call'].upper()} {found['second']}",
-    "function": _called,
-    "infix": lambda found: _like(found["part"], found["infix"].lower()),
-    "regex": lambda found: "MATCHES",
-    "isnull": _is_null,
-    "spatial": lambda found: "S_",
-    "where": lambda found: "",
-    "end": lambda found: "",
-    "word": lambda found: _WRITTEN[found["word"]],
-    "operator": lambda found: _WRITTEN[found["operator"]],
+def _moment(written: str) -> str:
+    """Return a day or a moment as a literal; a clock without a zone is taken for UTC."""
+    found = _MOMENT.fullmatch(written)
+    if found is None:
+        return _quoted(written)
+    year, month, day = found["day"].split("-")
+    date = f"{year}-{int(month):02}-{int(day):02}"
+    return f"TIMESTAMP('{date}T{found['clock']}{found['zone'] or 'Z'}')" if found["clock"] else f"DATE('{date}')"
+
+
+def _temporal(found: _Found) -> str:
+    start, end = (found[side] and found[side][1:-1] for side in ("begin", "finish"))
+    when = _moment(start) if end is None else f"INTERVAL('{start}', '{end}')"
+    return f"{found['relation']} {when})"
+
+
+#: Forms of other languages by name: the pattern that finds one, and what it is in CQL2. The first that fits is used.
+_RULES: dict[str, tuple[str, Callable[[_Found], str]]] = {
+    "broken": (
+        r"(?P<head>'[^']*+)'(?P<tail>[^\W\d_][^'\s]*+')(?=\s*+(?:$|\)|(?i:AND|OR)\b))",
+        lambda found: f"{found['head']}''{found['tail']}",
+    ),
+    "shape": (
+        rf"(?P<comma>,\s*+)'(?P<wkt>(?i:{_SHAPE}))'",
+        lambda found: found["comma"] + found["wkt"],
+    ),
+    "interval": (
+        rf"""\b(?P<relation>(?ai:T_[A-Z]++)\s*+\(\s*+(?:{_NAME})\s*+,)\s*+(?P<begin>{STRING})
+        (?:\s*+,\s*+(?P<finish>{STRING}))?+\s*+\)""",
+        _temporal,
+    ),
+    "set": (
+        rf"\b(?P<test>(?ai:A_[A-Z]++)\s*+\(\s*+(?:{_NAME})\s*+,\s*+)(?P<element>{STRING})\s*+\)",
+        lambda found: f"{found['test']}({found['element']}))",
+    ),
+    "network": (
+        rf"(?P<address>{_NAME})\s*+<<=?\s*+(?P<range>{STRING})",
+        lambda found: f"IP_WITHIN({found['address']}, {found['range']})",
+    ),
+    "list": (
+        rf"(?P<repeated>{_NAME})\s*+==?\s*+\[(?P<elements>[^\[\]()]*+)\]",
+        lambda found: f"A_EQUALS({found['repeated']}, ({_elements(found['elements'])}))",
+    ),
+    "string": (STRING, _as_it_is),
+    "null": (
+        rf"(?P<is>{_COMPARISON}|(?ai:\bIS\b))\s*+(?P<negation>(?ai:NOT\b))?\s*+(?ai:NULL|NONE|NIL)\b",
+        _null,
+    ),
+    "grouped": (
+        rf"(?P<bound>(?:{_COMPARISON})\s*+[0-9]{{1,3}}(?:[,_][0-9]{{3}})++)(?![0-9,_])",
+        lambda found: re.sub("[,_]", "", found["bound"]),
+    ),
+    "quoted": (
+        rf"(?P<before>{_COMPARISON}|(?ai:\bI?LIKE|\bMATCHES))(?P<space>\s*+)(?:{_VALUE}|`(?P<ticked>[^`]*+)`)",
+        _compared,
+    ),
+    "curly": (r"[“”„«](?P<inside>[^“”„«»]*+)[“”»]", lambda found: _quoted(found["inside"])),
+    "curled": (r"[‘’‚](?P<within>[^‘’‚]*+)[‘’]", lambda found: _quoted(found["within"])),
+    "name": (r"`(?P<ticks>[^`]*+)`", lambda found: '"' + found["ticks"].replace('"', '""') + '"'),
+    "moment": (rf"(?<![\w.]){_MOMENT.pattern}", lambda found: _moment(found[0])),
+    "comment": (r"\s++--(?!\S)[^\n]*+ | \s*+/\*.*?\*/ | ^\s*+\#[^\n]*+\n", lambda found: ""),
+    "minus": (r"--", lambda found: "- -"),
+    "distance": (
+        r"(?P<far>,\s*+[0-9.]++)\s*+(?P<unit>(?ai:km|m))(?=\s*+\))",
+        lambda found: f"{found['far']}, '{found['unit'].lower()}'",
+    ),
+    "in": (
+        r"(?P<member>(?ai:\bIN))\s*+[\[{](?P<members>[^\[\]{}()]*+)[\]}]",
+        lambda found: f"{found['member']} ({_elements(found['members'])})",
+    ),
+    "loose": (
+        rf"\b(?P<into>(?ai:IN))\s++(?P<values>{_LITERAL}(?:\s*+,\s*+{_LITERAL})*+)",
+        lambda found: f"{found['into']} ({found['values']})",
+    ),
+    "folded": (
+        rf"\b(?ai:LOWER|UPPER|LCASE|UCASE)\s*+\(\s*+(?P<of>{_NAME})\s*+\)(?P<op>\s*+(?:{_COMPARISON})\s*+)(?P<to>{STRING})",
+        lambda found: f"CASEI({found['of']}){found['op']}CASEI({found['to']})",
+    ),
+    "operation": (
+        rf"\b(?P<call>(?ai:MATCHES|I?LIKE))\s*+\(\s*+(?P<first>{_NAME})\s*+,\s*+(?P<second>{STRING})\s*+\)",
+        lambda found: f"{found['first']} {found['call'].upper()} {found['second']}",
+    ),
+    "infix": (
+        rf"""\b(?P<word>(?ai:CONTAINS|INCLUDES|STARTSWITH|STARTS_WITH|ENDSWITH|ENDS_WITH
+          |(?:STARTS|BEGINS|ENDS)(?=\s++WITH\b)))(?:\s++(?ai:WITH)\b)?+\s*+(?P<part>{STRING}|"[^"]*+")""",
+        lambda found: _like(found["part"], found["word"]),
+    ),
+    "between": (r"\b(?ai:IS)\s++(?P<range_test>(?ai:(?:NOT\s++)?+BETWEEN))\b", lambda found: found["range_test"]),
+    "range_comma": (
+        rf"\b(?P<low>(?ai:BETWEEN)\s++{_LITERAL})\s*+,\s*+",
+        lambda found: f"{found['low']} AND ",
+    ),
+    "regex": (r"(?:=~|~[*=]?|(?ai:\b(?:REGEXP|RLIKE|REGEX)\b))(?=\s*+')", lambda found: "MATCHES"),
+    "isnull": (r"\b(?ai:IS_?(?:NOT_?)?NULL|NOTNULL|NOT\s++NULL)\b", _is_null),
+    "spatial": (r"\b(?ai:ST_)(?=[A-Za-z]++\s*+\()", lambda found: "S_"),
+    "function": (
+        rf"\b(?P<called>{NAME_PART}++)\(\s*+(?:(?P<subject>{_NAME})\s*+,\s*+)?(?P<needle>{STRING})\s*+\)",
+        _called,
+    ),
+    "where": (r"^\s*+(?ai:WHERE)\s++", lambda found: ""),
+    "end": (r"\s*+;\s*+$", lambda found: ""),
+    "quoted_name": (r'"[^"]*+(?:""[^"]*+)*+"', _as_it_is),
+    "joint": (r"\s*+(?P<logic>&&|\|\|)\s*+", lambda found: _WRITTEN[found["logic"]]),
+    "operator": (r"!=|==|=>|=<|!|\*\*", lambda found: _WRITTEN[found[0]]),
 }
+_REWRITES: dict[str, Callable[[_Found], str]] = {name: rewrite for name, (_, rewrite) in _RULES.items()}
+_TOKEN = re.compile("|".join(f"(?P<{name}>{rule})" for name, (rule, _) in _RULES.items()), re.VERBOSE | re.DOTALL)

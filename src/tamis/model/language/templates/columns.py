@@ -156,8 +156,8 @@ def _bounds(
 def _numbers(written: Sequence[str]) -> _Floats:
     try:
         found = np.array(list(map(float, written)))
-    except ValueError:  # a string in quotes
-        found = np.array([math.nan if one[0] == "'" else float(one) for one in written])
+    except ValueError:  # a string in quotes, or a geometry
+        found = np.array([math.nan if one[0] == "'" or one[0].isalpha() else float(one) for one in written])
     found[np.abs(found) >= _EXACT] = math.nan
     return found + 0.0
 

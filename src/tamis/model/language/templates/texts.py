@@ -5,9 +5,9 @@ of one text that has it, and becomes a `Template`: the syntax tree with holes. F
 another text gives the tree that the parser would have made of it, and, for a conjunction of conditions on values,
 its filters or its bounds as columns (`columns`), without a tree at all.
 
-Whatever is unusual is not for a template: a text with a quoted name, a geometry or a vector; a literal of another type
-than the first one; one that changes the form of the filter (an empty range, two equal bounds) or that must be refused.
-The answer is None then, and the ordinary road, `tamis.algebra.compiling.compile_source`, has the word.
+Whatever is unusual is not for a template: a text with a quoted name, GeoJSON, two geometries or a vector; a literal of
+another type than the first one; one that changes the form of the filter (an empty range, two equal bounds) or that must
+be refused. The answer is None then, and the ordinary road, `tamis.algebra.compiling.compile_source`, has the word.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
+
+import shapely
 
 from tamis.errors import ModelError
 from tamis.model.language import limits, literals
@@ -26,6 +28,7 @@ from tamis.model.language.nodes import (
     Between,
     Compare,
     Constant,
+    DistanceTest,
     Instant,
     IsIn,
     IsLike,
@@ -35,11 +38,14 @@ from tamis.model.language.nodes import (
     Node,
     Not,
     Or,
+    SpatialTest,
     TextTest,
+    leaves,
 )
 from tamis.model.language.normalise import filter_of, normalise
 from tamis.model.language.parse import parse
 from tamis.model.schema import Schema
+from tamis.model.shapes import Operand
 from tamis.model.subscription import Filter, Like, Values
 from tamis.model.text.folding import Fold, fold_text
 from tamis.model.text.patterns import reading_of
@@ -59,8 +65,14 @@ __all__ = [
     "with_values",
 ]
 
+_POINTS = r"\([-+.0-9eE,\s]*+\)"
+_RINGS = rf"\(\s*+{_POINTS}\s*+(?:,\s*+{_POINTS}\s*+)*+\)"
+_PARTS = rf"\(\s*+{_RINGS}\s*+(?:,\s*+{_RINGS}\s*+)*+\)"
+_WKT = rf"(?ai:(?:MULTI)?(?:POINT|LINESTRING|POLYGON))\s*+(?:{_POINTS}|{_RINGS}|{_PARTS})"
 #: A literal as the lexer reads it; a digit inside a name is none.
-_LITERAL = re.compile(rf"({STRING}|(?=[-+.0-9])(?<!{NAME_PART}){NUMBER}(?!{NAME_PART}))")
+_LITERAL = re.compile(
+    rf"({STRING}|(?=[-+.0-9])(?<!{NAME_PART}){NUMBER}(?!{NAME_PART})|(?=[MPLmpl])(?<!{NAME_PART}){_WKT})"
+)
 #: Begins a quoted name, or GeoJSON.
 _UNUSUAL = re.compile(r'["{]')
 #: The words before the string of a moment.
@@ -72,8 +84,14 @@ _FOLDING = re.compile(r"\b(CASEI|ACCENTI)\b", re.IGNORECASE | re.ASCII)
 
 #: What stands between the literals of a text, and the literals as they are written.
 Parts = tuple[tuple[str, ...], list[str]]
+#: The value of a literal of a template.
+Filling = Literal | Operand
 
-_Slot = Callable[[str], Literal]
+_Slot = Callable[[str], Filling]
+
+
+#: Leaves whose literals can be exchanged.
+_Fillable = Compare | Between | IsIn | IsLike | TextTest | SpatialTest | DistanceTest
 
 
 class Condition(NamedTuple):
@@ -112,44 +130,50 @@ def make_template(text: str, parts: Parts, schema: Schema, *, open: bool = False
 def checked_template(template: Template, written: Sequence[Any]) -> Template | None:
     """Return a template if its reader finds in ``written`` what the parser found there; else None."""
     known = list(literals_of(template.node, is_text=isinstance(template.reader, _TextReader)))
-    if len(known) != len(written) or None in known:
-        return None
+    if len(known) != len(written) or None in known or sum(isinstance(value, shapely.Geometry) for value in known) > 1:
+        return None  # the limits on geometries are limits of a whole text
     read = template.read(written)
     if read is None or [(type(one), one) for one in read] != [(type(one), one) for one in known]:
         return None
     return template
 
 
-def literals_of(node: Node, *, is_text: bool = False) -> Iterator[Literal | None]:
+def literals_of(node: Node, *, is_text: bool = False) -> Iterator[Filling | None]:
     """Yield the literals of a tree in the order of its text, without TRUE and FALSE; None for any other value.
 
-    The operands of ILIKE and MATCHES are literals if the tree was made of a CQL2 text.
+    The operands of ILIKE, MATCHES and spatial functions are literals if the tree was made of a CQL2 text.
     """
     if isinstance(node, And | Or):
         for part in node.parts:
             yield from literals_of(part, is_text=is_text)
     elif isinstance(node, Not):
         yield from literals_of(node.part, is_text=is_text)
-    elif isinstance(node, TextTest) and is_text:
-        yield from node.operands
+    elif isinstance(node, TextTest | SpatialTest | DistanceTest) and is_text:
+        yield from _leaf_literals(node)
     elif isinstance(node, Compare | Between | IsIn | IsLike):
         yield from (value for value in _leaf_literals(node) if not isinstance(value, bool))
     elif not isinstance(node, IsNull | Constant):
         yield None
 
 
-def _leaf_literals(leaf: Compare | Between | IsIn | IsLike | TextTest) -> tuple[Literal, ...]:
+def _leaf_literals(leaf: _Fillable) -> tuple[Filling, ...]:
     if isinstance(leaf, Compare):
         return (leaf.value,)
     if isinstance(leaf, Between):
         return (leaf.lo, leaf.hi)
     if isinstance(leaf, TextTest):
         return leaf.operands
+    if isinstance(leaf, SpatialTest):
+        return (leaf.geometry,)
+    if isinstance(leaf, DistanceTest):
+        return (leaf.geometry, leaf.distance, *([] if leaf.unit is None else [leaf.unit]))
     return leaf.values if isinstance(leaf, IsIn) else (leaf.pattern,)
 
 
-def _slot(value: Literal | None, before: str) -> _Slot:
+def _slot(value: Filling | None, before: str) -> _Slot:
     """Return what reads the literals that stand where ``value`` stood, behind the words ``before``."""
+    if isinstance(value, shapely.Geometry):
+        return _geometry
     if isinstance(value, Instant):
         call = _INSTANT.search(before)
         kind = call[1].upper() if call else ""
@@ -166,15 +190,21 @@ def _string(written: str) -> str:
 
 
 def _number(written: str) -> int | float:
-    if written[0] == "'":
+    if written[0] == "'" or written[0].isalpha():
         raise UnfitError("not a number")
     return literals.number(written, 0)
+
+
+def _geometry(written: str) -> Operand:
+    if not written[0].isalpha():
+        raise UnfitError("not a geometry")
+    return literals.wkt(written, 0, limits.Budget())
 
 
 class LiteralReader(Protocol):
     """Reads the literals of a shape as they are written; raises `Refusal` or `UnfitError`."""
 
-    def read(self, written: Sequence[Any]) -> list[Literal]:
+    def read(self, written: Sequence[Any]) -> list[Filling]:
         """Return the values of all literals of a text."""
 
 
@@ -184,7 +214,7 @@ class _TextReader:
     def __init__(self, slots: Sequence[_Slot]) -> None:
         self.slots = slots
 
-    def read(self, written: Sequence[str]) -> list[Literal]:
+    def read(self, written: Sequence[str]) -> list[Filling]:
         """Return the values of all literals of a text."""
         return [slot(one) for slot, one in zip(self.slots, written, strict=True)]
 
@@ -197,23 +227,24 @@ class Template:
         self.reader = reader
         self._schema = schema
         self._open = open
+        self.has_geometry = any(isinstance(one, SpatialTest | DistanceTest) for one in leaves(node))
         #: ``{attribute: (type, conditions)}``, ordered by attribute, where the text is a conjunction of ranges.
         self.ranges = _ranges_of(node, schema)
         self._tests = _tests_of(node, schema)
 
-    def read(self, written: Sequence[Any]) -> list[Literal] | None:
+    def read(self, written: Sequence[Any]) -> list[Filling] | None:
         """Return the values of literals; None when one is of another type, or must be refused."""
         try:
             return self.reader.read(written)
-        except (Refusal, UnfitError):
+        except (ModelError, Refusal, UnfitError):
             return None
 
-    def read_one(self, number: int, written: str) -> Literal | None:
+    def read_one(self, number: int, written: str) -> Filling | None:
         """Return the value of one literal of a text; None as in `read`."""
         assert isinstance(self.reader, _TextReader)
         try:
             return self.reader.slots[number](written)
-        except (Refusal, UnfitError):
+        except (ModelError, Refusal, UnfitError):
             return None
 
     def fill(self, written: Sequence[Any]) -> tuple[Filter, ...] | None:
@@ -221,7 +252,7 @@ class Template:
         values = self.read(written)
         return None if values is None else self.filters(values)
 
-    def filters(self, values: Sequence[Literal]) -> tuple[Filter, ...] | None:
+    def filters(self, values: Sequence[Filling]) -> tuple[Filter, ...] | None:
         """Return the filters of a text with these values; None when the text needs the ordinary road."""
         try:
             if self.ranges is not None:
@@ -229,23 +260,23 @@ class Template:
             if self._tests is not None:
                 return _of_tests(self._tests, values)
             return normalise(bind(with_values(self.node, iter(values)), self._schema, open=self._open))
-        except (ModelError, UnfitError):
+        except (ModelError, Refusal, UnfitError):
             return None
 
 
-def with_values(node: Node, values: Iterator[Literal]) -> Node:
+def with_values(node: Node, values: Iterator[Filling]) -> Node:
     """Return a tree with other literals, in the order of the text."""
     if isinstance(node, And | Or):
         return type(node)(tuple([with_values(part, values) for part in node.parts]))
     if isinstance(node, Not):
         return Not(with_values(node.part, values))
-    if isinstance(node, Compare | Between | IsIn | IsLike | TextTest):
+    if isinstance(node, _Fillable):
         filled = [value if isinstance(value, bool) else next(values) for value in _leaf_literals(node)]
         return _with_literals(node, filled)
     return node
 
 
-def _with_literals(leaf: Compare | Between | IsIn | IsLike | TextTest, filled: list[Any]) -> Leaf:
+def _with_literals(leaf: _Fillable, filled: list[Any]) -> Leaf:
     if isinstance(leaf, Compare):
         return Compare(leaf.attribute, leaf.op, filled[0])
     if isinstance(leaf, Between):
@@ -254,6 +285,12 @@ def _with_literals(leaf: Compare | Between | IsIn | IsLike | TextTest, filled: l
         return IsIn(leaf.attribute, tuple(filled), leaf.negated)
     if isinstance(leaf, TextTest):
         return TextTest(leaf.attribute, leaf.op, tuple(filled), leaf.fold, leaf.negated)
+    if isinstance(leaf, SpatialTest):
+        return SpatialTest(leaf.function, leaf.attribute, filled[0])
+    if isinstance(leaf, DistanceTest):
+        geometry, distance, unit = (*filled, None)[:3]
+        literals.check_distance(distance, unit, 0)
+        return DistanceTest(leaf.attribute, geometry, float(distance), unit)
     return IsLike(leaf.attribute, filled[0], leaf.negated)
 
 

@@ -14,7 +14,7 @@ from tamis.model.language.nodes import Instant, Literal
 from tamis.model.types.base import Form, ScalarType
 from tamis.model.types.string import String
 from tamis.model.value_set import Cut, ValueSet
-from tamis.model.values import UnfitError, Value
+from tamis.model.values import UnfitError, Value, words_for
 
 __all__ = ["Mixed"]
 
@@ -51,7 +51,7 @@ class Mixed(ScalarType):
                 return f"{letter}{_text(read(value))}"
             except UnfitError:
                 continue
-        raise UnfitError(f"expected a boolean, a number, a string or a timestamp, not {type(value).__name__}")
+        raise UnfitError(f"expected a boolean, a number, a string or a timestamp, not {words_for(value)}")
 
     def to_json(self, value: Any) -> Any:
         """Return the value of which this is the text."""
