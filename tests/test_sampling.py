@@ -94,7 +94,11 @@ def exists(start: str) -> bool:
     if not name:
         return (ROOT / path).exists()
     file = ROOT / path
-    return file.is_file() and f"def {name.partition('[')[0].rpartition('::')[2]}" in file.read_text(encoding="utf-8")
+    last = name.partition("[")[0].rpartition("::")[2]
+    return (
+        file.is_file()
+        and re.search(rf"^ *((async )?def |class |){last}", file.read_text(encoding="utf-8"), re.M) is not None
+    )
 
 
 def test_what_is_sampled_exists() -> None:
