@@ -124,6 +124,15 @@ TURNS: tuple[tuple[str, ...], ...] = (
         "tests/attacks/test_multiplied_filters.py::test_a_broker_with_such_subscriptions_starts_again",
         "tests/attacks/test_reading_rights.py::test_a_policy_is_joined_to_a_trial",
     ),
+    (  # they wait for the time limits of a broker, five to twenty seconds each
+        "tests/attacks/test_many_connections.py::test_a_head_that_comes_byte_by_byte_is_cut",
+        "tests/attacks/test_peer_slow_connections.py::test_silent_strangers_do_not_keep_peers_out_and_are_cut",
+        "tests/attacks/test_json_web_tokens.py::test_a_stream_ends_with_its_token[expiry]",
+        "tests/attacks/test_many_connections.py::test_silent_sockets_of_one_address_keep_no_other_out",
+        "tests/attacks/test_revocation.py::test_sockets_and_links_are_cut[file broken before",
+        "tests/attacks/test_peer_dials_members_only.py::test_what_is_no_peer_gets_a_greeting_and_nothing_else",
+        "tests/attacks/test_tiny_websocket_frames.py::test_many_small_messages_of_a_client_are_taken",
+    ),
     (
         "tests/browser/test_client_names.py",
         "tests/browser/test_demo_map.py",
