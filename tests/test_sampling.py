@@ -76,6 +76,13 @@ def test_a_commit_leaves_out_only_files_of_rows(all_tests: list[str]) -> None:
         assert folders_of(files) == folders_of(files_of(all_tests))
 
 
+def test_every_commit_starts_a_cluster_connect_and_a_driver_that_is_killed(all_tests: list[str]) -> None:
+    for number in range(8):
+        expensive = {nodeid for nodeid in drawn(all_tests, number) if share_of(nodeid) == 8}
+        for name in ("cluster", "cluster_connect", "driver_kill"):
+            assert f"tests/spark/test_{name}.py" in files_of(expensive)
+
+
 def files_of(nodeids: Iterable[str]) -> set[str]:
     return {nodeid.partition("::")[0] for nodeid in nodeids}
 
