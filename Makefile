@@ -3,7 +3,7 @@
 # Three tiers of tests, each holds the one before:
 #   make check   two minutes, after each change: units, the shared cases, the house rules, contracts with few examples
 #   make test    before a change is merged: every process for real, Spark, brokers, browser, commands; of the expensive tests a
-#                sample that changes with each commit (tests/sampling.py), all of them with SAMPLE=no
+#                sample that moves on with each commit (tests/sampling.py), all of them with SAMPLE=no
 #   make soak    hours, in parts of SOAK_MINUTES (40): large counts; a part goes on where the last one ended
 
 VENV   := .venv
@@ -21,6 +21,10 @@ SOAK_MINUTES ?= 40
 # What `make check` runs.
 QUICK := tests/unit tests/contract tests/test_cases.py tests/test_architecture.py tests/test_public_names.py \
          tests/test_tree_hygiene.py
+
+# Tests that compile many kernels: one core runs them while the other one lints, and all others find the kernels compiled.
+COMPILING := 'tests/unit/index_mics/test_link.py::test_a_receiver_always_equals_the_union[0]' \
+	'tests/attacks/test_crafted_snapshots.py::test_an_array_that_leads_out_of_its_memory_is_refused[plain.segment0.column_axes-0]'
 
 # A name on the PATH may be a shim without a Python behind it, too old, or lack the venv module: try each one.
 CANDIDATES := $(PYTHON) python3 python3.13 python3.12 python3.11 python
@@ -89,11 +93,13 @@ run: $(VENV)/.installed-run ## the pipeline on real data: storms and earthquakes
 
 test: $(STAMP) ## lint, types, tests and doctests; SAMPLE=no: all of the expensive tests, not a sample
 	@echo "linting, and compiling more kernels meanwhile ..."
-	@$(BIN)/python -m tests.spark.worlds & kernels=$$!; $(MAKE) --no-print-directory lint || exit 1; wait $$kernels
+	@mkdir -p build
+	@{ $(BIN)/python -m tests.spark.worlds && $(PYTEST) -q $(COMPILING); } >build/kernels.log 2>&1 & kernels=$$!; \
+	  $(MAKE) --no-print-directory lint || exit 1; wait $$kernels || { cat build/kernels.log; exit 1; }
 	$(PYTEST) $(if $(filter no,$(SAMPLE)),,-p tests.sampling) $(SPREAD)
 
 check: lint ## the fast part of `make test`: two minutes, no processes, no Spark
-	HYPOTHESIS_PROFILE=quick $(PYTEST) $(SPREAD) $(QUICK) -m "not (soak or slow or spark or browser)"
+	HYPOTHESIS_PROFILE=quick $(PYTEST) -p tests.sampling $(SPREAD) $(QUICK) -m "not (soak or slow or spark or browser)"
 
 lint: $(STAMP) ## ruff, mypy, codespell and plain words only
 	$(BIN)/ruff check

@@ -13,6 +13,7 @@ import argparse
 import ast
 import contextlib
 import copy
+import functools
 import os
 import random
 import re
@@ -88,6 +89,7 @@ class Mutation:
         return source[: self.start] + self.after.encode() + source[self.end :]
 
 
+@functools.cache
 def mutations(path: Path, source: str) -> list[Mutation]:
     """Return every mutation of a file."""
     starts = [0]

@@ -67,10 +67,12 @@ def test_explanation(case: Case) -> None:
 def test_answer_in_a_table(case: Case) -> None:
     rows = {name: [value] for name, value in case.event.items()} or {"nothing": [None]}
     for matcher in MATCHERS:
-        assert engine_of(case, matcher).match_table(rows).of(0) == wanted(case), matcher
+        engine = engine_of(case, matcher)
+        assert engine.match_table(rows).of(0) == wanted(case), matcher
         if not case.has_columns:
             continue
-        engine = engine_of(case, matcher)
+        if case.schema is None:  # what the first table taught the engine must not help with the second
+            engine = engine_of(case, matcher)
         schema, _ = canonical(case, engine)
         found = engine.match_table(arrow_row(case.event, schema))
         assert found.of(0) == wanted(case), matcher
@@ -149,15 +151,25 @@ def _engines(cases: list[Case]) -> list[list[Case]]:
 )
 def test_every_subscription_of_a_file_against_every_event(file: str, matcher: str) -> None:
     cases = [case for case in ANSWERED if case.file == file]
-    assert cases[0].schema is not None
     engine = Engine(cases[0].schema, matcher)
-    trees = {case.name: parse(case.subscription) for case in cases}
     for case in cases:
         engine.subscribe(case.subscription, id=case.name)
     for case in cases:
-        event = engine.schema.event(case.event)
-        want = sorted(name for name, tree in trees.items() if naive.evaluate(tree, event) is True)
-        assert engine.match(case.event) == want, case.name
+        assert engine.match(case.event) == naive_answers(file)[case.name], case.name
+
+
+@functools.cache
+def naive_answers(file: str) -> dict[str, list[str]]:
+    """Return for each case of a file the subscriptions of the file that its event matches; every matcher needs them."""
+    cases = [case for case in ANSWERED if case.file == file]
+    schema = cases[0].schema
+    assert schema is not None
+    trees = {case.name: parse(case.subscription) for case in cases}
+    events = {case.name: schema.event(case.event) for case in cases}
+    return {
+        name: sorted(other for other, tree in trees.items() if naive.evaluate(tree, event) is True)
+        for name, event in events.items()
+    }
 
 
 def test_there_are_enough_cases_with_names_of_their_own() -> None:

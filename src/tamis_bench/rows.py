@@ -68,6 +68,8 @@ MEASURES: Final = {
         Measure("serve p99 beside", "ms", "the same at a quarter of it, with one more reader that reads all", False),
         Measure("serve p99 stalled", "ms", "the same when that reader stalls and its queue grows", False),
         Measure("serve memory", "MB", "memory of the broker's process at the end", False),
+        Measure("webhook", "events/s", "events that a webhook delivered to a receiver, signed, and acknowledged"),
+        Measure("webhook cpu", "us/event", "processor time of the broker for one of them", False),
         Measure("bridge in", "events/s", "messages of NATS JetStream that become events, each once, durable"),
         Measure("bridge in cpu", "us/event", "processor time of the bridge for one of them", False),
         Measure("bridge out", "events/s", "deliveries that become messages of NATS JetStream, each once, durable"),

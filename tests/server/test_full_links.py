@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import tamis
+from tamis.cli.main import app
 from tamis.errors import RefusedError
 from tests.server.processes import a_line, ask, wait_until
 
@@ -32,6 +36,71 @@ def test_events_are_refused_when_too_many_wait_and_taken_again_when_they_went(tm
     finally:
         near.stop()
         far.stop()
+
+
+def test_a_link_that_drops_refuses_nothing_and_tells_of_the_gap(tmp_path: Path) -> None:
+    near, far = a_line(tmp_path, "ab", extra="max_link_messages = 20")
+    near.config = near.config.replace('name = "b"', 'name = "b"\nwhen_full = "drop"')
+    try:
+        near.start().wait_until_ready()
+        far.start().wait_until_ready()
+        assert ask(f"{far.url}/v1/subscriptions", "POST", {"id": "all", "filter": "n >= 0"}).status == 201
+        far.kill()
+        assert {near_publishes(near.url, n) for n in range(60)} == {200}
+        near.kill()  # what was counted is on disk
+        near.start().wait_until_ready()
+        assert {near_publishes(near.url, n) for n in range(60, 80)} == {200}
+        far.start().wait_until_ready()
+        messages = wait_until(lambda: with_gap(far.url), "the gap")
+        [place] = [i for i, one in enumerate(messages) if "gap" in one]
+        waited = [one["event"]["n"] for one in messages[:place]]
+        assert waited == list(range(len(waited)))
+        assert 10 <= len(waited) < 60
+        assert messages[place]["gap"]["count"] == 80 - len(waited)
+        assert near_publishes(near.url, 500) == 200
+        wait_until(lambda: with_gap(far.url)[-1].get("event") == {"n": 500}, "an event behind the gap")
+    finally:
+        near.stop()
+        far.stop()
+
+
+def test_a_dead_link_is_skipped_while_the_broker_runs_and_taken_back(tmp_path: Path) -> None:
+    near, far = a_line(tmp_path, "ab", extra="max_link_messages = 5")
+    try:
+        near.start().wait_until_ready()
+        far.start().wait_until_ready()
+        assert ask(f"{far.url}/v1/subscriptions", "POST", {"id": "all", "filter": "n >= 0"}).status == 201
+        wait_until(lambda: ask(f"{far.url}/v1/subscriptions/all").json["state"] == "active", "the subscription")
+        far.kill()
+        wait_until(lambda: near_publishes(near.url, 0) == 503, "a full link")
+        asked = f"{near.url}/v1/subscriptions/mine"
+        assert ask(f"{near.url}/v1/subscriptions", "POST", {"id": "mine", "filter": "n > 100"}).status == 201
+        assert ask(asked).json["waiting_for"] == ["b"]
+        assert ask(f"{near.url}/v1/links/c/skip", "POST").status == 404
+        shown = CliRunner().invoke(app, ["serve", "links", "--skip", "b", "--url", near.url, "--json"])
+        assert json.loads(shown.output)["links"][0]["skipped"] is True
+        assert ask(asked).json["state"] == "active"
+        assert {near_publishes(near.url, n) for n in range(10)} == {200}
+        near.kill()
+        near.start().wait_until_ready()
+        assert {near_publishes(near.url, n) for n in range(10)} == {200}  # it is still skipped
+        far.start().wait_until_ready()
+        CliRunner().invoke(app, ["serve", "links", "--resume", "b", "--url", near.url])
+        messages = wait_until(lambda: with_gap(far.url), "the gap")
+        assert [one["gap"]["count"] for one in messages if "gap" in one] == [20]
+        wait_until(lambda: near_publishes(near.url, 500) == 200, "a link that is free again")
+        wait_until(lambda: with_gap(far.url)[-1].get("event") == {"n": 500}, "an event behind the gap")
+        deeds = [one["what"] for one in ask(f"{near.url}/v1/audit").json["deeds"]]
+        assert [what for what in deeds if what in ("link skip", "link resume")] == ["link resume", "link skip"]
+    finally:
+        near.stop()
+        far.stop()
+
+
+def with_gap(url: str) -> list[dict[str, Any]]:
+    """Return what the subscription got; nothing as long as it was not told of a gap."""
+    messages: list[dict[str, Any]] = ask(f"{url}/v1/subscriptions/all/log?limit=1000").json["messages"]
+    return messages if any("gap" in one for one in messages) else []
 
 
 def near_publishes(url: str, n: int) -> int:

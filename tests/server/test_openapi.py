@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from tamis.web.openapi import document
-from tests.server.processes import HANGS, BrokerProcess, ask
+from tests.server.processes import HANGS, BrokerProcess, a_line, ask, running
 
 OPERATIONS = {one.ok().label: one.ok() for one in schemathesis.openapi.from_dict(document()).get_all_operations()}
 CHECKS: list[Any] = [
@@ -36,10 +37,28 @@ FILTERS = [None, "a = 1", "TRUE", "name LIKE 'x%' OR a IS NULL"]
 NUMBERS = itertools.count()
 
 
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A broker that may have webhooks and calls none: localhost is a private address."""
+    config = 'data = "data"\n[webhooks]\nhosts = ["localhost"]\nmost = 100000'
+    with running(BrokerProcess(tmp_path_factory.mktemp("broker"), config)) as (one,):
+        yield one
+
+
+@pytest.fixture(scope="module")
+def linked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A broker with a link to another that does not run."""
+    with running(a_line(tmp_path_factory.mktemp("linked"), "ab")[0]) as (one,):
+        yield one
+
+
 @pytest.mark.parametrize("count", [20, pytest.param(2_000, marks=pytest.mark.soak, id="soak-server")])
 @pytest.mark.parametrize("label", OPERATIONS)
-def test_whatever_is_sent_is_answered_as_the_document_says(broker: BrokerProcess, label: str, count: int) -> None:
+def test_whatever_is_sent_is_answered_as_the_document_says(
+    request: pytest.FixtureRequest, label: str, count: int
+) -> None:
     statuses: set[int] = set()
+    broker: BrokerProcess = request.getfixturevalue("linked" if "/v1/links/" in label else "broker")
 
     @given(case=OPERATIONS[label].as_strategy(), filter=st.sampled_from(FILTERS), is_known=st.booleans())
     @settings(max_examples=count, deadline=None, suppress_health_check=list(HealthCheck), database=None)
@@ -67,6 +86,13 @@ def make_good(broker: BrokerProcess, label: str, case: Any) -> None:
     if label == "POST /v1/subscriptions/{id}/acknowledge":
         place = f"{broker.url}/v1/subscriptions/{case.path_parameters['id']}/log"
         case.body, case.media_type = {"cursor": ask(place).json["last"]}, "application/json"
+    if "{id}/webhook" in label:
+        place = f"{broker.url}/v1/subscriptions/{case.path_parameters['id']}/webhook"
+        assert ask(place, "PUT", {"url": "https://localhost/"}).status == 200
+        if isinstance(case.body, dict) and "url" in case.body:
+            case.body["url"] = "https://localhost/other"
+    if label.startswith("POST /v1/links/"):
+        case.path_parameters["name"] = "b"
     if label == "POST /v1/explain":
         case.body, case.media_type = {"filter": "a = 1", "event": {"a": 1}}, "application/json"
 

@@ -204,6 +204,8 @@ class World:
     quota: Quota | None = None
     backlog: int | None = None
     window: Window | None = None
+    #: Whether full links drop events with a gap instead of having them refused.
+    drops: bool = False
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
@@ -267,7 +269,8 @@ class World:
         self.sim.watch, self.sim.mourn = self._watch, self._mourn
 
     def _edge(self, broker: str, neighbours: dict[str, Policy], ends: dict[str, StreamEnd], audited: int) -> EdgeCore:
-        core = self.broker_class(broker, neighbours, CONTENT, None, self.cells)
+        drops = tuple(neighbours) if self.drops else ()
+        core = self.broker_class(broker, neighbours, CONTENT, None, self.cells, drops=drops)
         return EdgeCore(core, CONTENT, ends, max_backlog=self.backlog, audited=audited)
 
     def _equip(self, host: ClientHost) -> None:
@@ -581,6 +584,8 @@ class World:
             waiting = [link for link, end in host.ends.items() if end.outbox]
             if waiting or host.edge.backlogs.gaps:
                 raise InvariantError(f"{broker}: messages wait for {waiting}, suspended {[*host.edge.backlogs.gaps]}")
+            if open_gaps := sorted(self.core(broker).flow.gaps.links):
+                raise InvariantError(f"{broker} has not told {open_gaps} of their gaps (G23)")
             for neighbour in self.topology.neighbours(broker):
                 self._check_link(broker, neighbour, live)
         for client, host in self.sim.clients.items():

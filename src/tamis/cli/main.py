@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from tamis.cli import kernels
-from tamis.cli.broker import apply, bridge, consume, network, peer, publish, serve, tune
+from tamis.cli.broker import apply, bridge, consume, network, peer, publish, serve, tune, webhooks
 from tamis.cli.demo import app as demo
 from tamis.cli.extensions import extension_names, find_extension
 from tamis.cli.failures import failing_well
@@ -110,6 +110,7 @@ app.command("apply", epilog=apply.EPILOG)(apply.apply)
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(serve.app, name="serve")
 app.add_typer(bridge.app, name="bridge")
+app.add_typer(webhooks.app, name="webhooks")
 
 
 def main() -> None:

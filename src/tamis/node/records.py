@@ -214,6 +214,7 @@ NUMBER = Kind(
 )
 PAUSED = Kind("paused", ("neighbour",), _FLAG, "routing/core/flow.py", "this neighbour asked for a pause")
 PAUSING = Kind("pausing", ("neighbour",), _FLAG, "routing/core/flow.py", "this neighbour was asked for a pause")
+SKIPPED = Kind("skipped", ("neighbour",), _FLAG, "routing/core/flow.py", "the link to this neighbour is skipped")
 SLICE = Kind(
     "slice",
     ("number",),
@@ -249,12 +250,26 @@ GAP = Kind(
     "routing/edge/backlogs.py",
     "what a suspended client has missed so far",
 )
+LINK_GAP = Kind(
+    "link_gap",
+    ("neighbour", "namespace"),
+    _struct("MessagePack of `routing/messages.py::LinkGap`"),
+    "routing/core/link_gaps.py",
+    "how many events of a namespace were not sent to a neighbour because its link was full",
+)
 HELD = Kind(
     "held",
     ("link", "number"),
     _packed("MessagePack array (`node/records.py::Hold`)", Hold),
     "routing/consumers/sharing.py",
     "which consumer holds a message of a shared queue and until when, how often it was taken, whether it is settled",
+)
+WEBHOOK = Kind(
+    "webhook",
+    ("link",),
+    _struct("MessagePack map of `routing/webhooks/registration.py::Webhook`"),
+    "routing/webhooks/registration.py",
+    "where the messages of a subscription are sent, and the keys that sign them: a secret",
 )
 PRODUCER = Kind(
     "producer",
@@ -321,12 +336,15 @@ _ALL: tuple[Kind[object], ...] = (  # type: ignore[assignment]  # a tuple of dif
     NUMBER,
     PAUSED,
     PAUSING,
+    SKIPPED,
     SLICE,
     PROGRESS,
     TYPES,
     SCHEMA,
     GAP,
+    LINK_GAP,
     HELD,
+    WEBHOOK,
     PRODUCER,
     REFUSED,
     TOKENS,

@@ -24,10 +24,10 @@ from tamis.model.schema import Event
 from tamis.model.subscription import Filter, Subscription, SubscriptionId, id_order
 from tamis.node.effects import Deliver, Effect, Key, Link, Persist, Send
 from tamis.node.story import Story
-from tamis.overlay import bounds, placement, promotion, protocol, repair
 from tamis.overlay import messages as m
 from tamis.overlay.event_book import EventBook
 from tamis.overlay.measures import hull
+from tamis.overlay.protocol import bounds, handlers, placement, promotion, repair
 from tamis.overlay.seat import MAX_HOPS, Seat, Shape
 from tamis.overlay.space import Box, Space
 from tamis.overlay.state import SeatEvents
@@ -248,7 +248,7 @@ class PeerCore:
         first = self.contact_seat
         for name, seat in self.seats.items():
             repair.check(seat, contact if contact != name else first)
-            protocol.settle(seat)
+            handlers.settle(seat)
         self._work([], effects)
         for one in self._outgoing.values():
             one.waiting = one.waiting and self._is_under_way(one)
@@ -272,7 +272,7 @@ class PeerCore:
                 continue
             seat = self._addressee(message, effects)
             if seat is not None:
-                protocol.handle(seat, message)
+                handlers.handle(seat, message)
                 self._collect(waiting, effects)
 
     def _addressee(self, message: m.Message, effects: list[Effect]) -> Seat | None:
@@ -297,7 +297,7 @@ class PeerCore:
 
     def _collect(self, waiting: deque[m.Message], effects: list[Effect]) -> None:
         for seat in self.seats.values():
-            protocol.settle(seat)
+            handlers.settle(seat)
             waiting.extend(seat.take_mail())
             for forward in seat.events.take_arrived():
                 self._match(forward.event, forward.distance, effects)

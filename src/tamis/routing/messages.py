@@ -182,10 +182,20 @@ class Refusal(Message, frozen=True, array_like=True, tag=7):
 class Gap(Message, frozen=True, array_like=True, tag=20):
     """A client read too slowly: this many events, from ``first`` on, were not kept for it.
 
+    Or a link was full that drops events then (`LinkGap`): up to this many may have been for the client.
+
     With a ``count`` of 0 their number is not known: the broker was restored from a backup, and ``first.epoch`` is the
     moment of the backup in microseconds UTC.
     """
 
+    first: EventId
+    count: int
+
+
+class LinkGap(Message, frozen=True, array_like=True, tag=24):
+    """A link was full and drops events then: this many of a namespace, from ``first`` on, were not sent over it."""
+
+    namespace: str
     first: EventId
     count: int
 
@@ -247,6 +257,7 @@ _Wire = (
     | Confirm
     | Pause
     | Resume
+    | LinkGap
     | Types
 )
 _vocabulary = Vocabulary[Message](VERSION, _Wire)

@@ -22,6 +22,7 @@ from tamis.web.endpoints import (
     delivery_log,
     events,
     explanations,
+    links,
     schema,
     statistics,
     streams,
@@ -29,7 +30,7 @@ from tamis.web.endpoints import (
     trial,
     websocket,
 )
-from tamis.web.endpoints.groups import consumers, dead_letters
+from tamis.web.endpoints.groups import consumers, dead_letters, webhooks
 from tamis.web.endpoints.pages import page_routes
 from tamis.web.failures import HANDLERS, OneLength, SecurityHeaders
 from tamis.web.openapi import document
@@ -58,6 +59,13 @@ ENDPOINTS: tuple[tuple[str, str, Endpoint], ...] = (
     ("GET", "/v1/subscriptions/{id}/dead", dead_letters.listing),
     ("POST", "/v1/subscriptions/{id}/dead/replay", dead_letters.replay),
     ("POST", "/v1/subscriptions/{id}/dead/drop", dead_letters.drop),
+    ("PUT", "/v1/subscriptions/{id}/webhook", webhooks.put),
+    ("GET", "/v1/subscriptions/{id}/webhook", webhooks.show),
+    ("DELETE", "/v1/subscriptions/{id}/webhook", webhooks.delete),
+    ("POST", "/v1/subscriptions/{id}/webhook/rotate", webhooks.rotate),
+    ("POST", "/v1/subscriptions/{id}/webhook/suspend", webhooks.suspend),
+    ("POST", "/v1/subscriptions/{id}/webhook/resume", webhooks.resume),
+    ("GET", "/v1/webhooks", webhooks.listing),
     ("POST", "/v1/explain", explanations.explain_event),
     ("POST", "/v1/trial", trial.trial),
     ("POST", "/v1/matches", trial.matching),
@@ -66,6 +74,9 @@ ENDPOINTS: tuple[tuple[str, str, Endpoint], ...] = (
     ("DELETE", "/v1/schema", schema.forget_types),
     ("GET", "/v1/statistics", statistics.statistics),
     ("GET", "/v1/audit", audit.read_audit),
+    ("GET", "/v1/links", links.listing),
+    ("POST", "/v1/links/{name}/skip", links.skip),
+    ("POST", "/v1/links/{name}/resume", links.resume),
     ("GET", "/healthz", statistics.health),
     ("GET", "/metrics", statistics.metrics),
 )

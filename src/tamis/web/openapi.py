@@ -29,6 +29,8 @@ _FIELDS: Json = {
 
 _CURSOR: Json = {"type": "string", "pattern": "^[0-9]{1,19}-[0-9]{1,18}$"}
 
+_SECRET: Json = {"type": "string", "pattern": "^whsec_[A-Za-z0-9+/=]{32,88}$", "description": "made if left out"}
+
 _CURSORS: Json = {"type": "array", "items": _CURSOR, "maxItems": 1000}
 _CONSUMER: Json = {"type": "string", "minLength": 1, "maxLength": 128}
 
@@ -82,6 +84,25 @@ _SCHEMAS: Json = {
             "fields": _FIELDS,
             "max_deliveries": {"type": "integer", "minimum": 0, "maximum": 1000},
         },
+    },
+    "NewWebhook": {
+        "type": "object",
+        "required": ["url"],
+        "additionalProperties": False,
+        "properties": {
+            "url": {"type": "string", "format": "uri", "maxLength": 2048},
+            "secret": _SECRET,
+            "format": {"enum": ["structured", "binary"]},
+            "batch": {"type": "integer", "minimum": 1, "maximum": 1000},
+            "parallel": {"type": "integer", "minimum": 1, "maximum": 16, "description": "1: in order"},
+            "timeout": {"type": "number", "minimum": 1, "maximum": 60},
+            "max_failures": {"type": "integer", "minimum": 1, "maximum": 1000},
+        },
+    },
+    "NewSecret": {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {"secret": _SECRET, "overlap": {"type": "number", "minimum": 0, "maximum": 2592000}},
     },
     "Subscription": {
         "type": "object",
@@ -290,8 +311,12 @@ def _question_paths() -> Json:
 
 def _admin_paths(limit: Json, namespace: Json) -> Json:
     before = _parameter("before", "query", {"type": "integer", "minimum": 0})
+    link = _parameter("name", "path", {"type": "string", "minLength": 1, "maxLength": 128}, required=True)
     return {
         "/v1/audit": {"get": _operation("Who did what, the newest first; for admins", "Audit", [before, limit])},
+        "/v1/links": {"get": _operation("The links to other brokers; for admins", None, [])},
+        "/v1/links/{name}/skip": {"post": _operation("Send no event over a link; for admins", None, [link])},
+        "/v1/links/{name}/resume": {"post": _operation("Send events over a link again; for admins", None, [link])},
         "/v1/schema": {
             "get": _operation("The types of attributes in a namespace", None, [namespace]),
             "delete": _operation("Forget learned types that no subscription uses; for admins", None, [namespace]),
@@ -320,6 +345,23 @@ def _consumer_paths(one: list[Json], limit: Json) -> Json:
         f"{place}/dead": {"get": _operation("Messages that were taken too often", None, [*one, after, limit])},
         f"{place}/dead/replay": {"post": _operation("Put dead letters back", None, one, _json("Chosen"))},
         f"{place}/dead/drop": {"post": _operation("Forget dead letters", None, one, _json("Chosen"))},
+        **_webhook_paths(one, limit),
+    }
+
+
+def _webhook_paths(one: list[Json], limit: Json) -> Json:
+    place, after = "/v1/subscriptions/{id}/webhook", _parameter("after", "query", {"type": "integer", "minimum": 0})
+    listed = "Webhooks by host: all for admins, their own for others"
+    return {
+        place: {
+            "put": _operation("Send the messages of a subscription to an endpoint", None, one, _json("NewWebhook")),
+            "get": _operation("Where messages are sent, and how that goes", None, one),
+            "delete": _operation("Send nothing more", "", one, status="204"),
+        },
+        f"{place}/rotate": {"post": _operation("Sign with a new secret", None, one, _json("NewSecret"))},
+        f"{place}/suspend": {"post": _operation("Send nothing until it is resumed", None, one)},
+        f"{place}/resume": {"post": _operation("Send what waits, and go on", None, one)},
+        "/v1/webhooks": {"get": _operation(listed, None, [after, limit])},
     }
 
 

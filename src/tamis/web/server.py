@@ -16,6 +16,7 @@ from tamis.routing.edge.rights import Rights
 from tamis.runtime.broker.config import BrokerConfig
 from tamis.runtime.broker.driver import Driver
 from tamis.runtime.broker.view import BrokerView
+from tamis.runtime.webhooks.delivering import Deliveries
 from tamis.web.access import Access, address_of
 from tamis.web.covering import Covering
 from tamis.web.intake import Intake
@@ -49,6 +50,7 @@ class Server:
         self.intake = Intake()
         self.pool = Pool()
         self.shares = Shares()
+        self.webhooks = Deliveries(self.driver, self.config.webhooks, self.access.is_live)
         #: Searches for the readers of an event, in threads.
         self.searches = FairQueue(MOST_SEARCHES)
         #: The policy of each link, as the broker began with it: the configuration may have changed on disk since.

@@ -184,8 +184,9 @@ def _around(
 
 
 def _watches(server: Server, tls: ssl.SSLContext | None) -> Iterator[Coroutine[Any, Any, None]]:
-    """Yield what looks after tokens, keys and certificates."""
+    """Yield what looks after tokens, webhooks, keys and certificates."""
     yield server.visitors.watch()
+    yield server.webhooks.run()
     if tls is not None:
         yield follow_certificate(tls, server.config.tls_certificate, server.config.tls_key)
     if server.access.jwt is not None:

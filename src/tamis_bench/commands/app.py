@@ -18,6 +18,7 @@ from tamis_bench.commands import regions as bench_regions
 from tamis_bench.commands import serve as bench_serve
 from tamis_bench.commands import spark as bench_spark
 from tamis_bench.commands import text as bench_text
+from tamis_bench.commands import webhooks as bench_webhooks
 from tamis_bench.commands.options import QUICK_SIZES, chosen, effort, shown, sizes_of
 
 if TYPE_CHECKING:
@@ -126,5 +127,6 @@ app.command("curves", epilog=bench_curves.EPILOG)(bench_curves.curves)
 app.command("text", epilog=bench_text.EPILOG)(bench_text.text)
 app.command("serve", epilog=bench_serve.EPILOG)(bench_serve.serve)
 app.command("bridge", epilog=bench_bridge.EPILOG)(bench_bridge.bridge)
+app.command("webhooks", epilog=bench_webhooks.EPILOG)(bench_webhooks.webhooks)
 app.command("network", epilog=bench_network.EPILOG)(bench_network.network)
 app.command("spark", epilog=bench_spark.EPILOG)(bench_spark.spark)

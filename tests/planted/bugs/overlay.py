@@ -11,7 +11,7 @@ WORLDS = "tests/overlay/test_worlds.py"
 BUGS = [
     Bug(
         "nothing_is_past",
-        "overlay/dissemination",
+        "overlay/protocol/dissemination",
         "An attempt that its publisher has given up, or an event it is done with, is passed on again.",
         "    return seat.events.copies.is_done(message.event) or (copy is not None and copy.attempt > message.attempt)",
         "    return False",
@@ -19,7 +19,7 @@ BUGS = [
     ),
     Bug(
         "an_incomplete_copy_is_reported_complete",
-        "overlay/dissemination",
+        "overlay/protocol/dissemination",
         "A receipt that says an event did not reach all is taken for one that says it did.",
         "        copy.complete &= message.complete\n",
         "        copy.complete |= message.complete\n",
@@ -27,7 +27,7 @@ BUGS = [
     ),
     Bug(
         "an_old_word_shrinks_an_mbr",
-        "overlay/bounds",
+        "overlay/protocol/bounds",
         "An MBR that was told earlier and comes later replaces the newer one.",
         "    if message.received < level.passed[name] or message.order < level.orders[name]:\n",
         "    if message.received < level.passed[name]:\n",
@@ -35,7 +35,7 @@ BUGS = [
     ),
     Bug(
         "a_farewell_ends_a_later_adoption",
-        "overlay/bounds",
+        "overlay/protocol/bounds",
         "A child that was adopted again is forgotten when its older farewell arrives.",
         "    if message.seat != seat.name and level.places.get(message.seat) == message.place:\n",
         "    if message.seat != seat.name and message.seat in level.places:\n",
@@ -59,7 +59,7 @@ BUGS = [
     ),
     Bug(
         "silent_children_are_kept",
-        "overlay/repair",
+        "overlay/protocol/repair",
         "A child that crashed stays a child for ever.",
         "        for name in [name for name in level.names if level.silent[name] > PATIENCE and name != seat.name]:\n",
         "        for name in [name for name in level.names if level.silent[name] < 0 and name != seat.name]:\n",

@@ -9,10 +9,10 @@ import pytest
 from tamis import Number, Schema
 from tamis.node.content import Content
 from tamis.node.effects import Deliver, Send
-from tamis.overlay import bounds, protocol, repair
 from tamis.overlay import messages as m
 from tamis.overlay.level import Level
 from tamis.overlay.peer import PeerCore
+from tamis.overlay.protocol import bounds, handlers, repair
 from tamis.overlay.seat import Seat, Shape
 from tamis.overlay.space import Space
 from tamis.overlay.state import GRACE, SeatEvents
@@ -36,7 +36,7 @@ def new_seat(name: str, *children: str) -> Seat:
 
 
 def hear(seat: Seat, message: m.Message) -> list[m.Message]:
-    protocol.handle(seat, message)
+    handlers.handle(seat, message)
     return seat.take_mail()
 
 
@@ -97,7 +97,7 @@ def test_a_growth_is_told_again_until_the_root_has_answered() -> None:
     bounds.change_box(child, BOX)
     for _ in range(2):  # the first is lost, and a round says it again
         repair.check(child, None)
-        protocol.settle(child)
+        handlers.settle(child)
         [report] = [one for one in child.take_mail() if isinstance(one, m.Report)]
     assert [(one.to, one.origin) for one in hear(parent, report) if isinstance(one, m.Report)] == [("root/0", "x/0")]
     assert not child.growth.is_known

@@ -19,7 +19,7 @@ What a broker does with a message:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -38,6 +38,7 @@ from tamis.routing.core.event_routing import EventRouting, client_key
 from tamis.routing.core.expiry import Expiry
 from tamis.routing.core.flow import Flow
 from tamis.routing.core.interest import Interest, NamedInterest, ReadInterests
+from tamis.routing.core.link_gaps import SkipLink
 from tamis.routing.core.routing_table import ALL_NAMESPACES, RoutingTable
 from tamis.routing.core.summary import Changes, Wanted
 from tamis.routing.policies import CellOptions, Policy
@@ -62,6 +63,7 @@ class BrokerCore:
     ``counters`` go on counting when a broker restarts, if they are given. ``cells`` are those in which neighbours speak
     that tell ranges, when no policy here says. ``merging`` runs the merges of the table's indexes. After ``patience``
     seconds the client of a subscription that is not active is sent the neighbours that have not confirmed it.
+    ``drops`` are the links that are not sent events while they are full.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class BrokerCore:
         cells: CellOptions = USUAL_CELLS,
         merging: Merging | None = None,
         patience: float = PATIENCE_SECONDS,
+        drops: Collection[Link] = (),
     ) -> None:
         self.name = name
         self.counters = {link: Counters() for link in neighbours} if counters is None else counters
@@ -80,7 +83,7 @@ class BrokerCore:
         self._neighbours = dict(neighbours)
         self._content = content
         self._confirmations = Confirmations(neighbours, patience)
-        self.events = EventRouting(self.table, content, self._confirmations, Flow(neighbours), self.counters)
+        self.events = EventRouting(self.table, content, self._confirmations, Flow(neighbours, drops), self.counters)
         #: Neighbours that are there and know nothing of us; each gets its table once all others have spoken.
         self._waiting_for_table: set[Link] = set()
         #: Neighbours that have our table, so that changes are enough.
@@ -96,6 +99,8 @@ class BrokerCore:
             m.Confirm: self._confirm,
             m.Pause: lambda message, sender, now: self.flow.pause(sender),
             m.Resume: lambda message, sender, now: self.flow.resume(sender),
+            m.LinkGap: lambda message, sender, now: self.events.pass_gap(message, sender),
+            SkipLink: lambda message, sender, now: self.events.skip(message) + self._announce() + self._settle(),
             LinkUp: self._link_up,
             LinkFull: self._link_full,
             LinkFree: self._link_free,
@@ -106,7 +111,7 @@ class BrokerCore:
         """Take one message of ``sender``; return everything that follows from it, as one transaction."""
         self.story.note(now, sender, message)
         handler = self._handlers.get(type(message))
-        if handler is None or (sender not in self._neighbours and isinstance(message, _OF_BROKERS)):
+        if handler is None or (sender not in self._neighbours and isinstance(message, _OF_BROKERS | m.LinkGap)):
             raise RemoteProtocolError(sender, f"may not send {type(message).__name__} to a broker")
         return handler(message, sender, now)
 
@@ -175,7 +180,7 @@ class BrokerCore:
         busy = [one for link in self._neighbours for one in self.table.summaries(link) if one.is_busy]
         for summary in busy:
             summary.advance()
-        return [*effects, *(self._announce() if busy else ()), *self._report_late(now)]
+        return [*effects, *self.flow.close_gaps(), *(self._announce() if busy else ()), *self._report_late(now)]
 
     def _report_late(self, now: float) -> list[Effect]:
         """Tell clients whose subscriptions are not active after a while which neighbours have not confirmed them."""
@@ -242,7 +247,7 @@ class BrokerCore:
 
     def _link_free(self, message: LinkFree, sender: Link, now: float) -> list[Effect]:
         self.flow.full.pop(sender, None)
-        return [*self._announce(), *self.flow.settle()]
+        return [*self.flow.close_gaps(), *self._announce(), *self.flow.settle()]
 
     def _announce(self) -> list[Effect]:
         """Tell each neighbour what has changed for it; those that know nothing get the whole table."""
@@ -255,7 +260,10 @@ class BrokerCore:
             if link in self._has_table:
                 if changes:
                     effects += self._send_update(link, changes, replace=False)
-            elif link in self._waiting_for_table - self.flow.full.keys() and not self.table.unspoken - {link}:
+            elif (
+                link in self._waiting_for_table - self.flow.full.keys()
+                and not self.table.unspoken - {link} - self.flow.skipped
+            ):
                 # It waits for our table, takes it, and all others have said what is to be in it.
                 self._waiting_for_table.discard(link)
                 self._has_table.add(link)
@@ -307,7 +315,10 @@ class BrokerCore:
             # A neighbour that we have met holds a table of ours that our memory of what it holds died with.
             if records.LINK.key(link) in stored:
                 self._waiting_for_table.add(link)
-        effects = [*changes, *self._announce(), *self.flow.restore(stored)]
+        pauses = self.flow.restore(stored)
+        for link in self.flow.skipped:
+            self._confirmations.excuse(link, True)
+        effects = [*changes, *self._announce(), *pauses]
         without = self._neighbours.keys() - self._has_table
         for link in self._neighbours:
             spoken = records.SPOKEN.find(stored, link)

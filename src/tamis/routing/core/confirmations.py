@@ -62,6 +62,8 @@ class Confirmations:
         self._by_age: deque[_Waiting] = deque()
         self._order = 0
         self._n_live = 0
+        #: Links that nothing waits for.
+        self._excused: set[Link] = set()
 
     @property
     def has_waiting(self) -> bool:
@@ -88,7 +90,7 @@ class Confirmations:
         ``former`` is what it replaces, if it changes what was asked for before.
         """
         needed = {link: number + (link in owed) for link, number in self.sent.items() if link != source}
-        late = [link for link, number in needed.items() if self.confirmed[link] < number]
+        late = [link for link, number in needed.items() if self.confirmed[link] < number and link not in self._excused]
         self._order += 1
         waiting = _Waiting(self._order, source, what, needed, now, is_new, len(late), former=former)
         if not late:
@@ -100,6 +102,15 @@ class Confirmations:
         for link in late:
             self._queues[link].append(waiting)
         self._compact()
+
+    def excuse(self, link: Link, is_excused: bool) -> None:
+        """Let nothing wait for a link, or let what comes from now on wait for it again."""
+        if not is_excused:
+            self._excused.discard(link)
+            return
+        self._excused.add(link)
+        while self._queues[link]:
+            self._note_confirmed(self._queues[link].popleft())
 
     def early_for(self, source: Link, what: Hashable, link: Link) -> list[Interest | None]:
         """Return what new filters that a link has not confirmed yet replace; None for one that replaces nothing.
@@ -148,16 +159,19 @@ class Confirmations:
         self.confirmed[link] = max(self.confirmed[link], min(number, self.sent[link]))
         queue = self._queues[link]
         while queue and queue[0].needed[link] <= self.confirmed[link]:
-            waiting = queue.popleft()
-            waiting.n_missing -= 1
-            if _is_settled(waiting):
-                self._settled.append(waiting)
-                self._remove(waiting)
+            self._note_confirmed(queue.popleft())
 
     def take_settled(self) -> list[tuple[Link, Hashable]]:
         """Return what need wait no longer, in the order in which it came."""
         settled, self._settled = self._settled, []
         return [(one.source, one.what) for one in sorted(settled, key=lambda one: one.order)]
+
+    def _note_confirmed(self, waiting: _Waiting) -> None:
+        """Take note that one of the links that something waits for has confirmed it."""
+        waiting.n_missing -= 1
+        if _is_settled(waiting):
+            self._settled.append(waiting)
+            self._remove(waiting)
 
     def _remove(self, waiting: _Waiting) -> None:
         """Take out what waits no longer."""

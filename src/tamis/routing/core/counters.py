@@ -22,6 +22,8 @@ class Counters:
     events: int = 0
     #: Events of clients that were refused because they would have gone over the link and it takes no more.
     refused: int = 0
+    #: Events that were counted instead of sent, because the link was full.
+    dropped: int = 0
     #: Events that came over the link and were neither delivered nor passed on here.
     false_positives: int = 0
     #: Events that a table in two stages was asked about for the link, and those that its cells rejected.

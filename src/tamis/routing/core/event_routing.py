@@ -24,6 +24,7 @@ from tamis.routing.core.counters import Counters
 from tamis.routing.core.event_batch import EventBatch
 from tamis.routing.core.flow import Flow
 from tamis.routing.core.interest import Interest
+from tamis.routing.core.link_gaps import SkipLink
 from tamis.routing.core.routing_table import Readers, RoutingTable
 
 __all__ = ["EventRouting", "Route", "Routed", "Routes", "client_key"]
@@ -99,6 +100,10 @@ class EventRouting:
                 routes.refusals.append(self.refuse(one.event, sender, *why))
                 continue
             for link in links:
+                if self.flow.is_dropping(link):
+                    self.flow.gaps.add(link, one.event.namespace, one.event.id)
+                    self._counters[link].dropped += 1
+                    continue
                 going.setdefault(link, []).append(one.event)
                 self._counters[link].events += 1
             if self.flow.is_neighbour(sender) and not links and not self._is_wanted(one, sender, now):
@@ -106,7 +111,27 @@ class EventRouting:
             routes.routed.append(one)
         for link, batch in going.items():
             routes.sends.append(Send(link, m.Publish(batch[0]) if len(batch) == 1 else m.PublishBatch(tuple(batch))))
+        routes.sends += self.flow.gaps.take_changes()
         return routes
+
+    def skip(self, change: SkipLink) -> list[Effect]:
+        """Leave out a link, or take it back; nothing waits for its confirmations meanwhile."""
+        self._confirmations.excuse(change.link, change.is_skipped)
+        return self.flow.skip(change.link, change.is_skipped)
+
+    def pass_gap(self, gap: m.LinkGap, sender: Link) -> list[Effect]:
+        """Tell clients what may not have reached this broker, and the neighbours behind it."""
+        effects: list[Effect] = [
+            Send(client, m.Gap(gap.first, gap.count))
+            for client in sorted(self.table.clients())
+            if any(one.namespace == gap.namespace for one in self.table.interests(client).values())
+        ]
+        for link in sorted({*self.flow.neighbours} - {sender}):
+            if self.flow.is_dropping(link):
+                self.flow.gaps.add(link, gap.namespace, gap.first, gap.count)
+            else:
+                effects.append(Send(link, gap))
+        return effects + self.flow.gaps.take_changes()
 
     def deliver(self, event: m.Published, readers: Readers, sender: Link, now: float) -> list[Effect]:
         """Return one copy for each client that has a live subscription among its readers, with the ids of all."""

@@ -8,16 +8,21 @@ it by what was under way, no more. When it has emptied to half, everything resum
 
 A neighbour is asked to pause because of links *other* than the one to it, so requests travel away from what is full,
 and in a tree no broker ever waits for itself.
+
+A link that *drops* refuses nothing and asks for no pause. Events that find it full are counted instead of sent, and
+the neighbour gets the count when the link is free (`tamis.routing.core.link_gaps`). A link that an operator *skips* is
+treated so whether it is full or not, and nothing waits for the confirmations of its neighbour.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Set
 
 from tamis.errors import InvariantError
 from tamis.node import records
 from tamis.node.core import LinkFull
 from tamis.node.effects import Effect, Key, Link, Send
+from tamis.routing.core.link_gaps import LinkGaps
 from tamis.routing.messages import Pause, Resume
 
 __all__ = ["Flow"]
@@ -26,8 +31,13 @@ __all__ = ["Flow"]
 class Flow:
     """The links of one broker that take no more events now."""
 
-    def __init__(self, neighbours: Iterable[Link]) -> None:
+    def __init__(self, neighbours: Iterable[Link], drops: Collection[Link] = ()) -> None:
         self._neighbours = dict.fromkeys(neighbours)
+        #: The links that are not sent events while they are full; the others have events refused.
+        self._drops = frozenset(drops)
+        self.gaps = LinkGaps()
+        #: The links that an operator skips: no event is sent there or refused because of them.
+        self.skipped: set[Link] = set()
         #: ``{neighbour: what waits}``: exactly those whose outbox is full.
         self.full: dict[Link, LinkFull] = {}
         #: The neighbours that asked for a pause, in order.
@@ -37,8 +47,28 @@ class Flow:
 
     @property
     def is_open(self) -> bool:
-        """Whether every link takes events."""
-        return not self.full and not self.paused
+        """Whether no event is refused."""
+        return not self._shut
+
+    @property
+    def neighbours(self) -> Iterable[Link]:
+        """All links to other brokers."""
+        return self._neighbours.keys()
+
+    def is_dropping(self, link: Link) -> bool:
+        """Whether events for a link are counted instead of sent.
+
+        That is while it is skipped, and for a link that drops from the first event that finds it full until it is free.
+        """
+        return link in self.skipped or (link in self._drops and (link in self.full or link in self.gaps.links))
+
+    def skip(self, link: Link, is_skipped: bool) -> list[Effect]:
+        """Send no more events over a link, or send them again; its neighbour is told then what it was not sent."""
+        if is_skipped:
+            self.skipped.add(link)
+            return [records.SKIPPED.put(link, value=True), *self.settle()]
+        self.skipped.discard(link)
+        return [records.SKIPPED.drop(link), *self.close_gaps(), *self.settle()]
 
     @property
     def has_neighbours(self) -> bool:
@@ -52,7 +82,9 @@ class Flow:
     def find_refusal(self, links: Iterable[Link]) -> tuple[Link, str] | None:
         """Return the first of some links that takes no more events, and why; None when all do."""
         for link in links:
-            if link in self.full:
+            if link not in self._shut:
+                continue
+            if link in self.full and link not in self._drops:
                 waiting = self.full[link]
                 why = f"{waiting.messages:,} messages ({waiting.bytes:,} bytes) wait for the way to {link!r}"
                 return link, f"{why}; publish it again later"
@@ -63,7 +95,7 @@ class Flow:
     def settle(self) -> list[Effect]:
         """Ask neighbours to pause or to resume, where that has changed."""
         effects: list[Effect] = []
-        shut = self.full.keys() | self.paused.keys()
+        shut = self._shut
         for link in self._neighbours:
             is_due = bool(shut - {link})
             if is_due and link not in self.pausing:
@@ -96,11 +128,23 @@ class Flow:
         """Restore which links asked for a pause; full outboxes are reported again."""
         self.paused = {link: None for link in self._neighbours if records.PAUSED.find(stored, link)}
         self.pausing = {link for link in self._neighbours if records.PAUSING.find(stored, link)}
+        self.gaps.restore(stored, self._neighbours)
+        self.skipped = {link for link in self._neighbours if records.SKIPPED.find(stored, link)}
         return self.settle()
+
+    def close_gaps(self) -> list[Effect]:
+        """Tell neighbours whose links are not full what they were not sent."""
+        free = sorted(link for link in self.gaps.links if link not in self.full and link not in self.skipped)
+        return [effect for link in free for effect in self.gaps.close(link)]
+
+    @property
+    def _shut(self) -> Set[Link]:
+        """The links for which events are refused."""
+        return ((self.full.keys() - self._drops) | self.paused.keys()) - self.skipped
 
     def check_invariants(self) -> None:
         """Raise `InvariantError` unless exactly those neighbours were asked to pause that must."""
-        shut = self.full.keys() | self.paused.keys()
+        shut = self._shut
         due = {link for link in self._neighbours if shut - {link}}
         if due != self.pausing:
             raise InvariantError(f"{sorted(self.pausing)} were asked to pause, {sorted(due)} must be")

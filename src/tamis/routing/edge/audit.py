@@ -1,12 +1,13 @@
 """The audit: who did what, and when. Kept on disk in the transaction that does it, and never changed.
 
-What is noted: subscriptions that come and go, requests that were refused for lack of rights, links to other
-brokers that come up and go down, tokens that were made and revoked, and the start and stop of the broker. Events are
-not: they are the traffic, and have cursors of their own.
+What is noted: subscriptions and webhooks that come and go, requests that were refused for lack of rights, links to
+other brokers that come up and go down, tokens that were made and revoked, and the start and stop of the broker. Events
+are not: they are the traffic, and have cursors of their own.
 
-No set of principals may push out what is noted about security. Subscriptions and links that come and go are *activity*
-and stand in a log of their own (`tamis.runtime.stores.audit_log`). There `DEEDS_PER_HOUR` deeds of a principal are
-noted one by one in an hour; further ones are counted, and each kind of them is one record at the end of the hour.
+No set of principals may push out what is noted about security. Subscriptions, webhooks and links that come and go are
+*activity* and stand in a log of their own (`tamis.runtime.stores.audit_log`). There `DEEDS_PER_HOUR` deeds of a
+principal are noted one by one in an hour; further ones are counted, and each kind of them is one record at the end of
+the hour.
 
 Of what remains clients can cause refusals only. The first refusal of a principal is noted at once, further ones are
 counted and noted together `REFUSAL_SECONDS` later, and all principals together have `REFUSALS_PER_HOUR` records.
@@ -41,17 +42,26 @@ AUDITED: Final = (
     "forget types",
     "link up",
     "link down",
+    "link skip",
+    "link resume",
     "token add",
     "token revoke",
     "token file",
     "restore",
+    "webhook set",
+    "webhook remove",
+    "webhook rotate",
+    "webhook suspend",
+    "webhook resume",
 )
 
 #: Seconds for which further refusals of the same principal are only counted.
 REFUSAL_SECONDS = 10.0
 
 #: What is noted in the log of activity.
-ACTIVITY: Final = frozenset({"subscribe", "unsubscribe", "end", "link up", "link down"})
+ACTIVITY: Final = frozenset(
+    {"subscribe", "unsubscribe", "end", "link up", "link down"} | {what for what in AUDITED if what[:7] == "webhook"}
+)
 
 #: Activity of one principal that is noted one by one in an hour.
 DEEDS_PER_HOUR = 100

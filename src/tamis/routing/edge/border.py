@@ -44,4 +44,6 @@ def cut_message(message: Any, allowed: Set[str]) -> Any:
     if isinstance(message, m.PublishBatch):
         events = tuple(event for event in message.events if event.namespace in allowed)
         return m.PublishBatch(events) if events else None
+    if isinstance(message, m.LinkGap):
+        return message if message.namespace in allowed else None
     return message

@@ -48,6 +48,7 @@ from tamis.routing.edge.producers import Producers
 from tamis.routing.edge.refusals import Refusals
 from tamis.routing.edge.registry import Arrival, Registry
 from tamis.routing.edge.rights import Rights
+from tamis.routing.webhooks.registration import PutWebhook
 
 __all__ = ["EdgeCore", "source_of"]
 
@@ -100,11 +101,13 @@ class EdgeCore:
             r.ForgetTypes: self._forget_types,
             r.Posts: self._posts,
             r.SubscribeFor: self._subscribe_for,
-            r.FindProducer: lambda message, sender, now: [
-                Answer(self.producers.last(message.by.principal, message.producer))
-            ],
+            r.FindProducer: lambda message, sender, now: [Answer(self.producers.last(*message.place))],
             r.UnsubscribeFor: lambda message, sender, now: self._unsubscribe(message.message, sender, now),
             Shared: lambda message, sender, now: self.backlogs.sharing.handle(message.request, now),
+            PutWebhook: lambda message, sender, now: self.registry.webhooks.handle(message, self.trail, now),
+            r.ChangeLink: lambda message, sender, now: (
+                self.trail.note_all([message.deed(now)]) + self.broker.handle(message.change, sender=sender, now=now)
+            ),
             Deed: lambda message, sender, now: self.trail.note_all([message]),
             TokensSeen: lambda message, sender, now: self.trail.see_tokens(message, now),
             m.Tick: self._tick,
@@ -129,7 +132,7 @@ class EdgeCore:
 
     def restore(self, stored: Mapping[Key, bytes], *, now: float) -> list[Effect]:
         """Take back what an earlier life persisted."""
-        for part in (self.checks, self.producers, self.refusals, self.trail, self.backlogs):
+        for part in (self.checks, self.producers, self.refusals, self.trail, self.backlogs, self.registry.webhooks):
             part.restore(stored)
         read: dict[tuple[str, ...], m.Subscribe] = {}
         for (link, key), value in records.INTEREST.items(stored):
@@ -389,7 +392,7 @@ class EdgeCore:
             elif isinstance(effect.message, m.Delivery | m.Gap):  # what a former life had not acknowledged
                 outgoing.append(effect)
             else:
-                outgoing.append(self._told(effect, now))
+                outgoing += self._told(effect, now)
         return outgoing
 
     def _deliver(self, effect: Deliver, now: float) -> Effect:
@@ -400,13 +403,15 @@ class EdgeCore:
             self.traffic.missed += 1
         return admitted
 
-    def _told(self, effect: Send, now: float) -> Effect:
+    def _told(self, effect: Send, now: float) -> list[Effect]:
+        words: list[Effect] = [Tell(effect.link, effect.message)]
         if isinstance(effect.message, m.Status):
             ended = self.registry.note(effect.link, effect.message)
             if ended is not None:
                 what = "end" if self.trail.actor is None else "unsubscribe"
                 self.trail.note_subscription(now, what, ended, f"owner {m.about(ended).owner}", self.broker.name)
-        return Tell(effect.link, effect.message)
+                words += self.registry.webhooks.forget(effect.link)
+        return words
 
     def _keep_refusals(self, effects: list[Effect], sender: Link) -> list[Effect]:
         """Keep which events of a client's message were refused; return what to persist."""

@@ -25,6 +25,7 @@ from tamis.routing.edge.limits import (
 )
 from tamis.routing.edge.requests import Rejection, SubscribeFor
 from tamis.routing.edge.rights import Rights
+from tamis.routing.webhooks.registration import Webhooks
 
 __all__ = ["Arrival", "Place", "Registry"]
 
@@ -45,6 +46,8 @@ class Registry:
         self._counts: Counter[str] = Counter()
         #: Which attributes the deliveries of a subscription carry.
         self.fields = FieldLists()
+        #: Where subscriptions are sent.
+        self.webhooks = Webhooks(self.namespaces_of)
         self._room = _Room()
         self._spaces: dict[Link, Counter[str]] = {}
         #: ``{principal: subscriptions}`` that are not in the routing table yet; the principal whose turn is next first.

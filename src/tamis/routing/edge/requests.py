@@ -15,10 +15,13 @@ from tamis.model.schema import Schema
 from tamis.model.subscription import Filter
 from tamis.node.effects import Link
 from tamis.routing import messages as m
+from tamis.routing.core.link_gaps import SkipLink
+from tamis.routing.edge.audit import Deed, deed
 from tamis.routing.edge.rights import Rights
 
 __all__ = [
     "Accepted",
+    "ChangeLink",
     "Connect",
     "Departed",
     "Disconnect",
@@ -57,6 +60,18 @@ class Departed:
 
 
 @dataclass(frozen=True)
+class ChangeLink:
+    """An operator has a link skipped, or taken back."""
+
+    change: SkipLink
+    by: Rights
+
+    def deed(self, now: float) -> Deed:
+        """Return the record of the audit."""
+        return deed(now, self.by, "link skip" if self.change.is_skipped else "link resume", subject=self.change.link)
+
+
+@dataclass(frozen=True)
 class LearnTypes:
     """The types of a snapshot, for those of its namespaces that have learned none yet."""
 
@@ -78,6 +93,11 @@ class FindProducer:
 
     producer: str
     by: Rights
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """The principal and its producer."""
+        return self.by.principal, self.producer
 
 
 @dataclass

@@ -10,7 +10,7 @@ import os
 import tomllib
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -22,6 +22,7 @@ from tamis.routing.edge.audit import MAX_AUDIT
 from tamis.routing.edge.backlogs import MAX_BACKLOG_BYTES
 from tamis.routing.edge.limits import MAX_BACKLOG, MAX_CONNECTIONS, MAX_CONNECTIONS_OF_ADDRESS
 from tamis.routing.policies import CellOptions, Policy, find_policy
+from tamis.routing.webhooks.rules import WebhookRules
 from tamis.runtime.client.clear_text import check_encrypted, is_loopback
 
 __all__ = [
@@ -57,6 +58,8 @@ class LinkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ca_file: str = ""
     #: Whether the token may be sent unencrypted to another machine.
     insecure: bool = False
+    #: What happens to events that must cross while it is full: ``refuse`` them, or ``drop`` them with a gap record.
+    when_full: Literal["refuse", "drop"] = "refuse"
     #: The namespaces whose subscriptions and events may cross; all when there are none.
     namespaces: tuple[str, ...] = ()
 
@@ -198,6 +201,8 @@ class BrokerConfig(_Port, frozen=True, forbid_unknown_fields=True, kw_only=True)
     snapshot: str = ""
     links: tuple[LinkConfig, ...] = ()
     tenants: tuple[TenantConfig, ...] = ()
+    #: Where webhooks may lead; nowhere by default.
+    webhooks: WebhookRules = WebhookRules()
 
     @property
     def is_loopback(self) -> bool:
@@ -215,6 +220,7 @@ class BrokerConfig(_Port, frozen=True, forbid_unknown_fields=True, kw_only=True)
         if self.auth.jwt is not None:
             self.auth.jwt.check()
         self._check_store()
+        self.webhooks.check()
         for link in self.links:
             link.check()
         if self.links and not self.schema:
@@ -254,8 +260,9 @@ def read_config(path: Path) -> BrokerConfig:
         raise ModelError(f"{path}: {error} (known: {known})") from None
     links = tuple(_beside(link, path, "token_file", "ca_file", "cells") for link in found.links)
     jwt = None if found.auth.jwt is None else _beside(found.auth.jwt, path, "keys", "secret_file")
+    webhooks = _beside(found.webhooks, path, "ca_file")
     return _beside(
-        msgspec.structs.replace(found, links=links, auth=AuthConfig(jwt)),
+        msgspec.structs.replace(found, links=links, auth=AuthConfig(jwt), webhooks=webhooks),
         path,
         "data",
         "schema",

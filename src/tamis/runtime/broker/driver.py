@@ -25,6 +25,7 @@ from tamis.routing.edge.audit import Deed, TokensSeen
 from tamis.routing.edge.core import EdgeCore, source_of
 from tamis.routing.edge.requests import (
     Accepted,
+    ChangeLink,
     Departed,
     Draft,
     EventDraft,
@@ -38,6 +39,7 @@ from tamis.routing.edge.requests import (
     UnsubscribeFor,
 )
 from tamis.routing.edge.rights import Rights
+from tamis.routing.webhooks.registration import PutWebhook
 from tamis.runtime.broker.beside import finish_beside
 from tamis.runtime.broker.committer import Committer
 from tamis.runtime.broker.machine import FAILED, BrokerMachine, Call, Connection
@@ -278,7 +280,7 @@ class Driver:
         self.machine.attach([link], CLIENT_EPOCH)
         await self._submit(UnsubscribeFor(message, by), link)
 
-    async def ask(self, request: LearnTypes | ForgetTypes | FindProducer | Request) -> Any:
+    async def ask(self, request: LearnTypes | ForgetTypes | FindProducer | PutWebhook | ChangeLink | Request) -> Any:
         """Return the answer of the edge to a request of this process, once it is durable."""
         if not isinstance(request, Request):
             return await self._submit(request)

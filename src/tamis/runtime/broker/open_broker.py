@@ -44,6 +44,7 @@ def open_broker(config: BrokerConfig, store: Store | None = None) -> Driver:
             content,
             merging=BackgroundMerge(threading.RLock()),
             patience=config.active_seconds,
+            drops=frozenset(link.name for link in config.links if link.when_full == "drop"),
         ),
         content,
         ends,

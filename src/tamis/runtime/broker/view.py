@@ -10,6 +10,7 @@ from tamis.model.subscription import Filter
 from tamis.node.cursor import Cursor
 from tamis.node.effects import Link
 from tamis.routing import messages as m
+from tamis.routing.core.broker import BrokerCore
 from tamis.routing.core.counters import Counters
 from tamis.routing.core.event_batch import EventBatch
 from tamis.routing.core.routing_table import Readers
@@ -24,7 +25,7 @@ from tamis.runtime.event_json import payload_as_json
 from tamis.runtime.stores.audit_log import AuditRecord
 from tamis.runtime.stores.protocol import Store
 
-__all__ = ["BrokerView", "DiskView", "StreamView"]
+__all__ = ["BrokerView", "DiskView", "LinkView", "StreamView"]
 
 
 class DiskView:
@@ -75,6 +76,18 @@ class StreamView:
         last = self.last if upto is None else min(upto, self.last)
         messages = self._store.read_outbox(self.link, after, min(limit, max(last - after, 0)))
         return [message for message in messages if message[0] <= last]
+
+
+class LinkView:
+    """A link to another broker: what it carried, what waits for it, and whether events are sent over it."""
+
+    def __init__(self, machine: BrokerMachine, broker: BrokerCore, neighbour: Link) -> None:
+        self.counters: Counters = broker.counters[neighbour]
+        #: How many entries the neighbour has in our table.
+        self.n_entries = broker.table.n_entries(neighbour)
+        self.is_skipped = neighbour in broker.flow.skipped
+        self.is_full = neighbour in broker.flow.full
+        self.is_connected = neighbour in machine.connections
 
 
 class BrokerView:
@@ -194,10 +207,9 @@ class BrokerView:
         """Whether a link leads to another broker."""
         return self._machine.is_neighbour(link)
 
-    def counters(self, neighbour: Link) -> tuple[Counters, int]:
-        """Return what a link carried so far, and how many entries the neighbour has in our table."""
-        broker = self._edge.broker
-        return broker.counters[neighbour], broker.table.n_entries(neighbour)
+    def link(self, neighbour: Link) -> LinkView:
+        """Return how a link to another broker fares."""
+        return LinkView(self._machine, self._edge.broker, neighbour)
 
     # Disk
 

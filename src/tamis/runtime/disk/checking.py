@@ -20,6 +20,7 @@ from tamis.model.schema import Schema
 from tamis.node import records
 from tamis.node.effects import Key
 from tamis.routing import messages as m
+from tamis.routing.webhooks.registration import Webhook
 from tamis.runtime.disk.head import HEAD, read_head
 from tamis.runtime.disk.room import BUSY_MILLISECONDS
 from tamis.runtime.extra import demand_server
@@ -198,6 +199,10 @@ def _read_record(key: Key, value: bytes) -> object:
         return Schema.from_json(value)
     if kind.name == records.GAP.name:
         return msgspec.msgpack.decode(value, type=m.Gap)
+    if kind.name == records.LINK_GAP.name:
+        return msgspec.msgpack.decode(value, type=m.LinkGap)
+    if kind.name == records.WEBHOOK.name:
+        return msgspec.msgpack.decode(value, type=Webhook)
     if kind.name == records.REFUSED.name:
         return msgspec.msgpack.decode(value, type=list[m.Refusal])
     if kind.name == records.RANGES.name:

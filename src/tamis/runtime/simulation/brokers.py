@@ -358,11 +358,12 @@ class BrokerSimulator(Simulator):
     def _keep_ticking(self, host: BrokerHost) -> None:
         """Tick, as the driver does every second, when that can change something."""
         expiry = host.edge.broker.expiry.first
-        if host.has_tick or not (host.edge.backlogs.gaps or expiry is not None):
+        has_gaps = bool(host.edge.backlogs.gaps or host.edge.broker.flow.gaps.links)
+        if host.has_tick or not (has_gaps or expiry is not None):
             return
         seconds = 1.0 if expiry is None else max(1e-3, expiry / 1e6 - self.now - host.skew + 1e-3)
         host.has_tick = True
-        self.call_later(seconds if not host.edge.backlogs.gaps else min(1.0, seconds), self._tick, host, host.machine)
+        self.call_later(seconds if not has_gaps else min(1.0, seconds), self._tick, host, host.machine)
 
     def _go_on(self, host: BrokerHost, machine: BrokerMachine) -> None:
         """Let a core soon go on with work that was too much for one step."""

@@ -3,8 +3,8 @@
 The same calls as `tamis.runtime.simulation.network.Network`, without brokers: every client is a peer of a distributed
 R-tree. Or with brokers: then each broker is a peer, whose box is the MBR of what its clients ask for.
 
-Peers are helped by rounds (`tamis.overlay.repair`). They are run when something waits for them: a join or an event that
-was lost on the way. Nothing ticks for its own sake.
+Peers are helped by rounds (`tamis.overlay.protocol.repair`). They are run when something waits for them: a join or an
+event that was lost on the way. Nothing ticks for its own sake.
 """
 
 from __future__ import annotations

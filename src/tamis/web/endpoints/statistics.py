@@ -92,7 +92,7 @@ class Metrics(Collector):
             yield CounterMetricFamily(f"tamis_{name}", name.replace("_", " "), value=value)
         for name, value in found["now"].items():
             yield GaugeMetricFamily(f"tamis_{name}", name.replace("_", " "), value=value)
-        for field in ("table_entries", "suppressed", "events", "false_positives", "waiting"):
+        for field in ("table_entries", "suppressed", "events", "dropped", "false_positives", "waiting"):
             family = GaugeMetricFamily(f"tamis_link_{field}", f"{field} of a link", labels=["link"])
             for link in found["links"]:
                 family.add_metric([link["link"]], link[field])
@@ -159,7 +159,6 @@ def demand_overview(request: Request) -> View:
 def _statistics(server: Server, waiting: dict[Link, int]) -> dict[str, Any]:
     broker = server.broker
     traffic, disk = broker.traffic, broker.disk
-    names = [link.name for link in server.config.links]
     return {
         "broker": server.config.name,
         "totals": {
@@ -169,6 +168,7 @@ def _statistics(server: Server, waiting: dict[Link, int]) -> dict[str, Any]:
             "commits": disk.commits,
             "commit_changes": disk.changes,
             "commit_seconds": disk.seconds,
+            **{f"webhook_{what}": server.webhooks.counts[what] for what in ("requests", "failures", "deliveries")},
         },
         "now": {
             "subscriptions": len(broker.asked),
@@ -177,12 +177,14 @@ def _statistics(server: Server, waiting: dict[Link, int]) -> dict[str, Any]:
             "suspended": len(broker.suspended),
             "disk_bytes": disk.bytes,
             "disk_full": int(disk.is_full),
+            "webhooks": len(server.webhooks.all),
+            "webhooks_suspended": server.webhooks.n_suspended,
         },
         "links": [
             {**_link(server, link.name, waiting.get(link.name, 0)), "policy": server.policies[link.name]}
             for link in server.config.links
         ],
-        "slowest": _slowest(waiting, names),
+        "slowest": _slowest(waiting, [link.name for link in server.config.links]),
         "schema": {name: kind.name for name, kind in broker.schema_of(DEFAULT_NAMESPACE).items()},
     }
 
@@ -193,16 +195,19 @@ def _slowest(waiting: dict[Link, int], links: list[str]) -> list[dict[str, Any]]
 
 
 def _link(server: Server, name: str, waiting: int) -> dict[str, Any]:
-    counts, entries = server.broker.counters(name)
+    link = server.broker.link(name)
+    counts = link.counters
     hidden = server.broker.n_suppressed(name)
     return {
         "link": name,
-        "connected": name in server.broker.connected,
+        "connected": link.is_connected,
+        "skipped": link.is_skipped,
         "announced": counts.announced,
         "retracted": counts.retracted,
         "suppressed": hidden,
-        "table_entries": entries,
+        "table_entries": link.n_entries,
         "events": counts.events,
+        "dropped": counts.dropped,
         "false_positives": counts.false_positives,
         "waiting": waiting,
     }

@@ -59,6 +59,8 @@ async def take(request: Request) -> Response:
     """Give a consumer messages that no other holds; with ``wait`` the answer comes when there is one."""
     server, link, asked = await queue(request)
     given = convert(await read_json(request), TakeRequest)
+    if link in server.webhooks.all:
+        raise RefusedError(409, f"subscription {asked.id!r} is read by its webhook; remove that first")
     most, end = m.about(asked).max_deliveries, time.monotonic() + given.wait
     news = server.driver.watch(link)
     try:

@@ -22,9 +22,9 @@ from __future__ import annotations
 import numpy as np
 
 from tamis.overlay import messages as m
-from tamis.overlay.bounds import note_box, tell_growth
-from tamis.overlay.dissemination import send_again
-from tamis.overlay.placement import goes_before, join, move_in
+from tamis.overlay.protocol.bounds import note_box, tell_growth
+from tamis.overlay.protocol.dissemination import send_again
+from tamis.overlay.protocol.placement import goes_before, join, move_in
 from tamis.overlay.seat import Seat
 from tamis.overlay.space import FREE
 from tamis.overlay.state import PATIENCE

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tamis.errors import ModelError, RemoteProtocolError
-from tamis.overlay import bounds, dissemination, placement, promotion, repair
 from tamis.overlay import messages as m
+from tamis.overlay.protocol import bounds, dissemination, placement, promotion, repair
 from tamis.overlay.seat import Seat
 
 __all__ = ["handle", "settle"]

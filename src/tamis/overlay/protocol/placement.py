@@ -19,7 +19,7 @@ from tamis.geometry.split import SPLITS, farthest
 from tamis.overlay import messages as m
 from tamis.overlay.level import Level
 from tamis.overlay.measures import CHOICES, best_cover, choose_r, hull
-from tamis.overlay.promotion import hand_over
+from tamis.overlay.protocol.promotion import hand_over
 from tamis.overlay.seat import MAX_HOPS, Seat
 from tamis.overlay.space import Box
 
