@@ -34,6 +34,16 @@ SHOWING: dict[tuple[str, str], Any] = {
     ("GET", "/v1/subscriptions/{id}/dead"): None,
     ("POST", "/v1/subscriptions/{id}/dead/replay"): {"upto": "1-1"},
     ("POST", "/v1/subscriptions/{id}/dead/drop"): {"upto": "1-1"},
+    ("PUT", "/v1/subscriptions/{id}/webhook"): {"url": "https://hooks.example/"},
+    ("GET", "/v1/subscriptions/{id}/webhook"): None,
+    ("DELETE", "/v1/subscriptions/{id}/webhook"): None,
+    ("POST", "/v1/subscriptions/{id}/webhook/rotate"): {},
+    ("POST", "/v1/subscriptions/{id}/webhook/suspend"): {},
+    ("POST", "/v1/subscriptions/{id}/webhook/resume"): {},
+    ("GET", "/v1/webhooks"): None,
+    ("GET", "/v1/links"): None,
+    ("POST", "/v1/links/{name}/skip"): {},
+    ("POST", "/v1/links/{name}/resume"): {},
     ("POST", "/v1/explain"): {"id": "all", "event": {"price": 1}},
     ("POST", "/v1/trial"): {"filter": "price IS NOT NULL"},
     ("POST", "/v1/matches"): {"event": {"price": 1}},
@@ -50,7 +60,10 @@ OPEN = {("POST", "/v1/events"), ("GET", "/v1/producers/{id}"), ("GET", "/healthz
 
 #: What shows the whole broker, and what is for admins.
 OVERVIEW = {("GET", "/v1/statistics"), ("GET", "/metrics"), ("POST", "/v1/comparison")}
-FOR_ADMINS = {("GET", "/v1/audit"), ("DELETE", "/v1/schema")}
+FOR_ADMINS = {
+    *{("GET", "/v1/audit"), ("DELETE", "/v1/schema"), ("GET", "/v1/links")},
+    *{("POST", "/v1/links/{name}/skip"), ("POST", "/v1/links/{name}/resume")},
+}
 
 #: Who is refused, besides a token that may only publish.
 REFUSED = {

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tamis.errors import TamisError
-from tamis.model.language.bind import learn_from_node
-from tamis.model.language.nodes import Calculated, Constant, leaves
-from tamis.model.language.parse import parse
 from tamis.model.schema import Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE
-from tamis.model.types.string import String
+from tamis.model.types import AttributeType, String
 from tamis.spark.columns import quoted, require, schema_of
 from tamis.spark.matching.match import match
 from tamis.spark.snapshots.snapshot import read_snapshot
+from tamis.spark.subscriptions.compiling import LEARNED, Compile, learn_batches
 
 __all__ = ["backtest"]
 
@@ -36,8 +33,7 @@ def backtest(
     ``time`` is a timestamp column of the events; without it ``day`` is null and there is a row per rule. The other
     parameters are those of `match`. The result is as large as rules times days, and not collected.
 
-    Without ``schema`` the texts of rules in a DataFrame are read here: an attribute that rules name and events lack is
-    missing in all of them.
+    Without ``schema`` an attribute that rules of a DataFrame name and events lack is missing in all events.
     """
     require(events, [event_id, *([time] if time else [])], "the table of events")
     if schema is None and isinstance(subscriptions, DataFrame):
@@ -66,12 +62,13 @@ def backtest(
 def _learned(schema: Schema, rules: DataFrame) -> Schema:
     """Return a schema with the attributes that rules name besides; one that is only asked whether it is there is text.
 
-    A rule that cannot be read is passed over: `match` says what is wrong with it.
+    Of two types that rules give an attribute the first by name is taken; `match` says which rule does not fit.
     """
-    named: set[str] = set()
-    for (text,) in rules.select(F.col("filter").cast("string")).toLocalIterator():
-        with suppress(TamisError):
-            node = parse(text)
-            schema = learn_from_node(schema, node)
-            named.update(leaf.attribute for leaf in leaves(node) if not isinstance(leaf, Calculated | Constant))
-    return schema.extended({name: String() for name in sorted(named - set(schema))}, "the rules")
+    task = Compile(schema.to_json(), None)
+    texts = rules.select(F.col("filter").cast("string").alias("filter"))
+    named = texts.mapInArrow(partial(learn_batches, task=task), LEARNED).distinct()
+    types: dict[str, AttributeType] = {}
+    for row in sorted(named.collect(), key=lambda row: (row.attribute, row.type is None, row.type)):  # attributes
+        kind = String() if row.type is None else Schema.from_json(row.type)[row.attribute]
+        types.setdefault(row.attribute, kind)
+    return schema.extended(types, "the rules")

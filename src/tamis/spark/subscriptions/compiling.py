@@ -7,6 +7,7 @@ accepted is taken from the batch as it came. Only rejected rows become Python ob
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,13 +16,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tamis.algebra.compiling_texts import TextChecker
-from tamis.errors import ModelError, TableError
+from tamis.errors import ModelError, TableError, TamisError
+from tamis.model.language.bind import learn_from_node
+from tamis.model.language.nodes import Calculated, Constant, leaves
+from tamis.model.language.parse import parse
 from tamis.model.schema import Schema
 from tamis.model.values import UnfitError, moment
 from tamis.spark.functions.worker_task import WorkerTask
 from tamis.spark.subscriptions.typed import TypedColumns, box_problem, boxes_of, texts_of
 
-__all__ = ["Compile", "compile_batches"]
+__all__ = ["LEARNED", "Compile", "compile_batches", "learn_batches"]
+
+#: What `learn_batches` returns.
+LEARNED = "attribute string, type string"
 
 #: Texts that a task remembers: many people ask the same, and parsing is what compiling costs.
 _REMEMBERED = 100_000
@@ -49,6 +56,25 @@ def compile_batches(batches: Iterator[pa.RecordBatch], *, task: Compile, form: p
             yield from compiler.boxes(batch, task.typed)
         else:
             yield from compiler.texts(batch, texts_of(batch, task.typed, compiler.schema))
+
+
+def learn_batches(batches: Iterator[pa.RecordBatch], *, task: Compile) -> Iterator[pa.RecordBatch]:
+    """Yield the attributes that texts name and the schema has not, each with the schema of it alone, or null.
+
+    A text that cannot be read, or that contradicts an earlier one, teaches nothing.
+    """
+    given = schema = Schema.from_json(task.schema)
+    named: set[str] = set()
+    for batch in batches:
+        for text in batch.column("filter").drop_null().to_pylist():
+            with suppress(TamisError):
+                node = parse(text)
+                named.update(leaf.attribute for leaf in leaves(node) if not isinstance(leaf, Calculated | Constant))
+                schema = learn_from_node(schema, node)
+    names = sorted((named | set(schema)) - set(given))
+    types = [Schema({name: schema[name]}).to_json() if name in schema else None for name in names]
+    columns = [pa.array(names, pa.string()), pa.array(types, pa.string())]
+    yield pa.RecordBatch.from_arrays(columns, ["attribute", "type"])
 
 
 class _Compiler:

@@ -42,7 +42,8 @@ async def _change(request: Request, *, is_skipped: bool) -> Response:
 
 def _demand_admin(request: Request) -> Server:
     server = server_of(request)
-    if not server.rights(request).is_admin or server.rights(request).namespaces is not None:
+    rights = server.view(request).rights
+    if not rights.is_admin or rights.namespaces is not None:
         raise RefusedError(403, "links are for admins of all namespaces: tamis serve token add NAME --admin")
     return server
 

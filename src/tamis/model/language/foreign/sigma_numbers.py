@@ -14,7 +14,7 @@ def number_expression(op: str, bound: int) -> str:
     r"""Return a regular expression that a decimal number fits when it compares so with a whole number.
 
     >>> number_expression(">=", 80)
-    '^(0*(([1-9][0-9]{2,}|9[0-9]|8[1-9])(\\\\.[0-9]+)?|80(\\\\.[0-9]+)?))$'
+    '^(0*(([1-9][0-9]{2,}|9[0-9]|8[1-9])(\\.[0-9]+)?|80(\\.[0-9]+)?))$'
     """
     size, is_more, has_equal = abs(bound), op[0] == ">", op.endswith("=")
     texts = []
