@@ -64,9 +64,9 @@ class Server:
         """Return what a client may see; `RefusedError` for one that may only publish."""
         return View(self.driver.view, self.access.rights(connection))
 
-    def pace(self, principal: str) -> Pace:
+    def pace(self, principal: str, *, is_neighbour: bool = False) -> Pace:
         """Return what lets others run while something is computed for a principal."""
-        return Pace(self.shares, principal)
+        return Pace(self.shares, principal, is_neighbour=is_neighbour)
 
     def note_refusal(self, connection: HTTPConnection, subject: str, reason: str) -> None:
         """Note a refused request in the audit; a client without a valid token is a ``stranger``."""

@@ -70,7 +70,8 @@ async def connect(socket: WebSocket) -> None:
     writer = asyncio.create_task(_write(server.driver, connection, socket))
     try:
         with server.visitors.staying(digest, connection.close):
-            await _read(server.driver, connection, socket, server.pace(_principal(connection)))
+            pace = server.pace(_principal(connection), is_neighbour=rights is None)
+            await _read(server.driver, connection, socket, pace)
     finally:
         connection.close()
         server.driver.machine.disconnect(connection)

@@ -5,6 +5,10 @@ A request that has computed for `SLICE_SECONDS` lets others run. While others ar
 a pause has a ninth of the event loop, and others wait for one slice of it now and then. Without others it does not
 rest.
 
+Neighbours take turns with clients, slice by slice, and neither rests for the other: a link carries the work of many
+principals, and most of what a neighbour sends is the answer to what clients do here. Clients that rested for it
+subscribed over a link at a seventh of the speed, and a link that rested for clients delivered a quarter of the events.
+
 What cannot be interrupted (a long filter, a long body) is computed in a thread beside the event loop, for one principal
 after the other: Python gives way to the loop every 5 ms.
 """
@@ -88,30 +92,34 @@ class Shares:
 class Pace:
     """Lets other tasks run while something long is computed: call `begin` before it, `breathe` after each piece."""
 
-    def __init__(self, shares: Shares, principal: str) -> None:
-        self._shares = shares
+    def __init__(self, shares: Shares, principal: str, *, is_neighbour: bool = False) -> None:
+        #: None: it never rests.
+        self._shares = None if is_neighbour else shares
         self._principal = principal
         self._start = 0.0
 
     async def begin(self) -> None:
         """Begin to compute: at once, or when the principal has rested. Its other requests may come first."""
         now = time.perf_counter()
-        while rest := self._shares.rest(self._principal, now):
-            await asyncio.sleep(rest)
-            now = time.perf_counter()
+        if self._shares is not None:
+            while rest := self._shares.rest(self._principal, now):
+                await asyncio.sleep(rest)
+                now = time.perf_counter()
+            self._shares.see(self._principal, now)
         self._start = now
-        self._shares.see(self._principal, now)
 
     async def breathe(self) -> None:
         """Return at once, or after other tasks had their turn and the principal its rest."""
         now = time.perf_counter()
         if now - self._start > SLICE_SECONDS:
-            self._shares.spend(self._principal, now - self._start, now)
+            if self._shares is not None:
+                self._shares.spend(self._principal, now - self._start, now)
             await asyncio.sleep(0)
             await self.begin()
 
     async def beside(self, work: Callable[[], _Result]) -> _Result:
         """Return what ``work`` returns in another thread; others are served meanwhile. Then the principal rests."""
+        assert self._shares is not None  # neighbours are not checked beside the loop
         async with self._shares.turns.turn(self._principal):
             seconds, finish = await asyncio.get_running_loop().run_in_executor(_thread(), _timed, work)
         self._shares.spend(self._principal, seconds, time.perf_counter())
