@@ -5,10 +5,17 @@ The rule that divides the event loop is run on a clock that only work moves, so 
 
 from __future__ import annotations
 
+import asyncio
 import heapq
+import time
 from collections import Counter
 
-from tamis.web.work.pacing import MOST_REST, MOST_RESTING, REST, SLICE_SECONDS, Shares
+import pytest
+
+from tamis.node.frames import Frame, encode_frame
+from tamis.runtime.packets import join_frames
+from tamis.web.endpoints.websocket import _acknowledges_only
+from tamis.web.work.pacing import MOST_REST, MOST_RESTING, REST, SLICE_SECONDS, Pace, Shares
 
 
 class Loop:
@@ -101,3 +108,46 @@ def test_what_took_very_long_once_does_not_shut_a_principal_out() -> None:
     shares.see("alice", 0.0)
     shares.spend("broker b", 30.0, now=30.5)
     assert 0 < shares.rest("broker b", now=30.5) <= MOST_REST
+
+
+async def compute(pace: Pace) -> None:
+    """Compute longer than a slice; return when others had their turn and the principal its rest."""
+    time.sleep(1.5 * SLICE_SECONDS)
+    await pace.breathe()
+
+
+@pytest.mark.parametrize("other", ["a client", "a neighbour", "a reader that acknowledges"])
+def test_clients_rest_for_clients_not_for_neighbours_or_acknowledgements(other: str) -> None:
+    async def rested() -> float:
+        shares = Shares()
+        eve, second = Pace(shares, "eve"), Pace(shares, "other", is_neighbour=other == "a neighbour")
+        await eve.begin()
+        if other == "a reader that acknowledges":
+            second.begin_small()
+        else:
+            await second.begin()
+        start = time.perf_counter()
+        await compute(eve)
+        return time.perf_counter() - start
+
+    assert (asyncio.run(rested()) > REST * SLICE_SECONDS) == (other == "a client")
+
+
+def test_a_neighbour_does_not_rest_for_clients() -> None:
+    async def rested() -> float:
+        shares = Shares()
+        link, client = Pace(shares, "broker east", is_neighbour=True), Pace(shares, "alice")
+        await link.begin()
+        await client.begin()
+        start = time.perf_counter()
+        await compute(link)
+        return time.perf_counter() - start
+
+    assert asyncio.run(rested()) < REST * SLICE_SECONDS
+
+
+def test_a_packet_with_a_message_is_not_an_acknowledgement() -> None:
+    acknowledgement, message = (encode_frame(Frame(1, 2, seq, 7, body)) for seq, body in ((0, b""), (3, b"x")))
+    assert _acknowledges_only(join_frames([acknowledgement]), "c:a")
+    assert not _acknowledges_only(join_frames([acknowledgement, message]), "c:a")
+    assert not _acknowledges_only(join_frames([acknowledgement] * 40), "c:a")

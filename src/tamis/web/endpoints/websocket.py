@@ -41,6 +41,9 @@ _PUBLISHING = m.encode(m.PublishBatch(()))[1:2]
 #: Events of one message that are checked in the step that takes them.
 FEW_EVENTS = 64
 
+#: Bytes of a packet that only acknowledges.
+MAX_ACKNOWLEDGEMENT = 128
+
 _log = logging.getLogger("tamis")
 
 
@@ -102,7 +105,10 @@ async def _read(driver: Driver, connection: Connection, socket: WebSocket, pace:
         if connection.closed:  # its token ended, or another connection took its place: nothing more is taken from it
             return
         try:
-            await pace.begin()
+            if _acknowledges_only(packet, connection.link):
+                pace.begin_small()
+            else:
+                await pace.begin()
             await _take(driver, connection, packet, pace)
         except RemoteProtocolError as error:
             _log.warning("%s", error)
@@ -111,6 +117,13 @@ async def _read(driver: Driver, connection: Connection, socket: WebSocket, pace:
         except TamisError as error:  # a full disk, types that change: nothing was taken, the other end sends it again
             connection.close_for_now(str(error))
             return
+
+
+def _acknowledges_only(packet: bytes, link: Link) -> bool:
+    """Whether no frame of a packet has a message; longer packets have one."""
+    if len(packet) > MAX_ACKNOWLEDGEMENT:
+        return False
+    return not any(decode_frame(frame, link).body for frame in split_frames(packet, link))
 
 
 def _principal(connection: Connection) -> str:

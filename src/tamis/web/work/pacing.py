@@ -90,7 +90,10 @@ class Shares:
 
 
 class Pace:
-    """Lets other tasks run while something long is computed: call `begin` before it, `breathe` after each piece."""
+    """Lets other tasks run while something long is computed: call `begin` before it, `breathe` after each piece.
+
+    Acknowledgements are no reason to rest (`begin_small`): a client that publishes would be slowed down by its readers.
+    """
 
     def __init__(self, shares: Shares, principal: str, *, is_neighbour: bool = False) -> None:
         #: None: it never rests.
@@ -107,6 +110,10 @@ class Pace:
                 now = time.perf_counter()
             self._shares.see(self._principal, now)
         self._start = now
+
+    def begin_small(self) -> None:
+        """Begin something that costs next to nothing: it does not wait, and others do not rest for it."""
+        self._start = time.perf_counter()
 
     async def breathe(self) -> None:
         """Return at once, or after other tasks had their turn and the principal its rest."""
