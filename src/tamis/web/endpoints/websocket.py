@@ -73,8 +73,7 @@ async def connect(socket: WebSocket) -> None:
     writer = asyncio.create_task(_write(server.driver, connection, socket))
     try:
         with server.visitors.staying(digest, connection.close):
-            pace = server.pace(_principal(connection), is_neighbour=rights is None)
-            await _read(server.driver, connection, socket, pace)
+            await _read(server.driver, connection, socket, _pace(server, connection))
     finally:
         connection.close()
         server.driver.machine.disconnect(connection)
@@ -124,6 +123,10 @@ def _acknowledges_only(packet: bytes, link: Link) -> bool:
     if len(packet) > MAX_ACKNOWLEDGEMENT:
         return False
     return not any(decode_frame(frame, link).body for frame in split_frames(packet, link))
+
+
+def _pace(server: Server, connection: Connection) -> Pace:
+    return server.pace(_principal(connection), is_neighbour=connection.rights is None)
 
 
 def _principal(connection: Connection) -> str:
