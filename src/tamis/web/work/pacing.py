@@ -92,7 +92,7 @@ class Shares:
 class Pace:
     """Lets other tasks run while something long is computed: call `begin` before it, `breathe` after each piece.
 
-    Acknowledgements are no reason to rest (`begin_small`): a client that publishes would be slowed down by its readers.
+    No principal rests for acknowledgements (`begin_small`): the readers of a client that publishes would slow it down.
     """
 
     def __init__(self, shares: Shares, principal: str, *, is_neighbour: bool = False) -> None:
