@@ -1,7 +1,8 @@
 """A plugin of pytest that counts processor time: what each folder and the most expensive files and tests cost.
 
-``PYTEST_ADDOPTS="-p tests.processor_time" make test`` prints both at the end. Wall time says little about a test on a
-machine that does other things. Counted are this process, the children it has waited for, and, on Linux, those that
+``PYTEST_ADDOPTS="-p tests.processor_time" make test`` prints both at the end, and writes the seconds of each test to
+``build/processor_time.json``: ``python -m tests.sampling`` reads them. Wall time says little about a test on a machine
+that does other things. Counted are this process, the children it has waited for, and, on Linux, those that
 live and those whose parent died before them: this process becomes their parent. Without this, the processes of a
 cluster that is killed would be lost, and the tests after it would seem to cost nothing.
 """
@@ -9,6 +10,7 @@ cluster that is killed would be lost, and the tests after it would seem to cost 
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import resource
 import sys
@@ -20,8 +22,10 @@ from pathlib import Path
 import pytest
 from numba.core import event as numba_event
 
-__all__ = ["Costs", "seconds_so_far"]
+__all__ = ["FILE", "Costs", "seconds_so_far"]
 
+#: Where the seconds of each test are kept.
+FILE = Path("build/processor_time.json")
 #: How many files and how many tests are listed.
 LISTED = 60
 _ADOPT_ORPHANS = 36  # PR_SET_CHILD_SUBREAPER of prctl(2)
@@ -110,8 +114,16 @@ class Costs:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("processor seconds")
+        self.write(terminalreporter.config.rootpath / FILE)
         for line in self.lines():
             terminalreporter.write_line(line)
+
+    def write(self, path: Path) -> None:
+        """Write the seconds of each test; what an earlier run found of other tests stays."""
+        earlier = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        seconds = {test: round(seconds, 3) for test, seconds in self.by_test.items()}
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps({**earlier, **seconds}, indent=0, sort_keys=True), encoding="utf-8")
 
     def lines(self) -> list[str]:
         """Return the sum, each folder's part, and the most expensive files and tests."""

@@ -13,21 +13,39 @@ from pathlib import Path
 import pytest
 
 from tests import sampling
-from tests.sampling import SHARES, TURNS, drawn, edited_files, number_of, share_of
+from tests.sampling import (
+    SHARES,
+    TOGETHER,
+    TURNS,
+    WAITING,
+    costly_tests,
+    drawn,
+    edited_files,
+    number_of,
+    seconds_of,
+    share_of,
+    turns,
+)
 
 ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture
 def small_table(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Tests of which one in three or eight is run, nine costly ones, and some that are always run."""
     monkeypatch.setattr(sampling, "SHARES", {"a/": 3, "a/y.py::test_all": 1, "a/w.py": 8})
-    monkeypatch.setattr(sampling, "TURNS", (("b/u.py", "b/v.py"),))
+    monkeypatch.setattr(sampling, "TOGETHER", ("b/v.py",))
+    monkeypatch.setattr(sampling, "costly_tests", lambda: COSTLY)
+    monkeypatch.setattr(sampling, "turns", sampling.turns.__wrapped__)
     shared = [f"a/{file}.py::test[{number}]" for file in "xy" for number in range(7)]
     few = [f"a/w.py::test[{number}]" for number in range(2)]
-    return [*shared, *few, "a/y.py::test_all", "b/u.py::test[0]", "b/u.py::test[1]", "b/v.py::test", "c/z.py::test"]
+    return [*shared, *few, "a/y.py::test_all", *COSTLY, "c/z.py::test"]
 
 
-def test_a_sample_has_the_share_of_each_file_and_one_of_each_row(small_table: list[str]) -> None:
+COSTLY = {**{f"b/u.py::test[{number}]": 1.0 for number in range(7)}, "b/v.py::test_a": 1.5, "b/v.py::test_b": 0.6}
+
+
+def test_a_sample_has_the_share_of_each_file_and_the_costly_tests_whose_turn_it_is(small_table: list[str]) -> None:
     for number in range(20):
         sample = drawn(small_table, number)
         assert sample == drawn(reversed(small_table), number)
@@ -36,23 +54,27 @@ def test_a_sample_has_the_share_of_each_file_and_one_of_each_row(small_table: li
         assert {counts["a/x.py"], counts["a/y.py"]} <= {2, 3}
         assert counts["a/w.py"] == 1
         assert {"a/y.py::test_all", "c/z.py::test"} <= sample
-        assert ({"b/u.py::test[0]", "b/u.py::test[1]"} <= sample) != ("b/v.py::test" in sample)
+        costly = sample & COSTLY.keys()
+        assert len(costly) == 1 or costly == {"b/v.py::test_a", "b/v.py::test_b"}
 
 
 def test_commits_in_a_row_run_every_test(small_table: list[str]) -> None:
-    """No test waits longer than its share says."""
+    """No test waits longer than its share says, and no costly one longer than eight commits."""
+    cheap = set(small_table) - COSTLY.keys()
     for first in range(10):
-        assert set().union(*(drawn(small_table, first + number) for number in range(3))) == set(small_table)
-        assert len(drawn(small_table, first) | drawn(small_table, first + 1)) < len(small_table)
+        samples = [drawn(small_table, first + number) for number in range(8)]
+        assert set().union(*samples[:3]) >= cheap
+        assert set().union(*samples) == set(small_table)
+        assert len(samples[0] | samples[1]) < len(small_table)
 
 
 @pytest.fixture(scope="module")
 def all_tests() -> list[str]:
-    """An id for each test function, three where parameters could be, and those that rows name in full.
+    """An id for each test function, three where parameters could be, and those that are costly.
 
     To collect the real ones takes ten seconds, and what is drawn does not depend on their number.
     """
-    found = {start for row in TURNS for start in row}
+    found = set(costly_tests())
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         file, source = path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
         names = re.findall(r"^(?:async )?def (test_\w+)", source, re.MULTILINE)
@@ -67,20 +89,25 @@ def test_eight_commits_in_a_row_run_everything(all_tests: list[str]) -> None:
     assert max(len(sample) for sample in samples) < len(all_tests)
 
 
-def test_a_commit_leaves_out_only_files_of_rows(all_tests: list[str]) -> None:
-    """Each folder, and each file but those whose tests take turns with others, has a test in each sample."""
-    turns = files_of(start for row in TURNS for start in row)
+def test_a_commit_leaves_out_only_files_of_costly_tests(all_tests: list[str]) -> None:
+    """Each folder, and each file but those with costly tests, has a test in each sample."""
     for number in range(8):
         files = files_of(drawn(all_tests, number))
-        assert files_of(all_tests) - files <= turns
+        assert files_of(all_tests) - files <= files_of(costly_tests())
         assert folders_of(files) == folders_of(files_of(all_tests))
 
 
-def test_every_commit_starts_a_cluster_connect_and_a_driver_that_is_killed(all_tests: list[str]) -> None:
-    for number in range(8):
-        expensive = {nodeid for nodeid in drawn(all_tests, number) if share_of(nodeid) == 8}
-        for name in ("cluster", "cluster_connect", "driver_kill"):
-            assert f"tests/spark/test_{name}.py" in files_of(expensive)
+def test_samples_cost_the_same() -> None:
+    """The costly tests of each turn take the same time, to a second."""
+    sums = [sum(seconds_of(nodeid) for nodeid, turn in turns().items() if turn == number) for number in range(TURNS)]
+    assert min(sums) > 20
+    assert max(sums) - min(sums) < 1
+
+
+def test_the_tests_of_a_cluster_come_together() -> None:
+    """Its start is paid for once; eight commits in a row start a cluster, Spark Connect and a driver that is killed."""
+    for file in TOGETHER:
+        assert len({turn for nodeid, turn in turns().items() if nodeid.startswith(f"{file}::")}) == 1
 
 
 def files_of(nodeids: Iterable[str]) -> set[str]:
@@ -109,7 +136,7 @@ def exists(start: str) -> bool:
 
 
 def test_what_is_sampled_exists() -> None:
-    assert missing([*SHARES, *(start for row in TURNS for start in row)]) == []
+    assert missing([*SHARES, *WAITING, *TOGETHER, *costly_tests()]) == []
     wrong = ["tests/none.py", "tests/test_sampling.py::test_none", "tests/none/"]
     assert missing(wrong) == wrong
 

@@ -20,6 +20,9 @@ SUBSYSTEMS = {
     "overlay": 5,
     "web": 6,
     "reduction": 4,
+    "text": 10,
+    "webhooks": 12,
+    "links": 6,
 }
 
 BUGS: list[Bug] = [

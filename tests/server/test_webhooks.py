@@ -240,12 +240,15 @@ def test_addresses_that_are_not_public_are_not_called(tmp_path: Path) -> None:
 
 
 def call(url: str, answer: Any, addresses: list[str], seconds: float = 5.0, count: int = 1) -> tuple[list[Any], int]:
-    """Post to a receiver through an endpoint whose names are made up; return the replies and how often it resolved."""
+    """Post to a receiver through an endpoint whose names are made up; return the replies and how often it resolved.
+
+    ``addresses`` are the answers of the name server in turn, each with spaces between its addresses.
+    """
     asked: list[str] = []
 
     async def resolve(host: str, port: int) -> list[str]:
         asked.append(host)
-        return [addresses[min(len(asked), len(addresses)) - 1]]
+        return addresses[min(len(asked), len(addresses)) - 1].split()
 
     async def run() -> list[Any]:
         with Receiver(answer=answer) as receiver:
@@ -272,6 +275,14 @@ def test_a_name_is_resolved_once_for_a_connection_which_goes_to_that_address() -
     replies, resolved = call(url, closing, ["127.0.0.1", "127.0.0.2"], count=2)
     assert (replies[0], resolved) == (200, 2)
     assert "rebind.invalid is outside `networks`" in replies[1]
+
+
+def test_a_name_with_one_address_that_is_not_allowed_is_not_called() -> None:
+    """Whichever address stands first: the broker would go on to the next one when the first does not answer."""
+    url = "http://mixed.invalid:{port}/"
+    for addresses in ("127.0.0.1 127.0.0.2", "127.0.0.2 127.0.0.1"):
+        [reply], _ = call(url, lambda request: 200, [addresses])
+        assert "mixed.invalid is outside `networks`" in str(reply)
 
 
 def test_redirects_are_not_followed_answers_are_bounded_and_have_a_deadline() -> None:

@@ -1,0 +1,141 @@
+"""Wrong decisions about webhooks: what is acknowledged, when it is tried again, what is called, who can read it."""
+
+from __future__ import annotations
+
+from tests.planted.bug import Bug
+
+HOOKS = "tests/unit/routing/test_webhooks.py"
+BROKER = "tests/server/test_webhooks.py"
+
+BUGS = [
+    Bug(
+        "what_waits_behind_a_failure_is_acknowledged",
+        "routing/webhooks/schedule",
+        "A delivery acknowledges all messages before it, delivered or not.",
+        "[first for first in self._delivered if first <= self.floor + 1]",
+        "[first for first in self._delivered if first > 0]",
+        (f"{HOOKS}::test_everything_arrives_at_least_once_and_in_order_with_one_request_at_a_time",),
+    ),
+    Bug(
+        "a_message_overtakes_one_that_failed",
+        "routing/webhooks/schedule",
+        "With one request at a time, a new message is sent while an earlier one waits to be tried again.",
+        "attempt = attempt if self._retries else self._fresh(last)",
+        "attempt = self._fresh(last) or attempt",
+        (f"{HOOKS}::test_everything_arrives_at_least_once_and_in_order_with_one_request_at_a_time",),
+    ),
+    Bug(
+        "a_shorter_request_skips_the_rest",
+        "routing/webhooks/schedule",
+        "What did not fit into a request is not sent.",
+        "        self._begun = last\n        return replace(attempt, last=last)",
+        "        return replace(attempt, last=last)",
+        (f"{HOOKS}::test_everything_arrives_at_least_once_and_in_order_with_one_request_at_a_time",),
+    ),
+    Bug(
+        "an_endpoint_that_is_down_is_flooded",
+        "routing/webhooks/schedule",
+        "An endpoint that fails gets as many requests at a time as one that works.",
+        "        most = 1 if self.failures else self._parallel\n",
+        "        most = self._parallel\n",
+        (f"{HOOKS}::test_an_endpoint_that_is_down_gets_one_request_at_a_time_and_counts_one_failure",),
+    ),
+    Bug(
+        "requests_under_way_together_count_each",
+        "routing/webhooks/schedule",
+        "Requests that fail together are as many failures.",
+        "        if attempt.round == self._round:\n",
+        "        if attempt.round <= self._round:\n",
+        (f"{HOOKS}::test_an_endpoint_that_is_down_gets_one_request_at_a_time_and_counts_one_failure",),
+    ),
+    Bug(
+        "retries_come_at_the_same_moment",
+        "routing/webhooks/schedule",
+        "The pauses before retries have no part by chance.",
+        "LONGEST_PAUSE) * (1.0 - 0.5 * chance)",
+        "LONGEST_PAUSE) * (1.0 - 0.0 * chance)",
+        (f"{HOOKS}::test_retries_have_growing_pauses_with_jitter_and_end_in_a_suspension",),
+    ),
+    Bug(
+        "a_name_that_ends_alike_is_allowed",
+        "routing/webhooks/rules",
+        "A name that ends with the letters of an allowed domain is called.",
+        "host.endswith(pattern[1:])",
+        "host.endswith(pattern[2:])",
+        (f"{HOOKS}::test_other_urls_are_refused",),
+    ),
+    Bug(
+        "an_ipv4_address_in_ipv6_is_not_looked_at",
+        "routing/webhooks/rules",
+        "A private IPv4 address is called when it is written as 6to4.",
+        '    (ipaddress.IPv6Network("2002::/16"), 80),\n',
+        "",
+        (f"{HOOKS}::test_addresses_that_are_not_public_are_refused",),
+    ),
+    Bug(
+        "plain_http_leaves_the_named_networks",
+        "routing/webhooks/rules",
+        "http:// to a public address is called.",
+        "        if not target.is_encrypted:\n",
+        "        if not target.host:\n",
+        (f"{HOOKS}::test_public_addresses_and_named_networks_are_called",),
+    ),
+    Bug(
+        "a_signature_leaves_out_the_moment",
+        "routing/webhooks/signature",
+        "A request can be repeated later with its signature.",
+        'signed = f"{id}.{seconds}.".encode() + body',
+        'signed = f"{id}.".encode() + body',
+        (f"{HOOKS}::test_a_signature_is_that_of_standard_webhooks",),
+    ),
+    Bug(
+        "a_former_key_signs_for_ever",
+        "routing/webhooks/registration",
+        "A key that was rotated signs after its end.",
+        "if not one.until or one.until > moment",
+        "if not one.until or moment",
+        (f"{HOOKS}::test_a_former_key_signs_until_its_moment",),
+    ),
+    Bug(
+        "the_second_of_two_changes_wins",
+        "routing/webhooks/registration",
+        "A change is made although another one came first.",
+        "if self.all.get(link) != request.before:",
+        "if self.all.get(link) is None and request.before:",
+        (f"{HOOKS}::test_webhooks_are_registered_in_one_step_with_a_record_that_shows_no_secret",),
+    ),
+    Bug(
+        "the_audit_shows_the_whole_url",
+        "routing/webhooks/registration",
+        "The audit record has the path of the URL, which often holds a secret.",
+        "f\"{after.host}{': ' if after.suspended else ''}{after.suspended}\"",
+        "f\"{after.url}{': ' if after.suspended else ''}{after.suspended}\"",
+        (f"{HOOKS}::test_webhooks_are_registered_in_one_step_with_a_record_that_shows_no_secret",),
+    ),
+    Bug(
+        "only_the_first_address_is_checked",
+        "runtime/webhooks/calling",
+        "Of the addresses of a host only the first has to be allowed.",
+        "        for address in addresses:\n            self._rules",
+        "        for address in addresses[:1]:\n            self._rules",
+        (f"{BROKER}::test_a_name_with_one_address_that_is_not_allowed_is_not_called",),
+    ),
+    Bug(
+        "a_redirect_counts_as_delivered",
+        "runtime/webhooks/delivering",
+        "An answer 302 is taken for a delivery.",
+        '"" if 200 <= reply.status < 300 else',
+        '"" if 200 <= reply.status < 400 else',
+        (f"{BROKER}::test_failures_are_retried_then_suspend_with_a_record_and_resume",),
+        costly=True,
+    ),
+    Bug(
+        "a_webhook_outlives_its_token",
+        "runtime/webhooks/delivering",
+        "A webhook goes on after the token that made it was revoked.",
+        "if hook.digest and not self._is_live(hook.digest):",
+        "if hook.digest and not hook.url:",
+        (f"{BROKER}::test_a_webhook_ends_with_its_subscription_and_stops_with_the_token_that_made_it",),
+        costly=True,
+    ),
+]
