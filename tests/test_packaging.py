@@ -149,6 +149,17 @@ def test_data_and_grammar_are_found(installed: Installed) -> None:
     assert told.split() == ["1707", "217", "67", "3398", "19537", "3"]
 
 
+def test_every_module_can_be_imported() -> None:
+    """Also those that no test imports and that have no doctest."""
+    files = [path.relative_to(ROOT / "src").with_suffix("") for path in (ROOT / "src").rglob("*.py")]
+    names = [".".join(file.parts).removesuffix(".__init__") for file in files if file.name != "__main__"]
+    assert len(names) > 700
+    program = "import importlib, sys; [importlib.import_module(name) for name in sys.stdin.read().split()]"
+    command = [sys.executable, "-W", "error::ImportWarning", "-c", program]
+    done = subprocess.run(command, input=" ".join(sorted(names)), text=True, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_spark_extra_and_the_tests_agree_on_pandas() -> None:
     extras = PROJECT["optional-dependencies"]
     bounds = {name: [need for need in extras[name] if need.startswith("pandas")] for name in ("spark", "dev")}
