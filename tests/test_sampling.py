@@ -128,7 +128,7 @@ def exists(start: str) -> bool:
     if not name:
         return (ROOT / path).exists()
     file = ROOT / path
-    last = name.partition("[")[0].rpartition("::")[2]
+    last = name.partition("[")[0].removesuffix("::runTest").rpartition("::")[2]
     return (
         file.is_file()
         and re.search(rf"^ *((async )?def |class |){last}", file.read_text(encoding="utf-8"), re.M) is not None

@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -268,6 +269,43 @@ def test_a_budget_of_cpu_time_is_enforced_and_the_next_question_is_answered() ->
         finally:
             await pool.close()
 
+    run(story())
+
+
+def test_a_budget_is_named_however_late_the_status_of_the_worker_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that waits for a process is slower than the loop that sees its pipe closed and kills what is left."""
+    waitpid, kill = os.waitpid, Pool._kill
+
+    def late(pid: int, options: int) -> tuple[int, int]:
+        if options == 0:
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+            time.sleep(0.3)
+        return waitpid(pid, options)
+
+    async def kill_the_dead(pool: Pool, worker: asyncio.subprocess.Process) -> None:
+        await asyncio.sleep(0.1)
+        await kill(pool, worker)
+
+    async def story() -> None:
+        pool = Pool(1)
+        arguments = SCHEMA | {"filter": "n > 1", "policies": []}
+        try:
+            assert await pool.run("bob", "try", arguments, [b"\x81\xa1n\x05"]) == [[0], [0]]
+            (worker,) = pool._all
+            os.kill(worker.pid, signal.SIGSTOP)
+            question = asyncio.create_task(
+                pool.run("eve", "try", arguments, [b"\x81\xa1n\x05"], budget=Budget(1, HANGS))
+            )
+            await asyncio.sleep(0)
+            os.kill(worker.pid, signal.SIGXCPU)
+            os.kill(worker.pid, signal.SIGCONT)
+            with pytest.raises(RefusedError, match="more than 1 s of computing"):
+                await question
+        finally:
+            await pool.close()
+
+    monkeypatch.setattr(os, "waitpid", late)
+    monkeypatch.setattr(Pool, "_kill", kill_the_dead)
     run(story())
 
 

@@ -28,6 +28,9 @@ __all__ = ["COMPARISON", "QUESTION", "Budget", "Pool"]
 #: Worker processes of a broker.
 WORKERS: Final = 2
 
+#: Seconds in which a worker that closed its pipe ends.
+END_SECONDS: Final = 10.0
+
 _PROGRAM: Final = (sys.executable, "-m", "tamis.web.work.worker")
 
 
@@ -92,7 +95,13 @@ class Pool:
         return worker
 
     async def _ended(self, worker: asyncio.subprocess.Process, budget: Budget) -> RefusedError:
-        """Return why a process ended before it had answered."""
+        """Return why a process ended before it had answered.
+
+        `kill` looks for the status first, and the loop then reports 255: so the status is waited for.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(END_SECONDS):
+                await worker.wait()
         await self._kill(worker)
         if worker.returncode == -signal.SIGXCPU:
             return RefusedError(413, f"this takes more than {budget.cpu_seconds} s of computing: ask for less")
