@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
@@ -17,6 +16,7 @@ from tamis.model.derived.functions import function_modules
 from tamis.model.language.compiler import compile_text
 from tamis.model.schema import learn_from_event, presence_of
 from tamis.model.types import Date, Decimal, Number, String, Timestamp
+from tests.effort import effort
 
 SCHEMA = tamis.Schema(
     {**dict.fromkeys("abc", Number()), "s": String(), "t": String(), "at": Timestamp(), "d": Decimal(2)}
@@ -105,11 +105,13 @@ def test_hostile_expressions_are_bounded() -> None:
     event = {"a": 1.7976931348623157e308, "b": 10**9}
     product = "=" + " * ".join(["a"] * 60)
     formula_of(name), formula_of(product)
-    begin = time.process_time()
-    for _ in range(100):
-        assert event_value(event, name) is None
-        assert event_value({"a": 5e-324}, product) is None
-    assert time.process_time() - begin < 2
+
+    def evaluate() -> None:
+        for _ in range(20):
+            assert event_value(event, name) is None
+            assert event_value({"a": 5e-324}, product) is None
+
+    assert effort(evaluate) < 50
 
 
 @pytest.mark.parametrize("text", ["a ^ 1025 > 1", " + ".join(["a * b"] * 40) + " > 1", "a ^ 2 ^ 2 > 1", "a > 2 ^ 2000"])
