@@ -82,8 +82,9 @@ class Tree:
 
     def run(self, tests: Sequence[str]) -> Outcome:
         """Run tests against the copy as it is."""
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "pytest_timeout"]
-        command += ["--tb=line", "-rfE", "-m", "soak or not soak", f"--rootdir={self.place}", *tests]
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=line", "-rfE", "-m", "soak or not soak"]
+        command += [f"-p{plugin}" for plugin in ("no:cacheprovider", "pytest_timeout", "_hypothesis_pytestplugin")]
+        command += [f"--rootdir={self.place}", *tests]
         code, output, seconds = _finished(command, self.place)
         failed, errors = (tuple(re.findall(rf"^{word} .*$", output, re.MULTILINE)) for word in ("FAILED", "ERROR"))
         return Outcome(code, failed, errors, seconds, "\n".join(output.splitlines()[-25:]))
@@ -155,7 +156,7 @@ def _finished(command: list[str], place: Path) -> tuple[int, str, float]:
 
 
 def _environment(place: Path) -> dict[str, str]:
-    """Return what the tests see: the copy before all else, only the plugin of time limits, whole lines of errors."""
+    """Return what the tests see: the copy before all else, only the plugins that are named, whole lines of errors."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "NUMBA_"))}
     return kept | {
         "PYTHONPATH": os.pathsep.join([str(place / "src"), str(place)]),

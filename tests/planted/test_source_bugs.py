@@ -62,6 +62,12 @@ def test_a_sample_of_the_bugs_is_found_and_only_those(tmp_path: Path) -> None:
     assert outcome.is_silent, outcome.tail
 
 
+def test_a_run_knows_the_marks_of_hypothesis(tmp_path: Path) -> None:
+    """Plugins are loaded by name there: without that of Hypothesis, its mark is an error in tests that have it."""
+    outcome = Tree(tmp_path).run(["tests/unit/model/test_pattern.py::test_exact_and_prefix_decide_alone"])
+    assert outcome.is_silent, outcome.tail
+
+
 def test_planting_never_reaches_the_tree(tmp_path: Path) -> None:
     tree = Tree(tmp_path)
     path = source_of(SCAN)
