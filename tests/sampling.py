@@ -7,7 +7,7 @@ run before, and all tests of a file that was edited since the commit, are always
 ``make test SAMPLE=no`` run all of them, and so does pytest when it is called without this plugin.
 
 ``python -m tests.sampling``, after ``PYTEST_ADDOPTS="-p tests.processor_time" make test SAMPLE=no``, writes
-``costs.txt`` anew and prints what each of the next eight samples costs.
+``costs.txt`` and prints what each of the next eight samples costs.
 """
 
 from __future__ import annotations
