@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tamis.geometry.balls import in_ball, squared_distance
+from tamis.geometry.matrices import compound_relation
 from tamis.geometry.relations import relation
 from tamis.kernels import vectors
 
@@ -71,3 +72,36 @@ def test_the_rim_belongs_to_the_ball() -> None:
     assert not in_ball(np.array([3.0, np.nextafter(4.0, 5)]), (0, 0), 5)
     assert in_ball(np.array([0.0]), (0.0,), 0.0)
     assert not in_ball(np.array([5e-324]), (0.0,), 0.0)
+
+
+def framed(*box: float, hole: tuple[float, float, float, float]) -> shapely.Polygon:
+    return shapely.Polygon(shapely.box(*box).exterior, [shapely.box(*hole).exterior])
+
+
+FRAME = framed(0, 0, 10, 10, hole=(3, 3, 7, 7))
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "want"),
+    [
+        (FRAME, shapely.box(4, 4, 6, 6), "disjoint"),
+        (FRAME, shapely.box(3, 3, 7, 7), "meets"),
+        (FRAME, shapely.box(3, 4, 6, 6), "meets"),
+        (FRAME, shapely.box(2, 2, 8, 8), "overlaps"),
+        (FRAME, shapely.box(1, 1, 2, 2), "contains"),
+        (FRAME, shapely.box(0, 1, 2, 2), "covers"),
+        (FRAME, shapely.box(1, 1, 3, 3), "covers"),
+        (FRAME, FRAME, "equals"),
+        (FRAME, BIG, "covered_by"),
+        (FRAME, shapely.box(-1, -1, 11, 11), "inside"),
+        (framed(0, 2, 8, 8, hole=(4, 4, 5, 5)), BIG, "covered_by"),
+        (framed(1, 2, 8, 8, hole=(4, 4, 5, 5)), BIG, "inside"),
+        (shapely.MultiPoint([(0, 5), (5, 5)]), BIG, "covered_by"),
+        (shapely.MultiPoint([(1, 5), (5, 5)]), BIG, "inside"),
+        (shapely.LineString([(1, 1), (9, 9)]), BIG, "inside"),
+        (shapely.LineString([(1, 1), (10, 9)]), BIG, "covered_by"),
+        (shapely.LineString([(0, 0), (10, 0)]), BIG, "meets"),
+    ],
+)
+def test_the_eight_relations_of_holes_lines_and_points(a: shapely.Geometry, b: shapely.Geometry, want: str) -> None:
+    assert compound_relation(a, b).value == want
