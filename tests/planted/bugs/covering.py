@@ -6,6 +6,8 @@ from tests.planted.bug import Bug
 
 LOOSE = "tests/contract/test_covering.py::test_what_is_covered_though_its_box_says_less"
 CONTRACT = "tests/contract/test_covering.py::test_covering_index_keeps_its_guarantee"
+KINDS = "tests/contract/test_covering_kinds.py::test_every_kind_is_answered_as_a_scan_answers"
+AROUND = "tests/unit/index/test_dominance_around.py"
 ZCURVE = "tests/papers/test_zcurve.py"
 MICS = "tests/unit/index_mics"
 
@@ -17,7 +19,7 @@ BUGS = [
         "            if patience.prover.is_covered(filters, self._rows.filters(row)):\n"
         "                return row\n        return otherwise",
         "            return row\n        return otherwise",
-        (f"{CONTRACT}[exact]",),
+        (f"{KINDS}[ranges]",),
         costly=True,
     ),
     Bug(
@@ -44,8 +46,7 @@ BUGS = [
         "The two sides of a box are exchanged, so that only boxes around it meet it.",
         "return self.match_point(np.where(np.isnan(lo), ANY_VALUE, lo), np.where(np.isnan(hi), np.inf, hi))",
         "return self.match_point(np.where(np.isnan(hi), np.inf, hi), np.where(np.isnan(lo), ANY_VALUE, lo))",
-        (f"{LOOSE}[exact]",),
-        costly=True,
+        (f"{AROUND}::test_what_meets_a_filter_is_proposed",),
     ),
     Bug(
         "least_covers_of_a_large_batch_stay_in_curve_order",

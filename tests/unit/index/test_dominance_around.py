@@ -101,3 +101,22 @@ def test_many_at_once_are_as_one_by_one() -> None:
     with pytest.raises(KeyError, match="row 2 is taken"):
         together.add_many([9, 2], ours[:2])
     assert len(together) == len(apart) == len(texts)
+
+
+def test_what_meets_a_filter_is_proposed() -> None:
+    """Boxes that share a point with the question, also where neither lies in the other; of the others most are not."""
+    subscriptions = boxes(60)
+    index, _ = filled(subscriptions)
+    proposed = 0
+    for x, y, size in [(450, 450, 100), (0, 0, 300), (500, 100, 10), (900, 900, 99), (200, 700, 1)]:
+        question = compile_text(f"x BETWEEN {x} AND {x + size} AND y BETWEEN {y} AND {y + size}")
+        bounds = zip(*(np.random.default_rng(5).integers(0, 900, (60, 2)).T), strict=True)
+        meeting = {
+            row
+            for row, (low_x, low_y) in enumerate(bounds)
+            if low_x <= x + size and x <= low_x + 100 and low_y <= y + size and y <= low_y + 100
+        }
+        rows = set(index.propose_meeting(question).tolist())
+        assert meeting <= rows
+        proposed += len(rows)
+    assert 0 < proposed < 60
